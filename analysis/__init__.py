@@ -1,0 +1,1 @@
+"""Trace to profile: attribution, power models, reports, exports."""

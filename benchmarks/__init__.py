@@ -1,0 +1,1 @@
+"""Task-parallel programs and micro-benchmarks."""

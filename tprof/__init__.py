@@ -1,0 +1,1 @@
+"""tprof: the energy of every task of a parallel Python program."""
