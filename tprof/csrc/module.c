@@ -1,3 +1,122 @@
-#include <Python.h>
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "tprof._core", .m_size = 0};
-PyMODINIT_FUNC PyInit__core(void) { return PyModuleDef_Init(&module); }
+/* tprof._core: the method table and the module's birth. _core.pyi documents each function. */
+#include <pthread.h>
+
+#include "binding.h"
+#include "clock.h"
+#include "recorder.h"
+#include "sensor_thread.h"
+
+static PyObject *now_ns(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(tprof_now_ns());
+}
+
+static PyObject *suspended_ns(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(tprof_suspended_ns());
+}
+
+static PyObject *generation(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(tprof_generation);
+}
+
+/* For the test that holds the three descriptions of the format (C, Python, prose) together. */
+static PyObject *layout(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+#define AT(type, field) #field, (int)offsetof(struct type, field)
+    return Py_BuildValue(
+        "{s:i,s:i,s:{s:i,s:i,s:i,s:i,s:i,s:i,s:i},s:{s:i,s:i,s:i,s:i,s:i,s:i},"
+        "s:{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i}}",
+        "sample_bytes", 64, "reading_bytes", (int)sizeof(struct tprof_reading), "sample", AT(tprof_sample, t_ns),
+        AT(tprof_sample, instance), AT(tprof_sample, task), AT(tprof_sample, cpu), AT(tprof_sample, kind),
+        AT(tprof_sample, flags), AT(tprof_sample, columns), "reading", AT(tprof_reading, t_ns),
+        AT(tprof_reading, value), AT(tprof_reading, window_ns), AT(tprof_reading, flags), AT(tprof_reading, error),
+        AT(tprof_reading, suspended_ns), "header", AT(tprof_header, process), AT(tprof_header, start_ns),
+        AT(tprof_header, absent), AT(tprof_header, committed), AT(tprof_header, flushed),
+        AT(tprof_header, dropped_enospc), AT(tprof_header, dropped_io), AT(tprof_header, dropped_reentrant),
+        AT(tprof_header, first_drop_ns), AT(tprof_header, end_reason), AT(tprof_header, end_ns),
+        AT(tprof_header, end_columns), AT(tprof_header, modulus), AT(tprof_header, unit),
+        AT(tprof_header, thread_name), AT(tprof_header, description_bytes));
+#undef AT
+}
+
+static PyMethodDef methods[] = {
+    {"now_ns", now_ns, METH_NOARGS, NULL},
+    {"suspended_ns", suspended_ns, METH_NOARGS, NULL},
+    {"generation", generation, METH_NOARGS, NULL},
+    {"layout", layout, METH_NOARGS, NULL},
+    {"session_create", tprof_py_session_create, METH_O, NULL},
+    {"session_join", tprof_py_session_join, METH_O, NULL},
+    {"session_rejoin", tprof_py_session_rejoin, METH_NOARGS, NULL},
+    {"session_leave", tprof_py_session_leave, METH_O, NULL},
+    {"session_end", tprof_py_session_end, METH_NOARGS, NULL},
+    {"start", (PyCFunction)(void (*)(void))tprof_py_start, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"stop", tprof_py_stop, METH_NOARGS, NULL},
+    {"set_thread_namer", tprof_py_set_thread_namer, METH_O, NULL},
+    {"sensors_start", (PyCFunction)(void (*)(void))tprof_py_sensors_start, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"sensors_stop", tprof_py_sensors_stop, METH_NOARGS, NULL},
+    {"perf_open_probe", (PyCFunction)(void (*)(void))tprof_py_perf_open_probe, METH_VARARGS | METH_KEYWORDS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static int add_type(PyObject *module, PyType_Spec *spec)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
+    if (type == NULL)
+        return -1;
+    const int failed = PyModule_AddType(module, (PyTypeObject *)type);
+    Py_DECREF(type);
+    return failed;
+}
+
+/* The recorder's state is the process's, so its hooks are set up once however often the module is executed. */
+static int execute(PyObject *module)
+{
+    static int initialised;
+    if (!initialised) {
+        const int error = tprof_recorder_initialise();
+        if (error == 0 && pthread_atfork(NULL, NULL, tprof_sensors_forget) == 0)
+            initialised = 1;
+        if (!initialised) {
+            PyErr_SetString(PyExc_ImportError, "tprof._core: pthread_key_create or pthread_atfork failed");
+            return -1;
+        }
+    }
+    if (add_type(module, &tprof_task_spec) < 0 || add_type(module, &tprof_region_spec) < 0 ||
+        add_type(module, &tprof_driver_spec) < 0)
+        return -1;
+    return 0;
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, execute},
+#ifdef Py_mod_multiple_interpreters
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+#ifdef Py_mod_gil
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "tprof._core",
+    .m_doc = "The recorder's native core.",
+    .m_methods = methods,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit__core(void)
+{
+    return PyModuleDef_Init(&definition);
+}

@@ -1,0 +1,29 @@
+/* What Python sees of the core. Only module.c and the files named binding_* know Python; all else compiles without. */
+#ifndef TPROF_BINDING_H
+#define TPROF_BINDING_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdint.h>
+
+extern PyType_Spec tprof_task_spec;   /* binding_task.c: a callable that is a task */
+extern PyType_Spec tprof_region_spec; /* binding_region.c: a with-block that is a task */
+extern PyType_Spec tprof_driver_spec; /* binding_driver.c: a generator or coroutine that is a task */
+
+/* binding_session.c */
+PyObject *tprof_py_session_create(PyObject *module, PyObject *directory);
+PyObject *tprof_py_session_join(PyObject *module, PyObject *directory);
+PyObject *tprof_py_session_rejoin(PyObject *module, PyObject *unused);
+PyObject *tprof_py_session_leave(PyObject *module, PyObject *process);
+PyObject *tprof_py_session_end(PyObject *module, PyObject *unused);
+PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *tprof_py_stop(PyObject *module, PyObject *unused);
+PyObject *tprof_py_set_thread_namer(PyObject *module, PyObject *namer);
+
+/* binding_sensors.c */
+PyObject *tprof_py_sensors_start(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *tprof_py_sensors_stop(PyObject *module, PyObject *unused);
+PyObject *tprof_py_perf_open_probe(PyObject *module, PyObject *args, PyObject *kwargs);
+
+#endif

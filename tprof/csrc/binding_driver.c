@@ -1,0 +1,181 @@
+/* Driver: the iterator of a generator or coroutine that is a task. It stands between whoever resumes the body and
+ * the body: each resumption is a sample (start or resume), each suspension one (suspend), so a suspended instance
+ * runs nothing and a body that is resumed on another thread runs there. What the body had open when it was suspended
+ * (a region, say) runs again when it is resumed. */
+#include "binding.h"
+#include "recorder.h"
+
+#include <structmember.h>
+
+struct driver {
+    PyObject_HEAD
+    PyObject *body;
+    uint32_t number;
+    uint64_t generation;     /* the recording that knows this instance; another one starts it anew */
+    uint64_t instance;
+    uint64_t inner_instance; /* who ran inside when it was suspended */
+    uint32_t inner_task;
+};
+
+static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"body", "number", NULL};
+    PyObject *body;
+    unsigned int number;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OI", names, &body, &number))
+        return NULL;
+    struct driver *self = (struct driver *)type->tp_alloc(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->body = Py_NewRef(body);
+    self->number = number;
+    return (PyObject *)self;
+}
+
+static int traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(((struct driver *)object)->body);
+    return 0;
+}
+
+static int clear(PyObject *object)
+{
+    Py_CLEAR(((struct driver *)object)->body);
+    return 0;
+}
+
+static void deallocate(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    (void)clear(object);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static void resume(struct driver *self, struct tprof_frame *frame)
+{
+    frame->generation = 0;
+    if (!tprof_recording())
+        return;
+    if (self->instance != 0 && self->generation == __atomic_load_n(&tprof_generation, __ATOMIC_ACQUIRE)) {
+        (void)tprof_enter(frame, self->inner_task, self->inner_instance);
+        return;
+    }
+    if (tprof_enter(frame, self->number, 0)) {
+        self->generation = frame->generation;
+        self->instance = frame->instance;
+    }
+}
+
+static void suspend(struct driver *self, const struct tprof_frame *frame)
+{
+    if (!tprof_frame_holds(frame))
+        return;
+    self->inner_instance = frame->thread->instance;
+    self->inner_task = frame->thread->task;
+    tprof_leave(frame, TPROF_SUSPEND, 0);
+}
+
+static void finish(struct driver *self, const struct tprof_frame *frame, bool failed)
+{
+    if (tprof_frame_holds(frame)) {
+        /* Regions that an exception left open inside end with their task. */
+        frame->thread->instance = self->instance;
+        tprof_leave(frame, TPROF_FINISH, failed ? TPROF_FAILED : 0);
+    }
+    self->instance = 0;
+}
+
+/* After a call on the body that returned NULL: finished well if all it raised was the end of iteration. */
+static bool ended_well(void)
+{
+    return !PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_StopIteration) ||
+           PyErr_ExceptionMatches(PyExc_StopAsyncIteration) || PyErr_ExceptionMatches(PyExc_GeneratorExit);
+}
+
+static PySendResult step(PyObject *object, PyObject *value, PyObject **result)
+{
+    struct driver *self = (struct driver *)object;
+    struct tprof_frame frame;
+    resume(self, &frame);
+    const PySendResult outcome = PyIter_Send(self->body, value, result);
+    if (outcome == PYGEN_NEXT)
+        suspend(self, &frame);
+    else
+        finish(self, &frame, outcome == PYGEN_ERROR && !ended_well());
+    return outcome;
+}
+
+static PyObject *send_value(PyObject *object, PyObject *value)
+{
+    PyObject *result = NULL;
+    if (step(object, value, &result) != PYGEN_RETURN)
+        return result;
+    PyObject *stop = PyObject_CallOneArg(PyExc_StopIteration, result);
+    Py_XDECREF(result);
+    if (stop != NULL) {
+        PyErr_SetObject(PyExc_StopIteration, stop);
+        Py_DECREF(stop);
+    }
+    return NULL;
+}
+
+static PyObject *next(PyObject *object)
+{
+    return send_value(object, Py_None);
+}
+
+static PyObject *call_body(struct driver *self, const char *method, PyObject *args)
+{
+    struct tprof_frame frame;
+    PyObject *bound = PyObject_GetAttrString(self->body, method);
+    if (bound == NULL)
+        return NULL;
+    resume(self, &frame);
+    PyObject *result = PyObject_Call(bound, args, NULL);
+    if (result != NULL && method[0] == 't')
+        suspend(self, &frame);
+    else
+        finish(self, &frame, result == NULL && !ended_well());
+    Py_DECREF(bound);
+    return result;
+}
+
+static PyObject *throw_exception(PyObject *object, PyObject *args)
+{
+    return call_body((struct driver *)object, "throw", args);
+}
+
+static PyObject *close_body(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    PyObject *no_args = PyTuple_New(0);
+    if (no_args == NULL)
+        return NULL;
+    PyObject *result = call_body((struct driver *)object, "close", no_args);
+    Py_DECREF(no_args);
+    return result;
+}
+
+static PyMethodDef methods[] = {
+    {"send", send_value, METH_O, NULL},
+    {"throw", throw_exception, METH_VARARGS, NULL},
+    {"close", close_body, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, create},          {Py_tp_dealloc, deallocate}, {Py_tp_traverse, traverse},
+    {Py_tp_clear, clear},         {Py_tp_iter, PyObject_SelfIter}, {Py_tp_iternext, next},
+    {Py_am_await, PyObject_SelfIter}, {Py_am_send, step},      {Py_tp_methods, methods},
+    {0, NULL},
+};
+
+PyType_Spec tprof_driver_spec = {
+    .name = "tprof._core.Driver",
+    .basicsize = sizeof(struct driver),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .slots = slots,
+};

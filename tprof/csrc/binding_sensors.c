@@ -1,0 +1,166 @@
+/* Descriptions of sensors from Python (tprof/session.py) to sources, and the probe of a perf event. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "binding.h"
+#include "clock.h"
+#include "recorder.h"
+#include "sensor_thread.h"
+
+struct description {
+    const char *file, *text, *path, *search, *zone, *subzone;
+    unsigned long long modulus;
+    double unit;
+};
+
+static int copy_text(char *to, size_t size, const char *from)
+{
+    if (strlen(from) >= size) {
+        PyErr_Format(PyExc_ValueError, "%.100s… is longer than %zu bytes", from, size - 1);
+        return -1;
+    }
+    strcpy(to, from);
+    return 0;
+}
+
+static int parse_cpus(struct tprof_source *source, PyObject *cpus)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(cpus); i++) {
+        const unsigned long cpu = PyLong_AsUnsignedLong(PyTuple_GET_ITEM(cpus, i));
+        if (PyErr_Occurred())
+            return -1;
+        if (cpu < TPROF_MAX_PACKAGES * 64)
+            source->cpus[cpu / 64] |= UINT64_C(1) << (cpu % 64);
+    }
+    return 0;
+}
+
+static int create_stream(struct tprof_source *source, const struct description *given)
+{
+    struct tprof_header header = {
+        .magic = TPROF_MAGIC,
+        .major = TPROF_MAJOR,
+        .minor = TPROF_MINOR,
+        .endian = TPROF_ENDIAN,
+        .kind = TPROF_READINGS,
+        .header_bytes = TPROF_HEADER_BYTES,
+        .window_bytes = 4096,
+        .record_bytes = sizeof(struct tprof_reading),
+        .thread = TPROF_NO_THREAD,
+        .pid = (uint32_t)getpid(),
+        .start_ns = tprof_now_ns(),
+        .modulus = given->modulus,
+        .unit = given->unit,
+        .description_bytes = (uint32_t)strlen(given->text),
+    };
+    if (copy_text(header.description, sizeof header.description, given->text) < 0)
+        return -1;
+    errno = tprof_stream_create(&source->stream, given->file, &header);
+    if (errno != 0) {
+        PyErr_SetFromErrnoWithFilename(PyExc_OSError, given->file);
+        return -1;
+    }
+    return 0;
+}
+
+static int parse_source(struct tprof_source *source, PyObject *given)
+{
+    static char *names[] = {"kind", "file",   "description", "modulus", "unit",   "period_ns", "package",    "path",
+                            "search", "zone", "subzone",     "type",    "config", "cpu",       "idle_w", "per_core_w",
+                            "cpus",  NULL};
+    struct description text = {.path = "", .search = "", .zone = "", .subzone = ""};
+    PyObject *no_args = PyTuple_New(0), *cpus = NULL;
+    unsigned int type = 0;
+    unsigned long long config = 0, period_ns;
+    int kind;
+    source->fd = -1;
+    if (no_args == NULL)
+        return -1;
+    const int parsed = PyArg_ParseTupleAndKeywords(
+        no_args, given, "issKdKi|ssssIKiddO!", names, &kind, &text.file, &text.text, &text.modulus, &text.unit,
+        &period_ns, &source->package, &text.path, &text.search, &text.zone, &text.subzone, &type, &config,
+        &source->cpu, &source->idle_w, &source->per_core_w, &PyTuple_Type, &cpus);
+    Py_DECREF(no_args);
+    if (!parsed)
+        return -1;
+    source->kind = (enum tprof_source_kind)kind;
+    source->period_ns = period_ns;
+    source->event = (struct tprof_event){.type = type, .config = config};
+    source->live = tprof_live;
+    if (copy_text(source->path, sizeof source->path, text.path) < 0 ||
+        copy_text(source->search, sizeof source->search, text.search) < 0 ||
+        copy_text(source->zone, sizeof source->zone, text.zone) < 0 ||
+        copy_text(source->subzone, sizeof source->subzone, text.subzone) < 0)
+        return -1;
+    if (cpus != NULL && parse_cpus(source, cpus) < 0)
+        return -1;
+    return create_stream(source, &text);
+}
+
+static void abandon(struct tprof_source *sources, Py_ssize_t count)
+{
+    for (Py_ssize_t i = 0; i < count; i++)
+        tprof_source_close(&sources[i]);
+    free(sources);
+}
+
+PyObject *tprof_py_sensors_start(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"sources", NULL};
+    PyObject *given;
+    int error;
+    (void)module;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!", names, &PyTuple_Type, &given))
+        return NULL;
+    if (tprof_live == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "start() comes before sensors_start()");
+        return NULL;
+    }
+    const Py_ssize_t count = PyTuple_GET_SIZE(given);
+    struct tprof_source *sources = calloc((size_t)count + 1, sizeof *sources);
+    if (sources == NULL)
+        return PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (parse_source(&sources[i], PyTuple_GET_ITEM(given, i)) < 0) {
+            abandon(sources, i);
+            return NULL;
+        }
+    }
+    Py_BEGIN_ALLOW_THREADS
+    error = tprof_sensors_start(sources, (int)count);
+    Py_END_ALLOW_THREADS
+    if (error != 0) {
+        errno = error;
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject *tprof_py_sensors_stop(PyObject *module, PyObject *unused)
+{
+    uint64_t cpu_ns;
+    (void)module;
+    (void)unused;
+    Py_BEGIN_ALLOW_THREADS
+    cpu_ns = tprof_sensors_stop();
+    Py_END_ALLOW_THREADS
+    return PyLong_FromUnsignedLongLong(cpu_ns);
+}
+
+PyObject *tprof_py_perf_open_probe(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"type", "config", "pid", "cpu", "exclude_kernel", NULL};
+    unsigned int type;
+    unsigned long long config;
+    int pid, cpu, exclude_kernel;
+    uint64_t result[3] = {0};
+    (void)module;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IKiip", names, &type, &config, &pid, &cpu, &exclude_kernel))
+        return NULL;
+    const struct tprof_event event = {.type = type, .config = config};
+    const int error = tprof_counters_probe(&event, pid, cpu, exclude_kernel != 0, result);
+    return Py_BuildValue("(iKKK)", error, (unsigned long long)result[0], (unsigned long long)result[1],
+                         (unsigned long long)result[2]);
+}

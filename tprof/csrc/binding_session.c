@@ -1,0 +1,188 @@
+/* Sessions and recordings as Python starts and ends them. All functions hold Python's lock, and tprof/session.py
+ * sees to it that no two of them run at a time. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "binding.h"
+#include "recorder.h"
+
+static struct tprof_live *live;
+/* A thread that is just writing its last sample may still look at the page of the recording that ended, so a page
+ * is given back only when the next but one begins. */
+static struct tprof_live *former;
+
+static char *live_path(PyObject *directory, char path[PATH_MAX])
+{
+    PyObject *bytes = NULL;
+    if (!PyUnicode_FSConverter(directory, &bytes))
+        return NULL;
+    const int length = PyOS_snprintf(path, PATH_MAX, "%s/live", PyBytes_AS_STRING(bytes));
+    Py_DECREF(bytes);
+    if (length >= PATH_MAX) {
+        errno = ENAMETOOLONG;
+        PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, directory);
+        return NULL;
+    }
+    return path;
+}
+
+static PyObject *enter(PyObject *directory, struct tprof_live *(*open_page)(const char *))
+{
+    char path[PATH_MAX];
+    if (live_path(directory, path) == NULL)
+        return NULL;
+    struct tprof_live *page = open_page(path);
+    if (page == NULL)
+        return PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, directory);
+    tprof_live_close(former);
+    former = live;
+    live = page;
+    return PyLong_FromUnsignedLong(tprof_live_enter(live));
+}
+
+PyObject *tprof_py_session_create(PyObject *module, PyObject *directory)
+{
+    (void)module;
+    return enter(directory, tprof_live_create);
+}
+
+PyObject *tprof_py_session_join(PyObject *module, PyObject *directory)
+{
+    (void)module;
+    return enter(directory, tprof_live_join);
+}
+
+PyObject *tprof_py_session_rejoin(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    if (live == NULL || __atomic_load_n(&live->state, __ATOMIC_ACQUIRE) != TPROF_LIVE_RUNNING)
+        Py_RETURN_NONE;
+    return PyLong_FromUnsignedLong(tprof_live_enter(live));
+}
+
+PyObject *tprof_py_session_leave(PyObject *module, PyObject *process)
+{
+    (void)module;
+    const unsigned long ordinal = PyLong_AsUnsignedLong(process);
+    if (PyErr_Occurred())
+        return NULL;
+    if (live != NULL)
+        tprof_live_leave(live, (uint32_t)ordinal);
+    Py_RETURN_NONE;
+}
+
+static PyObject *list_processes(void)
+{
+    uint32_t count = __atomic_load_n(&live->next_process, __ATOMIC_ACQUIRE);
+    PyObject *processes = PyList_New(0);
+    if (count > TPROF_MAX_PROCESSES)
+        count = TPROF_MAX_PROCESSES;
+    for (uint32_t i = 0; processes != NULL && i < count; i++) {
+        const struct tprof_live_process *slot = &live->processes[i];
+        PyObject *entry = Py_BuildValue("(IIKK)", i, slot->pid, (unsigned long long)slot->cpu_ns,
+                                        (unsigned long long)slot->ended_ns);
+        if (entry == NULL || PyList_Append(processes, entry) < 0)
+            Py_CLEAR(processes);
+        Py_XDECREF(entry);
+    }
+    return processes;
+}
+
+PyObject *tprof_py_session_end(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    if (live == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "no session is open in this process");
+        return NULL;
+    }
+    __atomic_store_n(&live->state, TPROF_LIVE_STOPPED, __ATOMIC_RELEASE);
+    PyObject *processes = list_processes();
+    if (processes == NULL)
+        return NULL;
+    return Py_BuildValue("{s:N,s:I,s:I,s:I,s:I,s:K,s:K,s:K}", "processes", processes, "process_count",
+                         live->next_process, "threads", live->next_thread, "lost_threads", live->lost_threads,
+                         "uncounted_threads", live->uncounted_threads, "dropped_enospc",
+                         (unsigned long long)live->dropped_enospc, "dropped_emfile",
+                         (unsigned long long)live->dropped_emfile, "dropped_io", (unsigned long long)live->dropped_io);
+}
+
+static int parse_events(PyObject *events, struct tprof_setup *setup)
+{
+    const Py_ssize_t count = PyTuple_GET_SIZE(events);
+    if (count > TPROF_MAX_EVENTS) {
+        PyErr_Format(PyExc_ValueError, "at most %d events fit a sample, got %zd", TPROF_MAX_EVENTS, count);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        unsigned int type;
+        unsigned long long config;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(events, i), "IK", &type, &config))
+            return -1;
+        setup->events[i] = (struct tprof_event){.type = type, .config = config};
+    }
+    setup->event_count = (int)count;
+    setup->columns = 2 + (uint32_t)count;
+    return 0;
+}
+
+PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"directory", "process", "description", "events", "packages", NULL};
+    PyObject *directory = NULL, *events;
+    Py_buffer packages;
+    struct tprof_setup setup = {.live = live};
+    (void)module;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&IsO!y*", names, PyUnicode_FSConverter, &directory,
+                                     &setup.process, &setup.description, &PyTuple_Type, &events, &packages))
+        return NULL;
+    setup.directory = PyBytes_AS_STRING(directory);
+    setup.package_of_cpu = packages.buf;
+    setup.cpus = (uint32_t)(packages.len / (Py_ssize_t)sizeof(int16_t));
+    PyObject *result = NULL;
+    if (live == NULL)
+        PyErr_SetString(PyExc_RuntimeError, "no session is open in this process");
+    else if (parse_events(events, &setup) == 0)
+        result = PyLong_FromUnsignedLongLong(tprof_recorder_start(&setup));
+    PyBuffer_Release(&packages);
+    Py_DECREF(directory);
+    return result;
+}
+
+PyObject *tprof_py_stop(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    tprof_recorder_stop();
+    Py_RETURN_NONE;
+}
+
+static PyObject *thread_namer;
+
+/* A name is a convenience: whatever goes wrong with it must not touch the exception the program may be handling. */
+static void name_thread(char name[TPROF_NAME_BYTES])
+{
+    PyObject *type, *value, *traceback;
+    Py_ssize_t length;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *text = PyObject_CallNoArgs(thread_namer);
+    if (text != NULL && PyBytes_Check(text)) {
+        length = PyBytes_GET_SIZE(text);
+        if (length > TPROF_NAME_BYTES - 1)
+            length = TPROF_NAME_BYTES - 1;
+        memset(name, 0, TPROF_NAME_BYTES);
+        memcpy(name, PyBytes_AS_STRING(text), (size_t)length);
+    }
+    Py_XDECREF(text);
+    PyErr_Restore(type, value, traceback);
+}
+
+PyObject *tprof_py_set_thread_namer(PyObject *module, PyObject *namer)
+{
+    (void)module;
+    Py_XSETREF(thread_namer, Py_NewRef(namer));
+    tprof_name_thread = name_thread;
+    Py_RETURN_NONE;
+}

@@ -1,0 +1,120 @@
+/* Task: a callable around a function. While nothing is recorded it only passes the call on. */
+#include "binding.h"
+#include "recorder.h"
+
+#include <structmember.h>
+
+struct task {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *function;
+    PyObject *dict;
+    PyObject *weak_references;
+    uint32_t number;
+};
+
+static PyObject *call_recorded(struct task *self, PyObject *const *args, size_t count, PyObject *names)
+{
+    struct tprof_frame frame;
+    if (!tprof_enter(&frame, self->number, 0))
+        return PyObject_Vectorcall(self->function, args, count, names);
+    PyObject *result = PyObject_Vectorcall(self->function, args, count, names);
+    tprof_leave(&frame, TPROF_FINISH, result == NULL ? TPROF_FAILED : 0);
+    return result;
+}
+
+static PyObject *call(PyObject *callable, PyObject *const *args, size_t count, PyObject *names)
+{
+    struct task *self = (struct task *)callable;
+    if (!tprof_recording())
+        return PyObject_Vectorcall(self->function, args, count, names);
+    return call_recorded(self, args, count, names);
+}
+
+static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"function", "number", NULL};
+    PyObject *function;
+    unsigned int number;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OI", names, &function, &number))
+        return NULL;
+    if (!PyCallable_Check(function)) {
+        PyErr_Format(PyExc_TypeError, "a task is made of a callable, got %.100s", Py_TYPE(function)->tp_name);
+        return NULL;
+    }
+    struct task *self = (struct task *)type->tp_alloc(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->vectorcall = call;
+    self->function = Py_NewRef(function);
+    self->number = number;
+    return (PyObject *)self;
+}
+
+static int traverse(PyObject *object, visitproc visit, void *arg)
+{
+    struct task *self = (struct task *)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->function);
+    Py_VISIT(self->dict);
+    return 0;
+}
+
+static int clear(PyObject *object)
+{
+    struct task *self = (struct task *)object;
+    Py_CLEAR(self->function);
+    Py_CLEAR(self->dict);
+    return 0;
+}
+
+static void deallocate(PyObject *object)
+{
+    struct task *self = (struct task *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    if (self->weak_references != NULL)
+        PyObject_ClearWeakRefs(object);
+    (void)clear(object);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static PyObject *bind(PyObject *self, PyObject *instance, PyObject *owner)
+{
+    (void)owner;
+    return instance == NULL || instance == Py_None ? Py_NewRef(self) : PyMethod_New(self, instance);
+}
+
+static PyObject *represent(PyObject *object)
+{
+    return PyUnicode_FromFormat("<tprof.task %R>", ((struct task *)object)->function);
+}
+
+static PyMemberDef members[] = {
+    {"__dictoffset__", T_PYSSIZET, offsetof(struct task, dict), READONLY, NULL},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(struct task, weak_references), READONLY, NULL},
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(struct task, vectorcall), READONLY, NULL},
+    {"number", T_UINT, offsetof(struct task, number), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef attributes[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, create},         {Py_tp_dealloc, deallocate}, {Py_tp_traverse, traverse},
+    {Py_tp_clear, clear},        {Py_tp_call, PyVectorcall_Call}, {Py_tp_descr_get, bind},
+    {Py_tp_repr, represent},     {Py_tp_members, members},    {Py_tp_getset, attributes},
+    {0, NULL},
+};
+
+PyType_Spec tprof_task_spec = {
+    .name = "tprof._core.Task",
+    .basicsize = sizeof(struct task),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+             Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .slots = slots,
+};

@@ -1,0 +1,53 @@
+/* What a thread has used so far: CPU time always, hardware or software events where the kernel gives them. */
+#ifndef TPROF_COUNTERS_H
+#define TPROF_COUNTERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TPROF_MAX_EVENTS 11
+
+struct perf_event_mmap_page;
+
+struct tprof_event {
+    uint32_t type;
+    uint64_t config;
+};
+
+struct tprof_counters {
+    /* CPU time: `switches` is a perf page whose lock word changes whenever the thread is scheduled, so as long as
+     * it stands still the CPU time has advanced exactly as the wall clock has, and no system call is needed. */
+    const volatile struct perf_event_mmap_page *switches;
+    uint32_t switches_seen;
+    uint64_t anchor_cpu_ns, anchor_ns, last_cpu_ns;
+
+    int count; /* events in the group; 0: none could be opened */
+    int fds[TPROF_MAX_EVENTS];
+    const volatile struct perf_event_mmap_page *pages[TPROF_MAX_EVENTS];
+    int slots[TPROF_MAX_EVENTS]; /* which event of the plan stands at this place of the group */
+    bool user_read;
+    uint64_t enabled_ns, running_ns;
+    uint64_t raw[TPROF_MAX_EVENTS], values[TPROF_MAX_EVENTS];
+};
+
+/* Open for the calling thread. Returns a mask of the events that are absent; *error is the errno of the first. */
+uint64_t tprof_counters_open(struct tprof_counters *counters, const struct tprof_event *events, int count,
+                             int *error);
+void tprof_counters_close(struct tprof_counters *counters);
+
+/* In a forked child: the descriptors still count the parent, the pages are not mapped here. */
+void tprof_counters_forget(struct tprof_counters *counters);
+
+/* Re-anchor the CPU time by a system call. *now_ns becomes the moment to which the result belongs. */
+uint64_t tprof_counters_anchor(struct tprof_counters *counters, uint64_t *now_ns);
+
+/* Bring `values` up to date. Returns flags for the sample. Any thread may call it with user_read = false. */
+uint8_t tprof_counters_read(struct tprof_counters *counters, bool user_read);
+
+/* Open, enable, run, read and close one event: the only way to know that it counts. Returns 0 or errno. */
+int tprof_counters_probe(const struct tprof_event *event, int pid, int cpu, bool exclude_kernel, uint64_t result[3]);
+
+/* Open an event of a whole processor (energy). Returns a descriptor or -1 with errno. */
+int tprof_counters_open_cpu(const struct tprof_event *event, int cpu);
+
+#endif

@@ -1,0 +1,79 @@
+/* What a trace looks like on disk: docs/trace-format.md is its prose, tprof/trace/layout.py its twin in Python. */
+#ifndef TPROF_LAYOUT_H
+#define TPROF_LAYOUT_H
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TPROF_MAGIC "TPROF\r\n\x1a"
+#define TPROF_MAJOR 1
+#define TPROF_MINOR 0
+#define TPROF_ENDIAN 0x01020304u
+#define TPROF_HEADER_BYTES 4096u
+#define TPROF_DESCRIPTION_BYTES 3640u
+#define TPROF_MAX_COLUMNS 13
+#define TPROF_NAME_BYTES 128
+#define TPROF_NO_TASK UINT32_MAX
+#define TPROF_NO_THREAD UINT32_MAX
+#define TPROF_NO_CPU UINT16_MAX
+
+enum tprof_stream_kind { TPROF_SAMPLES = 1, TPROF_READINGS = 2 };
+enum tprof_kind { TPROF_START = 1, TPROF_FINISH, TPROF_SUSPEND, TPROF_RESUME, TPROF_CLOSE };
+enum tprof_flag { TPROF_FAILED = 1, TPROF_SCALED = 2, TPROF_UNCOUNTED = 4, TPROF_ABORTED = 8 };
+enum tprof_end { TPROF_OPEN = 0, TPROF_ENDED = 1, TPROF_STOPPED = 2, TPROF_END_ABORTED = 3 };
+enum tprof_reading_flag { TPROF_MISSING = 1, TPROF_REOPENED = 2 };
+
+struct tprof_header {
+    char magic[8];
+    uint16_t major, minor;
+    uint32_t endian, kind, header_bytes, window_bytes, record_bytes;
+    uint32_t process, thread, pid, tid;
+    uint64_t start_ns;
+    uint64_t absent;
+    uint64_t committed; /* published with release after the record is whole */
+    uint64_t flushed;   /* of these, records that stand in the body */
+    uint64_t dropped_enospc, dropped_io, dropped_reentrant;
+    uint64_t first_drop_ns;
+    uint64_t reserved_112[2];
+    uint32_t end_reason, end_flags;
+    uint64_t end_ns;
+    uint64_t end_columns[TPROF_MAX_COLUMNS];
+    uint64_t modulus;
+    double unit;
+    uint64_t reserved_264[7];
+    char thread_name[TPROF_NAME_BYTES];
+    uint32_t description_bytes;
+    char description[TPROF_DESCRIPTION_BYTES];
+    char reserved_4092[4];
+};
+
+struct tprof_sample {
+    uint64_t t_ns;
+    uint64_t instance;
+    uint32_t task;
+    uint16_t cpu;
+    uint8_t kind, flags;
+    uint64_t columns[];
+};
+
+struct tprof_reading {
+    uint64_t t_ns;
+    uint64_t value;
+    uint32_t window_ns;
+    uint16_t flags, error;
+    uint64_t suspended_ns;
+};
+
+static_assert(sizeof(struct tprof_header) == TPROF_HEADER_BYTES, "header is one page");
+static_assert(offsetof(struct tprof_header, start_ns) == 48, "header layout");
+static_assert(offsetof(struct tprof_header, committed) == 64, "header layout");
+static_assert(offsetof(struct tprof_header, end_reason) == 128, "header layout");
+static_assert(offsetof(struct tprof_header, modulus) == 248, "header layout");
+static_assert(offsetof(struct tprof_header, thread_name) == 320, "header layout");
+static_assert(offsetof(struct tprof_header, description_bytes) == 448, "header layout");
+static_assert(offsetof(struct tprof_header, description) == 452, "header layout");
+static_assert(offsetof(struct tprof_sample, columns) == 24, "sample layout");
+static_assert(sizeof(struct tprof_reading) == 32, "reading layout");
+
+#endif

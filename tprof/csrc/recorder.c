@@ -1,0 +1,227 @@
+/* The cold half of the recorder: threads join and leave, recordings start and stop, the process forks.
+ * `lock` guards the list of threads and the set-up; it is taken here only, never on the hot path, and never while
+ * Python runs. A thread's own fields belong to that thread, except the end of its file, which the thread that stops
+ * the recording writes. */
+#include "recorder.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define WINDOW_BYTES 32768u
+
+uint64_t tprof_generation;
+_Thread_local struct tprof_thread *tprof_self;
+struct tprof_live *tprof_live;
+int16_t tprof_package_of_cpu[TPROF_MAX_CPUS];
+void (*tprof_name_thread)(char name[TPROF_NAME_BYTES]);
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_key_t exit_key;
+static struct tprof_thread *threads;
+static uint64_t last_generation;
+static struct tprof_header header_template;
+static char threads_directory[PATH_MAX];
+static struct tprof_event planned_events[TPROF_MAX_EVENTS];
+static int planned_count;
+
+static void link_thread(struct tprof_thread *thread)
+{
+    pthread_mutex_lock(&lock);
+    thread->next = threads;
+    if (threads != NULL)
+        threads->previous = thread;
+    threads = thread;
+    pthread_mutex_unlock(&lock);
+}
+
+static void unlink_unlocked(struct tprof_thread *thread)
+{
+    if (thread->previous != NULL)
+        thread->previous->next = thread->next;
+    else
+        threads = thread->next;
+    if (thread->next != NULL)
+        thread->next->previous = thread->previous;
+}
+
+/* The caller owns the thread or has it locked in the list; `committed` is all it reads of the owner's. */
+static void write_end(struct tprof_thread *thread, uint32_t reason, uint64_t cpu_ns)
+{
+    struct tprof_header *header = thread->stream.header;
+    if (header == NULL)
+        return;
+    header->end_ns = tprof_now_ns();
+    header->end_columns[0] = tprof_last_energy_uj(sched_getcpu());
+    header->end_columns[1] = cpu_ns;
+    (void)tprof_counters_read(&thread->counters, false);
+    for (int i = 0; i < thread->counters.count; i++)
+        header->end_columns[2 + thread->counters.slots[i]] = thread->counters.values[i];
+    __atomic_store_n(&header->end_reason, reason, __ATOMIC_RELEASE);
+}
+
+/* By the owner: its last sample, the end, and back with the memory. */
+static void retire(struct tprof_thread *thread)
+{
+    pthread_mutex_lock(&lock);
+    unlink_unlocked(thread);
+    pthread_mutex_unlock(&lock);
+    if (!thread->finished) {
+        const bool aborted = thread->instance != 0;
+        thread->instance = 0;
+        thread->task = TPROF_NO_TASK;
+        thread->busy = false;
+        tprof_sample(thread, TPROF_CLOSE, aborted ? TPROF_ABORTED : 0);
+        write_end(thread, aborted ? TPROF_END_ABORTED : TPROF_ENDED, thread->counters.last_cpu_ns);
+    }
+    tprof_stream_close(&thread->stream, true);
+    tprof_counters_close(&thread->counters);
+    free(thread);
+}
+
+static void at_thread_exit(void *thread)
+{
+    tprof_self = NULL;
+    retire(thread);
+}
+
+static void fill_header(struct tprof_header *header, uint32_t ordinal, uint64_t absent)
+{
+    *header = header_template;
+    header->thread = ordinal;
+    header->tid = (uint32_t)syscall(SYS_gettid);
+    header->start_ns = tprof_now_ns();
+    header->absent |= absent << 2;
+    (void)prctl(PR_GET_NAME, header->thread_name);
+    if (tprof_name_thread != NULL)
+        tprof_name_thread(header->thread_name);
+}
+
+static void open_file(struct tprof_thread *thread)
+{
+    char path[PATH_MAX];
+    struct tprof_header header;
+    int counters_error;
+    const uint32_t ordinal = __atomic_fetch_add(&tprof_live->next_thread, 1, __ATOMIC_RELAXED);
+    const uint64_t absent =
+        tprof_counters_open(&thread->counters, planned_events, planned_count, &counters_error);
+
+    if (counters_error != 0)
+        __atomic_fetch_add(&tprof_live->uncounted_threads, 1, __ATOMIC_RELAXED);
+    thread->next_instance = ((uint64_t)(ordinal + 1) << 40) | 1;
+    fill_header(&header, ordinal, absent);
+    if (snprintf(path, sizeof path, "%s/%08u.samples", threads_directory, ordinal) >= (int)sizeof path)
+        thread->lost_error = ENAMETOOLONG;
+    else
+        thread->lost_error = tprof_stream_create(&thread->stream, path, &header);
+    if (thread->lost_error != 0)
+        __atomic_fetch_add(&tprof_live->lost_threads, 1, __ATOMIC_RELAXED);
+}
+
+struct tprof_thread *tprof_recorder_join(void)
+{
+    const int saved_errno = errno;
+    const uint64_t generation = __atomic_load_n(&tprof_generation, __ATOMIC_ACQUIRE);
+    if (tprof_self != NULL)
+        retire(tprof_self);
+    tprof_self = calloc(1, sizeof *tprof_self);
+    (void)pthread_setspecific(exit_key, tprof_self);
+    if (tprof_self != NULL) {
+        tprof_self->generation = generation;
+        tprof_self->task = TPROF_NO_TASK;
+        (void)pthread_getcpuclockid(pthread_self(), &tprof_self->clock);
+        open_file(tprof_self);
+        link_thread(tprof_self);
+    }
+    errno = saved_errno;
+    return tprof_self;
+}
+
+void tprof_sample_lost(struct tprof_thread *thread)
+{
+    uint64_t *counter = &tprof_live->dropped_io;
+    if (thread->lost_error == ENOSPC || thread->lost_error == EDQUOT || thread->lost_error == EFBIG)
+        counter = &tprof_live->dropped_enospc;
+    else if (thread->lost_error == EMFILE || thread->lost_error == ENFILE)
+        counter = &tprof_live->dropped_emfile;
+    __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
+
+uint64_t tprof_recorder_start(const struct tprof_setup *setup)
+{
+    pthread_mutex_lock(&lock);
+    struct tprof_header *header = &header_template;
+    memset(header, 0, sizeof *header);
+    memcpy(header->magic, TPROF_MAGIC, sizeof header->magic);
+    header->major = TPROF_MAJOR;
+    header->minor = TPROF_MINOR;
+    header->endian = TPROF_ENDIAN;
+    header->kind = TPROF_SAMPLES;
+    header->header_bytes = TPROF_HEADER_BYTES;
+    header->window_bytes = WINDOW_BYTES;
+    header->record_bytes = setup->columns <= 5 ? 64 : 128;
+    header->process = setup->process;
+    header->pid = (uint32_t)getpid();
+    header->description_bytes = (uint32_t)strnlen(setup->description, TPROF_DESCRIPTION_BYTES);
+    memcpy(header->description, setup->description, header->description_bytes);
+    snprintf(threads_directory, sizeof threads_directory, "%s/threads", setup->directory);
+    memcpy(planned_events, setup->events, sizeof planned_events);
+    planned_count = setup->event_count;
+    for (uint32_t cpu = 0; cpu < TPROF_MAX_CPUS; cpu++)
+        tprof_package_of_cpu[cpu] = cpu < setup->cpus ? setup->package_of_cpu[cpu] : -1;
+    /* Threads of earlier recordings may still hold a late look at the former page: it is never unmapped. */
+    tprof_live = setup->live;
+    const uint64_t generation = ++last_generation;
+    __atomic_store_n(&tprof_generation, generation, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&lock);
+    return generation;
+}
+
+void tprof_recorder_stop(void)
+{
+    pthread_mutex_lock(&lock);
+    __atomic_store_n(&tprof_generation, 0, __ATOMIC_RELEASE);
+    for (struct tprof_thread *thread = threads; thread != NULL; thread = thread->next) {
+        if (thread->finished || thread->generation != last_generation)
+            continue;
+        write_end(thread, TPROF_STOPPED, tprof_clock_ns(thread->clock));
+        thread->finished = true;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void after_fork_parent(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* The child has neither its parent's mappings nor its threads; it records again when Python's own fork hook lets
+ * it join with a process number of its own. The list is dropped without free: the other threads' memory may have
+ * been in any state when they vanished. */
+static void after_fork_child(void)
+{
+    tprof_generation = 0;
+    for (struct tprof_thread *thread = threads; thread != NULL; thread = thread->next)
+        tprof_counters_forget(&thread->counters);
+    threads = NULL;
+    tprof_self = NULL;
+    (void)pthread_setspecific(exit_key, NULL);
+    pthread_mutex_init(&lock, NULL);
+}
+
+int tprof_recorder_initialise(void)
+{
+    const int error = pthread_key_create(&exit_key, at_thread_exit);
+    return error != 0 ? error : pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+}

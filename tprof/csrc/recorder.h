@@ -1,0 +1,178 @@
+/* Who is recording, which threads take part, and the hot path: one sample.
+ *
+ * Every thread writes its own file; a thread joins at its first sample. `tprof_generation` is 0 while nothing is
+ * recorded and another number in every recording of this process, so one load tells a decorated call whether there
+ * is anything to do and whether what it began still runs. */
+#ifndef TPROF_RECORDER_H
+#define TPROF_RECORDER_H
+
+#include <limits.h>
+#include <linux/perf_event.h>
+#include <sched.h>
+
+#include "clock.h"
+#include "counters.h"
+#include "live.h"
+#include "stream.h"
+
+#define TPROF_MAX_CPUS 4096
+
+struct tprof_thread {
+    uint64_t generation;
+    struct tprof_stream stream;
+    struct tprof_counters counters;
+    uint64_t instance; /* who runs now; 0: nobody */
+    uint32_t task;
+    uint64_t next_instance;
+    int lost_error;                /* errno of the file that could not be made, or 0 */
+    volatile bool busy;            /* a signal handler that records inside a sample is turned away */
+    bool finished;                 /* the recording has ended and has written this file's end */
+    clockid_t clock;               /* CPU time of this thread, readable by the thread that stops the recording */
+    struct tprof_thread *next, *previous;
+};
+
+/* What the sample says about the thread from now on, and what to return to. */
+struct tprof_frame {
+    struct tprof_thread *thread;
+    uint64_t generation;
+    uint64_t instance;
+    uint64_t outer_instance;
+    uint32_t outer_task;
+};
+
+struct tprof_setup {
+    const char *directory;
+    uint32_t process;
+    struct tprof_live *live;
+    const char *description;
+    uint32_t columns; /* with energy_uj and cpu_ns first */
+    struct tprof_event events[TPROF_MAX_EVENTS];
+    int event_count;
+    const int16_t *package_of_cpu;
+    uint32_t cpus;
+};
+
+extern uint64_t tprof_generation;
+extern _Thread_local struct tprof_thread *tprof_self;
+
+/* Returns the new generation. The caller holds Python's lock or its own, and nothing is being recorded. */
+uint64_t tprof_recorder_start(const struct tprof_setup *setup);
+/* End the recording in this process: the ends of all threads' files are written, nothing more is recorded. */
+void tprof_recorder_stop(void);
+/* pthread_atfork's three and the key for thread exit; once per process. Returns 0 or errno. */
+int tprof_recorder_initialise(void);
+/* Let the calling thread join. Never NULL, except without memory. */
+struct tprof_thread *tprof_recorder_join(void);
+/* Called for each new thread while Python's lock is held, to learn its name. May be NULL. */
+extern void (*tprof_name_thread)(char name[TPROF_NAME_BYTES]);
+
+extern struct tprof_live *tprof_live;
+extern int16_t tprof_package_of_cpu[TPROF_MAX_CPUS];
+
+static inline bool tprof_recording(void)
+{
+    return __atomic_load_n(&tprof_generation, __ATOMIC_RELAXED) != 0;
+}
+
+static inline struct tprof_thread *tprof_current_thread(uint64_t generation)
+{
+    struct tprof_thread *thread = tprof_self;
+    return thread != NULL && thread->generation == generation ? thread : tprof_recorder_join();
+}
+
+static inline uint64_t tprof_cpu_time_ns(struct tprof_counters *counters, uint64_t *now_ns)
+{
+    uint64_t cpu_ns;
+    if (counters->switches != NULL &&
+        __atomic_load_n(&counters->switches->lock, __ATOMIC_ACQUIRE) == counters->switches_seen)
+        cpu_ns = counters->anchor_cpu_ns + (*now_ns - counters->anchor_ns);
+    else
+        cpu_ns = tprof_counters_anchor(counters, now_ns);
+    /* Time that a hypervisor or an interrupt took is only seen at the next anchor: never let the sum fall. */
+    if (cpu_ns < counters->last_cpu_ns)
+        cpu_ns = counters->last_cpu_ns;
+    counters->last_cpu_ns = cpu_ns;
+    return cpu_ns;
+}
+
+static inline uint64_t tprof_last_energy_uj(int cpu)
+{
+    const int package = cpu >= 0 && cpu < TPROF_MAX_CPUS ? tprof_package_of_cpu[cpu] : -1;
+    return package < 0 ? 0 : __atomic_load_n(&tprof_live->energy_uj[package], __ATOMIC_RELAXED);
+}
+
+void tprof_sample_lost(struct tprof_thread *thread);
+
+/* Write who runs from now on. */
+static inline void tprof_sample(struct tprof_thread *thread, uint8_t kind, uint8_t flags)
+{
+    if (thread->busy) {
+        if (thread->stream.header != NULL)
+            thread->stream.header->dropped_reentrant++;
+        return;
+    }
+    thread->busy = true;
+    struct tprof_sample *sample = tprof_stream_slot(&thread->stream);
+    if (sample != NULL) {
+        struct tprof_counters *counters = &thread->counters;
+        uint64_t now_ns = tprof_now_ns();
+        const int cpu = sched_getcpu();
+        sample->columns[1] = tprof_cpu_time_ns(counters, &now_ns);
+        if (counters->count > 0) {
+            flags |= tprof_counters_read(counters, true);
+            for (int i = 0; i < counters->count; i++)
+                sample->columns[2 + counters->slots[i]] = counters->values[i];
+        }
+        sample->columns[0] = tprof_last_energy_uj(cpu);
+        sample->t_ns = now_ns;
+        sample->instance = thread->instance;
+        sample->task = thread->task;
+        sample->cpu = cpu < 0 ? TPROF_NO_CPU : (uint16_t)cpu;
+        sample->kind = kind;
+        sample->flags = flags;
+        tprof_stream_commit(&thread->stream);
+    } else if (thread->stream.header == NULL) {
+        tprof_sample_lost(thread);
+    }
+    thread->busy = false;
+}
+
+/* Start a new instance of the task (instance 0) or resume one. */
+static inline bool tprof_enter(struct tprof_frame *frame, uint32_t task, uint64_t instance)
+{
+    frame->generation = __atomic_load_n(&tprof_generation, __ATOMIC_ACQUIRE);
+    if (frame->generation == 0)
+        return false;
+    struct tprof_thread *thread = tprof_current_thread(frame->generation);
+    if (thread == NULL) {
+        frame->generation = 0;
+        return false;
+    }
+    frame->thread = thread;
+    frame->outer_instance = thread->instance;
+    frame->outer_task = thread->task;
+    frame->instance = instance != 0 ? instance : thread->next_instance++;
+    thread->instance = frame->instance;
+    thread->task = task;
+    tprof_sample(thread, instance != 0 ? TPROF_RESUME : TPROF_START, 0);
+    return true;
+}
+
+/* The recording in which the frame began still runs, on the thread that began it. */
+static inline bool tprof_frame_holds(const struct tprof_frame *frame)
+{
+    return frame->generation != 0 && frame->thread == tprof_self &&
+           frame->generation == __atomic_load_n(&tprof_generation, __ATOMIC_ACQUIRE) &&
+           frame->thread->generation == frame->generation;
+}
+
+static inline void tprof_leave(const struct tprof_frame *frame, uint8_t kind, uint8_t flags)
+{
+    if (!tprof_frame_holds(frame))
+        return;
+    frame->thread->instance = frame->outer_instance;
+    frame->thread->task = frame->outer_task;
+    tprof_sample(frame->thread, kind, flags);
+}
+
+#endif

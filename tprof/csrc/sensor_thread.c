@@ -1,0 +1,198 @@
+/* `guard` protects `asked_to_stop` and `settled`; the sources belong to the sensor thread from its start to its end.
+ * start, stop and forget are called with Python's lock held, never two at a time. */
+#include "sensor_thread.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "clock.h"
+
+#define SETTLE_NS UINT64_C(20000000)
+#define LONGEST_SLEEP_NS UINT64_C(20000000)
+
+static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t wake;
+static bool asked_to_stop, settled, running;
+static pthread_t thread;
+static struct tprof_source *sources;
+static int source_count;
+static uint64_t used_cpu_ns;
+
+static struct timespec to_timespec(uint64_t t_ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(t_ns / 1000000000u), .tv_nsec = (long)(t_ns % 1000000000u)};
+}
+
+static uint64_t poll_due(uint64_t now_ns)
+{
+    uint64_t next_ns = now_ns + LONGEST_SLEEP_NS;
+    for (int i = 0; i < source_count; i++) {
+        struct tprof_source *source = &sources[i];
+        if (source->next_poll_ns <= now_ns) {
+            (void)tprof_source_poll(source, false);
+            source->next_poll_ns += source->period_ns;
+            if (source->next_poll_ns <= now_ns)
+                source->next_poll_ns = now_ns + source->period_ns;
+        }
+        if (source->next_poll_ns < next_ns)
+            next_ns = source->next_poll_ns;
+    }
+    return next_ns;
+}
+
+static bool is_sensor(const struct tprof_source *source)
+{
+    return source->kind == TPROF_FILE || source->kind == TPROF_PERF;
+}
+
+/* The first value counts as a change, so two more mean that an update was seen. */
+static bool have_settled(void)
+{
+    for (int i = 0; i < source_count; i++)
+        if (is_sensor(&sources[i]) && sources[i].changes < 2 && sources[i].failures == 0)
+            return false;
+    return true;
+}
+
+static void announce_settled(void)
+{
+    pthread_mutex_lock(&guard);
+    settled = true;
+    pthread_cond_broadcast(&wake);
+    pthread_mutex_unlock(&guard);
+}
+
+/* Sleep until then or until asked to stop; returns whether asked. */
+static bool sleep_until(uint64_t t_ns)
+{
+    const struct timespec until = to_timespec(t_ns);
+    pthread_mutex_lock(&guard);
+    while (!asked_to_stop && pthread_cond_timedwait(&wake, &guard, &until) != ETIMEDOUT)
+        ;
+    const bool stop = asked_to_stop;
+    pthread_mutex_unlock(&guard);
+    return stop;
+}
+
+/* What the program did last shows at the sensor's next update. */
+static void poll_last(void)
+{
+    const uint64_t deadline_ns = tprof_now_ns() + SETTLE_NS;
+    for (int i = 0; i < source_count; i++) {
+        struct tprof_source *source = &sources[i];
+        while (is_sensor(source) && source->failures == 0 && tprof_now_ns() < deadline_ns) {
+            if (tprof_source_poll(source, false))
+                break;
+            const struct timespec pause = to_timespec(200000);
+            (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+        }
+    }
+    for (int i = 0; i < source_count; i++)
+        (void)tprof_source_poll(&sources[i], true);
+}
+
+static void *run(void *unused)
+{
+    bool announced = false;
+    uint64_t next_ns;
+    (void)unused;
+    (void)prctl(PR_SET_NAME, "tprof-sensors");
+    (void)prctl(PR_SET_TIMERSLACK, 1000UL);
+    do {
+        next_ns = poll_due(tprof_now_ns());
+        if (!announced && have_settled()) {
+            announce_settled();
+            announced = true;
+        }
+    } while (!sleep_until(next_ns));
+    poll_last();
+    used_cpu_ns = tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    return NULL;
+}
+
+static int create_thread(void)
+{
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    int error = pthread_attr_init(&attributes);
+    if (error != 0)
+        return error;
+    (void)pthread_attr_setstacksize(&attributes, 256 * 1024);
+    /* Signals belong to the program's threads. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&thread, &attributes, run, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return error;
+}
+
+static void wait_until_settled(void)
+{
+    const struct timespec until = to_timespec(tprof_now_ns() + SETTLE_NS);
+    pthread_mutex_lock(&guard);
+    while (!settled && pthread_cond_timedwait(&wake, &guard, &until) != ETIMEDOUT)
+        ;
+    pthread_mutex_unlock(&guard);
+}
+
+static void release(void)
+{
+    for (int i = 0; i < source_count; i++)
+        tprof_source_close(&sources[i]);
+    free(sources);
+    sources = NULL;
+    source_count = 0;
+}
+
+int tprof_sensors_start(struct tprof_source *given, int count)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&wake, &attributes);
+    pthread_condattr_destroy(&attributes);
+    sources = given;
+    source_count = count;
+    asked_to_stop = settled = false;
+    const int error = create_thread();
+    if (error != 0) {
+        release();
+        return error;
+    }
+    running = true;
+    wait_until_settled();
+    return 0;
+}
+
+uint64_t tprof_sensors_stop(void)
+{
+    if (!running)
+        return 0;
+    pthread_mutex_lock(&guard);
+    asked_to_stop = true;
+    pthread_cond_broadcast(&wake);
+    pthread_mutex_unlock(&guard);
+    pthread_join(thread, NULL);
+    running = false;
+    pthread_cond_destroy(&wake);
+    release();
+    return used_cpu_ns;
+}
+
+void tprof_sensors_forget(void)
+{
+    if (!running)
+        return;
+    running = false;
+    for (int i = 0; i < source_count; i++)
+        if (sources[i].fd >= 0)
+            close(sources[i].fd);
+    sources = NULL;
+    source_count = 0;
+    pthread_mutex_init(&guard, NULL);
+}

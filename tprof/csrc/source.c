@@ -1,0 +1,136 @@
+/* Called by the sensor thread alone; needs neither Python nor a lock. */
+#include "source.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+
+#define HEARTBEAT_NS UINT64_C(100000000)
+#define REOPEN_NS UINT64_C(100000000)
+
+static int perf_read(struct tprof_source *source, uint64_t *value)
+{
+    if (source->fd < 0) {
+        source->fd = tprof_counters_open_cpu(&source->event, source->cpu);
+        if (source->fd < 0)
+            return errno;
+    }
+    const ssize_t count = read(source->fd, value, sizeof *value);
+    if (count == sizeof *value)
+        return 0;
+    return count < 0 ? errno : EIO;
+}
+
+/* Watts times time, in µJ since the start: a stand-in for a sensor, and recorded as an estimate. */
+static int estimate_read(struct tprof_source *source, uint64_t *value)
+{
+    uint64_t busy_ns;
+    const int error = tprof_busy_read(source, &busy_ns);
+    if (error != 0)
+        return error;
+    const uint64_t now_ns = tprof_now_ns();
+    if (source->started_ns == 0) {
+        source->started_ns = now_ns;
+        source->started_busy_ns = busy_ns;
+    }
+    *value = (uint64_t)(source->idle_w * (double)(now_ns - source->started_ns) / 1e3 +
+                        source->per_core_w * (double)(busy_ns - source->started_busy_ns) / 1e3);
+    return 0;
+}
+
+static int read_value(struct tprof_source *source, uint64_t *value)
+{
+    switch (source->kind) {
+    case TPROF_FILE:
+        return tprof_file_read(source, value);
+    case TPROF_PERF:
+        return perf_read(source, value);
+    case TPROF_ESTIMATE:
+        return estimate_read(source, value);
+    case TPROF_BUSY:
+        return tprof_busy_read(source, value);
+    case TPROF_PROGRAM:
+        *value = tprof_live_cpu_ns(source->live);
+        return 0;
+    }
+    return EINVAL;
+}
+
+/* Only a plausible step reaches the samples' last reading; the raw values are what is analysed. */
+static void show_live(struct tprof_source *source, uint64_t value)
+{
+    if (source->package < 0 || source->package >= TPROF_MAX_PACKAGES || !source->has_value)
+        return;
+    const uint64_t modulus = source->stream.header != NULL ? source->stream.header->modulus : 0;
+    const double unit = source->stream.header != NULL ? source->stream.header->unit : 1e-6;
+    uint64_t increment = value - source->last_value;
+    if (value < source->last_value)
+        increment = modulus > source->last_value ? modulus - source->last_value + value : 0;
+    source->total_uj += (double)increment * unit * 1e6;
+    __atomic_store_n(&source->live->energy_uj[source->package], (uint64_t)source->total_uj, __ATOMIC_RELAXED);
+}
+
+static void record(struct tprof_source *source, uint64_t now_ns, uint64_t value, int error)
+{
+    struct tprof_reading *reading = tprof_stream_slot(&source->stream);
+    if (reading == NULL)
+        return;
+    const uint64_t window_ns = source->last_success_ns != 0 ? now_ns - source->last_success_ns : 0;
+    reading->t_ns = now_ns;
+    reading->value = value;
+    reading->window_ns = window_ns > UINT32_MAX ? UINT32_MAX : (uint32_t)window_ns;
+    reading->flags = (uint16_t)((error != 0 ? TPROF_MISSING : 0) | (source->reopened ? TPROF_REOPENED : 0));
+    reading->error = (uint16_t)error;
+    reading->suspended_ns = tprof_suspended_ns();
+    tprof_stream_commit(&source->stream);
+    source->last_record_ns = now_ns;
+    if (error == 0)
+        source->reopened = false;
+}
+
+static bool fail(struct tprof_source *source, uint64_t now_ns, int error)
+{
+    source->failures++;
+    if (!source->missing || now_ns - source->last_record_ns >= HEARTBEAT_NS)
+        record(source, now_ns, 0, error);
+    source->missing = true;
+    return false;
+}
+
+bool tprof_source_poll(struct tprof_source *source, bool force)
+{
+    uint64_t value = 0;
+    if (source->fd < 0 && source->next_reopen_ns > tprof_now_ns() && !force)
+        return false;
+    const int error = read_value(source, &value);
+    const uint64_t now_ns = tprof_now_ns();
+    if (error != 0) {
+        if (source->fd < 0)
+            source->next_reopen_ns = now_ns + REOPEN_NS;
+        return fail(source, now_ns, error);
+    }
+    const bool changed = !source->has_value || value != source->last_value;
+    show_live(source, value);
+    if (changed || force || source->missing || now_ns - source->last_record_ns >= HEARTBEAT_NS)
+        record(source, now_ns, value, 0);
+    source->missing = false;
+    source->has_value = true;
+    source->last_value = value;
+    source->last_success_ns = now_ns;
+    source->changes += changed;
+    return changed;
+}
+
+void tprof_source_close(struct tprof_source *source)
+{
+    if (source->fd >= 0)
+        close(source->fd);
+    source->fd = -1;
+    if (source->stream.header != NULL) {
+        source->stream.header->end_ns = tprof_now_ns();
+        source->stream.header->end_reason = TPROF_STOPPED;
+    }
+    tprof_stream_close(&source->stream, true);
+}

@@ -1,0 +1,48 @@
+/* One thing that is read again and again while recording: an energy domain, the machine's busy time, the program's
+ * CPU time. A failed read is missing, never zero; whether a falling value is a wrap is for the analysis to say. */
+#ifndef TPROF_SOURCE_H
+#define TPROF_SOURCE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "counters.h"
+#include "live.h"
+#include "stream.h"
+
+enum tprof_source_kind { TPROF_FILE = 1, TPROF_PERF, TPROF_ESTIMATE, TPROF_BUSY, TPROF_PROGRAM };
+
+struct tprof_source {
+    enum tprof_source_kind kind;
+    uint64_t period_ns;
+    int package; /* whose slot of the live page it feeds; -1: none */
+    struct tprof_stream stream;
+    struct tprof_live *live;
+
+    char path[PATH_MAX];   /* FILE: energy_uj; BUSY, ESTIMATE: proc/stat */
+    char search[PATH_MAX]; /* FILE: where its zone is looked for when the path is gone */
+    char zone[64], subzone[64];
+    struct tprof_event event;
+    int cpu;
+    double idle_w, per_core_w;
+    uint64_t cpus[TPROF_MAX_PACKAGES]; /* BUSY, ESTIMATE: bit set of the processors that count */
+
+    int fd; /* -1: closed */
+    bool reopened, has_value, missing;
+    uint64_t last_value, last_success_ns, last_record_ns, next_poll_ns, next_reopen_ns;
+    uint64_t started_ns, started_busy_ns; /* ESTIMATE */
+    double total_uj;                      /* what the live page shows */
+    uint32_t changes, failures;
+};
+
+/* Read once and record what is worth it: a change, a failure, a sign of life each 100 ms; with force anything.
+ * Returns whether the value changed. */
+bool tprof_source_poll(struct tprof_source *source, bool force);
+void tprof_source_close(struct tprof_source *source);
+
+/* Implemented by the kinds (source_file.c, source_busy.c): 0 or errno. */
+int tprof_file_read(struct tprof_source *source, uint64_t *value);
+int tprof_busy_read(struct tprof_source *source, uint64_t *busy_ns);
+
+#endif
