@@ -1,0 +1,146 @@
+"""What a sensor resolved: intervals between readings, each with joules or marked invalid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from tprof.trace import Readings
+
+DEFAULT_MAX_POWER_W = 1000.0
+_WIDE_SCOPES = ("psys", "machine")
+_WIDE_MAX_POWER_W = 10_000.0
+# A live reader may see two updates close together after it was delayed: one update of slack.
+_LATE_READ_NS = 1_000_000
+_SUSPEND_NS = 1_000_000
+_STUCK_GAPS = 20
+_STUCK_NS = 100_000_000
+
+
+@dataclass(frozen=True)
+class Quanta:
+    """The quanta of one domain, end to end without gaps.
+
+    Attributes
+    ----------
+    edges_ns : (k + 1,) int64, nanoseconds, strictly increasing (empty if the domain has no two readings)
+    energy_j : (k,) float64, joules; 0 where not `valid`
+    valid : (k,) bool; False where the sensor's word cannot be trusted
+    """
+
+    name: str
+    scope: str
+    package: int | None
+    counted: bool
+    quality: str
+    edges_ns: NDArray[np.int64]
+    energy_j: NDArray[np.float64]
+    valid: NDArray[np.bool_]
+    stuck: NDArray[np.bool_]
+    warnings: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.energy_j)
+
+    @property
+    def measured_j(self) -> float:
+        """Joules in valid quanta; NaN if there is none."""
+        return float(self.energy_j.sum()) if self.valid.any() else float("nan")
+
+
+def build_quanta(readings: Readings, max_power_w: float | None = None) -> Quanta:
+    """Turn the readings of one domain into quanta.
+
+    A failed read is left out (the counter is cumulative, nothing is lost); readings of equal value
+    merge into the running quantum. An interval is invalid if the sensor was reopened or the machine
+    suspended inside it, if the counter went back without a plausible wrap, or if it implies more
+    than `max_power_w`.
+
+    Parameters
+    ----------
+    readings : one energy domain
+    max_power_w : float, watts; more than this is a fault (default 1000, 10000 for psys)
+    """
+    limit_w = max_power_w or (_WIDE_MAX_POWER_W if readings.scope in _WIDE_SCOPES else DEFAULT_MAX_POWER_W)
+    keep, warnings = _kept(readings)
+    quanta = Quanta(
+        readings.name, readings.scope, readings.package, readings.counted, str(readings.quality),
+        np.empty(0, np.int64), np.empty(0), np.empty(0, bool), np.empty(0, bool), tuple(warnings),
+    )  # fmt: skip
+    if len(keep) < 2:
+        return replace(quanta, warnings=(*warnings, f"{readings.name} has no two readings: its energy is not resolved"))
+    edges_ns = readings.t_ns[keep].astype(np.int64)
+    energy_j, valid, faults = _judged(readings, keep, limit_w)
+    gap_ns = np.diff(edges_ns)
+    stuck = (gap_ns > _STUCK_GAPS * np.median(gap_ns)) & (gap_ns >= _STUCK_NS)
+    if len(stuck) and readings.value[keep[-1]] == readings.value[keep[-2]]:
+        stuck[-1] = gap_ns[-1] >= max(_STUCK_NS, _STUCK_GAPS * np.median(gap_ns[:-1])) if len(gap_ns) > 1 else False
+    if not (energy_j > 0).any() and valid.all():
+        faults.append(f"{readings.name} never moved: its sensor reports nothing")
+    return replace(
+        quanta, edges_ns=edges_ns, energy_j=energy_j, valid=valid, stuck=stuck, warnings=(*warnings, *faults)
+    )
+
+
+def _kept(readings: Readings) -> tuple[NDArray[np.intp], list[str]]:
+    """Indices of the readings that end a quantum: good, later than the one before, of a new value."""
+    good = np.flatnonzero(~readings.missing)
+    warnings = []
+    if len(good) < len(readings.t_ns):
+        warnings.append(f"{len(readings.t_ns) - len(good)} readings of {readings.name} failed and were bridged")
+    if not len(good):
+        return good, warnings
+    t_ns = readings.t_ns[good].astype(np.int64)
+    before = np.maximum.accumulate(t_ns)
+    ordered = np.concatenate(([True], t_ns[1:] > before[:-1]))
+    if not ordered.all():
+        warnings.append(f"{(~ordered).sum()} readings of {readings.name} are not later than the one before: left out")
+        good = good[ordered]
+    value = readings.value[good]
+    changed = np.concatenate(([True], value[1:] != value[:-1]))
+    changed |= readings.reopened[good]
+    changed[-1] = True
+    return good[changed], warnings
+
+
+def _judged(
+    readings: Readings, keep: NDArray[np.intp], limit_w: float
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], list[str]]:
+    """Joules and validity of the intervals between kept readings, with what was wrong in words."""
+    value = readings.value[keep].astype(np.uint64)
+    length_ns = np.diff(readings.t_ns[keep].astype(np.int64))
+    fell = value[1:] < value[:-1]
+    # Unsigned differences first: a float would lose bits of a large counter.
+    counts = (value[1:] - value[:-1]).astype(np.float64)
+    if readings.modulus:
+        wrapped = value[1:] + (np.uint64(readings.modulus) - value[:-1])
+        counts = np.where(fell, wrapped.astype(np.float64), counts)
+    energy_j = counts * readings.unit
+    reopened = np.diff(np.cumsum(readings.reopened)[keep]) > 0
+    slept = np.abs(np.diff(readings.suspended_ns[keep].astype(np.int64))) > _SUSPEND_NS
+    slack_ns = np.where(readings.window_ns[keep][1:] > 0, _LATE_READ_NS, 0)
+    excess = energy_j > limit_w * (length_ns + slack_ns) * 1e-9
+    back = fell & (excess if readings.modulus else True)
+    spike = excess & ~fell
+    reasons = {
+        "reopened (its counter may have been reset)": reopened,
+        "interrupted by a suspend": slept & ~reopened,
+        "seen to go backwards": back & ~reopened & ~slept,
+        f"seen above {limit_w:g} W": spike & ~reopened & ~slept,
+    }
+    faults = [
+        f"{readings.name} was {why} in {bad.sum()} intervals ({length_ns[bad].sum() * 1e-9:.3g} s): "
+        "no energy is given for that time"
+        for why, bad in reasons.items()
+        if bad.any()
+    ]
+    valid = ~(reopened | slept | back | spike)
+    if readings.modulus:
+        twice = valid & (limit_w * length_ns * 1e-9 > 2 * readings.modulus * readings.unit)
+        if twice.any():
+            faults.append(f"{readings.name} may have wrapped more than once in {twice.sum()} long intervals")
+    return np.where(valid, energy_j, 0.0), valid, faults
