@@ -7,11 +7,14 @@
 
 #include <stdint.h>
 
+struct tprof_live;
+
 extern PyType_Spec tprof_task_spec;   /* binding_task.c: a callable that is a task */
 extern PyType_Spec tprof_region_spec; /* binding_region.c: a with-block that is a task */
 extern PyType_Spec tprof_driver_spec; /* binding_driver.c: a generator or coroutine that is a task */
 
 /* binding_session.c */
+extern struct tprof_live *tprof_session_live; /* of the session this process takes part in, or NULL */
 PyObject *tprof_py_session_create(PyObject *module, PyObject *directory);
 PyObject *tprof_py_session_join(PyObject *module, PyObject *directory);
 PyObject *tprof_py_session_rejoin(PyObject *module, PyObject *unused);

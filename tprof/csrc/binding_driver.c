@@ -15,6 +15,8 @@ struct driver {
     uint64_t instance;
     uint64_t inner_instance; /* who ran inside when it was suspended */
     uint32_t inner_task;
+    bool stepwise; /* the body is one step of an asynchronous generator: its end only suspends the instance */
+    bool done;     /* the instance has ended; what still runs (a late close) is not it */
 };
 
 static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -29,6 +31,7 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     self->body = Py_NewRef(body);
     self->number = number;
+    self->stepwise = body == Py_None;
     return (PyObject *)self;
 }
 
@@ -57,7 +60,7 @@ static void deallocate(PyObject *object)
 static void resume(struct driver *self, struct tprof_frame *frame)
 {
     frame->generation = 0;
-    if (!tprof_recording())
+    if (self->done || !tprof_recording())
         return;
     if (self->instance != 0 && self->generation == __atomic_load_n(&tprof_generation, __ATOMIC_ACQUIRE)) {
         (void)tprof_enter(frame, self->inner_task, self->inner_instance);
@@ -86,6 +89,7 @@ static void finish(struct driver *self, const struct tprof_frame *frame, bool fa
         tprof_leave(frame, TPROF_FINISH, failed ? TPROF_FAILED : 0);
     }
     self->instance = 0;
+    self->done = true;
 }
 
 /* After a call on the body that returned NULL: finished well if all it raised was the end of iteration. */
@@ -101,7 +105,7 @@ static PySendResult step(PyObject *object, PyObject *value, PyObject **result)
     struct tprof_frame frame;
     resume(self, &frame);
     const PySendResult outcome = PyIter_Send(self->body, value, result);
-    if (outcome == PYGEN_NEXT)
+    if (outcome == PYGEN_NEXT || (outcome == PYGEN_RETURN && self->stepwise))
         suspend(self, &frame);
     else
         finish(self, &frame, outcome == PYGEN_ERROR && !ended_well());
@@ -159,7 +163,27 @@ static PyObject *close_body(PyObject *object, PyObject *unused)
     return result;
 }
 
+static PyObject *take(PyObject *object, PyObject *body, bool stepwise)
+{
+    struct driver *self = (struct driver *)object;
+    Py_XSETREF(self->body, Py_NewRef(body));
+    self->stepwise = stepwise;
+    return Py_NewRef(object);
+}
+
+static PyObject *step_of(PyObject *object, PyObject *body)
+{
+    return take(object, body, true);
+}
+
+static PyObject *last_step_of(PyObject *object, PyObject *body)
+{
+    return take(object, body, false);
+}
+
 static PyMethodDef methods[] = {
+    {"step", step_of, METH_O, NULL},
+    {"last", last_step_of, METH_O, NULL},
     {"send", send_value, METH_O, NULL},
     {"throw", throw_exception, METH_VARARGS, NULL},
     {"close", close_body, METH_NOARGS, NULL},

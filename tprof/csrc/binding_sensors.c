@@ -88,7 +88,7 @@ static int parse_source(struct tprof_source *source, PyObject *given)
     source->kind = (enum tprof_source_kind)kind;
     source->period_ns = period_ns;
     source->event = (struct tprof_event){.type = type, .config = config};
-    source->live = tprof_live;
+    source->live = tprof_session_live;
     if (copy_text(source->path, sizeof source->path, text.path) < 0 ||
         copy_text(source->search, sizeof source->search, text.search) < 0 ||
         copy_text(source->zone, sizeof source->zone, text.zone) < 0 ||
@@ -114,8 +114,8 @@ PyObject *tprof_py_sensors_start(PyObject *module, PyObject *args, PyObject *kwa
     (void)module;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!", names, &PyTuple_Type, &given))
         return NULL;
-    if (tprof_live == NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "start() comes before sensors_start()");
+    if (tprof_session_live == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "no session is open in this process");
         return NULL;
     }
     const Py_ssize_t count = PyTuple_GET_SIZE(given);

@@ -7,7 +7,7 @@
 #include "binding.h"
 #include "recorder.h"
 
-static struct tprof_live *live;
+struct tprof_live *tprof_session_live;
 /* A thread that is just writing its last sample may still look at the page of the recording that ended, so a page
  * is given back only when the next but one begins. */
 static struct tprof_live *former;
@@ -36,9 +36,9 @@ static PyObject *enter(PyObject *directory, struct tprof_live *(*open_page)(cons
     if (page == NULL)
         return PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, directory);
     tprof_live_close(former);
-    former = live;
-    live = page;
-    return PyLong_FromUnsignedLong(tprof_live_enter(live));
+    former = tprof_session_live;
+    tprof_session_live = page;
+    return PyLong_FromUnsignedLong(tprof_live_enter(tprof_session_live));
 }
 
 PyObject *tprof_py_session_create(PyObject *module, PyObject *directory)
@@ -57,9 +57,9 @@ PyObject *tprof_py_session_rejoin(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
-    if (live == NULL || __atomic_load_n(&live->state, __ATOMIC_ACQUIRE) != TPROF_LIVE_RUNNING)
+    if (tprof_session_live == NULL || __atomic_load_n(&tprof_session_live->state, __ATOMIC_ACQUIRE) != TPROF_LIVE_RUNNING)
         Py_RETURN_NONE;
-    return PyLong_FromUnsignedLong(tprof_live_enter(live));
+    return PyLong_FromUnsignedLong(tprof_live_enter(tprof_session_live));
 }
 
 PyObject *tprof_py_session_leave(PyObject *module, PyObject *process)
@@ -68,19 +68,19 @@ PyObject *tprof_py_session_leave(PyObject *module, PyObject *process)
     const unsigned long ordinal = PyLong_AsUnsignedLong(process);
     if (PyErr_Occurred())
         return NULL;
-    if (live != NULL)
-        tprof_live_leave(live, (uint32_t)ordinal);
+    if (tprof_session_live != NULL)
+        tprof_live_leave(tprof_session_live, (uint32_t)ordinal);
     Py_RETURN_NONE;
 }
 
 static PyObject *list_processes(void)
 {
-    uint32_t count = __atomic_load_n(&live->next_process, __ATOMIC_ACQUIRE);
+    uint32_t count = __atomic_load_n(&tprof_session_live->next_process, __ATOMIC_ACQUIRE);
     PyObject *processes = PyList_New(0);
     if (count > TPROF_MAX_PROCESSES)
         count = TPROF_MAX_PROCESSES;
     for (uint32_t i = 0; processes != NULL && i < count; i++) {
-        const struct tprof_live_process *slot = &live->processes[i];
+        const struct tprof_live_process *slot = &tprof_session_live->processes[i];
         PyObject *entry = Py_BuildValue("(IIKK)", i, slot->pid, (unsigned long long)slot->cpu_ns,
                                         (unsigned long long)slot->ended_ns);
         if (entry == NULL || PyList_Append(processes, entry) < 0)
@@ -94,19 +94,19 @@ PyObject *tprof_py_session_end(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
-    if (live == NULL) {
+    if (tprof_session_live == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "no session is open in this process");
         return NULL;
     }
-    __atomic_store_n(&live->state, TPROF_LIVE_STOPPED, __ATOMIC_RELEASE);
+    __atomic_store_n(&tprof_session_live->state, TPROF_LIVE_STOPPED, __ATOMIC_RELEASE);
     PyObject *processes = list_processes();
     if (processes == NULL)
         return NULL;
     return Py_BuildValue("{s:N,s:I,s:I,s:I,s:I,s:K,s:K,s:K}", "processes", processes, "process_count",
-                         live->next_process, "threads", live->next_thread, "lost_threads", live->lost_threads,
-                         "uncounted_threads", live->uncounted_threads, "dropped_enospc",
-                         (unsigned long long)live->dropped_enospc, "dropped_emfile",
-                         (unsigned long long)live->dropped_emfile, "dropped_io", (unsigned long long)live->dropped_io);
+                         tprof_session_live->next_process, "threads", tprof_session_live->next_thread, "lost_threads", tprof_session_live->lost_threads,
+                         "uncounted_threads", tprof_session_live->uncounted_threads, "dropped_enospc",
+                         (unsigned long long)tprof_session_live->dropped_enospc, "dropped_emfile",
+                         (unsigned long long)tprof_session_live->dropped_emfile, "dropped_io", (unsigned long long)tprof_session_live->dropped_io);
 }
 
 static int parse_events(PyObject *events, struct tprof_setup *setup)
@@ -133,16 +133,16 @@ PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs)
     static char *names[] = {"directory", "process", "description", "events", "packages", NULL};
     PyObject *directory = NULL, *events;
     Py_buffer packages;
-    struct tprof_setup setup = {.live = live};
+    struct tprof_setup setup = {.live = tprof_session_live};
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&IsO!y*", names, PyUnicode_FSConverter, &directory,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&IyO!y*", names, PyUnicode_FSConverter, &directory,
                                      &setup.process, &setup.description, &PyTuple_Type, &events, &packages))
         return NULL;
     setup.directory = PyBytes_AS_STRING(directory);
     setup.package_of_cpu = packages.buf;
     setup.cpus = (uint32_t)(packages.len / (Py_ssize_t)sizeof(int16_t));
     PyObject *result = NULL;
-    if (live == NULL)
+    if (tprof_session_live == NULL)
         PyErr_SetString(PyExc_RuntimeError, "no session is open in this process");
     else if (parse_events(events, &setup) == 0)
         result = PyLong_FromUnsignedLongLong(tprof_recorder_start(&setup));

@@ -91,6 +91,23 @@ static PyObject *represent(PyObject *object)
     return PyUnicode_FromFormat("<tprof.task %R>", ((struct task *)object)->function);
 }
 
+/* tprof/task.py knows how a task travels: by name, or with its function where a name means nothing. */
+static PyObject *reduce(PyObject *self, PyObject *protocol)
+{
+    (void)protocol;
+    PyObject *module = PyImport_ImportModule("tprof.task");
+    if (module == NULL)
+        return NULL;
+    PyObject *result = PyObject_CallMethod(module, "reduce_task", "O", self);
+    Py_DECREF(module);
+    return result;
+}
+
+static PyMethodDef methods[] = {
+    {"__reduce_ex__", reduce, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyMemberDef members[] = {
     {"__dictoffset__", T_PYSSIZET, offsetof(struct task, dict), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(struct task, weak_references), READONLY, NULL},
@@ -108,6 +125,7 @@ static PyType_Slot slots[] = {
     {Py_tp_new, create},         {Py_tp_dealloc, deallocate}, {Py_tp_traverse, traverse},
     {Py_tp_clear, clear},        {Py_tp_call, PyVectorcall_Call}, {Py_tp_descr_get, bind},
     {Py_tp_repr, represent},     {Py_tp_members, members},    {Py_tp_getset, attributes},
+    {Py_tp_methods, methods},
     {0, NULL},
 };
 

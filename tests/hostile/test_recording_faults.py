@@ -1,0 +1,301 @@
+"""What goes wrong while recording is counted and said; the program never notices."""
+
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import tprof
+from support import programs
+from support.recorded import instances, story
+
+LOAD = """
+import os, sys, threading
+import tprof
+
+@tprof.task
+def work(n):
+    return sum(range(n))
+
+def loop():
+    while True:
+        work(20)
+
+recording = tprof.record(sys.argv[1], energy="estimate", counters="none")
+recording.__enter__()
+for _ in range(3):
+    threading.Thread(target=loop, daemon=True).start()
+print("running", flush=True)
+loop()
+"""
+
+
+@pytest.mark.parametrize("attempt", range(12))
+def test_a_killed_program_leaves_every_committed_sample(tmp_path, attempt):
+    program = programs.start(tmp_path, LOAD, "t.tprof")
+    program.stdout.readline()
+    time.sleep(random.Random(attempt).uniform(0, 0.08))
+    program.send_signal(signal.SIGKILL)
+    program.communicate()
+
+    trace = tprof.load(tmp_path / "t.tprof")
+    assert not trace.complete
+    assert any("incomplete" in note for note in trace.notes)
+    for thread in trace.threads:
+        samples = thread.read()
+        assert len(samples) == thread.count
+        assert (samples["t_ns"] > 0).all()
+        assert set(samples["kind"][0::2]) <= {1}
+        assert set(samples["kind"][1::2]) <= {2}
+
+
+FULL_DISK = """
+import sys
+import tprof
+
+@tprof.task
+def work(n):
+    return n * n
+
+with tprof.record(sys.argv[1], energy="estimate", counters="none") as recording:
+    print(sum(work(n) for n in range(100_000)))
+"""
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 1 MiB."""
+    place = tmp_path / "small"
+    place.mkdir()
+    mounted = subprocess.run(  # noqa: S603
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)],  # noqa: S607
+        capture_output=True,
+        check=False,
+    )
+    if mounted.returncode != 0:
+        pytest.skip("mounting a small tmpfs needs root")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)  # noqa: S603, S607
+
+
+def test_a_full_disk_stops_recording_but_not_the_program(tmp_path, small_disk):
+    done = programs.run(tmp_path, FULL_DISK, str(small_disk / "t.tprof"))
+
+    assert (done.returncode, done.stdout) == (0, "333328333350000\n"), done.stderr
+    trace = tprof.load(small_disk / "t.tprof")
+    dropped = sum(thread.dropped.get("enospc", 0) for thread in trace.threads)
+    kept = sum(thread.count for thread in trace.threads)
+    assert dropped > 0
+    assert kept > 1000
+    assert kept + dropped == 200_000
+
+
+def test_a_file_size_limit_is_as_a_full_disk(tmp_path):
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+    done = programs.run(tmp_path, FULL_DISK, "t.tprof", preexec_fn=limit)
+
+    assert (done.returncode, done.stdout) == (0, "333328333350000\n"), done.stderr
+    assert sum(thread.dropped.get("enospc", 0) for thread in tprof.load(tmp_path / "t.tprof").threads) > 0
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and shutil.which("setpriv") is None, reason="root may write anywhere")
+def test_a_directory_that_cannot_be_written_is_refused_before_the_program_runs(tmp_path):
+    place = tmp_path / "closed"
+    place.mkdir(mode=0o500)
+    source = FULL_DISK.replace("with tprof", "print('before')\nwith tprof")
+
+    def become_nobody():
+        if os.geteuid() == 0:
+            os.setgid(65534)
+            os.setuid(65534)
+
+    tmp_path.chmod(0o755)
+    for parent in tmp_path.parents:
+        if parent.stat().st_uid == os.geteuid() and "pytest" in parent.name:
+            parent.chmod(0o755)
+    done = programs.run(tmp_path, source, str(place / "t.tprof"), preexec_fn=become_nobody)
+
+    assert done.returncode == 1
+    assert done.stdout == "before\n"
+    assert f"{place / 't.tprof'}: Permission denied" in done.stderr
+    assert not list(place.iterdir())
+
+
+MANY_THREADS = """
+import os, sys, threading
+import tprof
+
+@tprof.task
+def work():
+    return 1
+
+def count(): return len(os.listdir("/proc/self/fd")), sum(1 for _ in open("/proc/self/maps"))
+
+def run(total, alive):
+    for begin in range(0, total, alive):
+        gate = threading.Barrier(alive)
+        threads = [threading.Thread(target=lambda: (work(), gate.wait())) for _ in range(alive)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+
+with tprof.record("t.tprof", energy="estimate", counters="auto"):
+    run(20, 20)
+    before = count()
+    run(int(sys.argv[1]), int(sys.argv[2]))
+    after = count()
+print(after[0] - before[0], after[1] - before[1])
+"""
+
+
+def test_descriptors_and_mappings_return_to_the_base_line_after_5000_threads(tmp_path):
+    done = programs.run(tmp_path, MANY_THREADS, "5000", "20")
+
+    descriptors, mappings = map(int, done.stdout.split())
+    assert descriptors == 0
+    assert abs(mappings) < 40, "thread stacks come and go, files of 5000 threads would not"
+    trace = tprof.load(tmp_path / "t.tprof")
+    assert instances(trace) == {"work": 5020}
+    assert len({thread.ordinal for thread in trace.threads}) == 5020
+
+
+def test_2000_threads_at_once(tmp_path):
+    done = programs.run(tmp_path, MANY_THREADS, "2000", "2000")
+
+    assert done.returncode == 0, done.stderr
+    assert instances(tprof.load(tmp_path / "t.tprof")) == {"work": 2020}
+
+
+def test_without_descriptors_time_and_energy_are_still_recorded(tmp_path):
+    source = MANY_THREADS.replace("import tprof", "import resource, tprof\nresource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))", 1)
+
+    done = programs.run(tmp_path, source, "200", "100")
+
+    assert done.returncode == 0, done.stderr
+    trace = tprof.load(tmp_path / "t.tprof")
+    assert trace.readings["package-0"].value[-1] > 0
+    kept = instances(trace)["work"]
+    lost = trace.notes
+    assert kept > 100
+    assert kept == 220 or any("descriptor" in note for note in lost)
+
+
+DYING_THREAD = """
+import ctypes, sys, threading
+import tprof
+
+@tprof.task
+def die():
+    if sys.argv[1] == "exception":
+        raise SystemExit
+    libc = ctypes.PyDLL(None)
+    libc.pthread_exit(None)
+
+with tprof.record("t.tprof", energy="estimate", counters="none"):
+    thread = threading.Thread(target=die, daemon=True)
+    thread.start()
+    if sys.argv[1] == "exception":
+        thread.join()
+    else:
+        import time
+        deadline = time.monotonic() + 20
+        while len(__import__("os").listdir("/proc/self/task")) > 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+    print("survived", flush=True)
+__import__("os")._exit(0)
+"""
+
+
+def test_a_thread_that_dies_by_exception_ends_its_task(tmp_path):
+    done = programs.run(tmp_path, DYING_THREAD, "exception")
+
+    assert (done.returncode, done.stdout) == (0, "survived\n"), done.stderr
+    assert story(tprof.load(tmp_path / "t.tprof")) == [("start", "die"), ("finish", None), ("close", None)]
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="CPython 3.14 hangs threads instead of ending them")
+def test_a_thread_that_exits_inside_a_task_is_closed_as_aborted(tmp_path):
+    source = DYING_THREAD.replace("PyDLL", "CDLL")
+
+    done = programs.run(tmp_path, source, "pthread_exit")
+
+    assert (done.returncode, done.stdout) == (0, "survived\n"), done.stderr
+    trace = tprof.load(tmp_path / "t.tprof")
+    assert story(trace) == [("start", "die"), ("close", None)]
+    assert trace.threads[0].read()["flags"][-1] == 8
+
+
+SIGNALS = """
+import signal, sys, time
+import tprof
+
+@tprof.task
+def work(n):
+    return sum(range(n))
+
+@tprof.task
+def handle():
+    pass
+
+handled = 0
+def handler(number, frame):
+    global handled
+    handled += 1
+    handle()
+
+signal.signal(signal.SIGALRM, handler)
+with tprof.record("t.tprof", energy="estimate", counters="none"):
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+    end = time.monotonic() + 0.5
+    calls = 0
+    while time.monotonic() < end:
+        work(30); calls += 1
+    signal.setitimer(signal.ITIMER_REAL, 0)
+print(handled, calls)
+"""
+
+
+def test_a_signal_handler_that_enters_a_task_keeps_the_nesting(tmp_path):
+    done = programs.run(tmp_path, SIGNALS)
+
+    handled, calls = map(int, done.stdout.split())
+    trace = tprof.load(tmp_path / "t.tprof")
+    counts = instances(trace)
+    dropped = trace.threads[0].dropped.get("reentrant", 0)
+    assert handled > 50
+    assert counts["work"] + counts["handle"] + dropped == calls + handled
+    assert story(trace)[-1] == ("finish", None)
+
+
+def test_a_deleted_session_does_not_disturb_the_program(tmp_path):
+    source = FULL_DISK.replace("    print(", "    import shutil; work(1); shutil.rmtree(sys.argv[1])\n    print(")
+
+    done = programs.run(tmp_path, source, "t.tprof")
+
+    assert (done.returncode, done.stdout) == (0, "333328333350000\n"), done.stderr
+
+
+def test_a_link_in_the_place_of_the_session_is_refused(tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "t.tprof").symlink_to(elsewhere)
+
+    with pytest.raises(tprof.TprofError, match=r"t\.tprof"), tprof.record(tmp_path / "t.tprof", energy="estimate"):
+        pass
+
+    assert not list(elsewhere.iterdir())
+
+
+def test_a_session_is_private(tmp_path):
+    with tprof.record(tmp_path / "t.tprof", energy="estimate"):
+        pass
+
+    for path in [tmp_path / "t.tprof", *(tmp_path / "t.tprof").rglob("*")]:
+        assert path.stat().st_mode & 0o077 == 0, path

@@ -1,0 +1,43 @@
+"""Programs that tests run as processes of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DEADLINE_S = 60
+
+
+def run(tmp_path: Path, source: str, *arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    """Run a Python program given as text; returns what it printed and its status."""
+    return subprocess.run(  # noqa: S603 - the test's own program
+        [sys.executable, str(write(tmp_path, source)), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+        cwd=tmp_path,
+        **options,
+    )
+
+
+def start(tmp_path: Path, source: str, *arguments: str) -> subprocess.Popen[str]:
+    """Start it and return while it runs."""
+    return subprocess.Popen(  # noqa: S603 - the test's own program
+        [sys.executable, str(write(tmp_path, source)), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
+
+
+def write(tmp_path: Path, source: str) -> Path:
+    """Write the program into the folder."""
+    path = tmp_path / "program.py"
+    path.write_text(source, encoding="utf-8")
+    return path

@@ -1,0 +1,84 @@
+"""The native core: tasks, samples, sensors. Only `tprof` itself calls it."""
+
+from collections.abc import Callable, Generator
+from types import TracebackType
+from typing import Any, Self
+
+class Task:
+    """A callable that is a task; `functools.update_wrapper` gives it the function's face."""
+
+    number: int
+    def __new__(cls, function: Callable[..., Any], number: int) -> Self: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __get__(self, instance: object, owner: type | None = None) -> Callable[..., Any]: ...
+
+class Region:
+    """A with-block that is a task."""
+
+    def __new__(cls, number: int) -> Self: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> bool: ...
+
+class Driver:
+    """The iterator of a generator or coroutine that is a task; body None: an asynchronous generator's steps."""
+
+    def __new__(cls, body: object, number: int) -> Self: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Any: ...
+    def __await__(self) -> Generator[Any, Any, Any]: ...
+    def send(self, value: Any, /) -> Any: ...
+    def throw(self, *error: Any) -> Any: ...
+    def close(self) -> None: ...
+    def step(self, body: object, /) -> Self: ...
+    def last(self, body: object, /) -> Self: ...
+
+def now_ns() -> int:
+    """Return CLOCK_MONOTONIC in nanoseconds."""
+
+def suspended_ns() -> int:
+    """Return CLOCK_BOOTTIME minus CLOCK_MONOTONIC in nanoseconds."""
+
+def generation() -> int:
+    """Return 0 while nothing is recorded in this process, else the number of its recording."""
+
+def layout() -> dict[str, Any]:
+    """Return sizes and offsets of the structs on disk."""
+
+def session_create(directory: str, /) -> int:
+    """Make the session's shared page and enter as its first process; returns the process ordinal."""
+
+def session_join(directory: str, /) -> int:
+    """Enter a session that another process runs. Raises OSError where it has ended."""
+
+def session_rejoin() -> int | None:
+    """In a forked child, enter the parent's session; None where there is none."""
+
+def session_leave(process: int, /) -> None:
+    """Write down this process's last CPU time."""
+
+def session_end() -> dict[str, Any]:
+    """End the session for all processes; returns counts of processes, threads and losses."""
+
+def start(
+    *, directory: str, process: int, description: bytes, events: tuple[tuple[int, int], ...], packages: bytes
+) -> int:
+    """Begin to record in this process; returns the generation."""
+
+def stop() -> None:
+    """End recording in this process."""
+
+def set_thread_namer(namer: Callable[[], bytes], /) -> None:
+    """Set what gives a new thread's name."""
+
+def sensors_start(sources: tuple[dict[str, Any], ...]) -> None:
+    """Start the native sensor thread. Raises OSError."""
+
+def sensors_stop() -> int:
+    """Stop it after a last reading; returns the CPU time it took in nanoseconds."""
+
+def perf_open_probe(
+    *, type: int, config: int, pid: int, cpu: int, exclude_kernel: bool
+) -> tuple[int, int, int, int]:
+    """Open, run, read and close one perf event: errno (0: it counts), value, enabled_ns, running_ns."""

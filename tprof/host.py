@@ -1,0 +1,61 @@
+"""What a manifest says about the machine, the clocks and the program."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from tprof import _core
+
+
+def describe_host() -> dict[str, Any]:
+    """Return name, processor, kernel, Python and number of processors."""
+    return {
+        "hostname": socket.gethostname(),
+        "processor": _processor(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+    }
+
+
+def describe_start() -> dict[str, Any]:
+    """Return the moment at which a recording starts on all clocks; only the monotonic one is ever calculated with."""
+    now_ns = _core.now_ns()
+    return {
+        "created": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "clock": {
+            "name": "CLOCK_MONOTONIC",
+            "start_ns": now_ns,
+            "wall_start_ns": time.time_ns(),
+            "boottime_start_ns": now_ns + _core.suspended_ns(),
+        },
+        "boot_id": _first_line(Path("/proc/sys/kernel/random/boot_id")),
+        "argv": list(sys.argv),
+        "pid": os.getpid(),
+    }
+
+
+def _processor() -> str | None:
+    try:
+        with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                key, _, value = line.partition(":")
+                if key.strip() in {"model name", "Processor", "cpu model"}:
+                    return value.strip()
+    except OSError:
+        return None
+    return platform.machine() or None
+
+
+def _first_line(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None

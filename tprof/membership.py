@@ -1,0 +1,183 @@
+"""How a process takes part in a session: its task table, the core's set-up, and how children join.
+
+A child that was forked joins by the fork hook, any other by the environment variable `TPROF_SESSION`,
+which holds the session directory while the recording runs.
+"""
+
+from __future__ import annotations
+
+import array
+import atexit
+import json
+import os
+import threading
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tprof import _core, registry
+
+ENVIRONMENT = "TPROF_SESSION"
+NO_PACKAGE = -1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What every process of a session records.
+
+    Attributes
+    ----------
+    directory : the session directory, absolute.
+    columns : (name, unit) of the sample's columns; energy_uj and cpu_ns first.
+    events : (perf type, config) of the columns after these two.
+    packages : package of each processor, by its number; -1 for one that is not known.
+    """
+
+    directory: Path
+    columns: tuple[tuple[str, str], ...]
+    events: tuple[tuple[int, int], ...]
+    packages: tuple[int, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the part of the manifest from which a child reads its plan."""
+        return {"events": [list(event) for event in self.events], "packages": list(self.packages)}
+
+    @classmethod
+    def from_manifest(cls, directory: Path) -> Plan:
+        """Read the plan of the session that runs there. Raises OSError, ValueError or KeyError."""
+        with (directory / "manifest.json").open("rb") as file:
+            manifest = json.load(file)
+        recorder = manifest["recorder"]
+        return cls(
+            directory,
+            tuple((column["name"], column["unit"]) for column in manifest["columns"]),
+            tuple((int(kind), int(config)) for kind, config in recorder["events"]),
+            tuple(int(package) for package in recorder["packages"]),
+        )
+
+    def description(self) -> bytes:
+        """Return what each sample file says about its columns."""
+        columns = [{"name": name, "unit": unit} for name, unit in self.columns]
+        return json.dumps({"columns": columns, "clock": "CLOCK_MONOTONIC"}, separators=(",", ":")).encode()
+
+
+class Membership:
+    """This process's part in a session, from when it enters until it leaves."""
+
+    def __init__(self, plan: Plan, process: int) -> None:
+        """Open the task table; recording starts with `start`. Raises OSError."""
+        self.plan = plan
+        self.process = process
+        self.lost_definitions = 0
+        path = plan.directory / "tasks" / f"{process:08d}.jsonl"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._table = os.open(path, flags, 0o600)
+        registry.listen(self._append)
+
+    def _append(self, definition: registry.Definition) -> None:
+        """Write a line at once; the disk may be full, and then the trace says `<lost name>`."""
+        line = {
+            "task": definition.number,
+            "name": definition.name,
+            "file": definition.file,
+            "line": definition.line,
+            "source": definition.source() if self.process == 0 else None,
+        }
+        data = json.dumps(line).encode() + b"\n"
+        try:
+            written = os.write(self._table, data)
+        except OSError:
+            written = 0
+        if written < len(data):
+            self.lost_definitions += 1
+
+    def start(self) -> None:
+        """Record from now on."""
+        _core.start(
+            directory=os.fspath(self.plan.directory),
+            process=self.process,
+            description=self.plan.description(),
+            events=self.plan.events,
+            packages=array.array("h", self.plan.packages).tobytes(),
+        )
+
+    def stop(self) -> None:
+        """Record no more; the table is closed."""
+        _core.stop()
+        registry.listen(None)
+        self.close_table()
+        _core.session_leave(self.process)
+
+    def close_table(self) -> None:
+        """Give the table's descriptor back."""
+        os.close(self._table)
+
+
+_current: Membership | None = None
+
+
+def current() -> Membership | None:
+    """Return this process's part in the session that runs, or None."""
+    return _current
+
+
+def enter(plan: Plan, process: int) -> Membership:
+    """Take part under this process ordinal; `start` is left to the caller. Raises OSError."""
+    global _current  # noqa: PLW0603 - a process takes part in one session
+    _current = Membership(plan, process)
+    return _current
+
+
+def leave() -> None:
+    """End this process's part, if it has one."""
+    global _current  # noqa: PLW0603 - see above
+    membership, _current = _current, None
+    if membership is not None:
+        membership.stop()
+
+
+def join_from_environment() -> None:
+    """Join the session that the environment names, if one runs there.
+
+    A recording that ended meanwhile is no fault of this program; what keeps a process out of one that
+    runs is said as a warning.
+    """
+    named = os.environ.get(ENVIRONMENT)
+    if not named or _current is not None:
+        return
+    directory = Path(named)
+    try:
+        process = _core.session_join(os.fspath(directory))
+    except OSError:
+        return
+    try:
+        enter(Plan.from_manifest(directory), process).start()
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        warnings.warn(f"tprof does not record process {os.getpid()}: {error}", RuntimeWarning, stacklevel=2)
+        return
+    atexit.register(leave)
+
+
+def _rejoin_after_fork() -> None:
+    global _current  # noqa: PLW0603 - see above
+    parents, _current = _current, None
+    registry.reset_lock()
+    if parents is None:
+        return
+    parents.close_table()
+    process = _core.session_rejoin()
+    if process is None:
+        return
+    try:
+        enter(parents.plan, process).start()
+    except OSError as error:
+        warnings.warn(f"tprof does not record process {os.getpid()}: {error}", RuntimeWarning, stacklevel=2)
+
+
+def _thread_name() -> bytes:
+    return threading.current_thread().name.encode("utf-8", "surrogateescape")
+
+
+os.register_at_fork(after_in_child=_rejoin_after_fork)
+_core.set_thread_namer(_thread_name)

@@ -1,0 +1,286 @@
+"""A recording, from `tprof.record(...)` to the end of its with-block."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from tprof import _core, membership
+from tprof.errors import TprofError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from tprof.analysis import Profile
+    from tprof.counters import CounterPlan
+    from tprof.sensors.contract import Choice
+
+FORMAT = [1, 0]
+
+
+class Recording:
+    """A recording of this process and the children that join it.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        The session directory.
+    notes : list of str
+        What a user should know about the sensors and counters that were found.
+    """
+
+    def __init__(  # noqa: PLR0913 - the face of `record`
+        self,
+        path: str | os.PathLike[str],
+        *,
+        energy: str,
+        counters: str | Sequence[str],
+        watts: tuple[float, float] | str | None,
+        overwrite: bool,
+    ) -> None:
+        """Take note of what is asked; nothing happens before the with-block begins."""
+        self.path = Path(path).absolute()
+        self.notes: list[str] = []
+        self._energy = energy
+        self._counters = counters
+        self._watts = watts
+        self._overwrite = overwrite
+        self._environment: str | None = None
+
+    def __enter__(self) -> Self:
+        """Make the session directory and begin to record."""
+        self._refuse_second()
+        from tprof.trace.directory import create_session  # noqa: PLC0415 - kept off `import tprof`
+
+        choice, plan, manifest = self._prepare()
+        create_session(self.path, overwrite=self._overwrite)
+        try:
+            self._begin(choice, plan, manifest)
+        except OSError as error:
+            self._undo()
+            raise TprofError(_cannot_record(self.path, error)) from error
+        except BaseException:
+            self._undo()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the recording whole, whatever ended the block."""
+        member = membership.current()
+        if member is None or member.plan.directory != self.path:
+            return  # a forked child leaves the block: the recording is its parent's
+        end_ns = _core.now_ns()
+        membership.leave()
+        self._restore_environment()
+        _core.sensors_stop()
+        self._write_end(_core.session_end(), end_ns, _how_it_stopped(kind), member.lost_definitions)
+
+    def profile(self, model: str = "auto", **options: Any) -> Profile:  # noqa: ANN401 - build_profile's own
+        """Attribute the joules to the tasks.
+
+        Parameters
+        ----------
+        model
+            ``"auto"`` or the name of a power model.
+        **options
+            As for `tprof.analysis.build_profile`.
+        """
+        from tprof.trace import load  # noqa: PLC0415 - the door to analysis
+
+        if membership.current() is not None:
+            message = f"the recording {self.path} still runs: take its profile after the with-block"
+            raise UsageError(message)
+        return load(self.path).profile(model, **options)
+
+    def _refuse_second(self) -> None:
+        running = membership.current()
+        if running is not None:
+            message = f"a recording already runs in this process ({running.plan.directory}): end it before another"
+            raise UsageError(message)
+
+    def _prepare(self) -> tuple[Choice, membership.Plan, dict[str, Any]]:
+        from tprof import counters, sensors  # noqa: PLC0415 - kept off `import tprof`
+        from tprof.sensors.topology import read_topology  # noqa: PLC0415
+
+        root = sensors.sysroot()
+        choice = sensors.choose(self._energy, root=root, watts=self._watts)
+        counted = counters.choose(self._counters, root=root)
+        topology = read_topology(root)
+        plan = membership.Plan(self.path, _columns(counted), _events(counted), _packages(topology))
+        self.notes = [*choice.notes, *counted.notes]
+        self._topology, self._root = topology, root
+        return choice, plan, self._manifest(choice, counted, plan)
+
+    def _manifest(self, choice: Choice, counted: CounterPlan, plan: membership.Plan) -> dict[str, Any]:
+        from importlib.metadata import version  # noqa: PLC0415 - kept off `import tprof`
+
+        from tprof.host import describe_host, describe_start  # noqa: PLC0415
+
+        return {
+            "format": FORMAT,
+            "tprof": version("tprof"),
+            "host": describe_host(),
+            "topology": [
+                {"cpu": cpu.cpu, "package": cpu.package, "core": cpu.core, "core_type": cpu.core_type}
+                for cpu in self._topology
+            ],
+            "columns": [{"name": name, "unit": unit} for name, unit in plan.columns],
+            "domains": [_describe_domain(domain) for domain in choice.domains],
+            "left_out": [{"name": name, "why": why} for name, why in choice.left_out],
+            "static_power_w": choice.static_power_w,
+            "estimate": None if choice.estimate is None else choice.estimate.as_json(),
+            "counters": {"source": counted.source, "why": counted.why},
+            "energy_filtering": choice.energy_filtering,
+            "recorder": plan.as_json(),
+            "notes": self.notes,
+            **describe_start(),
+        }
+
+    def _begin(self, choice: Choice, plan: membership.Plan, manifest: dict[str, Any]) -> None:
+        from tprof.readers import describe_sources  # noqa: PLC0415 - kept off `import tprof`
+        from tprof.trace.manifest import write_manifest  # noqa: PLC0415
+
+        for room in ("threads", "tasks", "readings"):
+            (self.path / room).mkdir(mode=0o700)
+        write_manifest(self.path, manifest)
+        process = _core.session_create(os.fspath(self.path))
+        sources = describe_sources(choice.domains, self._topology, directory=self.path, root=self._root)
+        _core.sensors_start(sources)
+        membership.enter(plan, process).start()
+        self._environment = os.environ.get(membership.ENVIRONMENT)
+        os.environ[membership.ENVIRONMENT] = os.fspath(self.path)
+
+    def _restore_environment(self) -> None:
+        if self._environment is None:
+            os.environ.pop(membership.ENVIRONMENT, None)
+        else:
+            os.environ[membership.ENVIRONMENT] = self._environment
+
+    def _undo(self) -> None:
+        """Nothing half-written stays behind a recording that could not begin."""
+        membership.leave()
+        _core.sensors_stop()
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def _write_end(self, ended: dict[str, Any], end_ns: int, stopped: str, lost_definitions: int) -> None:
+        from tprof.trace.manifest import write_end  # noqa: PLC0415 - kept off `import tprof`
+
+        processes = [
+            {"process": ordinal, "pid": pid, "cpu_ns": cpu_ns, "ended_ns": ended_ns or None}
+            for ordinal, pid, cpu_ns, ended_ns in ended["processes"]
+        ]
+        dropped = {key.removeprefix("dropped_"): ended[key] for key in ended if key.startswith("dropped_")}
+        end = {
+            "end_ns": end_ns,
+            "stopped": stopped,
+            "processes": processes,
+            "process_count": ended["process_count"],
+            "lost_threads": ended["lost_threads"],
+            "uncounted_threads": ended["uncounted_threads"],
+            "lost_definitions": lost_definitions,
+            "dropped": dropped,
+            "notes": [],
+        }
+        try:
+            write_end(self.path, end)
+            (self.path / "live").unlink(missing_ok=True)
+        except OSError as error:
+            # The samples are on disk all the same, and the trace loads as that of a killed program.
+            self.notes.append(f"the end of {self.path} could not be written ({error.strerror}): it reads as incomplete")
+
+
+def _how_it_stopped(kind: type[BaseException] | None) -> str:
+    if kind is None:
+        return "end"
+    if issubclass(kind, KeyboardInterrupt):
+        return "interrupted"
+    return "exit" if issubclass(kind, SystemExit) else "error"
+
+
+def _cannot_record(path: Path, error: OSError) -> str:
+    reason = error.strerror or str(error)
+    return f"cannot record to {path}: {reason}; choose another place with -o SESSION or tprof.record(path)"
+
+
+def _columns(counted: CounterPlan) -> tuple[tuple[str, str], ...]:
+    own = (("energy_uj", "uJ"), ("cpu_ns", "ns"))
+    return own + tuple((event.column, event.unit) for event in counted.events)
+
+
+def _events(counted: CounterPlan) -> tuple[tuple[int, int], ...]:
+    return tuple((event.type, event.config) for event in counted.events)
+
+
+def _packages(topology: Sequence[Any]) -> tuple[int, ...]:
+    packages = [membership.NO_PACKAGE] * (max((cpu.cpu for cpu in topology), default=-1) + 1)
+    for cpu in topology:
+        packages[cpu.cpu] = cpu.package
+    return tuple(packages)
+
+
+def _describe_domain(domain: Any) -> dict[str, Any]:  # noqa: ANN401 - sensors.contract.Domain
+    return {
+        "name": domain.name,
+        "scope": domain.scope,
+        "package": domain.package,
+        "source": domain.source,
+        "quality": str(domain.quality),
+        "unit_j": domain.unit_j,
+        "modulus": domain.modulus,
+        "counted": domain.counted,
+    }
+
+
+def record(
+    path: str | os.PathLike[str],
+    *,
+    energy: str = "auto",
+    counters: str | Sequence[str] = "auto",
+    watts: tuple[float, float] | str | None = None,
+    overwrite: bool = False,
+) -> Recording:
+    """Record what a block of the program runs, and the energy it takes.
+
+    Parameters
+    ----------
+    path
+        The session directory to make, by convention ``NAME.tprof``.
+    energy
+        ``"auto"`` or a sensor: ``"perf"``, ``"powercap"``, ``"estimate"``, ``"none"``.
+    counters
+        ``"auto"``, ``"none"`` (clock and CPU time only) or the names of counters.
+    watts
+        For the estimate: watts of the idle machine and watts per busy core.
+    overwrite
+        Replace a session that stands there.
+
+    Returns
+    -------
+    Recording
+        A context manager; after its block, `Recording.profile` attributes the energy.
+
+    Raises
+    ------
+    UsageError
+        If a recording already runs or the path is taken.
+    SensorError
+        If the sensor that was asked for cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile, tprof
+    >>> @tprof.task
+    ... def add(a, b):
+    ...     return a + b
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     with tprof.record(directory + "/add.tprof", energy="estimate") as recording:
+    ...         total = add(1, 2)
+    ...     len(recording.profile().tasks)
+    1
+    """
+    return Recording(path, energy=energy, counters=counters, watts=watts, overwrite=overwrite)

@@ -1,0 +1,72 @@
+"""The table of tasks of this process: numbers for the core, names and places for the trace."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from dataclasses import dataclass
+from types import CodeType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SOURCE_CHARACTERS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A task as it was defined: a function's code, or the line of a region."""
+
+    number: int
+    name: str
+    file: str | None
+    line: int | None
+    code: CodeType | None
+
+    def source(self) -> str | None:
+        """Return the task's source text, cut to what a trace keeps; None where there is none."""
+        if self.code is None:
+            return None
+        try:
+            text = inspect.getsource(self.code)
+        except (OSError, TypeError, IndexError, SyntaxError):
+            return None
+        return text[:SOURCE_CHARACTERS]
+
+
+_lock = threading.Lock()
+_definitions: list[Definition] = []
+_listener: Callable[[Definition], None] | None = None
+
+
+def define(name: str, *, file: str | None, line: int | None, code: CodeType | None) -> int:
+    """Enter a task and return its number. While a recording runs, its table gains the line at once."""
+    with _lock:
+        definition = Definition(len(_definitions), name, file, line, code)
+        _definitions.append(definition)
+        if _listener is not None:
+            _listener(definition)
+    return definition.number
+
+
+def listen(listener: Callable[[Definition], None] | None) -> None:
+    """Pass every task known so far to the listener, then each new one before it can run."""
+    global _listener  # noqa: PLW0603 - the one recording of this process
+    with _lock:
+        _listener = listener
+        if listener is not None:
+            for definition in _definitions:
+                listener(definition)
+
+
+def reset_lock() -> None:
+    """Make the table usable in a forked child, whatever another thread was doing at the fork."""
+    global _lock, _listener  # noqa: PLW0603 - see above
+    _lock = threading.Lock()
+    _listener = None
+
+
+def name_of(number: int) -> str:
+    """Return the name under which a task was defined."""
+    return _definitions[number].name

@@ -1,0 +1,205 @@
+"""What makes a function or a block of code a task: the decorator, the region, and how tasks are pickled."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
+
+from tprof import _core, registry
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+    from types import CodeType
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F")
+
+NUMBER_ATTRIBUTE = "__tprof_task__"
+
+
+@overload
+def task(function: F, /) -> F: ...
+@overload
+def task(*, name: str | None = None) -> Callable[[F], F]: ...
+def task(function: F | None = None, /, *, name: str | None = None) -> F | Callable[[F], F]:
+    """Make a function a task: while a recording runs, each call is an instance with its own joules.
+
+    Works on functions, methods, static and class methods, ``async def``, generators and asynchronous
+    generators. Signature, docstring, pickling and exceptions stay as they were. Without a recording the
+    call is passed on.
+
+    Parameters
+    ----------
+    function
+        The function; also a `staticmethod` or `classmethod` object.
+    name
+        What the task is called in tables; by default its qualified name within the module.
+
+    Returns
+    -------
+    callable
+        What stands for the function from now on. For a plain function it is a callable object with the
+        function as ``__wrapped__``; for the others a function of the same kind.
+
+    Raises
+    ------
+    TypeError
+        If what is decorated is not a function.
+
+    Examples
+    --------
+    >>> import tprof
+    >>> @tprof.task
+    ... def double(x):
+    ...     return 2 * x
+    >>> double(21)
+    42
+    """
+    if function is None:
+        return functools.partial(make_task, name=name)
+    return make_task(function, name=name)
+
+
+def make_task(function: F, name: str | None = None) -> F:
+    """Return what stands for the function as a task; a task is returned as it is.
+
+    Raises
+    ------
+    TypeError
+        If it is a class or not callable.
+    """
+    if isinstance(function, staticmethod | classmethod):
+        return cast("F", type(function)(make_task(function.__func__, name)))
+    if isinstance(function, type) or not callable(function):
+        message = f"tprof.task goes on a function or method, got {function!r}; decorate the class's methods instead"
+        raise TypeError(message)
+    if hasattr(function, NUMBER_ATTRIBUTE) and name is None:
+        return function
+    number = _define(function, name)
+    wrapped = _wrap(function, number)
+    setattr(wrapped, NUMBER_ATTRIBUTE, number)
+    return cast("F", wrapped)
+
+
+def _define(function: Callable[..., Any], name: str | None) -> int:
+    plain = inspect.unwrap(function)
+    while isinstance(plain, functools.partial):
+        plain = plain.func
+    code: CodeType | None = getattr(plain, "__code__", None)
+    known: str = getattr(plain, "__qualname__", None) or type(plain).__qualname__
+    return registry.define(
+        name or known.rpartition("<locals>.")[2],
+        file=code.co_filename if code is not None else None,
+        line=code.co_firstlineno if code is not None else None,
+        code=code,
+    )
+
+
+def _wrap(function: Callable[..., Any], number: int) -> Callable[..., Any]:
+    if inspect.iscoroutinefunction(function):
+        return _wrap_coroutine(function, number)
+    if inspect.isasyncgenfunction(function):
+        return _wrap_async_generator(function, number)
+    if inspect.isgeneratorfunction(function):
+        return _wrap_generator(function, number)
+    return functools.update_wrapper(_core.Task(function, number), function)
+
+
+def _wrap_coroutine(
+    function: Callable[P, Coroutine[Any, Any, R]], number: int
+) -> Callable[P, Coroutine[Any, Any, R]]:
+    @functools.wraps(function)
+    async def coroutine_task(*args: P.args, **kwargs: P.kwargs) -> R:
+        return cast("R", await _core.Driver(function(*args, **kwargs), number))
+
+    return coroutine_task
+
+
+def _wrap_generator(
+    function: Callable[P, Generator[Any, Any, R]], number: int
+) -> Callable[P, Generator[Any, Any, R]]:
+    @functools.wraps(function)
+    def generator_task(*args: P.args, **kwargs: P.kwargs) -> Generator[Any, Any, R]:
+        return cast("R", (yield from _core.Driver(function(*args, **kwargs), number)))
+
+    return generator_task
+
+
+def _wrap_async_generator(
+    function: Callable[P, AsyncGenerator[Any, Any]], number: int
+) -> Callable[P, AsyncGenerator[Any, Any]]:
+    """Drive each step of the body as a piece of one instance, and hand on what the consumer does."""
+
+    @functools.wraps(function)
+    async def async_generator_task(*args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[Any, Any]:
+        body = function(*args, **kwargs)
+        driver = _core.Driver(None, number)
+        try:
+            value = await driver.step(body.asend(None))
+            while True:
+                try:
+                    sent = yield value
+                except GeneratorExit:
+                    raise
+                except BaseException as error:  # noqa: BLE001 - it belongs to the body, which may handle it
+                    value = await driver.step(body.athrow(error))
+                else:
+                    value = await driver.step(body.asend(sent))
+        except StopAsyncIteration:
+            return
+        finally:
+            await driver.last(body.aclose())
+
+    return async_generator_task
+
+
+_regions: dict[tuple[str, CodeType, int], int] = {}
+
+
+def region(name: str) -> _core.Region:
+    """Make a block of code a task: ``with tprof.region("load"): ...``.
+
+    Leave it on the thread that entered it. A region around an ``await`` counts as running only where it
+    stands inside a task, which takes it along when it is suspended.
+
+    Parameters
+    ----------
+    name
+        What the task is called in tables.
+
+    Examples
+    --------
+    >>> import tprof
+    >>> with tprof.region("add"):
+    ...     total = 1 + 1
+    """
+    frame = sys._getframe(1)  # noqa: SLF001 - the only way to learn the caller's line this cheaply
+    key = (name, frame.f_code, frame.f_lineno)
+    number = _regions.get(key)
+    if number is None:
+        if not isinstance(name, str):
+            message = f"a region is named by a string, got {name!r}"
+            raise TypeError(message)
+        number = registry.define(name, file=frame.f_code.co_filename, line=frame.f_lineno, code=None)
+        _regions[key] = number
+    return _core.Region(number)
+
+
+def reduce_task(wrapped: Any) -> str | tuple[Callable[..., Any], tuple[Any, ...]]:  # noqa: ANN401 - any task
+    """Say how a task is pickled: as a function is, by its qualified name.
+
+    cloudpickle (joblib, dask) sends a function of ``__main__`` by value instead, since its workers have
+    another ``__main__``. It cannot know that a task is a function, so its own frame tells that it asks.
+    """
+    asking = sys._getframe(1).f_globals.get("__name__", "")  # noqa: SLF001 - see above
+    module, name = wrapped.__module__, wrapped.__qualname__
+    if asking.rpartition(".")[2] == "cloudpickle" and (module == "__main__" or "<locals>" in name):
+        return make_task, (wrapped.__wrapped__, _name_of(wrapped))
+    return cast("str", name)
+
+
+def _name_of(wrapped: Any) -> str:  # noqa: ANN401 - any task
+    return registry.name_of(getattr(wrapped, NUMBER_ATTRIBUTE))

@@ -1,0 +1,136 @@
+"""The trace format in numbers: what docs/trace-format.md says in prose and csrc/layout.h in C."""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag, StrEnum
+
+import numpy as np
+
+MAGIC = b"TPROF\r\n\x1a"
+MAJOR = 1
+MINOR = 0
+ENDIAN = 0x01020304
+HEADER_BYTES = 4096
+DESCRIPTION_BYTES = 3640
+MAX_COLUMNS = 13
+NAME_BYTES = 128
+NO_TASK = 0xFFFF_FFFF
+NO_THREAD = 0xFFFF_FFFF
+NO_CPU = 0xFFFF
+
+
+class StreamKind(IntEnum):
+    """What a file holds."""
+
+    SAMPLES = 1
+    READINGS = 2
+
+
+class Kind(IntEnum):
+    """What happened when a sample was taken."""
+
+    START = 1
+    FINISH = 2
+    SUSPEND = 3
+    RESUME = 4
+    CLOSE = 5
+
+
+class Flag(IntFlag):
+    """What else a sample says."""
+
+    FAILED = 1
+    SCALED = 2
+    UNCOUNTED = 4
+    ABORTED = 8
+
+
+class EndReason(IntEnum):
+    """How a thread's file ended."""
+
+    OPEN = 0
+    ENDED = 1
+    STOPPED = 2
+    ABORTED = 3
+
+
+class ReadingFlag(IntFlag):
+    """What a reading says about itself."""
+
+    MISSING = 1
+    REOPENED = 2
+
+
+class Quality(StrEnum):
+    """How a figure was got; it travels with every figure."""
+
+    MEASURED = "measured"
+    ESTIMATED = "estimated"
+    SIMULATED = "simulated"
+    GIVEN = "given"
+
+
+HEADER = np.dtype(
+    {
+        "names": [
+            "magic", "major", "minor", "endian", "kind", "header_bytes", "window_bytes", "record_bytes",
+            "process", "thread", "pid", "tid", "start_ns", "absent", "committed", "flushed",
+            "dropped_enospc", "dropped_io", "dropped_reentrant", "first_drop_ns",
+            "end_reason", "end_flags", "end_ns", "end_columns", "modulus", "unit",
+            "thread_name", "description_bytes", "description",
+        ],
+        "formats": [
+            "V8", "<u2", "<u2", "<u4", "<u4", "<u4", "<u4", "<u4",
+            "<u4", "<u4", "<u4", "<u4", "<u8", "<u8", "<u8", "<u8",
+            "<u8", "<u8", "<u8", "<u8",
+            "<u4", "<u4", "<u8", f"{MAX_COLUMNS}<u8", "<u8", "<f8",
+            f"V{NAME_BYTES}", "<u4", f"V{DESCRIPTION_BYTES}",
+        ],
+        "offsets": [
+            0, 8, 10, 12, 16, 20, 24, 28,
+            32, 36, 40, 44, 48, 56, 64, 72,
+            80, 88, 96, 104,
+            128, 132, 136, 144, 248, 256,
+            320, 448, 452,
+        ],
+        "itemsize": HEADER_BYTES,
+    }
+)  # fmt: skip
+"""The first 4096 bytes of a file of samples or readings."""
+
+READING = np.dtype(
+    [
+        ("t_ns", "<u8"),
+        ("value", "<u8"),
+        ("window_ns", "<u4"),
+        ("flags", "<u2"),
+        ("error", "<u2"),
+        ("suspended_ns", "<u8"),
+    ]
+)
+
+SAMPLE_HEAD = [
+    ("t_ns", "<u8"),
+    ("instance", "<u8"),
+    ("task", "<u4"),
+    ("cpu", "<u2"),
+    ("kind", "u1"),
+    ("flags", "u1"),
+]
+
+
+def column_count(record_bytes: int) -> int:
+    """Return how many columns a sample of this size has: 5 in 64 bytes, 13 in 128."""
+    return (record_bytes - 24) // 8
+
+
+def sample_dtype(columns: tuple[str, ...]) -> np.dtype[np.void]:
+    """Return the dtype of samples whose columns have these names; an unused place has the name "".
+
+    Parameters
+    ----------
+    columns
+        Five or thirteen names, in order.
+    """
+    named = [(name or f"_unused_{place}", "<u8") for place, name in enumerate(columns)]
+    return np.dtype(SAMPLE_HEAD + named)

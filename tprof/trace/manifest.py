@@ -1,0 +1,78 @@
+"""The two JSON files of a session: what was recorded, and how it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from typing import TYPE_CHECKING, Any
+
+from tprof.errors import TraceError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MANIFEST = "manifest.json"
+END = "end.json"
+MAX_BYTES = 64 << 20
+
+
+def write_manifest(directory: Path, manifest: dict[str, Any]) -> None:
+    """Write the manifest whole or not at all. Raises OSError."""
+    _write(directory / MANIFEST, manifest)
+
+
+def write_end(directory: Path, end: dict[str, Any]) -> None:
+    """Write how the recording ended, whole or not at all. Raises OSError."""
+    _write(directory / END, end)
+
+
+def read_manifest(directory: Path) -> dict[str, Any]:
+    """Read the manifest. Raises TraceError where there is none that is one."""
+    return _read(directory / MANIFEST)
+
+
+def read_end(directory: Path) -> dict[str, Any] | None:
+    """Read how the recording ended; None if it never did. Raises TraceError if the file is damaged."""
+    path = directory / END
+    return _read(path) if path.exists() or path.is_symlink() else None
+
+
+def read_text(path: Path, max_bytes: int) -> bytes:
+    """Read a file of the session that is not a link and not absurdly large. Raises TraceError."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        message = f"cannot read {path}: {error.strerror}"
+        raise TraceError(message) from error
+    with os.fdopen(fd, "rb") as file:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > max_bytes:
+            message = f"{path} is not a file of a tprof session: {status.st_size} bytes are more than it can have"
+            raise TraceError(message)
+        return file.read(max_bytes)
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    temporary = path.with_suffix(".tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(temporary, flags, 0o600)
+    try:
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            json.dump(content, file, indent=1, allow_nan=False)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(read_text(path, MAX_BYTES))
+    except (ValueError, RecursionError) as error:
+        message = f"{path} is damaged: it is not JSON; record again"
+        raise TraceError(message) from error
+    if not isinstance(content, dict):
+        message = f"{path} is damaged: it holds no JSON object; record again"
+        raise TraceError(message)
+    return content

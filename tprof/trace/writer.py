@@ -1,0 +1,214 @@
+"""A trace from arrays: what other runtimes, importers and tests write."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tprof.errors import TprofError
+
+from . import layout
+from .arguments import GivenEnergy, GivenThread, check_energy, check_tasks, check_threads
+from .derive import derive_story, first_seen
+from .directory import create_session
+from .manifest import write_end, write_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+DEFAULT_COLUMNS = ("energy_uj", "cpu_ns", "instructions", "cycles", "llc_misses")
+UNITS = {"energy_uj": "uJ", "cpu_ns": "ns"}
+
+
+def write_trace(
+    path: str | os.PathLike[str],
+    *,
+    tasks: Sequence[str],
+    threads: Sequence[Mapping[str, Any]],
+    energy: Mapping[str, tuple[Any, Any]],
+    host: Mapping[str, Any] | None = None,
+    static_power_w: Mapping[str, float] | None = None,
+    quality: str = "given",
+) -> None:
+    """Write a trace from arrays.
+
+    Parameters
+    ----------
+    path
+        The session directory to make; it must not exist.
+    tasks
+        Names of the tasks.
+    threads
+        One dict a thread: ``t_ns``, ``instance`` and ``task``, each (n,), say that from ``t_ns`` on the
+        thread runs this instance (0: none) of this task (index in `tasks`; -1: none). Optional, (n,):
+        ``cpu``, ``package``, ``kind``, ``flags``, and cumulative counter columns of any other name
+        (``cpu_ns``, ``instructions``, ``cycles``, ``llc_misses``, …). Optional, one value: ``pid``,
+        ``tid``, ``name``. Times are CLOCK_MONOTONIC nanoseconds, not decreasing.
+    energy
+        Domain (``"package-0"``, ``"dram-0"``, ``"core-0"``, ``"psys"``, ``"gpu-0"``) to a pair of (m,)
+        arrays: ``t_ns`` and cumulative joules, neither decreasing.
+    host
+        What the manifest says of the machine.
+    static_power_w
+        Watts a package draws with nobody running, by domain, where known.
+    quality
+        How the joules were got: ``"measured"``, ``"estimated"``, ``"simulated"`` or ``"given"``.
+
+    Raises
+    ------
+    UsageError
+        If the path is taken or an argument contradicts itself; nothing is written then.
+    TprofError
+        If the disk refuses.
+
+    Examples
+    --------
+    >>> import tempfile, tprof
+    >>> directory = tempfile.mkdtemp() + "/two.tprof"
+    >>> thread = {"t_ns": [0, 10**9, 3 * 10**9], "instance": [1, 2, 0], "task": [0, 1, -1]}
+    >>> energy = {"package-0": ([0, 10**9, 3 * 10**9], [0.0, 5.0, 25.0])}
+    >>> tprof.write_trace(directory, tasks=["slow", "hot"], threads=[thread], energy=energy)
+    >>> tprof.load(directory).profile().tasks["energy_j"].tolist()
+    [5.0, 20.0]
+    """
+    directory = Path(path).absolute()
+    names = check_tasks(tasks)
+    given = check_threads(threads, len(names))
+    domains = check_energy(energy, layout.Quality(quality) if quality in set(layout.Quality) else quality)
+    manifest = _manifest(given, domains, dict(host or {}), dict(static_power_w or {}))
+    create_session(directory)
+    try:
+        _write_all(directory, names, given, domains, manifest)
+    except OSError as error:
+        shutil.rmtree(directory, ignore_errors=True)
+        message = f"cannot write the trace {directory}: {error.strerror}; nothing of it is left behind"
+        raise TprofError(message) from error
+    except BaseException:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+
+
+def _write_all(
+    directory: Path,
+    names: list[str],
+    threads: list[GivenThread],
+    domains: list[GivenEnergy],
+    manifest: dict[str, Any],
+) -> None:
+    for room in ("threads", "tasks", "readings"):
+        (directory / room).mkdir(mode=0o700)
+    write_manifest(directory, manifest)
+    lines = [json.dumps({"task": number, "name": name}) + "\n" for number, name in enumerate(names)]
+    _create(directory / "tasks" / "00000000.jsonl", "".join(lines).encode())
+    begins = first_seen([thread.instance for thread in threads], [thread.t_ns for thread in threads])
+    for ordinal, (thread, begin) in enumerate(zip(threads, begins, strict=True)):
+        _write_thread(directory, ordinal, thread, begin)
+    for domain in domains:
+        _write_domain(directory, domain)
+    ends = [int(thread.t_ns[-1]) for thread in threads if len(thread.t_ns)]
+    ends += [int(domain.t_ns[-1]) for domain in domains if len(domain.t_ns)]
+    write_end(directory, {"end_ns": max(ends, default=0), "stopped": "end", "processes": [], "dropped": {}})
+
+
+def _write_thread(directory: Path, ordinal: int, thread: GivenThread, begins: Any) -> None:  # noqa: ANN401 - bool array
+    columns = tuple(thread.columns)
+    width = layout.column_count(64 if len(columns) <= layout.column_count(64) else 128)
+    declared = (columns + ("",) * width)[:width]
+    if thread.kind is None:
+        story = derive_story(thread.instance, begins)
+        source, instance, kind = story.source, story.instance, story.kind
+    else:
+        source, instance, kind = np.arange(len(thread.t_ns)), thread.instance, thread.kind
+    samples = np.zeros(len(source), layout.sample_dtype(declared))
+    samples["t_ns"] = thread.t_ns[source]
+    samples["instance"] = instance
+    samples["task"] = np.where(instance == 0, layout.NO_TASK, thread.task[source])
+    samples["cpu"] = thread.cpu[source]
+    samples["kind"] = kind
+    samples["flags"] = thread.flags[source]
+    for name, values in thread.columns.items():
+        samples[name] = values[source]
+    header = _header(layout.StreamKind.SAMPLES, samples, {"columns": _described(declared), "clock": "CLOCK_MONOTONIC"})
+    header["thread"], header["pid"], header["tid"] = ordinal, thread.pid, thread.tid
+    header["thread_name"] = np.void(thread.name.encode("utf-8", "replace")[: layout.NAME_BYTES - 1].ljust(layout.NAME_BYTES, b"\0"))
+    if len(samples):
+        header["start_ns"] = samples["t_ns"][0]
+        header["end_ns"] = samples["t_ns"][-1]
+        header["end_reason"] = layout.EndReason.STOPPED
+        for place, name in enumerate(declared):
+            header["end_columns"][place] = samples[name][-1] if name else 0
+    _create(directory / "threads" / f"{ordinal:08d}.samples", header, samples)
+
+
+def _write_domain(directory: Path, domain: GivenEnergy) -> None:
+    readings = np.zeros(len(domain.t_ns), layout.READING)
+    readings["t_ns"] = domain.t_ns
+    readings["value"] = domain.count
+    description = {
+        "name": domain.name,
+        "quantity": "energy",
+        "scope": domain.scope,
+        "package": domain.package,
+        "source": "arrays",
+        "quality": domain.quality,
+        "counted": domain.counted,
+    }
+    header = _header(layout.StreamKind.READINGS, readings, description)
+    header["thread"] = layout.NO_THREAD
+    header["unit"] = domain.unit_j
+    _create(directory / "readings" / f"{domain.name}.readings", header, readings)
+
+
+def _header(kind: layout.StreamKind, records: np.ndarray[Any, Any], description: dict[str, Any]) -> Any:  # noqa: ANN401
+    header = np.zeros((), layout.HEADER)
+    text = json.dumps(description, separators=(",", ":")).encode()
+    header["magic"] = np.void(layout.MAGIC)
+    header["major"], header["minor"], header["endian"] = layout.MAJOR, layout.MINOR, layout.ENDIAN
+    header["kind"], header["header_bytes"] = kind, layout.HEADER_BYTES
+    header["record_bytes"] = records.dtype.itemsize
+    header["committed"] = header["flushed"] = len(records)
+    header["description_bytes"] = len(text)
+    header["description"] = np.void(text.ljust(layout.DESCRIPTION_BYTES, b"\0"))
+    return header
+
+
+def _described(columns: tuple[str, ...]) -> list[dict[str, str]]:
+    return [{"name": name, "unit": UNITS.get(name, "1" if name else "")} for name in columns]
+
+
+def _create(path: Path, *parts: Any) -> None:  # noqa: ANN401 - bytes and arrays
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+        for part in parts:
+            file.write(part if isinstance(part, bytes) else np.ascontiguousarray(part).tobytes() if part.ndim == 0 else memoryview(part.view(np.uint8)))
+
+
+def _manifest(
+    threads: list[GivenThread],
+    domains: list[GivenEnergy],
+    host: dict[str, Any],
+    static_power_w: dict[str, float],
+) -> dict[str, Any]:
+    starts = [int(thread.t_ns[0]) for thread in threads if len(thread.t_ns)]
+    starts += [int(domain.t_ns[0]) for domain in domains if len(domain.t_ns)]
+    packages: dict[int, int] = {}
+    for thread in threads:
+        packages |= thread.packages
+    return {
+        "format": [layout.MAJOR, layout.MINOR],
+        "created": None,
+        "clock": {"name": "CLOCK_MONOTONIC", "start_ns": min(starts, default=0)},
+        "host": host,
+        "topology": [{"cpu": cpu, "package": package} for cpu, package in sorted(packages.items())],
+        "columns": [],
+        "domains": [{"name": domain.name, "scope": domain.scope, "quality": domain.quality} for domain in domains],
+        "left_out": [],
+        "static_power_w": static_power_w,
+        "counters": {"source": "given"},
+        "notes": [],
+    }
