@@ -1,0 +1,126 @@
+"""Which counters a recording reads with each sample, found out by opening them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tprof import _core
+from tprof.errors import SensorError, UsageError
+from tprof.sensors.advice import explain_perf_error
+
+from .events import BY_NAME, DEFAULT, L2_REFS, SOFTWARE, SOFTWARE_EVENTS, Event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Probe = Callable[[Event], tuple[int, int, int, int]]
+
+
+@dataclass(frozen=True)
+class CounterPlan:
+    """The counters of a recording.
+
+    Attributes
+    ----------
+    source : "perf" (hardware), "software" or "none".
+    events : one a column, in order.
+    why : why it is this source, in a clause.
+    notes : what a user should know.
+    """
+
+    source: str
+    events: tuple[Event, ...]
+    why: str
+    notes: tuple[str, ...] = ()
+
+
+def probe_event(event: Event) -> tuple[int, int, int, int]:
+    """Open, run and read the event for this thread: errno, value, enabled_ns, running_ns."""
+    kernel = event.type == SOFTWARE
+    result = _core.perf_open_probe(type=event.type, config=event.config, pid=0, cpu=-1, exclude_kernel=not kernel)
+    if kernel and result[0] != 0 and event.column == "page_faults":
+        result = _core.perf_open_probe(type=event.type, config=event.config, pid=0, cpu=-1, exclude_kernel=True)
+    return result
+
+
+def choose(
+    counters: str | Sequence[str] = "auto", *, root: Path = Path("/"), probe: Probe = probe_event
+) -> CounterPlan:
+    """Choose the counters of a recording.
+
+    Parameters
+    ----------
+    counters
+        "auto": instructions, cycles and LLC misses where the processor has them, else page faults, context
+        switches and migrations; "none"; or names of counters, which are added to instructions and cycles.
+    root
+        What /proc is below.
+    probe
+        How an event is tried.
+
+    Raises
+    ------
+    UsageError
+        If a name is unknown.
+    SensorError
+        If a counter that was asked for by name does not count here.
+    """
+    if counters == "none":
+        return CounterPlan("none", (), "as asked")
+    if counters == "auto":
+        return _best(probe)
+    named = _named(counters.split(",") if isinstance(counters, str) else counters)
+    if L2_REFS in named and not _is_intel(root):
+        message = "the counter l2_refs is known for Intel processors only: leave it out here"
+        raise SensorError(message)
+    for event in named:
+        problem = _problem(event, probe)
+        if problem is not None:
+            message = f"the counter {event.column} does not count here: {problem}; leave it out or use counters=\"auto\""
+            raise SensorError(message)
+    return CounterPlan("perf" if any(event.type != SOFTWARE for event in named) else "software", named, "as asked")
+
+
+def _named(names: Sequence[str]) -> tuple[Event, ...]:
+    unknown = [name for name in names if name not in BY_NAME]
+    if unknown:
+        message = f"counters must be auto, none or some of {', '.join(BY_NAME)}, got {unknown[0]!r}"
+        raise UsageError(message)
+    asked = [BY_NAME[name] for name in names]
+    if any(event.type != SOFTWARE for event in asked):
+        asked = [*DEFAULT, *asked]
+    return tuple(dict.fromkeys(asked))
+
+
+def _best(probe: Probe) -> CounterPlan:
+    problems = [(event, _problem(event, probe)) for event in DEFAULT]
+    working = tuple(event for event, problem in problems if problem is None)
+    if {event.column for event in working} >= {"instructions", "cycles"}:
+        missing = [f"no {event.column}: {problem}" for event, problem in problems if problem is not None]
+        return CounterPlan("perf", working, "the processor's counters can be read", tuple(missing))
+    why = f"no hardware counters: {problems[0][1]}"
+    software = tuple(event for event in SOFTWARE_EVENTS if _problem(event, probe) is None)
+    if software:
+        return CounterPlan("software", software, why)
+    return CounterPlan("none", (), f"{why}; nor the kernel's software events: {_problem(SOFTWARE_EVENTS[0], probe)}")
+
+
+def _problem(event: Event, probe: Probe) -> str | None:
+    """Return why an event does not count here, or None. It must have run: one that opens may never be scheduled."""
+    error, _, _, running_ns = probe(event)
+    if error != 0:
+        return explain_perf_error(error)
+    if running_ns == 0:
+        return "it opens but never runs, since all hardware counters are taken (the NMI watchdog holds one)"
+    return None
+
+
+def _is_intel(root: Path) -> bool:
+    for path in (root / "proc/cpuinfo", Path("/proc/cpuinfo")):
+        try:
+            return "GenuineIntel" in path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+    return False

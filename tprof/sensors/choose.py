@@ -1,0 +1,78 @@
+"""Which sensor a recording uses: the kernel's power PMU, else powercap, else the estimate, and why."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+from tprof.errors import SensorError, UsageError
+
+from . import perf, powercap
+from .contract import Choice, Unavailable
+from .estimate import estimate
+from .topology import read_topology
+
+
+SYSROOT = "TPROF_SYSROOT"
+FINDERS = {"perf": perf.find_domains, "powercap": powercap.find_domains}
+NAMES = ("auto", "perf", "powercap", "estimate", "none")
+
+
+def sysroot() -> Path:
+    """Return what /proc and /sys are below: the environment's `TPROF_SYSROOT`, else the root."""
+    return Path(os.environ.get(SYSROOT) or "/")
+
+
+def choose(
+    energy: str = "auto", *, root: Path, watts: tuple[float, float] | str | None = None
+) -> Choice:
+    """Choose the sensors of a recording.
+
+    Parameters
+    ----------
+    energy
+        One of "auto", "perf", "powercap", "estimate", "none".
+    root
+        What /proc and /sys are below.
+    watts
+        For the estimate: idle watts and watts per busy core.
+
+    Raises
+    ------
+    UsageError
+        If there is no sensor of that name.
+    SensorError
+        If the sensor that was asked for gives nothing here.
+    """
+    if energy not in NAMES:
+        message = f"energy must be one of {', '.join(NAMES)}, got {energy!r}"
+        raise UsageError(message)
+    if energy == "none":
+        return Choice((), notes=("no energy is recorded, as asked",))
+    if energy == "estimate" or (energy == "auto" and watts is not None):
+        return estimate(read_topology(root), watts)
+    if energy != "auto":
+        found = FINDERS[energy](root)
+        if isinstance(found, Unavailable):
+            message = f"{energy} gives no energy: {found.why}; run `tprof doctor`, or record with energy=\"estimate\""
+            raise SensorError(message)
+        return Choice(tuple(found[0]), tuple(found[1]))
+    return _best(root)
+
+
+def _best(root: Path) -> Choice:
+    left_out: list[tuple[str, str]] = []
+    for name, find in FINDERS.items():
+        found = find(root)
+        if not isinstance(found, Unavailable):
+            return Choice(tuple(found[0]), (*left_out, *found[1]))
+        left_out.append((name, found.why))
+    estimated = estimate(read_topology(root), None)
+    return Choice(
+        domains=estimated.domains,
+        left_out=tuple(left_out),
+        notes=estimated.notes,
+        static_power_w=estimated.static_power_w,
+        estimate=estimated.estimate,
+    )

@@ -1,0 +1,105 @@
+"""What a sensor tells the recorder: which domains there are, how each is read, what was left out and why."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tprof.trace.layout import Quality
+
+__all__ = ["Choice", "Domain", "Estimate", "EstimateReader", "FileReader", "PerfReader", "Quality"]
+
+
+@dataclass(frozen=True)
+class FileReader:
+    """A file that holds a count (powercap's energy_uj).
+
+    Attributes
+    ----------
+    path : the file.
+    search : where its zone is looked for again, by name, when the path is gone.
+    zone, subzone : content of the zone's `name` file, and of its part's.
+    """
+
+    path: str
+    search: str
+    zone: str
+    subzone: str | None = None
+
+
+@dataclass(frozen=True)
+class PerfReader:
+    """An event of the kernel's power PMU, open on one processor of the package."""
+
+    type: int
+    config: int
+    cpu: int
+
+
+@dataclass(frozen=True)
+class EstimateReader:
+    """Watts of the idle package and of each busy core, times how long these processors were busy."""
+
+    idle_w: float
+    per_core_w: float
+    cpus: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Domain:
+    """What one energy counter covers.
+
+    Attributes
+    ----------
+    name : package-0, core-0, dram-0, psys.
+    scope : package, core, uncore, dram, psys.
+    package : physical package, None for the whole machine.
+    source, quality : which interface gives it, and how the figure is got.
+    unit_j : joules per count.
+    modulus : the count wraps to 0 at this value; None: not known.
+    counted : whether it belongs in a total.
+    reader : how it is read.
+    """
+
+    name: str
+    scope: str
+    package: int | None
+    source: str
+    quality: Quality
+    unit_j: float
+    modulus: int | None
+    counted: bool
+    reader: FileReader | PerfReader | EstimateReader
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The watts behind an estimate, and whether somebody gave them."""
+
+    idle_w: float
+    per_core_w: float
+    given: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the manifest's entry."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The sensors of a recording."""
+
+    domains: tuple[Domain, ...]
+    left_out: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    static_power_w: dict[str, float] = field(default_factory=dict)
+    estimate: Estimate | None = None
+    energy_filtering: str = "unknown"
+
+
+@dataclass(frozen=True)
+class Unavailable:
+    """Why an interface gives nothing here, and what would change that."""
+
+    why: str
+    remedy: str | None = None

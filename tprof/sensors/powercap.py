@@ -1,0 +1,151 @@
+"""The powercap interface: zones below /sys/class/powercap, told apart by name and never by number.
+
+What is counted follows the kernel's own description: package zones and DRAM beside them; `core` and `uncore`
+are parts of a package, `psys` stands around it, `intel-rapl-mmio` mirrors `intel-rapl`, and on AMD every die
+mirrors its socket. Each domain that is left out of the total says why.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from . import advice
+from .contract import Domain, FileReader, Quality, Unavailable
+
+PACKAGE = re.compile(r"package-(\d+)(?:-die-(\d+))?$")
+UNIT_J = 1e-6
+
+
+@dataclass(frozen=True)
+class Zone:
+    """A zone of sysfs: its folder, what its `name` says, and that of the zone around it."""
+
+    folder: Path
+    name: str
+    parent: str | None
+
+
+def find_domains(root: Path) -> tuple[list[Domain], list[tuple[str, str]]] | Unavailable:
+    """Return the readable domains and what was left out with the reason, or why there is nothing.
+
+    Parameters
+    ----------
+    root
+        What /sys is below.
+    """
+    search = root / "sys/class/powercap"
+    zones = _zones(search)
+    if not zones:
+        return Unavailable(_why_nothing(search))
+    left_out: list[tuple[str, str]] = []
+    control = "intel-rapl" if any(zone.folder.name.startswith("intel-rapl:") for zone in zones) else "intel-rapl-mmio"
+    mirrored = [zone for zone in zones if not zone.folder.name.startswith(f"{control}:")]
+    left_out += [(zone.folder.name, f"it mirrors {control}'s {zone.name}") for zone in mirrored]
+    domains: list[Domain] = []
+    unreadable: list[str] = []
+    for zone in (zone for zone in zones if zone not in mirrored):
+        problem = _unreadable(zone.folder / "energy_uj")
+        if problem is not None:
+            unreadable.append(problem)
+            continue
+        domains += _domain(zone, search, left_out)
+    if not any(domain.counted for domain in domains):
+        reason = unreadable[0] if unreadable else f"{search} has no package zone"
+        return Unavailable(reason, advice.POWERCAP_GROUP if unreadable else None)
+    kept = _without_mirrored_dies(domains, _is_amd(root), left_out)
+    return kept, left_out + [(domain.name, _why_not_counted(domain)) for domain in kept if not domain.counted]
+
+
+def _zones(search: Path) -> list[Zone]:
+    try:
+        folders = sorted(folder for folder in search.iterdir() if folder.name.startswith("intel-rapl"))
+    except OSError:
+        return []
+    names = {folder.name: name for folder in folders if (name := _text(folder / "name")) is not None}
+    return [
+        Zone(folder, names[folder.name], names.get(folder.name.rpartition(":")[0]))
+        for folder in folders
+        if folder.name in names and ":" in folder.name
+    ]
+
+
+def _why_nothing(search: Path) -> str:
+    if search.is_dir() and any(search.iterdir()):
+        return f"{search} holds links that lead nowhere: this container hides the host's powercap"
+    if search.is_dir():
+        return f"{search} is empty: the processor has no RAPL, or its driver (intel_rapl_msr) is not loaded"
+    return f"{search} does not exist: a virtual machine, or a kernel without powercap"
+
+
+def _unreadable(path: Path) -> str | None:
+    try:
+        path.read_text(encoding="ascii")
+    except OSError as error:
+        return f"cannot read {path}: {(error.strerror or str(error)).lower()}"
+    except ValueError:
+        return f"cannot read {path}: it is not text"
+    return None
+
+
+def _domain(zone: Zone, search: Path, left_out: list[tuple[str, str]]) -> list[Domain]:
+    around = PACKAGE.match(zone.parent or "")
+    own = PACKAGE.match(zone.name)
+    match = own or around
+    package = int(match.group(1)) if match else None
+    if own:
+        scope, name, counted = "package", zone.name, True
+    elif zone.name == "psys":
+        scope, name, counted = "psys", "psys", False
+    elif around and zone.name in {"core", "uncore", "dram"}:
+        suffix = (zone.parent or "").removeprefix("package-")
+        scope, name, counted = zone.name, f"{zone.name}-{suffix}", zone.name == "dram"
+    else:
+        left_out.append((zone.folder.name, f"its name {zone.name!r} is not one that tprof knows"))
+        return []
+    top, part = (zone.name, None) if zone.parent is None else (zone.parent, zone.name)
+    reader = FileReader(str(zone.folder / "energy_uj"), str(search), top, part)
+    return [Domain(name, scope, package, "powercap", Quality.MEASURED, UNIT_J, _modulus(zone.folder), counted, reader)]
+
+
+def _modulus(folder: Path) -> int | None:
+    """Return one more than the largest count; None where it cannot be known, and then no wrap is corrected."""
+    text = _text(folder / "max_energy_range_uj")
+    return int(text) + 1 if text is not None and text.isdigit() and int(text) > 0 else None
+
+
+def _is_amd(root: Path) -> bool:
+    text = _text(root / "proc/cpuinfo") or _text(Path("/proc/cpuinfo")) or ""
+    return "AuthenticAMD" in text or "HygonGenuine" in text
+
+
+def _without_mirrored_dies(domains: list[Domain], amd: bool, left_out: list[tuple[str, str]]) -> list[Domain]:  # noqa: FBT001
+    """Keep one zone a socket on AMD, where each die shows the socket's counter."""
+    kept: list[Domain] = []
+    seen: set[int | None] = set()
+    for domain in domains:
+        if amd and domain.scope == "package":
+            if domain.package in seen:
+                left_out.append((domain.name, f"on this processor each die shows the counter of package {domain.package}"))
+                continue
+            seen.add(domain.package)
+        kept.append(replace(domain, scope="one-core") if amd and domain.scope == "core" else domain)
+    return kept
+
+
+def _why_not_counted(domain: Domain) -> str:
+    reasons = {
+        "core": "it is a part of its package",
+        "uncore": "it is a part of its package",
+        "one-core": "on this processor it is the energy of one core only, and a part of its package",
+        "psys": "it stands around the packages and would count them twice",
+    }
+    return reasons[domain.scope]
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None
