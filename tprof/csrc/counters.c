@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -42,12 +43,23 @@ static bool needs_kernel(const struct tprof_event *event)
            (event->config == PERF_COUNT_SW_CONTEXT_SWITCHES || event->config == PERF_COUNT_SW_CPU_MIGRATIONS);
 }
 
+/* The upper half of the descriptors is the program's, and what recording itself needs for a moment. */
+static int leave_room(int fd)
+{
+    struct rlimit limit;
+    if (fd < 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0 || (rlim_t)fd < limit.rlim_cur / 2)
+        return fd;
+    close(fd);
+    errno = EMFILE;
+    return -1;
+}
+
 static int open_permitted(const struct tprof_event *event, int group)
 {
     int fd = open_event(event, 0, -1, group, event->type != PERF_TYPE_SOFTWARE);
     if (fd < 0 && (errno == EACCES || errno == EPERM) && !needs_kernel(event))
         fd = open_event(event, 0, -1, group, true);
-    return fd;
+    return leave_room(fd);
 }
 
 static void *map_page(int fd)

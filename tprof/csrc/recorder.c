@@ -99,8 +99,6 @@ static void fill_header(struct tprof_header *header, uint32_t ordinal, uint64_t 
     header->start_ns = tprof_now_ns();
     header->absent |= absent << 2;
     (void)prctl(PR_GET_NAME, header->thread_name);
-    if (tprof_name_thread != NULL)
-        tprof_name_thread(header->thread_name);
 }
 
 static void open_file(struct tprof_thread *thread)
@@ -138,6 +136,9 @@ struct tprof_thread *tprof_recorder_join(void)
         (void)pthread_getcpuclockid(pthread_self(), &tprof_self->clock);
         open_file(tprof_self);
         link_thread(tprof_self);
+        /* Last, because this runs Python, and with it perhaps a signal handler that is a task. */
+        if (tprof_name_thread != NULL && tprof_self->stream.header != NULL)
+            tprof_name_thread(tprof_self->stream.header->thread_name);
     }
     errno = saved_errno;
     return tprof_self;

@@ -1,0 +1,168 @@
+"""Which samples belong to which instance, found without sorting where ids are dense.
+
+The recorder numbers the instances of a thread one after the other, so an id minus the smallest is
+a row. Ids of other writers are numbered by `np.unique`. Rows of several threads are joined by id
+only where two threads' ranges of ids overlap (an instance that moved).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tprof.trace import Flag, Kind
+
+Floats = NDArray[np.float64]
+# A table of ids may have this many empty rows for each sample before sorting is the better way.
+_SPARSE = 4
+_SMALL = 1024
+
+
+@dataclass
+class InstanceRows:
+    """One row for each instance that a thread (or, joined, the trace) ran; times in ns, rows of equal length."""
+
+    instance: NDArray[np.uint64]
+    parent: NDArray[np.uint64]
+    task: NDArray[np.uint32]
+    cpu: NDArray[np.uint16]
+    start_ns: NDArray[np.int64]
+    end_ns: NDArray[np.int64]
+    failed: NDArray[np.bool_]
+    cpu_s: Floats
+    counts: dict[str, Floats]
+    package: NDArray[np.int16] | None = None
+    thread: NDArray[np.int32] | None = None
+    first: NDArray[np.intp] | None = field(default=None, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.instance)
+
+
+def number_instances(
+    fields: dict[str, NDArray[np.generic]], t_ns: NDArray[np.int64], cpu_s: Floats, increments: dict[str, Floats]
+) -> tuple[NDArray[np.int32], InstanceRows]:
+    """Give each segment a slot (0: nobody, else 1 + row) and collect the rows of one thread."""
+    ids = fields["instance"].astype(np.uint64, copy=False)
+    slot, count = _slots(ids)
+    order = np.arange(len(ids))
+    first = np.full(count, -1, np.intp)
+    last = np.empty(count, np.intp)
+    # Where an index repeats, the last assignment stands.
+    first[slot[::-1]] = order[::-1]
+    last[slot] = order
+    failed = _failed(fields["kind"], fields["flags"], slot, count)
+    sums = {name: np.bincount(slot, weights=values, minlength=count) for name, values in increments.items()}
+    cpu_sum = np.bincount(slot, weights=cpu_s, minlength=count)
+    used = first >= 0
+    used[0] = False
+    if not used[1:].all():
+        number = np.cumsum(used, dtype=np.int32)
+        number[~used] = 0
+        slot = number[slot]
+    else:
+        used = slice(1, None)  # type: ignore[assignment]
+    first, last = first[used], last[used]
+    started = (fields["kind"][first] == Kind.START) & (first > 0)
+    parent = np.where(started, ids[first - 1], np.uint64(0)) if len(first) else ids[:0]
+    rows = InstanceRows(
+        ids[first], parent, fields["task"][first], fields["cpu"][first], t_ns[first], t_ns[last + 1],
+        failed[used], cpu_sum[used], {name: total[used] for name, total in sums.items()}, first=first,
+    )  # fmt: skip
+    return slot, rows
+
+
+def _slots(ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], int]:
+    top = int(ids.max())
+    if top == 0:
+        return np.zeros(len(ids), np.int32), 1
+    # Ids are one or more, so ids - 1 sends "nobody" to the far end and leaves the least id in front.
+    low = int((ids - np.uint64(1)).min()) + 1
+    if top - low <= _SPARSE * len(ids) + _SMALL:
+        slot = (ids - np.uint64(low - 1)).view(np.int64)
+        # "Nobody" has become a negative number.
+        return np.maximum(slot, 0).astype(np.int32), top - low + 2
+    distinct, inverse = np.unique(ids, return_inverse=True)
+    nobody = int(distinct[0] == 0)
+    return (inverse + (1 - nobody)).astype(np.int32), len(distinct) + 1 - nobody
+
+
+def _failed(
+    kind: NDArray[np.generic], flags: NDArray[np.generic], slot: NDArray[np.int32], count: int
+) -> NDArray[np.bool_]:
+    """Mark instances whose finish says that they raised: the sample names who runs after, so the one before."""
+    failed = np.zeros(count, bool)
+    at = np.flatnonzero((flags & Flag.FAILED) != 0)
+    at = at[(at > 0) & (kind[at] == Kind.FINISH)]
+    failed[slot[at - 1]] = True
+    return failed
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The rows of all threads, and for each thread where its rows are among them."""
+
+    rows: InstanceRows
+    places: tuple[slice | NDArray[np.intp], ...]
+
+
+def join_rows(parts: Sequence[InstanceRows]) -> Joined:
+    """Put the rows of all threads together; instances that ran on several threads become one row."""
+    offsets = np.cumsum([0, *map(len, parts)])
+    rows = _concatenated(parts)
+    places = tuple(slice(int(a), int(b)) for a, b in zip(offsets[:-1], offsets[1:], strict=True))
+    if _apart(parts):
+        return Joined(rows, places)
+    _, inverse = np.unique(rows.instance, return_inverse=True)
+    count = int(inverse.max()) + 1
+    if count == len(rows):
+        return Joined(rows, places)
+    return Joined(_merged(rows, inverse, count), tuple(inverse[place] for place in places))
+
+
+def _apart(parts: Sequence[InstanceRows]) -> bool:
+    ranges = sorted((int(part.instance.min()), int(part.instance.max())) for part in parts if len(part))
+    return all(a[1] < b[0] for a, b in zip(ranges, ranges[1:], strict=False))
+
+
+def _concatenated(parts: Sequence[InstanceRows]) -> InstanceRows:
+    def joined(name: str, kind: type) -> NDArray[np.generic]:
+        return np.concatenate([np.empty(0, kind), *(getattr(part, name) for part in parts)], dtype=kind)
+
+    names = list(dict.fromkeys(name for part in parts for name in part.counts))
+    counts = {
+        name: np.concatenate(
+            [np.empty(0), *(part.counts.get(name, np.broadcast_to(np.nan, len(part))) for part in parts)]
+        )
+        for name in names
+    }
+    packages = any(part.package is not None for part in parts)
+    return InstanceRows(
+        joined("instance", np.uint64), joined("parent", np.uint64), joined("task", np.uint32),
+        joined("cpu", np.uint16), joined("start_ns", np.int64), joined("end_ns", np.int64),
+        joined("failed", bool), joined("cpu_s", float), counts,
+        package=joined("package", np.int16) if packages else None,
+        thread=np.repeat(np.arange(len(parts), dtype=np.int32), [len(part) for part in parts]),
+    )  # fmt: skip
+
+
+def _merged(rows: InstanceRows, inverse: NDArray[np.intp], count: int) -> InstanceRows:
+    """One row an id: where it started first it has its thread, processor and parent."""
+    order = np.argsort(rows.start_ns, kind="stable")
+    first = np.empty(count, np.intp)
+    first[inverse[order[::-1]]] = order[::-1]
+    end_ns = np.full(count, np.iinfo(np.int64).min)
+    np.maximum.at(end_ns, inverse, rows.end_ns)
+    failed = np.zeros(count, bool)
+    failed[inverse[rows.failed]] = True
+    # A counter that one of the threads lacked is unknown for the whole instance: NaN stays NaN.
+    counts = {name: np.bincount(inverse, values, count) for name, values in rows.counts.items()}
+    return InstanceRows(
+        rows.instance[first], rows.parent[first], rows.task[first], rows.cpu[first], rows.start_ns[first],
+        end_ns, failed, np.bincount(inverse, rows.cpu_s, count), counts,
+        package=None if rows.package is None else rows.package[first],
+        thread=None if rows.thread is None else rows.thread[first],
+    )  # fmt: skip

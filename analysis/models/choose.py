@@ -1,0 +1,86 @@
+"""Which model a trace supports, and why that one was taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tprof.errors import UsageError
+
+from . import cputime, linear, ratio
+
+Floats = NDArray[np.float64]
+NAMES = ("auto", "linear", "fesc", "ipc", "cputime")
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A model ready for use: modelled(counts, cpu_s) gives modelled energy per segment."""
+
+    name: str
+    why: str
+    columns: tuple[str, ...]
+    modelled: Callable[[Mapping[str, Floats], Floats], Floats]
+    coefficients: linear.Coefficients | None = None
+
+
+def choose_model(
+    name: str,
+    present: frozenset[str],
+    coefficients: str | Mapping[str, float] | linear.Coefficients | None = None,
+) -> Chosen:
+    """Return the model asked for, or for "auto" the best that the counters support.
+
+    The order is linear (calibrated), fesc, ipc, cputime: the paper (3.4) finds FESC the better
+    linear fit of core power, IPC a relatively good one.
+
+    Parameters
+    ----------
+    name : one of "auto", "linear", "fesc", "ipc", "cputime"
+    present : counter columns that the trace has
+    coefficients : for "linear": "tprof-table1", or a mapping of a, b, c, C1, C2 in watts
+
+    Raises
+    ------
+    UsageError
+        If the name is unknown, or the trace lacks a column that the model needs.
+    """
+    if name not in NAMES:
+        raise UsageError(f'model must be one of {", ".join(NAMES)}; got "{name}"')
+    known = linear.coefficients_of(coefficients) if coefficients is not None else None
+    if name != "auto":
+        model = _named(name, known, "you asked for it")
+        missing = [column for column in model.columns if column not in present]
+        if missing:
+            raise UsageError(
+                f'model "{name}" needs the counters {", ".join(missing)}, which this trace lacks: '
+                f"record again with counters={list(model.columns)!r}, or take model=\"auto\""
+            )
+        return model
+    return _best(present, known)
+
+
+def _best(present: frozenset[str], known: linear.Coefficients | None) -> Chosen:
+    if known is not None and set(known.columns) <= present:
+        return _named("linear", known, "coefficients were given and the trace has the counters they need")
+    if set(ratio.FESC_COLUMNS) <= present:
+        return _named("fesc", None, "front-end stalls are recorded and fit core power better than IPC")
+    if set(ratio.IPC_COLUMNS) <= present:
+        return _named("ipc", None, "instructions and cycles are recorded, front-end stalls are not")
+    return _named("cputime", None, "the trace has no counters that a better model could use")
+
+
+def _named(name: str, known: linear.Coefficients | None, why: str) -> Chosen:
+    if name == "linear":
+        if known is None:
+            raise UsageError('model "linear" needs coefficients: give coefficients="tprof-table1" or your own a, b, c, C1, C2')
+        return Chosen(name, why, known.columns, partial(linear.modelled, known), known)
+    if name == "fesc":
+        return Chosen(name, why, ratio.FESC_COLUMNS, ratio.fesc)
+    if name == "ipc":
+        return Chosen(name, why, ratio.IPC_COLUMNS, ratio.ipc)
+    return Chosen(name, why, cputime.COLUMNS, cputime.modelled)

@@ -1,0 +1,75 @@
+"""The paper's calibrated model (equation 1), its coefficients, and table 1's by name.
+
+Apportioning uses the per-core term C1 + a IPC + b L2 + c LLC over a core's active time; C2 is the
+package's own static power and is not apportioned by activity (the paper's table 3 leaves it out:
+with C2 one core would draw at least 13.2 W where the table shows 8.3 to 12.2 W).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tprof.errors import UsageError
+
+LINE_BYTES = 64
+_GIGA = 1e9
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """Watts per unit: of IPC (`a`), of L2 and LLC traffic in GB/s (`b`, `c`), per active core (`c1`), per package (`c2`)."""  # noqa: E501 - one line a field would say no more
+
+    a: float
+    b: float
+    c: float
+    c1: float
+    c2: float = 0.0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Counters that a non-zero coefficient needs."""
+        needed = ("instructions", "cycles") if self.a else ()
+        return needed + (("l2_refs",) if self.b else ()) + (("llc_refs",) if self.c else ())
+
+
+TABLE_1 = Coefficients(a=1.10, b=0.08, c=0.19, c1=8.00, c2=5.20)
+"""Table 1 of the paper: Core i5-2500 (Sandy Bridge)."""
+
+NAMED = {"tprof-table1": TABLE_1}
+
+
+def coefficients_of(given: str | Mapping[str, float] | Coefficients) -> Coefficients:
+    """Read coefficients given by name or as a mapping a, b, c, C1 and, if known, C2."""
+    if isinstance(given, Coefficients):
+        return given
+    if isinstance(given, str):
+        if given not in NAMED:
+            raise UsageError(f'coefficients by name are {", ".join(NAMED)}; got "{given}"')
+        return NAMED[given]
+    lower = {str(name).lower(): value for name, value in given.items()}
+    if not {"a", "b", "c", "c1"} <= set(lower) <= {"a", "b", "c", "c1", "c2"}:
+        raise UsageError(f"coefficients are a, b, c, C1 and optionally C2, in watts; got {sorted(given)}")
+    numbers = {name: float(value) for name, value in lower.items()}
+    if not all(np.isfinite(value) and value >= 0 for value in numbers.values()):
+        raise UsageError(f"coefficients are finite watts of 0 or more; got {dict(given)}")
+    return Coefficients(**numbers)
+
+
+def modelled(coefficients: Coefficients, counts: Mapping[str, Floats], cpu_s: Floats) -> Floats:
+    """Return joules of the per-core term of equation 1: (n,) float64."""
+    energy_j = coefficients.c1 * cpu_s
+    if coefficients.a:
+        cycles = counts["cycles"]
+        ipc = np.divide(counts["instructions"], cycles, out=np.zeros_like(cycles), where=cycles > 0)
+        energy_j = energy_j + coefficients.a * ipc * cpu_s
+    # A rate in GB/s times the time it lasts is the traffic in GB.
+    if coefficients.b:
+        energy_j = energy_j + coefficients.b * counts["l2_refs"] * (LINE_BYTES / _GIGA)
+    if coefficients.c:
+        energy_j = energy_j + coefficients.c * counts["llc_refs"] * (LINE_BYTES / _GIGA)
+    return energy_j

@@ -1,0 +1,33 @@
+"""Models of one ratio, without calibration (paper, section 3.4).
+
+The paper divides a package's energy among cores in proportion to one metric: instructions per
+cycle, or front-end stalled cycles per cycle (FESC). It calls the first a relatively good linear
+fit of power and the second a better one. FESC is taken as the paper takes it, proportional to the
+stalled share, and so inherits its limit: what the event counts differs between processors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+IPC_COLUMNS = ("instructions", "cycles")
+FESC_COLUMNS = ("stalls_frontend", "cycles")
+
+Floats = NDArray[np.float64]
+
+
+def ipc(counts: Mapping[str, Floats], cpu_s: Floats) -> Floats:
+    """Return instructions per cycle times CPU seconds, 0 where no cycle was counted."""
+    return _ratio(counts["instructions"], counts["cycles"]) * cpu_s
+
+
+def fesc(counts: Mapping[str, Floats], cpu_s: Floats) -> Floats:
+    """Return front-end stalled cycles per cycle times CPU seconds, 0 where no cycle was counted."""
+    return _ratio(counts["stalls_frontend"], counts["cycles"]) * cpu_s
+
+
+def _ratio(counts: Floats, cycles: Floats) -> Floats:
+    return np.divide(counts, cycles, out=np.zeros_like(cycles), where=cycles > 0)

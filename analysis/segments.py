@@ -1,0 +1,145 @@
+"""From one thread's samples to its segments: who ran from when to when, and what the counters moved.
+
+A thread's samples are read, copied column by column while they are in cache, and let go: of a long
+trace only one thread's raw samples are ever in memory. What stays is `Segments`, 28 bytes each, and
+one row for each instance seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tprof.trace import Flag, Kind
+
+from .instances import InstanceRows, number_instances
+
+if TYPE_CHECKING:
+    from tprof.trace import Thread, Trace
+
+    from .models import Chosen
+
+NO_CPU = 0xFFFF
+NO_TASK = 0xFFFFFFFF
+_CHUNK = 16_384
+# Shares of segments to which a model gives nothing: by CPU time, where it gives nothing to anybody.
+_NOTHING = 1e-15
+Floats = NDArray[np.float64]
+
+
+@dataclass
+class Segments:
+    """The segments of one thread.
+
+    Attributes
+    ----------
+    t_ns : (n + 1,) int64, nanoseconds, not decreasing
+    slot : (n,) int32: 0 nobody, else 1 + row in `rows`
+    cpu_s : (n,) float64, CPU seconds; wall seconds of instances where `cpu_ns` was not recorded
+    modelled : (n,) float64, modelled energy
+    cpu : (n,) uint16, where the segment begins, 65535 unknown
+    package, package_end : (n,) int16 or None where the machine has one package; -1 unknown
+    """
+
+    thread: Thread
+    t_ns: NDArray[np.int64]
+    slot: NDArray[np.int32]
+    cpu_s: Floats
+    modelled: Floats
+    counted: bool
+    cpu: NDArray[np.uint16]
+    package: NDArray[np.int16] | None
+    package_end: NDArray[np.int16] | None
+    rows: InstanceRows
+    disordered: int
+    aborted: int
+
+
+def read_segments(trace: Trace, thread: Thread, model: Chosen, *, packages: bool) -> Segments | None:
+    """Read one thread; None if it has no samples.
+
+    Parameters
+    ----------
+    trace : for the end of a thread that was not closed
+    thread : whose samples are read
+    model : gives modelled energy
+    packages : whether the machine has more than one package
+    """
+    if not thread.count:
+        return None
+    samples = thread.read()
+    if not len(samples):
+        return None
+    kept = tuple(column for column in thread.columns if column != "energy_uj")
+    fields = _columns(samples, ("t_ns", "instance", "task", "cpu", "kind", "flags", *kept))
+    package = thread.package(samples) if packages else None
+    del samples
+    t_ns, disordered = _times(fields.pop("t_ns"), _end_ns(trace, thread))
+    lost = (fields["flags"] & Flag.UNCOUNTED) != 0
+    increments = {
+        name: _increments(fields.pop(name), thread.end_columns.get(name), lost, t_ns, name) for name in kept
+    }
+    wall_s = np.diff(t_ns) * 1e-9
+    has_cpu = "cpu_ns" in increments
+    cpu_s = increments.pop("cpu_ns") * 1e-9 if has_cpu else np.where(fields["instance"] != 0, wall_s, 0.0)
+    counted = set(model.columns) <= set(increments)
+    modelled = model.modelled(increments, cpu_s) if counted else cpu_s
+    modelled = np.where(modelled > 0, modelled, cpu_s * _NOTHING)
+    # A segment without length lies in no quantum; what it counted stays with its instance.
+    modelled[t_ns[1:] == t_ns[:-1]] = 0.0
+    slot, rows = number_instances(fields, t_ns, cpu_s, increments)
+    if package is not None and rows.first is not None:
+        rows.package = package[rows.first]
+    return Segments(
+        thread, t_ns, slot, cpu_s, modelled, counted, fields["cpu"], package,
+        None if package is None else np.append(package[1:], package[-1]), rows, disordered,
+        int(((fields["flags"] & Flag.ABORTED) != 0).sum()),
+    )  # fmt: skip
+
+
+def _columns(samples: NDArray[np.void], names: tuple[str, ...]) -> dict[str, NDArray[np.generic]]:
+    """Copy fields into arrays of their own, a chunk at a time so that each record is fetched once."""
+    out = {name: np.empty(len(samples), samples.dtype[name]) for name in names}
+    for begin in range(0, len(samples), _CHUNK):
+        chunk = samples[begin : begin + _CHUNK]
+        for name, column in out.items():
+            column[begin : begin + _CHUNK] = chunk[name]
+    return out
+
+
+def _end_ns(trace: Trace, thread: Thread) -> int:
+    ends = (thread.end_ns, thread.first_drop_ns, trace.process_end_ns.get(thread.process), trace.end_ns)
+    return next(end for end in ends if end is not None)
+
+
+def _times(stamps: NDArray[np.generic], end_ns: int) -> tuple[NDArray[np.int64], int]:
+    """Close the last segment and let no time run backwards; the order of the records is the truth."""
+    t_ns = np.empty(len(stamps) + 1, np.int64)
+    t_ns[:-1] = np.minimum(stamps, np.uint64(max(end_ns, 0))).astype(np.int64)
+    t_ns[-1] = end_ns
+    disordered = int((t_ns[1:] < t_ns[:-1]).sum())
+    if disordered:
+        np.maximum.accumulate(t_ns, out=t_ns)
+    return t_ns, disordered
+
+
+def _increments(
+    values: NDArray[np.generic], last: int | None, lost: NDArray[np.bool_], t_ns: NDArray[np.int64], name: str
+) -> Floats:
+    """Differences of a cumulative column: in integers, then float; a fall counts as nothing."""
+    values = values.astype(np.uint64, copy=False)
+    if lost.any() and name != "cpu_ns" and not lost.all():
+        # Between good samples the count is known; it is split by time over what lies between.
+        good = np.flatnonzero(~lost)
+        filled = np.interp(t_ns[:-1], t_ns[good], (values[good] - values[good[0]]).astype(np.float64))
+        values = filled.astype(np.uint64) + values[good[0]]
+    out = np.empty(len(values), np.float64)
+    difference = np.diff(values).view(np.int64)
+    np.maximum(difference, 0, out=out[:-1], casting="unsafe")
+    out[-1] = max(int(last) - int(values[-1]), 0) if last is not None else 0.0
+    if last is None and name == "cpu_ns":
+        out[-1] = 0.0
+    return out
