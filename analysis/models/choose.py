@@ -1,86 +1,86 @@
-"""Which model a trace supports, and why that one was taken."""
+"""Which model a profile uses: the one asked for, or the best that the trace supports."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from tprof.errors import UsageError
 
-from . import cputime, linear, ratio
+from .cputime import CpuTime
+from .linear import Coefficients, Linear, parse_coefficients
+from .ratio import Fesc, Ipc
 
-Floats = NDArray[np.float64]
-NAMES = ("auto", "linear", "fesc", "ipc", "cputime")
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tprof.trace import Trace
+
+    from .contract import Model
+
+NAMES = ("auto", "linear", "ipc", "fesc", "cputime")
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """A model ready for use: modelled(counts, cpu_s) gives modelled energy per segment."""
+    """A model and why it is this one, in a clause."""
 
-    name: str
+    model: Model
     why: str
-    columns: tuple[str, ...]
-    modelled: Callable[[Mapping[str, Floats], Floats], Floats]
-    coefficients: linear.Coefficients | None = None
 
 
 def choose_model(
-    name: str,
-    present: frozenset[str],
-    coefficients: str | Mapping[str, float] | linear.Coefficients | None = None,
+    trace: Trace, name: str = "auto", coefficients: str | Mapping[str, float] | Coefficients | None = None
 ) -> Chosen:
-    """Return the model asked for, or for "auto" the best that the counters support.
-
-    The order is linear (calibrated), fesc, ipc, cputime: the paper (3.4) finds FESC the better
-    linear fit of core power, IPC a relatively good one.
+    """Choose a power model.
 
     Parameters
     ----------
-    name : one of "auto", "linear", "fesc", "ipc", "cputime"
-    present : counter columns that the trace has
-    coefficients : for "linear": "tprof-table1", or a mapping of a, b, c, C1, C2 in watts
+    trace
+        Whose columns decide what is possible.
+    name
+        One of "auto", "linear", "ipc", "fesc", "cputime".
+    coefficients
+        For `linear`: a name or a mapping.
 
     Raises
     ------
     UsageError
-        If the name is unknown, or the trace lacks a column that the model needs.
+        If the model is unknown, lacks its coefficients, or needs counters that the trace does not have.
     """
     if name not in NAMES:
-        raise UsageError(f'model must be one of {", ".join(NAMES)}; got "{name}"')
-    known = linear.coefficients_of(coefficients) if coefficients is not None else None
+        message = f"model must be one of {', '.join(NAMES)}, got {name!r}"
+        raise UsageError(message)
+    if coefficients is not None and name not in {"auto", "linear"}:
+        message = f"coefficients go with model=\"linear\", got model={name!r}"
+        raise UsageError(message)
+    if name == "linear" and coefficients is None:
+        message = 'model="linear" needs coefficients: a name such as "tprof-table1", or a, b, c, C1 and C2'
+        raise UsageError(message)
+    columns = _columns(trace)
+    if coefficients is not None:
+        return _checked(Linear(parse_coefficients(coefficients)), columns, "its coefficients were given")
     if name != "auto":
-        model = _named(name, known, "you asked for it")
-        missing = [column for column in model.columns if column not in present]
-        if missing:
-            raise UsageError(
-                f'model "{name}" needs the counters {", ".join(missing)}, which this trace lacks: '
-                f"record again with counters={list(model.columns)!r}, or take model=\"auto\""
-            )
-        return model
-    return _best(present, known)
+        return _checked({"ipc": Ipc, "fesc": Fesc, "cputime": CpuTime}[name](), columns, "it was asked for")
+    # Section 3.4 of the paper finds front-end stalls to follow power more closely than IPC.
+    for model in (Fesc(), Ipc()):
+        if set(model.columns) <= columns:
+            return Chosen(model, f"the trace has {' and '.join(model.columns)}, and no coefficients were given")
+    return Chosen(CpuTime(), "the trace has no hardware counters")
 
 
-def _best(present: frozenset[str], known: linear.Coefficients | None) -> Chosen:
-    if known is not None and set(known.columns) <= present:
-        return _named("linear", known, "coefficients were given and the trace has the counters they need")
-    if set(ratio.FESC_COLUMNS) <= present:
-        return _named("fesc", None, "front-end stalls are recorded and fit core power better than IPC")
-    if set(ratio.IPC_COLUMNS) <= present:
-        return _named("ipc", None, "instructions and cycles are recorded, front-end stalls are not")
-    return _named("cputime", None, "the trace has no counters that a better model could use")
+def _columns(trace: Trace) -> set[str]:
+    """Return the columns that every thread with samples has."""
+    having = [set(thread.columns) for thread in trace.threads if thread.count]
+    return set.intersection(*having) if having else set()
 
 
-def _named(name: str, known: linear.Coefficients | None, why: str) -> Chosen:
-    if name == "linear":
-        if known is None:
-            raise UsageError('model "linear" needs coefficients: give coefficients="tprof-table1" or your own a, b, c, C1, C2')
-        return Chosen(name, why, known.columns, partial(linear.modelled, known), known)
-    if name == "fesc":
-        return Chosen(name, why, ratio.FESC_COLUMNS, ratio.fesc)
-    if name == "ipc":
-        return Chosen(name, why, ratio.IPC_COLUMNS, ratio.ipc)
-    return Chosen(name, why, cputime.COLUMNS, cputime.modelled)
+def _checked(model: Model, columns: set[str], why: str) -> Chosen:
+    missing = [name for name in model.columns if name not in columns]
+    if missing:
+        message = (
+            f"model={model.name!r} needs {', '.join(missing)}, which this trace does not have: "
+            f"record with counters={','.join(model.columns)!r}, or use model=\"auto\""
+        )
+        raise UsageError(message)
+    return Chosen(model, why)

@@ -1,16 +1,24 @@
-"""The model that needs no counters: a busy core draws the same whatever it runs."""
+"""`cputime`: every busy core draws the same. It needs no counters, and cannot tell a hot loop from a waiting one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
+from .contract import Model
 
-COLUMNS: tuple[str, ...] = ()
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from tprof.analysis.segments import Segments
 
 
-def modelled(counts: Mapping[str, NDArray[np.float64]], cpu_s: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return CPU seconds: (n,) float64; watts per busy core cancel when a quantum is shared."""
-    del counts
-    return cpu_s
+class CpuTime(Model):
+    """Energy in proportion to time on a processor."""
+
+    name: ClassVar[str] = "cputime"
+    columns = ()
+
+    def energy(self, segments: Segments) -> npt.NDArray[np.float64]:
+        """Return the running time, in seconds."""
+        return segments.running_s

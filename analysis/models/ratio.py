@@ -1,33 +1,40 @@
-"""Models of one ratio, without calibration (paper, section 3.4).
+"""`ipc` and `fesc` (TProf paper, 3.4): one ratio of the pipeline's activity, no calibration.
 
-The paper divides a package's energy among cores in proportion to one metric: instructions per
-cycle, or front-end stalled cycles per cycle (FESC). It calls the first a relatively good linear
-fit of power and the second a better one. FESC is taken as the paper takes it, proportional to the
-stalled share, and so inherits its limit: what the event counts differs between processors.
+The paper divides a core's part of the energy in proportion to instructions per cycle, or to front-end stalled
+cycles per cycle; it finds the second to fit power better. Both are ratios over active cycles, so a segment's
+modelled energy is its ratio times its running time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
+from .contract import Model, per_cycle
 
-IPC_COLUMNS = ("instructions", "cycles")
-FESC_COLUMNS = ("stalls_frontend", "cycles")
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
-Floats = NDArray[np.float64]
-
-
-def ipc(counts: Mapping[str, Floats], cpu_s: Floats) -> Floats:
-    """Return instructions per cycle times CPU seconds, 0 where no cycle was counted."""
-    return _ratio(counts["instructions"], counts["cycles"]) * cpu_s
+    from tprof.analysis.segments import Segments
 
 
-def fesc(counts: Mapping[str, Floats], cpu_s: Floats) -> Floats:
-    """Return front-end stalled cycles per cycle times CPU seconds, 0 where no cycle was counted."""
-    return _ratio(counts["stalls_frontend"], counts["cycles"]) * cpu_s
+class Ipc(Model):
+    """Energy in proportion to instructions per cycle times running time."""
+
+    name: ClassVar[str] = "ipc"
+    columns = ("instructions", "cycles")
+
+    def energy(self, segments: Segments) -> npt.NDArray[np.float64]:
+        """Return IPC times seconds; NaN where no cycles were counted."""
+        return per_cycle(segments, "instructions") * segments.running_s
 
 
-def _ratio(counts: Floats, cycles: Floats) -> Floats:
-    return np.divide(counts, cycles, out=np.zeros_like(cycles), where=cycles > 0)
+class Fesc(Model):
+    """Energy in proportion to front-end stalled cycles per cycle times running time."""
+
+    name: ClassVar[str] = "fesc"
+    columns = ("stalls_frontend", "cycles")
+
+    def energy(self, segments: Segments) -> npt.NDArray[np.float64]:
+        """Return FESC times seconds; NaN where no cycles were counted."""
+        return per_cycle(segments, "stalls_frontend") * segments.running_s

@@ -1,0 +1,84 @@
+"""How sure a figure is: bounds from the sensor's resolution, intervals of means.
+
+Inside its first and its last quantum an instance may have drawn anything from nothing to that
+quantum's whole dynamic energy; quanta that it fills are shared by the model and are not bounded here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .attribution import Lane, Shares, padded
+from .instances import InstanceRows
+from .quanta import Quanta
+
+Floats = NDArray[np.float64]
+_NORMAL_95 = 1.96
+
+
+@dataclass
+class Bounds:
+    """Bounds of the instances in one domain; `edge_j` gathers their parts in first and last quanta."""
+
+    dynamic_j: Floats
+    valid_before: NDArray[np.int64]
+    first: NDArray[np.int32]
+    last: NDArray[np.int32]
+    edge_j: Floats
+    everywhere: bool
+
+    @classmethod
+    def of(cls, quanta: Quanta, dynamic_j: Floats, rows: InstanceRows) -> Bounds:
+        """Find each instance's first and last quantum."""
+        first = np.searchsorted(quanta.edges_ns, rows.start_ns, side="right").astype(np.int32)
+        last = np.searchsorted(quanta.edges_ns, rows.end_ns, side="left").astype(np.int32)
+        valid = np.cumsum(np.concatenate(([False], quanta.valid, [False])))
+        return cls(padded(dynamic_j), valid, first, np.maximum(first, last), np.zeros(len(rows)), rows.package is None)
+
+    def edge_part(
+        self, lane: Lane, shares: Shares, slot: NDArray[np.int32], place: slice | NDArray[np.intp]
+    ) -> Floats:
+        """Return by slot the joules of segments that lie in their instance's first or last quantum."""
+        first = np.concatenate((np.array([-1], np.int32), self.first[place]))
+        last = np.concatenate((np.array([-1], np.int32), self.last[place]))
+        quantum = lane.quantum
+        own_first, own_last = first[slot], last[slot]
+        at_edge = (quantum[:-1] == own_first) | (quantum[:-1] == own_last)
+        edge_j = shares.energy_j * at_edge
+        at = shares.at
+        behind = (quantum[at + 1] == own_first[at]) | (quantum[at + 1] == own_last[at])
+        edge_j[at] = shares.head_j * at_edge[at] + shares.tail_j * behind
+        return np.bincount(slot, weights=edge_j, minlength=len(first))
+
+    def finish(self, low_j: Floats, high_j: Floats, covered: NDArray[np.bool_]) -> None:
+        """Add to the bounds what the edges leave open, less what was counted there."""
+        low_j -= self.edge_j
+        # An instance that drew nothing here may not have run on this package at all.
+        high_j -= self.edge_j
+        here = self.everywhere | (self.edge_j > 0)
+        high_j += np.where(here, self.dynamic_j[self.first], 0.0)
+        high_j += np.where(here & (self.last != self.first), self.dynamic_j[self.last], 0.0)
+        before = np.maximum(self.first - 1, 0)
+        covered |= self.valid_before[self.last] > self.valid_before[before]
+
+
+def mean_interval(mean: Floats, std: Floats, count: Floats, resolution_j: Floats) -> tuple[Floats, Floats]:
+    """Return the 95 % interval of mean energies.
+
+    Parameters
+    ----------
+    mean, std : (k,) float64, joules; std is NaN for a single instance
+    count : (k,) instances
+    resolution_j : (k,) float64, root mean square of the instances' half bounds, joules
+
+    Notes
+    -----
+    The spread between instances and the sensor's resolution (as a uniform error, independent between
+    instances) add in squares. The power model's own error is not in it.
+    """
+    spread_j = np.where(count > 1, np.nan_to_num(std), 0.0)
+    half = _NORMAL_95 * np.sqrt((spread_j**2 + resolution_j**2 / 3.0) / np.maximum(count, 1))
+    return np.maximum(mean - half, 0.0), mean + half

@@ -1,0 +1,105 @@
+"""Quanta are shared by overlap and modelled power, exactly and without losing digits."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tprof.analysis.attribution import attribute
+
+_SPEC = importlib.util.spec_from_file_location(
+    "attribution_oracle", Path(__file__).parent.parent / "oracles" / "attribution_oracle.py"
+)
+assert _SPEC is not None
+assert _SPEC.loader is not None
+oracle = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(oracle)
+
+
+@st.composite
+def threads(draw):
+    out = []
+    for _ in range(draw(st.integers(1, 4))):
+        times = sorted(draw(st.lists(st.integers(0, 60), min_size=2, max_size=9)))
+        weights = [draw(st.integers(0, 5)) if b > a else 0 for a, b in zip(times, times[1:], strict=False)]
+        out.append((times, weights))
+    return out
+
+
+@st.composite
+def quanta(draw):
+    edges = sorted(draw(st.sets(st.integers(0, 60), min_size=2, max_size=9)))
+    return edges, [draw(st.integers(0, 9)) for _ in edges[1:]]
+
+
+def run(lanes, edges, energies):
+    return attribute(
+        [np.array(t, np.int64) for t, _ in lanes],
+        [np.array(m, float) for _, m in lanes],
+        np.array(edges, np.int64),
+        np.array(energies, float),
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(threads(), quanta())
+def test_energies_agree_with_the_slow_obvious_attribution(lanes, readings):
+    expected, _ = oracle.attribute_slowly(lanes, *readings)
+
+    got = run(lanes, *readings)
+
+    for mine, theirs in zip(got, expected, strict=True):
+        np.testing.assert_allclose(mine, [float(x) for x in theirs], rtol=1e-9, atol=1e-12)
+
+
+@settings(max_examples=200, deadline=None)
+@given(threads(), quanta())
+def test_joules_of_every_quantum_are_conserved_and_none_is_negative(lanes, readings):
+    _, idle = oracle.attribute_slowly(lanes, *readings)
+
+    got = run(lanes, *readings)
+
+    assert all((energy >= 0).all() for energy in got)
+    assert sum(energy.sum() for energy in got) + float(idle) == pytest.approx(sum(readings[1]), rel=1e-9)
+
+
+@settings(max_examples=100, deadline=None)
+@given(threads(), quanta())
+def test_the_order_of_threads_is_irrelevant(lanes, readings):
+    forward = run(lanes, *readings)
+
+    backward = run(lanes[::-1], *readings)[::-1]
+
+    for a, b in zip(forward, backward, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-15)
+
+
+@settings(max_examples=100, deadline=None)
+@given(quanta(), st.integers(1, 59), st.floats(0.1, 10))
+def test_splitting_a_segment_changes_nothing(readings, cut, power):
+    others = ([0, 60], [7.0])
+
+    whole = run([([0, 60], [60 * power]), others], *readings)
+    split = run([([0, cut, 60], [cut * power, (60 - cut) * power]), others], *readings)
+
+    assert split[0].sum() == pytest.approx(whole[0][0], rel=1e-9, abs=1e-12)
+    assert split[1][0] == pytest.approx(whole[1][0], rel=1e-9, abs=1e-12)
+
+
+def test_a_task_of_10_us_keeps_its_digits_in_a_recording_of_hours():
+    hours_ns, quantum_ns = 4 * 3600 * 10**9, 10**8
+    edges = np.arange(0, hours_ns + 1, quantum_ns)
+    begin = hours_ns // 2 + 12_345
+    t_ns = np.array([0, begin, begin + 10_000, hours_ns])
+    power_w = np.array([20.0, 70.0, 20.0])
+    modelled = np.diff(t_ns) * 1e-9 * power_w
+    energy_j = np.full(len(edges) - 1, 20.0 * quantum_ns * 1e-9)
+    energy_j[begin // quantum_ns] += 50.0 * 10e-6
+
+    (energy,) = attribute([t_ns], [modelled], edges, energy_j)
+
+    assert energy[1] == pytest.approx(70.0 * 10e-6, rel=1e-9)
