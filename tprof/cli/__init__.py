@@ -1,0 +1,5 @@
+"""The command line, `tprof`: one file a command."""
+
+from .app import main
+
+__all__ = ["main"]

@@ -1,0 +1,36 @@
+"""The list of commands, and the one place where an error becomes a printed line and an exit status."""
+
+from __future__ import annotations
+
+import sys
+
+from tprof.errors import TprofError, UsageError
+
+USAGE_STATUS = 2
+ERROR_STATUS = 1
+
+
+def main() -> None:
+    """Run the command that was typed."""
+    import typer
+
+    from . import bench, doctor, export, report, run, summary
+
+    app = typer.Typer(
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        help="Which task of a parallel Python program took which joules.",
+    )
+    run.register(app)
+    for module in (summary, report, export, doctor, bench):
+        module.register(app)
+    try:
+        app()
+    except TprofError as error:
+        print(f"tprof: {error}", file=sys.stderr)
+        sys.exit(USAGE_STATUS if isinstance(error, UsageError) else ERROR_STATUS)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of a pipe went away: nobody is left to tell
+        sys.exit(ERROR_STATUS)

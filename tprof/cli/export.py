@@ -1,0 +1,37 @@
+"""`tprof export`: the tables of a session as files for other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tprof.errors import UsageError
+
+FORMATS = ("csv", "parquet")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("export", rich_help_panel="Look")(export)
+
+
+def export(
+    session: Path,
+    form: Annotated[str, typer.Argument(metavar="csv|parquet")],
+    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="DIR")] = None,
+) -> None:
+    """Write the tables. Example: tprof export blur.tprof csv -o tables."""
+    from .opening import open_profile
+
+    if form not in FORMATS:
+        message = f"the format must be one of {', '.join(FORMATS)}, got {form!r}"
+        raise UsageError(message)
+    directory = output or Path(session.name).with_suffix(f".{form}")
+    profile = open_profile(session)
+    if form == "csv":
+        profile.to_csv(directory)
+    else:
+        profile.to_parquet(directory)
+    print(directory)

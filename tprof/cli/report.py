@@ -1,0 +1,27 @@
+"""`tprof report`: a session as one HTML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("report", rich_help_panel="Look")(report)
+
+
+def report(
+    session: Path,
+    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.html")] = None,
+    model: Annotated[str, typer.Option(help="auto, cputime, ipc, fesc or linear.")] = "auto",
+    coefficients: Annotated[str | None, typer.Option(metavar="NAME|FILE.json|a=..")] = None,
+) -> None:
+    """Write a report that works without a network. Example: tprof report blur.tprof -o blur.html."""
+    from .opening import open_profile
+
+    path = output or Path(session.name).with_suffix(".html")
+    open_profile(session, model, coefficients).to_html(path)
+    print(path)

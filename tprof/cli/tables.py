@@ -1,0 +1,127 @@
+"""Accounts and tasks as tables for a terminal and as plain values for JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from tprof.analysis import Profile
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+NOT_RESOLVED = "not resolved"
+
+
+def clean(text: object) -> str:
+    """Return a name without characters that would steer a terminal."""
+    return _CONTROL.sub("", str(text))
+
+
+def quantity(value: float, unit: str) -> str:
+    """Write a figure with three digits and a prefix, `not resolved` for NaN."""
+    if math.isnan(value):
+        return NOT_RESOLVED
+    for factor, prefix in ((1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")):
+        if abs(value) >= factor:
+            return f"{value / factor:.3g} {prefix}{unit}"
+    return f"{value:.3g} {unit}"
+
+
+def percent(value: float) -> str:
+    """Write a share."""
+    return "–" if math.isnan(value) else f"{100 * value:.1f} %"
+
+
+def dump(value: Any, stream: TextIO | None = None) -> None:  # noqa: ANN401 - plain values
+    """Print strict JSON; what is not a number becomes null."""
+    print(json.dumps(plain(value), allow_nan=False, indent=2), file=stream or sys.stdout)
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401 - plain values
+    """Turn numpy's scalars into Python's, and NaN and infinities into None."""
+    if isinstance(value, dict):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def as_plain(profile: Profile) -> dict[str, Any]:
+    """Return accounts, tasks and info as plain values."""
+    tables = {"accounts": profile.accounts, "tasks": profile.summary()}
+    return {
+        **{name: [plain(row) for row in table.reset_index().to_dict("records")] for name, table in tables.items()},
+        "info": plain(profile.info),
+    }
+
+
+def show(profile: Profile, stream: TextIO, *, top: int | None = None) -> None:
+    """Print accounts, tasks, what stands behind them and warnings."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=stream, highlight=False, width=None if stream.isatty() else 140)
+    label = f" ({profile.info['quality']})"
+    console.print(_accounts(profile, label))
+    console.print(_tasks(profile, label, top))
+    console.print(Text(f"{clean(profile.info['sensor'])}; {clean(profile.info['model_why'])}"))
+    if not profile.info["complete"]:
+        console.print(Text("incomplete: the program was killed; every committed sample is here"))
+    for warning in profile.info["warnings"]:
+        console.print(Text(f"warning: {clean(warning)}"))
+
+
+def _accounts(profile: Profile, label: str) -> Any:  # noqa: ANN401 - a rich table
+    from rich.table import Table
+
+    table = Table(title=f"Accounts{label}", title_justify="left")
+    table.add_column("domain")
+    names = ["measured_j", "tasks_j", "runtime_j", "other_j", "idle_j"]
+    for name in names:
+        heading = name.removesuffix("_j")
+        estimated = name == "measured_j" and profile.info["quality"] == "estimated"
+        table.add_column("estimated" if estimated else heading, justify="right")
+    for domain, row in profile.accounts.iterrows():
+        table.add_row(clean(domain), *(quantity(float(row[name]), "J") for name in names))
+    return table
+
+
+def _tasks(profile: Profile, label: str, top: int | None) -> Any:  # noqa: ANN401 - a rich table
+    from rich.table import Table
+
+    table = Table(title=f"Tasks{label}", title_justify="left")
+    headings = ("instances", "energy", "share", "mean", "± sd", "time", "power", "EDP", "corr(E, t)")
+    table.add_column("task", overflow="fold")
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    summary = profile.summary()
+    for name, row in (summary if top is None else summary.head(top)).iterrows():
+        correlation = float(row["energy_time_corr"])
+        table.add_row(
+            _escape(name),
+            f"{int(row['instances']):,}",
+            quantity(float(row["energy_j"]), "J"),
+            percent(float(row["share"])),
+            quantity(float(row["energy_mean_j"]), "J"),
+            quantity(float(row["energy_std_j"]), "J"),
+            quantity(float(row["duration_mean_s"]), "s"),
+            quantity(float(row["power_w"]), "W"),
+            quantity(float(row["edp_js"]), "Js"),
+            "–" if math.isnan(correlation) else f"{correlation:.2f}",
+        )
+    return table
+
+
+def _escape(name: object) -> Any:  # noqa: ANN401 - rich's text: no markup of its own
+    from rich.text import Text
+
+    return Text(clean(name))
