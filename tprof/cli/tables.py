@@ -29,7 +29,7 @@ def quantity(value: float, unit: str) -> str:
     for factor, prefix in ((1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")):
         if abs(value) >= factor:
             return f"{value / factor:.3g} {prefix}{unit}"
-    return f"{value:.3g} {unit}"
+    return f"0 {unit}" if value == 0 else f"< 1 n{unit}"
 
 
 def percent(value: float) -> str:
@@ -112,7 +112,7 @@ def _tasks(profile: Profile, label: str, top: int | None) -> Any:  # noqa: ANN40
             quantity(float(row["energy_j"]), "J"),
             percent(float(row["share"])),
             quantity(float(row["energy_mean_j"]), "J"),
-            quantity(float(row["energy_std_j"]), "J"),
+            "–" if row["instances"] < 2 else quantity(float(row["energy_std_j"]), "J"),  # noqa: PLR2004 - a spread needs two
             quantity(float(row["duration_mean_s"]), "s"),
             quantity(float(row["power_w"]), "W"),
             quantity(float(row["edp_js"]), "Js"),

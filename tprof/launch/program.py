@@ -79,7 +79,7 @@ def _find_script(name: str) -> _Main:
         message = f"cannot run {name}: it is a folder; name the script in it, or use -m for a package"
         raise UsageError(message)
     try:
-        return _Main(path.read_bytes(), None, str(path), None)
+        return _Main(path.read_bytes(), None, os.path.abspath(name), None)  # noqa: PTH100 - links stay, as in Python
     except OSError as error:
         message = f"cannot run {name}: {(error.strerror or str(error)).lower()}; check the path, or use -m for a module"
         raise UsageError(message) from None

@@ -1,0 +1,104 @@
+"""`tprof run` leaves the program as it is, and its tasks and exit status in order."""
+
+import json
+import os
+import signal
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
+DEADLINE_S = 120
+DEFINE = "import sys\ndef f(n):\n    return sum(range(n))\n"
+
+
+def tprof(folder, *words):
+    return subprocess.run(
+        [TPROF, *words], cwd=folder, capture_output=True, text=True, timeout=DEADLINE_S, check=False
+    )
+
+
+def run(folder, source, *options, arguments=()):
+    (folder / "prog.py").write_text(source)
+    return tprof(folder, "run", "--energy", "estimate", *options, "prog.py", *arguments)
+
+
+def tasks(folder, session="prog.tprof"):
+    said = json.loads(tprof(folder, "summary", session, "--json").stdout)
+    return {row["task"]: row["instances"] for row in said["tasks"]}
+
+
+def test_standard_output_is_the_programs_own(tmp_path):
+    done = run(tmp_path, DEFINE + "print(f(10), sys.argv)\n", arguments=["--x", "1"])
+
+    assert done.stdout == "45 ['prog.py', '--x', '1']\n"
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("end", "status"), [("sys.exit(7)", 7), ("sys.exit()", 0), ("sys.exit('gone')", 1), ("1/0", 1)]
+)
+def test_exit_status_is_kept_and_the_recording_is_whole(tmp_path, end, status):
+    done = run(tmp_path, DEFINE + f"f(9)\n{end}\n", "--task", "__main__:*")
+
+    assert done.returncode == status
+    assert (tmp_path / "prog.tprof" / "end.json").exists()
+    assert tasks(tmp_path) == {"f": 1}
+
+
+def test_a_traceback_shows_the_program_only(tmp_path):
+    done = run(tmp_path, DEFINE + "raise ValueError('boom')\n")
+
+    assert "ValueError: boom" in done.stderr
+    assert "tprof/launch" not in done.stderr
+
+
+def test_an_interrupt_ends_the_recording_whole_and_the_process_by_the_signal(tmp_path):
+    done = run(tmp_path, DEFINE + "import os, signal\nf(9)\nos.kill(os.getpid(), signal.SIGINT)\n", "--task", "prog:f")
+
+    assert done.returncode == -signal.SIGINT
+    assert json.loads((tmp_path / "prog.tprof" / "end.json").read_text())["stopped"] == "interrupted"
+    assert tasks(tmp_path) == {"f": 1}
+
+
+def test_functions_of_imported_modules_become_tasks_by_wildcard(tmp_path):
+    (tmp_path / "helper.py").write_text("class A:\n    @classmethod\n    def m(cls): return 1\ndef g(): return 2\n")
+    run(tmp_path, "import helper\nhelper.A.m()\nhelper.g()\n", "--task", "hel*:A.*")
+
+    assert tasks(tmp_path) == {"A.m": 1}
+
+
+def test_spawned_children_make_the_same_tasks(tmp_path):
+    source = DEFINE + (
+        "import multiprocessing as mp\n"
+        "if __name__ == '__main__':\n"
+        "    with mp.get_context('spawn').Pool(1) as pool:\n"
+        "        print(pool.map(f, [10, 10]))\n"
+        "        pool.close(); pool.join()\n"
+    )
+    done = run(tmp_path, source, "--task", "__main__:f")
+
+    assert done.stdout == "[45, 45]\n", done.stderr
+    assert tasks(tmp_path) == {"f": 2}
+
+
+def test_a_pattern_without_colon_is_a_usage_error(tmp_path):
+    done = run(tmp_path, DEFINE, "--task", "blur")
+
+    assert done.returncode == 2
+    assert "--task must be MODULE:FUNCTION" in done.stderr
+    assert not (tmp_path / "prog.tprof").exists()
+
+
+def test_best_effort_runs_the_program_unprofiled(tmp_path):
+    (tmp_path / "taken.tprof").mkdir()
+    refused = run(tmp_path, "print(1)\n", "-o", "taken.tprof")
+    done = run(tmp_path, "print(1)\n", "-o", "taken.tprof", "--best-effort")
+
+    assert refused.returncode != 0
+    assert refused.stdout == ""
+    assert (done.returncode, done.stdout) == (0, "1\n")
+    assert "unprofiled" in done.stderr
+    assert os.listdir(tmp_path / "taken.tprof") == []  # noqa: PTH208 - names only
