@@ -67,19 +67,19 @@ class MainRewriter(ast.NodeTransformer):
         self._patterns = patterns
         self._scope: list[str] = []
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:  # noqa: N802 - ast's name
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
         """Go into methods."""
         self._scope.append(node.name)
         self.generic_visit(node)
         self._scope.pop()
         return node
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:  # noqa: N802
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         """Decorate a function."""
         self._decorate(node)
         return node
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AsyncFunctionDef:  # noqa: N802
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AsyncFunctionDef:
         """Decorate a coroutine function."""
         self._decorate(node)
         return node

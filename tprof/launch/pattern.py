@@ -26,7 +26,7 @@ class Pattern:
         """Read MODULE:FUNCTION. Raises UsageError."""
         module, colon, function = text.partition(":")
         if not (module and colon and function) or ":" in function:
-            message = f"--task must be MODULE:FUNCTION such as mymodule:blur, __main__:* or pkg.*:Filter.*, got {text!r}"
+            message = f"--task must be MODULE:FUNCTION such as mymodule:blur or __main__:*, got {text!r}"
             raise UsageError(message)
         return cls(module, function)
 

@@ -111,7 +111,7 @@ def _execute(main: _Main, tasks: Sequence[str], names: Sequence[str]) -> None:
     if main.spec is not None:
         module.__package__ = main.spec.parent
         module.__loader__ = main.spec.loader
-        module.__cached__ = main.spec.cached
+        vars(module)["__cached__"] = main.spec.cached
     else:
         module.__package__ = None
         module.__loader__ = importlib.machinery.SourceFileLoader("__main__", main.file)
@@ -130,7 +130,7 @@ def _compile(main: _Main, module: types.ModuleType, meant: Sequence[Any]) -> typ
             message = f"cannot run {main.file}: it has neither source nor code"
             raise UsageError(message)
         return main.code
-    tree = compile(main.source, main.file, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+    tree: ast.Module = compile(main.source, main.file, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
     if meant:
         setattr(module, ADOPT, lambda qualified: lambda value: adopt(value, qualified, meant))
         tree = MainRewriter(meant).visit(tree)
