@@ -1,0 +1,67 @@
+"""The tables of a profile as CSV files that a spreadsheet can open without running anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import unicodedata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from tprof.errors import TprofError
+
+if TYPE_CHECKING:
+    from tprof.analysis.profile import Profile
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write(profile: Profile, directory: str | os.PathLike[str]) -> None:
+    """Write tasks.csv, summary.csv, accounts.csv, power.csv and info.json; every row names its quality.
+
+    Raises
+    ------
+    TprofError
+        A file cannot be written.
+    """
+    folder = Path(directory)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, frame in tables(profile).items():
+            _safe(frame).to_csv(folder / f"{name}.csv", index=False)
+        (folder / "info.json").write_text(json.dumps(profile.info, indent=1, default=str) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise TprofError(f"cannot write the tables to {folder}: {error.strerror}; name another directory") from error
+
+
+def tables(profile: Profile) -> dict[str, pd.DataFrame]:
+    """Return the four tables by name, indices as columns, each with a column `quality`."""
+    frames = {
+        "tasks": profile.tasks,
+        "summary": profile.summary().reset_index(),
+        "accounts": profile.accounts.reset_index(),
+        "power": profile.power,
+    }
+    return {name: frame.assign(quality=str(profile.info["quality"])) for name, frame in frames.items()}
+
+
+def safe_cell(text: str) -> str:
+    """Return `text` without control and bidirectional characters, and harmless as a spreadsheet's cell."""
+    formula = text.startswith(_FORMULA)
+    kept = "".join(char for char in text if unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Zl", "Zp"))
+    return f"'{kept}" if formula or kept.startswith(_FORMULA) else kept
+
+
+def _safe(frame: pd.DataFrame) -> pd.DataFrame:
+    changed = {}
+    for name, column in frame.items():
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            # A categorical holds each name once, so millions of rows cost as many calls as there are names; a plain
+            # mapping, because two names may become the same.
+            safe = {value: safe_cell(str(value)) for value in column.cat.categories}
+            changed[name] = column.astype(object).map(safe)
+        elif column.dtype == object or isinstance(column.dtype, pd.StringDtype):
+            changed[name] = column.map(lambda value: safe_cell(value) if isinstance(value, str) else value)
+    return frame.assign(**changed)

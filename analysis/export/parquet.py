@@ -1,0 +1,39 @@
+"""The tables of a profile as Parquet files, when pyarrow is there."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tprof.errors import TprofError, UsageError
+
+from .csv import tables
+
+if TYPE_CHECKING:
+    from tprof.analysis.profile import Profile
+
+
+def write(profile: Profile, directory: str | os.PathLike[str]) -> None:
+    """Write tasks.parquet, summary.parquet, accounts.parquet, power.parquet and info.json.
+
+    Raises
+    ------
+    UsageError
+        pyarrow is not installed.
+    TprofError
+        A file cannot be written.
+    """
+    try:
+        import pyarrow  # noqa: F401, PLC0415 - optional: pandas would name it in three lines
+    except ImportError as error:
+        raise UsageError('Parquet files need pyarrow: run "pip install pyarrow", or export csv') from error
+    folder = Path(directory)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, frame in tables(profile).items():
+            frame.to_parquet(folder / f"{name}.parquet", engine="pyarrow", index=False)
+        (folder / "info.json").write_text(json.dumps(profile.info, indent=1, default=str) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise TprofError(f"cannot write the tables to {folder}: {error.strerror}; name another directory") from error

@@ -1,0 +1,126 @@
+"""What the page draws, as plain values: bounded in size whatever the number of instances."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from .density import grid, sample
+
+if TYPE_CHECKING:
+    from tprof.analysis.profile import Profile
+
+POINTS = 20_000  # beyond it points become density: a browser draws each as an element
+SAMPLED = 3_000
+SEGMENTS = 4_000
+TIME_BINS = 400
+
+
+def page_data(profile: Profile) -> dict[str, Any]:
+    """Return everything the page shows; NaN is None."""
+    info = profile.info
+    keys = ("sensor", "quality", "model", "model_why", "complete", "duration_s", "dropped", "lost_threads")
+    data = {
+        "info": {key: info.get(key) for key in keys} | {"warnings": list(info.get("warnings", []))},
+        "left_out": list(info.get("left_out", [])),
+        "argv": [str(word) for word in info.get("argv", [])],
+        "accounts": _records(profile.accounts.reset_index()),
+        "summary": _summary(profile),
+        "instances": _instances(profile.tasks),
+        "timeline": _timeline(profile.segments, float(info["duration_s"])),
+    }
+    return clean(data)
+
+
+def clean(value: Any) -> Any:
+    """Return `value` as JSON knows it: NaN and infinity are None, NumPy's numbers Python's, other things text."""
+    if isinstance(value, dict):
+        return {str(key): clean(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [clean(item) for item in value]
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, np.generic):
+        return clean(value.item())
+    if isinstance(value, float):
+        return float(f"{value:.7g}") if math.isfinite(value) else None
+    return str(value)
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [dict(zip(frame.columns, row, strict=True)) for row in frame.itertuples(index=False, name=None)]
+
+
+def _summary(profile: Profile) -> list[dict[str, Any]]:
+    places: dict[str, list[dict[str, Any]]] = {}
+    for entry in profile.trace.tasks:
+        place = {"file": entry.file, "line": entry.line, "source": entry.source}
+        places.setdefault(entry.name, []).append(place)
+    rows = _records(profile.summary().reset_index())
+    return [row | {"places": places.get(str(row["task"]), [])} for row in rows]
+
+
+def _instances(tasks: pd.DataFrame) -> dict[str, Any]:
+    duration_s = tasks["duration_s"].to_numpy(float)
+    energy_j = tasks["energy_j"].to_numpy(float)
+    start_s = tasks["start_s"].to_numpy(float)
+    dense = len(tasks) > POINTS
+    shown = sample(len(tasks), SAMPLED if dense else POINTS)
+    names = tasks["task"].astype("category").cat
+    views = {}
+    if dense:
+        groups = [("all", np.ones(len(tasks), bool))]
+        groups += [(f"cpu {cpu}", tasks["cpu"].to_numpy() == cpu) for cpu in np.unique(tasks["cpu"])[:64]]
+        code = names.codes.to_numpy()
+        groups += [(f"task {names.categories[one]}", code == one) for one in pd.Series(code).value_counts().index[:40]]
+        for name, rows in groups:
+            views[name] = {
+                "energy": grid(duration_s[rows], energy_j[rows]),
+                "time_energy": grid(start_s[rows], energy_j[rows]),
+                "time_duration": grid(start_s[rows], duration_s[rows]),
+            }
+    return {
+        "count": len(tasks),
+        "unresolved": int(np.isnan(energy_j).sum()),
+        "dense": dense,
+        "views": views,
+        "names": [str(name) for name in names.categories],
+        "task": names.codes.to_numpy()[shown].tolist(),
+        "cpu": tasks["cpu"].to_numpy()[shown].tolist(),
+        "cpus": sorted(int(cpu) for cpu in tasks["cpu"].unique()),
+        "start_s": start_s[shown].tolist(),
+        "duration_s": duration_s[shown].tolist(),
+        "energy_j": energy_j[shown].tolist(),
+    }
+
+
+def _timeline(segments: pd.DataFrame, duration_s: float) -> dict[str, Any]:
+    if len(segments) <= SEGMENTS:
+        kept = ("start_s", "duration_s", "cpu", "task")
+        return {"binned": False} | {name: segments[name].astype(object).tolist() for name in kept}
+    return {"binned": True} | _busy(segments, max(duration_s, 1e-9))
+
+
+def _busy(segments: pd.DataFrame, duration_s: float) -> dict[str, Any]:
+    """Return the share of each slice of time in which a core ran tasks, from running totals at the slices' edges."""
+    edges = np.linspace(0, duration_s, TIME_BINS + 1)
+    width_s = duration_s / TIME_BINS
+    start_s, length_s = segments["start_s"].to_numpy(float), segments["duration_s"].to_numpy(float)
+    cpu = segments["cpu"].to_numpy()
+    cpus = sorted(int(one) for one in np.unique(cpu))
+    shares = [np.diff(_ran_before(edges, start_s[cpu == one], length_s[cpu == one])) / width_s for one in cpus]
+    middles = [float(f"{value:.6g}") for value in (edges[:-1] + edges[1:]) / 2]
+    return {"x": middles, "cpus": cpus, "z": [[round(min(float(v), 1.0), 4) for v in row] for row in shares]}
+
+
+def _ran_before(edges: np.ndarray, start_s: np.ndarray, length_s: np.ndarray) -> np.ndarray:
+    def total(at: np.ndarray) -> np.ndarray:
+        at = np.sort(at)
+        before = np.searchsorted(at, edges)
+        sums: np.ndarray = np.concatenate([[0.0], np.cumsum(at)])
+        return before * edges - sums[before]
+
+    return total(start_s) - total(start_s + length_s)

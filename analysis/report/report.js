@@ -1,0 +1,135 @@
+"use strict";
+(() => {
+const data = JSON.parse(document.getElementById("data").textContent);
+const at = (id) => document.getElementById(id);
+const make = (parent, tag, text, kind) => {
+  const one = document.createElement(tag);
+  if (text !== undefined) one.textContent = text;
+  if (kind) one.className = kind;
+  parent.appendChild(one);
+  return one;
+};
+// Plotly reads some tags in its texts; escaped ones are shown as they are.
+const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+const si = (value, unit) => {
+  if (value === null || value === undefined) return "not resolved";
+  const steps = [[1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "µ"], [1e-9, "n"]];
+  const step = value === 0 ? [1, ""] : steps.find((s) => Math.abs(value) >= s[0]) || steps[5];
+  return `${Number((value / step[0]).toPrecision(3))} ${step[1]}${unit}`;
+};
+const share = (value) => (value === null ? "–" : `${(100 * value).toFixed(1)} %`);
+const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#888888"];
+const SYMBOLS = ["circle", "square", "diamond", "cross", "x", "triangle-up", "star", "triangle-down", "pentagon", "hexagon"];
+const info = data.info, estimated = info.quality !== "measured", tag = estimated ? ` (${info.quality})` : "";
+
+function cost() {
+  const counted = data.accounts.filter((row) => row.counted !== false);
+  const sum = (name) => counted.reduce((total, row) => total + (row[name] || 0), 0);
+  const measured = counted.length ? sum("measured_j") : null;
+  if (estimated) make(at("badges"), "span", info.quality.toUpperCase(), "badge");
+  if (!info.complete) make(at("badges"), "span", "INCOMPLETE", "badge");
+  const watts = measured !== null && info.duration_s ? measured / info.duration_s : null;
+  for (const [text, label] of [[si(measured, "J"), `energy${tag}`], [si(watts, "W"), `mean power${tag}`], [si(info.duration_s, "s"), "duration"], [String(data.instances.count), "task instances"]]) {
+    const one = make(at("figures"), "div", undefined, "figure");
+    make(one, "b", text); make(one, "span", label, "quiet");
+  }
+  const bar = make(at("accounts"), "div", undefined, "bar"), legend = make(at("accounts"), "ul", undefined, "legend");
+  bar.setAttribute("aria-hidden", "true");
+  [["tasks", COLOURS[0]], ["runtime", COLOURS[1]], ["other", COLOURS[4]], ["idle", "#9aa6b1"]].forEach(([name, colour]) => {
+    const joules = counted.length ? sum(`${name}_j`) : null, part = measured ? joules / measured : null;
+    make(bar, "span").style.cssText = `background:${colour};width:${100 * (part || 0)}%`;
+    const item = make(legend, "li");
+    make(item, "span", undefined, "swatch").style.background = colour;
+    make(item, "span", `${name} ${si(joules, "J")} · ${share(part)}`);
+  });
+  at("sensor").textContent = `Sensor: ${info.sensor}. Model: ${info.model} – ${info.model_why}. Program: ${data.argv.join(" ") || "not known"}`;
+  const lost = Object.entries(info.dropped || {}).filter((pair) => pair[1]).map(([why, n]) => `${n} samples dropped (${why})`);
+  const left = data.left_out.map((one) => `${one.name} not counted: ${one.why}`);
+  const warnings = (info.complete ? [] : ["The program was killed: the trace ends with its last committed sample."]).concat(info.warnings, lost, left);
+  if (info.lost_threads) warnings.push(`${info.lost_threads} threads were not recorded`);
+  warnings.forEach((text) => make(at("warnings"), "li", text));
+}
+
+const style = () => {
+  const of = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const axis = { gridcolor: of("--line"), zerolinecolor: of("--line"), automargin: true };
+  return { axis, layout: { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: of("--ink"), family: "system-ui, sans-serif" }, margin: { l: 56, r: 12, t: 12, b: 44 }, legend: { orientation: "h", y: -0.2 }, hovermode: "closest" } };
+};
+const draw = (id, traces, layout) => Plotly.react(at(id), traces, layout, { responsive: true, displaylogo: false, displayModeBar: matchMedia("(min-width: 600px)").matches });
+const named = (base, text, unit) => Object.assign({ title: { text } }, unit ? { exponentformat: "SI", ticksuffix: unit } : {}, base);
+
+function instances() {
+  const all = data.instances, task = at("task").value, core = at("core").value, { axis, layout } = style();
+  const rows = all.task.map((_, i) => i).filter((i) => (task === "" || all.task[i] === Number(task)) && (core === "" || all.cpu[i] === Number(core)));
+  const key = task === "" ? (core === "" ? "all" : `cpu ${core}`) : core === "" ? `task ${all.names[Number(task)]}` : "";
+  const view = all.views[key];
+  at("note").textContent = [all.dense ? (view ? "Density of all instances, with a sample of points over it." : "A sample of the instances.") : "", all.unresolved ? `${all.unresolved} instances are not resolved by the sensor and not drawn.` : "", all.count ? "" : "No task ran."].join(" ");
+  const points = (x, y, more) => [...new Set(rows.map((i) => all.task[i]))].sort((a, b) => a - b).map((code) => {
+    const mine = rows.filter((i) => all.task[i] === code);
+    return Object.assign({ type: "scatter", mode: "markers", name: plain(all.names[code]), legendgroup: String(code), x: mine.map((i) => all[x][i]), y: mine.map((i) => all[y][i]), text: mine.map((i) => `${plain(all.names[code])}<br>${si(all.energy_j[i], "J")}${tag}, ${si(all.duration_s[i], "s")}, core ${all.cpu[i]}`), hoverinfo: "text", marker: { color: COLOURS[code % 8], symbol: SYMBOLS[code % 10], size: 7, opacity: 0.75 } }, more);
+  });
+  const heat = (grid, more) => view && grid.z.length ? [Object.assign({ type: "heatmap", x: grid.x, y: grid.y, z: grid.z.map((row) => row.map((n) => (n ? Math.log10(n) : null))), colorscale: "Cividis", showscale: false, hoverinfo: "skip" }, more)] : [];
+  const bins = (axisName, values) => {
+    if (!view) return { [axisName]: rows.map((i) => all[values][i]), type: "histogram" };
+    const grid = view.energy, counts = axisName === "x" ? grid.x.map((_, c) => grid.z.reduce((n, row) => n + row[c], 0)) : grid.z.map((row) => row.reduce((a, b) => a + b, 0));
+    return axisName === "x" ? { type: "bar", x: grid.x, y: counts } : { type: "bar", orientation: "h", y: grid.y, x: counts };
+  };
+  const side = { showlegend: false, marker: { color: COLOURS[0] }, hoverinfo: "skip" };
+  draw("scatter", heat(view && view.energy).concat(points("duration_s", "energy_j"), Object.assign(bins("x", "duration_s"), side, { yaxis: "y2" }), Object.assign(bins("y", "energy_j"), side, { xaxis: "x2" })),
+    Object.assign(layout, { bargap: 0.05, xaxis: named({ ...axis, domain: [0, 0.82] }, "duration", "s"), yaxis: named({ ...axis, domain: [0, 0.8] }, `energy${tag}`, "J"), xaxis2: { ...axis, domain: [0.85, 1], showticklabels: false }, yaxis2: { ...axis, domain: [0.84, 1], showticklabels: false } }));
+  draw("overtime", heat(view && view.time_energy).concat(points("start_s", "energy_j"), heat(view && view.time_duration, { yaxis: "y2" }), points("start_s", "duration_s", { yaxis: "y2", showlegend: false })),
+    Object.assign(style().layout, { xaxis: named({ ...axis, anchor: "y2" }, "time of the run", "s"), yaxis: named({ ...axis, domain: [0.54, 1] }, `energy${tag}`, "J"), yaxis2: named({ ...axis, domain: [0, 0.46] }, "duration", "s") }));
+}
+
+function timeline() {
+  const line = data.timeline, { axis, layout } = style();
+  layout.xaxis = named(axis, "time of the run", "s");
+  layout.yaxis = { ...axis, type: "category", title: { text: "core" } };
+  if (line.binned) {
+    draw("timeline", [{ type: "heatmap", x: line.x, y: line.cpus.map(String), z: line.z, zmin: 0, zmax: 1, colorscale: "Cividis", colorbar: { title: { text: "busy" }, tickformat: ".0%" } }], layout);
+    return;
+  }
+  const names = [...new Set(line.task)].sort();
+  draw("timeline", names.map((name) => {
+    const mine = line.task.map((_, i) => i).filter((i) => line.task[i] === name), code = Math.max(data.instances.names.indexOf(name), 0);
+    return { type: "bar", orientation: "h", name: plain(name), base: mine.map((i) => line.start_s[i]), x: mine.map((i) => line.duration_s[i]), y: mine.map((i) => String(line.cpu[i])), text: mine.map((i) => `${plain(name)}<br>${si(line.duration_s[i], "s")}`), textposition: "none", hoverinfo: "text", marker: { color: COLOURS[code % 8] } };
+  }), Object.assign(layout, { barmode: "overlay" }));
+}
+
+const COLUMNS = [["task", "Task", String], ["instances", "Instances", String], ["energy_j", "Energy", (v) => si(v, "J")], ["share", "Share", share], ["energy_mean_j", "Mean", (v, r) => (r.energy_mean_low_j === null || v === null ? si(v, "J") : `${si(v, "J")} [${si(r.energy_mean_low_j, "J")}, ${si(r.energy_mean_high_j, "J")}]`)], ["duration_mean_s", "Mean time", (v) => si(v, "s")], ["power_w", "Power", (v) => si(v, "W")], ["edp_js", "EDP", (v) => si(v, "Js")], ["energy_time_corr", "Correlation", (v) => (v === null ? "–" : v.toFixed(2))]];
+let order = ["energy_j", -1];
+function table() {
+  const head = at("tasks").tHead, body = at("tasks").tBodies[0], [by, way] = order;
+  const focused = document.activeElement && document.activeElement.dataset.key;
+  head.replaceChildren(); body.replaceChildren();
+  const titles = make(head, "tr");
+  COLUMNS.forEach(([key, title]) => {
+    const cell = make(titles, "th"), button = make(cell, "button", title + (/^(Energy|Mean|Power|EDP)$/.test(title) ? tag : "") + (key === by ? (way < 0 ? " ↓" : " ↑") : ""));
+    cell.scope = "col"; button.type = "button"; button.dataset.key = key;
+    cell.setAttribute("aria-sort", key !== by ? "none" : way < 0 ? "descending" : "ascending");
+    button.addEventListener("click", () => { order = [key, key === by ? -way : -1]; table(); });
+    if (key === focused) button.focus();
+  });
+  const compare = (a, b) => (a === b ? 0 : a === null ? 1 : b === null ? -1 : (a < b ? -1 : 1) * way);
+  [...data.summary].sort((a, b) => compare(a[by], b[by])).forEach((row) => {
+    const line = make(body, "tr");
+    COLUMNS.forEach(([key, , show]) => make(line, "td", show(row[key], row)));
+  });
+}
+function sources() {
+  data.summary.forEach((row) => row.places.forEach((place) => {
+    const one = make(at("sources"), "details");
+    make(one, "summary", `${row.task} – ${place.file ? `${place.file}:${place.line}` : "source not known"}`);
+    if (place.source) make(one, "pre", place.source);
+  }));
+}
+const pick = (id, first, pairs) => { [["", first], ...pairs].forEach(([value, text]) => { make(at(id), "option", text).value = value; }); at(id).addEventListener("change", instances); };
+const plots = () => { instances(); timeline(); };
+document.documentElement.classList.toggle("dark", matchMedia("(prefers-color-scheme: dark)").matches);
+at("theme").addEventListener("click", () => { document.documentElement.classList.toggle("dark"); plots(); });
+cost(); table(); sources();
+pick("task", "all tasks", data.instances.names.map((name, i) => [String(i), name]));
+pick("core", "all cores", data.instances.cpus.map((cpu) => [String(cpu), `core ${cpu}`]));
+plots();
+document.documentElement.dataset.drawn = "yes";
+})();
