@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +13,21 @@ import numpy as np
 from tprof.errors import UsageError
 
 from . import layout
+from .arrays import first_where, numbers, refuse_if, unsigned, whole
+from .said import MAX_PACKAGES
+from .tasks import MAX_TASKS
+from .thread import MAX_COLUMN_CHARACTERS, MAX_PID, is_column_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     import numpy.typing as npt
 
 SCALARS = {"pid", "tid", "name"}
 FIXED = {"t_ns", "instance", "task", "cpu", "package", "kind", "flags"}
 COUNTED_SCOPES = {"package", "dram", "gpu"}
+COUNT_BITS = 62
+SMALLEST_UNIT_EXPONENT = -1000
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,9 @@ class GivenEnergy:
 
 def check_tasks(tasks: Sequence[str]) -> list[str]:
     """Return the names. Raises UsageError."""
+    refuse_if(isinstance(tasks, str), f"tasks must be a list of names, got the name {tasks!r}")
     names = list(tasks)
+    refuse_if(len(names) > MAX_TASKS, f"tasks must be at most {MAX_TASKS} names, got {len(names)}")
     for name in names:
         if not isinstance(name, str):
             message = f"tasks must be a list of names, got {name!r}"
@@ -66,67 +75,84 @@ def check_tasks(tasks: Sequence[str]) -> list[str]:
 
 def check_threads(threads: Sequence[Mapping[str, Any]], task_count: int) -> list[GivenThread]:
     """Return the threads as arrays. Raises UsageError."""
-    return [_check_thread(f"threads[{place}]", thread, task_count) for place, thread in enumerate(threads)]
+    checked = [_check_thread(f"threads[{place}]", thread, task_count) for place, thread in enumerate(threads)]
+    packages: dict[int, int] = {}
+    for place, thread in enumerate(checked):
+        for cpu, package in thread.packages.items():
+            other = packages.setdefault(cpu, package)
+            refuse_if(
+                other != package,
+                f"threads[{place}]: cpu {cpu} is in package {package}, but in {other} before: give each thread its cpu",
+            )
+    return checked
 
 
 def _check_thread(where: str, thread: Mapping[str, Any], task_count: int) -> GivenThread:
+    if not isinstance(thread, Mapping):
+        message = f"{where} must be a dict with t_ns, instance and task, got {type(thread).__name__}"
+        raise UsageError(message)
     for key in ("t_ns", "instance", "task"):
         if key not in thread:
             message = f"{where} has no {key!r}: t_ns, instance and task are needed"
             raise UsageError(message)
-    t_ns = _whole(where, "t_ns", thread["t_ns"], None)
+    t_ns = _times(where, thread["t_ns"], "; sort the samples by time")
     length = len(t_ns)
-    _refuse_if(bool(length) and int(t_ns[0]) < 0, f"{where}: t_ns must not be negative, got {int(t_ns[:1].sum())}")
-    _refuse_if(bool((np.diff(t_ns) < 0).any()), f"{where}: t_ns must not decrease; sort the samples by time")
-    instance = _unsigned(where, "instance", thread["instance"], length)
-    task = _whole(where, "task", thread["task"], length)
+    instance = unsigned(where, "instance", thread["instance"], length)
+    task = whole(where, "task", thread["task"], length)
     outside = (task < -1) | (task >= task_count)
-    _refuse_if(bool(outside.any()), f"{where}: task must be from -1 to {task_count - 1}, got {_first(task, outside)}")
+    refuse_if(
+        bool(outside.any()), f"{where}: task must be from -1 to {task_count - 1}, got {first_where(task, outside)}"
+    )
     nobody = (instance != 0) & (task == -1)
-    _refuse_if(bool(nobody.any()), f"{where}: instance {_first(instance, nobody)} has no task (-1)")
+    refuse_if(bool(nobody.any()), f"{where}: instance {first_where(instance, nobody)} has no task (-1)")
     names = [key for key in thread if key not in FIXED | SCALARS]
-    _refuse_if(len(names) > layout.MAX_COLUMNS, f"{where}: at most {layout.MAX_COLUMNS} columns fit, got {len(names)}")
+    refuse_if(len(names) > layout.MAX_COLUMNS, f"{where}: at most {layout.MAX_COLUMNS} columns fit, got {len(names)}")
     cpu = _cpu(where, thread, length)
     return GivenThread(
         t_ns=t_ns,
         instance=instance,
         task=task,
         cpu=cpu,
-        kind=_small(where, "kind", thread, length) if "kind" in thread else None,
-        flags=_small(where, "flags", thread, length) if "flags" in thread else np.zeros(length, np.uint8),
+        kind=_kind(where, thread["kind"], length) if "kind" in thread else None,
+        flags=_flags(where, thread.get("flags"), length),
         columns={name: _column(where, name, thread[name], length) for name in names},
         packages=_packages(where, thread, cpu, length),
-        pid=int(thread.get("pid", 0)),
-        tid=int(thread.get("tid", 0)),
+        pid=_process_id(where, "pid", thread.get("pid", 0)),
+        tid=_process_id(where, "tid", thread.get("tid", 0)),
         name=str(thread.get("name", "")),
     )
 
 
+def _times(where: str, values: Any, remedy: str = "") -> npt.NDArray[np.int64]:  # noqa: ANN401 - array-like
+    t_ns = whole(where, "t_ns", values)
+    lowest = int(t_ns.min(initial=0))
+    refuse_if(lowest < 0, f"{where}: t_ns must not be negative, got {lowest}")
+    refuse_if(bool((t_ns[1:] < t_ns[:-1]).any()), f"{where}: t_ns must not decrease{remedy}")
+    return t_ns
+
+
 def check_energy(energy: Mapping[str, tuple[Any, Any]], quality: str) -> list[GivenEnergy]:
     """Return the domains with joules as whole counts. Raises UsageError."""
+    refuse_if(not isinstance(energy, Mapping), "energy must be a dict of domains, such as package-0")
     allowed = ", ".join(layout.Quality)
-    _refuse_if(quality not in set(layout.Quality), f"quality must be one of {allowed}, got {quality!r}")
+    refuse_if(quality not in set(layout.Quality), f"quality must be one of {allowed}, got {quality!r}")
     return [_check_domain(name, pair, quality) for name, pair in energy.items()]
 
 
 def _check_domain(name: str, pair: tuple[Any, Any], quality: str) -> GivenEnergy:
     where = f"energy[{name!r}]"
     sound = isinstance(name, str) and re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]{0,62}", name) is not None
-    _refuse_if(not sound, f"{where}: a domain is named like package-0, dram-0, core-0, psys or gpu-0")
+    refuse_if(not sound, f"{where}: a domain is named like package-0, dram-0, core-0, psys or gpu-0")
     try:
         given_t_ns, given_j = pair
     except (TypeError, ValueError):
         message = f"{where} must be a pair of arrays, t_ns and cumulative joules"
         raise UsageError(message) from None
-    t_ns = _whole(where, "t_ns", given_t_ns, None)
-    _refuse_if(bool(len(t_ns)) and int(t_ns.min(initial=0)) < 0, f"{where}: t_ns must not be negative")
-    joules = np.asarray(given_j, np.float64)
-    _refuse_if(joules.shape != t_ns.shape, f"{where}: t_ns has {len(t_ns)} entries, joules {joules.size}")
-    _refuse_if(not bool(np.isfinite(joules).all()), f"{where}: joules must be finite")
-    _refuse_if(bool((joules < 0).any()), f"{where}: joules must not be negative")
-    _refuse_if(bool((np.diff(t_ns) < 0).any()), f"{where}: t_ns must not decrease")
-    _refuse_if(bool((np.diff(joules) < 0).any()), f"{where}: cumulative joules must not decrease")
-    unit_j = math.ldexp(1.0, math.frexp(float(joules.max(initial=0.0)))[1] - 62)
+    t_ns = _times(where, given_t_ns)
+    joules = numbers(where, "joules", given_j, len(t_ns)).astype(np.float64)
+    refuse_if(bool((joules < 0).any()), f"{where}: joules must not be negative")
+    refuse_if(bool((joules[1:] < joules[:-1]).any()), f"{where}: cumulative joules must not decrease")
+    unit_j = math.ldexp(1.0, max(math.frexp(float(joules.max(initial=0.0)))[1] - COUNT_BITS, SMALLEST_UNIT_EXPONENT))
     scope = name.partition("-")[0]
     number = name.partition("-")[2]
     return GivenEnergy(
@@ -141,61 +167,72 @@ def _check_domain(name: str, pair: tuple[Any, Any], quality: str) -> GivenEnergy
     )
 
 
-def _refuse_if(wrong: bool, message: str) -> None:  # noqa: FBT001 - a condition
-    if wrong:
-        raise UsageError(message)
-
-
-def _first(values: npt.NDArray[Any], where: npt.NDArray[np.bool_]) -> int:
-    return int(values[where][0]) if where.any() else 0
-
-
-def _array(where: str, key: str, values: Any, length: int | None) -> npt.NDArray[Any]:  # noqa: ANN401 - array-like
-    array = np.asarray(values)
-    _refuse_if(array.ndim != 1, f"{where}: {key} must be one-dimensional, got shape {array.shape}")
-    _refuse_if(array.size > 0 and array.dtype.kind not in "iuf", f"{where}: {key} must hold numbers, got {array.dtype}")
-    wrong = length is not None and len(array) != length
-    _refuse_if(wrong, f"{where}: t_ns has {length} entries, {key} {len(array)}")
-    if array.dtype.kind == "f":
-        _refuse_if(not bool(np.isfinite(array).all()), f"{where}: {key} must be finite")
-    return array
-
-
-def _whole(where: str, key: str, values: Any, length: int | None) -> npt.NDArray[np.int64]:  # noqa: ANN401 - array-like
-    return _array(where, key, values, length).astype(np.int64)
-
-
-def _unsigned(where: str, key: str, values: Any, length: int) -> npt.NDArray[np.uint64]:  # noqa: ANN401 - array-like
-    array = _array(where, key, values, length)
-    _refuse_if(array.dtype.kind != "u" and bool((array < 0).any()), f"{where}: {key} must not be negative")
-    return array.astype(np.uint64)
-
-
 def _column(where: str, name: str, values: Any, length: int) -> npt.NDArray[np.uint64]:  # noqa: ANN401 - array-like
-    _refuse_if(not name.isidentifier(), f"{where}: {name!r} is no name for a column; use letters, digits and _")
-    return _unsigned(where, name, values, length)
+    refuse_if(
+        not (isinstance(name, str) and is_column_name(name)),
+        f"{where}: {name!r} is no name for a column; use letters, digits and _, at most {MAX_COLUMN_CHARACTERS}",
+    )
+    column = unsigned(where, name, values, length, cut=True)
+    refuse_if(bool((column[1:] < column[:-1]).any()), f"{where}: {name} is cumulative, so it must not decrease")
+    return column
 
 
-def _small(where: str, key: str, thread: Mapping[str, Any], length: int) -> npt.NDArray[np.uint8]:
-    return _unsigned(where, key, thread[key], length).astype(np.uint8)
+def _kind(where: str, values: Any, length: int) -> npt.NDArray[np.uint8]:  # noqa: ANN401 - array-like
+    kind = unsigned(where, "kind", values, length, below=max(layout.Kind) + 1)
+    refuse_if(bool((kind == 0).any()), f"{where}: kind must be from 1 to {int(max(layout.Kind))}, got 0")
+    return kind.astype(np.uint8)
+
+
+def _flags(where: str, values: Any, length: int) -> npt.NDArray[np.uint8]:  # noqa: ANN401 - array-like
+    if values is None:
+        return np.zeros(length, np.uint8)
+    return unsigned(where, "flags", values, length, below=1 << 8).astype(np.uint8)
+
+
+def _process_id(where: str, key: str, value: Any) -> int:  # noqa: ANN401 - a number, one hopes
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        number = -1
+    refuse_if(not 0 <= number <= MAX_PID, f"{where}: {key} must be one number from 0 to {MAX_PID}, got {value!r}")
+    return number
 
 
 def _cpu(where: str, thread: Mapping[str, Any], length: int) -> npt.NDArray[np.uint16]:
     """Return processors; packages without processors get a processor each to stand for them."""
     if "cpu" in thread:
-        return _unsigned(where, "cpu", thread["cpu"], length).astype(np.uint16)
+        return unsigned(where, "cpu", thread["cpu"], length, below=layout.NO_CPU).astype(np.uint16)
     if "package" in thread:
-        return _unsigned(where, "package", thread["package"], length).astype(np.uint16)
+        return unsigned(where, "package", thread["package"], length, below=MAX_PACKAGES).astype(np.uint16)
     return np.full(length, layout.NO_CPU, np.uint16)
 
 
-def _packages(
-    where: str, thread: Mapping[str, Any], cpu: npt.NDArray[np.uint16], length: int
-) -> dict[int, int]:
+def _packages(where: str, thread: Mapping[str, Any], cpu: npt.NDArray[np.uint16], length: int) -> dict[int, int]:
     if "package" not in thread:
         return {}
-    package = _unsigned(where, "package", thread["package"], length)
-    pairs = np.unique(np.stack([cpu.astype(np.int64), package.astype(np.int64)]), axis=1).T if length else []
-    found = {int(one): int(other) for one, other in pairs}
-    _refuse_if(len(found) < len(pairs), f"{where}: a processor is given in two packages; name each processor once")
+    package = unsigned(where, "package", thread["package"], length, below=MAX_PACKAGES)
+    pairs = np.unique(cpu.astype(np.int64) << 16 | package.astype(np.int64))
+    found = {int(pair) >> 16: int(pair) & 0xFFFF for pair in pairs}
+    refuse_if(len(found) < len(pairs), f"{where}: a processor is given in two packages; name each processor once")
     return found
+
+
+def check_host(host: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what is said of the machine. Raises UsageError."""
+    said = dict(host or {})
+    for key, value in said.items():
+        sound = isinstance(key, str) and (value is None or isinstance(value, str | bool | int | float))
+        sound = sound and not (isinstance(value, float) and not math.isfinite(value))
+        refuse_if(not sound, f"host: {key!r} must be a text or a number, got {value!r}")
+    return said
+
+
+def check_static_power(static_power_w: Mapping[str, float] | None, domains: Iterable[str]) -> dict[str, float]:
+    """Return the watts by domain. Raises UsageError."""
+    said = dict(static_power_w or {})
+    names = set(domains)
+    for name, watts in said.items():
+        refuse_if(name not in names, f"static_power_w: {name!r} is no domain of energy")
+        sound = isinstance(watts, int | float) and math.isfinite(watts) and watts >= 0
+        refuse_if(not sound, f"static_power_w[{name!r}] must be watts, not negative, got {watts!r}")
+    return {name: float(watts) for name, watts in said.items()}

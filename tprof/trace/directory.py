@@ -5,11 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tprof.errors import TprofError, UsageError
+from tprof.errors import TprofError, TraceError, UsageError
 
-from .manifest import MANIFEST
+from .manifest import END, MANIFEST, read_manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROOMS = ("threads", "tasks", "readings")
+LIVE = "live"
+# What a recorder may leave in a session; anything else there belongs to somebody.
+OURS = {*ROOMS, LIVE, MANIFEST, END, "manifest.tmp", "end.tmp"}
 
 
 def create_session(path: Path, *, overwrite: bool = False) -> None:
@@ -20,35 +28,56 @@ def create_session(path: Path, *, overwrite: bool = False) -> None:
     path
         Where; its parent exists.
     overwrite
-        Remove a session that stands there. Anything else that stands there stays.
+        Remove a session that stands there. Anything else that stands there stays: a link, another user's
+        directory, one without a manifest of ours, one that holds a file that is not part of a session.
 
     Raises
     ------
     UsageError
         If the path is taken.
     TprofError
-        If the directory cannot be made.
+        If the directory cannot be made, or the old one not be removed.
     """
-    if overwrite and _is_session(path):
-        shutil.rmtree(path)
+    why_not = _why_not_ours(path) if overwrite else None
     try:
+        if overwrite and why_not is None and os.path.lexists(path):
+            shutil.rmtree(path)
         path.mkdir(mode=0o700)
     except FileExistsError:
-        raise UsageError(_taken(path, overwrite=overwrite)) from None
+        raise UsageError(_taken(path, why_not)) from None
     except OSError as error:
-        message = f"cannot make the session {path}: {error.strerror}; choose another place with -o SESSION"
+        reason = error.strerror or str(error)
+        message = f"cannot make the session {path}: {reason}; choose another place with -o SESSION"
         raise TprofError(message) from error
 
 
-def _is_session(path: Path) -> bool:
+def _why_not_ours(path: Path) -> str | None:
+    """Return why this is no session that may be removed; None if it is one, or nothing is there."""
     try:
         status = path.lstat()
-    except OSError:
+        if not stat.S_ISDIR(status.st_mode):
+            return "it is no directory"
+        if status.st_uid != os.geteuid():
+            return "it belongs to another user"
+        foreign = sorted({entry.name for entry in path.iterdir()} - OURS)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return error.strerror or str(error)
+    if not _has_manifest(path):
+        return "it has no manifest of a session"
+    return f"it also holds {foreign[0]!r}" if foreign else None
+
+
+def _has_manifest(path: Path) -> bool:
+    try:
+        manifest = read_manifest(path)
+    except TraceError:
         return False
-    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and (path / MANIFEST).is_file()
+    return isinstance(manifest.get("format"), list) and isinstance(manifest.get("clock"), dict)
 
 
-def _taken(path: Path, *, overwrite: bool) -> str:
-    if overwrite:
-        return f"{path} is not a tprof session of yours, so it is not overwritten: choose another path"
+def _taken(path: Path, why_not: str | None) -> str:
+    if why_not is not None:
+        return f"{path} is not only a tprof session of yours ({why_not}), so it is not overwritten: choose another path"
     return f"{path} exists: choose another path, or replace it with overwrite=True (tprof run --overwrite)"

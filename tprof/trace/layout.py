@@ -14,6 +14,7 @@ HEADER_BYTES = 4096
 DESCRIPTION_BYTES = 3640
 MAX_COLUMNS = 13
 NAME_BYTES = 128
+UNUSED = "_unused_"
 NO_TASK = 0xFFFF_FFFF
 NO_THREAD = 0xFFFF_FFFF
 NO_CPU = 0xFFFF
@@ -132,5 +133,5 @@ def sample_dtype(columns: tuple[str, ...]) -> np.dtype[np.void]:
     columns
         Five or thirteen names, in order.
     """
-    named = [(name or f"_unused_{place}", "<u8") for place, name in enumerate(columns)]
+    named = [(name or f"{UNUSED}{place}", "<u8") for place, name in enumerate(columns)]
     return np.dtype(SAMPLE_HEAD + named)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -10,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from tprof.errors import TraceError
 
 if TYPE_CHECKING:
+    from io import BufferedReader
     from pathlib import Path
 
 MANIFEST = "manifest.json"
 END = "end.json"
-MAX_BYTES = 64 << 20
+# Hostile JSON takes some twenty times its size in memory; a thousand processors need 100 kB.
+MAX_BYTES = 8 << 20
 
 
 def write_manifest(directory: Path, manifest: dict[str, Any]) -> None:
@@ -38,19 +41,23 @@ def read_end(directory: Path) -> dict[str, Any] | None:
     return _read(path) if path.exists() or path.is_symlink() else None
 
 
-def read_text(path: Path, max_bytes: int) -> bytes:
-    """Read a file of the session that is not a link and not absurdly large. Raises TraceError."""
+def open_file(path: Path, max_bytes: int) -> BufferedReader:
+    """Open a file of a session for reading that is no link, no pipe and not absurdly large. Raises TraceError."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        message = f"cannot read {path}: {error.strerror}"
+        reason = "it is a link" if error.errno == errno.ELOOP else error.strerror
+        message = f"cannot read {path}: {reason}"
         raise TraceError(message) from error
-    with os.fdopen(fd, "rb") as file:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > max_bytes:
-            message = f"{path} is not a file of a tprof session: {status.st_size} bytes are more than it can have"
-            raise TraceError(message)
-        return file.read(max_bytes)
+    status = os.fstat(fd)
+    if stat.S_ISREG(status.st_mode) and status.st_size <= max_bytes:
+        return os.fdopen(fd, "rb")
+    os.close(fd)
+    reason = f"it has {status.st_size} bytes, at most {max_bytes} are read"
+    if not stat.S_ISREG(status.st_mode):
+        reason = "it is not a regular file"
+    message = f"cannot read {path}: {reason}"
+    raise TraceError(message)
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
@@ -68,7 +75,11 @@ def _write(path: Path, content: dict[str, Any]) -> None:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(read_text(path, MAX_BYTES))
+        with open_file(path, MAX_BYTES) as file:
+            content = json.loads(file.read(MAX_BYTES))
+    except OSError as error:
+        message = f"cannot read {path}: {error.strerror}"
+        raise TraceError(message) from error
     except (ValueError, RecursionError) as error:
         message = f"{path} is damaged: it is not JSON; record again"
         raise TraceError(message) from error

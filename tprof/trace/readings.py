@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tprof.errors import TraceError
+
 from . import layout
+from .said import MAX_NS, MAX_PACKAGES
 from .stream import open_stream
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import numpy.typing as npt
+
+MAX_CHARACTERS = 200
+QUANTITIES = ("energy", "busy", "program")
 
 
 @dataclass(frozen=True)
@@ -53,23 +59,29 @@ class Readings:
     dropped: int
 
 
-def read_readings(path: Path) -> tuple[Readings, str | None]:
-    """Read a file of readings; returns it with a note where it is cut. Raises TraceError."""
+def read_readings(path: Path) -> tuple[Readings, list[str]]:
+    """Read a file of readings; returns it with notes on what is missing. Raises TraceError."""
     stream = open_stream(path, layout.StreamKind.READINGS)
+    unit = float(stream.header["unit"])
+    if not (np.isfinite(unit) and unit > 0):
+        message = f"{path} is damaged: its unit is {unit}, so its counts mean nothing; leave the file out"
+        raise TraceError(message)
     records = stream.read(layout.READING)
     said = stream.description
-    quality = said.get("quality")
     package = said.get("package")
-    unit = float(stream.header["unit"])
-    return Readings(
-        name=str(said.get("name", path.stem))[:200],
-        quantity=str(said.get("quantity", "energy")),
-        scope=str(said.get("scope", "package")),
-        package=package if type(package) is int else None,
-        source=str(said.get("source", "unknown"))[:200],
-        quality=layout.Quality(quality) if quality in set(layout.Quality) else layout.Quality.GIVEN,
+    quality, notes = _quality(path, said.get("quality"))
+    quantity = _text(said.get("quantity"), "unknown")
+    if quantity not in QUANTITIES:
+        notes.append(f"{path.name} holds {quantity!r}, which is none of {', '.join(QUANTITIES)}, and is not used")
+    readings = Readings(
+        name=_text(said.get("name"), path.stem),
+        quantity=quantity,
+        scope=_text(said.get("scope"), "unknown"),
+        package=package if type(package) is int and 0 <= package < MAX_PACKAGES else None,
+        source=_text(said.get("source"), "unknown"),
+        quality=quality,
         counted=said.get("counted") is True,
-        unit=unit if np.isfinite(unit) and unit > 0 else 1e-6,
+        unit=unit,
         modulus=stream.number("modulus") or None,
         t_ns=_signed(records["t_ns"]),
         value=records["value"].copy(),
@@ -78,9 +90,22 @@ def read_readings(path: Path) -> tuple[Readings, str | None]:
         reopened=(records["flags"] & layout.ReadingFlag.REOPENED) != 0,
         suspended_ns=_signed(records["suspended_ns"]),
         dropped=stream.number("dropped_enospc") + stream.number("dropped_io"),
-    ), stream.note
+    )
+    return readings, ([stream.note] if stream.note else []) + notes
+
+
+def _quality(path: Path, said: object) -> tuple[layout.Quality, list[str]]:
+    """Return how the figures were got; what is not known is the least trustworthy: an estimate."""
+    if isinstance(said, str) and said in set(layout.Quality):
+        return layout.Quality(said), []
+    return layout.Quality.ESTIMATED, [f"{path.name} does not say how its figures were got: they count as estimated"]
+
+
+def _text(said: object, otherwise: str) -> str:
+    return said[:MAX_CHARACTERS] if isinstance(said, str) and said else otherwise
 
 
 def _signed(values: Any) -> npt.NDArray[np.int64]:  # noqa: ANN401 - a field of a structured array
     """Cap what does not fit; a clock 292 years after boot is damage, not time."""
-    return np.minimum(values, np.uint64(2**63 - 1)).astype(np.int64)
+    signed: npt.NDArray[np.int64] = np.minimum(values, np.uint64(MAX_NS)).astype(np.int64)
+    return signed

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+HOLES_FROM_BYTES = 1 << 30
+
+
+class NewerFormatError(TraceError):
+    """A trace of a version that this reader does not know: refused whole, not read in part."""
+
+
 @dataclass(frozen=True)
 class Stream:
     """What the header of a file says, and how much of the file can be read.
@@ -29,6 +36,7 @@ class Stream:
     description : the JSON that describes columns or domain.
     count : committed records that the file really holds.
     flushed : of these, how many stand in the body; the rest in the window.
+    note : what a user should know about the state of the file, or None.
     """
 
     path: Path
@@ -54,13 +62,26 @@ class Stream:
         -------
         records : (count,) array of `dtype`; fewer if the file was cut since it was opened.
         """
-        records = np.zeros(self.count, dtype)
-        body_at = layout.HEADER_BYTES + self.number("window_bytes")
+        return self.read_part(dtype, 0, self.count)
+
+    def read_part(self, dtype: np.dtype[np.void], first: int, stop: int) -> np.ndarray[Any, np.dtype[np.void]]:
+        """Read the committed records from `first` to before `stop`; as `read`."""
+        first, stop = min(first, self.count), min(stop, self.count)
+        in_body = max(min(stop, self.flushed) - first, 0)
+        body_at = layout.HEADER_BYTES + self.number("window_bytes") + first * dtype.itemsize
+        window_at = layout.HEADER_BYTES + max(first - self.flushed, 0) * dtype.itemsize
         fd = _open(self.path)
         try:
-            got = _read_into(fd, records[: self.flushed], body_at)
-            if got == self.flushed:
-                got += _read_into(fd, records[self.flushed :], layout.HEADER_BYTES)
+            records = np.zeros(stop - first, dtype)
+            got = _read_into(fd, records[:in_body], body_at)
+            if got == in_body:
+                got += _read_into(fd, records[in_body:], window_at)
+        except OSError as error:
+            message = f"cannot read {self.path}: {error.strerror}"
+            raise TraceError(message) from error
+        except MemoryError:
+            message = f"cannot read {self.path}: its {self.count} records do not fit into memory"
+            raise TraceError(message) from None
         finally:
             os.close(fd)
         return records[:got]
@@ -72,22 +93,20 @@ def open_stream(path: Path, kind: layout.StreamKind) -> Stream:
     Raises
     ------
     TraceError
-        If it is no such file, of a newer version, or its header contradicts itself.
+        If it is no such file, or its header contradicts itself; NewerFormatError if it is of a newer version.
     """
     fd = _open(path)
     try:
-        size = os.fstat(fd).st_size
         head = os.pread(fd, layout.HEADER_BYTES, 0)
+        header = _check(path, head, kind)
+        size = _solid_bytes(fd, layout.HEADER_BYTES + int(header["window_bytes"]))
+    except OSError as error:
+        message = f"cannot read {path}: {error.strerror}"
+        raise TraceError(message) from error
     finally:
         os.close(fd)
-    header = _check(path, head, kind)
-    note = None
     committed, flushed = _available(header, size)
-    if committed < int(header["committed"]):
-        note = f"{path.name} is cut: {int(header['committed'])} records were committed, {committed} are there"
-    elif int(header["minor"]) > layout.MINOR:
-        note = f"{path.name} is of format {layout.MAJOR}.{int(header['minor'])}: what {_version()} does not know is left out"
-    return Stream(path, header, _description(path, header), committed, flushed, note)
+    return Stream(path, header, _description(path, header), committed, flushed, _note(path, header, committed))
 
 
 def _open(path: Path) -> int:
@@ -103,21 +122,39 @@ def _open(path: Path) -> int:
     return fd
 
 
-def _version() -> str:
-    return f"format {layout.MAJOR}.{layout.MINOR}"
+def _solid_bytes(fd: int, body_at: int) -> int:
+    """Return the file's size; of a huge one only what comes before the first hole of its body.
+
+    A hostile file can be terabytes of nothing. No writer leaves holes; only huge files are asked, since some
+    file systems have reported holes where fresh data was.
+    """
+    size = os.fstat(fd).st_size
+    if size < HOLES_FROM_BYTES or body_at >= size:
+        return size
+    return os.lseek(fd, body_at, os.SEEK_HOLE)
+
+
+def _note(path: Path, header: np.void, committed: int) -> str | None:
+    if committed < int(header["committed"]):
+        return f"{path.name} is cut: {int(header['committed'])} records were committed, {committed} are there"
+    if int(header["minor"]) > layout.MINOR:
+        version = f"format {layout.MAJOR}.{int(header['minor'])}"
+        return f"{path.name} is of {version}: what {layout.MAJOR}.{layout.MINOR} does not know is left out"
+    return None
 
 
 def _check(path: Path, head: bytes, kind: layout.StreamKind) -> np.void:
-    if len(head) < layout.HEADER_BYTES or head[:8] != layout.MAGIC:
-        message = f"{path} is not a tprof trace file (its first bytes are {head[:8]!r}): record again"
+    if head[:8] != layout.MAGIC[: len(head)]:
+        message = f"{path} is not a tprof trace file (its first bytes are {head[:8]!r}): leave the file out"
+        raise TraceError(message)
+    if len(head) < layout.HEADER_BYTES:
+        message = f"{path} is cut inside its header ({len(head)} of {layout.HEADER_BYTES} bytes): record again"
         raise TraceError(message)
     header: np.void = np.frombuffer(head, layout.HEADER)[0]
     if int(header["endian"]) != layout.ENDIAN:
         message = f"{path} was written with another byte order: read it on a machine like the one that wrote it"
         raise TraceError(message)
-    if int(header["major"]) != layout.MAJOR:
-        message = f"{path} is of format {int(header['major'])}.x, this tprof reads {layout.MAJOR}.x: update tprof"
-        raise TraceError(message)
+    check_major(path, int(header["major"]))
     record, window = int(header["record_bytes"]), int(header["window_bytes"])
     allowed = (64, 128) if kind == layout.StreamKind.SAMPLES else (32,)
     sound = (
@@ -131,6 +168,16 @@ def _check(path: Path, head: bytes, kind: layout.StreamKind) -> np.void:
         message = f"{path} is damaged: its header contradicts itself; leave the file out or record again"
         raise TraceError(message)
     return header
+
+
+def check_major(path: Path, major: int) -> None:
+    """Refuse another major version. Raises NewerFormatError, or TraceError where there never was such a one."""
+    if major > layout.MAJOR:
+        message = f"{path} is of format {major}.x, this tprof reads {layout.MAJOR}.x: update tprof"
+        raise NewerFormatError(message)
+    if major < layout.MAJOR:
+        message = f"{path} is damaged: there is no format {major}; record again"
+        raise TraceError(message)
 
 
 def _available(header: np.void, size: int) -> tuple[int, int]:
@@ -161,7 +208,7 @@ def _read_into(fd: int, records: np.ndarray[Any, np.dtype[np.void]], offset: int
     """Fill the records from the file; returns how many came whole."""
     if len(records) == 0:
         return 0
-    view = memoryview(records.view(np.uint8)).cast("B")
+    view = records.view(np.uint8).data.cast("B")
     done = 0
     while done < len(view):
         got = os.preadv(fd, [view[done : done + (1 << 26)]], offset + done)

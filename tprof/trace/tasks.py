@@ -6,15 +6,25 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from tprof.errors import TraceError
+
 from . import layout
-from .manifest import read_text
+from .manifest import open_file
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+Numbers = np.ndarray[Any, np.dtype[np.uint32]]
+
+# Places in a program, not instances: a program of a million lines has some ten thousand functions.
+MAX_TASKS = 100_000
 MAX_BYTES = 256 << 20
+MAX_LINE_BYTES = 1 << 17
 MAX_NAME_CHARACTERS = 1000
-MAX_TASKS = 1_000_000
+MAX_TEXT_CHARACTERS = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +58,17 @@ class TaskTable:
         """Add a process's table. Lines that are not whole are left out and counted. Raises TraceError."""
         numbers = self._numbers.setdefault(process, {})
         damaged = 0
-        for line in read_text(path, MAX_BYTES).split(b"\n"):
-            if not line:
-                continue
+        for count, line in enumerate(_lines(path)):
+            if count >= MAX_TASKS or len(self.entries) >= MAX_TASKS:
+                self.notes.append(f"{path.name}: what follows {MAX_TASKS} tasks is left out of the task table")
+                break
             parsed = _parse(line)
-            if parsed is None or len(self.entries) >= MAX_TASKS:
+            if parsed is None:
                 damaged += 1
             else:
                 numbers[parsed[0]] = self._enter(parsed[1])
         if damaged:
-            self.notes.append(f"{path.name}: {damaged} lines of the task table are damaged or too many, and left out")
+            self.notes.append(f"{path.name}: {damaged} lines of the task table are damaged, and left out")
 
     def numbers(self, process: int) -> dict[int, int]:
         """Return process-local number → index in `entries`."""
@@ -69,6 +80,28 @@ class TaskTable:
         self.numbers(process)[number] = index
         return index
 
+    def to_indices(self, process: int, tasks: Numbers) -> Numbers:
+        """Turn a process's task numbers into indices of `entries`; unknown ones into NO_TASK.
+
+        Parameters
+        ----------
+        process
+            Its ordinal.
+        tasks : (n,) uint32, as they stand in a file.
+        """
+        if not len(tasks):
+            return tasks
+        numbers = self.numbers(process)
+        known = np.array(sorted(numbers), np.uint32)
+        index = np.array([numbers[int(number)] for number in known] + [layout.NO_TASK], np.uint32)
+        top = int(known[-1]) if len(known) else 0
+        if top > max(4 * len(known), 1 << 16):
+            place = np.minimum(np.searchsorted(known, tasks), len(known) - 1)
+            return np.where(known[place] == tasks, index[place], np.uint32(layout.NO_TASK))
+        lookup = np.full(top + 2, layout.NO_TASK, np.uint32)
+        lookup[known] = index[:-1]
+        return lookup[np.minimum(tasks, np.uint32(top + 1))]
+
     def _enter(self, entry: TaskEntry) -> int:
         key = (entry.name, entry.file, entry.line)
         index = self._index.get(key)
@@ -78,6 +111,21 @@ class TaskTable:
         elif self.entries[index].source is None and entry.source is not None:
             self.entries[index] = entry
         return index
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines; in the place of one that is too long, an empty one. Raises TraceError."""
+    with open_file(path, MAX_BYTES) as file:
+        try:
+            while line := file.readline(MAX_LINE_BYTES):
+                whole = line
+                while not line.endswith(b"\n") and len(line) == MAX_LINE_BYTES:
+                    whole = b""
+                    line = file.readline(MAX_LINE_BYTES)
+                yield whole
+        except OSError as error:
+            message = f"cannot read {path}: {error.strerror}"
+            raise TraceError(message) from error
 
 
 def _parse(line: bytes) -> tuple[int, TaskEntry] | None:
@@ -101,7 +149,7 @@ def _short(name: str) -> str:
 
 
 def _text(value: Any) -> str | None:  # noqa: ANN401 - JSON
-    return value[:8192] if isinstance(value, str) else None
+    return value[:MAX_TEXT_CHARACTERS] if isinstance(value, str) else None
 
 
 def _line(value: Any) -> int | None:  # noqa: ANN401 - JSON

@@ -13,7 +13,15 @@ import numpy as np
 from tprof.errors import TprofError
 
 from . import layout
-from .arguments import GivenEnergy, GivenThread, check_energy, check_tasks, check_threads
+from .arguments import (
+    GivenEnergy,
+    GivenThread,
+    check_energy,
+    check_host,
+    check_static_power,
+    check_tasks,
+    check_threads,
+)
 from .derive import derive_story, first_seen
 from .directory import create_session
 from .manifest import write_end, write_manifest
@@ -25,7 +33,7 @@ DEFAULT_COLUMNS = ("energy_uj", "cpu_ns", "instructions", "cycles", "llc_misses"
 UNITS = {"energy_uj": "uJ", "cpu_ns": "ns"}
 
 
-def write_trace(
+def write_trace(  # noqa: PLR0913 - the public face
     path: str | os.PathLike[str],
     *,
     tasks: Sequence[str],
@@ -79,14 +87,15 @@ def write_trace(
     directory = Path(path).absolute()
     names = check_tasks(tasks)
     given = check_threads(threads, len(names))
-    domains = check_energy(energy, layout.Quality(quality) if quality in set(layout.Quality) else quality)
-    manifest = _manifest(given, domains, dict(host or {}), dict(static_power_w or {}))
+    domains = check_energy(energy, quality)
+    manifest = _manifest(given, domains, check_host(host), check_static_power(static_power_w, energy))
     create_session(directory)
     try:
         _write_all(directory, names, given, domains, manifest)
     except OSError as error:
         shutil.rmtree(directory, ignore_errors=True)
-        message = f"cannot write the trace {directory}: {error.strerror}; nothing of it is left behind"
+        reason = error.strerror or str(error)
+        message = f"cannot write the trace {directory}: {reason}; nothing of it is left behind"
         raise TprofError(message) from error
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
@@ -135,7 +144,7 @@ def _write_thread(directory: Path, ordinal: int, thread: GivenThread, begins: An
         samples[name] = values[source]
     header = _header(layout.StreamKind.SAMPLES, samples, {"columns": _described(declared), "clock": "CLOCK_MONOTONIC"})
     header["thread"], header["pid"], header["tid"] = ordinal, thread.pid, thread.tid
-    header["thread_name"] = np.void(thread.name.encode("utf-8", "replace")[: layout.NAME_BYTES - 1].ljust(layout.NAME_BYTES, b"\0"))
+    header["thread_name"] = np.void(_name_field(thread.name))
     if len(samples):
         header["start_ns"] = samples["t_ns"][0]
         header["end_ns"] = samples["t_ns"][-1]
@@ -181,11 +190,17 @@ def _described(columns: tuple[str, ...]) -> list[dict[str, str]]:
     return [{"name": name, "unit": UNITS.get(name, "1" if name else "")} for name in columns]
 
 
-def _create(path: Path, *parts: Any) -> None:  # noqa: ANN401 - bytes and arrays
+def _name_field(name: str) -> bytes:
+    """Return the name as the header holds it: whole characters only, no NUL inside, ended by one."""
+    text = name.replace("\0", " ").encode("utf-8", "replace")[: layout.NAME_BYTES - 1]
+    return text.decode("utf-8", "ignore").encode().ljust(layout.NAME_BYTES, b"\0")
+
+
+def _create(path: Path, *parts: bytes | np.ndarray[Any, Any]) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
         for part in parts:
-            file.write(part if isinstance(part, bytes) else np.ascontiguousarray(part).tobytes() if part.ndim == 0 else memoryview(part.view(np.uint8)))
+            file.write(part if isinstance(part, bytes) else part.reshape(-1).view(np.uint8).data)
 
 
 def _manifest(

@@ -1,0 +1,127 @@
+"""What the two JSON files of a session say, brought into the shapes that readers count on; the rest is left out."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAX_NS = 2**63 - 1
+MAX_CPUS = 1 << 16
+MAX_PACKAGES = 1 << 15
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_scalar(value: object) -> bool:
+    return value is None or isinstance(value, str | bool | int) or _is_finite(value)
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < 2**64
+
+
+def _is_ns(value: object) -> bool:
+    return type(value) is int and 0 <= value <= MAX_NS
+
+
+def _is_record(value: object) -> bool:
+    return isinstance(value, dict) and all(_is_scalar(one) for one in value.values())
+
+
+def _is_list_of(sound: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, list) and all(sound(one) for one in value)
+
+
+def _is_dict_of(sound: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, dict) and all(sound(one) for one in value.values())
+
+
+_MANIFEST: dict[str, Callable[[object], bool]] = {
+    "argv": _is_list_of(_is_text),
+    "boot_id": _is_scalar,
+    "clock": _is_record,
+    "columns": _is_list_of(_is_record),
+    "counters": _is_record,
+    "created": _is_scalar,
+    "domains": _is_list_of(_is_record),
+    "energy_filtering": _is_text,
+    "estimate": lambda value: value is None or _is_record(value),
+    "host": _is_dict_of(_is_scalar),
+    "left_out": _is_list_of(_is_record),
+    "notes": _is_list_of(_is_text),
+    "pid": _is_count,
+    "static_power_w": _is_dict_of(_is_finite),
+    "topology": _is_list_of(_is_record),
+    "tprof": _is_text,
+}
+_END: dict[str, Callable[[object], bool]] = {
+    "dropped": _is_dict_of(_is_count),
+    "end_ns": _is_ns,
+    "lost_definitions": _is_count,
+    "lost_threads": _is_count,
+    "notes": _is_list_of(_is_text),
+    "process_count": _is_count,
+    "processes": _is_list_of(_is_record),
+    "stopped": _is_text,
+    "uncounted_threads": _is_count,
+}
+
+
+def sound_manifest(said: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the manifest without the known keys that have another shape than they should, with notes on these."""
+    return _sound("manifest.json", said, _MANIFEST)
+
+
+def sound_end(said: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return end.json without the known keys that have another shape than they should, with notes on these."""
+    return _sound("end.json", said, _END)
+
+
+def _sound(
+    name: str, said: dict[str, Any], shapes: dict[str, Callable[[object], bool]]
+) -> tuple[dict[str, Any], list[str]]:
+    odd = [key for key, is_sound in shapes.items() if key in said and not is_sound(said[key])]
+    kept = {key: value for key, value in said.items() if key not in odd}
+    return kept, [f"{name}: {key!r} is damaged, and left out" for key in odd]
+
+
+def packages_of_cpus(manifest: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.int16]]:
+    """Return the package of each processor, (highest + 1,) int16; -1 where the manifest does not say."""
+    pairs = [
+        (entry["cpu"], entry["package"])
+        for entry in manifest.get("topology", [])
+        if _is_count(entry.get("cpu"))
+        and _is_count(entry.get("package"))
+        and entry["cpu"] < MAX_CPUS
+        and entry["package"] < MAX_PACKAGES
+    ]
+    packages = np.full(max((cpu for cpu, _ in pairs), default=0) + 1, -1, np.int16)
+    for cpu, package in pairs:
+        packages[cpu] = package
+    return packages
+
+
+def process_ends(end: dict[str, Any]) -> dict[int, int]:
+    """Return when each process that ended did, by its ordinal, in nanoseconds."""
+    return {
+        entry["process"]: entry["ended_ns"]
+        for entry in end.get("processes", [])
+        if _is_count(entry.get("process")) and _is_ns(entry.get("ended_ns"))
+    }
+
+
+def recorded_start_ns(manifest: dict[str, Any]) -> int | None:
+    """Return when the recording began, or None where the manifest does not say."""
+    start: Any = manifest.get("clock", {}).get("start_ns")
+    return int(start) if _is_ns(start) else None
