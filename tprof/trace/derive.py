@@ -39,9 +39,11 @@ def first_seen(instances: list[npt.NDArray[np.uint64]], times: list[IntArray]) -
     instances, times
         One array a thread, as `write_trace` is given them.
     """
+    if not instances:
+        return []
     lengths = [len(one) for one in instances]
-    every = np.concatenate(instances) if instances else np.zeros(0, np.uint64)
-    order = np.argsort(np.concatenate(times), kind="stable") if instances else np.zeros(0, np.int64)
+    every = np.concatenate(instances)
+    order = np.argsort(np.concatenate(times), kind="stable")
     _, first = np.unique(every[order], return_index=True)
     begins = np.zeros(len(every), bool)
     begins[order[first]] = True

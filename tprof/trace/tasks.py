@@ -21,7 +21,7 @@ Numbers = np.ndarray[Any, np.dtype[np.uint32]]
 
 # Places in a program, not instances: a program of a million lines has some ten thousand functions.
 MAX_TASKS = 100_000
-MAX_BYTES = 256 << 20
+MAX_BYTES = 512 << 20
 MAX_LINE_BYTES = 1 << 17
 MAX_NAME_CHARACTERS = 1000
 MAX_TEXT_CHARACTERS = 8192

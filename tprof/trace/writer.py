@@ -29,7 +29,6 @@ from .manifest import write_end, write_manifest
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-DEFAULT_COLUMNS = ("energy_uj", "cpu_ns", "instructions", "cycles", "llc_misses")
 UNITS = {"energy_uj": "uJ", "cpu_ns": "ns"}
 
 
