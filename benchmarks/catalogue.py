@@ -1,0 +1,102 @@
+"""Which programs there are, what each works on, and how to run one; a program's module is loaded when it runs."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, cast
+
+from .outcome import check_size, check_workers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .outcome import Outcome
+
+
+class _Module(Protocol):
+    def run(self, size: str, workers: int) -> Outcome: ...
+    def count_instances(self, size: str) -> dict[str, int]: ...
+
+
+@dataclass(frozen=True)
+class Program:
+    """A task-parallel program that checks its own result.
+
+    Attributes
+    ----------
+    name : as `tprof bench` takes it.
+    description : one clause.
+    module : the module that is the program; ``python -m`` runs it too.
+    inputs : what it works on, for each size.
+    tasks : the names of its tasks.
+    """
+
+    name: str
+    description: str
+    module: str
+    inputs: Mapping[str, str]
+    tasks: tuple[str, ...]
+
+    def run(self, size: str = "small", workers: int | None = None) -> Outcome:
+        """Run it and check its result.
+
+        Parameters
+        ----------
+        size
+            ``"small"`` (a second or less) or ``"paper"`` (the whole input).
+        workers
+            Threads; by default as many as there are processors for this process.
+
+        Raises
+        ------
+        UsageError
+            If size or workers are out of range.
+        WrongResultError
+            If the result is not what its check says.
+        """
+        check_size(size)
+        workers = usable_cpus() if workers is None else workers
+        check_workers(workers)
+        return self._load().run(size, workers)
+
+    def instances(self, size: str = "small") -> dict[str, int]:
+        """Return how often each task runs, by its name. Looks at the input; runs nothing."""
+        check_size(size)
+        return self._load().count_instances(size)
+
+    def _load(self) -> _Module:
+        return cast("_Module", import_module(self.module))
+
+
+def usable_cpus() -> int:
+    """Return the number of processors that this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
+PROGRAMS = {
+    program.name: program
+    for program in (
+        Program(
+            name="blackscholes",
+            description="prices options by the Black-Scholes formula in NumPy kernels, as in the paper",
+            module="tprof.benchmarks.programs.blackscholes",
+            inputs={
+                "small": "1 million options in tasks of 44,000",
+                "paper": "16 million options in tasks of 44,000",
+            },
+            tasks=("blackscholes",),
+        ),
+        Program(
+            name="stdlib_digest",
+            description="reads, parses, compresses and digests Python's own standard library",
+            module="tprof.benchmarks.programs.stdlib_digest",
+            inputs={
+                "small": "every 16th source file of the standard library",
+                "paper": "every source file of the standard library",
+            },
+            tasks=("read", "parse", "compress", "restore", "digest"),
+        ),
+    )
+}

@@ -1,0 +1,1 @@
+"""Micro-benchmarks: each measures in interleaved rounds of one run and returns plain values with its targets."""

@@ -1,0 +1,127 @@
+"""The calls that are compared: a plain function, wrappers in Python, other profilers, a task recorded and not."""
+
+from __future__ import annotations
+
+import cProfile
+import functools
+import importlib
+import importlib.util
+import time
+from typing import TYPE_CHECKING, Any
+
+import tprof
+from tprof import counters
+from tprof.errors import SensorError
+
+from .timing import Subject, time_calls
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+BARE = "plain function call"
+NULL_WRAPPER = "pure-Python wrapper that only passes the call on"
+TIMING_WRAPPER = "pure-Python wrapper that keeps two clock readings"
+CPROFILE = "cProfile"
+VIZTRACER = "VizTracer"
+IDLE = "task, nothing recording"
+CLOCK = "task, recording clock and cpu"
+COUNTED = "task, recording counters"
+
+FOUR_EVENTS = ("llc_refs",)  # by name beside instructions, cycles and LLC misses
+STAND_IN_EVENTS = ("page_faults", "context_switches", "cpu_migrations")
+
+
+def bare() -> None:
+    """Do nothing: what is measured is the call."""
+
+
+@tprof.task(name="nothing")
+def task() -> None:
+    """Do nothing, as a task."""
+
+
+def null_wrapper(function: Callable[..., object]) -> Callable[..., object]:
+    """Wrap as a decorator in Python does that has nothing to do."""
+
+    @functools.wraps(function)
+    def wrapper(*args: object, **kwargs: object) -> object:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+def timing_wrapper(function: Callable[..., object], kept: list[tuple[int, int]]) -> Callable[..., object]:
+    """Wrap as a profiler in Python does: two clock readings for each call are kept in memory."""
+    clock = time.perf_counter_ns
+
+    @functools.wraps(function)
+    def wrapper(*args: object, **kwargs: object) -> object:
+        begin_ns = clock()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            kept.append((begin_ns, clock()))
+
+    return wrapper
+
+
+def subjects(directory: Path) -> list[Subject]:
+    """Return all that is timed; recordings are made below `directory` and removed."""
+    found = [
+        Subject(BARE, lambda calls: time_calls(bare, calls)),
+        Subject(NULL_WRAPPER, lambda calls: time_calls(null_wrapper(bare), calls)),
+        Subject(TIMING_WRAPPER, lambda calls: time_calls(timing_wrapper(bare, []), calls)),
+        Subject(CPROFILE, _time_cprofile),
+        Subject(IDLE, lambda calls: time_calls(task, calls)),
+        Subject(CLOCK, lambda calls: time_recorded(directory, calls, counters="none")),
+    ]
+    events, _ = group_events()
+    if events:
+        found.append(Subject(COUNTED, lambda calls: time_recorded(directory, calls, counters=events)))
+    if importlib.util.find_spec("viztracer") is not None:
+        found.append(Subject(VIZTRACER, _time_viztracer))
+    return found
+
+
+def group_events() -> tuple[tuple[str, ...], str]:
+    """Return the counters of the group that is read with each sample, and what stands in for four where it must."""
+    try:
+        counters.choose(FOUR_EVENTS)
+    except SensorError as error:
+        why = str(error).partition(":")[2].partition(";")[0].strip()
+    else:
+        return FOUR_EVENTS, ""
+    try:
+        counters.choose(STAND_IN_EVENTS)
+    except SensorError:
+        return (), f"not measured: {why}"
+    return STAND_IN_EVENTS, f"{len(STAND_IN_EVENTS)} software events stand in for the four: {why}"
+
+
+def time_recorded(directory: Path, calls: int, *, counters: str | tuple[str, ...]) -> float:
+    """Return nanoseconds a call of the task inside a recording; starting and ending it is left out."""
+    with tprof.record(directory / "calls.tprof", counters=counters, overwrite=True):
+        task()  # the first sample of a thread makes its file
+        return time_calls(task, calls)
+
+
+def _time_cprofile(calls: int) -> float:
+    profiler = cProfile.Profile()
+    profiler.enable()
+    try:
+        return time_calls(bare, calls)
+    finally:
+        profiler.disable()
+
+
+def _time_viztracer(calls: int) -> float:
+    viztracer: Any = importlib.import_module("viztracer")
+    tracer = viztracer.VizTracer(tracer_entries=4 * calls, verbose=0)
+    tracer.start()
+    try:
+        return time_calls(bare, calls)
+    finally:
+        tracer.stop()
+        tracer.clear()
+        tracer.terminate()

@@ -1,0 +1,176 @@
+"""What recording costs: the measurement behind `tprof bench overhead`, each figure beside its target."""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tprof.benchmarks.figures import Figure
+from tprof.benchmarks.machine import describe_machine
+
+from . import calls, million, sensor_thread, startup
+from .timing import differences, interleave
+
+if TYPE_CHECKING:
+    import os
+
+SENSOR_SHARE = 0.01
+OVER_BARE = "over the plain call"
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured.
+
+    Attributes
+    ----------
+    calls, rounds : of each loop.
+    tasks, task_rounds : of the paper's micro-benchmark.
+    import_rounds : pairs of child processes.
+    sensor_s, sensor_rounds : how long the sensor thread is watched.
+    """
+
+    calls: int = 200_000
+    rounds: int = 7
+    tasks: int = 2_500_000
+    task_rounds: int = 3
+    import_rounds: int = 15
+    sensor_s: float = 1.0
+    sensor_rounds: int = 3
+
+
+FULL = Effort()
+QUICK = Effort(calls=2_000, rounds=2, tasks=5_000, task_rounds=1, import_rounds=1, sensor_s=0.05, sensor_rounds=1)
+
+
+def measure(effort: Effort = FULL, *, directory: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+    """Measure what recording costs, in one run.
+
+    Parameters
+    ----------
+    effort
+        `FULL` for figures, `QUICK` to see that it works.
+    directory
+        Where traces are made and removed (320 MB at a time); by default the folder for temporary files. Its file
+        system is a part of what is measured.
+
+    Returns
+    -------
+    dict
+        `machine` (as `describe_machine`), `effort`, `directory`, and `figures`: plain values as
+        `Figure.as_plain`, in the order in which they are to be read.
+
+    Raises
+    ------
+    UsageError
+        If a recording runs in this process.
+
+    Notes
+    -----
+    A first, unmeasured round of each loop lets the kernel take memory for the file cache. In a virtual machine the
+    hypervisor hands out memory at that moment, which costs several times what the recorder does.
+    """
+    machine = describe_machine()
+    with tempfile.TemporaryDirectory(prefix="tprof-overhead-", dir=directory) as name:
+        place = Path(name)
+        figures = [
+            *measure_calls(place, effort),
+            *measure_million(place, effort),
+            *measure_import(place, effort),
+            *measure_sensor_thread(place, effort),
+        ]
+    return {
+        "machine": machine,
+        "effort": asdict(effort),
+        "directory": str(Path(name).parent),
+        "figures": [figure.as_plain() for figure in figures],
+    }
+
+
+def measure_calls(directory: Path, effort: Effort) -> list[Figure]:
+    """Measure samples and calls in interleaved rounds."""
+    taken = interleave(calls.subjects(directory), calls=effort.calls, rounds=effort.rounds)
+    bare, idle = taken[calls.BARE], taken[calls.IDLE]
+    figures = [
+        Figure("a sample, clock and cpu only", differences(taken[calls.CLOCK], idle, divisor=2), "ns", 50),
+        _grouped(taken, idle),
+        Figure(f"{calls.IDLE}, {OVER_BARE}", differences(idle, bare), "ns", 25),
+        Figure(f"{calls.CLOCK}, {OVER_BARE}", differences(taken[calls.CLOCK], bare), "ns", 100, "two samples"),
+        Figure(calls.BARE, bare, "ns"),
+    ]
+    for rival in (calls.NULL_WRAPPER, calls.TIMING_WRAPPER, calls.CPROFILE, calls.VIZTRACER):
+        if rival in taken:
+            figures.append(Figure(f"{rival}, {OVER_BARE}", differences(taken[rival], bare), "ns"))
+        else:
+            figures.append(_absent(f"{rival}, {OVER_BARE}", "ns", None, "not installed"))
+    return figures
+
+
+def _grouped(taken: dict[str, tuple[float, ...]], idle: tuple[float, ...]) -> Figure:
+    events, stand_in = calls.group_events()
+    name, target_ns = "a sample with a group of four counters", 500.0
+    if not events:
+        return _absent(name, "ns", target_ns, stand_in)
+    values = differences(taken[calls.COUNTED], idle, divisor=2)
+    return Figure(name, values, "ns", target_ns, stand_in, comparable=not stand_in)
+
+
+def _absent(name: str, unit: str, target: float | None, why: str) -> Figure:
+    return Figure(name, (), unit, target, why, comparable=False)
+
+
+def measure_million(directory: Path, effort: Effort) -> list[Figure]:
+    """Record the paper's micro-benchmark; the first round, for which the kernel has to find memory, stands apart."""
+    first = million.record_tasks(directory, effort.tasks)
+    rounds = [million.record_tasks(directory, effort.tasks) for _ in range(effort.task_rounds)]
+    gc.collect()
+    label = f"{effort.tasks:,} tasks, {million.SAMPLES_PER_TASK * effort.tasks:,} samples"
+    return [
+        Figure(
+            f"{label}: a sample end to end",
+            tuple(one.sample_ns for one in rounds),
+            "ns",
+            60,
+            "start, end and writing included, the plain calls left out",
+        ),
+        Figure(f"{label}: samples missing", (float(sum(one.missing for one in [first, *rounds])),), "samples", 0),
+        Figure(
+            "the same, first time: a sample end to end", (first.sample_ns,), "ns", note="memory new to the file cache"
+        ),
+        Figure(
+            "the same bytes by plain write(2), a sample",
+            tuple(one.write_ns for one in rounds),
+            "ns",
+            note="the file system's part",
+        ),
+    ]
+
+
+def measure_import(directory: Path, effort: Effort) -> list[Figure]:
+    """Measure the import in child processes."""
+    start_ms, import_ms = startup.time_import(directory, effort.import_rounds)
+    return [
+        Figure("import of tprof, over Python's start", import_ms, "ms", 30),
+        Figure("Python's start", start_ms, "ms"),
+    ]
+
+
+def measure_sensor_thread(directory: Path, effort: Effort) -> list[Figure]:
+    """Measure the sensor thread with this machine's sensors and with a powercap tree of files."""
+    options = {"duration_s": effort.sensor_s, "rounds": effort.sensor_rounds}
+    own = sensor_thread.measure_share(directory, **options)  # type: ignore[arg-type]
+    with sensor_thread.powercap_stand_in(directory / "root"):
+        polled = sensor_thread.measure_share(directory, **options)  # type: ignore[arg-type]
+    return [
+        Figure("the sensor thread, this machine's sensors", own, "core", SENSOR_SHARE),
+        Figure(
+            "the sensor thread, a powercap file each millisecond",
+            polled,
+            "core",
+            SENSOR_SHARE,
+            "a plain file stands in for the register",
+        ),
+    ]

@@ -1,0 +1,65 @@
+"""What the thread that reads the sensors costs, as a share of one core, from the kernel's own account of it.
+
+Where the machine has no energy sensor, a tree of files stands in for powercap, so that the millisecond poll is
+measured and not only the slower readings of an estimate. A plain file is cheaper to read than a register through
+the kernel: the share is that of the polling, not of a particular sensor.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tprof
+from tprof.errors import TprofError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+THREAD_NAME = "tprof-sensors"
+ROOT_VARIABLE = "TPROF_SYSROOT"
+
+
+def measure_share(directory: Path, *, duration_s: float, rounds: int) -> tuple[float, ...]:
+    """Return the share of one core that the sensor thread takes while the program waits, (rounds,)."""
+    shares = []
+    for _ in range(rounds):
+        with tprof.record(directory / "sensors.tprof", counters="none", overwrite=True):
+            begin_ns, begin_cpu_ns = time.perf_counter_ns(), cpu_time_ns()
+            time.sleep(duration_s)
+            cpu_ns = cpu_time_ns() - begin_cpu_ns
+            shares.append(cpu_ns / (time.perf_counter_ns() - begin_ns))
+    return tuple(shares)
+
+
+@contextmanager
+def powercap_stand_in(directory: Path) -> Iterator[None]:
+    """Let recordings read a powercap tree of plain files below `directory`."""
+    zone = directory / "sys/class/powercap/intel-rapl:0"
+    zone.mkdir(parents=True)
+    for name, text in {"name": "package-0", "energy_uj": "1000000", "max_energy_range_uj": "262143328850"}.items():
+        (zone / name).write_text(text + "\n", encoding="ascii")
+    before = os.environ.get(ROOT_VARIABLE)
+    os.environ[ROOT_VARIABLE] = os.fspath(directory)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[ROOT_VARIABLE]
+        else:
+            os.environ[ROOT_VARIABLE] = before
+
+
+def cpu_time_ns() -> int:
+    """Read how long the sensor thread has run (first number of schedstat, nanoseconds)."""
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            if (task / "comm").read_text(encoding="utf-8", errors="replace").strip() == THREAD_NAME:
+                return int((task / "schedstat").read_text(encoding="ascii").split()[0])
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # a thread that ended meanwhile
+    message = f"no thread {THREAD_NAME} in this process: its cost is measured only while a recording runs"
+    raise TprofError(message)
