@@ -1,7 +1,6 @@
-"""Trace to profile: attribution, power models, tables, reports, exports."""
+"""Trace to profile: attribution, power models, reports, exports."""
 
-from .build import build_profile
-from .models import Coefficients
-from .profile import Profile
+from .models import TABLE_1, Coefficients
+from .profile import Profile, build_profile
 
-__all__ = ["Coefficients", "Profile", "build_profile"]
+__all__ = ["TABLE_1", "Coefficients", "Profile", "build_profile"]

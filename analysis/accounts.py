@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .attribution import Lane, Rate, Shares, gather, locate, padded, rates, spread
-from .busy import Unseen
-from .instances import Joined
+from .attribution import (
+    Lane,
+    Rate,
+    Shares,
+    gather,
+    locate,
+    padded,
+    rates,
+    spread,
+    sum_by,
+)
 from .intervals import Bounds
-from .quanta import Quanta
-from .segments import Segments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .busy import Unseen
+    from .instances import Joined
+    from .quanta import Quanta
+    from .segments import Segments
 
 Floats = NDArray[np.float64]
 _NO_CPU = 0xFFFF
@@ -193,8 +207,8 @@ def settle(sharing: Sharing, segments: Sequence[Segments], joined: Joined, total
     for index, lane in enumerate(segments):
         shares, static_j = sharing.segment_shares(index)
         count = len(lane.rows) + 1
-        dynamic = np.bincount(lane.slot, weights=shares.energy_j, minlength=count)
-        static = np.bincount(lane.slot, weights=static_j, minlength=count) if static_j is not None else np.zeros(count)
+        dynamic = sum_by(lane.slot, shares.energy_j, count)
+        static = sum_by(lane.slot, static_j, count) if static_j is not None else np.zeros(count)
         runtime_j += float(dynamic[0] + static[0])
         tasks_j += float(dynamic[1:].sum() + static[1:].sum())
         if totals is not None and count > 1:

@@ -1,196 +1,200 @@
-"""Joules of quanta to segments: conserved in each quantum, in proportion to modelled energy.
+"""Shares each quantum's joules among the segments that overlap it: arrays in, energies out.
 
-In quantum q the dynamic energy D_q is shared over the segments' modelled energies m: lambda_q = D_q / sum of m in
-q, and a segment that lies in one quantum gets m * lambda_q. One that crosses quanta has constant modelled power
-p = m / length: it gets exact parts at both ends and a difference of the cumulated lambda_q * length_q (kept in
-extended precision) for the quanta it spans, so a short task in a long recording loses no digits.
-
-Rejected: merging all threads' samples by time (a sort of everything, n log n), and a table of threads by quanta
-(cost grows with cores). A thread's segments are disjoint, so at most one of them crosses each edge of a quantum:
-the crossing ones are few and handled apart, the others are one gather and one bincount. Cost: O(samples + quanta).
+The segments of one thread tile its time, so nearly all lie inside one quantum and the few that
+cross an edge cross each edge once. Modelled energy per quantum is therefore one `bincount` plus
+three vectors over crossing segments, never a difference of long running sums: a task of 10 us
+keeps all its digits in a recording of hours. Only the sum over whole quanta inside one segment is
+a difference, of a running sum in extended precision. There is no global sort: O(samples + quanta)
+for any number of threads.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    from collections.abc import Sequence
 
-    Floats = npt.NDArray[np.float64]
-    Integers = npt.NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+def sum_by(key: NDArray[Any], weights: Floats, count: int) -> Floats:
+    """Return the sums of weights with equal keys: (count,) float64."""
+    return np.bincount(key, weights=weights, minlength=count).astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True)
-class Placement:
-    """Where a thread's segments lie among quanta.
+class Lane:
+    """The segments of one thread against the quanta of one domain.
 
     Attributes
     ----------
-    quantum : (n,) int32, the quantum in which each segment begins; -1 before the first, q after the last.
-    inside : (n,) bool, the segment lies in one quantum.
-    crossing : (c,) indices of the segments that do not.
-    first, last : (c,) quanta in which these begin and end, clipped to -1 and q.
-    head_ns, tail_ns : (c,) length of their parts in these two.
-    length_ns : (c,) their whole length.
+    t_ns : (n + 1,) int64, nanoseconds, not decreasing: where segments begin, and where the last ends
+    modelled : (n,) float64, modelled energy of each segment, any unit, >= 0
+    quantum : (n + 1,) int32: 0 before the first edge, 1…k inside, k + 1 after the last
     """
 
-    quantum: npt.NDArray[np.int32]
-    inside: npt.NDArray[np.bool_]
-    crossing: Integers
-    first: Integers
-    last: Integers
-    head_ns: Floats
-    tail_ns: Floats
-    length_ns: Floats
+    t_ns: NDArray[np.int64]
+    modelled: Floats
+    quantum: NDArray[np.int32]
 
 
-def place(edges_ns: Integers, quanta_ns: Integers) -> Placement:
-    """Place a thread's segments among quanta.
+def locate(t_ns: NDArray[np.int64], edges_ns: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Return for each increasing time how many edges are at or before it."""
+    # The edges are searched among the times, not the reverse: far fewer, and the answer is runs.
+    first = np.searchsorted(t_ns, edges_ns, side="left")
+    runs = np.diff(first, prepend=0, append=len(t_ns))
+    return np.repeat(np.arange(len(edges_ns) + 1, dtype=np.int32), runs)
+
+
+def padded(values: Floats) -> Floats:
+    """Return values per quantum with a zero for the time before and the time after."""
+    return np.concatenate(([0.0], values, [0.0]))
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Segments that reach over an edge: their parts in the first quantum, in the last, and per ns."""
+
+    at: NDArray[np.intp]
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+    head: Floats
+    tail: Floats
+    per_ns: Floats
+
+
+def crossing(lane: Lane, edges_ns: NDArray[np.int64]) -> Crossing:
+    """Split the segments that reach over an edge."""
+    at = np.flatnonzero(lane.quantum[:-1] != lane.quantum[1:])
+    first, last = lane.quantum[at].astype(np.int64), lane.quantum[at + 1].astype(np.int64)
+    begin_ns, end_ns = lane.t_ns[at], lane.t_ns[at + 1]
+    per_ns = lane.modelled[at] / (end_ns - begin_ns)
+    # Differences of integers first; only their result becomes a float.
+    head = per_ns * (edges_ns[first] - begin_ns)
+    tail = per_ns * (end_ns - edges_ns[last - 1])
+    return Crossing(at, first, last, head, tail, per_ns)
+
+
+def spread(lane: Lane, edges_ns: NDArray[np.int64], *, row: NDArray[np.int64] | None = None, rows: int = 1) -> Floats:
+    """Return the modelled energy in each quantum.
 
     Parameters
     ----------
-    edges_ns
-        (n + 1,) the segments' edges, not decreasing.
-    quanta_ns
-        (q + 1,) the quanta's edges, increasing.
-    """
-    at = _quantum_of(edges_ns, quanta_ns)
-    inside = at[1:] == at[:-1]
-    crossing = np.flatnonzero(~inside)
-    first, last = at[crossing].astype(np.int64), at[crossing + 1].astype(np.int64)
-    begin, end = edges_ns[crossing], edges_ns[crossing + 1]
-    count = len(quanta_ns) - 1
-    head = np.where(first >= 0, quanta_ns[np.minimum(first + 1, count)] - begin, 0)
-    tail = np.where(last < count, end - quanta_ns[np.minimum(last, count)], 0)
-    return Placement(
-        quantum=at[:-1],
-        inside=inside,
-        crossing=crossing,
-        first=first,
-        last=last,
-        head_ns=head.astype(np.float64),
-        tail_ns=tail.astype(np.float64),
-        length_ns=(end - begin).astype(np.float64),
-    )
-
-
-def _quantum_of(edges_ns: Integers, quanta_ns: Integers) -> npt.NDArray[np.int32]:
-    """Return the quantum that holds each moment; -1 before the first, q from the end of the last on."""
-    if len(quanta_ns) * 4 > len(edges_ns):
-        return (np.searchsorted(quanta_ns, edges_ns, side="right") - 1).astype(np.int32)
-    starts = np.searchsorted(edges_ns, quanta_ns, side="left")
-    counts = np.diff(np.concatenate([[0], starts, [len(edges_ns)]]))
-    return np.repeat(np.arange(-1, len(quanta_ns), dtype=np.int32), counts)
-
-
-def sum_per_quantum(placement: Placement, amount: Floats, quanta_ns: Integers) -> Floats:
-    """Return how much of the segments' amounts, spread evenly over each, falls in every quantum.
-
-    Parameters
-    ----------
-    placement
-        From `place`.
-    amount
-        (n,) per segment: modelled energy, running time.
-    quanta_ns
-        (q + 1,) the quanta's edges.
+    lane : segments
+    edges_ns : (k + 1,) int64
+    row : (n,) int64, optional: which of `rows` sums a segment goes to (its core)
 
     Returns
     -------
-    (q,) float64.
+    (rows * (k + 2),) float64, padded for the time before and after
     """
-    count = len(quanta_ns) - 1
-    whole = amount.copy()
-    whole[placement.crossing] = 0.0
-    sums = np.bincount(placement.quantum + 1, weights=whole, minlength=count + 2)[1 : count + 1]
-    rate = _rate(amount[placement.crossing], placement)
-    first, last = placement.first, placement.last
-    _add(sums, first, rate * placement.head_ns, first >= 0)
-    _add(sums, last, rate * placement.tail_ns, last < count)
-    spans = last - first > 1
-    change = np.zeros(count + 1)
-    np.add.at(change, first[spans] + 1, rate[spans])
-    np.subtract.at(change, last[spans], rate[spans])
-    if spans.any():
-        steady = np.cumsum(change)[:count]
-        # What one segment adds another takes away; rounding must not leave a trace where nobody runs.
-        steady[np.cumsum(_spanned(first[spans], last[spans], count))[:count] == 0] = 0.0
-        sums = sums + np.maximum(steady, 0.0) * np.diff(quanta_ns)
-    return sums
+    width = len(edges_ns) + 1
+    parts = crossing(lane, edges_ns)
+    inside = lane.modelled
+    if len(parts.at):
+        inside = inside.copy()
+        inside[parts.at] = 0.0
+    key = lane.quantum[:-1] if row is None else lane.quantum[:-1] + row * width
+    total = sum_by(key, inside, rows * width)
+    base = np.zeros(len(parts.at), np.int64) if row is None else row[parts.at] * width
+    # Within one thread an edge is crossed once, so no index repeats and plain += is right.
+    total[base + parts.first] += parts.head
+    total[base + parts.last] += parts.tail
+    whole, owner = _whole_quanta(parts)
+    length_ns = padded(np.diff(edges_ns).astype(np.float64))
+    total[whole + base[owner]] += parts.per_ns[owner] * length_ns[whole]
+    return total
 
 
-def _spanned(first: Integers, last: Integers, count: int) -> Integers:
-    return np.bincount(first + 1, minlength=count + 1) - np.bincount(last, minlength=count + 1)
+def _whole_quanta(parts: Crossing) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """Quanta that a crossing segment fills, and which segment does; segments of no power are skipped."""
+    counts = np.where(parts.per_ns > 0, parts.last - parts.first - 1, 0)
+    owner = np.repeat(np.arange(len(counts)), counts)
+    begins = np.cumsum(counts) - counts
+    return parts.first[owner] + 1 + np.arange(len(owner)) - begins[owner], owner
 
 
-def _rate(amount: Floats, placement: Placement) -> Floats:
-    return np.divide(amount, placement.length_ns, out=np.zeros(len(amount)), where=placement.length_ns > 0)
+@dataclass(frozen=True)
+class Rate:
+    """Joules per unit of modelled energy in each quantum, with its running sum over time.
 
+    `per_quantum` is padded, flattened over rows (cores) if there are several.
+    """
 
-def _add(sums: Floats, quantum: Integers, amount: Floats, where: npt.NDArray[np.bool_]) -> None:
-    np.add.at(sums, quantum[where], amount[where])
+    per_quantum: Floats
+    running: NDArray[np.longdouble]
+
+    @classmethod
+    def of(cls, per_quantum: Floats, edges_ns: NDArray[np.int64]) -> Rate:
+        """Prepare the running sum in extended precision."""
+        length_ns = padded(np.diff(edges_ns).astype(np.float64))
+        weighted = per_quantum.reshape(-1, len(length_ns)).astype(np.longdouble) * length_ns
+        return cls(per_quantum, np.cumsum(weighted, axis=1).ravel())
 
 
 @dataclass(frozen=True)
 class Shares:
-    """What each segment of a thread gets of a density over quanta.
+    """Energies of segments, and of crossing segments the parts at both ends."""
 
-    Attributes
-    ----------
-    total : (n,) float64.
-    head, tail : (c,) float64, of the crossing segments, what fell in their first and last quantum.
-    """
-
-    total: Floats
-    head: Floats
-    tail: Floats
+    energy_j: Floats
+    at: NDArray[np.intp]
+    head_j: Floats
+    tail_j: Floats
 
 
-@dataclass(frozen=True)
-class Density:
-    """Joules per unit of amount in each quantum, ready to be looked up.
-
-    Attributes
-    ----------
-    per_quantum : (q + 2,) float64; nothing lies outside, so the first and the last are 0.
-    cumulated : (q + 1,) longdouble, integral of the density over time up to each edge, in density times ns.
-    """
-
-    per_quantum: Floats
-    cumulated: npt.NDArray[np.longdouble]
-
-    @classmethod
-    def of(cls, density: Floats, quanta_ns: Integers) -> Density:
-        """Make it of (q,) joules per unit and the (q + 1,) edges."""
-        steps = density.astype(np.longdouble) * np.diff(quanta_ns)
-        cumulated = np.concatenate([np.zeros(1, np.longdouble), np.cumsum(steps)])
-        return cls(np.concatenate([[0.0], density, [0.0]]), cumulated)
+def gather(lane: Lane, edges_ns: NDArray[np.int64], rate: Rate, *, row: NDArray[np.int64] | None = None) -> Shares:
+    """Return each segment's joules: its modelled energy times the rate of the quanta it overlaps."""
+    width = len(edges_ns) + 1
+    key = lane.quantum[:-1] if row is None else lane.quantum[:-1] + row * width
+    energy_j = rate.per_quantum[key]
+    energy_j *= lane.modelled
+    parts = crossing(lane, edges_ns)
+    base = 0 if row is None else row[parts.at] * width
+    head_j = parts.head * rate.per_quantum[base + parts.first]
+    tail_j = parts.tail * rate.per_quantum[base + parts.last]
+    whole = rate.running[base + parts.last - 1] - rate.running[base + parts.first]
+    energy_j[parts.at] = head_j + tail_j + (parts.per_ns * whole).astype(np.float64)
+    return Shares(energy_j, parts.at, head_j, tail_j)
 
 
-def share(placement: Placement, amount: Floats, density: Density) -> Shares:
-    """Return each segment's part of the energy.
+def rates(energy_j: Floats, modelled: Floats) -> Floats:
+    """Return joules per modelled unit, 0 where nothing is modelled (that energy is idle)."""
+    return np.divide(energy_j, modelled, out=np.zeros_like(energy_j), where=modelled > 0)
+
+
+def attribute(
+    t_ns: Sequence[NDArray[np.int64]],
+    modelled: Sequence[Floats],
+    edges_ns: NDArray[np.int64],
+    energy_j: Floats,
+) -> list[Floats]:
+    """Return each segment's energy, conserved in every quantum.
 
     Parameters
     ----------
-    placement
-        From `place`.
-    amount
-        (n,) modelled energy, as it was summed.
-    density
-        Energy per unit of it.
+    t_ns : per thread (n + 1,) int64, nanoseconds, not decreasing; the last is where the last segment ends
+    modelled : per thread (n,) float64, modelled energy, any unit, >= 0
+    edges_ns : (k + 1,) int64, nanoseconds, strictly increasing
+    energy_j : (k,) float64, joules
+
+    Returns
+    -------
+    Per thread (n,) float64, joules. Quanta in which nothing is modelled are nobody's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> attribute([np.array([0, 5, 10])], [np.array([1.0, 3.0])], np.array([0, 10]), np.array([8.0]))
+    [array([2., 6.])]
     """
-    total = density.per_quantum[placement.quantum + 1]
-    total *= amount
-    rate = _rate(amount[placement.crossing], placement)
-    count = len(density.cumulated) - 1
-    head = rate * placement.head_ns * density.per_quantum[np.minimum(placement.first + 1, count + 1)]
-    tail = rate * placement.tail_ns * density.per_quantum[placement.last + 1]
-    left = np.clip(placement.first + 1, 0, count)
-    right = np.clip(placement.last, 0, count)
-    spanned = density.cumulated[np.maximum(right, left)] - density.cumulated[left]
-    total[placement.crossing] = head + tail + rate * spanned.astype(np.float64)
-    return Shares(total, head, tail)
+    lanes = [Lane(t, m, locate(t, edges_ns)) for t, m in zip(t_ns, modelled, strict=True)]
+    total = np.zeros(len(edges_ns) + 1)
+    for lane in lanes:
+        total += spread(lane, edges_ns)
+    rate = Rate.of(rates(padded(energy_j), total), edges_ns)
+    return [gather(lane, edges_ns, rate).energy_j for lane in lanes]

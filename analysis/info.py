@@ -1,122 +1,85 @@
-"""What stands behind a profile: sensor, model, losses, warnings."""
+"""What stands behind the figures: sensors and their quality, model, losses, warnings."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from tprof.trace import Quality
-
 if TYPE_CHECKING:
-    from .busy import Others
+    from collections.abc import Sequence
+
+    from tprof.trace import Trace
+
     from .models import Chosen
     from .quanta import Quanta
-    from .segments import Segments
-    from tprof.trace import Readings, Trace
 
-UNSEEN_LIMIT = 0.05
+# The least trustworthy domain gives its name to the whole.
+_DOUBT = ("estimated", "simulated", "given", "measured")
 
 
-def describe(  # noqa: PLR0913 - everything a profile knows about itself
-    trace: Trace,
-    chosen: Chosen,
-    quanta: dict[str, Quanta],
-    others: Others,
-    segments: list[Segments],
-    twice: int,
-) -> dict[str, Any]:
-    """Make `Profile.info`."""
-    manifest, end = trace.manifest, trace.end
-    counted = [reading for reading in trace.readings.values() if reading.quantity == "energy" and reading.counted]
-    dropped: dict[str, int] = {}
-    for thread in trace.threads:
-        for reason, count in thread.dropped.items():
-            dropped[reason] = dropped.get(reason, 0) + count
+def describe(trace: Trace, model: Chosen, quanta: Sequence[Quanta], warnings: Sequence[str]) -> dict[str, Any]:
+    """Collect what a reader of the tables must know; plain values only, fit for JSON."""
+    counted = [q for q in quanta if q.counted] or list(quanta)
+    qualities = {q.quality for q in counted}
+    quality = next((name for name in _DOUBT if name in qualities), "none")
+    duration_s = max(trace.end_ns - trace.start_ns, 0) * 1e-9
     return {
-        "sensor": _sensor_line(counted, manifest),
-        "quality": str(_quality(counted)),
-        "domains": [_domain(reading) for reading in trace.readings.values() if reading.quantity == "energy"],
-        "left_out": _left_out(manifest),
-        "model": chosen.model.name,
-        "model_why": chosen.why,
-        "coefficients": chosen.model.describe(),
+        "sensor": _sensor(trace, counted, quality),
+        "quality": quality,
+        "domains": [_domain(trace, q) for q in quanta],
+        "left_out": trace.manifest.get("left_out") or [],
+        "model": model.name,
+        "model_why": f'model "{model.name}": {model.why}',
+        "coefficients": asdict(model.coefficients) if model.coefficients is not None else None,
         "complete": trace.complete,
-        "duration_s": max(trace.end_ns - trace.start_ns, 0) * 1e-9,
-        "threads": len(trace.threads),
-        "samples": sum(thread.count for thread in trace.threads),
-        "dropped": dropped,
-        "lost_threads": end.get("lost_threads", 0),
-        "static_power_w": manifest.get("static_power_w") or {},
-        "unseen_share": others.unseen_share,
-        "host": manifest.get("host") or {},
-        "argv": manifest.get("argv") or [],
-        "created": manifest.get("created"),
-        "energy_filtering": manifest.get("energy_filtering", "unknown"),
-        "warnings": _warnings(trace, quanta, others, segments, twice),
+        "duration_s": duration_s,
+        "dropped": _dropped(trace),
+        "lost_threads": _number(getattr(trace, "end", {}).get("lost_threads")),
+        "warnings": [*trace.notes, *(text for q in quanta for text in q.warnings), *warnings, *_unresolved(quanta)],
+        "host": trace.manifest.get("host") or {},
+        "argv": trace.manifest.get("argv") or [],
     }
 
 
-def _quality(counted: list[Readings]) -> Quality:
-    """Return the least trustworthy of the counted domains' qualities."""
-    order = (Quality.ESTIMATED, Quality.SIMULATED, Quality.GIVEN, Quality.MEASURED)
-    return min((reading.quality for reading in counted), key=order.index, default=Quality.GIVEN)
-
-
-def _sensor_line(counted: list[Readings], manifest: dict[str, Any]) -> str:
-    if not counted:
-        return "no energy sensor"
-    names = ", ".join(sorted(reading.name for reading in counted))
-    sources = ", ".join(sorted({reading.source for reading in counted}))
-    quality = _quality(counted)
-    if quality != Quality.ESTIMATED:
-        return f"{sources} ({names}), {quality}"
-    estimate = manifest.get("estimate")
-    if not isinstance(estimate, dict):
-        return f"ESTIMATE ({names})"
-    how = "given" if estimate.get("given") else "assumed"
-    return f"ESTIMATE: {estimate.get('idle_w')} W idle + {estimate.get('per_core_w')} W per busy core, {how}"
-
-
-def _domain(reading: Readings) -> dict[str, Any]:
+def _domain(trace: Trace, quanta: Quanta) -> dict[str, Any]:
+    reading = trace.readings[quanta.name]
     return {
-        "name": reading.name,
-        "scope": reading.scope,
-        "package": reading.package,
+        "name": quanta.name,
+        "scope": quanta.scope,
+        "package": quanta.package,
         "source": reading.source,
-        "quality": str(reading.quality),
-        "counted": reading.counted,
-        "readings": len(reading.t_ns),
+        "quality": quanta.quality,
+        "counted": quanta.counted,
+        "quanta": len(quanta),
+        "invalid": int((~quanta.valid).sum()),
+        "measured_j": quanta.measured_j if quanta.valid.any() else None,
     }
 
 
-def _left_out(manifest: dict[str, Any]) -> list[dict[str, str]]:
-    said = manifest.get("left_out")
-    return [
-        {"name": str(entry.get("name")), "why": str(entry.get("why"))}
-        for entry in (said if isinstance(said, list) else [])
-        if isinstance(entry, dict)
-    ]
+def _sensor(trace: Trace, counted: Sequence[Quanta], quality: str) -> str:
+    if not counted:
+        return "no energy sensor: energies are not known"
+    sources = sorted({trace.readings[q.name].source for q in counted})
+    return f"{', '.join(sources)} ({quality}): {', '.join(q.name for q in counted)}"
 
 
-def _warnings(
-    trace: Trace, quanta: dict[str, Quanta], others: Others, segments: list[Segments], twice: int
-) -> list[str]:
-    told = list(trace.notes)
-    for one in quanta.values():
-        told += one.warnings
-    if others.unseen_share > UNSEEN_LIMIT:
-        told.append(
-            f"{others.unseen_share:.0%} of the program's CPU time ran on threads that no task shows (BLAS or OpenMP "
-            "pools, or code outside tasks); it counts as runtime: hold pools to one thread with threadpoolctl or "
-            "OMP_NUM_THREADS=1, or make tasks of what runs there"
-        )
-    moved = sum(len(one.moved) for one in segments)
-    if moved:
-        told.append(f"{moved} segments moved to another package while they ran: half of each counts on either")
-    unordered = sum(one.unordered for one in segments)
-    if unordered:
-        told.append(f"{unordered} samples were not in order of time and have been sorted")
-    if any(one.scaled for one in segments):
-        told.append("hardware counters were shared with other users and are scaled up from a part of the time")
-    if twice:
-        told.append(f"{twice} instances begin more than once in the trace; the earliest start counts")
-    return told
+def _dropped(trace: Trace) -> dict[str, int]:
+    """Sum what threads and the session as a whole could not record, by reason."""
+    out: dict[str, int] = {}
+    said = getattr(trace, "end", {}).get("dropped")
+    parts = [thread.dropped for thread in trace.threads] + ([said] if isinstance(said, dict) else [])
+    for part in parts:
+        for reason, count in part.items():
+            if _number(count):
+                out[str(reason)] = out.get(str(reason), 0) + _number(count)
+    return out
+
+
+def _number(value: object) -> int:
+    return value if type(value) is int else 0
+
+
+def _unresolved(quanta: Sequence[Quanta]) -> list[str]:
+    if not any(q.counted and q.valid.any() for q in quanta):
+        return ["no domain has a valid reading interval: energies are not resolved"]
+    return []

@@ -1,176 +1,173 @@
-"""The table of instances, filled thread by thread: one row each, whatever threads it ran on.
+"""Which samples belong to which instance, found without sorting where ids are dense.
 
-The recorder numbers instances thread by thread, so a row is found by arithmetic; other writers' numbers are
-looked up in a sorted list. Cost: O(samples), or O(samples log instances) for foreign numbers.
+The recorder numbers the instances of a thread one after the other, so an id minus the smallest is
+a row. Ids of other writers are numbered by `np.unique`. Rows of several threads are joined by id
+only where two threads' ranges of ids overlap (an instance that moved).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
+from tprof.trace import Flag, Kind
+
+from .attribution import sum_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
-    import numpy.typing as npt
+Floats = NDArray[np.float64]
+# A table of ids may have this many empty rows for each sample before sorting is the better way.
+_SPARSE = 4
+_SMALL = 1024
 
-    from .segments import Segments
 
-    Integers = npt.NDArray[np.int64]
+@dataclass
+class InstanceRows:
+    """One row for each instance that a thread (or, joined, the trace) ran; times in ns, rows of equal length."""
 
-SHIFT = 40
-NOT_YET = np.iinfo(np.int64).max
+    instance: NDArray[np.uint64]
+    parent: NDArray[np.uint64]
+    task: NDArray[np.uint32]
+    cpu: NDArray[np.uint16]
+    start_ns: NDArray[np.int64]
+    end_ns: NDArray[np.int64]
+    failed: NDArray[np.bool_]
+    cpu_s: Floats
+    counts: dict[str, Floats]
+    package: NDArray[np.int16] | None = None
+    thread: NDArray[np.int32] | None = None
+    first: NDArray[np.intp] | None = field(default=None, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.instance)
+
+
+def number_instances(
+    fields: dict[str, NDArray[Any]], t_ns: NDArray[np.int64], cpu_s: Floats, increments: dict[str, Floats]
+) -> tuple[NDArray[np.int32], InstanceRows]:
+    """Give each segment a slot (0: nobody, else 1 + row) and collect the rows of one thread."""
+    ids = fields["instance"].astype(np.uint64, copy=False)
+    slot, count = _slots(ids)
+    order = np.arange(len(ids))
+    first = np.full(count, -1, np.intp)
+    last = np.empty(count, np.intp)
+    # Where an index repeats, the last assignment stands.
+    first[slot[::-1]] = order[::-1]
+    last[slot] = order
+    failed = _failed(fields["kind"], fields["flags"], slot, count)
+    sums = {name: sum_by(slot, values, count) for name, values in increments.items()}
+    cpu_sum = sum_by(slot, cpu_s, count)
+    used = first >= 0
+    used[0] = False
+    if not used[1:].all():
+        number = np.cumsum(used, dtype=np.int32)
+        number[~used] = 0
+        slot = number[slot]
+    else:
+        used = slice(1, None)  # type: ignore[assignment]
+    first, last = first[used], last[used]
+    started = (fields["kind"][first] == Kind.START) & (first > 0)
+    parent = np.where(started, ids[first - 1], np.uint64(0)) if len(first) else ids[:0]
+    rows = InstanceRows(
+        ids[first], parent, fields["task"][first], fields["cpu"][first], t_ns[first], t_ns[last + 1],
+        failed[used], cpu_sum[used], {name: total[used] for name, total in sums.items()}, first=first,
+    )  # fmt: skip
+    return slot, rows
+
+
+def _slots(ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], int]:
+    top = int(ids.max())
+    if top == 0:
+        return np.zeros(len(ids), np.int32), 1
+    # Ids are one or more, so ids - 1 sends "nobody" to the far end and leaves the least id in front.
+    low = int((ids - np.uint64(1)).min()) + 1
+    if top < 1 << 62 and top - low <= _SPARSE * len(ids) + _SMALL:
+        slot = (ids - np.uint64(low - 1)).view(np.int64)
+        # "Nobody" has become a negative number.
+        return np.maximum(slot, 0).astype(np.int32), top - low + 2
+    distinct, inverse = np.unique(ids, return_inverse=True)
+    nobody = int(distinct[0] == 0)
+    return (inverse + (1 - nobody)).astype(np.int32), len(distinct) + 1 - nobody
+
+
+def _failed(
+    kind: NDArray[Any], flags: NDArray[Any], slot: NDArray[np.int32], count: int
+) -> NDArray[np.bool_]:
+    """Mark instances whose finish says that they raised: the sample names who runs after, so the one before."""
+    failed = np.zeros(count, bool)
+    at = np.flatnonzero((flags & Flag.FAILED) != 0)
+    at = at[(at > 0) & (kind[at] == Kind.FINISH)]
+    failed[slot[at - 1]] = True
+    return failed
 
 
 @dataclass(frozen=True)
-class Rows:
-    """How an instance's number becomes a row.
+class Joined:
+    """The rows of all threads, and for each thread where its rows are among them."""
 
-    Attributes
-    ----------
-    count : number of rows.
-    find : (n,) uint64 numbers, none of them 0, to (n,) int32 rows; -1 for one that never began.
-    """
-
-    count: int
-    find: Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.int32]]
+    rows: InstanceRows
+    places: tuple[slice | NDArray[np.intp], ...]
 
 
-def number_rows(started: list[npt.NDArray[np.uint64]]) -> Rows:
-    """Give each instance a row.
-
-    Parameters
-    ----------
-    started
-        For each thread, the numbers of the instances that began on it, in order.
-    """
-    total = sum(len(one) for one in started)
-    fast = _recorder_numbers(started, total)
-    return fast if fast is not None else _any_numbers(started, total)
-
-
-def _recorder_numbers(started: list[npt.NDArray[np.uint64]], total: int) -> Rows | None:
-    """Rows by arithmetic: a block for each thread, a row for each count; None where the numbers are not ours."""
-    blocks: dict[int, int] = {}
-    for one in started:
-        if not len(one):
-            continue
-        owner, last = int(one[0]) >> SHIFT, int(one.max())
-        if owner == 0 or owner > 1 << 23 or last >> SHIFT != owner or int(one.min()) >> SHIFT != owner or owner in blocks:
-            return None
-        blocks[owner] = (last & ((1 << SHIFT) - 1)) + 1
-    if sum(blocks.values()) > 2 * total + 1000:
-        return None
-    top = max(blocks, default=0)
-    offset = np.zeros(top + 2, np.int64)
-    size = np.zeros(top + 2, np.int64)
-    count = 0
-    for owner in sorted(blocks):
-        offset[owner], size[owner] = count, blocks[owner]
-        count += blocks[owner]
-
-    def find(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
-        owner = np.minimum(numbers >> np.uint64(SHIFT), np.uint64(top + 1)).astype(np.int32)
-        index = (numbers & np.uint64((1 << SHIFT) - 1)).astype(np.int64)
-        if len(owner) and owner[0] == owner[-1] and (owner == owner[0]).all():
-            block, length = offset[owner[0]], size[owner[0]]
-            return np.where(index < length, index + block, -1).astype(np.int32)
-        return np.where(index < size[owner], index + offset[owner], -1).astype(np.int32)
-
-    return Rows(count, find)
+def join_rows(parts: Sequence[InstanceRows]) -> Joined:
+    """Put the rows of all threads together; instances that ran on several threads become one row."""
+    offsets = np.cumsum([0, *map(len, parts)])
+    rows = _concatenated(parts)
+    places = tuple(slice(int(a), int(b)) for a, b in itertools.pairwise(offsets))
+    if _apart(parts):
+        return Joined(rows, places)
+    _, inverse = np.unique(rows.instance, return_inverse=True)
+    count = int(inverse.max()) + 1
+    if count == len(rows):
+        return Joined(rows, places)
+    return Joined(_merged(rows, inverse, count), tuple(inverse[place] for place in places))
 
 
-def _any_numbers(started: list[npt.NDArray[np.uint64]], total: int) -> Rows:
-    """Rows by look-up, in the order in which the threads began the instances."""
-    every = np.concatenate(started) if started else np.zeros(0, np.uint64)
-    numbers, first = np.unique(every, return_index=True)
-    order = np.argsort(first, kind="stable")
-    row = np.empty(len(numbers), np.int32)
-    row[order] = np.arange(len(numbers), dtype=np.int32)
-
-    def find(wanted: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
-        if not len(numbers):
-            return np.full(len(wanted), -1, np.int32)
-        at = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
-        return np.where(numbers[at] == wanted, row[at], np.int32(-1))
-
-    return Rows(len(numbers), find)
+def _apart(parts: Sequence[InstanceRows]) -> bool:
+    ranges = sorted((int(part.instance.min()), int(part.instance.max())) for part in parts if len(part))
+    return all(a[1] < b[0] for a, b in itertools.pairwise(ranges))
 
 
-class Instances:
-    """Columns of the table, one entry a row."""
+def _concatenated(parts: Sequence[InstanceRows]) -> InstanceRows:
+    def joined(name: str, kind: type) -> NDArray[Any]:
+        return np.concatenate([np.empty(0, kind), *(getattr(part, name) for part in parts)])
 
-    def __init__(self, rows: Rows, counters: tuple[str, ...]) -> None:
-        """Make room for all rows."""
-        count = rows.count
-        self.rows = rows
-        self.number = np.zeros(count, np.uint64)
-        self.parent = np.zeros(count, np.uint64)
-        self.task = np.zeros(count, np.uint32)
-        self.thread = np.zeros(count, np.int32)
-        self.cpu = np.zeros(count, np.uint16)
-        self.package = np.full(count, -1, np.int16)
-        self.start_ns = np.full(count, NOT_YET, np.int64)
-        self.end_ns = np.zeros(count, np.int64)
-        self.cpu_s = np.zeros(count)
-        self.own_s = np.zeros(count)
-        self.failed = np.zeros(count, bool)
-        self.counters = {name: np.zeros(count) for name in counters}
-        self.twice = 0
-
-    def row_of_segments(self, segments: Segments) -> npt.NDArray[np.int32]:
-        """Return each segment's row; -1 where nobody runs."""
-        row = self.rows.find(segments.instance)
-        row[segments.instance == 0] = -1
-        return row
-
-    def add(self, thread: int, segments: Segments, row: npt.NDArray[np.int32]) -> None:
-        """Enter what a thread's segments say."""
-        starts = np.flatnonzero(segments.start & (row >= 0))
-        at = row[starts]
-        self.twice += int((self.number[at] != 0).sum())
-        earlier = segments.edges_ns[starts] < self.start_ns[at]
-        starts, at = starts[earlier], at[earlier]
-        before = np.concatenate([np.zeros(1, np.uint64), segments.instance[:-1]])
-        self.number[at] = segments.instance[starts]
-        self.parent[at] = before[starts]
-        self.task[at] = segments.task[starts]
-        self.thread[at] = thread
-        self.cpu[at] = segments.cpu[starts]
-        self.package[at] = segments.package[starts]
-        self.start_ns[at] = segments.edges_ns[starts]
-        ran = np.flatnonzero(row >= 0)
-        at = row[ran]
-        # Where a row occurs more than once the last assignment stands, and ends increase along a thread.
-        self.end_ns[at] = np.maximum(self.end_ns[at], segments.edges_ns[ran + 1])
-        self.failed[row[segments.failed & (row >= 0)]] = True
-        if segments.aborted:
-            aborted = self.rows.find(np.array([segments.aborted], np.uint64))
-            self.failed[aborted[aborted >= 0]] = True
-        add_by_row(self.cpu_s, row, segments.running_s)
-        add_by_row(self.own_s, row, np.diff(segments.edges_ns) * 1e-9)
-        for name, values in self.counters.items():
-            add_by_row(values, row, segments.counters[name] if name in segments.counters else np.full(len(row), np.nan))
-
-    def known(self) -> npt.NDArray[np.bool_]:
-        """Which rows stand for an instance that really began, (rows,) bool."""
-        return self.start_ns != NOT_YET
+    names = list(dict.fromkeys(name for part in parts for name in part.counts))
+    counts = {
+        name: np.concatenate(
+            [np.empty(0), *(part.counts.get(name, np.broadcast_to(np.nan, len(part))) for part in parts)]
+        )
+        for name in names
+    }
+    packages = any(part.package is not None for part in parts)
+    return InstanceRows(
+        joined("instance", np.uint64), joined("parent", np.uint64), joined("task", np.uint32),
+        joined("cpu", np.uint16), joined("start_ns", np.int64), joined("end_ns", np.int64),
+        joined("failed", bool), joined("cpu_s", float), counts,
+        package=joined("package", np.int16) if packages else None,
+        thread=np.repeat(np.arange(len(parts), dtype=np.int32), [len(part) for part in parts]),
+    )  # fmt: skip
 
 
-def add_by_row(column: npt.NDArray[np.float64], row: npt.NDArray[np.int32], amount: npt.NDArray[Any]) -> None:
-    """Add each segment's amount to its row; a thread's rows lie close together, and only these are touched."""
-    low, high = _span(row)
-    if low < 0:
-        return
-    place = np.maximum(row - (low - 1), 0)  # 0 takes what is nobody's
-    sums = np.bincount(place, weights=amount, minlength=high - low + 2)
-    column[low : high + 1] += sums[1 : high - low + 2]
-
-
-def _span(row: npt.NDArray[np.int32]) -> tuple[int, int]:
-    high = int(row.max(initial=-1))
-    if high < 0:
-        return -1, -1
-    return int(row[row >= 0].min()), high
+def _merged(rows: InstanceRows, inverse: NDArray[np.intp], count: int) -> InstanceRows:
+    """One row an id: where it started first it has its thread, processor and parent."""
+    order = np.argsort(rows.start_ns, kind="stable")
+    first = np.empty(count, np.intp)
+    first[inverse[order[::-1]]] = order[::-1]
+    end_ns = np.full(count, np.iinfo(np.int64).min)
+    np.maximum.at(end_ns, inverse, rows.end_ns)
+    failed = np.zeros(count, bool)
+    failed[inverse[rows.failed]] = True
+    # A counter that one of the threads lacked is unknown for the whole instance: NaN stays NaN.
+    counts = {name: sum_by(inverse, values, count) for name, values in rows.counts.items()}
+    return InstanceRows(
+        rows.instance[first], rows.parent[first], rows.task[first], rows.cpu[first], rows.start_ns[first],
+        end_ns, failed, sum_by(inverse, rows.cpu_s, count), counts,
+        package=None if rows.package is None else rows.package[first],
+        thread=None if rows.thread is None else rows.thread[first],
+    )  # fmt: skip

@@ -7,13 +7,16 @@ quantum's whole dynamic energy; quanta that it fills are shared by the model and
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .attribution import Lane, Shares, padded
-from .instances import InstanceRows
-from .quanta import Quanta
+from .attribution import Lane, Shares, padded, sum_by
+
+if TYPE_CHECKING:
+    from .instances import InstanceRows
+    from .quanta import Quanta
 
 Floats = NDArray[np.float64]
 _NORMAL_95 = 1.96
@@ -51,7 +54,7 @@ class Bounds:
         at = shares.at
         behind = (quantum[at + 1] == own_first[at]) | (quantum[at + 1] == own_last[at])
         edge_j[at] = shares.head_j * at_edge[at] + shares.tail_j * behind
-        return np.bincount(slot, weights=edge_j, minlength=len(first))
+        return sum_by(slot, edge_j, len(first))
 
     def finish(self, low_j: Floats, high_j: Floats, covered: NDArray[np.bool_]) -> None:
         """Add to the bounds what the edges leave open, less what was counted there."""
@@ -65,7 +68,7 @@ class Bounds:
         covered |= self.valid_before[self.last] > self.valid_before[before]
 
 
-def mean_interval(mean: Floats, std: Floats, count: Floats, resolution_j: Floats) -> tuple[Floats, Floats]:
+def mean_interval(mean: Floats, std: Floats, count: NDArray[np.int64], resolution_j: Floats) -> tuple[Floats, Floats]:
     """Return the 95 % interval of mean energies.
 
     Parameters

@@ -1,130 +1,231 @@
-"""A profile: the tables that say where the joules went."""
+"""From a trace to a profile: the tables that reports, exports and users read."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from .summary import summarise
+from .accounts import Account, Sharing, Totals, plan_sharing, settle
+from .busy import Unseen, measure_unseen
+from .info import describe
+from .instances import join_rows
+from .models import Chosen, Coefficients, choose_model
+from .quanta import Quanta, build_quanta
+from .segments import Segments, read_segments
+from .summary import summarize
+from .tables import power_table, segments_table, tasks_table
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
 
     from tprof.trace import Trace
 
-    from .domain import Accounts
-    from .quanta import Quanta
 
-
+@dataclass(frozen=True)
 class Profile:
-    """Joules of a trace by task.
+    """Where the joules of a recording went.
 
     Attributes
     ----------
-    tasks : pandas.DataFrame
-        One row an instance: task, instance, parent (0: none), pid, tid, thread, cpu and package (where it began),
-        start_s (since the recording began), duration_s (from its start to its end), cpu_s, energy_j, dynamic_j,
-        static_j (all without nested tasks), energy_low_j, energy_high_j (bounds from the sensor's resolution),
-        power_w (energy over the time it stood on a thread, nested
-        tasks and suspensions left out), the counters, ipc where there is one, failed. NaN energy: the
-        sensor did not resolve it.
-    info : dict
-        Sensors, quality of the figures, model, losses, warnings.
-    trace : Trace
-        Where it comes from.
+    trace : what was recorded
+    tasks : one row an instance; energies and `cpu_s` are exclusive of nested tasks, `duration_s` is from
+        first start to end with nested and suspended time in it; NaN energy is "not resolved"
+    accounts : one row a domain, index `domain`: measured_j, tasks_j, runtime_j, other_j, idle_j
+    info : sensor, model, warnings and what else a reader must know
     """
 
-    def __init__(
-        self,
-        *,
-        trace: Trace,
-        tasks: pd.DataFrame,
-        accounts_by_domain: dict[str, Accounts],
-        quanta: dict[str, Quanta],
-        info: dict[str, Any],
-    ) -> None:
-        """Take what `build_profile` found."""
-        self.trace = trace
-        self.tasks = tasks
-        self.info = info
-        self._accounts = accounts_by_domain
-        self._quanta = quanta
-
-    @cached_property
-    def accounts(self) -> pd.DataFrame:
-        """Where each domain's joules went: measured_j = tasks_j + runtime_j + other_j + idle_j; index `domain`."""
-        names = ["measured_j", "tasks_j", "runtime_j", "other_j", "idle_j"]
-        rows = [[getattr(accounts, name) for name in names] for accounts in self._accounts.values()]
-        frame = pd.DataFrame(rows, columns=names, index=pd.Index(list(self._accounts), name="domain"), dtype=float)
-        frame["counted"] = [self.trace.readings[name].counted for name in self._accounts]
-        return frame
-
-    @cached_property
-    def power(self) -> pd.DataFrame:
-        """Measured power of each domain over time: domain, start_s, duration_s, power_w (NaN in a gap)."""
-        frames = []
-        for name, quanta in self._quanta.items():
-            length_s = quanta.duration_s()
-            frames.append(
-                pd.DataFrame(
-                    {
-                        "domain": name,
-                        "start_s": (quanta.edges_ns[:-1] - self.trace.start_ns) * 1e-9,
-                        "duration_s": length_s,
-                        "power_w": quanta.energy_j / length_s,
-                    }
-                )
-            )
-        columns = ["domain", "start_s", "duration_s", "power_w"]
-        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)
+    trace: Trace
+    tasks: pd.DataFrame
+    accounts: pd.DataFrame
+    info: dict[str, Any]
+    model: Chosen
+    quanta: tuple[Quanta, ...]
 
     @property
     def measured_j(self) -> float:
-        """Joules of the counted domains together."""
-        return float(sum(self._quanta[name].measured_j for name in self._quanta if self.trace.readings[name].counted))
+        """Joules of the counted domains together; NaN if none was resolved."""
+        return self.counted_accounts["measured_j"]
 
     @property
     def counted_accounts(self) -> dict[str, float]:
         """The accounts of all counted domains added up."""
-        counted = self.accounts[self.accounts["counted"]].drop(columns="counted")
-        return {str(name): float(value) for name, value in counted.sum().items()}
+        counted = self.accounts.loc[[q.name for q in self.quanta if q.counted]]
+        return {str(name): float(value) for name, value in counted.sum(min_count=1).items()}
 
     def summary(self) -> pd.DataFrame:
-        """Return one row a task, by energy; see `tprof.analysis.summary.summarise`."""
-        return summarise(self.tasks, self.measured_j)
+        """Return one row a task (index `task`), by energy; see `tprof.analysis.summary.summarize`."""
+        return summarize(self.tasks)
+
+    @cached_property
+    def power(self) -> pd.DataFrame:
+        """Watts of each domain over time: `time_s`, `duration_s` and a column `<domain>_w` a domain."""
+        return power_table(self.quanta, self.trace.start_ns)
 
     @cached_property
     def segments(self) -> pd.DataFrame:
-        """Who ran when on which processor: start_s, duration_s, cpu, package, thread, tid, task ("" for nobody), instance.
-
-        Made of the trace when first asked for; only segments in which a task runs.
-        """
-        from .timeline import segments_frame  # noqa: PLC0415 - read again only when a timeline is wanted
-
-        return segments_frame(self.trace)
-
-    def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Write the report. Raises TprofError."""
-        from .report import write_report  # noqa: PLC0415 - plotly is large
-
-        write_report(self, path)
+        """What each thread ran when, with its joules; read again from the trace when first asked for."""
+        threads = _Reading.of(self.trace, self.model, self.quanta)
+        plans = [plan for quanta, plan in threads.plans(self.trace) if quanta.counted]
+        return segments_table(self.trace, threads.segments, plans)
 
     def to_csv(self, directory: str | os.PathLike[str]) -> None:
-        """Write the tables as CSV files. Raises TprofError."""
-        from .export import csv  # noqa: PLC0415 - only when it is used
+        """Write the tables as CSV files into a directory."""
+        from .export import csv  # noqa: PLC0415 - loaded when used
 
         csv.write(self, directory)
 
     def to_parquet(self, directory: str | os.PathLike[str]) -> None:
-        """Write the tables as Parquet files. Raises TprofError; UsageError without pyarrow."""
-        from .export import parquet  # noqa: PLC0415 - only when it is used
+        """Write the tables as Parquet files into a directory."""
+        from .export import parquet  # noqa: PLC0415 - loaded when used
 
         parquet.write(self, directory)
 
-    def __repr__(self) -> str:
-        """Say what it holds in a line."""
-        joules = np.format_float_positional(self.measured_j, precision=4, fractional=False, trim="-")
-        return f"<tprof.Profile {len(self.tasks)} instances, {joules} J {self.info['quality']}, {self.info['model']}>"
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Write a report of one self-contained HTML file."""
+        from .report import write_report  # noqa: PLC0415 - loaded when used
+
+        write_report(self, path)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """The segments of all threads, ready to be shared by."""
+
+    segments: list[Segments]
+    quanta: tuple[Quanta, ...]
+    packages: tuple[int, ...]
+    static_power_w: dict[str, float]
+
+    @classmethod
+    def of(cls, trace: Trace, model: Chosen, quanta: tuple[Quanta, ...]) -> _Reading:
+        packages = tuple(sorted({q.package for q in quanta if q.package is not None}))
+        read = (read_segments(trace, thread, model, packages=len(packages) > 1) for thread in trace.threads)
+        segments = [lane for lane in read if lane is not None]
+        _fill_uncounted(segments)
+        return cls(segments, quanta, packages, _static_power(trace, model, quanta))
+
+    def plans(self, trace: Trace) -> Any:
+        unseen = measure_unseen(trace, self.segments)
+        for quanta in self.quanta:
+            if len(quanta):
+                static_w = self.static_power_w.get(quanta.name, 0.0)
+                yield quanta, plan_sharing(quanta, self.segments, unseen, static_w, self.packages)
+
+
+def build_profile(
+    trace: Trace,
+    *,
+    model: str = "auto",
+    coefficients: str | Mapping[str, float] | Coefficients | None = None,
+    max_power_w: float | None = None,
+) -> Profile:
+    """Attribute a trace's joules to its tasks.
+
+    Parameters
+    ----------
+    trace : from `tprof.load`
+    model : "auto", "linear", "fesc", "ipc" or "cputime"
+    coefficients : for "linear": "tprof-table1", or a mapping of a, b, c, C1, C2 in watts
+    max_power_w : float, watts; an interval of a sensor that implies more is invalid (default 1000)
+
+    Raises
+    ------
+    UsageError
+        If the model or its coefficients are unknown, or the trace lacks a counter that it needs.
+    """
+    present = frozenset(column for thread in trace.threads for column in thread.columns)
+    chosen = choose_model(model, present, coefficients)
+    readings = sorted((r for r in trace.readings.values() if r.quantity == "energy"), key=lambda r: r.name)
+    quanta = tuple(build_quanta(reading, max_power_w) for reading in readings)
+    reading = _Reading.of(trace, chosen, quanta)
+    joined = join_rows([lane.rows for lane in reading.segments])
+    totals = Totals.zeros(len(joined.rows))
+    accounts = {q.name: Account(q.name, *[float("nan")] * 5) for q in quanta}
+    unseen = measure_unseen(trace, reading.segments)
+    stuck = []
+    for domain in quanta:
+        if len(domain):
+            static_w = reading.static_power_w.get(domain.name, 0.0)
+            plan = plan_sharing(domain, reading.segments, unseen, static_w, reading.packages)
+            accounts[domain.name] = settle(plan, reading.segments, joined, totals if domain.counted else None)
+            stuck += _stuck(domain, plan, trace.start_ns)
+            del plan
+    info = describe(trace, chosen, quanta, [*stuck, *_warnings(reading.segments, unseen, joined.rows, chosen)])
+    info["static_power_w"] = reading.static_power_w
+    threads = [lane.thread for lane in reading.segments]
+    del reading
+    tasks = tasks_table(trace, threads, joined.rows, totals)
+    frame = pd.DataFrame([vars(account) for account in accounts.values()], columns=list(Account.__annotations__))
+    return Profile(trace, tasks, frame.set_index("domain"), info, chosen, quanta)
+
+
+def _static_power(trace: Trace, model: Chosen, quanta: tuple[Quanta, ...]) -> dict[str, float]:
+    """Static watts by domain: what the manifest says, else the model's C2 for packages."""
+    said = trace.manifest.get("static_power_w")
+    known = {
+        str(name): float(watts)
+        for name, watts in (said.items() if isinstance(said, dict) else ())
+        if isinstance(watts, int | float) and np.isfinite(watts) and watts > 0
+    }
+    if model.coefficients is not None and model.coefficients.c2 > 0:
+        return {q.name: model.coefficients.c2 for q in quanta if q.scope == "package"} | known
+    return known
+
+
+def _fill_uncounted(segments: list[Segments]) -> None:
+    """Give threads without the model's counters the others' mean modelled power per CPU second."""
+    if all(lane.counted for lane in segments):
+        return
+    modelled = sum(float(lane.modelled.sum()) for lane in segments if lane.counted)
+    cpu_s = sum(float(lane.cpu_s.sum()) for lane in segments if lane.counted)
+    mean = modelled / cpu_s if cpu_s > 0 and modelled > 0 else 1.0
+    for lane in segments:
+        if not lane.counted:
+            lane.modelled = lane.modelled * mean
+
+
+def _stuck(quanta: Quanta, plan: Sharing, start_ns: int) -> list[str]:
+    """Say where a sensor stood still while something ran."""
+    if not quanta.stuck.any():
+        return []
+    ran = np.zeros(len(quanta) + 2, bool)
+    for lane in plan.lanes:
+        at = np.flatnonzero(lane.modelled > 0)
+        ran[lane.quantum[at]] = True
+        ran[lane.quantum[at + 1]] = True
+    at = np.flatnonzero(quanta.stuck & ran[1:-1])
+    if not len(at):
+        return []
+    since_s = (int(quanta.edges_ns[at[0]]) - start_ns) * 1e-9
+    return [f"{quanta.name} was stuck since {since_s:.3f} s of the recording (and {len(at) - 1} more times)"]
+
+
+def _warnings(segments: list[Segments], unseen: Unseen, rows: Any, model: Chosen) -> list[str]:
+    """Say what in the samples makes a figure doubtful."""
+    out = []
+    if (disordered := sum(lane.disordered for lane in segments)) > 0:
+        out.append(f"{disordered} time stamps went backwards within a thread and were raised to the one before")
+    if (aborted := sum(lane.aborted for lane in segments)) > 0:
+        out.append(f"{aborted} threads ended inside a task: that task is closed at their last sample")
+    if (bare := sum(not lane.counted for lane in segments)) > 0:
+        out.append(f'{bare} threads lack the counters of model "{model.name}": their power is the mean of the others')
+    moved = sum(
+        int(((lane.package != lane.package_end) & (lane.slot > 0)).sum())
+        for lane in segments
+        if lane.package is not None and lane.package_end is not None
+    )
+    if moved:
+        out.append(f"{moved} segments began on one package and ended on another: half of each is counted on either")
+    if unseen.unseen_share > 0.05:
+        out.append(
+            f"{unseen.unseen_share:.0%} of the program's CPU time ran in threads that tprof does not see (it is in "
+            "`runtime`): limit BLAS and OpenMP pools with threadpoolctl or OMP_NUM_THREADS=1"
+        )
+    if len(rows) == 0:
+        out.append("the trace has no task instances: mark functions with @tprof.task")
+    return out

@@ -1,149 +1,145 @@
-"""A thread's samples as segments: who ran from when to when, and what that took.
+"""From one thread's samples to its segments: who ran from when to when, and what the counters moved.
 
-Unordered time stamps are sorted (stably) and counted; equal ones give segments of no length. The last segment
-ends where the file says, else where the process, else the trace ended. Cost: O(samples).
+A thread's samples are read, copied column by column while they are in cache, and let go: of a long
+trace only one thread's raw samples are ever in memory. What stays is `Segments`, 28 bytes each, and
+one row for each instance seen.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
+from tprof.trace import Flag
 
-from tprof.trace import EndReason, Flag, Kind
+from .instances import InstanceRows, number_instances
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from tprof.trace import Thread, Trace
+
+    from .models import Chosen
+
+_CHUNK = 16_384
+# Shares of segments to which a model gives nothing: by CPU time, where it gives nothing to anybody.
+_NOTHING = 1e-15
+Floats = NDArray[np.float64]
 
 
 @dataclass
 class Segments:
-    """The n segments of a thread: segment i runs from edges_ns[i] to edges_ns[i + 1].
+    """The segments of one thread.
 
     Attributes
     ----------
-    edges_ns : (n + 1,) int64, not decreasing.
-    instance : (n,) uint64; 0: nobody.
-    task : (n,) uint32.
-    cpu, package : (n,) uint16 and int16 where it began; package -1: not known.
-    start : (n,) bool, the instance begins here.
-    failed : (n,) bool, this segment's instance ended with an exception at the segment's end.
-    running_s : (n,) float64, time on a processor: CPU time, where it was not recorded the length.
-    counters : name to (n,) float64 increments; NaN where they were not counted.
-    unordered : samples whose time was before their predecessor's.
-    scaled : whether a counter was scaled up from a part of the time.
-    aborted : the instance that was open when the thread ended, or 0.
+    t_ns : (n + 1,) int64, nanoseconds, not decreasing
+    slot : (n,) int32: 0 nobody, else 1 + row in `rows`
+    cpu_s : (n,) float64, CPU seconds; wall seconds of instances where `cpu_ns` was not recorded
+    modelled : (n,) float64, modelled energy
+    cpu : (n,) uint16, where the segment begins, 65535 unknown
+    package, package_end : (n,) int16 or None where the machine has one package; -1 unknown
     """
 
-    edges_ns: npt.NDArray[np.int64]
-    instance: npt.NDArray[np.uint64]
-    task: npt.NDArray[np.uint32]
-    cpu: npt.NDArray[np.uint16]
-    package: npt.NDArray[np.int16]
-    start: npt.NDArray[np.bool_]
-    failed: npt.NDArray[np.bool_]
-    running_s: npt.NDArray[np.float64]
-    counters: dict[str, npt.NDArray[np.float64]]
-    unordered: int
-    scaled: bool
+    thread: Thread
+    t_ns: NDArray[np.int64]
+    slot: NDArray[np.int32]
+    cpu_s: Floats
+    modelled: Floats
+    counted: bool
+    cpu: NDArray[np.uint16]
+    package: NDArray[np.int16] | None
+    package_end: NDArray[np.int16] | None
+    rows: InstanceRows
+    disordered: int
     aborted: int
 
-    @property
-    def moved(self) -> npt.NDArray[np.int64]:
-        """Indices of the segments that ended on another package than they began on."""
-        after = np.append(self.package[1:], self.package[-1:])
-        return np.flatnonzero((after != self.package) & (after >= 0) & (self.package >= 0))
 
-
-def make_segments(trace: Trace, thread: Thread, wanted: tuple[str, ...]) -> Segments | None:
-    """Read a thread's segments.
+def read_segments(trace: Trace, thread: Thread, model: Chosen, *, packages: bool) -> Segments | None:
+    """Read one thread; None if it has no samples.
 
     Parameters
     ----------
-    trace, thread
-        Of which.
-    wanted
-        Names of counter columns to keep; those the thread lacks are left out.
-
-    Returns
-    -------
-    Segments, or None for a thread without samples.
+    trace : for the end of a thread that was not closed
+    thread : whose samples are read
+    model : gives modelled energy
+    packages : whether the machine has more than one package
     """
+    if not thread.count:
+        return None
     samples = thread.read()
     if not len(samples):
         return None
-    t_ns = np.minimum(samples["t_ns"], np.uint64(2**63 - 1)).astype(np.int64)
-    unordered = int((t_ns[1:] < t_ns[:-1]).sum())
-    if unordered:
-        order = np.argsort(t_ns, kind="stable")
-        samples, t_ns = samples[order], t_ns[order]
-    end_ns = _end_ns(trace, thread, int(t_ns[-1]))
-    edges_ns = np.append(t_ns, end_ns)
-    flags = samples["flags"]
-    failed = np.zeros(len(samples), bool)
-    ended = (samples["kind"][1:] == Kind.FINISH) & ((flags[1:] & Flag.FAILED) != 0)
-    failed[:-1] = ended
-    instance = samples["instance"].copy()
-    open_at_end = thread.end_reason in {EndReason.OPEN, EndReason.ABORTED} and not thread.first_drop_ns
-    aborted = instance[-2:-1] if thread.end_reason == EndReason.ABORTED else instance[-1:]
+    kept = tuple(column for column in thread.columns if column != "energy_uj")
+    fields = _columns(samples, ("t_ns", "instance", "task", "cpu", "kind", "flags", *kept))
+    package = thread.package(samples) if packages else None
+    del samples
+    t_ns, disordered = _times(fields.pop("t_ns"), _end_ns(trace, thread))
+    lost = (fields["flags"] & Flag.UNCOUNTED) != 0
+    increments = {
+        name: _increments(fields.pop(name), thread.end_columns.get(name), lost, t_ns, name) for name in kept
+    }
+    wall_s = np.diff(t_ns) * 1e-9
+    has_cpu = "cpu_ns" in increments
+    running = fields["instance"] != 0
+    cpu_s = increments.pop("cpu_ns") * 1e-9 if has_cpu else np.where(running, wall_s, 0.0)
+    counted = set(model.columns) <= set(increments)
+    modelled = model.modelled(increments, cpu_s) if counted else cpu_s
+    if not thread.end_columns and running[-1]:
+        # Killed inside a task: what its last segment counted is unknown, so it is taken as the mean.
+        mean = modelled.sum() / cpu_s.sum() if cpu_s.sum() > 0 else 1.0
+        cpu_s, modelled = np.append(cpu_s[:-1], wall_s[-1]), np.append(modelled[:-1], mean * wall_s[-1])
+    modelled = np.where(modelled > 0, modelled, cpu_s * _NOTHING)
+    # A segment without length lies in no quantum; what it counted stays with its instance.
+    modelled[t_ns[1:] == t_ns[:-1]] = 0.0
+    slot, rows = number_instances(fields, t_ns, cpu_s, increments)
+    if package is not None and rows.first is not None:
+        rows.package = package[rows.first]
     return Segments(
-        edges_ns=edges_ns,
-        instance=instance,
-        task=samples["task"].copy(),
-        cpu=samples["cpu"].copy(),
-        package=thread.package(samples),
-        start=samples["kind"] == Kind.START,
-        failed=failed,
-        running_s=_running_s(thread, samples, edges_ns, instance),
-        counters={name: _increments(thread, samples, name) for name in wanted if name in thread.columns},
-        unordered=unordered,
-        scaled=bool((flags & Flag.SCALED).any()),
-        aborted=int(aborted[0]) if open_at_end and len(aborted) else 0,
-    )
+        thread, t_ns, slot, cpu_s, modelled, counted, fields["cpu"], package,
+        None if package is None else np.append(package[1:], package[-1]), rows, disordered,
+        int(((fields["flags"] & Flag.ABORTED) != 0).sum()),
+    )  # fmt: skip
 
 
-def _end_ns(trace: Trace, thread: Thread, last_ns: int) -> int:
-    """Return where the last segment ends: the first of these that the trace knows."""
-    for known in (thread.first_drop_ns, thread.end_ns, trace.process_end_ns.get(thread.process), trace.end_ns):
-        if known is not None:
-            return max(known, last_ns)
-    return last_ns
+def _columns(samples: NDArray[Any], names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+    """Copy fields into arrays of their own, a chunk at a time so that each record is fetched once."""
+    out = {name: np.empty(len(samples), samples.dtype[name]) for name in names}
+    for begin in range(0, len(samples), _CHUNK):
+        chunk = samples[begin : begin + _CHUNK]
+        for name, column in out.items():
+            column[begin : begin + _CHUNK] = chunk[name]
+    return out
 
 
-def _running_s(
-    thread: Thread,
-    samples: npt.NDArray[np.void],
-    edges_ns: npt.NDArray[np.int64],
-    instance: npt.NDArray[np.uint64],
-) -> npt.NDArray[np.float64]:
-    length_s = np.diff(edges_ns) * 1e-9
-    if "cpu_ns" not in thread.columns:
-        return np.where(instance != 0, length_s, 0.0)
-    used = samples["cpu_ns"]
-    running_s = np.empty(len(samples))
-    steps = used[1:] - used[:-1]
-    running_s[:-1] = np.where(used[1:] >= used[:-1], steps, 0) * 1e-9
-    last = thread.end_columns.get("cpu_ns")
-    if last is not None and last >= int(used[-1]):
-        running_s[-1] = (last - int(used[-1])) * 1e-9
-    else:
-        # Killed, or dropped from here on: what its last instance used is not known, so it counts as running.
-        running_s[-1] = length_s[-1] if instance[-1] != 0 else 0.0
-    # Two clocks read one after the other: a thread cannot run longer than time has passed.
-    return np.minimum(running_s, length_s, out=running_s)
+def _end_ns(trace: Trace, thread: Thread) -> int:
+    ends = (thread.end_ns, thread.first_drop_ns, trace.process_end_ns.get(thread.process), trace.end_ns)
+    return next(end for end in ends if end is not None)
 
 
-def _increments(thread: Thread, samples: npt.NDArray[np.void], name: str) -> npt.NDArray[np.float64]:
-    values = samples[name]
-    increments = np.empty(len(values))
-    increments[:-1] = np.where(values[1:] >= values[:-1], values[1:] - values[:-1], 0)
-    last = thread.end_columns.get(name, 0)
-    increments[-1] = max(last - int(values[-1]), 0)
-    uncounted = (samples["flags"] & Flag.UNCOUNTED) != 0
-    if uncounted.any():
-        increments[uncounted] = np.nan
-        increments[:-1][uncounted[1:]] = np.nan
-    return increments
+def _times(stamps: NDArray[Any], end_ns: int) -> tuple[NDArray[np.int64], int]:
+    """Close the last segment and let no time run backwards; the order of the records is the truth."""
+    t_ns = np.empty(len(stamps) + 1, np.int64)
+    t_ns[:-1] = np.minimum(stamps, np.uint64(max(end_ns, 0))).astype(np.int64)
+    t_ns[-1] = end_ns
+    disordered = int((t_ns[1:] < t_ns[:-1]).sum())
+    if disordered:
+        np.maximum.accumulate(t_ns, out=t_ns)
+    return t_ns, disordered
+
+
+def _increments(
+    values: NDArray[Any], last: int | None, lost: NDArray[np.bool_], t_ns: NDArray[np.int64], name: str
+) -> Floats:
+    """Differences of a cumulative column: in integers, then float; a fall counts as nothing."""
+    values = values.astype(np.uint64, copy=False)
+    if lost.any() and name != "cpu_ns" and not lost.all():
+        # Between good samples the count is known; it is split by time over what lies between.
+        good = np.flatnonzero(~lost)
+        filled = np.interp(t_ns[:-1], t_ns[good], (values[good] - values[good[0]]).astype(np.float64))
+        values = filled.astype(np.uint64) + values[good[0]]
+    out = np.empty(len(values), np.float64)
+    difference = np.diff(values).view(np.int64)
+    np.maximum(difference, 0, out=out[:-1], casting="unsafe")
+    out[-1] = max(int(last) - int(values[-1]), 0) if last is not None else 0.0
+    return out

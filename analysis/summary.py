@@ -1,89 +1,67 @@
-"""One row a task: what all its instances took together, and how sure the mean is."""
+"""One row a task: what it took in all, per instance, and how energy goes with time (paper, table 6)."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 
-CONFIDENCE = 0.95
-NORMAL = 1.959963984540054
+from .intervals import mean_interval
 
 
-def summarise(tasks: pd.DataFrame, measured_j: float) -> pd.DataFrame:
-    """Make `Profile.summary()`.
-
-    Parameters
-    ----------
-    tasks
-        `Profile.tasks`.
-    measured_j
-        Joules of the counted domains, of which `share` is a part.
+def summarize(tasks: pd.DataFrame) -> pd.DataFrame:
+    """Summarize instances by task.
 
     Returns
     -------
-    pandas.DataFrame
-        Index `task`; by energy, largest first. `energy_mean_low_j` and `energy_mean_high_j` are a 95 % interval
-        of the mean from the spread between instances and the sensor's resolution (each instance's own bound
-        taken as uniform and independent). `energy_time_corr` is Pearson's r of energy and duration over
-        instances (table 6 of the paper), NaN where one of the two does not vary.
+    Index `task`, by falling energy: instances, energy_j, share (of all tasks' energy), energy_mean_j,
+    energy_std_j (of instances; NaN for one), energy_mean_low_j, energy_mean_high_j (95 % interval),
+    duration_mean_s, power_w (energy over CPU time), edp_js (mean energy times mean duration), energy_time_corr
+    (Pearson's r of energy with duration, NaN where either is the same for all). Instances whose energy is
+    not resolved count in `instances` and `duration_mean_s` only.
     """
-    groups = tasks.groupby("task", observed=True, sort=False)
-    energy = groups["energy_j"]
-    resolved = energy.count()
+    codes = tasks["task"].cat.codes.to_numpy().astype(np.int64)
+    names = tasks["task"].cat.categories
+    known = codes >= 0
+    energy_j = tasks["energy_j"].to_numpy()
+    good = known & np.isfinite(energy_j)
+    k = len(names)
+
+    def total(values: np.ndarray, where: np.ndarray) -> np.ndarray:
+        return np.bincount(codes[where], weights=values[where], minlength=k)
+
+    duration_s = tasks["duration_s"].to_numpy()
+    count = np.bincount(codes[known], minlength=k)
+    resolved = np.bincount(codes[good], minlength=k)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        sum_j = np.where(resolved > 0, total(energy_j, good), np.nan)
+        mean_j = sum_j / resolved
+        mean_s = total(duration_s, known) / count
+        off_j = energy_j - mean_j[codes]
+        off_s = duration_s - (total(duration_s, good) / resolved)[codes]
+        var_j, var_s, both = (total(x, good) for x in (off_j**2, off_s**2, off_j * off_s))
+        std_j = np.sqrt(var_j / np.where(resolved > 1, resolved - 1, np.nan))
+        # Below rounding there is no spread to correlate.
+        flat = (var_j <= 1e-24 * resolved * mean_j**2) | (var_s <= 1e-24 * resolved * mean_s**2)
+        corr = np.where(flat, np.nan, both / np.sqrt(var_j * var_s))
+        power_w = sum_j / total(tasks["cpu_s"].to_numpy(), good)
+        half_j = (tasks["energy_high_j"].to_numpy() - tasks["energy_low_j"].to_numpy()) / 2
+        resolution_j = np.sqrt(total(half_j**2, good) / resolved)
+        low_j, high_j = mean_interval(mean_j, std_j, resolved, resolution_j)
+        share = sum_j / np.nansum(sum_j) if np.nansum(sum_j) > 0 else np.full(k, np.nan)
     frame = pd.DataFrame(
         {
-            "instances": groups.size(),
-            "energy_j": energy.sum(min_count=1),
-            "energy_mean_j": energy.mean(),
-            "energy_std_j": energy.std(),
-            "duration_mean_s": groups["duration_s"].mean(),
-        }
+            "instances": count,
+            "energy_j": sum_j,
+            "share": share,
+            "energy_mean_j": mean_j,
+            "energy_std_j": std_j,
+            "energy_mean_low_j": low_j,
+            "energy_mean_high_j": high_j,
+            "duration_mean_s": mean_s,
+            "power_w": np.where(np.isfinite(power_w), power_w, np.nan),
+            "edp_js": mean_j * mean_s,
+            "energy_time_corr": np.clip(corr, -1.0, 1.0),
+        },
+        index=pd.Index(np.asarray(names, object), name="task"),
     )
-    half_j = _half_width(tasks, frame, resolved)
-    frame["energy_mean_low_j"] = (frame["energy_mean_j"] - half_j).clip(lower=0.0)
-    frame["energy_mean_high_j"] = frame["energy_mean_j"] + half_j
-    frame["share"] = frame["energy_j"] / measured_j if measured_j > 0 else np.nan
-    own_s = tasks["energy_j"] / tasks["power_w"]
-    own_total_s = own_s.groupby(tasks["task"], observed=True, sort=False).sum(min_count=1)
-    frame["power_w"] = frame["energy_j"] / own_total_s.where(own_total_s > 0)
-    frame["edp_js"] = frame["energy_mean_j"] * frame["duration_mean_s"]
-    frame["energy_time_corr"] = _correlation(tasks)
-    frame.index = pd.Index(frame.index.astype(str), name="task")
-    columns = [
-        "instances",
-        "energy_j",
-        "share",
-        "energy_mean_j",
-        "energy_std_j",
-        "energy_mean_low_j",
-        "energy_mean_high_j",
-        "duration_mean_s",
-        "power_w",
-        "edp_js",
-        "energy_time_corr",
-    ]
-    return frame[columns].sort_values("energy_j", ascending=False, kind="stable")
-
-
-def _half_width(tasks: pd.DataFrame, frame: pd.DataFrame, resolved: pd.Series) -> pd.Series:
-    # A uniform error over a width has the variance width ** 2 / 12.
-    width_j = tasks["energy_high_j"] - tasks["energy_low_j"]
-    resolution = (width_j**2 / 12).groupby(tasks["task"], observed=True, sort=False).sum() / resolved**2
-    sampling = (frame["energy_std_j"] ** 2 / resolved).fillna(0.0)
-    return NORMAL * np.sqrt(resolution + sampling)
-
-
-def _correlation(tasks: pd.DataFrame) -> pd.Series:
-    """Return Pearson's r by task, from sums of centred products."""
-    keys = tasks["task"]
-    both = tasks["energy_j"].notna()
-    energy = tasks["energy_j"].where(both)
-    duration = tasks["duration_s"].where(both)
-    means = tasks.groupby("task", observed=True, sort=False)
-    x = energy - means["energy_j"].transform("mean")
-    y = duration - duration.groupby(keys, observed=True, sort=False).transform("mean")
-    sums = pd.DataFrame({"xy": x * y, "xx": x * x, "yy": y * y}).groupby(keys, observed=True, sort=False).sum()
-    scale = np.sqrt(sums["xx"] * sums["yy"])
-    # What only rounding makes vary does not vary.
-    noise = 1e-12 * means["energy_j"].sum().abs() * means["duration_s"].sum().abs() / means.size()
-    return (sums["xy"] / scale).where(scale > noise)
+    return frame[frame["instances"] > 0].sort_values("energy_j", ascending=False, kind="stable", na_position="last")

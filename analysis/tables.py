@@ -1,89 +1,150 @@
-"""The frame of instances, one row each, in the order in which they began."""
+"""The tables of a profile as pandas frames; their columns are documented in design terms, units as suffixes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    from collections.abc import Sequence
 
-    from tprof.trace import Trace
+    from numpy.typing import NDArray
+    from tprof.trace import Thread, Trace
 
-    from .energies import InstanceEnergies
-    from .instances import Instances
+    from .accounts import Sharing, Totals
+    from .instances import InstanceRows
+    from .quanta import Quanta
+    from .segments import Segments
 
-LOST = "<lost name>"
+_NO_CPU = 0xFFFF
 
 
-def tasks_frame(trace: Trace, instances: Instances, energies: InstanceEnergies) -> pd.DataFrame:
-    """Make `Profile.tasks`.
-
-    Parameters
-    ----------
-    trace
-        For names and for where time begins.
-    instances, energies
-        Columns by row; rows that stand for nobody are left out.
-    """
-    keep = np.flatnonzero(instances.known())
-    start_ns = instances.start_ns[keep]
-    if (np.diff(start_ns) < 0).any():
-        keep = keep[np.argsort(start_ns, kind="stable")]
-        start_ns = instances.start_ns[keep]
-    thread = instances.thread[keep]
-    duration_s = (instances.end_ns[keep] - start_ns) * 1e-9
-    unresolved = ~energies.covered[keep]
-    dynamic_j, static_j = energies.dynamic_j[keep], energies.static_j[keep]
-    dynamic_j[unresolved] = static_j[unresolved] = np.nan
-    energy_j = dynamic_j + static_j
-    low_j, high_j = energies.low_j[keep], energies.high_j[keep]
-    low_j[unresolved] = high_j[unresolved] = np.nan
+def tasks_table(trace: Trace, threads: Sequence[Thread], rows: InstanceRows, totals: Totals) -> pd.DataFrame:
+    """Build the table of instances, ordered by thread and start; empties `rows` and `totals` as it goes."""
+    thread = rows.thread if rows.thread is not None else np.zeros(len(rows), np.int32)
+    energy_j = totals.dynamic_j + totals.static_j
+    totals.low_j += energy_j
+    totals.high_j += energy_j
+    # Rounding of sums may leave a bound on the wrong side by the last digit.
+    np.clip(totals.low_j, 0.0, energy_j, out=totals.low_j)
+    np.maximum(totals.high_j, energy_j, out=totals.high_j)
+    for values in (energy_j, totals.dynamic_j, totals.static_j, totals.low_j, totals.high_j):
+        values[~totals.covered] = np.nan
     columns: dict[str, object] = {
-        "task": _names(trace, instances.task[keep]),
-        "instance": instances.number[keep],
-        "parent": instances.parent[keep],
-        "pid": _by_thread([one.pid for one in trace.threads], thread, np.int32),
-        "tid": _by_thread([one.tid for one in trace.threads], thread, np.int32),
-        "thread": _categories([one.name or str(one.tid) for one in trace.threads], thread),
-        "cpu": instances.cpu[keep].astype(np.int32),
-        "package": instances.package[keep],
-        "start_s": (start_ns - trace.start_ns) * 1e-9,
-        "duration_s": duration_s,
-        "cpu_s": instances.cpu_s[keep],
+        "task": _names(rows.task, [entry.name for entry in trace.tasks]),
+        "instance": rows.instance,
+        "parent": rows.parent,
+        "pid": np.array([t.pid for t in threads], np.int64)[thread] if threads else thread.astype(np.int64),
+        "tid": np.array([t.tid for t in threads], np.int64)[thread] if threads else thread.astype(np.int64),
+        "thread": _names(thread, [t.name or f"thread-{t.ordinal}" for t in threads]),
+        "cpu": np.where(rows.cpu == _NO_CPU, -1, rows.cpu).astype(np.int32),
+        "package": rows.package if rows.package is not None else _only_package(trace, len(rows)),
+        "start_s": (rows.start_ns - trace.start_ns) * 1e-9,
+        "duration_s": (rows.end_ns - rows.start_ns) * 1e-9,
+        "cpu_s": rows.cpu_s,
         "energy_j": energy_j,
-        "dynamic_j": dynamic_j,
-        "static_j": static_j,
-        "energy_low_j": np.minimum(low_j, energy_j),
-        "energy_high_j": np.maximum(high_j, energy_j),
-        "power_w": _divide(energy_j, instances.own_s[keep]),
+        "dynamic_j": totals.dynamic_j,
+        "static_j": totals.static_j,
+        "energy_low_j": totals.low_j,
+        "energy_high_j": totals.high_j,
+        "power_w": _divided(energy_j, rows.cpu_s),
     }
-    columns |= {name: values[keep] for name, values in instances.counters.items()}
-    if {"instructions", "cycles"} <= columns.keys():
-        columns["ipc"] = _divide(instances.counters["instructions"][keep], instances.counters["cycles"][keep])
-    columns["failed"] = instances.failed[keep]
+    columns.update(rows.counts)
+    counted = {"instructions", "cycles"} <= set(rows.counts)
+    columns["ipc"] = (
+        _divided(rows.counts["instructions"], rows.counts["cycles"]) if counted else np.full(len(rows), np.nan)
+    )
+    columns["failed"] = rows.failed
     return pd.DataFrame(columns, copy=False)
 
 
-def _divide(above: npt.NDArray[np.float64], below: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _divided(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.divide(above, below, out=np.full(len(above), np.nan), where=below > 0)
 
 
-def _names(trace: Trace, task: npt.NDArray[np.uint32]) -> pd.Categorical:
-    names = [entry.name for entry in trace.tasks] + [LOST]
-    return _categories(names, np.minimum(task, len(names) - 1).astype(np.int32))
+def _names(codes: NDArray[Any], names: Sequence[str]) -> pd.Categorical:
+    """Make a categorical; places that share a name share a category, unknown ones are missing."""
+    unique = list(dict.fromkeys(names))
+    place = {name: index for index, name in enumerate(unique)}
+    kind = np.int16 if len(unique) < 1 << 15 else np.int32
+    lookup = np.array([*(place[name] for name in names), -1], kind)
+    return pd.Categorical.from_codes(lookup[np.minimum(codes, len(names))], categories=unique)
 
 
-def _categories(names: list[str], codes: npt.NDArray[np.int32]) -> pd.Categorical:
-    """Return a categorical; places that share a name share a category."""
-    distinct = list(dict.fromkeys(names))
-    index = {name: code for code, name in enumerate(distinct)}
-    lookup = np.array([index[name] for name in names], np.int32)
-    return pd.Categorical.from_codes(lookup[codes] if len(codes) else codes, pd.Index(distinct, dtype=object))  # type: ignore[arg-type]
+def _only_package(trace: Trace, count: int) -> NDArray[np.int16]:
+    topology = trace.manifest.get("topology")
+    said = {
+        entry["package"]
+        for entry in (topology if isinstance(topology, list) else [])
+        if isinstance(entry, dict) and isinstance(entry.get("package"), int)
+    }
+    said |= {r.package for r in trace.readings.values() if r.quantity == "energy" and r.package is not None}
+    return np.full(count, said.pop() if len(said) == 1 else -1, np.int16)
 
 
-def _by_thread(values: list[int], thread: npt.NDArray[np.int32], dtype: type) -> npt.NDArray[np.int32]:
-    table = np.array([value & 0x7FFF_FFFF for value in values] or [0], dtype)
-    return table[thread]
+def power_table(quanta: Sequence[Quanta], start_ns: int) -> pd.DataFrame:
+    """Return watts over time on the quanta of the first counted domain.
+
+    Columns `time_s` (begin of the quantum, from the start of the recording), `duration_s`, and `<domain>_w`
+    of each domain: its mean over that time, NaN where a reading is invalid or lacking.
+    """
+    resolved = [q for q in quanta if len(q)]
+    if not resolved:
+        return pd.DataFrame({"time_s": np.empty(0), "duration_s": np.empty(0)})
+    grid_ns = next((q for q in resolved if q.counted), resolved[0]).edges_ns
+    seconds = np.diff(grid_ns) * 1e-9
+    columns = {"time_s": (grid_ns[:-1] - start_ns) * 1e-9, "duration_s": seconds}
+    for domain in resolved:
+        total_j = np.concatenate(([0.0], np.cumsum(domain.energy_j)))
+        bad_s = np.concatenate(([0.0], np.cumsum(~domain.valid * np.diff(domain.edges_ns) * 1e-9)))
+        energy_j = np.diff(np.interp(grid_ns, domain.edges_ns, total_j, left=np.nan, right=np.nan))
+        lost = np.diff(np.interp(grid_ns, domain.edges_ns, bad_s)) > 0
+        if domain.edges_ns is grid_ns:
+            energy_j, lost = domain.energy_j, ~domain.valid
+        columns[f"{domain.name}_w"] = np.where(lost, np.nan, energy_j / seconds)
+    return pd.DataFrame(columns)
+
+
+def segments_table(trace: Trace, segments: Sequence[Segments], plans: Sequence[Sharing]) -> pd.DataFrame:
+    """Return what each thread ran when; `kind` is "task" or "runtime", energies as in `tasks`."""
+    parts = []
+    names = [entry.name for entry in trace.tasks]
+    for index, lane in enumerate(segments):
+        energy_j = np.zeros(len(lane.slot)) if plans else np.full(len(lane.slot), np.nan)
+        for plan in plans:
+            shares, static_j = plan.segment_shares(index)
+            energy_j += shares.energy_j + (0.0 if static_j is None else static_j)
+        # A thread between tasks that used no CPU shows nothing.
+        keep = np.flatnonzero((lane.t_ns[1:] > lane.t_ns[:-1]) & ((lane.slot > 0) | (lane.cpu_s > 0)))
+        slot = lane.slot[keep]
+        task = np.concatenate((np.array([len(names)], np.uint32), lane.rows.task))[slot]
+        instance = np.concatenate((np.zeros(1, np.uint64), lane.rows.instance))[slot]
+        cpu = lane.cpu[keep]
+        package = lane.package[keep] if lane.package is not None else _only_package(trace, len(keep))
+        parts.append(
+            {
+                "start_s": (lane.t_ns[keep] - trace.start_ns) * 1e-9,
+                "duration_s": np.diff(lane.t_ns)[keep] * 1e-9,
+                "cpu": np.where(cpu == _NO_CPU, -1, cpu).astype(np.int32),
+                "package": package,
+                "thread": np.full(len(keep), index, np.int32),
+                "tid": np.full(len(keep), lane.thread.tid, np.int64),
+                "task": task,
+                "instance": instance,
+                "energy_j": energy_j[keep],
+                "kind": (slot == 0).astype(np.int8),
+            }
+        )
+    columns = (
+        "start_s", "duration_s", "cpu", "package", "thread", "tid", "task", "instance", "energy_j", "kind",
+    )  # fmt: skip
+    joined: dict[str, object] = {
+        name: np.concatenate([part[name] for part in parts]) if parts else np.empty(0) for name in columns
+    }
+    threads = [lane.thread.name or f"thread-{lane.thread.ordinal}" for lane in segments]
+    joined["thread"] = _names(np.asarray(joined["thread"], np.int64), threads)
+    joined["task"] = _names(np.asarray(joined["task"], np.int64), names)
+    joined["kind"] = pd.Categorical.from_codes(np.asarray(joined["kind"], np.int8), categories=["task", "runtime"])
+    return pd.DataFrame(joined, copy=False)

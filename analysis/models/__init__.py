@@ -1,7 +1,6 @@
-"""Power models: from what a segment did to what it took, up to a factor."""
+"""Power models: what a segment is thought to have drawn, before the sensor's joules are shared by it."""
 
-from .choose import NAMES, Chosen, choose_model
-from .contract import Model
-from .linear import NAMED, Coefficients
+from .choose import Chosen, choose_model
+from .linear import TABLE_1, Coefficients
 
-__all__ = ["NAMED", "NAMES", "Chosen", "Coefficients", "Model", "choose_model"]
+__all__ = ["TABLE_1", "Chosen", "Coefficients", "choose_model"]

@@ -1,86 +1,93 @@
-"""Which model a profile uses: the one asked for, or the best that the trace supports."""
+"""Which model a trace supports, and why that one was taken."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
 from tprof.errors import UsageError
 
-from .cputime import CpuTime
-from .linear import Coefficients, Linear, parse_coefficients
-from .ratio import Fesc, Ipc
+from . import cputime, linear, ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from tprof.trace import Trace
-
-    from .contract import Model
-
-NAMES = ("auto", "linear", "ipc", "fesc", "cputime")
+Floats = NDArray[np.float64]
+NAMES = ("auto", "linear", "fesc", "ipc", "cputime")
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """A model and why it is this one, in a clause."""
+    """A model ready for use: modelled(counts, cpu_s) gives modelled energy per segment."""
 
-    model: Model
+    name: str
     why: str
+    columns: tuple[str, ...]
+    modelled: Callable[[Mapping[str, Floats], Floats], Floats]
+    coefficients: linear.Coefficients | None = None
 
 
 def choose_model(
-    trace: Trace, name: str = "auto", coefficients: str | Mapping[str, float] | Coefficients | None = None
+    name: str,
+    present: frozenset[str],
+    coefficients: str | Mapping[str, float] | linear.Coefficients | None = None,
 ) -> Chosen:
-    """Choose a power model.
+    """Return the model asked for, or for "auto" the best that the counters support.
+
+    The order is linear (calibrated), fesc, ipc, cputime: the paper (3.4) finds FESC the better
+    linear fit of core power, IPC a relatively good one.
 
     Parameters
     ----------
-    trace
-        Whose columns decide what is possible.
-    name
-        One of "auto", "linear", "ipc", "fesc", "cputime".
-    coefficients
-        For `linear`: a name or a mapping.
+    name : one of "auto", "linear", "fesc", "ipc", "cputime"
+    present : counter columns that the trace has
+    coefficients : for "linear": "tprof-table1", or a mapping of a, b, c, C1, C2 in watts
 
     Raises
     ------
     UsageError
-        If the model is unknown, lacks its coefficients, or needs counters that the trace does not have.
+        If the name is unknown, or the trace lacks a column that the model needs.
     """
     if name not in NAMES:
-        message = f"model must be one of {', '.join(NAMES)}, got {name!r}"
-        raise UsageError(message)
-    if coefficients is not None and name not in {"auto", "linear"}:
-        message = f"coefficients go with model=\"linear\", got model={name!r}"
-        raise UsageError(message)
-    if name == "linear" and coefficients is None:
-        message = 'model="linear" needs coefficients: a name such as "tprof-table1", or a, b, c, C1 and C2'
-        raise UsageError(message)
-    columns = _columns(trace)
-    if coefficients is not None:
-        return _checked(Linear(parse_coefficients(coefficients)), columns, "its coefficients were given")
+        msg = f'model must be one of {", ".join(NAMES)}; got "{name}"'
+        raise UsageError(msg)
+    known = linear.coefficients_of(coefficients) if coefficients is not None else None
     if name != "auto":
-        return _checked({"ipc": Ipc, "fesc": Fesc, "cputime": CpuTime}[name](), columns, "it was asked for")
-    # Section 3.4 of the paper finds front-end stalls to follow power more closely than IPC.
-    for model in (Fesc(), Ipc()):
-        if set(model.columns) <= columns:
-            return Chosen(model, f"the trace has {' and '.join(model.columns)}, and no coefficients were given")
-    return Chosen(CpuTime(), "the trace has no hardware counters")
+        model = _named(name, known, "you asked for it")
+        missing = [column for column in model.columns if column not in present]
+        if missing:
+            msg = (
+                f'model "{name}" needs the counters {", ".join(missing)}, which this trace lacks: '
+                f'record again with counters={list(model.columns)!r}, or take model="auto"'
+            )
+            raise UsageError(
+                msg
+            )
+        return model
+    return _best(present, known)
 
 
-def _columns(trace: Trace) -> set[str]:
-    """Return the columns that every thread with samples has."""
-    having = [set(thread.columns) for thread in trace.threads if thread.count]
-    return set.intersection(*having) if having else set()
+def _best(present: frozenset[str], known: linear.Coefficients | None) -> Chosen:
+    if known is not None and set(known.columns) <= present:
+        return _named("linear", known, "coefficients were given and the trace has the counters they need")
+    if set(ratio.FESC_COLUMNS) <= present:
+        return _named("fesc", None, "front-end stalls are recorded and fit core power better than IPC")
+    if set(ratio.IPC_COLUMNS) <= present:
+        return _named("ipc", None, "instructions and cycles are recorded, front-end stalls are not")
+    return _named("cputime", None, "the trace has no counters that a better model could use")
 
 
-def _checked(model: Model, columns: set[str], why: str) -> Chosen:
-    missing = [name for name in model.columns if name not in columns]
-    if missing:
-        message = (
-            f"model={model.name!r} needs {', '.join(missing)}, which this trace does not have: "
-            f"record with counters={','.join(model.columns)!r}, or use model=\"auto\""
-        )
-        raise UsageError(message)
-    return Chosen(model, why)
+def _named(name: str, known: linear.Coefficients | None, why: str) -> Chosen:
+    if name == "linear":
+        if known is None:
+            msg = 'model "linear" needs coefficients: give coefficients="tprof-table1" or your own a, b, c, C1, C2'
+            raise UsageError(msg)
+        return Chosen(name, why, known.columns, partial(linear.modelled, known), known)
+    if name == "fesc":
+        return Chosen(name, why, ratio.FESC_COLUMNS, ratio.fesc)
+    if name == "ipc":
+        return Chosen(name, why, ratio.IPC_COLUMNS, ratio.ipc)
+    return Chosen(name, why, cputime.COLUMNS, cputime.modelled)

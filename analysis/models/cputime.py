@@ -1,24 +1,19 @@
-"""`cputime`: every busy core draws the same. It needs no counters, and cannot tell a hot loop from a waiting one."""
+"""The model that needs no counters: a busy core draws the same whatever it runs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
-
-from .contract import Model
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
-    import numpy.typing as npt
+    from numpy.typing import NDArray
 
-    from tprof.analysis.segments import Segments
+COLUMNS: tuple[str, ...] = ()
 
 
-class CpuTime(Model):
-    """Energy in proportion to time on a processor."""
-
-    name: ClassVar[str] = "cputime"
-    columns = ()
-
-    def energy(self, segments: Segments) -> npt.NDArray[np.float64]:
-        """Return the running time, in seconds."""
-        return segments.running_s
+def modelled(counts: Mapping[str, NDArray[np.float64]], cpu_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return CPU seconds: (n,) float64; watts per busy core cancel when a quantum is shared."""
+    del counts
+    return cpu_s

@@ -1,98 +1,80 @@
-"""`linear` (TProf paper, equation 1): a*IPC + b*L2 + c*LLC + C1 on a core's active time, C2 per package.
+"""The paper's calibrated model (equation 1), its coefficients, and table 1's by name.
 
-L2 and LLC are traffic in GB/s at 64 bytes a reference. C2 is the package's own static power and is not shared by
-the model (table 3 of the paper leaves it out; see the corrections).
+Apportioning uses the per-core term C1 + a IPC + b L2 + c LLC over a core's active time; C2 is the
+package's own static power and is not apportioned by activity (the paper's table 3 leaves it out:
+with C2 one core would draw at least 13.2 W where the table shows 8.3 to 12.2 W).
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-
+from numpy.typing import NDArray
 from tprof.errors import UsageError
-
-from .contract import Model, per_cycle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy.typing as npt
-
-    from tprof.analysis.segments import Segments
-
 LINE_BYTES = 64
+_GIGA = 1e9
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Equation (1): a in W per IPC, b and c in W per GB/s, C1 in W per active core, C2 in W per package."""
+    """Watts per unit: of IPC (`a`), of L2 and LLC traffic in GB/s (`b`, `c`), per active core (`c1`), per package (`c2`)."""
 
     a: float
     b: float
     c: float
-    C1: float
-    C2: float
-
-
-NAMED = {"tprof-table1": Coefficients(a=1.10, b=0.08, c=0.19, C1=8.00, C2=5.20)}
-"""Published coefficients by name. tprof-table1: table 1 of the paper, an Intel Core i5-2500 at 3.3 GHz."""
-
-
-class Linear(Model):
-    """A calibrated linear model."""
-
-    name: ClassVar[str] = "linear"
-
-    def __init__(self, coefficients: Coefficients) -> None:
-        """Take the coefficients."""
-        self.coefficients = coefficients
+    c1: float
+    c2: float = 0.0
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Counters of the terms whose coefficient is not zero."""
-        k = self.coefficients
-        needed = [("instructions", k.a), ("cycles", k.a), ("l2_refs", k.b), ("llc_refs", k.c)]
-        return tuple(name for name, factor in needed if factor != 0)
-
-    @property
-    def package_w(self) -> float | None:
-        """Return C2."""
-        return self.coefficients.C2
-
-    def energy(self, segments: Segments) -> npt.NDArray[np.float64]:
-        """Return joules; what the model makes negative is 0."""
-        k = self.coefficients
-        energy_j = k.C1 * segments.running_s
-        if k.a:
-            energy_j = energy_j + k.a * per_cycle(segments, "instructions") * segments.running_s
-        for name, watts_per_gb_s in (("l2_refs", k.b), ("llc_refs", k.c)):
-            if watts_per_gb_s:
-                energy_j = energy_j + watts_per_gb_s * segments.counters[name] * LINE_BYTES * 1e-9
-        return np.maximum(energy_j, 0.0)
-
-    def describe(self) -> dict[str, Any]:
-        """Return the coefficients."""
-        return asdict(self.coefficients)
+        """Counters that a non-zero coefficient needs."""
+        needed = ("instructions", "cycles") if self.a else ()
+        return needed + (("l2_refs",) if self.b else ()) + (("llc_refs",) if self.c else ())
 
 
-def parse_coefficients(given: str | Mapping[str, float] | Coefficients) -> Coefficients:
-    """Return coefficients from a name in `NAMED` or a mapping with a, b, c, C1 and C2. Raises UsageError."""
+TABLE_1 = Coefficients(a=1.10, b=0.08, c=0.19, c1=8.00, c2=5.20)
+"""Table 1 of the paper: Core i5-2500 (Sandy Bridge)."""
+
+NAMED = {"tprof-table1": TABLE_1}
+
+
+def coefficients_of(given: str | Mapping[str, float] | Coefficients) -> Coefficients:
+    """Read coefficients given by name or as a mapping a, b, c, C1 and, if known, C2."""
     if isinstance(given, Coefficients):
         return given
     if isinstance(given, str):
         if given not in NAMED:
-            message = f"coefficients must be one of {', '.join(NAMED)} or a mapping with a, b, c, C1, C2, got {given!r}"
-            raise UsageError(message)
+            msg = f'coefficients by name are {", ".join(NAMED)}; got "{given}"'
+            raise UsageError(msg)
         return NAMED[given]
-    wanted = set(Coefficients.__dataclass_fields__)
-    if set(given) != wanted:
-        message = f"coefficients need exactly a, b, c, C1 and C2, got {', '.join(map(str, given)) or 'none'}"
-        raise UsageError(message)
-    values = {name: float(value) for name, value in given.items()}
-    if not all(math.isfinite(value) for value in values.values()):
-        message = f"coefficients must be finite, got {values}"
-        raise UsageError(message)
-    return Coefficients(**values)
+    lower = {str(name).lower(): value for name, value in given.items()}
+    if not {"a", "b", "c", "c1"} <= set(lower) <= {"a", "b", "c", "c1", "c2"}:
+        msg = f"coefficients are a, b, c, C1 and optionally C2, in watts; got {sorted(given)}"
+        raise UsageError(msg)
+    numbers = {name: float(value) for name, value in lower.items()}
+    if not all(np.isfinite(value) and value >= 0 for value in numbers.values()):
+        msg = f"coefficients are finite watts of 0 or more; got {dict(given)}"
+        raise UsageError(msg)
+    return Coefficients(**numbers)
+
+
+def modelled(coefficients: Coefficients, counts: Mapping[str, Floats], cpu_s: Floats) -> Floats:
+    """Return joules of the per-core term of equation 1: (n,) float64."""
+    energy_j = coefficients.c1 * cpu_s
+    if coefficients.a:
+        cycles = counts["cycles"]
+        ipc = np.divide(counts["instructions"], cycles, out=np.zeros_like(cycles), where=cycles > 0)
+        energy_j = energy_j + coefficients.a * ipc * cpu_s
+    # A rate in GB/s times the time it lasts is the traffic in GB.
+    if coefficients.b:
+        energy_j = energy_j + coefficients.b * counts["l2_refs"] * (LINE_BYTES / _GIGA)
+    if coefficients.c:
+        energy_j = energy_j + coefficients.c * counts["llc_refs"] * (LINE_BYTES / _GIGA)
+    return energy_j

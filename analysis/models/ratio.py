@@ -1,40 +1,36 @@
-"""`ipc` and `fesc` (TProf paper, 3.4): one ratio of the pipeline's activity, no calibration.
+"""Models of one ratio, without calibration (paper, section 3.4).
 
-The paper divides a core's part of the energy in proportion to instructions per cycle, or to front-end stalled
-cycles per cycle; it finds the second to fit power better. Both are ratios over active cycles, so a segment's
-modelled energy is its ratio times its running time.
+The paper divides a package's energy among cores in proportion to one metric: instructions per
+cycle, or front-end stalled cycles per cycle (FESC). It calls the first a relatively good linear
+fit of power and the second a better one. FESC is taken as the paper takes it, proportional to the
+stalled share, and so inherits its limit: what the event counts differs between processors.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from .contract import Model, per_cycle
+import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+    from collections.abc import Mapping
 
-    from tprof.analysis.segments import Segments
+IPC_COLUMNS = ("instructions", "cycles")
+FESC_COLUMNS = ("stalls_frontend", "cycles")
 
-
-class Ipc(Model):
-    """Energy in proportion to instructions per cycle times running time."""
-
-    name: ClassVar[str] = "ipc"
-    columns = ("instructions", "cycles")
-
-    def energy(self, segments: Segments) -> npt.NDArray[np.float64]:
-        """Return IPC times seconds; NaN where no cycles were counted."""
-        return per_cycle(segments, "instructions") * segments.running_s
+Floats = NDArray[np.float64]
 
 
-class Fesc(Model):
-    """Energy in proportion to front-end stalled cycles per cycle times running time."""
+def ipc(counts: Mapping[str, Floats], cpu_s: Floats) -> Floats:
+    """Return instructions per cycle times CPU seconds, 0 where no cycle was counted."""
+    return _ratio(counts["instructions"], counts["cycles"]) * cpu_s
 
-    name: ClassVar[str] = "fesc"
-    columns = ("stalls_frontend", "cycles")
 
-    def energy(self, segments: Segments) -> npt.NDArray[np.float64]:
-        """Return FESC times seconds; NaN where no cycles were counted."""
-        return per_cycle(segments, "stalls_frontend") * segments.running_s
+def fesc(counts: Mapping[str, Floats], cpu_s: Floats) -> Floats:
+    """Return front-end stalled cycles per cycle times CPU seconds, 0 where no cycle was counted."""
+    return _ratio(counts["stalls_frontend"], counts["cycles"]) * cpu_s
+
+
+def _ratio(counts: Floats, cycles: Floats) -> Floats:
+    return np.divide(counts, cycles, out=np.zeros_like(cycles), where=cycles > 0)

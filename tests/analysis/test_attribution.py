@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ def threads(draw):
     out = []
     for _ in range(draw(st.integers(1, 4))):
         times = sorted(draw(st.lists(st.integers(0, 60), min_size=2, max_size=9)))
-        weights = [draw(st.integers(0, 5)) if b > a else 0 for a, b in zip(times, times[1:], strict=False)]
+        weights = [draw(st.integers(0, 5)) if b > a else 0 for a, b in itertools.pairwise(times)]
         out.append((times, weights))
     return out
 
@@ -47,7 +48,7 @@ def run(lanes, edges, energies):
 
 @settings(max_examples=300, deadline=None)
 @given(threads(), quanta())
-def test_energies_agree_with_the_slow_obvious_attribution(lanes, readings):
+def test_energies_agree_with_the_slow_obvious_attribution(lanes, readings) -> None:
     expected, _ = oracle.attribute_slowly(lanes, *readings)
 
     got = run(lanes, *readings)
@@ -58,7 +59,7 @@ def test_energies_agree_with_the_slow_obvious_attribution(lanes, readings):
 
 @settings(max_examples=200, deadline=None)
 @given(threads(), quanta())
-def test_joules_of_every_quantum_are_conserved_and_none_is_negative(lanes, readings):
+def test_joules_of_every_quantum_are_conserved_and_none_is_negative(lanes, readings) -> None:
     _, idle = oracle.attribute_slowly(lanes, *readings)
 
     got = run(lanes, *readings)
@@ -69,7 +70,7 @@ def test_joules_of_every_quantum_are_conserved_and_none_is_negative(lanes, readi
 
 @settings(max_examples=100, deadline=None)
 @given(threads(), quanta())
-def test_the_order_of_threads_is_irrelevant(lanes, readings):
+def test_the_order_of_threads_is_irrelevant(lanes, readings) -> None:
     forward = run(lanes, *readings)
 
     backward = run(lanes[::-1], *readings)[::-1]
@@ -80,7 +81,7 @@ def test_the_order_of_threads_is_irrelevant(lanes, readings):
 
 @settings(max_examples=100, deadline=None)
 @given(quanta(), st.integers(1, 59), st.floats(0.1, 10))
-def test_splitting_a_segment_changes_nothing(readings, cut, power):
+def test_splitting_a_segment_changes_nothing(readings, cut, power) -> None:
     others = ([0, 60], [7.0])
 
     whole = run([([0, 60], [60 * power]), others], *readings)
@@ -90,7 +91,7 @@ def test_splitting_a_segment_changes_nothing(readings, cut, power):
     assert split[1][0] == pytest.approx(whole[1][0], rel=1e-9, abs=1e-12)
 
 
-def test_a_task_of_10_us_keeps_its_digits_in_a_recording_of_hours():
+def test_a_task_of_10_us_keeps_its_digits_in_a_recording_of_hours() -> None:
     hours_ns, quantum_ns = 4 * 3600 * 10**9, 10**8
     edges = np.arange(0, hours_ns + 1, quantum_ns)
     begin = hours_ns // 2 + 12_345

@@ -37,13 +37,13 @@ def by_instance(profile, column="energy_j"):
     return dict(zip(profile.tasks["instance"].tolist(), profile.tasks[column].tolist(), strict=True))
 
 
-def assert_conserved(profile):
+def assert_conserved(profile) -> None:
     for _, row in profile.accounts.iterrows():
         parts = row["tasks_j"] + row["runtime_j"] + row["other_j"] + row["idle_j"]
         assert parts == pytest.approx(row["measured_j"], rel=1e-9, abs=1e-15)
 
 
-def test_columns_are_those_of_the_design_and_counters_stand_before_ipc(tmp_path):
+def test_columns_are_those_of_the_design_and_counters_stand_before_ipc(tmp_path) -> None:
     profile = profiled(
         tmp_path,
         [thread([0, 10], [1, 0], instructions=[0, 30], cycles=[0, 20], cpu_ns=[0, 10 * MS])],
@@ -54,7 +54,7 @@ def test_columns_are_those_of_the_design_and_counters_stand_before_ipc(tmp_path)
     assert profile.tasks["ipc"].tolist() == [1.5]
 
 
-def test_two_threads_on_one_core_are_shared_by_cpu_time(tmp_path):
+def test_two_threads_on_one_core_are_shared_by_cpu_time(tmp_path) -> None:
     profile = profiled(
         tmp_path,
         [
@@ -69,7 +69,7 @@ def test_two_threads_on_one_core_are_shared_by_cpu_time(tmp_path):
     assert_conserved(profile)
 
 
-def test_quanta_in_which_nobody_runs_are_idle(tmp_path):
+def test_quanta_in_which_nobody_runs_are_idle(tmp_path) -> None:
     profile = profiled(
         tmp_path, [thread([10, 20, 30], [0, 1, 0])], {"package-0": ([0, 10, 20, 30], [0.0, 3.0, 5.0, 12.0])}
     )
@@ -79,7 +79,7 @@ def test_quanta_in_which_nobody_runs_are_idle(tmp_path):
     assert_conserved(profile)
 
 
-def test_tasks_shorter_than_a_quantum_share_it_and_their_bounds_are_the_quantum(tmp_path):
+def test_tasks_shorter_than_a_quantum_share_it_and_their_bounds_are_the_quantum(tmp_path) -> None:
     profile = profiled(
         tmp_path, [thread([0, 2, 10], [1, 2, 0], [0, 1, -1])], {"package-0": ([0, 10], [0.0, 1.0])}
     )
@@ -89,21 +89,21 @@ def test_tasks_shorter_than_a_quantum_share_it_and_their_bounds_are_the_quantum(
     assert profile.tasks["energy_high_j"].tolist() == pytest.approx([1.0, 1.0])
 
 
-def test_bounds_of_a_long_instance_keep_the_quanta_it_fills(tmp_path):
+def test_bounds_of_a_long_instance_keep_the_quanta_it_fills(tmp_path) -> None:
     profile = profiled(tmp_path, [thread([5, 25], [1, 0])], {"package-0": ([0, 10, 20, 30], [0.0, 1.0, 3.0, 7.0])})
 
     row = profile.tasks.iloc[0]
     assert (row["energy_low_j"], row["energy_j"], row["energy_high_j"]) == pytest.approx((2.0, 7.0, 7.0))
 
 
-def test_an_instance_outside_every_quantum_is_not_resolved(tmp_path):
+def test_an_instance_outside_every_quantum_is_not_resolved(tmp_path) -> None:
     profile = profiled(tmp_path, [thread([0, 5, 20, 25], [1, 0, 2, 0])], {"package-0": ([10, 18], [0.0, 1.0])})
 
     assert all(math.isnan(value) for value in by_instance(profile).values())
     assert profile.accounts.loc["package-0", "idle_j"] == 1.0
 
 
-def test_one_reading_alone_resolves_nothing_and_says_so(tmp_path):
+def test_one_reading_alone_resolves_nothing_and_says_so(tmp_path) -> None:
     profile = profiled(tmp_path, [thread([0, 5], [1, 0])], {"package-0": ([2], [1.0])})
 
     assert math.isnan(profile.tasks["energy_j"][0])
@@ -111,14 +111,14 @@ def test_one_reading_alone_resolves_nothing_and_says_so(tmp_path):
     assert any("not resolved" in text for text in profile.info["warnings"])
 
 
-def test_an_instance_of_no_duration_takes_nothing(tmp_path):
+def test_an_instance_of_no_duration_takes_nothing(tmp_path) -> None:
     profile = profiled(tmp_path, [thread([0, 5, 5, 10], [1, 2, 1, 0])], {"package-0": ([0, 10], [0.0, 1.0])})
 
     assert by_instance(profile) == pytest.approx({1: 1.0, 2: 0.0})
     assert by_instance(profile, "duration_s")[2] == 0.0
 
 
-def test_a_nested_task_is_not_counted_twice_and_names_its_parent(tmp_path):
+def test_a_nested_task_is_not_counted_twice_and_names_its_parent(tmp_path) -> None:
     profile = profiled(
         tmp_path, [thread([0, 2, 6, 10], [1, 2, 1, 0], [0, 1, 0, -1])], {"package-0": ([0, 10], [0.0, 10.0])}
     )
@@ -128,7 +128,7 @@ def test_a_nested_task_is_not_counted_twice_and_names_its_parent(tmp_path):
     assert by_instance(profile, "duration_s") == pytest.approx({1: 0.010, 2: 0.004})
 
 
-def test_an_instance_that_moves_between_threads_is_one_row(tmp_path):
+def test_an_instance_that_moves_between_threads_is_one_row(tmp_path) -> None:
     profile = profiled(
         tmp_path,
         [thread([0, 4, 10], [7, 8, 0], tid=1), thread([0, 6, 10], [0, 7, 0], tid=2)],
@@ -141,16 +141,16 @@ def test_an_instance_that_moves_between_threads_is_one_row(tmp_path):
     assert by_instance(profile, "duration_s")[7] == pytest.approx(0.010)
 
 
-def test_scattered_ids_of_other_writers_give_the_same_energies(tmp_path):
+def test_scattered_ids_of_other_writers_give_the_same_energies(tmp_path) -> None:
     ids = [2**63 + 5, 17, 2**40]
-    rows = [thread([0, 1, 3, 6], [*ids, 0], [0, 1, 0, -1])]
+    rows = [thread([0, 1, 3, 6], np.array([*ids, 0], np.uint64), [0, 1, 0, -1])]
 
     profile = profiled(tmp_path, rows, {"package-0": ([0, 6], [0.0, 6.0])})
 
     assert by_instance(profile) == pytest.approx(dict(zip(ids, [1.0, 2.0, 3.0], strict=True)))
 
 
-def test_packages_pay_for_their_own_threads_and_a_move_is_halved(tmp_path):
+def test_packages_pay_for_their_own_threads_and_a_move_is_halved(tmp_path) -> None:
     profile = profiled(
         tmp_path,
         [
@@ -171,7 +171,7 @@ def test_packages_pay_for_their_own_threads_and_a_move_is_halved(tmp_path):
     assert_conserved(moved)
 
 
-def test_dram_adds_to_package_and_psys_and_core_do_not(tmp_path):
+def test_dram_adds_to_package_and_psys_and_core_do_not(tmp_path) -> None:
     times = [0, 10]
     profile = profiled(
         tmp_path,
@@ -181,10 +181,11 @@ def test_dram_adds_to_package_and_psys_and_core_do_not(tmp_path):
 
     assert by_instance(profile) == pytest.approx({1: 5.0})
     assert profile.accounts.loc["psys", "tasks_j"] == pytest.approx(9.0)
+    assert profile.measured_j == pytest.approx(5.0)
     assert_conserved(profile)
 
 
-def test_zero_modelled_power_falls_back_to_cpu_time_and_never_to_nan(tmp_path):
+def test_zero_modelled_power_falls_back_to_cpu_time_and_never_to_nan(tmp_path) -> None:
     profile = profiled(
         tmp_path,
         [
@@ -198,7 +199,7 @@ def test_zero_modelled_power_falls_back_to_cpu_time_and_never_to_nan(tmp_path):
     assert by_instance(profile) == pytest.approx({1: 3.0, 2: 1.0}, rel=1e-9)
 
 
-def test_static_power_is_split_over_running_cores_and_the_rest_by_the_model(tmp_path):
+def test_static_power_is_split_over_running_cores_and_the_rest_by_the_model(tmp_path) -> None:
     counters = {"instructions": [0, 30], "cycles": [0, 10]}
     profile = profiled(
         tmp_path,
@@ -217,7 +218,7 @@ def test_static_power_is_split_over_running_cores_and_the_rest_by_the_model(tmp_
     assert_conserved(profile)
 
 
-def test_with_the_true_linear_model_every_instance_is_right(tmp_path):
+def test_with_the_true_linear_model_every_instance_is_right(tmp_path) -> None:
     rng = np.random.default_rng(3)
     a, b, c, c1, c2 = 1.1, 0.08, 0.19, 8.0, 5.2
     n, end = 2000, 100 * MS
@@ -258,7 +259,7 @@ def test_with_the_true_linear_model_every_instance_is_right(tmp_path):
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_accounts_sum_to_the_measured_joules(tmp_path_factory, data):
+def test_accounts_sum_to_the_measured_joules(tmp_path_factory, data) -> None:
     def draw_thread(_):
         t = sorted(data.draw(st.lists(st.integers(0, 50), min_size=1, max_size=8)))
         ids = data.draw(st.lists(st.integers(0, 5), min_size=len(t), max_size=len(t)))
@@ -282,12 +283,12 @@ def test_accounts_sum_to_the_measured_joules(tmp_path_factory, data):
     assert np.nansum(profile.tasks["energy_j"]) == pytest.approx(counted, rel=1e-9, abs=1e-12)
 
 
-def test_a_model_without_its_counters_is_refused_with_what_to_do(tmp_path):
+def test_a_model_without_its_counters_is_refused_with_what_to_do(tmp_path) -> None:
     with pytest.raises(UsageError, match=r'model "fesc" needs the counters stalls_frontend, cycles.*record again'):
         profiled(tmp_path, [thread([0, 1], [1, 0])], {"package-0": ([0, 1], [0.0, 1.0])}, model="fesc")
 
 
-def test_summary_has_mean_spread_edp_and_correlation(tmp_path):
+def test_summary_has_mean_spread_edp_and_correlation(tmp_path) -> None:
     profile = profiled(
         tmp_path,
         [thread([0, 1, 3, 6], [1, 2, 3, 0], [0, 0, 1, -1])],
@@ -305,7 +306,7 @@ def test_summary_has_mean_spread_edp_and_correlation(tmp_path):
     assert summary["share"].sum() == pytest.approx(1.0)
 
 
-def test_segments_and_power_add_up_to_the_same_joules(tmp_path):
+def test_segments_and_power_add_up_to_the_same_joules(tmp_path) -> None:
     profile = profiled(
         tmp_path,
         [thread([0, 2, 6, 10], [1, 2, 1, 0], [0, 1, 0, -1], cpu_ns=[0, MS, 4 * MS, 9 * MS])],

@@ -99,7 +99,7 @@ def test_a_file_that_is_no_python_is_counted_not_refused(tmp_path):
 
     (result,) = stdlib_digest.process_all([path], 1)
 
-    assert result.nodes is None
+    assert result.code_objects is None
     assert result.source_bytes == 7
 
 
