@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
     from tprof.trace import Thread, Trace
 
-    from .accounts import Sharing, Totals
+    from .accounts import Totals
     from .instances import InstanceRows
     from .quanta import Quanta
     from .segments import Segments
+    from .sharing import Sharing
 
 _NO_CPU = 0xFFFF
 
@@ -49,7 +51,7 @@ def tasks_table(trace: Trace, threads: Sequence[Thread], rows: InstanceRows, tot
         "static_j": totals.static_j,
         "energy_low_j": totals.low_j,
         "energy_high_j": totals.high_j,
-        "power_w": _divided(energy_j, rows.cpu_s),
+        "power_w": _divided(energy_j, rows.own_s),
     }
     columns.update(rows.counts)
     counted = {"instructions", "cycles"} <= set(rows.counts)
@@ -61,7 +63,9 @@ def tasks_table(trace: Trace, threads: Sequence[Thread], rows: InstanceRows, tot
 
 
 def _divided(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.divide(above, below, out=np.full(len(above), np.nan), where=below > 0)
+    out = np.full(len(above), np.nan)
+    np.divide(above, below, out=out, where=below > 0)
+    return out
 
 
 def _names(codes: NDArray[Any], names: Sequence[str]) -> pd.Categorical:
@@ -70,7 +74,7 @@ def _names(codes: NDArray[Any], names: Sequence[str]) -> pd.Categorical:
     place = {name: index for index, name in enumerate(unique)}
     kind = np.int16 if len(unique) < 1 << 15 else np.int32
     lookup = np.array([*(place[name] for name in names), -1], kind)
-    return pd.Categorical.from_codes(lookup[np.minimum(codes, len(names))], categories=unique)
+    return pd.Categorical.from_codes(lookup[np.minimum(codes, len(names))], categories=pd.Index(unique, dtype=object))
 
 
 def _only_package(trace: Trace, count: int) -> NDArray[np.int16]:
@@ -146,5 +150,5 @@ def segments_table(trace: Trace, segments: Sequence[Segments], plans: Sequence[S
     threads = [lane.thread.name or f"thread-{lane.thread.ordinal}" for lane in segments]
     joined["thread"] = _names(np.asarray(joined["thread"], np.int64), threads)
     joined["task"] = _names(np.asarray(joined["task"], np.int64), names)
-    joined["kind"] = pd.Categorical.from_codes(np.asarray(joined["kind"], np.int8), categories=["task", "runtime"])
+    joined["kind"] = _names(np.asarray(joined["kind"], np.int64), ["task", "runtime"])
     return pd.DataFrame(joined, copy=False)

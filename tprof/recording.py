@@ -32,7 +32,7 @@ class Recording:
         What a user should know about the sensors and counters that were found.
     """
 
-    def __init__(  # noqa: PLR0913 - the face of `record`
+    def __init__(
         self,
         path: str | os.PathLike[str],
         *,
@@ -80,7 +80,7 @@ class Recording:
         _core.sensors_stop()
         self._write_end(_core.session_end(), end_ns, _how_it_stopped(kind), member.lost_definitions)
 
-    def profile(self, model: str = "auto", **options: Any) -> Profile:  # noqa: ANN401 - build_profile's own
+    def profile(self, model: str = "auto", **options: Any) -> Profile:
         """Attribute the joules to the tasks.
 
         Parameters
@@ -223,7 +223,7 @@ def _packages(topology: Sequence[Any]) -> tuple[int, ...]:
     return tuple(packages)
 
 
-def _describe_domain(domain: Any) -> dict[str, Any]:  # noqa: ANN401 - sensors.contract.Domain
+def _describe_domain(domain: Any) -> dict[str, Any]:
     return {
         "name": domain.name,
         "scope": domain.scope,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import threading
 from dataclasses import dataclass
-from types import CodeType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import CodeType
 
 SOURCE_CHARACTERS = 4096
 

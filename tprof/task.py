@@ -108,9 +108,7 @@ def _wrap(function: Callable[..., Any], number: int) -> Callable[..., Any]:
     return functools.update_wrapper(_core.Task(function, number), function)
 
 
-def _wrap_coroutine(
-    function: Callable[P, Coroutine[Any, Any, R]], number: int
-) -> Callable[P, Coroutine[Any, Any, R]]:
+def _wrap_coroutine(function: Callable[P, Coroutine[Any, Any, R]], number: int) -> Callable[P, Coroutine[Any, Any, R]]:
     @functools.wraps(function)
     async def coroutine_task(*args: P.args, **kwargs: P.kwargs) -> R:
         return cast("R", await _core.Driver(function(*args, **kwargs), number))
@@ -118,9 +116,7 @@ def _wrap_coroutine(
     return coroutine_task
 
 
-def _wrap_generator(
-    function: Callable[P, Generator[Any, Any, R]], number: int
-) -> Callable[P, Generator[Any, Any, R]]:
+def _wrap_generator(function: Callable[P, Generator[Any, Any, R]], number: int) -> Callable[P, Generator[Any, Any, R]]:
     @functools.wraps(function)
     def generator_task(*args: P.args, **kwargs: P.kwargs) -> Generator[Any, Any, R]:
         return cast("R", (yield from _core.Driver(function(*args, **kwargs), number)))
@@ -188,7 +184,7 @@ def region(name: str) -> _core.Region:
     return _core.Region(number)
 
 
-def reduce_task(wrapped: Any) -> str | tuple[Callable[..., Any], tuple[Any, ...]]:  # noqa: ANN401 - any task
+def reduce_task(wrapped: Any) -> str | tuple[Callable[..., Any], tuple[Any, ...]]:
     """Say how a task is pickled: as a function is, by its qualified name.
 
     cloudpickle (joblib, dask) sends a function of ``__main__`` by value instead, since its workers have
@@ -201,5 +197,5 @@ def reduce_task(wrapped: Any) -> str | tuple[Callable[..., Any], tuple[Any, ...]
     return cast("str", name)
 
 
-def _name_of(wrapped: Any) -> str:  # noqa: ANN401 - any task
+def _name_of(wrapped: Any) -> str:
     return registry.name_of(getattr(wrapped, NUMBER_ATTRIBUTE))

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from .density import grid, sample
 
 if TYPE_CHECKING:
     from tprof.analysis.profile import Profile
 
+Floats = NDArray[np.float64]
 POINTS = 20_000  # beyond it points become density: a browser draws each as an element
 SAMPLED = 3_000
 SEGMENTS = 4_000
@@ -32,7 +34,8 @@ def page_data(profile: Profile) -> dict[str, Any]:
         "instances": _instances(profile.tasks),
         "timeline": _timeline(profile.segments, float(info["duration_s"])),
     }
-    return clean(data)
+    plain: dict[str, Any] = clean(data)
+    return plain
 
 
 def clean(value: Any) -> Any:
@@ -116,11 +119,11 @@ def _busy(segments: pd.DataFrame, duration_s: float) -> dict[str, Any]:
     return {"x": middles, "cpus": cpus, "z": [[round(min(float(v), 1.0), 4) for v in row] for row in shares]}
 
 
-def _ran_before(edges: np.ndarray, start_s: np.ndarray, length_s: np.ndarray) -> np.ndarray:
-    def total(at: np.ndarray) -> np.ndarray:
+def _ran_before(edges: Floats, start_s: Floats, length_s: Floats) -> Floats:
+    def total(at: Floats) -> Floats:
         at = np.sort(at)
         before = np.searchsorted(at, edges)
-        sums: np.ndarray = np.concatenate([[0.0], np.cumsum(at)])
-        return before * edges - sums[before]
+        sums = np.concatenate([[0.0], np.cumsum(at)])
+        return np.asarray(before * edges - sums[before], float)
 
     return total(start_s) - total(start_s + length_s)

@@ -7,13 +7,18 @@ import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution import attribute
+
 from tprof.trace import load, write_trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SAMPLES = 5_000_000
 _QUANTUM_NS = 1_000_000
@@ -96,14 +101,11 @@ def _write(path: Path, cores: int, count: int) -> None:
                 "llc_misses": t_ns // 100,
             }
         )  # fmt: skip
-    write_trace(
-        path, tasks=["a", "b", "c"], threads=threads, energy={"package-0": (edges_ns, np.cumsum(energy_j))}
-    )
+    write_trace(path, tasks=["a", "b", "c"], threads=threads, energy={"package-0": (edges_ns, np.cumsum(energy_j))})
 
 
 def _profile(path: Path) -> tuple[float, float]:
-    import pandas  # noqa: F401 - its import is no part of the analysis
-
+    import_module("tprof.analysis")  # loading pandas is no part of the analysis
     trace = load(path)
     begin = time.perf_counter()
     len(trace.profile().tasks)

@@ -1,7 +1,7 @@
 """Standard library digest: reads, parses, compresses and digests the sources that every Python has, on threads.
 
-Reading, compressing (lzma), restoring and digesting (hashlib) release the interpreter's lock, parsing (the compiler) holds it:
-a mixture of tasks that differ in length and in how they share the processor. One worker takes a file through all.
+Reading, compressing (lzma), restoring and digesting (hashlib) release the interpreter's lock, parsing holds it: a mixture
+of tasks that differ in length and in how they share the processor. One worker takes a file through all.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LZMA_PRESET = 1
 
 @dataclass(frozen=True)
 class FileResult:
-    """One file's part of the result. code_objects is None where the file is no Python, as some tests of the parser are."""
+    """One file's part of the result; code_objects is None where it is no Python, as some tests of the parser are."""
 
     path: Path
     source_bytes: int

@@ -93,9 +93,7 @@ def _free_name(stem: str) -> Path:
     return path
 
 
-def _record(
-    what: Program, tasks: list[str], recording: Recording, report: Path | None, *, best_effort: bool
-) -> int:
+def _record(what: Program, tasks: list[str], recording: Recording, report: Path | None, *, best_effort: bool) -> int:
     from tprof.launch.program import end_process, run_program
 
     ended: BaseException | None = None

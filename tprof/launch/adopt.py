@@ -26,7 +26,7 @@ def patch_module(module: types.ModuleType, patterns: Sequence[Pattern], names: I
         _patch_namespace(module, "", module.__name__, meant)
 
 
-def _patch_namespace(owner: Any, prefix: str, module: str, patterns: Sequence[Pattern]) -> None:  # noqa: ANN401
+def _patch_namespace(owner: Any, prefix: str, module: str, patterns: Sequence[Pattern]) -> None:
     for name, value in list(vars(owner).items()):
         qualified = f"{prefix}{name}"
         if isinstance(value, type):
@@ -44,7 +44,7 @@ def _is_defined_in(value: object, module: str) -> bool:
     return getattr(inner, "__module__", None) == module
 
 
-def adopt(value: Any, qualified: str, patterns: Sequence[Pattern]) -> Any:  # noqa: ANN401 - any object of a module
+def adopt(value: Any, qualified: str, patterns: Sequence[Pattern]) -> Any:
     """Return a task where the name is meant and the object can be one, else the object itself."""
     for pattern in patterns:
         if not fnmatchcase(qualified, pattern.function):

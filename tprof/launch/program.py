@@ -12,7 +12,7 @@ import traceback
 import types
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tprof.errors import UsageError
 
@@ -130,10 +130,10 @@ def _compile(main: _Main, module: types.ModuleType, meant: Sequence[Any]) -> typ
             message = f"cannot run {main.file}: it has neither source nor code"
             raise UsageError(message)
         return main.code
-    tree: ast.Module = compile(main.source, main.file, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+    tree = cast("ast.Module", compile(main.source, main.file, "exec", ast.PyCF_ONLY_AST, dont_inherit=True))
     if meant:
         setattr(module, ADOPT, lambda qualified: lambda value: adopt(value, qualified, meant))
-        tree = MainRewriter(meant).visit(tree)
+        tree = cast("ast.Module", MainRewriter(meant).visit(tree))
     code: types.CodeType = compile(tree, main.file, "exec", dont_inherit=True)
     return code
 

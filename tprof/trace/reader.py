@@ -59,7 +59,7 @@ class Trace:
     process_end_ns: dict[int, int]
     notes: tuple[str, ...]
 
-    def profile(self, model: str = "auto", **options: Any) -> Profile:  # noqa: ANN401 - build_profile's own
+    def profile(self, model: str = "auto", **options: Any) -> Profile:
         """Attribute the joules to the tasks; see `tprof.analysis.build_profile` for the options."""
         from tprof.analysis import build_profile  # noqa: PLC0415 - the door to analysis
 
