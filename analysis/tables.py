@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from .names import shown
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -35,12 +37,12 @@ def tasks_table(trace: Trace, threads: Sequence[Thread], rows: InstanceRows, tot
     for values in (energy_j, totals.dynamic_j, totals.static_j, totals.low_j, totals.high_j):
         values[~totals.covered] = np.nan
     columns: dict[str, object] = {
-        "task": _names(rows.task, [entry.name for entry in trace.tasks]),
+        "task": _names(rows.task, [shown(entry.name) for entry in trace.tasks]),
         "instance": rows.instance,
         "parent": rows.parent,
         "pid": np.array([t.pid for t in threads], np.int64)[thread] if threads else thread.astype(np.int64),
         "tid": np.array([t.tid for t in threads], np.int64)[thread] if threads else thread.astype(np.int64),
-        "thread": _names(thread, [t.name or f"thread-{t.ordinal}" for t in threads]),
+        "thread": _names(thread, [shown(t.name) or f"thread-{t.ordinal}" for t in threads]),
         "cpu": np.where(rows.cpu == _NO_CPU, -1, rows.cpu).astype(np.int32),
         "package": rows.package if rows.package is not None else _only_package(trace, len(rows)),
         "start_s": (rows.start_ns - trace.start_ns) * 1e-9,
@@ -114,7 +116,7 @@ def power_table(quanta: Sequence[Quanta], start_ns: int) -> pd.DataFrame:
 def segments_table(trace: Trace, segments: Sequence[Segments], plans: Sequence[Sharing]) -> pd.DataFrame:
     """Return what each thread ran when; `kind` is "task" or "runtime", energies as in `tasks`."""
     parts = []
-    names = [entry.name for entry in trace.tasks]
+    names = [shown(entry.name) for entry in trace.tasks]
     for index, lane in enumerate(segments):
         energy_j = np.zeros(len(lane.slot)) if plans else np.full(len(lane.slot), np.nan)
         for plan in plans:
@@ -147,7 +149,7 @@ def segments_table(trace: Trace, segments: Sequence[Segments], plans: Sequence[S
     joined: dict[str, object] = {
         name: np.concatenate([part[name] for part in parts]) if parts else np.empty(0) for name in columns
     }
-    threads = [lane.thread.name or f"thread-{lane.thread.ordinal}" for lane in segments]
+    threads = [shown(lane.thread.name) or f"thread-{lane.thread.ordinal}" for lane in segments]
     joined["thread"] = _names(np.asarray(joined["thread"], np.int64), threads)
     joined["task"] = _names(np.asarray(joined["task"], np.int64), names)
     joined["kind"] = _names(np.asarray(joined["kind"], np.int64), ["task", "runtime"])
