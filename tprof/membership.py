@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from tprof import _core, registry
+from tprof.environment import SESSION
 
-ENVIRONMENT = "TPROF_SESSION"
 NO_PACKAGE = -1
 
 
@@ -143,7 +143,7 @@ def join_from_environment() -> None:
     A recording that ended meanwhile is no fault of this program; what keeps a process out of one that
     runs is said as a warning.
     """
-    named = os.environ.get(ENVIRONMENT)
+    named = os.environ.get(SESSION)
     if not named or _current is not None:
         return
     directory = Path(named)

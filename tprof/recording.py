@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from tprof import _core, membership
+from tprof.environment import SESSION
 from tprof.errors import TprofError, UsageError
 
 if TYPE_CHECKING:
@@ -152,14 +153,14 @@ class Recording:
         sources = describe_sources(choice.domains, self._topology, directory=self.path, root=self._root)
         _core.sensors_start(sources)
         membership.enter(plan, process).start()
-        self._environment = os.environ.get(membership.ENVIRONMENT)
-        os.environ[membership.ENVIRONMENT] = os.fspath(self.path)
+        self._environment = os.environ.get(SESSION)
+        os.environ[SESSION] = os.fspath(self.path)
 
     def _restore_environment(self) -> None:
         if self._environment is None:
-            os.environ.pop(membership.ENVIRONMENT, None)
+            os.environ.pop(SESSION, None)
         else:
-            os.environ[membership.ENVIRONMENT] = self._environment
+            os.environ[SESSION] = self._environment
 
     def _undo(self) -> None:
         """Nothing half-written stays behind a recording that could not begin."""

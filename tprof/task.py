@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import sys
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
 from tprof import _core, registry
 
+# `typing` and `inspect` take longer to import than all of this package does.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
     from types import CodeType
+    from typing import Any, ParamSpec, TypeVar, cast, overload
 
-P = ParamSpec("P")
-R = TypeVar("R")
-F = TypeVar("F")
+    P = ParamSpec("P")
+    R = TypeVar("R")
+    F = TypeVar("F")
+else:
+
+    def cast(_kind, value):
+        """Do at run time what typing's does."""
+        return value
+
+
+GENERATOR, COROUTINE, ASYNC_GENERATOR = 0x20, 0x80, 0x200  # bits of a code object's co_flags
 
 NUMBER_ATTRIBUTE = "__tprof_task__"
 
 
-@overload
-def task(function: F, /) -> F: ...
-@overload
-def task(*, name: str | None = None) -> Callable[[F], F]: ...
+if TYPE_CHECKING:
+
+    @overload
+    def task(function: F, /) -> F: ...
+    @overload
+    def task(*, name: str | None = None) -> Callable[[F], F]: ...
+
+
 def task(function: F | None = None, /, *, name: str | None = None) -> F | Callable[[F], F]:
     """Make a function a task: while a recording runs, each call is an instance with its own joules.
 
@@ -85,9 +98,7 @@ def make_task(function: F, name: str | None = None) -> F:
 
 
 def _define(function: Callable[..., Any], name: str | None) -> int:
-    plain = inspect.unwrap(function)
-    while isinstance(plain, functools.partial):
-        plain = plain.func
+    plain = _innermost(function)
     code: CodeType | None = getattr(plain, "__code__", None)
     known: str = getattr(plain, "__qualname__", None) or type(plain).__qualname__
     return registry.define(
@@ -98,12 +109,35 @@ def _define(function: Callable[..., Any], name: str | None) -> int:
     )
 
 
+def _innermost(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that decorators and partials stand around."""
+    seen = set()
+    while id(function) not in seen:
+        seen.add(id(function))
+        if isinstance(function, functools.partial):
+            function = function.func
+        else:
+            function = getattr(function, "__wrapped__", function)
+    return function
+
+
+def _flags(function: Callable[..., Any]) -> int:
+    """Return the bits that tell what a call gives back: that of the function itself, not of what it wraps."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    function = getattr(function, "__func__", function)
+    flags: int = getattr(getattr(function, "__code__", None), "co_flags", 0)
+    # Whoever marks a plain function so (inspect.markcoroutinefunction) promises that it returns a coroutine.
+    return flags | COROUTINE if hasattr(function, "_is_coroutine_mark") else flags
+
+
 def _wrap(function: Callable[..., Any], number: int) -> Callable[..., Any]:
-    if inspect.iscoroutinefunction(function):
+    flags = _flags(function)
+    if flags & COROUTINE:
         return _wrap_coroutine(function, number)
-    if inspect.isasyncgenfunction(function):
+    if flags & ASYNC_GENERATOR:
         return _wrap_async_generator(function, number)
-    if inspect.isgeneratorfunction(function):
+    if flags & GENERATOR:
         return _wrap_generator(function, number)
     return functools.update_wrapper(_core.Task(function, number), function)
 

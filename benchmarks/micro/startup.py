@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from tprof.membership import ENVIRONMENT
+from tprof.environment import SESSION
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ def time_import(directory: Path, rounds: int) -> tuple[tuple[float, ...], tuple[
 
 
 def _time_child(code: str, directory: Path) -> float:
-    environment = {name: value for name, value in os.environ.items() if name != ENVIRONMENT}
+    environment = {name: value for name, value in os.environ.items() if name != SESSION}
     begin_ns = time.perf_counter_ns()
     subprocess.run(  # noqa: S603 - this interpreter and a fixed line
         [sys.executable, "-c", code], check=True, cwd=directory, env=environment, timeout=DEADLINE_S
