@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # Under this name the rewritten main program finds `adopter`.
 ADOPT = "__tprof_adopt__"
+_fulfilled: set[str] = set()
 _PLAIN = (types.FunctionType, staticmethod, classmethod)
 
 
@@ -50,8 +51,14 @@ def adopt(value: Any, qualified: str, patterns: Sequence[Pattern]) -> Any:
         if not fnmatchcase(qualified, pattern.function):
             continue
         if isinstance(value, _PLAIN) or (pattern.exact and callable(value) and not isinstance(value, type)):
+            _fulfilled.add(str(pattern))
             return make_task(value)
     return value
+
+
+def unfulfilled(patterns: Iterable[Pattern]) -> list[Pattern]:
+    """Return the patterns that no function of this process has met."""
+    return [pattern for pattern in patterns if str(pattern) not in _fulfilled]
 
 
 class MainRewriter(ast.NodeTransformer):

@@ -9,7 +9,7 @@ SIDE_CHANNEL = (
 )
 POWERCAP_GROUP = (
     "sudo groupadd -f power && sudo usermod -aG power $USER && "
-    "echo 'SUBSYSTEM==\"powercap\", ACTION==\"add\", RUN+=\"/bin/sh -c \\'chgrp power /sys%p/energy_uj; "
+    'echo \'SUBSYSTEM=="powercap", ACTION=="add", RUN+="/bin/sh -c \\\'chgrp power /sys%p/energy_uj; '
     "chmod 0440 /sys%p/energy_uj\\'\"' | sudo tee /etc/udev/rules.d/70-powercap.rules && "
     "sudo udevadm control --reload && sudo udevadm trigger --action=add --subsystem-match=powercap"
 )

@@ -127,7 +127,9 @@ def _without_mirrored_dies(domains: list[Domain], amd: bool, left_out: list[tupl
     for domain in domains:
         if amd and domain.scope == "package":
             if domain.package in seen:
-                left_out.append((domain.name, f"on this processor each die shows the counter of package {domain.package}"))
+                left_out.append(
+                    (domain.name, f"on this processor each die shows the counter of package {domain.package}")
+                )
                 continue
             seen.add(domain.package)
         kept.append(replace(domain, scope="one-core") if amd and domain.scope == "core" else domain)

@@ -24,9 +24,7 @@ def read_topology(root: Path) -> tuple[Cpu, ...]:
     """Return the processors that sysfs below `root` knows; without it, one package with all of them."""
     place = root / "sys/devices/system/cpu"
     types = _core_types(root)
-    numbers = sorted(
-        int(path.name[3:]) for path in place.glob("cpu[0-9]*") if path.name[3:].isdigit()
-    )
+    numbers = sorted(int(path.name[3:]) for path in place.glob("cpu[0-9]*") if path.name[3:].isdigit())
     if not numbers:
         return tuple(Cpu(cpu, 0, cpu) for cpu in range(os.cpu_count() or 1))
     return tuple(
