@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-
 from tprof.errors import SensorError, UsageError
 
 from . import perf, powercap
 from .contract import Choice, Unavailable
 from .estimate import estimate
 from .topology import read_topology
-
 
 SYSROOT = "TPROF_SYSROOT"
 FINDERS = {"perf": perf.find_domains, "powercap": powercap.find_domains}
@@ -24,9 +22,7 @@ def sysroot() -> Path:
     return Path(os.environ.get(SYSROOT) or "/")
 
 
-def choose(
-    energy: str = "auto", *, root: Path, watts: tuple[float, float] | str | None = None
-) -> Choice:
+def choose(energy: str = "auto", *, root: Path, watts: tuple[float, float] | str | None = None) -> Choice:
     """Choose the sensors of a recording.
 
     Parameters
@@ -55,7 +51,7 @@ def choose(
     if energy != "auto":
         found = FINDERS[energy](root)
         if isinstance(found, Unavailable):
-            message = f"{energy} gives no energy: {found.why}; run `tprof doctor`, or record with energy=\"estimate\""
+            message = f'{energy} gives no energy: {found.why}; run `tprof doctor`, or record with energy="estimate"'
             raise SensorError(message)
         return Choice(tuple(found[0]), tuple(found[1]))
     return _best(root)

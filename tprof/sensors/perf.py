@@ -39,7 +39,8 @@ def find_domains(root: Path) -> tuple[list[Domain], list[tuple[str, str]]] | Una
     pmu = root / "sys/bus/event_source/devices/power"
     kind = _text(pmu / "type")
     if kind is None or not kind.isdigit():
-        return Unavailable(f"{pmu} does not exist: a virtual machine, or a processor the kernel's power PMU does not know")
+        why = f"{pmu} does not exist: a virtual machine, or a processor the kernel's power PMU does not know"
+        return Unavailable(why)
     domains: list[Domain] = []
     for cpu in _readers(pmu, read_topology(root)):
         for event, (scope, counted) in SCOPES.items():

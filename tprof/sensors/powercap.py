@@ -44,16 +44,20 @@ def find_domains(root: Path) -> tuple[list[Domain], list[tuple[str, str]]] | Una
     mirrored = [zone for zone in zones if not zone.folder.name.startswith(f"{control}:")]
     left_out += [(zone.folder.name, f"it mirrors {control}'s {zone.name}") for zone in mirrored]
     domains: list[Domain] = []
-    unreadable: list[str] = []
+    unreadable: list[tuple[str, str]] = []
     for zone in (zone for zone in zones if zone not in mirrored):
+        domain = _domain(zone, search)
         problem = _unreadable(zone.folder / "energy_uj")
-        if problem is not None:
-            unreadable.append(problem)
-            continue
-        domains += _domain(zone, search, left_out)
+        if domain is None:
+            left_out.append((zone.folder.name, f"its name {zone.name!r} is not one that tprof knows"))
+        elif problem is not None:
+            unreadable.append((domain.name, problem))
+        else:
+            domains.append(domain)
     if not any(domain.counted for domain in domains):
-        reason = unreadable[0] if unreadable else f"{search} has no package zone"
+        reason = unreadable[0][1] if unreadable else f"{search} has no package zone"
         return Unavailable(reason, advice.POWERCAP_GROUP if unreadable else None)
+    left_out += unreadable
     kept = _without_mirrored_dies(domains, _is_amd(root), left_out)
     return kept, left_out + [(domain.name, _why_not_counted(domain)) for domain in kept if not domain.counted]
 
@@ -89,7 +93,7 @@ def _unreadable(path: Path) -> str | None:
     return None
 
 
-def _domain(zone: Zone, search: Path, left_out: list[tuple[str, str]]) -> list[Domain]:
+def _domain(zone: Zone, search: Path) -> Domain | None:
     around = PACKAGE.match(zone.parent or "")
     own = PACKAGE.match(zone.name)
     match = own or around
@@ -102,11 +106,10 @@ def _domain(zone: Zone, search: Path, left_out: list[tuple[str, str]]) -> list[D
         suffix = (zone.parent or "").removeprefix("package-")
         scope, name, counted = zone.name, f"{zone.name}-{suffix}", zone.name == "dram"
     else:
-        left_out.append((zone.folder.name, f"its name {zone.name!r} is not one that tprof knows"))
-        return []
+        return None
     top, part = (zone.name, None) if zone.parent is None else (zone.parent, zone.name)
     reader = FileReader(str(zone.folder / "energy_uj"), str(search), top, part)
-    return [Domain(name, scope, package, "powercap", Quality.MEASURED, UNIT_J, _modulus(zone.folder), counted, reader)]
+    return Domain(name, scope, package, "powercap", Quality.MEASURED, UNIT_J, _modulus(zone.folder), counted, reader)
 
 
 def _modulus(folder: Path) -> int | None:
@@ -127,7 +130,8 @@ def _without_mirrored_dies(domains: list[Domain], amd: bool, left_out: list[tupl
     for domain in domains:
         if amd and domain.scope == "package":
             if domain.package in seen:
-                left_out.append((domain.name, f"on this processor each die shows the counter of package {domain.package}"))
+                why = f"on this processor each die shows the counter of package {domain.package}"
+                left_out.append((domain.name, why))
                 continue
             seen.add(domain.package)
         kept.append(replace(domain, scope="one-core") if amd and domain.scope == "core" else domain)
