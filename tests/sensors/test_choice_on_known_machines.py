@@ -110,6 +110,16 @@ def test_a_zone_of_an_unknown_name_is_left_out_with_the_name(tmp_path):
     assert dict(choice.left_out)["intel-rapl:2"] == "its name 'quantum-0' is not one that tprof knows"
 
 
+def test_of_two_zones_with_one_name_the_first_is_read(tmp_path):
+    tree = fake_trees.laptop(tmp_path)
+    tree.zone("intel-rapl:2", "psys")
+
+    choice = choose(tree)
+
+    assert [domain.name for domain in choice.domains].count("psys") == 1
+    assert dict(choice.left_out)["intel-rapl:2"] == "another zone is called psys"
+
+
 REFUSED = {
     fake_trees.virtual_machine: r"does not exist: a virtual machine, or a kernel without powercap",
     fake_trees.container: r"holds links that lead nowhere: this container hides the host's powercap",

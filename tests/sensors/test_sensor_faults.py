@@ -2,7 +2,7 @@
 
 import errno
 import threading
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ class Session:
         self.until(lambda readings: len(readings) > 20, "twenty readings")
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         self.recording.__exit__(*error)
         self._load.__exit__(*error)
 

@@ -9,7 +9,7 @@ SIDE_CHANNEL = (
 )
 POWERCAP_GROUP = (
     "sudo groupadd -f power && sudo usermod -aG power $USER && "
-    "echo 'SUBSYSTEM==\"powercap\", ACTION==\"add\", RUN+=\"/bin/sh -c \\'chgrp power /sys%p/energy_uj; "
+    'echo \'SUBSYSTEM=="powercap", ACTION=="add", RUN+="/bin/sh -c \\\'chgrp power /sys%p/energy_uj; '
     "chmod 0440 /sys%p/energy_uj\\'\"' | sudo tee /etc/udev/rules.d/70-powercap.rules && "
     "sudo udevadm control --reload && sudo udevadm trigger --action=add --subsystem-match=powercap"
 )
@@ -33,3 +33,8 @@ _PERF_ERRORS = {
 def explain_perf_error(number: int) -> str:
     """Return in a clause why perf_event_open failed with this errno."""
     return _PERF_ERRORS.get(number, f"perf_event_open failed with errno {number}")
+
+
+def mirrored_die(package: int | None) -> str:
+    """Return in a clause why a die of an AMD socket is not counted."""
+    return f"on this processor each die shows the counter of package {package}"

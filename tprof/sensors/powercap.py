@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import advice
 from .contract import Domain, FileReader, Quality, Unavailable
+from .topology import is_amd
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PACKAGE = re.compile(r"package-(\d+)(?:-die-(\d+))?$")
 UNIT_J = 1e-6
@@ -50,6 +54,8 @@ def find_domains(root: Path) -> tuple[list[Domain], list[tuple[str, str]]] | Una
         problem = _unreadable(zone.folder / "energy_uj")
         if domain is None:
             left_out.append((zone.folder.name, f"its name {zone.name!r} is not one that tprof knows"))
+        elif any(domain.name == known.name for known in domains):
+            left_out.append((zone.folder.name, f"another zone is called {domain.name}"))
         elif problem is not None:
             unreadable.append((domain.name, problem))
         else:
@@ -58,7 +64,7 @@ def find_domains(root: Path) -> tuple[list[Domain], list[tuple[str, str]]] | Una
         reason = unreadable[0][1] if unreadable else f"{search} has no package zone"
         return Unavailable(reason, advice.POWERCAP_GROUP if unreadable else None)
     left_out += unreadable
-    kept = _without_mirrored_dies(domains, _is_amd(root), left_out)
+    kept = _without_mirrored_dies(domains, is_amd(root), left_out)
     return kept, left_out + [(domain.name, _why_not_counted(domain)) for domain in kept if not domain.counted]
 
 
@@ -118,11 +124,6 @@ def _modulus(folder: Path) -> int | None:
     return int(text) + 1 if text is not None and text.isdigit() and int(text) > 0 else None
 
 
-def _is_amd(root: Path) -> bool:
-    text = _text(root / "proc/cpuinfo") or _text(Path("/proc/cpuinfo")) or ""
-    return "AuthenticAMD" in text or "HygonGenuine" in text
-
-
 def _without_mirrored_dies(domains: list[Domain], amd: bool, left_out: list[tuple[str, str]]) -> list[Domain]:  # noqa: FBT001
     """Keep one zone a socket on AMD, where each die shows the socket's counter."""
     kept: list[Domain] = []
@@ -130,8 +131,7 @@ def _without_mirrored_dies(domains: list[Domain], amd: bool, left_out: list[tupl
     for domain in domains:
         if amd and domain.scope == "package":
             if domain.package in seen:
-                why = f"on this processor each die shows the counter of package {domain.package}"
-                left_out.append((domain.name, why))
+                left_out.append((domain.name, advice.mirrored_die(domain.package)))
                 continue
             seen.add(domain.package)
         kept.append(replace(domain, scope="one-core") if amd and domain.scope == "core" else domain)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -48,6 +45,17 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
         if first.isdigit() and (last or first).isdigit():
             numbers += range(int(first), int(last or first) + 1)
     return tuple(numbers)
+
+
+def is_amd(root: Path) -> bool:
+    """Return whether AMD or Hygon made the processor, whose dies mirror their socket's energy."""
+    for path in (root / "proc/cpuinfo", Path("/proc/cpuinfo")):
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        return "AuthenticAMD" in text or "HygonGenuine" in text
+    return False
 
 
 def _online(place: Path) -> tuple[int, ...]:
