@@ -63,7 +63,7 @@ def find_domains(root: Path) -> tuple[list[Domain], list[tuple[str, str]]] | Una
                 domains[domain.name] = domain
             elif domain.scope == "package":
                 why = f"the power PMU cannot be opened: {advice.explain_perf_error(error)}"
-                return Unavailable(why, advice.PERF_PARANOID)
+                return Unavailable(why, advice.remedies_for_perf_error(error))
             else:
                 left_out[domain.name] = f"its event cannot be opened: {advice.explain_perf_error(error)}"
     if not any(domain.counted for domain in domains.values()):

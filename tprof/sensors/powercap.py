@@ -42,7 +42,7 @@ def find_domains(root: Path) -> tuple[list[Domain], list[tuple[str, str]]] | Una
     search = root / "sys/class/powercap"
     zones = _zones(search)
     if not zones:
-        return Unavailable(_why_nothing(search))
+        return _why_nothing(search)
     left_out: list[tuple[str, str]] = []
     control = "intel-rapl" if any(zone.folder.name.startswith("intel-rapl:") for zone in zones) else "intel-rapl-mmio"
     mirrored = [zone for zone in zones if not zone.folder.name.startswith(f"{control}:")]
@@ -62,7 +62,7 @@ def find_domains(root: Path) -> tuple[list[Domain], list[tuple[str, str]]] | Una
             domains.append(domain)
     if not any(domain.counted for domain in domains):
         reason = unreadable[0][1] if unreadable else f"{search} has no package zone"
-        return Unavailable(reason, advice.POWERCAP_GROUP if unreadable else None)
+        return Unavailable(reason, (advice.POWERCAP_GROUP,) if unreadable else ())
     left_out += unreadable
     kept = _without_mirrored_dies(domains, is_amd(root), left_out)
     return kept, left_out + [(domain.name, _why_not_counted(domain)) for domain in kept if not domain.counted]
@@ -81,12 +81,14 @@ def _zones(search: Path) -> list[Zone]:
     ]
 
 
-def _why_nothing(search: Path) -> str:
+def _why_nothing(search: Path) -> Unavailable:
     if search.is_dir() and any(search.iterdir()):
-        return f"{search} holds links that lead nowhere: this container hides the host's powercap"
+        why = f"{search} holds links that lead nowhere: this container hides the host's powercap"
+        return Unavailable(why, (advice.CONTAINER,))
     if search.is_dir():
-        return f"{search} is empty: the processor has no RAPL, or its driver (intel_rapl_msr) is not loaded"
-    return f"{search} does not exist: a virtual machine, or a kernel without powercap"
+        why = f"{search} is empty: the processor has no RAPL, or its driver (intel_rapl_msr) is not loaded"
+        return Unavailable(why, (advice.POWERCAP_DRIVER,))
+    return Unavailable(f"{search} does not exist: a virtual machine, or a kernel without powercap")
 
 
 def _unreadable(path: Path) -> str | None:
