@@ -1,8 +1,9 @@
 """CPU time that no sample shows: other processes, and threads of ours that tprof does not see.
 
-The machine's busy time comes in ticks of 10 ms, so over a short interval it may seem that less ran
-than the program alone. Such a deficit is carried forward, never cut off: what is given out is the
-running maximum of busy minus program, whose total is right.
+The machine's busy time comes in ticks of 10 ms, and a thread that is between tasks for long shows its
+CPU time only at the end: over a short interval the difference of two such counts may be too large, or
+negative. What is given out is the largest curve below the difference that never falls: it claims
+nothing that a later count takes back, and its total is right.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 _INTERVAL_NS = 100_000_000
+# Of the recording's length on one core: the thread that reads the sensors takes about as much.
+_NEGLIGIBLE = 0.01
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,10 @@ class Unseen:
 
     @property
     def unseen_share(self) -> float:
-        """Share of the program's CPU time that unseen threads took; 0 where it is not known."""
-        return float(self.unseen_s[-1] / self.program_s) if len(self.unseen_s) and self.program_s > 0 else 0.0
+        """Share of the program's CPU time that unseen threads took; 0 where it is not known or next to nothing."""
+        if not len(self.unseen_s) or self.unseen_s[-1] < _NEGLIGIBLE * (self.t_ns[-1] - self.t_ns[0]) * 1e-9:
+            return 0.0
+        return float(self.unseen_s[-1] / self.program_s)
 
     def _in(self, cumulative: Floats, edges_ns: NDArray[np.int64]) -> Floats:
         if not len(self.t_ns):
@@ -63,13 +68,13 @@ def measure_unseen(trace: Trace, segments: Sequence[Segments]) -> Unseen:
     ]
     if not program:
         return Unseen(np.empty(0, np.int64), {}, np.empty(0), 0.0)
-    grid_ns = _grid([*busy, *program])
+    grid_ns = _grid([*busy, *program], segments)
     program_s = sum((_cumulative(reading, grid_ns) for reading in program), np.zeros(len(grid_ns)))
     seen_s = sum((_seen(lane, grid_ns) for lane in segments), np.zeros(len(grid_ns)))
-    unseen_s = _carried(program_s - seen_s)
+    unseen_s = _never_falling(program_s - seen_s)
     busy_s = {reading.package: _cumulative(reading, grid_ns) for reading in busy}
     whole_s = sum(busy_s.values(), np.zeros(len(grid_ns)))
-    other_s = _carried(whole_s - program_s) if busy else np.zeros(len(grid_ns))
+    other_s = _never_falling(whole_s - program_s) if busy else np.zeros(len(grid_ns))
     shares = {
         package: (float(values[-1] / whole_s[-1]) if whole_s[-1] > 0 else 1.0 / len(busy_s))
         for package, values in busy_s.items()
@@ -79,8 +84,11 @@ def measure_unseen(trace: Trace, segments: Sequence[Segments]) -> Unseen:
     )
 
 
-def _grid(readings: Sequence[Readings]) -> NDArray[np.int64]:
+def _grid(readings: Sequence[Readings], segments: Sequence[Segments]) -> NDArray[np.int64]:
     begin = max(int(reading.t_ns[0]) for reading in readings)
+    if segments:
+        # What the program did before a sample could show it is not hidden from us: it was our own start.
+        begin = max(begin, min(int(lane.t_ns[0]) for lane in segments))
     end = min(int(reading.t_ns[-1]) for reading in readings)
     steps = max((end - begin) // _INTERVAL_NS, 1)
     return np.linspace(begin, max(end, begin + 1), int(min(steps, 10_000_000)) + 1).astype(np.int64)
@@ -106,6 +114,6 @@ def _seen(lane: Segments, grid_ns: NDArray[np.int64]) -> Floats:
     return moved_s
 
 
-def _carried(cumulative_s: Floats) -> Floats:
-    carried: Floats = np.maximum.accumulate(np.maximum(cumulative_s, 0.0))
-    return carried
+def _never_falling(cumulative_s: Floats) -> Floats:
+    below: Floats = np.minimum.accumulate(cumulative_s[::-1])[::-1]
+    return np.maximum(below, 0.0)

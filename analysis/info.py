@@ -60,7 +60,16 @@ def _sensor(trace: Trace, counted: Sequence[Quanta], quality: str) -> str:
     if not counted:
         return "no energy sensor: energies are not known"
     sources = sorted({trace.readings[q.name].source for q in counted})
-    return f"{', '.join(sources)} ({quality}): {', '.join(q.name for q in counted)}"
+    return f"{', '.join(sources)} ({quality}{_assumed(trace)}): {', '.join(q.name for q in counted)}"
+
+
+def _assumed(trace: Trace) -> str:
+    """Say what an estimate was made from."""
+    said = trace.manifest.get("estimate")
+    if not isinstance(said, dict):
+        return ""
+    how = "as given" if said.get("given") else "assumed: give yours with --watts IDLE,PER_CORE"
+    return f" from {said.get('idle_w')} W idle and {said.get('per_core_w')} W a busy core, {how}"
 
 
 def _dropped(trace: Trace) -> dict[str, int]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from tprof.trace import Flag, Kind
 
 from .attribution import sum_by
@@ -28,7 +29,10 @@ _SMALL = 1024
 
 @dataclass
 class InstanceRows:
-    """One row for each instance that a thread (or, joined, the trace) ran; times in ns, rows of equal length."""
+    """One row for each instance that a thread (or, joined, the trace) ran; times in ns, rows of equal length.
+
+    `own_s` is the time in which it was the one that its thread ran: without nested tasks, without suspension.
+    """
 
     instance: NDArray[np.uint64]
     parent: NDArray[np.uint64]
@@ -37,6 +41,7 @@ class InstanceRows:
     start_ns: NDArray[np.int64]
     end_ns: NDArray[np.int64]
     failed: NDArray[np.bool_]
+    own_s: Floats
     cpu_s: Floats
     counts: dict[str, Floats]
     package: NDArray[np.int16] | None = None
@@ -48,7 +53,11 @@ class InstanceRows:
 
 
 def number_instances(
-    fields: dict[str, NDArray[Any]], t_ns: NDArray[np.int64], cpu_s: Floats, increments: dict[str, Floats]
+    fields: dict[str, NDArray[Any]],
+    t_ns: NDArray[np.int64],
+    wall_s: Floats,
+    cpu_s: Floats,
+    increments: dict[str, Floats],
 ) -> tuple[NDArray[np.int32], InstanceRows]:
     """Give each segment a slot (0: nobody, else 1 + row) and collect the rows of one thread."""
     ids = fields["instance"].astype(np.uint64, copy=False)
@@ -61,7 +70,7 @@ def number_instances(
     last[slot] = order
     failed = _failed(fields["kind"], fields["flags"], slot, count)
     sums = {name: sum_by(slot, values, count) for name, values in increments.items()}
-    cpu_sum = sum_by(slot, cpu_s, count)
+    own_sum, cpu_sum = sum_by(slot, wall_s, count), sum_by(slot, cpu_s, count)
     used = first >= 0
     used[0] = False
     if not used[1:].all():
@@ -75,7 +84,7 @@ def number_instances(
     parent = np.where(started, ids[first - 1], np.uint64(0)) if len(first) else ids[:0]
     rows = InstanceRows(
         ids[first], parent, fields["task"][first], fields["cpu"][first], t_ns[first], t_ns[last + 1],
-        failed[used], cpu_sum[used], {name: total[used] for name, total in sums.items()}, first=first,
+        failed[used], own_sum[used], cpu_sum[used], {name: total[used] for name, total in sums.items()}, first=first,
     )  # fmt: skip
     return slot, rows
 
@@ -95,9 +104,7 @@ def _slots(ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], int]:
     return (inverse + (1 - nobody)).astype(np.int32), len(distinct) + 1 - nobody
 
 
-def _failed(
-    kind: NDArray[Any], flags: NDArray[Any], slot: NDArray[np.int32], count: int
-) -> NDArray[np.bool_]:
+def _failed(kind: NDArray[Any], flags: NDArray[Any], slot: NDArray[np.int32], count: int) -> NDArray[np.bool_]:
     """Mark instances whose finish says that they raised: the sample names who runs after, so the one before."""
     failed = np.zeros(count, bool)
     at = np.flatnonzero((flags & Flag.FAILED) != 0)
@@ -148,7 +155,7 @@ def _concatenated(parts: Sequence[InstanceRows]) -> InstanceRows:
     return InstanceRows(
         joined("instance", np.uint64), joined("parent", np.uint64), joined("task", np.uint32),
         joined("cpu", np.uint16), joined("start_ns", np.int64), joined("end_ns", np.int64),
-        joined("failed", bool), joined("cpu_s", float), counts,
+        joined("failed", bool), joined("own_s", float), joined("cpu_s", float), counts,
         package=joined("package", np.int16) if packages else None,
         thread=np.repeat(np.arange(len(parts), dtype=np.int32), [len(part) for part in parts]),
     )  # fmt: skip
@@ -167,7 +174,7 @@ def _merged(rows: InstanceRows, inverse: NDArray[np.intp], count: int) -> Instan
     counts = {name: sum_by(inverse, values, count) for name, values in rows.counts.items()}
     return InstanceRows(
         rows.instance[first], rows.parent[first], rows.task[first], rows.cpu[first], rows.start_ns[first],
-        end_ns, failed, sum_by(inverse, rows.cpu_s, count), counts,
+        end_ns, failed, sum_by(inverse, rows.own_s, count), sum_by(inverse, rows.cpu_s, count), counts,
         package=None if rows.package is None else rows.package[first],
         thread=None if rows.thread is None else rows.thread[first],
     )  # fmt: skip

@@ -41,9 +41,7 @@ class Bounds:
         valid = np.cumsum(np.concatenate(([False], quanta.valid, [False])))
         return cls(padded(dynamic_j), valid, first, np.maximum(first, last), np.zeros(len(rows)), rows.package is None)
 
-    def edge_part(
-        self, lane: Lane, shares: Shares, slot: NDArray[np.int32], place: slice | NDArray[np.intp]
-    ) -> Floats:
+    def edge_part(self, lane: Lane, shares: Shares, slot: NDArray[np.int32], place: slice | NDArray[np.intp]) -> Floats:
         """Return by slot the joules of segments that lie in their instance's first or last quantum."""
         first = np.concatenate((np.array([-1], np.int32), self.first[place]))
         last = np.concatenate((np.array([-1], np.int32), self.last[place]))

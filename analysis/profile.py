@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from .accounts import Account, Sharing, Totals, plan_sharing, settle
-from .busy import Unseen, measure_unseen
+from .accounts import Account, Totals, settle
+from .busy import measure_unseen
+from .doubts import tell_doubts, tell_stuck
 from .info import describe
 from .instances import join_rows
 from .models import Chosen, Coefficients, choose_model
 from .quanta import Quanta, build_quanta
 from .segments import Segments, read_segments
+from .sharing import plan_sharing
 from .summary import summarize
 from .tables import power_table, segments_table, tasks_table
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
     from tprof.trace import Trace
 
@@ -37,6 +41,7 @@ class Profile:
         first start to end with nested and suspended time in it; NaN energy is "not resolved"
     accounts : one row a domain, index `domain`: measured_j, tasks_j, runtime_j, other_j, idle_j
     info : sensor, model, warnings and what else a reader must know
+    own_s : (instances,) seconds in which each was what its thread ran, without nested tasks or suspension
     """
 
     trace: Trace
@@ -45,6 +50,7 @@ class Profile:
     info: dict[str, Any]
     model: Chosen
     quanta: tuple[Quanta, ...]
+    own_s: NDArray[np.float64] = field(repr=False)
 
     @property
     def measured_j(self) -> float:
@@ -59,7 +65,7 @@ class Profile:
 
     def summary(self) -> pd.DataFrame:
         """Return one row a task (index `task`), by energy; see `tprof.analysis.summary.summarize`."""
-        return summarize(self.tasks)
+        return summarize(self.tasks, self.own_s)
 
     @cached_property
     def power(self) -> pd.DataFrame:
@@ -153,15 +159,15 @@ def build_profile(
             static_w = reading.static_power_w.get(domain.name, 0.0)
             plan = plan_sharing(domain, reading.segments, unseen, static_w, reading.packages)
             accounts[domain.name] = settle(plan, reading.segments, joined, totals if domain.counted else None)
-            stuck += _stuck(domain, plan, trace.start_ns)
+            stuck += tell_stuck(domain, plan, trace.start_ns)
             del plan
-    info = describe(trace, chosen, quanta, [*stuck, *_warnings(reading.segments, unseen, joined.rows, chosen)])
+    info = describe(trace, chosen, quanta, [*stuck, *tell_doubts(reading.segments, unseen, joined.rows, chosen)])
     info["static_power_w"] = reading.static_power_w
     threads = [lane.thread for lane in reading.segments]
     del reading
     tasks = tasks_table(trace, threads, joined.rows, totals)
     frame = pd.DataFrame([vars(account) for account in accounts.values()], columns=list(Account.__annotations__))
-    return Profile(trace, tasks, frame.set_index("domain"), info, chosen, quanta)
+    return Profile(trace, tasks, frame.set_index("domain"), info, chosen, quanta, joined.rows.own_s)
 
 
 def _static_power(trace: Trace, model: Chosen, quanta: tuple[Quanta, ...]) -> dict[str, float]:
@@ -187,45 +193,3 @@ def _fill_uncounted(segments: list[Segments]) -> None:
     for lane in segments:
         if not lane.counted:
             lane.modelled = lane.modelled * mean
-
-
-def _stuck(quanta: Quanta, plan: Sharing, start_ns: int) -> list[str]:
-    """Say where a sensor stood still while something ran."""
-    if not quanta.stuck.any():
-        return []
-    ran = np.zeros(len(quanta) + 2, bool)
-    for lane in plan.lanes:
-        at = np.flatnonzero(lane.modelled > 0)
-        ran[lane.quantum[at]] = True
-        ran[lane.quantum[at + 1]] = True
-    at = np.flatnonzero(quanta.stuck & ran[1:-1])
-    if not len(at):
-        return []
-    since_s = (int(quanta.edges_ns[at[0]]) - start_ns) * 1e-9
-    return [f"{quanta.name} was stuck since {since_s:.3f} s of the recording (and {len(at) - 1} more times)"]
-
-
-def _warnings(segments: list[Segments], unseen: Unseen, rows: Any, model: Chosen) -> list[str]:
-    """Say what in the samples makes a figure doubtful."""
-    out = []
-    if (disordered := sum(lane.disordered for lane in segments)) > 0:
-        out.append(f"{disordered} time stamps went backwards within a thread and were raised to the one before")
-    if (aborted := sum(lane.aborted for lane in segments)) > 0:
-        out.append(f"{aborted} threads ended inside a task: that task is closed at their last sample")
-    if (bare := sum(not lane.counted for lane in segments)) > 0:
-        out.append(f'{bare} threads lack the counters of model "{model.name}": their power is the mean of the others')
-    moved = sum(
-        int(((lane.package != lane.package_end) & (lane.slot > 0)).sum())
-        for lane in segments
-        if lane.package is not None and lane.package_end is not None
-    )
-    if moved:
-        out.append(f"{moved} segments began on one package and ended on another: half of each is counted on either")
-    if unseen.unseen_share > 0.05:
-        out.append(
-            f"{unseen.unseen_share:.0%} of the program's CPU time ran in threads that tprof does not see (it is in "
-            "`runtime`): limit BLAS and OpenMP pools with threadpoolctl or OMP_NUM_THREADS=1"
-        )
-    if len(rows) == 0:
-        out.append("the trace has no task instances: mark functions with @tprof.task")
-    return out

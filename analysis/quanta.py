@@ -9,6 +9,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
     from tprof.trace import Readings
 
 DEFAULT_MAX_POWER_W = 1000.0
@@ -75,20 +76,33 @@ def build_quanta(readings: Readings, max_power_w: float | None = None) -> Quanta
         return replace(quanta, warnings=(*warnings, f"{readings.name} has no two readings: its energy is not resolved"))
     edges_ns = readings.t_ns[keep].astype(np.int64)
     energy_j, valid, faults = _judged(readings, keep, limit_w)
-    gap_ns = np.diff(edges_ns)
-    stuck = (gap_ns > _STUCK_GAPS * np.median(gap_ns)) & (gap_ns >= _STUCK_NS)
-    if len(stuck) and readings.value[keep[-1]] == readings.value[keep[-2]]:
-        stuck[-1] = gap_ns[-1] >= max(_STUCK_NS, _STUCK_GAPS * np.median(gap_ns[:-1])) if len(gap_ns) > 1 else False
-    if not (energy_j > 0).any() and valid.all():
-        faults.append(f"{readings.name} never moved: its sensor reports nothing")
+    still = bool(readings.value[keep[-1]] == readings.value[keep[-2]])
+    stuck = _stuck(np.diff(edges_ns), still=still)
+    if not _is_word(readings):
+        # A sensor that says nothing more is not one that says zero.
+        valid[-1] &= not stuck[-1]
+        if valid.all() and not (energy_j > 0).any():
+            valid[:] = False
+            faults.append(f"{readings.name} never moved: its energy is not resolved")
     return replace(
         quanta, edges_ns=edges_ns, energy_j=energy_j, valid=valid, stuck=stuck, warnings=(*warnings, *faults)
     )
 
 
+def _stuck(gap_ns: NDArray[np.int64], *, still: bool) -> NDArray[np.bool_]:
+    """Mark intervals far longer than the sensor's usual one; `still`: the last has no new value at its end."""
+    usual_ns = np.median(gap_ns[:-1] if still and len(gap_ns) > 1 else gap_ns)
+    stuck = (gap_ns > _STUCK_GAPS * usual_ns) & (gap_ns >= _STUCK_NS)
+    return np.asarray(stuck, bool)
+
+
+def _is_word(readings: Readings) -> bool:
+    """Tell joules that somebody gave as numbers from a register that may glitch."""
+    return str(readings.quality) in ("given", "simulated")
+
+
 def _default_limit_w(readings: Readings) -> float:
-    # Joules that somebody gave as numbers are their word, not a register that may glitch.
-    if str(readings.quality) in ("given", "simulated"):
+    if _is_word(readings):
         return float("inf")
     return _WIDE_MAX_POWER_W if readings.scope in _WIDE_SCOPES else DEFAULT_MAX_POWER_W
 
@@ -119,7 +133,8 @@ def _judged(
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], list[str]]:
     """Joules and validity of the intervals between kept readings, with what was wrong in words."""
     value = readings.value[keep].astype(np.uint64)
-    length_ns: NDArray[np.int64] = np.diff(readings.t_ns[keep].astype(np.int64))
+    t_ns, suspended_ns = (values[keep].astype(np.int64) for values in (readings.t_ns, readings.suspended_ns))
+    length_ns = t_ns[1:] - t_ns[:-1]
     fell = value[1:] < value[:-1]
     # Unsigned differences first: a float would lose bits of a large counter.
     counts = (value[1:] - value[:-1]).astype(np.float64)
@@ -128,8 +143,7 @@ def _judged(
         counts = np.where(fell, wrapped.astype(np.float64), counts)
     energy_j = counts * readings.unit
     reopened = np.diff(np.cumsum(readings.reopened)[keep]) > 0
-    asleep_ns: NDArray[np.int64] = np.diff(readings.suspended_ns[keep].astype(np.int64))
-    slept = np.abs(asleep_ns) > _SUSPEND_NS
+    slept = np.abs(suspended_ns[1:] - suspended_ns[:-1]) > _SUSPEND_NS
     slack_ns = np.where(readings.window_ns[keep][1:] > 0, _LATE_READ_NS, 0)
     excess = energy_j > limit_w * (length_ns + slack_ns) * 1e-9
     back = fell & (excess if readings.modulus else True)

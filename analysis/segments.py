@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.trace import Flag
+
+from tprof.trace import Flag, Kind
 
 from .instances import InstanceRows, number_instances
 
@@ -53,6 +54,7 @@ class Segments:
     rows: InstanceRows
     disordered: int
     aborted: int
+    starts: int
 
 
 def read_segments(trace: Trace, thread: Thread, model: Chosen, *, packages: bool) -> Segments | None:
@@ -76,29 +78,29 @@ def read_segments(trace: Trace, thread: Thread, model: Chosen, *, packages: bool
     del samples
     t_ns, disordered = _times(fields.pop("t_ns"), _end_ns(trace, thread))
     lost = (fields["flags"] & Flag.UNCOUNTED) != 0
-    increments = {
-        name: _increments(fields.pop(name), thread.end_columns.get(name), lost, t_ns, name) for name in kept
-    }
+    # What was counted after samples were dropped belongs to nobody that is known.
+    ends = thread.end_columns if thread.first_drop_ns is None else {}
+    increments = {name: _increments(fields.pop(name), ends.get(name), lost, t_ns, name) for name in kept}
     wall_s = np.diff(t_ns) * 1e-9
     has_cpu = "cpu_ns" in increments
     running = fields["instance"] != 0
     cpu_s = increments.pop("cpu_ns") * 1e-9 if has_cpu else np.where(running, wall_s, 0.0)
     counted = set(model.columns) <= set(increments)
     modelled = model.modelled(increments, cpu_s) if counted else cpu_s
-    if not thread.end_columns and running[-1]:
-        # Killed inside a task: what its last segment counted is unknown, so it is taken as the mean.
+    if not ends and running[-1]:
+        # Killed, or cut off by a full disk, inside a task: its last segment's count is not known, so the mean.
         mean = modelled.sum() / cpu_s.sum() if cpu_s.sum() > 0 else 1.0
         cpu_s, modelled = np.append(cpu_s[:-1], wall_s[-1]), np.append(modelled[:-1], mean * wall_s[-1])
     modelled = np.where(modelled > 0, modelled, cpu_s * _NOTHING)
     # A segment without length lies in no quantum; what it counted stays with its instance.
     modelled[t_ns[1:] == t_ns[:-1]] = 0.0
-    slot, rows = number_instances(fields, t_ns, cpu_s, increments)
+    slot, rows = number_instances(fields, t_ns, wall_s, cpu_s, increments)
     if package is not None and rows.first is not None:
         rows.package = package[rows.first]
     return Segments(
         thread, t_ns, slot, cpu_s, modelled, counted, fields["cpu"], package,
         None if package is None else np.append(package[1:], package[-1]), rows, disordered,
-        int(((fields["flags"] & Flag.ABORTED) != 0).sum()),
+        int(((fields["flags"] & Flag.ABORTED) != 0).sum()), int((fields["kind"] == Kind.START).sum()),
     )  # fmt: skip
 
 
@@ -113,7 +115,9 @@ def _columns(samples: NDArray[Any], names: tuple[str, ...]) -> dict[str, NDArray
 
 
 def _end_ns(trace: Trace, thread: Thread) -> int:
-    ends = (thread.end_ns, thread.first_drop_ns, trace.process_end_ns.get(thread.process), trace.end_ns)
+    if thread.first_drop_ns is not None:
+        return thread.first_drop_ns
+    ends = (thread.end_ns, trace.process_end_ns.get(thread.process), trace.end_ns)
     return next(end for end in ends if end is not None)
 
 

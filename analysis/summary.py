@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pandas as pd
 
 from .intervals import mean_interval
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-def summarize(tasks: pd.DataFrame) -> pd.DataFrame:
+
+def summarize(tasks: pd.DataFrame, own_s: NDArray[np.float64]) -> pd.DataFrame:
     """Summarize instances by task.
+
+    Parameters
+    ----------
+    tasks : one row an instance
+    own_s : (len(tasks),) seconds in which each was what its thread ran, without nested tasks or suspension
 
     Returns
     -------
     Index `task`, by falling energy: instances, energy_j, share (of all tasks' energy), energy_mean_j,
     energy_std_j (of instances; NaN for one), energy_mean_low_j, energy_mean_high_j (95 % interval),
-    duration_mean_s, power_w (energy over CPU time), edp_js (mean energy times mean duration), energy_time_corr
+    duration_mean_s, power_w (energy over own time), edp_js (mean energy times mean duration), energy_time_corr
     (Pearson's r of energy with duration, NaN where either is the same for all). Instances whose energy is
     not resolved count in `instances` and `duration_mean_s` only.
     """
@@ -43,7 +53,7 @@ def summarize(tasks: pd.DataFrame) -> pd.DataFrame:
         # Below rounding there is no spread to correlate.
         flat = (var_j <= 1e-24 * resolved * mean_j**2) | (var_s <= 1e-24 * resolved * mean_s**2)
         corr = np.where(flat, np.nan, both / np.sqrt(var_j * var_s))
-        power_w = sum_j / total(tasks["cpu_s"].to_numpy(), good)
+        power_w = sum_j / total(own_s, good)
         half_j = (tasks["energy_high_j"].to_numpy() - tasks["energy_low_j"].to_numpy()) / 2
         resolution_j = np.sqrt(total(half_j**2, good) / resolved)
         low_j, high_j = mean_interval(mean_j, std_j, resolved, resolution_j)

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from .names import shown
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
     from tprof.trace import Thread, Trace
 
-    from .accounts import Sharing, Totals
+    from .accounts import Totals
     from .instances import InstanceRows
     from .quanta import Quanta
     from .segments import Segments
+    from .sharing import Sharing
 
 _NO_CPU = 0xFFFF
 
@@ -33,12 +37,12 @@ def tasks_table(trace: Trace, threads: Sequence[Thread], rows: InstanceRows, tot
     for values in (energy_j, totals.dynamic_j, totals.static_j, totals.low_j, totals.high_j):
         values[~totals.covered] = np.nan
     columns: dict[str, object] = {
-        "task": _names(rows.task, [entry.name for entry in trace.tasks]),
+        "task": _names(rows.task, [shown(entry.name) for entry in trace.tasks]),
         "instance": rows.instance,
         "parent": rows.parent,
         "pid": np.array([t.pid for t in threads], np.int64)[thread] if threads else thread.astype(np.int64),
         "tid": np.array([t.tid for t in threads], np.int64)[thread] if threads else thread.astype(np.int64),
-        "thread": _names(thread, [t.name or f"thread-{t.ordinal}" for t in threads]),
+        "thread": _names(thread, [shown(t.name) or f"thread-{t.ordinal}" for t in threads]),
         "cpu": np.where(rows.cpu == _NO_CPU, -1, rows.cpu).astype(np.int32),
         "package": rows.package if rows.package is not None else _only_package(trace, len(rows)),
         "start_s": (rows.start_ns - trace.start_ns) * 1e-9,
@@ -49,7 +53,7 @@ def tasks_table(trace: Trace, threads: Sequence[Thread], rows: InstanceRows, tot
         "static_j": totals.static_j,
         "energy_low_j": totals.low_j,
         "energy_high_j": totals.high_j,
-        "power_w": _divided(energy_j, rows.cpu_s),
+        "power_w": _divided(energy_j, rows.own_s),
     }
     columns.update(rows.counts)
     counted = {"instructions", "cycles"} <= set(rows.counts)
@@ -61,7 +65,9 @@ def tasks_table(trace: Trace, threads: Sequence[Thread], rows: InstanceRows, tot
 
 
 def _divided(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.divide(above, below, out=np.full(len(above), np.nan), where=below > 0)
+    out = np.full(len(above), np.nan)
+    np.divide(above, below, out=out, where=below > 0)
+    return out
 
 
 def _names(codes: NDArray[Any], names: Sequence[str]) -> pd.Categorical:
@@ -70,7 +76,7 @@ def _names(codes: NDArray[Any], names: Sequence[str]) -> pd.Categorical:
     place = {name: index for index, name in enumerate(unique)}
     kind = np.int16 if len(unique) < 1 << 15 else np.int32
     lookup = np.array([*(place[name] for name in names), -1], kind)
-    return pd.Categorical.from_codes(lookup[np.minimum(codes, len(names))], categories=unique)
+    return pd.Categorical.from_codes(lookup[np.minimum(codes, len(names))], categories=pd.Index(unique, dtype=object))
 
 
 def _only_package(trace: Trace, count: int) -> NDArray[np.int16]:
@@ -110,7 +116,7 @@ def power_table(quanta: Sequence[Quanta], start_ns: int) -> pd.DataFrame:
 def segments_table(trace: Trace, segments: Sequence[Segments], plans: Sequence[Sharing]) -> pd.DataFrame:
     """Return what each thread ran when; `kind` is "task" or "runtime", energies as in `tasks`."""
     parts = []
-    names = [entry.name for entry in trace.tasks]
+    names = [shown(entry.name) for entry in trace.tasks]
     for index, lane in enumerate(segments):
         energy_j = np.zeros(len(lane.slot)) if plans else np.full(len(lane.slot), np.nan)
         for plan in plans:
@@ -143,8 +149,8 @@ def segments_table(trace: Trace, segments: Sequence[Segments], plans: Sequence[S
     joined: dict[str, object] = {
         name: np.concatenate([part[name] for part in parts]) if parts else np.empty(0) for name in columns
     }
-    threads = [lane.thread.name or f"thread-{lane.thread.ordinal}" for lane in segments]
+    threads = [shown(lane.thread.name) or f"thread-{lane.thread.ordinal}" for lane in segments]
     joined["thread"] = _names(np.asarray(joined["thread"], np.int64), threads)
     joined["task"] = _names(np.asarray(joined["task"], np.int64), names)
-    joined["kind"] = pd.Categorical.from_codes(np.asarray(joined["kind"], np.int8), categories=["task", "runtime"])
+    joined["kind"] = _names(np.asarray(joined["kind"], np.int64), ["task", "runtime"])
     return pd.DataFrame(joined, copy=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
@@ -11,12 +12,13 @@ from .outcome import check_size, check_workers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import AbstractContextManager
 
     from .outcome import Outcome
 
 
 class _Module(Protocol):
-    def run(self, size: str, workers: int) -> Outcome: ...
+    def run(self, size: str, workers: int, during: AbstractContextManager[object]) -> Outcome: ...
     def count_instances(self, size: str) -> dict[str, int]: ...
 
 
@@ -39,7 +41,12 @@ class Program:
     inputs: Mapping[str, str]
     tasks: tuple[str, ...]
 
-    def run(self, size: str = "small", workers: int | None = None) -> Outcome:
+    def run(
+        self,
+        size: str = "small",
+        workers: int | None = None,
+        during: AbstractContextManager[object] | None = None,
+    ) -> Outcome:
         """Run it and check its result.
 
         Parameters
@@ -48,6 +55,8 @@ class Program:
             ``"small"`` (a second or less) or ``"paper"`` (the whole input).
         workers
             Threads; by default as many as there are processors for this process.
+        during
+            Entered around the parallel part, without making the input and the check: a recording.
 
         Raises
         ------
@@ -59,7 +68,7 @@ class Program:
         check_size(size)
         workers = usable_cpus() if workers is None else workers
         check_workers(workers)
-        return self._load().run(size, workers)
+        return self._load().run(size, workers, nullcontext() if during is None else during)
 
     def instances(self, size: str = "small") -> dict[str, int]:
         """Return how often each task runs, by its name. Looks at the input; runs nothing."""

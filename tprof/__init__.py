@@ -8,7 +8,6 @@ is asked for, since pandas and its kin take longer to import than many programs 
 from __future__ import annotations
 
 import os as _os
-from typing import TYPE_CHECKING
 
 try:
     from tprof import _core as _core
@@ -18,12 +17,13 @@ except ModuleNotFoundError as _error:
     _message = "tprof was imported from its source folder, which has no compiled core: install it, or leave the folder"
     raise ImportError(_message) from None
 
+from tprof.environment import SESSION as _SESSION
 from tprof.errors import SensorError, TprofError, TraceError, UsageError
-from tprof.membership import ENVIRONMENT as _ENVIRONMENT
-from tprof.recording import Recording, record
 from tprof.task import region, task
 
+TYPE_CHECKING = False  # `typing` takes longer to import than all of this package does
 if TYPE_CHECKING:
+    from tprof.recording import Recording, record
     from tprof.trace import Trace, load, write_trace
 
 __all__ = [
@@ -40,23 +40,26 @@ __all__ = [
     "write_trace",
 ]
 
-_LAZY = {"Trace", "load", "write_trace"}
+_ROOMS = {"Recording": "recording", "record": "recording", "Trace": "trace", "load": "trace", "write_trace": "trace"}
 
 
 def __getattr__(name: str) -> object:
-    if name in _LAZY:
-        from tprof import trace  # noqa: PLC0415 - it brings numpy
+    """Load what only a program that records or reads needs: a program that merely has tasks starts sooner."""
+    if name not in _ROOMS:
+        message = f"module 'tprof' has no attribute {name!r}"
+        raise AttributeError(message)
+    from importlib import import_module  # noqa: PLC0415 - see above
 
-        return getattr(trace, name)
-    message = f"module 'tprof' has no attribute {name!r}"
-    raise AttributeError(message)
+    value = getattr(import_module(f"tprof.{_ROOMS[name]}"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-if _ENVIRONMENT in _os.environ:
+if _SESSION in _os.environ:
     from tprof.membership import join_from_environment as _join
 
     _join()

@@ -79,6 +79,11 @@ def sensors_stop() -> int:
     """Stop it after a last reading; returns the CPU time it took in nanoseconds."""
 
 def perf_open_probe(
-    *, type: int, config: int, pid: int, cpu: int, exclude_kernel: bool
+    *,
+    type: int,
+    config: int,
+    pid: int,
+    cpu: int,
+    exclude_kernel: bool,  # noqa: A002 - as perf_event_attr says
 ) -> tuple[int, int, int, int]:
     """Open, run, read and close one perf event: errno (0: it counts), value, enabled_ns, running_ns."""

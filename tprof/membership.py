@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from tprof import _core, registry
+from tprof.environment import SESSION
 
-ENVIRONMENT = "TPROF_SESSION"
 NO_PACKAGE = -1
 
 
@@ -63,7 +63,7 @@ class Plan:
 
 
 class Membership:
-    """This process's part in a session, from when it enters until it leaves."""
+    """The part of one process in a session, from when it enters until it leaves."""
 
     def __init__(self, plan: Plan, process: int) -> None:
         """Open the task table; recording starts with `start`. Raises OSError."""
@@ -131,7 +131,7 @@ def enter(plan: Plan, process: int) -> Membership:
 
 def leave() -> None:
     """End this process's part, if it has one."""
-    global _current  # noqa: PLW0603 - see above
+    global _current
     membership, _current = _current, None
     if membership is not None:
         membership.stop()
@@ -143,7 +143,7 @@ def join_from_environment() -> None:
     A recording that ended meanwhile is no fault of this program; what keeps a process out of one that
     runs is said as a warning.
     """
-    named = os.environ.get(ENVIRONMENT)
+    named = os.environ.get(SESSION)
     if not named or _current is not None:
         return
     directory = Path(named)
@@ -160,7 +160,7 @@ def join_from_environment() -> None:
 
 
 def _rejoin_after_fork() -> None:
-    global _current  # noqa: PLW0603 - see above
+    global _current
     parents, _current = _current, None
     registry.reset_lock()
     if parents is None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from tprof import _core, membership
+from tprof.environment import SESSION
 from tprof.errors import TprofError, UsageError
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Recording:
         What a user should know about the sensors and counters that were found.
     """
 
-    def __init__(  # noqa: PLR0913 - the face of `record`
+    def __init__(
         self,
         path: str | os.PathLike[str],
         *,
@@ -80,7 +81,7 @@ class Recording:
         _core.sensors_stop()
         self._write_end(_core.session_end(), end_ns, _how_it_stopped(kind), member.lost_definitions)
 
-    def profile(self, model: str = "auto", **options: Any) -> Profile:  # noqa: ANN401 - build_profile's own
+    def profile(self, model: str = "auto", **options: Any) -> Profile:
         """Attribute the joules to the tasks.
 
         Parameters
@@ -152,14 +153,14 @@ class Recording:
         sources = describe_sources(choice.domains, self._topology, directory=self.path, root=self._root)
         _core.sensors_start(sources)
         membership.enter(plan, process).start()
-        self._environment = os.environ.get(membership.ENVIRONMENT)
-        os.environ[membership.ENVIRONMENT] = os.fspath(self.path)
+        self._environment = os.environ.get(SESSION)
+        os.environ[SESSION] = os.fspath(self.path)
 
     def _restore_environment(self) -> None:
         if self._environment is None:
-            os.environ.pop(membership.ENVIRONMENT, None)
+            os.environ.pop(SESSION, None)
         else:
-            os.environ[membership.ENVIRONMENT] = self._environment
+            os.environ[SESSION] = self._environment
 
     def _undo(self) -> None:
         """Nothing half-written stays behind a recording that could not begin."""
@@ -223,7 +224,7 @@ def _packages(topology: Sequence[Any]) -> tuple[int, ...]:
     return tuple(packages)
 
 
-def _describe_domain(domain: Any) -> dict[str, Any]:  # noqa: ANN401 - sensors.contract.Domain
+def _describe_domain(domain: Any) -> dict[str, Any]:
     return {
         "name": domain.name,
         "scope": domain.scope,

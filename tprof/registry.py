@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import inspect
 import threading
-from dataclasses import dataclass
-from types import CodeType
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # `typing` takes longer to import than all of this package does
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import CodeType
 
 SOURCE_CHARACTERS = 4096
 
 
-@dataclass(frozen=True, slots=True)
 class Definition:
     """A task as it was defined: a function's code, or the line of a region."""
 
-    number: int
-    name: str
-    file: str | None
-    line: int | None
-    code: CodeType | None
+    __slots__ = ("code", "file", "line", "name", "number")
+
+    def __init__(self, number: int, name: str, file: str | None, line: int | None, code: CodeType | None) -> None:
+        self.number, self.name, self.file, self.line, self.code = number, name, file, line, code
 
     def source(self) -> str | None:
         """Return the task's source text, cut to what a trace keeps; None where there is none."""
         if self.code is None:
             return None
+        import inspect  # noqa: PLC0415 - only a recording asks, and it takes long to load
+
         try:
             text = inspect.getsource(self.code)
         except (OSError, TypeError, IndexError, SyntaxError):

@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import sys
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
 from tprof import _core, registry
 
+# `typing` and `inspect` take longer to import than all of this package does.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
     from types import CodeType
+    from typing import Any, ParamSpec, TypeVar, cast, overload
 
-P = ParamSpec("P")
-R = TypeVar("R")
-F = TypeVar("F")
+    P = ParamSpec("P")
+    R = TypeVar("R")
+    F = TypeVar("F")
+else:
+
+    def cast(_kind, value):
+        """Do at run time what typing's does."""
+        return value
+
+
+GENERATOR, COROUTINE, ASYNC_GENERATOR = 0x20, 0x80, 0x200  # bits of a code object's co_flags
 
 NUMBER_ATTRIBUTE = "__tprof_task__"
 
 
-@overload
-def task(function: F, /) -> F: ...
-@overload
-def task(*, name: str | None = None) -> Callable[[F], F]: ...
+if TYPE_CHECKING:
+
+    @overload
+    def task(function: F, /) -> F: ...
+    @overload
+    def task(*, name: str | None = None) -> Callable[[F], F]: ...
+
+
 def task(function: F | None = None, /, *, name: str | None = None) -> F | Callable[[F], F]:
     """Make a function a task: while a recording runs, each call is an instance with its own joules.
 
@@ -85,9 +98,7 @@ def make_task(function: F, name: str | None = None) -> F:
 
 
 def _define(function: Callable[..., Any], name: str | None) -> int:
-    plain = inspect.unwrap(function)
-    while isinstance(plain, functools.partial):
-        plain = plain.func
+    plain = _innermost(function)
     code: CodeType | None = getattr(plain, "__code__", None)
     known: str = getattr(plain, "__qualname__", None) or type(plain).__qualname__
     return registry.define(
@@ -98,19 +109,40 @@ def _define(function: Callable[..., Any], name: str | None) -> int:
     )
 
 
+def _innermost(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that decorators and partials stand around."""
+    seen = set()
+    while id(function) not in seen:
+        seen.add(id(function))
+        if isinstance(function, functools.partial):
+            function = function.func
+        else:
+            function = getattr(function, "__wrapped__", function)
+    return function
+
+
+def _flags(function: Callable[..., Any]) -> int:
+    """Return the bits that tell what a call gives back: that of the function itself, not of what it wraps."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    function = getattr(function, "__func__", function)
+    flags: int = getattr(getattr(function, "__code__", None), "co_flags", 0)
+    # Whoever marks a plain function so (inspect.markcoroutinefunction) promises that it returns a coroutine.
+    return flags | COROUTINE if hasattr(function, "_is_coroutine_mark") else flags
+
+
 def _wrap(function: Callable[..., Any], number: int) -> Callable[..., Any]:
-    if inspect.iscoroutinefunction(function):
+    flags = _flags(function)
+    if flags & COROUTINE:
         return _wrap_coroutine(function, number)
-    if inspect.isasyncgenfunction(function):
+    if flags & ASYNC_GENERATOR:
         return _wrap_async_generator(function, number)
-    if inspect.isgeneratorfunction(function):
+    if flags & GENERATOR:
         return _wrap_generator(function, number)
     return functools.update_wrapper(_core.Task(function, number), function)
 
 
-def _wrap_coroutine(
-    function: Callable[P, Coroutine[Any, Any, R]], number: int
-) -> Callable[P, Coroutine[Any, Any, R]]:
+def _wrap_coroutine(function: Callable[P, Coroutine[Any, Any, R]], number: int) -> Callable[P, Coroutine[Any, Any, R]]:
     @functools.wraps(function)
     async def coroutine_task(*args: P.args, **kwargs: P.kwargs) -> R:
         return cast("R", await _core.Driver(function(*args, **kwargs), number))
@@ -118,9 +150,7 @@ def _wrap_coroutine(
     return coroutine_task
 
 
-def _wrap_generator(
-    function: Callable[P, Generator[Any, Any, R]], number: int
-) -> Callable[P, Generator[Any, Any, R]]:
+def _wrap_generator(function: Callable[P, Generator[Any, Any, R]], number: int) -> Callable[P, Generator[Any, Any, R]]:
     @functools.wraps(function)
     def generator_task(*args: P.args, **kwargs: P.kwargs) -> Generator[Any, Any, R]:
         return cast("R", (yield from _core.Driver(function(*args, **kwargs), number)))
@@ -188,7 +218,7 @@ def region(name: str) -> _core.Region:
     return _core.Region(number)
 
 
-def reduce_task(wrapped: Any) -> str | tuple[Callable[..., Any], tuple[Any, ...]]:  # noqa: ANN401 - any task
+def reduce_task(wrapped: Any) -> str | tuple[Callable[..., Any], tuple[Any, ...]]:
     """Say how a task is pickled: as a function is, by its qualified name.
 
     cloudpickle (joblib, dask) sends a function of ``__main__`` by value instead, since its workers have
@@ -201,5 +231,5 @@ def reduce_task(wrapped: Any) -> str | tuple[Callable[..., Any], tuple[Any, ...]
     return cast("str", name)
 
 
-def _name_of(wrapped: Any) -> str:  # noqa: ANN401 - any task
+def _name_of(wrapped: Any) -> str:
     return registry.name_of(getattr(wrapped, NUMBER_ATTRIBUTE))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,8 @@ import pandas as pd
 from tprof.errors import TprofError
 
 if TYPE_CHECKING:
+    import os
+
     from tprof.analysis.profile import Profile
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -64,4 +65,4 @@ def _safe(frame: pd.DataFrame) -> pd.DataFrame:
             changed[name] = column.astype(object).map(safe)
         elif column.dtype == object or isinstance(column.dtype, pd.StringDtype):
             changed[name] = column.map(lambda value: safe_cell(value) if isinstance(value, str) else value)
-    return frame.assign(**changed)
+    return frame.assign(**{str(name): column for name, column in changed.items()})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,8 @@ from tprof.errors import TprofError, UsageError
 from .csv import tables
 
 if TYPE_CHECKING:
+    import os
+
     from tprof.analysis.profile import Profile
 
 
@@ -26,7 +27,7 @@ def write(profile: Profile, directory: str | os.PathLike[str]) -> None:
         A file cannot be written.
     """
     try:
-        import pyarrow  # noqa: F401, PLC0415 - optional: pandas would name it in three lines
+        import pyarrow as pa  # noqa: F401, PLC0415 - optional: pandas would name it in three lines
     except ImportError as error:
         raise UsageError('Parquet files need pyarrow: run "pip install pyarrow", or export csv') from error
     folder = Path(directory)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
 from tprof.errors import UsageError
 
 from . import cputime, linear, ratio
@@ -63,9 +64,7 @@ def choose_model(
                 f'model "{name}" needs the counters {", ".join(missing)}, which this trace lacks: '
                 f'record again with counters={list(model.columns)!r}, or take model="auto"'
             )
-            raise UsageError(
-                msg
-            )
+            raise UsageError(msg)
         return model
     return _best(present, known)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
 from tprof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Watts per unit: of IPC (`a`), of L2 and LLC traffic in GB/s (`b`, `c`), per active core (`c1`), per package (`c2`)."""
+    """Watts per unit of IPC (a), of L2 and LLC traffic in GB/s (b, c), per active core (c1), per package (c2)."""
 
     a: float
     b: float

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from tprof.analysis.names import shown
 
 from .density import grid, sample
 
 if TYPE_CHECKING:
     from tprof.analysis.profile import Profile
 
+Floats = NDArray[np.float64]
 POINTS = 20_000  # beyond it points become density: a browser draws each as an element
 SAMPLED = 3_000
 SEGMENTS = 4_000
@@ -27,12 +30,14 @@ def page_data(profile: Profile) -> dict[str, Any]:
         "info": {key: info.get(key) for key in keys} | {"warnings": list(info.get("warnings", []))},
         "left_out": list(info.get("left_out", [])),
         "argv": [str(word) for word in info.get("argv", [])],
-        "accounts": _records(profile.accounts.reset_index()),
+        "accounts": _accounts(profile),
         "summary": _summary(profile),
         "instances": _instances(profile.tasks),
         "timeline": _timeline(profile.segments, float(info["duration_s"])),
+        "power": _power(profile.power),
     }
-    return clean(data)
+    plain: dict[str, Any] = clean(data)
+    return plain
 
 
 def clean(value: Any) -> Any:
@@ -54,11 +59,32 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [dict(zip(frame.columns, row, strict=True)) for row in frame.itertuples(index=False, name=None)]
 
 
+def _accounts(profile: Profile) -> list[dict[str, Any]]:
+    counted = {domain["name"]: domain["counted"] for domain in profile.info["domains"]}
+    return [row | {"counted": counted[row["domain"]]} for row in _records(profile.accounts.reset_index())]
+
+
+def _power(power: pd.DataFrame) -> dict[str, Any]:
+    """Return each domain's watts over time, means over slices where there are more quanta than a line can show."""
+    domains = [str(name) for name in power.columns if str(name).endswith("_w")]
+    time_s, length_s = power["time_s"].to_numpy(float), power["duration_s"].to_numpy(float)
+    slice_of = np.arange(len(power)) * TIME_BINS // max(len(power), TIME_BINS)
+    starts = np.flatnonzero(np.diff(slice_of, prepend=-1))
+    if not len(starts):
+        return {"x": [], "watts": {}}
+    seconds = np.add.reduceat(length_s, starts)
+    watts = {
+        name.removesuffix("_w"): (np.add.reduceat(power[name].to_numpy(float) * length_s, starts) / seconds).tolist()
+        for name in domains
+    }
+    return {"x": [*time_s[starts].tolist(), float(time_s[-1] + length_s[-1])], "watts": watts}
+
+
 def _summary(profile: Profile) -> list[dict[str, Any]]:
     places: dict[str, list[dict[str, Any]]] = {}
     for entry in profile.trace.tasks:
         place = {"file": entry.file, "line": entry.line, "source": entry.source}
-        places.setdefault(entry.name, []).append(place)
+        places.setdefault(shown(entry.name), []).append(place)
     rows = _records(profile.summary().reset_index())
     return [row | {"places": places.get(str(row["task"]), [])} for row in rows]
 
@@ -98,6 +124,8 @@ def _instances(tasks: pd.DataFrame) -> dict[str, Any]:
 
 
 def _timeline(segments: pd.DataFrame, duration_s: float) -> dict[str, Any]:
+    # A thread between tasks mostly waits: drawn, it would hide who works on that core.
+    segments = segments[segments["kind"] == "task"]
     if len(segments) <= SEGMENTS:
         kept = ("start_s", "duration_s", "cpu", "task")
         return {"binned": False} | {name: segments[name].astype(object).tolist() for name in kept}
@@ -116,11 +144,11 @@ def _busy(segments: pd.DataFrame, duration_s: float) -> dict[str, Any]:
     return {"x": middles, "cpus": cpus, "z": [[round(min(float(v), 1.0), 4) for v in row] for row in shares]}
 
 
-def _ran_before(edges: np.ndarray, start_s: np.ndarray, length_s: np.ndarray) -> np.ndarray:
-    def total(at: np.ndarray) -> np.ndarray:
+def _ran_before(edges: Floats, start_s: Floats, length_s: Floats) -> Floats:
+    def total(at: Floats) -> Floats:
         at = np.sort(at)
         before = np.searchsorted(at, edges)
-        sums: np.ndarray = np.concatenate([[0.0], np.cumsum(at)])
-        return before * edges - sums[before]
+        sums = np.concatenate([[0.0], np.cumsum(at)])
+        return np.asarray(before * edges - sums[before], float)
 
     return total(start_s) - total(start_s + length_s)

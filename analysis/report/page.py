@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import json
 import os
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from tprof.analysis.profile import Profile
 
 # What could end a script element, or a line for an old parser; JSON reads the escape as the same character.
-_ESCAPES = {char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+_ESCAPES: dict[int, str | int | None] = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 def write_report(profile: Profile, path: str | os.PathLike[str]) -> None:
@@ -64,7 +63,7 @@ def render(profile: Profile) -> str:
 def script_json(value: Any) -> str:
     """Return `value` as JSON that is safe inside a script element. Raises ValueError for NaN."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    return text.translate(str.maketrans(_ESCAPES))
+    return text.translate(_ESCAPES)
 
 
 def _digest(text: str) -> str:
@@ -76,8 +75,7 @@ def _replace(target: Path, text: str) -> None:
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             file.write(text)
-        os.replace(name, target)
+        Path(name).replace(target)
     except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
+        Path(name).unlink(missing_ok=True)
         raise

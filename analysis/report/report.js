@@ -19,6 +19,7 @@ const si = (value, unit) => {
 };
 const share = (value) => (value === null ? "–" : `${(100 * value).toFixed(1)} %`);
 const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#888888"];
+const BINS = 60;
 const SYMBOLS = ["circle", "square", "diamond", "cross", "x", "triangle-up", "star", "triangle-down", "pentagon", "hexagon"];
 const info = data.info, estimated = info.quality !== "measured", tag = estimated ? ` (${info.quality})` : "";
 
@@ -29,7 +30,7 @@ function cost() {
   if (estimated) make(at("badges"), "span", info.quality.toUpperCase(), "badge");
   if (!info.complete) make(at("badges"), "span", "INCOMPLETE", "badge");
   const watts = measured !== null && info.duration_s ? measured / info.duration_s : null;
-  for (const [text, label] of [[si(measured, "J"), `energy${tag}`], [si(watts, "W"), `mean power${tag}`], [si(info.duration_s, "s"), "duration"], [String(data.instances.count), "task instances"]]) {
+  for (const [text, label] of [[si(measured, "J"), `energy${tag}`], [si(watts, "W"), `mean power${tag}`], [si(info.duration_s, "s"), "duration"], [data.instances.count.toLocaleString("en"), "task instances"]]) {
     const one = make(at("figures"), "div", undefined, "figure");
     make(one, "b", text); make(one, "span", label, "quiet");
   }
@@ -42,7 +43,8 @@ function cost() {
     make(item, "span", undefined, "swatch").style.background = colour;
     make(item, "span", `${name} ${si(joules, "J")} · ${share(part)}`);
   });
-  at("sensor").textContent = `Sensor: ${info.sensor}. Model: ${info.model} – ${info.model_why}. Program: ${data.argv.join(" ") || "not known"}`;
+  if (data.accounts.length > 1) domains();
+  at("sensor").textContent = `Sensor: ${info.sensor}. Power ${info.model_why}. Program: ${data.argv.join(" ") || "not known"}`;
   const lost = Object.entries(info.dropped || {}).filter((pair) => pair[1]).map(([why, n]) => `${n} samples dropped (${why})`);
   const left = data.left_out.map((one) => `${one.name} not counted: ${one.why}`);
   const warnings = (info.complete ? [] : ["The program was killed: the trace ends with its last committed sample."]).concat(info.warnings, lost, left);
@@ -50,13 +52,31 @@ function cost() {
   warnings.forEach((text) => make(at("warnings"), "li", text));
 }
 
+function domains() {
+  const list = make(at("accounts"), "ul", undefined, "quiet");
+  data.accounts.forEach((row) => {
+    const parts = ["tasks", "runtime", "other", "idle"].map((name) => `${name} ${si(row[`${name}_j`], "J")}`).join(", ");
+    make(list, "li", `${row.domain}: ${si(row.measured_j, "J")} (${parts})${row.counted ? "" : ", part of another domain or around it: not added"}`);
+  });
+}
+
 const style = () => {
   const of = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const axis = { gridcolor: of("--line"), zerolinecolor: of("--line"), automargin: true };
-  return { axis, layout: { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: of("--ink"), family: "system-ui, sans-serif" }, margin: { l: 56, r: 12, t: 12, b: 44 }, legend: { orientation: "h", y: -0.2 }, hovermode: "closest" } };
+  return { axis, layout: { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: of("--ink"), family: "system-ui, sans-serif" }, margin: { l: 56, r: 12, t: 30, b: 44 }, modebar: { bgcolor: "rgba(0,0,0,0)", color: of("--quiet"), activecolor: of("--ink") }, legend: { orientation: "h", y: -0.2 }, hovermode: "closest" } };
 };
 const draw = (id, traces, layout) => Plotly.react(at(id), traces, layout, { responsive: true, displaylogo: false, displayModeBar: matchMedia("(min-width: 600px)").matches });
 const named = (base, text, unit) => Object.assign({ title: { text } }, unit ? { exponentformat: "SI", ticksuffix: unit } : {}, base);
+
+// Plotly's own histogram bins evenly in the data even where the axis is logarithmic.
+function distribution(axisName, values, log) {
+  const good = values.filter((value) => value !== null && (value > 0 || !log)).map((value) => (log ? Math.log10(value) : value));
+  const least = Math.min(...good), width = (Math.max(...good) - least) / BINS || 1, counts = new Array(BINS).fill(0);
+  good.forEach((value) => { counts[Math.min(Math.floor((value - least) / width), BINS - 1)] += 1; });
+  const edge = (i) => (log ? 10 ** (least + i * width) : least + i * width);
+  const places = counts.map((_, i) => (edge(i) + edge(i + 1)) / 2), widths = counts.map((_, i) => edge(i + 1) - edge(i));
+  return axisName === "x" ? { type: "bar", x: places, y: counts, width: widths } : { type: "bar", orientation: "h", y: places, x: counts, width: widths };
+}
 
 function instances() {
   const all = data.instances, task = at("task").value, core = at("core").value, { axis, layout } = style();
@@ -69,16 +89,25 @@ function instances() {
     return Object.assign({ type: "scatter", mode: "markers", name: plain(all.names[code]), legendgroup: String(code), x: mine.map((i) => all[x][i]), y: mine.map((i) => all[y][i]), text: mine.map((i) => `${plain(all.names[code])}<br>${si(all.energy_j[i], "J")}${tag}, ${si(all.duration_s[i], "s")}, core ${all.cpu[i]}`), hoverinfo: "text", marker: { color: COLOURS[code % 8], symbol: SYMBOLS[code % 10], size: 7, opacity: 0.75 } }, more);
   });
   const heat = (grid, more) => view && grid.z.length ? [Object.assign({ type: "heatmap", x: grid.x, y: grid.y, z: grid.z.map((row) => row.map((n) => (n ? Math.log10(n) : null))), colorscale: "Cividis", showscale: false, hoverinfo: "skip" }, more)] : [];
+  const log = at("log").checked && !all.dense, scale = log ? { type: "log" } : {};
   const bins = (axisName, values) => {
-    if (!view) return { [axisName]: rows.map((i) => all[values][i]), type: "histogram" };
+    if (!view) return distribution(axisName, rows.map((i) => all[values][i]), log);
     const grid = view.energy, counts = axisName === "x" ? grid.x.map((_, c) => grid.z.reduce((n, row) => n + row[c], 0)) : grid.z.map((row) => row.reduce((a, b) => a + b, 0));
     return axisName === "x" ? { type: "bar", x: grid.x, y: counts } : { type: "bar", orientation: "h", y: grid.y, x: counts };
   };
   const side = { showlegend: false, marker: { color: COLOURS[0] }, hoverinfo: "skip" };
   draw("scatter", heat(view && view.energy).concat(points("duration_s", "energy_j"), Object.assign(bins("x", "duration_s"), side, { yaxis: "y2" }), Object.assign(bins("y", "energy_j"), side, { xaxis: "x2" })),
-    Object.assign(layout, { bargap: 0.05, xaxis: named({ ...axis, domain: [0, 0.82] }, "duration", "s"), yaxis: named({ ...axis, domain: [0, 0.8] }, `energy${tag}`, "J"), xaxis2: { ...axis, domain: [0.85, 1], showticklabels: false }, yaxis2: { ...axis, domain: [0.84, 1], showticklabels: false } }));
+    Object.assign(layout, { bargap: 0.05, xaxis: named({ ...axis, ...scale, domain: [0, 0.82] }, "duration", "s"), yaxis: named({ ...axis, ...scale, domain: [0, 0.8] }, `energy${tag}`, "J"), xaxis2: { ...axis, domain: [0.85, 1], showticklabels: false }, yaxis2: { ...axis, domain: [0.84, 1], showticklabels: false } }));
   draw("overtime", heat(view && view.time_energy).concat(points("start_s", "energy_j"), heat(view && view.time_duration, { yaxis: "y2" }), points("start_s", "duration_s", { yaxis: "y2", showlegend: false })),
-    Object.assign(style().layout, { xaxis: named({ ...axis, anchor: "y2" }, "time of the run", "s"), yaxis: named({ ...axis, domain: [0.54, 1] }, `energy${tag}`, "J"), yaxis2: named({ ...axis, domain: [0, 0.46] }, "duration", "s") }));
+    Object.assign(style().layout, { xaxis: named({ ...axis, anchor: "y2" }, "time of the run", "s"), yaxis: named({ ...axis, ...scale, domain: [0.54, 1] }, `energy${tag}`, "J"), yaxis2: named({ ...axis, ...scale, domain: [0, 0.46] }, "duration", "s") }));
+}
+
+function power() {
+  const { axis, layout } = style(), names = Object.keys(data.power.watts);
+  at("power").hidden = !names.length;
+  const ends = (watts) => watts.concat(watts.slice(-1));
+  draw("power", names.map((name, i) => ({ type: "scatter", mode: "lines", line: { shape: "hv", width: 1.5, color: COLOURS[i % 8] }, name: plain(name), showlegend: true, x: data.power.x, y: ends(data.power.watts[name]), hovertemplate: "%{y:.3s}W at %{x:.4s}s" })),
+    Object.assign(layout, { xaxis: named(axis, "time of the run", "s"), yaxis: named({ ...axis, rangemode: "tozero" }, `power${tag}`, "W") }));
 }
 
 function timeline() {
@@ -96,7 +125,7 @@ function timeline() {
   }), Object.assign(layout, { barmode: "overlay" }));
 }
 
-const COLUMNS = [["task", "Task", String], ["instances", "Instances", String], ["energy_j", "Energy", (v) => si(v, "J")], ["share", "Share", share], ["energy_mean_j", "Mean", (v, r) => (r.energy_mean_low_j === null || v === null ? si(v, "J") : `${si(v, "J")} [${si(r.energy_mean_low_j, "J")}, ${si(r.energy_mean_high_j, "J")}]`)], ["duration_mean_s", "Mean time", (v) => si(v, "s")], ["power_w", "Power", (v) => si(v, "W")], ["edp_js", "EDP", (v) => si(v, "Js")], ["energy_time_corr", "Correlation", (v) => (v === null ? "–" : v.toFixed(2))]];
+const COLUMNS = [["task", "Task", String], ["instances", "Instances", (v) => v.toLocaleString("en")], ["energy_j", "Energy", (v) => si(v, "J")], ["share", "Share", share], ["energy_mean_j", "Mean", (v, r) => (r.energy_mean_low_j === null || v === null ? si(v, "J") : `${si(v, "J")}\n${si(r.energy_mean_low_j, "J")} … ${si(r.energy_mean_high_j, "J")}`)], ["duration_mean_s", "Mean time", (v) => si(v, "s")], ["power_w", "Power", (v) => si(v, "W")], ["edp_js", "EDP", (v) => si(v, "Js")], ["energy_time_corr", "Correlation", (v) => (v === null ? "–" : v.toFixed(2))]];
 let order = ["energy_j", -1];
 function table() {
   const head = at("tasks").tHead, body = at("tasks").tBodies[0], [by, way] = order;
@@ -104,7 +133,7 @@ function table() {
   head.replaceChildren(); body.replaceChildren();
   const titles = make(head, "tr");
   COLUMNS.forEach(([key, title]) => {
-    const cell = make(titles, "th"), button = make(cell, "button", title + (/^(Energy|Mean|Power|EDP)$/.test(title) ? tag : "") + (key === by ? (way < 0 ? " ↓" : " ↑") : ""));
+    const cell = make(titles, "th"), button = make(cell, "button", title + (key === by ? (way < 0 ? " ↓" : " ↑") : ""));
     cell.scope = "col"; button.type = "button"; button.dataset.key = key;
     cell.setAttribute("aria-sort", key !== by ? "none" : way < 0 ? "descending" : "ascending");
     button.addEventListener("click", () => { order = [key, key === by ? -way : -1]; table(); });
@@ -124,12 +153,15 @@ function sources() {
   }));
 }
 const pick = (id, first, pairs) => { [["", first], ...pairs].forEach(([value, text]) => { make(at(id), "option", text).value = value; }); at(id).addEventListener("change", instances); };
-const plots = () => { instances(); timeline(); };
+const plots = () => { instances(); power(); timeline(); };
 document.documentElement.classList.toggle("dark", matchMedia("(prefers-color-scheme: dark)").matches);
 at("theme").addEventListener("click", () => { document.documentElement.classList.toggle("dark"); plots(); });
+at("tasks-title").textContent += tag;
 cost(); table(); sources();
 pick("task", "all tasks", data.instances.names.map((name, i) => [String(i), name]));
 pick("core", "all cores", data.instances.cpus.map((cpu) => [String(cpu), `core ${cpu}`]));
+at("log").addEventListener("change", instances);
+at("log").parentElement.hidden = data.instances.dense;
 plots();
 document.documentElement.dataset.drawn = "yes";
 })();

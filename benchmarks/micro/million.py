@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import tprof
+from tprof.trace import Kind
 
 from .calls import bare, task
 from .timing import no_collection, time_calls
@@ -61,8 +62,8 @@ def record_tasks(directory: Path, tasks: int) -> Round:
 
 
 def count_samples(path: Path) -> int:
-    """Return the samples of the main thread's tasks that a trace holds."""
-    return sum(thread.count for thread in tprof.load(path).threads)
+    """Return the samples of tasks that a trace holds."""
+    return sum(int((thread.read()["kind"] != Kind.JOIN).sum()) for thread in tprof.load(path).threads)
 
 
 def _write_plainly(path: Path, size_bytes: int) -> int:

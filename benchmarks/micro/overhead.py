@@ -173,4 +173,10 @@ def measure_sensor_thread(directory: Path, effort: Effort) -> list[Figure]:
             SENSOR_SHARE,
             "a plain file stands in for the register",
         ),
+        Figure(
+            "a thread that wakes each millisecond and does nothing",
+            sensor_thread.measure_sleeper(**options),  # type: ignore[arg-type]
+            "core",
+            note="what waking costs on this machine",
+        ),
     ]

@@ -35,6 +35,17 @@ def measure_share(directory: Path, *, duration_s: float, rounds: int) -> tuple[f
     return tuple(shares)
 
 
+def measure_sleeper(*, duration_s: float, rounds: int, pause_s: float = 0.001) -> tuple[float, ...]:
+    """Return the share of one core that a thread takes which only wakes each `pause_s` and sleeps again, (rounds,)."""
+    shares = []
+    for _ in range(rounds):
+        begin_ns, begin_cpu_ns = time.perf_counter_ns(), time.thread_time_ns()
+        while time.perf_counter_ns() - begin_ns < duration_s * 1e9:
+            time.sleep(pause_s)
+        shares.append((time.thread_time_ns() - begin_cpu_ns) / (time.perf_counter_ns() - begin_ns))
+    return tuple(shares)
+
+
 @contextmanager
 def powercap_stand_in(directory: Path) -> Iterator[None]:
     """Let recordings read a powercap tree of plain files below `directory`."""

@@ -27,6 +27,8 @@ from tprof.benchmarks.outcome import Outcome, WrongResultError, check_size
 import tprof
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float32]
@@ -57,14 +59,15 @@ class Options:
         return Options(*(column[here] for column in columns))  # type: ignore[arg-type]
 
 
-def run(size: str, workers: int) -> Outcome:
-    """Price all options of that size on threads and check a sample of the prices."""
+def run(size: str, workers: int, during: AbstractContextManager[object]) -> Outcome:
+    """Price all options of that size on threads, inside `during`, and check a sample of the prices."""
     check_size(size)
     options = make_options(OPTIONS[size])
     prices = np.full(OPTIONS[size], np.nan, np.float32)
-    begin_s = time.perf_counter()
-    price_all(options, prices, workers)
-    duration_s = time.perf_counter() - begin_s
+    with during:
+        begin_s = time.perf_counter()
+        price_all(options, prices, workers)
+        duration_s = time.perf_counter() - begin_s
     return Outcome(
         program="blackscholes",
         size=size,

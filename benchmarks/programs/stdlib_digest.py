@@ -1,6 +1,6 @@
 """Standard library digest: reads, parses, compresses and digests the sources that every Python has, on threads.
 
-Reading, compressing (lzma), restoring and digesting (hashlib) release the interpreter's lock, parsing (the compiler) holds it:
+Reading, compressing (lzma), restoring and digesting (hashlib) release the interpreter's lock, parsing holds it:
 a mixture of tasks that differ in length and in how they share the processor. One worker takes a file through all.
 """
 
@@ -25,6 +25,7 @@ from tprof.errors import TprofError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
 
 TASKS = ("read", "parse", "compress", "restore", "digest")
 STRIDES = {"small": 16, "paper": 1}
@@ -34,7 +35,7 @@ LZMA_PRESET = 1
 
 @dataclass(frozen=True)
 class FileResult:
-    """One file's part of the result. code_objects is None where the file is no Python, as some tests of the parser are."""
+    """One file's part of the result; code_objects is None where it is no Python, as some tests of the parser are."""
 
     path: Path
     source_bytes: int
@@ -43,13 +44,14 @@ class FileResult:
     digest: str
 
 
-def run(size: str, workers: int) -> Outcome:
-    """Take every file of that size through all tasks and check the digests."""
+def run(size: str, workers: int, during: AbstractContextManager[object]) -> Outcome:
+    """Take every file of that size through all tasks, inside `during`, and check the digests."""
     check_size(size)
     paths = find_sources(size)
-    begin_s = time.perf_counter()
-    results = process_all(paths, workers)
-    duration_s = time.perf_counter() - begin_s
+    with during:
+        begin_s = time.perf_counter()
+        results = process_all(paths, workers)
+        duration_s = time.perf_counter() - begin_s
     return Outcome(
         program="stdlib_digest",
         size=size,

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 import pytest
-import tprof
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tprof.analysis import build_profile
+
+import tprof
 from tprof.errors import UsageError
 
 MS = 1_000_000
@@ -80,9 +81,7 @@ def test_quanta_in_which_nobody_runs_are_idle(tmp_path) -> None:
 
 
 def test_tasks_shorter_than_a_quantum_share_it_and_their_bounds_are_the_quantum(tmp_path) -> None:
-    profile = profiled(
-        tmp_path, [thread([0, 2, 10], [1, 2, 0], [0, 1, -1])], {"package-0": ([0, 10], [0.0, 1.0])}
-    )
+    profile = profiled(tmp_path, [thread([0, 2, 10], [1, 2, 0], [0, 1, -1])], {"package-0": ([0, 10], [0.0, 1.0])})
 
     assert by_instance(profile) == pytest.approx({1: 0.2, 2: 0.8}, rel=1e-9)
     assert profile.tasks["energy_low_j"].tolist() == pytest.approx([0.0, 0.0], abs=1e-15)

@@ -94,6 +94,68 @@ def test_a_pattern_without_colon_is_a_usage_error(tmp_path):
     assert not (tmp_path / "prog.tprof").exists()
 
 
+def test_a_pattern_that_meets_no_function_is_named(tmp_path):
+    done = run(tmp_path, DEFINE + "f(3)\n", "--task", "__main__:f", "--task", "__main__:g", "--task", "json:dumbs")
+
+    assert done.returncode == 0
+    assert "--task __main__:g met no function" in done.stderr
+    assert "--task json:dumbs met no function" in done.stderr
+    assert "__main__:f met" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [("nope.py",), ("-m", "nope"), (".",)])
+def test_a_program_that_is_not_there_leaves_nothing_behind(tmp_path, words):
+    done = tprof(tmp_path, "run", *words)
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("tprof: cannot run ")
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_module_runs_as_python_would_run_it(tmp_path):
+    package = tmp_path / "pack"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "__main__.py").write_text(
+        "import sys\nfrom . import part\nprint(__name__, __package__, sys.argv[1:], part.double(4))\n"
+    )
+    (package / "part.py").write_text("def double(x):\n    return 2 * x\n")
+
+    done = tprof(tmp_path, "run", "-o", "t.tprof", "--energy", "estimate", "--task", "pack.part:*", "-m", "pack", "--x")
+
+    assert done.stdout == "__main__ pack ['--x'] 8\n", done.stderr
+    assert tasks(tmp_path, "t.tprof") == {"double": 1}
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
+def test_process_pools_of_an_unchanged_program_make_the_same_tasks(tmp_path, method):
+    source = DEFINE + (
+        "import multiprocessing as mp\n"
+        "from concurrent.futures import ProcessPoolExecutor\n"
+        "if __name__ == '__main__':\n"
+        f"    with ProcessPoolExecutor(2, mp_context=mp.get_context({method!r})) as pool:\n"
+        "        print(sum(pool.map(f, [10] * 20)))\n"
+    )
+    done = run(tmp_path, source, "--task", "__main__:f")
+
+    assert done.stdout == "900\n", done.stderr
+    assert tasks(tmp_path) == {"f": 20}
+
+
+def test_a_report_can_be_written_at_once(tmp_path):
+    done = run(tmp_path, DEFINE + "f(9)\n", "--task", "__main__:f", "--report", "here.html")
+
+    assert "report: here.html" in done.stderr
+    assert (tmp_path / "here.html").read_text().startswith("<!doctype html>")
+
+
+def test_given_watts_stand_beside_the_figures(tmp_path):
+    done = run(tmp_path, DEFINE + "f(9)\n", "--watts", "10,5")
+
+    assert "estimated from 10.0 W idle and 5.0 W a busy core, as given" in " ".join(done.stderr.split())
+
+
 def test_best_effort_runs_the_program_unprofiled(tmp_path):
     (tmp_path / "taken.tprof").mkdir()
     refused = run(tmp_path, "print(1)\n", "-o", "taken.tprof")

@@ -8,9 +8,10 @@ import sys
 import time
 
 import pytest
-import tprof
 from support import programs
 from support.recorded import instances, story
+
+import tprof
 
 LOAD = """
 import os, sys, threading
@@ -37,7 +38,7 @@ loop()
 def test_a_killed_program_leaves_every_committed_sample(tmp_path, attempt):
     program = programs.start(tmp_path, LOAD, "t.tprof")
     program.stdout.readline()
-    time.sleep(random.Random(attempt).uniform(0, 0.08))
+    time.sleep(random.Random(attempt).uniform(0, 0.08))  # noqa: S311 - any moment will do
     program.send_signal(signal.SIGKILL)
     program.communicate()
 
@@ -48,8 +49,9 @@ def test_a_killed_program_leaves_every_committed_sample(tmp_path, attempt):
         samples = thread.read()
         assert len(samples) == thread.count
         assert (samples["t_ns"] > 0).all()
-        assert set(samples["kind"][0::2]) <= {1}
-        assert set(samples["kind"][1::2]) <= {2}
+        kinds = samples["kind"][samples["kind"] != 6]
+        assert set(kinds[0::2]) <= {1}
+        assert set(kinds[1::2]) <= {2}
 
 
 FULL_DISK = """
@@ -70,15 +72,15 @@ def small_disk(tmp_path):
     """A file system of 1 MiB."""
     place = tmp_path / "small"
     place.mkdir()
-    mounted = subprocess.run(  # noqa: S603
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)],  # noqa: S607
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)],
         capture_output=True,
         check=False,
     )
     if mounted.returncode != 0:
         pytest.skip("mounting a small tmpfs needs root")
     yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)  # noqa: S603, S607
+    subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 def test_a_full_disk_stops_recording_but_not_the_program(tmp_path, small_disk):
@@ -90,7 +92,7 @@ def test_a_full_disk_stops_recording_but_not_the_program(tmp_path, small_disk):
     kept = sum(thread.count for thread in trace.threads)
     assert dropped > 0
     assert kept > 1000
-    assert kept + dropped == 200_000
+    assert kept + dropped == 1 + 200_000, "the main thread joins and runs 100,000 tasks"
 
 
 def test_a_file_size_limit_is_as_a_full_disk(tmp_path):
@@ -105,7 +107,7 @@ def test_a_file_size_limit_is_as_a_full_disk(tmp_path):
 
 
 def test_a_directory_that_cannot_be_written_is_refused_before_the_program_runs(tmp_path, small_disk):
-    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)  # noqa: S603, S607
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     source = FULL_DISK.replace("with tprof", "print('before')\nwith tprof")
 
     done = programs.run(tmp_path, source, str(small_disk / "t.tprof"))
@@ -148,7 +150,7 @@ def test_descriptors_and_mappings_return_to_the_base_line_after_5000_threads(tmp
     assert abs(mappings) < 40, "thread stacks come and go, files of 5000 threads would not"
     trace = tprof.load(tmp_path / "t.tprof")
     assert instances(trace) == {"work": 5020}
-    assert len({thread.ordinal for thread in trace.threads}) == 5020
+    assert len({thread.ordinal for thread in trace.threads}) == 5021, "the main thread takes part"
 
 
 def test_2000_threads_at_once(tmp_path):
@@ -159,7 +161,8 @@ def test_2000_threads_at_once(tmp_path):
 
 
 def test_without_descriptors_time_and_energy_are_still_recorded(tmp_path):
-    source = MANY_THREADS.replace("import tprof", "import resource, tprof\nresource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))", 1)
+    limit = "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))"
+    source = MANY_THREADS.replace("import tprof", f"import resource, tprof\n{limit}", 1)
 
     done = programs.run(tmp_path, source, "200", "100")
 
@@ -200,7 +203,9 @@ def test_a_thread_that_dies_by_exception_ends_its_task(tmp_path):
     done = programs.run(tmp_path, DYING_THREAD, "exception")
 
     assert (done.returncode, done.stdout) == (0, "survived\n"), done.stderr
-    assert story(tprof.load(tmp_path / "t.tprof")) == [("start", "die"), ("finish", None), ("close", None)]
+    told = story(tprof.load(tmp_path / "t.tprof"), thread=1)
+    assert told[:2] == [("start", "die"), ("finish", None)]
+    assert told[2:] in ([], [("close", None)]), "a join may return before the thread has gone"
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="CPython 3.14 hangs threads instead of ending them")
@@ -211,8 +216,8 @@ def test_a_thread_that_exits_inside_a_task_is_closed_as_aborted(tmp_path):
 
     assert (done.returncode, done.stdout) == (0, "survived\n"), done.stderr
     trace = tprof.load(tmp_path / "t.tprof")
-    assert story(trace) == [("start", "die"), ("close", None)]
-    assert trace.threads[0].read()["flags"][-1] == 8
+    assert story(trace, thread=1) == [("start", "die"), ("close", None)]
+    assert trace.threads[1].read()["flags"][-1] == 8
 
 
 SIGNALS = """

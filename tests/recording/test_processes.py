@@ -1,9 +1,12 @@
 """Child processes join the recording, however they come to be."""
 
+import os
+
 import pytest
-import tprof
 from support import programs
 from support.recorded import instances
+
+import tprof
 
 POOL = """
 import multiprocessing, sys
@@ -53,7 +56,8 @@ def outer(end):
     os.waitpid(child, 0)
 
 with tprof.record(sys.argv[1], energy="estimate", counters="auto"):
-    outer({"exit": sys.exit, "os._exit": lambda: os._exit(0), "exec": lambda: os.execv("/bin/true", ["true"])}[sys.argv[2]])
+    ways = {"exit": sys.exit, "os._exit": lambda: os._exit(0), "exec": lambda: os.execv("/bin/true", ["true"])}
+    outer(ways[sys.argv[2]])
 """
 
 
@@ -132,8 +136,6 @@ print(tprof.task(len)([1]))
 
 
 def test_a_stale_name_of_a_session_in_the_environment_is_no_fault(tmp_path):
-    import os
-
     done = programs.run(tmp_path, NAMED, env=os.environ | {"TPROF_SESSION": str(tmp_path / "gone")})
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")

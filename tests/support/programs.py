@@ -14,7 +14,7 @@ DEADLINE_S = 60
 
 def run(tmp_path: Path, source: str, *arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
     """Run a Python program given as text; returns what it printed and its status."""
-    return subprocess.run(  # noqa: S603 - the test's own program
+    return subprocess.run(
         [sys.executable, str(write(tmp_path, source)), *arguments],
         capture_output=True,
         text=True,
@@ -27,7 +27,7 @@ def run(tmp_path: Path, source: str, *arguments: str, **options: object) -> subp
 
 def start(tmp_path: Path, source: str, *arguments: str) -> subprocess.Popen[str]:
     """Start it and return while it runs."""
-    return subprocess.Popen(  # noqa: S603 - the test's own program
+    return subprocess.Popen(
         [sys.executable, str(write(tmp_path, source)), *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-KINDS = {1: "start", 2: "finish", 3: "suspend", 4: "resume", 5: "close"}
+KINDS = {1: "start", 2: "finish", 3: "suspend", 4: "resume", 5: "close", 6: "join"}
 FAILED = 1
+JOIN = 6
 
 
 def record(path: Path, body: Callable[[], object], *, counters: str = "none") -> tprof.Trace:
@@ -22,8 +23,9 @@ def record(path: Path, body: Callable[[], object], *, counters: str = "none") ->
 
 
 def story(trace: tprof.Trace, thread: int = 0) -> list[tuple[str, str | None]]:
-    """Tell a thread's samples as (what happened, name of the task that runs from then on)."""
+    """Tell a thread's samples, without its joining, as (what happened, name of the task that runs from then on)."""
     samples = trace.threads[thread].read()
+    samples = samples[samples["kind"] != JOIN]
     return [
         (KINDS[int(sample["kind"])], trace.tasks[sample["task"]].name if sample["instance"] else None)
         for sample in samples

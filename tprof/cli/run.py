@@ -11,6 +11,7 @@ import typer
 from tprof.errors import TprofError, UsageError
 
 if TYPE_CHECKING:
+    from tprof.analysis import Profile
     from tprof.launch import Program
     from tprof.recording import Recording
 
@@ -93,11 +94,10 @@ def _free_name(stem: str) -> Path:
     return path
 
 
-def _record(
-    what: Program, tasks: list[str], recording: Recording, report: Path | None, *, best_effort: bool
-) -> int:
-    from tprof.launch.program import end_process, run_program
+def _record(what: Program, tasks: list[str], recording: Recording, report: Path | None, *, best_effort: bool) -> int:
+    from tprof.launch.program import end_process, find_program, run_program
 
+    main = find_program(what)
     ended: BaseException | None = None
     recorded = True
     try:
@@ -108,20 +108,16 @@ def _record(
         recorded = False
         print(f"tprof: {error}; the program runs unprofiled", file=sys.stderr)
     try:
-        run_program(what, tasks)
-    except UsageError:
-        if recorded:
-            recording.__exit__(None, None, None)
-        raise
+        run_program(what, main, tasks)
     except BaseException as error:  # noqa: BLE001 - whatever ends the program is its own, said by end_process
         ended = error
     if recorded:
         recording.__exit__(None if ended is None else type(ended), ended, None)
-        _tell(recording, report)
+        _tell(recording, tasks, report)
     return end_process(ended)
 
 
-def _tell(recording: Recording, report: Path | None) -> None:
+def _tell(recording: Recording, tasks: list[str], report: Path | None) -> None:
     """Print on standard error; what fails here must not hide how the program ended."""
     from .tables import show
 
@@ -129,6 +125,7 @@ def _tell(recording: Recording, report: Path | None) -> None:
     try:
         profile = recording.profile()
         show(profile, sys.stderr, top=_TOP)
+        _tell_unmatched(profile, tasks)
         if report is not None:
             profile.to_html(report)
             print(f"report: {report}", file=sys.stderr)
@@ -136,3 +133,18 @@ def _tell(recording: Recording, report: Path | None) -> None:
         print(f"tprof: {error}", file=sys.stderr)
     session = recording.path.name if recording.path.parent == Path.cwd() else recording.path
     print(f"next: tprof report {session}", file=sys.stderr)
+
+
+def _tell_unmatched(profile: Profile, tasks: list[str]) -> None:
+    """Name the patterns that made no task, here or in a child process."""
+    from fnmatch import fnmatchcase
+
+    from tprof.launch import parse_patterns, unfulfilled
+
+    for pattern in unfulfilled(parse_patterns(tasks)):
+        if not any(fnmatchcase(entry.name, pattern.function) for entry in profile.trace.tasks):
+            print(
+                f"tprof: --task {pattern} met no function: take the name of the module as it is imported "
+                "(the program itself is __main__), and a function or Class.method that this module defines",
+                file=sys.stderr,
+            )

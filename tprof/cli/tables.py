@@ -37,12 +37,12 @@ def percent(value: float) -> str:
     return "–" if math.isnan(value) else f"{100 * value:.1f} %"
 
 
-def dump(value: Any, stream: TextIO | None = None) -> None:  # noqa: ANN401 - plain values
+def dump(value: Any, stream: TextIO | None = None) -> None:
     """Print strict JSON; what is not a number becomes null."""
     print(json.dumps(plain(value), allow_nan=False, indent=2), file=stream or sys.stdout)
 
 
-def plain(value: Any) -> Any:  # noqa: ANN401 - plain values
+def plain(value: Any) -> Any:
     """Turn numpy's scalars into Python's, and NaN and infinities into None."""
     if isinstance(value, dict):
         return {str(key): plain(part) for key, part in value.items()}
@@ -80,7 +80,7 @@ def show(profile: Profile, stream: TextIO, *, top: int | None = None) -> None:
         console.print(Text(f"warning: {clean(warning)}"))
 
 
-def _accounts(profile: Profile, label: str) -> Any:  # noqa: ANN401 - a rich table
+def _accounts(profile: Profile, label: str) -> Any:
     from rich.table import Table
 
     table = Table(title=f"Accounts{label}", title_justify="left")
@@ -95,7 +95,7 @@ def _accounts(profile: Profile, label: str) -> Any:  # noqa: ANN401 - a rich tab
     return table
 
 
-def _tasks(profile: Profile, label: str, top: int | None) -> Any:  # noqa: ANN401 - a rich table
+def _tasks(profile: Profile, label: str, top: int | None) -> Any:
     from rich.table import Table
 
     table = Table(title=f"Tasks{label}", title_justify="left")
@@ -112,7 +112,7 @@ def _tasks(profile: Profile, label: str, top: int | None) -> Any:  # noqa: ANN40
             quantity(float(row["energy_j"]), "J"),
             percent(float(row["share"])),
             quantity(float(row["energy_mean_j"]), "J"),
-            "–" if row["instances"] < 2 else quantity(float(row["energy_std_j"]), "J"),  # noqa: PLR2004 - a spread needs two
+            "–" if row["instances"] < 2 else quantity(float(row["energy_std_j"]), "J"),
             quantity(float(row["duration_mean_s"]), "s"),
             quantity(float(row["power_w"]), "W"),
             quantity(float(row["edp_js"]), "Js"),
@@ -121,7 +121,7 @@ def _tasks(profile: Profile, label: str, top: int | None) -> Any:  # noqa: ANN40
     return table
 
 
-def _escape(name: object) -> Any:  # noqa: ANN401 - rich's text: no markup of its own
+def _escape(name: object) -> Any:
     from rich.text import Text
 
     return Text(clean(name))

@@ -78,7 +78,7 @@ def choose(
     for event in named:
         problem = _problem(event, probe)
         if problem is not None:
-            message = f"the counter {event.column} does not count here: {problem}; leave it out or use counters=\"auto\""
+            message = f'the counter {event.column} does not count here: {problem}; leave it out or use counters="auto"'
             raise SensorError(message)
     return CounterPlan("perf" if any(event.type != SOFTWARE for event in named) else "software", named, "as asked")
 

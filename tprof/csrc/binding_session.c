@@ -128,6 +128,16 @@ static int parse_events(PyObject *events, struct tprof_setup *setup)
     return 0;
 }
 
+/* The calling thread joins at once, so that what it runs outside tasks is seen too. */
+static uint64_t start_with_caller(const struct tprof_setup *setup)
+{
+    const uint64_t generation = tprof_recorder_start(setup);
+    struct tprof_thread *thread = tprof_current_thread(generation);
+    if (thread != NULL)
+        tprof_sample(thread, TPROF_JOIN, 0);
+    return generation;
+}
+
 PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"directory", "process", "description", "events", "packages", NULL};
@@ -145,7 +155,7 @@ PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs)
     if (tprof_session_live == NULL)
         PyErr_SetString(PyExc_RuntimeError, "no session is open in this process");
     else if (parse_events(events, &setup) == 0)
-        result = PyLong_FromUnsignedLongLong(tprof_recorder_start(&setup));
+        result = PyLong_FromUnsignedLongLong(start_with_caller(&setup));
     PyBuffer_Release(&packages);
     Py_DECREF(directory);
     return result;

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # Under this name the rewritten main program finds `adopter`.
 ADOPT = "__tprof_adopt__"
+_fulfilled: set[str] = set()
 _PLAIN = (types.FunctionType, staticmethod, classmethod)
 
 
@@ -26,7 +27,7 @@ def patch_module(module: types.ModuleType, patterns: Sequence[Pattern], names: I
         _patch_namespace(module, "", module.__name__, meant)
 
 
-def _patch_namespace(owner: Any, prefix: str, module: str, patterns: Sequence[Pattern]) -> None:  # noqa: ANN401
+def _patch_namespace(owner: Any, prefix: str, module: str, patterns: Sequence[Pattern]) -> None:
     for name, value in list(vars(owner).items()):
         qualified = f"{prefix}{name}"
         if isinstance(value, type):
@@ -44,14 +45,20 @@ def _is_defined_in(value: object, module: str) -> bool:
     return getattr(inner, "__module__", None) == module
 
 
-def adopt(value: Any, qualified: str, patterns: Sequence[Pattern]) -> Any:  # noqa: ANN401 - any object of a module
+def adopt(value: Any, qualified: str, patterns: Sequence[Pattern]) -> Any:
     """Return a task where the name is meant and the object can be one, else the object itself."""
     for pattern in patterns:
         if not fnmatchcase(qualified, pattern.function):
             continue
         if isinstance(value, _PLAIN) or (pattern.exact and callable(value) and not isinstance(value, type)):
+            _fulfilled.add(str(pattern))
             return make_task(value)
     return value
+
+
+def unfulfilled(patterns: Iterable[Pattern]) -> list[Pattern]:
+    """Return the patterns that no function of this process has met."""
+    return [pattern for pattern in patterns if str(pattern) not in _fulfilled]
 
 
 class MainRewriter(ast.NodeTransformer):

@@ -45,7 +45,7 @@ class _Finder(importlib.abc.MetaPathFinder):
                 return spec
         return None
 
-    def _extend(self, loader: Any) -> None:  # noqa: ANN401 - importlib's loaders have no common settable type
+    def _extend(self, loader: Any) -> None:
         execute = loader.exec_module
 
         def execute_and_patch(module: types.ModuleType) -> None:
@@ -61,7 +61,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         else:
             patch_module(module, self.patterns, [module.__name__])
 
-    def _patch_spawn(self, module: Any) -> None:  # noqa: ANN401 - private names of multiprocessing
+    def _patch_spawn(self, module: Any) -> None:
         """In a spawned child the main program is imported by multiprocessing, which no finder sees."""
         for name in ("_fixup_main_from_path", "_fixup_main_from_name"):
             setattr(module, name, self._then_patch_main(getattr(module, name)))

@@ -12,7 +12,7 @@ import traceback
 import types
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tprof.errors import UsageError
 
@@ -41,24 +41,29 @@ class Program:
 
 
 @dataclass(frozen=True)
-class _Main:
+class Main:
+    """A program that was found: its source or code, and what `__main__` shall know of it."""
+
     source: bytes | None
     code: types.CodeType | None
     file: str
     spec: importlib.machinery.ModuleSpec | None
 
 
-def run_program(program: Program, tasks: Sequence[str]) -> None:
-    """Run it; whatever it raises, SystemExit too, comes out.
+def find_program(program: Program) -> Main:
+    """Look it up and let it import from its own folder.
 
     Raises
     ------
     UsageError
-        If there is no such script or module, before anything runs.
+        If there is no such script or module.
     """
-    parse_patterns(tasks)
     _prepare_path(program)
-    main = _find_module(program.name) if program.is_module else _find_script(program.name)
+    return _find_module(program.name) if program.is_module else _find_script(program.name)
+
+
+def run_program(program: Program, main: Main, tasks: Sequence[str]) -> None:
+    """Run what was found; whatever it raises, SystemExit too, comes out."""
     names = ["__main__", main.spec.name if main.spec is not None else program.stem]
     sys.argv[:] = [main.file if program.is_module else program.name, *program.arguments]
     if tasks:
@@ -73,19 +78,19 @@ def _prepare_path(program: Program) -> None:
     sys.path[0] = str(Path.cwd()) if program.is_module else str(Path(program.name).resolve().parent)
 
 
-def _find_script(name: str) -> _Main:
+def _find_script(name: str) -> Main:
     path = Path(name)
     if path.is_dir():
         message = f"cannot run {name}: it is a folder; name the script in it, or use -m for a package"
         raise UsageError(message)
     try:
-        return _Main(path.read_bytes(), None, os.path.abspath(name), None)  # noqa: PTH100 - links stay, as in Python
+        return Main(path.read_bytes(), None, os.path.abspath(name), None)  # noqa: PTH100 - links stay, as in Python
     except OSError as error:
         message = f"cannot run {name}: {(error.strerror or str(error)).lower()}; check the path, or use -m for a module"
         raise UsageError(message) from None
 
 
-def _find_module(name: str) -> _Main:
+def _find_module(name: str) -> Main:
     import importlib.util
 
     try:
@@ -100,10 +105,10 @@ def _find_module(name: str) -> _Main:
         raise UsageError(message)
     source = loader.get_source(spec.name) if hasattr(loader, "get_source") else None
     data = None if source is None else source.encode()
-    return _Main(data, loader.get_code(spec.name), spec.origin or name, spec)
+    return Main(data, loader.get_code(spec.name), spec.origin or name, spec)
 
 
-def _execute(main: _Main, tasks: Sequence[str], names: Sequence[str]) -> None:
+def _execute(main: Main, tasks: Sequence[str], names: Sequence[str]) -> None:
     module = types.ModuleType("__main__")
     module.__file__ = main.file
     module.__spec__ = main.spec
@@ -124,16 +129,16 @@ def _execute(main: _Main, tasks: Sequence[str], names: Sequence[str]) -> None:
         _wait_for_threads()
 
 
-def _compile(main: _Main, module: types.ModuleType, meant: Sequence[Any]) -> types.CodeType:
+def _compile(main: Main, module: types.ModuleType, meant: Sequence[Any]) -> types.CodeType:
     if main.source is None or (main.code is not None and not meant):
         if main.code is None:
             message = f"cannot run {main.file}: it has neither source nor code"
             raise UsageError(message)
         return main.code
-    tree: ast.Module = compile(main.source, main.file, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+    tree = cast("ast.Module", compile(main.source, main.file, "exec", ast.PyCF_ONLY_AST, dont_inherit=True))
     if meant:
         setattr(module, ADOPT, lambda qualified: lambda value: adopt(value, qualified, meant))
-        tree = MainRewriter(meant).visit(tree)
+        tree = cast("ast.Module", MainRewriter(meant).visit(tree))
     code: types.CodeType = compile(tree, main.file, "exec", dont_inherit=True)
     return code
 

@@ -123,7 +123,7 @@ def _check_thread(where: str, thread: Mapping[str, Any], task_count: int) -> Giv
     )
 
 
-def _times(where: str, values: Any, remedy: str = "") -> npt.NDArray[np.int64]:  # noqa: ANN401 - array-like
+def _times(where: str, values: Any, remedy: str = "") -> npt.NDArray[np.int64]:
     t_ns = whole(where, "t_ns", values)
     lowest = int(t_ns.min(initial=0))
     refuse_if(lowest < 0, f"{where}: t_ns must not be negative, got {lowest}")
@@ -167,7 +167,7 @@ def _check_domain(name: str, pair: tuple[Any, Any], quality: str) -> GivenEnergy
     )
 
 
-def _column(where: str, name: str, values: Any, length: int) -> npt.NDArray[np.uint64]:  # noqa: ANN401 - array-like
+def _column(where: str, name: str, values: Any, length: int) -> npt.NDArray[np.uint64]:
     refuse_if(
         not (isinstance(name, str) and is_column_name(name)),
         f"{where}: {name!r} is no name for a column; use letters, digits and _, at most {MAX_COLUMN_CHARACTERS}",
@@ -177,19 +177,19 @@ def _column(where: str, name: str, values: Any, length: int) -> npt.NDArray[np.u
     return column
 
 
-def _kind(where: str, values: Any, length: int) -> npt.NDArray[np.uint8]:  # noqa: ANN401 - array-like
+def _kind(where: str, values: Any, length: int) -> npt.NDArray[np.uint8]:
     kind = unsigned(where, "kind", values, length, below=max(layout.Kind) + 1)
     refuse_if(bool((kind == 0).any()), f"{where}: kind must be from 1 to {int(max(layout.Kind))}, got 0")
     return kind.astype(np.uint8)
 
 
-def _flags(where: str, values: Any, length: int) -> npt.NDArray[np.uint8]:  # noqa: ANN401 - array-like
+def _flags(where: str, values: Any, length: int) -> npt.NDArray[np.uint8]:
     if values is None:
         return np.zeros(length, np.uint8)
     return unsigned(where, "flags", values, length, below=1 << 8).astype(np.uint8)
 
 
-def _process_id(where: str, key: str, value: Any) -> int:  # noqa: ANN401 - a number, one hopes
+def _process_id(where: str, key: str, value: Any) -> int:
     try:
         number = int(value)
     except (TypeError, ValueError):

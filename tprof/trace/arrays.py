@@ -25,7 +25,7 @@ def first_where(values: npt.NDArray[Any], where: npt.NDArray[np.bool_]) -> int:
     return int(values[where][0]) if where.any() else 0
 
 
-def numbers(where: str, key: str, values: Any, length: int | None = None) -> npt.NDArray[Any]:  # noqa: ANN401 - array-like
+def numbers(where: str, key: str, values: Any, length: int | None = None) -> npt.NDArray[Any]:
     """Return finite numbers as a one-dimensional array, of this length if it is given. Raises UsageError."""
     try:
         array = np.asarray(values)
@@ -41,7 +41,7 @@ def numbers(where: str, key: str, values: Any, length: int | None = None) -> npt
     return array
 
 
-def whole(where: str, key: str, values: Any, length: int | None = None) -> npt.NDArray[np.int64]:  # noqa: ANN401 - array-like
+def whole(where: str, key: str, values: Any, length: int | None = None) -> npt.NDArray[np.int64]:
     """Return whole numbers that fit into 64 bits with sign. Raises UsageError."""
     array = numbers(where, key, values, length)
     if array.dtype.kind == "f":
@@ -58,7 +58,7 @@ def whole(where: str, key: str, values: Any, length: int | None = None) -> npt.N
 def unsigned(  # noqa: PLR0913 - what an error sentence names
     where: str,
     key: str,
-    values: Any,  # noqa: ANN401 - array-like
+    values: Any,
     length: int,
     *,
     below: int = 2**64,

@@ -35,6 +35,7 @@ class Kind(IntEnum):
     SUSPEND = 3
     RESUME = 4
     CLOSE = 5
+    JOIN = 6
 
 
 class Flag(IntFlag):

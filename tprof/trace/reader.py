@@ -59,7 +59,7 @@ class Trace:
     process_end_ns: dict[int, int]
     notes: tuple[str, ...]
 
-    def profile(self, model: str = "auto", **options: Any) -> Profile:  # noqa: ANN401 - build_profile's own
+    def profile(self, model: str = "auto", **options: Any) -> Profile:
         """Attribute the joules to the tasks; see `tprof.analysis.build_profile` for the options."""
         from tprof.analysis import build_profile  # noqa: PLC0415 - the door to analysis
 
@@ -95,8 +95,11 @@ def load(path: str | os.PathLike[str]) -> Trace:
 def _check_directory(directory: Path) -> None:
     try:
         if stat.S_ISDIR(directory.lstat().st_mode):
-            return
-        reason = "it is a link or a file"
+            if (directory / "manifest.json").exists():
+                return
+            reason = "it has no manifest.json"
+        else:
+            reason = "it is a link or a file"
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is no path"
     message = f"{directory} is not a tprof session ({reason}): give the directory that `tprof run` or tprof.record made"

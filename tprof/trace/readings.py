@@ -105,7 +105,7 @@ def _text(said: object, otherwise: str) -> str:
     return said[:MAX_CHARACTERS] if isinstance(said, str) and said else otherwise
 
 
-def _signed(values: Any) -> npt.NDArray[np.int64]:  # noqa: ANN401 - a field of a structured array
+def _signed(values: Any) -> npt.NDArray[np.int64]:
     """Cap what does not fit; a clock 292 years after boot is damage, not time."""
     signed: npt.NDArray[np.int64] = np.minimum(values, np.uint64(MAX_NS)).astype(np.int64)
     return signed

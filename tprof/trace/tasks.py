@@ -148,9 +148,9 @@ def _short(name: str) -> str:
     return name if len(name) <= MAX_NAME_CHARACTERS else name[: MAX_NAME_CHARACTERS - 1] + "…"
 
 
-def _text(value: Any) -> str | None:  # noqa: ANN401 - JSON
+def _text(value: Any) -> str | None:
     return value[:MAX_TEXT_CHARACTERS] if isinstance(value, str) else None
 
 
-def _line(value: Any) -> int | None:  # noqa: ANN401 - JSON
+def _line(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value < 1 << 31 else None

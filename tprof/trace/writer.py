@@ -123,7 +123,7 @@ def _write_all(
     write_end(directory, {"end_ns": max(ends, default=0), "stopped": "end", "processes": [], "dropped": {}})
 
 
-def _write_thread(directory: Path, ordinal: int, thread: GivenThread, begins: Any) -> None:  # noqa: ANN401 - bool array
+def _write_thread(directory: Path, ordinal: int, thread: GivenThread, begins: Any) -> None:
     columns = tuple(thread.columns)
     width = layout.column_count(64 if len(columns) <= layout.column_count(64) else 128)
     declared = (columns + ("",) * width)[:width]
@@ -172,7 +172,7 @@ def _write_domain(directory: Path, domain: GivenEnergy) -> None:
     _create(directory / "readings" / f"{domain.name}.readings", header, readings)
 
 
-def _header(kind: layout.StreamKind, records: np.ndarray[Any, Any], description: dict[str, Any]) -> Any:  # noqa: ANN401
+def _header(kind: layout.StreamKind, records: np.ndarray[Any, Any], description: dict[str, Any]) -> Any:
     header = np.zeros((), layout.HEADER)
     text = json.dumps(description, separators=(",", ":")).encode()
     header["magic"] = np.void(layout.MAGIC)

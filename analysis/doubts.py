@@ -1,0 +1,68 @@
+"""What makes a figure doubtful, in words, with what to do where something can be done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .busy import Unseen
+    from .instances import InstanceRows
+    from .models import Chosen
+    from .quanta import Quanta
+    from .segments import Segments
+    from .sharing import Sharing
+
+UNSEEN_SHARE = 0.05
+
+
+def tell_stuck(quanta: Quanta, plan: Sharing, start_ns: int) -> list[str]:
+    """Say where a sensor stood still while something ran."""
+    if not quanta.stuck.any():
+        return []
+    ran = np.zeros(len(quanta) + 2, bool)
+    for lane in plan.lanes:
+        at = np.flatnonzero(lane.modelled > 0)
+        ran[lane.quantum[at]] = True
+        ran[lane.quantum[at + 1]] = True
+    at = np.flatnonzero(quanta.stuck & ran[1:-1])
+    if not len(at):
+        return []
+    since_s = (int(quanta.edges_ns[at[0]]) - start_ns) * 1e-9
+    again = f" (and {len(at) - 1} more times)" if len(at) > 1 else ""
+    return [f"{quanta.name} was stuck since {since_s:.3f} s of the recording{again}"]
+
+
+def tell_doubts(segments: Sequence[Segments], unseen: Unseen, rows: InstanceRows, model: Chosen) -> list[str]:
+    """Say what in the samples makes a figure doubtful."""
+    out = []
+    if (disordered := sum(lane.disordered for lane in segments)) > 0:
+        out.append(f"{disordered} time stamps went backwards within a thread and were raised to the one before")
+    if (aborted := sum(lane.aborted for lane in segments)) > 0:
+        out.append(f"{aborted} threads ended inside a task: that task is closed at their last sample")
+    if (bare := sum(not lane.counted for lane in segments)) > 0:
+        out.append(f'{bare} threads lack the counters of model "{model.name}": their power is the mean of the others')
+    moved = sum(
+        int(((lane.package != lane.package_end) & (lane.slot > 0)).sum())
+        for lane in segments
+        if lane.package is not None and lane.package_end is not None
+    )
+    if moved:
+        out.append(f"{moved} segments began on one package and ended on another: half of each is counted on either")
+    if unseen.unseen_share > UNSEEN_SHARE:
+        out.append(
+            f"{unseen.unseen_share:.0%} of the program's CPU time ran in threads that run no task (in `runtime`): "
+            "if they are a BLAS or OpenMP pool, limit it to one thread with threadpoolctl or OMP_NUM_THREADS=1; "
+            "if they are yours, decorate what they run with @tprof.task"
+        )
+    begun = sum(lane.starts for lane in segments)
+    if begun > len(rows):
+        out.append(
+            f"{begun - len(rows)} instances begin more than once: their ids are not unique, and they count as one"
+        )
+    if len(rows) == 0:
+        out.append("the trace has no task instances: mark functions with @tprof.task")
+    return out

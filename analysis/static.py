@@ -1,0 +1,88 @@
+"""Static energy: evenly over the cores that run in a quantum, within a core by CPU time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .attribution import Lane, Rate, padded, rates, spread
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .segments import Segments
+
+Floats = NDArray[np.float64]
+_NO_CPU = 0xFFFF
+
+
+@dataclass(frozen=True)
+class Static:
+    """How one domain's static energy is shared.
+
+    Attributes
+    ----------
+    cores : per thread (n,) int64, the number of each segment's core
+    rate : joules per CPU second of a core in a quantum
+    other_j, unseen_j, idle_j : what goes to CPU time that no sample shows, and to nobody
+    """
+
+    cores: tuple[NDArray[np.int64], ...]
+    rate: Rate
+    other_j: float
+    unseen_j: float
+    idle_j: float
+
+
+def plan_static(  # noqa: PLR0913, PLR0917 - all that a domain's sharing knows
+    segments: Sequence[Segments],
+    lanes: Sequence[Lane],
+    edges_ns: NDArray[np.int64],
+    static_j: Floats,
+    hidden_s: tuple[Floats, Floats],
+    untasked: NDArray[np.bool_],
+) -> Static:
+    """Split static joules.
+
+    Parameters
+    ----------
+    segments : of all threads
+    lanes : the same with CPU seconds as their modelled energy
+    edges_ns : (k + 1,) int64
+    static_j : (k,) joules
+    hidden_s : CPU seconds of other processes and of unseen threads, (k,) each; they count as the cores they fill
+    untasked : (k + 2,) bool, padded: quanta without a task. There, cores count as far as they are busy,
+        and what is left of one core is idle.
+    """
+    names: dict[int, int] = {}
+    cores = tuple(_cores(segment, index, names) for index, segment in enumerate(segments))
+    width = len(edges_ns) + 1
+    flat = np.zeros(len(names) * width)
+    for lane, core in zip(lanes, cores, strict=True):
+        flat += spread(lane, edges_ns, row=core, rows=len(names))
+    busy_s = flat.reshape(len(names), width)
+    seconds = padded(np.diff(edges_ns) * 1e-9)
+    running = np.where(untasked, np.divide(busy_s, seconds, out=np.zeros_like(busy_s), where=seconds > 0), busy_s > 0)
+    other, unseen = (np.divide(padded(part), seconds, out=np.zeros(width), where=seconds > 0) for part in hidden_s)
+    count = running.sum(axis=0) + other + unseen
+    claimed = np.where(untasked, np.maximum(count, 1.0), count)
+    each_j = rates(padded(static_j), claimed)
+    return Static(
+        cores,
+        Rate.of(rates((each_j * running).ravel(), flat), edges_ns),
+        other_j=float(each_j @ other),
+        unseen_j=float(each_j @ unseen),
+        idle_j=float(padded(static_j)[claimed <= 0].sum() + each_j @ (claimed - count)),
+    )
+
+
+def _cores(segment: Segments, index: int, names: dict[int, int]) -> NDArray[np.int64]:
+    """Number the cores; a thread whose core nobody knows counts as a core of its own."""
+    lookup = np.zeros(_NO_CPU + 1, np.int64)
+    for cpu in np.flatnonzero(np.bincount(segment.cpu)):
+        key = int(cpu) if cpu != _NO_CPU else -1 - index
+        lookup[cpu] = names.setdefault(key, len(names))
+    return lookup[segment.cpu]

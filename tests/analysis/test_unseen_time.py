@@ -1,0 +1,110 @@
+"""CPU time that no sample shows goes to other processes, to the program's unseen threads, or to nobody."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from tprof.analysis import build_profile
+
+import tprof
+from tprof.trace import Quality, Readings
+
+MS = 1_000_000
+SECOND = 1000
+
+
+def counted(name, quantity, t_ms, cpu_ms):
+    count = len(t_ms)
+    return Readings(
+        name, quantity, "machine", 0 if quantity == "busy" else None, "proc", Quality.MEASURED, counted=False,
+        unit=1e-9, modulus=None, t_ns=np.asarray(t_ms, np.int64) * MS,
+        value=(np.asarray(cpu_ms, float) * MS).astype(np.uint64), window_ns=np.zeros(count, np.uint32),
+        missing=np.zeros(count, bool), reopened=np.zeros(count, bool), suspended_ns=np.zeros(count, np.int64),
+        dropped=0,
+    )  # fmt: skip
+
+
+def profiled(tmp_path, *, threads, busy, program, static_w=None):
+    """Profile two seconds at 5 J a second; `busy` and `program` are CPU milliseconds at 0, 1 and 2 s."""
+    path = tmp_path / "t.tprof"
+    times = np.arange(0, 2001, 10)
+    tprof.write_trace(
+        path,
+        tasks=["work"],
+        threads=threads,
+        energy={"package-0": (times * MS, times / 200)},
+        static_power_w=static_w,
+    )
+    trace = tprof.load(path)
+    t_ms = [0, SECOND, 2 * SECOND]
+    extra = {"busy-0": counted("busy-0", "busy", t_ms, busy), "program": counted("program", "program", t_ms, program)}
+    return build_profile(dataclasses.replace(trace, readings=trace.readings | extra))
+
+
+def worker(task_ms=(0, 2000), cpu_ms=2000):
+    begin, end = task_ms
+    return {
+        "t_ns": [begin * MS, end * MS],
+        "instance": [1, 0],
+        "task": [0, -1],
+        "cpu": [0, 0],
+        "cpu_ns": [0, cpu_ms * MS],
+    }
+
+
+def shares(profile):
+    account = profile.accounts.loc["package-0"]
+    assert account[["tasks_j", "runtime_j", "other_j", "idle_j"]].sum() == pytest.approx(
+        account["measured_j"], rel=1e-9
+    )
+    return {name: account[f"{name}_j"] / account["measured_j"] for name in ("tasks", "runtime", "other", "idle")}
+
+
+def test_another_process_as_busy_as_ours_pays_half(tmp_path):
+    profile = profiled(tmp_path, threads=[worker()], busy=[0, 2000, 4000], program=[0, 1000, 2000])
+
+    assert shares(profile) == pytest.approx({"tasks": 0.5, "runtime": 0.0, "other": 0.5, "idle": 0.0}, abs=1e-9)
+
+
+def test_unseen_threads_of_a_pool_are_runtime_with_a_warning_that_names_the_remedy(tmp_path):
+    profile = profiled(tmp_path, threads=[worker()], busy=[0, 2000, 4000], program=[0, 2000, 4000])
+
+    assert shares(profile) == pytest.approx({"tasks": 0.5, "runtime": 0.5, "other": 0.0, "idle": 0.0}, abs=1e-9)
+    assert any("50% of the program's CPU time" in text and "threadpoolctl" in text for text in profile.info["warnings"])
+
+
+def test_plain_code_of_a_thread_that_takes_part_is_no_unseen_thread(tmp_path):
+    """The thread joined at 0 s and computed for a second before its task; that shows only at its next sample."""
+    main = {
+        "t_ns": [0, 1500 * MS, 2000 * MS],
+        "instance": [0, 1, 0],
+        "task": [-1, 0, -1],
+        "cpu": [0, 0, 0],
+        "cpu_ns": [0, 1000 * MS, 1500 * MS],
+    }
+
+    profile = profiled(tmp_path, threads=[main], busy=[0, 1000, 1500], program=[0, 1000, 1500])
+
+    assert not any("run no task" in text for text in profile.info["warnings"])
+    assert shares(profile)["runtime"] > 0.4
+
+
+def test_ticks_of_busy_time_that_arrive_late_do_not_become_others(tmp_path):
+    profile = profiled(tmp_path, threads=[worker()], busy=[0, 1010, 2000], program=[0, 1000, 2000])
+
+    assert shares(profile)["other"] == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("static_w", [None, {"package-0": 4.0}])
+def test_where_no_task_runs_a_little_of_others_leaves_the_rest_idle(tmp_path, static_w):
+    profile = profiled(
+        tmp_path,
+        threads=[worker(task_ms=(0, 1000), cpu_ms=1000)],
+        busy=[0, 1000, 1020],
+        program=[0, 1000, 1000],
+        static_w=static_w,
+    )
+
+    assert shares(profile) == pytest.approx({"tasks": 0.5, "runtime": 0.0, "other": 0.01, "idle": 0.49}, abs=1e-9)

@@ -1,0 +1,31 @@
+"""Open a page in Chromium, without a network, and return what it became."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+QUIET = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--virtual-time-budget=20000",
+)  # fmt: skip
+
+
+def opened(page: Path, *, width: int = 1200, options: tuple[str, ...] = ("--dump-dom",)) -> str:
+    """Return the page's elements after its scripts ran; skips the test where there is no browser."""
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        pytest.skip(f"none of {', '.join(NAMES)} is installed")
+    done = subprocess.run(
+        [found, *QUIET, f"--user-data-dir={page.parent / 'browser'}", f"--window-size={width},2400", *options,
+         page.as_uri()],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    return done.stdout

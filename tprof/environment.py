@@ -1,0 +1,4 @@
+"""The environment variables by which tprof's processes find each other."""
+
+SESSION = "TPROF_SESSION"
+"""The session directory, while a recording runs: a child process that imports tprof joins it."""
