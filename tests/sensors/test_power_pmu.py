@@ -119,6 +119,15 @@ def test_an_event_that_the_kernel_does_not_have_is_explained_in_one_sentence(tmp
     assert "\n" not in str(caught.value)
 
 
+def test_a_power_pmu_that_was_asked_for_and_is_not_there_is_one_sentence(tmp_path):
+    with pytest.raises(
+        SensorError, match=r"^perf gives no energy: .*/power does not exist: a virtual machine"
+    ) as caught:
+        sensors.choose("perf", root=fake_trees.virtual_machine(tmp_path).root)
+
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize("scale", ["garbage", "", "nan", "0", "-1"])
 def test_an_event_without_a_scale_is_no_energy(tmp_path, scale):
     machine(tmp_path, {0: range(1)}).power_pmu(0x7FFF, {"energy-pkg": "event=0x02"}, scale=scale)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import fake_trees
 from support.fake_sensor import FakeSensor, is_missing, joules_by_hand, raw_readings, wait_for
@@ -74,6 +74,8 @@ def test_accounts_hold_the_joules_of_the_readings(tmp_path, tree, start_uj):
     assert account["measured_j"] == pytest.approx(joules_by_hand(readings.value, MODULUS), rel=1e-9)
     assert account[["tasks_j", "runtime_j", "other_j", "idle_j"]].sum() == pytest.approx(account["measured_j"])
     assert account["tasks_j"] > 0
+    shown_j = max(int(thread.read()["energy_uj"].max()) for thread in tprof.load(recording.path).threads) / 1e6
+    assert account["measured_j"] / 2 < shown_j <= account["measured_j"]
     assert recording.profile().info["quality"] == "measured"
 
 
@@ -86,7 +88,28 @@ def test_parts_and_what_stands_around_are_recorded_and_not_added(tmp_path, tree)
     assert {entry["name"] for entry in tprof.load(recording.path).manifest["left_out"]} >= {"core-0", "psys"}
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def record_steps(place, modulus, start_uj, steps_uj, *, range_uj):
+    """Record a counter that takes these steps, each after the one before was seen."""
+    tree = fake_trees.machine(place / "root", fake_trees.INTEL, {0: range(2)})
+    energy = tree.zone("intel-rapl:0", "package-0", energy_uj=start_uj, range_uj=range_uj)
+    value_uj = start_uj
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        energy.open("r+b", buffering=0) as file,
+    ):
+        patch.setenv("TPROF_SYSROOT", str(tree.root))
+        with tprof.record(place / "t.tprof", energy="powercap", counters="none") as recording:
+            for step_uj in steps_uj:
+                value_uj = (value_uj + step_uj) % modulus
+                file.write(f"{value_uj}\n".ljust(10, "\n").encode())
+                file.seek(0)
+                shown = value_uj
+                wait_for(lambda shown=shown: raw_readings(recording.path)["value"][-1] == shown, "the step's reading")
+    assert not is_missing(raw_readings(recording.path)).any()
+    return recording
+
+
+@settings(max_examples=15, deadline=None)
 @given(
     modulus=st.integers(300_000, 500_000),
     steps_uj=st.lists(st.integers(1, 290_000), min_size=1, max_size=30),
@@ -94,27 +117,23 @@ def test_parts_and_what_stands_around_are_recorded_and_not_added(tmp_path, tree)
 )
 def test_any_steps_through_any_number_of_wraps_are_counted_exactly(tmp_path_factory, modulus, steps_uj, start):
     place = tmp_path_factory.mktemp("steps")
-    tree = fake_trees.machine(place / "root", fake_trees.INTEL, {0: range(2)})
-    value_uj = int(start * modulus)
-    energy = tree.zone("intel-rapl:0", "package-0", energy_uj=value_uj, range_uj=modulus - 1)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TPROF_SYSROOT", str(tree.root))
-        with tprof.record(place / "t.tprof", energy="powercap", counters="none") as recording:
-            file = energy.open("r+b", buffering=0)
-            for step_uj in steps_uj:
-                value_uj = (value_uj + step_uj) % modulus
-                file.write(f"{value_uj}\n".ljust(10, "\n").encode())
-                file.seek(0)
-                shown = value_uj
-                wait_for(lambda shown=shown: raw_readings(recording.path)["value"][-1] == shown, "the step's reading")
-            file.close()
+    recording = record_steps(place, modulus, int(start * modulus), steps_uj, range_uj=modulus - 1)
 
     readings = tprof.load(recording.path).readings["package-0"]
-    profile = recording.profile()
-    assert not is_missing(raw_readings(recording.path)).any()
     assert joules_by_hand(readings.value, modulus) == sum(steps_uj) / 1e6
-    assert profile.accounts.loc["package-0", "measured_j"] == pytest.approx(sum(steps_uj) / 1e6, rel=1e-9)
+    measured_j = recording.profile().accounts.loc["package-0", "measured_j"]
+    assert measured_j == pytest.approx(sum(steps_uj) / 1e6, rel=1e-9)
+
+
+@pytest.mark.parametrize("off_uj", [-1, 1])
+def test_a_range_that_is_off_by_one_errs_by_one_a_wrap(tmp_path, off_uj):
+    modulus, steps_uj = 400_000, [399_999, 200_000, 199_999, 2, 250_000]
+
+    recording = record_steps(tmp_path, modulus, 0, steps_uj, range_uj=modulus - 1 + off_uj)
+
+    measured_j = recording.profile().accounts.loc["package-0", "measured_j"]
+    assert measured_j == pytest.approx((sum(steps_uj) + 2 * off_uj) / 1e6, abs=1e-9)
 
 
 def test_without_a_range_a_wrap_gives_no_energy_for_its_interval(tmp_path, tree):

@@ -79,6 +79,10 @@ class Session:
         readings = raw_readings(self.path)
         return int(readings["t_ns"][-1] - readings["t_ns"][0]) * WATTS / 1e9
 
+    def shown_j(self):
+        """Return the last reading that the samples of the load carry."""
+        return max(int(thread.read()["energy_uj"].max()) for thread in tprof.load(self.path).threads) / 1e6
+
     def warned(self, words):
         return any(words in warning for warning in self.profile().info["warnings"])
 
@@ -238,6 +242,7 @@ def test_a_jump_above_any_power_gives_no_energy(session):
     assert session.measured_j() == pytest.approx(steps_uj[steps_uj < 8 * 10**9].sum() / 1e6, rel=1e-9)
     assert session.measured_j() < session.expected_j() + LATE_J
     assert session.warned("seen above 1000 W in 1 intervals")
+    assert session.shown_j() < session.expected_j() + LATE_J
 
 
 def test_a_small_step_back_is_no_wrap(session):
@@ -250,6 +255,7 @@ def test_a_small_step_back_is_no_wrap(session):
     assert (steps_uj < 0).sum() == 1
     assert session.measured_j() == pytest.approx(steps_uj[steps_uj > 0].sum() / 1e6, rel=1e-9)
     assert session.warned("seen to go backwards in 1 intervals")
+    assert session.shown_j() < session.expected_j() + LATE_J
 
 
 def test_a_count_without_a_range_that_falls_is_a_fault(session):
