@@ -9,6 +9,9 @@
 
 #define HEARTBEAT_NS UINT64_C(100000000)
 #define REOPEN_NS UINT64_C(100000000)
+/* The analysis judges by the same figures (quanta.py). */
+#define MAX_POWER_W 1000.0
+#define LATE_NS UINT64_C(1000000)
 
 static int perf_read(struct tprof_source *source, uint64_t *value)
 {
@@ -58,17 +61,28 @@ static int read_value(struct tprof_source *source, uint64_t *value)
     return EINVAL;
 }
 
-/* Only a plausible step reaches the samples' last reading; the raw values are what is analysed. */
-static void show_live(struct tprof_source *source, uint64_t value)
+/* Joules since the last value, or none where it cannot be told: opened again (it may have been reset), or more than a
+ * package can draw, be it a jump or a fall that only looks like a wrap. */
+static double plausible_j(const struct tprof_source *source, uint64_t value, uint64_t now_ns)
+{
+    const struct tprof_header *header = source->stream.header;
+    if (header == NULL || source->reopened)
+        return 0;
+    uint64_t increment = value - source->last_value;
+    if (value < source->last_value)
+        increment = header->modulus > source->last_value ? header->modulus - source->last_value + value : 0;
+    const double joules = (double)increment * header->unit;
+    if (source->kind == TPROF_ESTIMATE)
+        return joules; /* it is made of watts that somebody gave, and has no faults */
+    return joules <= MAX_POWER_W * (double)(now_ns - source->last_change_ns + LATE_NS) / 1e9 ? joules : 0;
+}
+
+/* What the samples show as last reading; the raw values are what is analysed. */
+static void show_live(struct tprof_source *source, uint64_t value, uint64_t now_ns)
 {
     if (source->package < 0 || source->package >= TPROF_MAX_PACKAGES || !source->has_value)
         return;
-    const uint64_t modulus = source->stream.header != NULL ? source->stream.header->modulus : 0;
-    const double unit = source->stream.header != NULL ? source->stream.header->unit : 1e-6;
-    uint64_t increment = value - source->last_value;
-    if (value < source->last_value)
-        increment = modulus > source->last_value ? modulus - source->last_value + value : 0;
-    source->total_uj += (double)increment * unit * 1e6;
+    source->total_uj += plausible_j(source, value, now_ns) * 1e6;
     __atomic_store_n(&source->live->energy_uj[source->package], (uint64_t)source->total_uj, __ATOMIC_RELAXED);
 }
 
@@ -112,13 +126,16 @@ bool tprof_source_poll(struct tprof_source *source, bool force)
         return fail(source, now_ns, error);
     }
     const bool changed = !source->has_value || value != source->last_value;
-    show_live(source, value);
+    if (changed)
+        show_live(source, value, now_ns);
     if (changed || force || source->missing || now_ns - source->last_record_ns >= HEARTBEAT_NS)
         record(source, now_ns, value, 0);
     source->missing = false;
     source->has_value = true;
     source->last_value = value;
     source->last_success_ns = now_ns;
+    if (changed)
+        source->last_change_ns = now_ns;
     source->changes += changed;
     return changed;
 }

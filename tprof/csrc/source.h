@@ -30,7 +30,7 @@ struct tprof_source {
 
     int fd; /* -1: closed */
     bool reopened, has_value, missing;
-    uint64_t last_value, last_success_ns, last_record_ns, next_poll_ns, next_reopen_ns;
+    uint64_t last_value, last_success_ns, last_change_ns, last_record_ns, next_poll_ns, next_reopen_ns;
     uint64_t started_ns, started_busy_ns; /* ESTIMATE */
     double total_uj;                      /* what the live page shows */
     uint32_t changes, failures;

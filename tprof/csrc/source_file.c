@@ -64,11 +64,23 @@ static bool find_zone(const char *search, const char *prefix, const char *expect
     return matched;
 }
 
+/* "intel-rapl:" of …/intel-rapl:1/energy_uj: its twin intel-rapl-mmio has zones of the same names, and another count.
+ */
+static bool control_type(const struct tprof_source *source, char prefix[PATH_MAX])
+{
+    const size_t length = strlen(source->search);
+    if (strncmp(source->path, source->search, length) != 0 || source->path[length] != '/')
+        return false;
+    const char *folder = source->path + length + 1;
+    return snprintf(prefix, PATH_MAX, "%.*s:", (int)strcspn(folder, ":/"), folder) < PATH_MAX;
+}
+
 static void search_again(struct tprof_source *source)
 {
     char zone[PATH_MAX], part[PATH_MAX], prefix[PATH_MAX];
     const char *found = zone;
-    if (source->zone[0] == '\0' || !find_zone(source->search, "intel-rapl", source->zone, zone))
+    if (source->zone[0] == '\0' || !control_type(source, prefix) ||
+        !find_zone(source->search, prefix, source->zone, zone))
         return;
     if (source->subzone[0] != '\0') {
         if (snprintf(prefix, sizeof prefix, "%s:", strrchr(zone, '/') + 1) >= (int)sizeof prefix ||

@@ -1,20 +1,68 @@
-"""What would grant access, written once: the commands, and what they expose."""
+"""What would grant access, written once: the exact commands, and what each of them exposes."""
 
 from __future__ import annotations
 
 import errno
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A command that changes what tprof finds, and what else it changes.
+
+    Attributes
+    ----------
+    command : what to type, as it stands.
+    exposes : what others can do or see afterwards, or what it costs; None: nothing.
+    """
+
+    command: str
+    exposes: str | None = None
+
 
 SIDE_CHANNEL = (
     "energy readings are a side channel (CVE-2020-8694): give them to a group or a capability, never to everybody"
 )
-POWERCAP_GROUP = (
-    "sudo groupadd -f power && sudo usermod -aG power $USER && "
-    'echo \'SUBSYSTEM=="powercap", ACTION=="add", RUN+="/bin/sh -c \\\'chgrp power /sys%p/energy_uj; '
-    "chmod 0440 /sys%p/energy_uj\\'\"' | sudo tee /etc/udev/rules.d/70-powercap.rules && "
-    "sudo udevadm control --reload && sudo udevadm trigger --action=add --subsystem-match=powercap"
+
+_UDEV_RULE = (
+    'SUBSYSTEM=="powercap", ACTION=="add", TEST=="energy_uj", '
+    'RUN+="/bin/chgrp power /sys%p/energy_uj", RUN+="/bin/chmod 0440 /sys%p/energy_uj"'
 )
-PERF_PARANOID = "sudo sysctl kernel.perf_event_paranoid=0"
-PERF_COUNTERS = "sudo sysctl kernel.perf_event_paranoid=2"
+POWERCAP_GROUP = Remedy(
+    'sudo groupadd -f power && sudo usermod -aG power "$USER" && '
+    f"echo '{_UDEV_RULE}' | sudo tee /etc/udev/rules.d/70-powercap.rules && "
+    "sudo udevadm control --reload && sudo udevadm trigger --action=add --subsystem-match=powercap; "
+    "echo log out and in again",
+    f"the group `power` can read energy, now and after each start; {SIDE_CHANNEL}",
+)
+POWERCAP_DRIVER = Remedy("sudo modprobe intel_rapl_msr")
+CONTAINER = Remedy(
+    "docker run -v /sys:/host/sys:ro -e TPROF_SYSROOT=/host …",
+    f"the container sees the host's /sys, and root in it the host's energy; {SIDE_CHANNEL}",
+)
+ONE_RUN = Remedy(
+    "sudo setpriv --reuid=$(id -u) --regid=$(id -g) --init-groups --inh-caps=+perfmon --ambient-caps=+perfmon "
+    '"$(command -v tprof)" run …',
+    "that one program may count everybody's events and read energy while it runs; nothing else changes",
+)
+PERF_CAPABILITY = Remedy(
+    'sudo setcap cap_perfmon+ep "$(readlink -f "$(command -v python3)")"',
+    "whoever may run this interpreter can count everybody's events and read energy, so give it a group of its own; "
+    "the loader then ignores LD_LIBRARY_PATH; `setcap -r` undoes it",
+)
+PERF_PARANOID = Remedy(
+    "sudo sysctl kernel.perf_event_paranoid=0",
+    f"every user can count all processors' events and read energy until the next start; {SIDE_CHANNEL}",
+)
+PERF_COUNTERS = Remedy(
+    "sudo sysctl kernel.perf_event_paranoid=1",
+    "every user can count the kernel's part of own programs, and no energy, until the next start",
+)
+CONTAINER_PERF = Remedy(
+    "docker run --cap-add PERFMON …",
+    f"the container may count all of the host's events and read its energy; {SIDE_CHANNEL}",
+)
+GRANT_PERF = (ONE_RUN, PERF_CAPABILITY, PERF_PARANOID)
 
 _PERF_ERRORS = {
     errno.ENOENT: "the processor or its hypervisor offers no such event",
@@ -33,3 +81,15 @@ _PERF_ERRORS = {
 def explain_perf_error(number: int) -> str:
     """Return in a clause why perf_event_open failed with this errno."""
     return _PERF_ERRORS.get(number, f"perf_event_open failed with errno {number}")
+
+
+def remedies_for_perf_error(number: int) -> tuple[Remedy, ...]:
+    """Return what would let a processor-wide event (energy) be opened that failed with this errno."""
+    if number == errno.EPERM:
+        return (CONTAINER_PERF, *GRANT_PERF)
+    return GRANT_PERF if number == errno.EACCES else ()
+
+
+def mirrored_die(package: int | None) -> str:
+    """Return in a clause why a die of an AMD socket is not counted."""
+    return f"on this processor each die shows the counter of package {package}"

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-
 from tprof.errors import SensorError, UsageError
 
 from . import perf, powercap
 from .contract import Choice, Unavailable
 from .estimate import estimate
 from .topology import read_topology
-
 
 SYSROOT = "TPROF_SYSROOT"
 FINDERS = {"perf": perf.find_domains, "powercap": powercap.find_domains}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tprof.trace.layout import Quality
+
+if TYPE_CHECKING:
+    from .advice import Remedy
 
 __all__ = ["Choice", "Domain", "Estimate", "EstimateReader", "FileReader", "PerfReader", "Quality"]
 
@@ -102,4 +105,4 @@ class Unavailable:
     """Why an interface gives nothing here, and what would change that."""
 
     why: str
-    remedy: str | None = None
+    remedies: tuple[Remedy, ...] = ()

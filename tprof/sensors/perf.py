@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tprof import _core
 
 from . import advice
 from .contract import Domain, PerfReader, Quality, Unavailable
-from .topology import Cpu, parse_cpu_list, read_topology
+from .topology import Cpu, is_amd, parse_cpu_list, read_topology
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 SCOPES = {
@@ -28,6 +31,14 @@ WHY_NOT_COUNTED = {
 }
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a package's or die's events are opened, and what its domains are called after."""
+
+    cpu: Cpu
+    suffix: str
+
+
 def find_domains(root: Path) -> tuple[list[Domain], list[tuple[str, str]]] | Unavailable:
     """Return the domains that can be opened and what was left out, or why there is nothing.
 
@@ -39,47 +50,70 @@ def find_domains(root: Path) -> tuple[list[Domain], list[tuple[str, str]]] | Una
     pmu = root / "sys/bus/event_source/devices/power"
     kind = _text(pmu / "type")
     if kind is None or not kind.isdigit():
-        return Unavailable(
-            f"{pmu} does not exist: a virtual machine, or a processor the kernel's power PMU does not know"
-        )
-    domains: list[Domain] = []
-    for cpu in _readers(pmu, read_topology(root)):
-        for event, (scope, counted) in SCOPES.items():
-            config, scale = _config(_text(pmu / "events" / event)), _text(pmu / "events" / f"{event}.scale")
-            if config is None or scale is None:
-                continue
-            problem = _problem(int(kind), config, cpu.cpu)
-            if problem is not None and scope == "package":
-                return problem
-            if problem is None:
-                domains.append(_domain(scope, counted, cpu, PerfReader(int(kind), config, cpu.cpu), float(scale)))
-    if not any(domain.counted for domain in domains):
+        why = f"{pmu} does not exist: a virtual machine, or a processor the kernel's power PMU does not know"
+        return Unavailable(why)
+    domains: dict[str, Domain] = {}
+    left_out: dict[str, str] = {}
+    for place in _places(root, pmu, left_out):
+        for domain, reader in _events(pmu, int(kind), place):
+            if domain.name in domains:
+                continue  # psys: it stands around all packages, and is shown on each
+            error = _open_error(reader)
+            if error == 0:
+                domains[domain.name] = domain
+            elif domain.scope == "package":
+                why = f"the power PMU cannot be opened: {advice.explain_perf_error(error)}"
+                return Unavailable(why, advice.remedies_for_perf_error(error))
+            else:
+                left_out[domain.name] = f"its event cannot be opened: {advice.explain_perf_error(error)}"
+    if not any(domain.counted for domain in domains.values()):
         return Unavailable(f"{pmu} has no event for the package's energy")
-    left_out = [(domain.name, WHY_NOT_COUNTED[domain.scope]) for domain in domains if not domain.counted]
-    return domains, left_out
+    left_out |= {name: WHY_NOT_COUNTED[domain.scope] for name, domain in domains.items() if not domain.counted}
+    return list(domains.values()), list(left_out.items())
 
 
-def _domain(scope: str, counted: bool, cpu: Cpu, reader: PerfReader, unit_j: float) -> Domain:  # noqa: FBT001
-    name, package = ("psys", None) if scope == "psys" else (f"{scope}-{cpu.package}", cpu.package)
-    # The count is 64 bits wide, but the kernel can make it fall after neglect: a fall is a fault, no wrap.
-    return Domain(name, scope, package, "perf", Quality.MEASURED, unit_j, None, counted, reader)
+def _places(root: Path, pmu: Path, left_out: dict[str, str]) -> list[Place]:
+    """Return a processor of each package to open events on, or of each die where dies have counters of their own.
 
-
-def _readers(pmu: Path, topology: tuple[Cpu, ...]) -> list[Cpu]:
-    """Return a processor of each package to open events on, as the PMU's cpumask says."""
+    The cpumask names one processor for each counter. On AMD, kernels before 6.12 name one a die, and each shows
+    its socket's counter.
+    """
+    topology = read_topology(root)
     mask = parse_cpu_list(_text(pmu / "cpumask") or "")
-    chosen: dict[int, Cpu] = {}
-    for cpu in topology:
-        if not mask or cpu.cpu in mask:
-            chosen.setdefault(cpu.package, cpu)
-    return list(chosen.values())
+    mirrored = not mask or is_amd(root)
+    places: list[Place] = []
+    for cpu in (cpu for cpu in topology if not mask or cpu.cpu in mask):
+        dies = sum(place.cpu.package == cpu.package for place in places)
+        suffix = f"{cpu.package}-die-{dies}" if dies else str(cpu.package)
+        if dies == 0 or not mirrored:
+            places.append(Place(cpu, suffix))
+        elif mask:
+            left_out[f"package-{suffix}"] = advice.mirrored_die(cpu.package)
+    return places
 
 
-def _problem(kind: int, config: int, cpu: int) -> Unavailable | None:
-    error = _core.perf_open_probe(type=kind, config=config, pid=-1, cpu=cpu, exclude_kernel=False)[0]
-    if error == 0:
+def _events(pmu: Path, kind: int, place: Place) -> Iterator[tuple[Domain, PerfReader]]:
+    for event, (scope, counted) in SCOPES.items():
+        config, unit_j = _config(_text(pmu / "events" / event)), _unit_j(_text(pmu / "events" / f"{event}.scale"))
+        if config is None or unit_j is None:
+            continue
+        reader = PerfReader(kind, config, place.cpu.cpu)
+        name, package = ("psys", None) if scope == "psys" else (f"{scope}-{place.suffix}", place.cpu.package)
+        # The count is 64 bits wide, but the kernel can make it fall after neglect: a fall is a fault, no wrap.
+        yield Domain(name, scope, package, "perf", Quality.MEASURED, unit_j, None, counted, reader), reader
+
+
+def _open_error(reader: PerfReader) -> int:
+    probe = _core.perf_open_probe(type=reader.type, config=reader.config, pid=-1, cpu=reader.cpu, exclude_kernel=False)
+    return probe[0]
+
+
+def _unit_j(text: str | None) -> float | None:
+    try:
+        unit_j = float(text or "")
+    except ValueError:
         return None
-    return Unavailable(f"the power PMU cannot be opened: {advice.explain_perf_error(error)}", advice.PERF_PARANOID)
+    return unit_j if math.isfinite(unit_j) and unit_j > 0 else None
 
 
 def _config(text: str | None) -> int | None:

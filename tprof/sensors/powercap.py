@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import advice
 from .contract import Domain, FileReader, Quality, Unavailable
+from .topology import is_amd
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PACKAGE = re.compile(r"package-(\d+)(?:-die-(\d+))?$")
 UNIT_J = 1e-6
@@ -38,23 +42,29 @@ def find_domains(root: Path) -> tuple[list[Domain], list[tuple[str, str]]] | Una
     search = root / "sys/class/powercap"
     zones = _zones(search)
     if not zones:
-        return Unavailable(_why_nothing(search))
+        return _why_nothing(search)
     left_out: list[tuple[str, str]] = []
     control = "intel-rapl" if any(zone.folder.name.startswith("intel-rapl:") for zone in zones) else "intel-rapl-mmio"
     mirrored = [zone for zone in zones if not zone.folder.name.startswith(f"{control}:")]
     left_out += [(zone.folder.name, f"it mirrors {control}'s {zone.name}") for zone in mirrored]
     domains: list[Domain] = []
-    unreadable: list[str] = []
+    unreadable: list[tuple[str, str]] = []
     for zone in (zone for zone in zones if zone not in mirrored):
+        domain = _domain(zone, search)
         problem = _unreadable(zone.folder / "energy_uj")
-        if problem is not None:
-            unreadable.append(problem)
-            continue
-        domains += _domain(zone, search, left_out)
+        if domain is None:
+            left_out.append((zone.folder.name, f"its name {zone.name!r} is not one that tprof knows"))
+        elif any(domain.name == known.name for known in domains):
+            left_out.append((zone.folder.name, f"another zone is called {domain.name}"))
+        elif problem is not None:
+            unreadable.append((domain.name, problem))
+        else:
+            domains.append(domain)
     if not any(domain.counted for domain in domains):
-        reason = unreadable[0] if unreadable else f"{search} has no package zone"
-        return Unavailable(reason, advice.POWERCAP_GROUP if unreadable else None)
-    kept = _without_mirrored_dies(domains, _is_amd(root), left_out)
+        reason = unreadable[0][1] if unreadable else f"{search} has no package zone"
+        return Unavailable(reason, (advice.POWERCAP_GROUP,) if unreadable else ())
+    left_out += unreadable
+    kept = _without_mirrored_dies(domains, is_amd(root), left_out)
     return kept, left_out + [(domain.name, _why_not_counted(domain)) for domain in kept if not domain.counted]
 
 
@@ -71,12 +81,14 @@ def _zones(search: Path) -> list[Zone]:
     ]
 
 
-def _why_nothing(search: Path) -> str:
+def _why_nothing(search: Path) -> Unavailable:
     if search.is_dir() and any(search.iterdir()):
-        return f"{search} holds links that lead nowhere: this container hides the host's powercap"
+        why = f"{search} holds links that lead nowhere: this container hides the host's powercap"
+        return Unavailable(why, (advice.CONTAINER,))
     if search.is_dir():
-        return f"{search} is empty: the processor has no RAPL, or its driver (intel_rapl_msr) is not loaded"
-    return f"{search} does not exist: a virtual machine, or a kernel without powercap"
+        why = f"{search} is empty: the processor has no RAPL, or its driver (intel_rapl_msr) is not loaded"
+        return Unavailable(why, (advice.POWERCAP_DRIVER,))
+    return Unavailable(f"{search} does not exist: a virtual machine, or a kernel without powercap")
 
 
 def _unreadable(path: Path) -> str | None:
@@ -89,7 +101,7 @@ def _unreadable(path: Path) -> str | None:
     return None
 
 
-def _domain(zone: Zone, search: Path, left_out: list[tuple[str, str]]) -> list[Domain]:
+def _domain(zone: Zone, search: Path) -> Domain | None:
     around = PACKAGE.match(zone.parent or "")
     own = PACKAGE.match(zone.name)
     match = own or around
@@ -102,22 +114,16 @@ def _domain(zone: Zone, search: Path, left_out: list[tuple[str, str]]) -> list[D
         suffix = (zone.parent or "").removeprefix("package-")
         scope, name, counted = zone.name, f"{zone.name}-{suffix}", zone.name == "dram"
     else:
-        left_out.append((zone.folder.name, f"its name {zone.name!r} is not one that tprof knows"))
-        return []
+        return None
     top, part = (zone.name, None) if zone.parent is None else (zone.parent, zone.name)
     reader = FileReader(str(zone.folder / "energy_uj"), str(search), top, part)
-    return [Domain(name, scope, package, "powercap", Quality.MEASURED, UNIT_J, _modulus(zone.folder), counted, reader)]
+    return Domain(name, scope, package, "powercap", Quality.MEASURED, UNIT_J, _modulus(zone.folder), counted, reader)
 
 
 def _modulus(folder: Path) -> int | None:
     """Return one more than the largest count; None where it cannot be known, and then no wrap is corrected."""
     text = _text(folder / "max_energy_range_uj")
     return int(text) + 1 if text is not None and text.isdigit() and int(text) > 0 else None
-
-
-def _is_amd(root: Path) -> bool:
-    text = _text(root / "proc/cpuinfo") or _text(Path("/proc/cpuinfo")) or ""
-    return "AuthenticAMD" in text or "HygonGenuine" in text
 
 
 def _without_mirrored_dies(domains: list[Domain], amd: bool, left_out: list[tuple[str, str]]) -> list[Domain]:  # noqa: FBT001
@@ -127,9 +133,7 @@ def _without_mirrored_dies(domains: list[Domain], amd: bool, left_out: list[tupl
     for domain in domains:
         if amd and domain.scope == "package":
             if domain.package in seen:
-                left_out.append(
-                    (domain.name, f"on this processor each die shows the counter of package {domain.package}")
-                )
+                left_out.append((domain.name, advice.mirrored_die(domain.package)))
                 continue
             seen.add(domain.package)
         kept.append(replace(domain, scope="one-core") if amd and domain.scope == "core" else domain)

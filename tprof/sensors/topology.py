@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -21,10 +18,12 @@ class Cpu:
 
 
 def read_topology(root: Path) -> tuple[Cpu, ...]:
-    """Return the processors that sysfs below `root` knows; without it, one package with all of them."""
+    """Return the online processors that sysfs below `root` knows; without it, one package with all of them."""
     place = root / "sys/devices/system/cpu"
     types = _core_types(root)
-    numbers = sorted(int(path.name[3:]) for path in place.glob("cpu[0-9]*") if path.name[3:].isdigit())
+    present = {int(path.name[3:]) for path in place.glob("cpu[0-9]*") if path.name[3:].isdigit()}
+    # The kernel takes the topology of an offline processor away: its package cannot be known.
+    numbers = sorted(present & set(_online(place)) or present)
     if not numbers:
         return tuple(Cpu(cpu, 0, cpu) for cpu in range(os.cpu_count() or 1))
     return tuple(
@@ -46,6 +45,24 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
         if first.isdigit() and (last or first).isdigit():
             numbers += range(int(first), int(last or first) + 1)
     return tuple(numbers)
+
+
+def is_amd(root: Path) -> bool:
+    """Return whether AMD or Hygon made the processor, whose dies mirror their socket's energy."""
+    for path in (root / "proc/cpuinfo", Path("/proc/cpuinfo")):
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        return "AuthenticAMD" in text or "HygonGenuine" in text
+    return False
+
+
+def _online(place: Path) -> tuple[int, ...]:
+    try:
+        return parse_cpu_list((place / "online").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return ()
 
 
 def _core_types(root: Path) -> dict[int, str]:

@@ -1,0 +1,149 @@
+"""Which counters a recording reads, and one line on why there are no others."""
+
+import errno
+import json
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+from support import fake_trees
+
+import tprof
+from tprof import counters
+from tprof.counters.events import HARDWARE, SOFTWARE
+from tprof.errors import SensorError, UsageError
+
+WORKS = (0, 1000, 50, 50)
+NEVER_RUNS = (0, 0, 50, 0)
+
+
+def refused(number):
+    return (number, 0, 0, 0)
+
+
+def choose(probe, asked="auto", **options):
+    return counters.choose(asked, probe=probe, **options)
+
+
+def columns(plan):
+    return [event.column for event in plan.events]
+
+
+def test_hardware_counters_are_taken_where_they_count():
+    plan = choose(lambda _: WORKS)
+
+    assert plan.source == "perf"
+    assert columns(plan) == ["instructions", "cycles", "llc_misses"]
+
+
+def test_without_hardware_counters_the_kernels_own_events_stand_in():
+    plan = choose(lambda event: WORKS if event.type == SOFTWARE else refused(errno.ENOENT))
+
+    assert plan.source == "software"
+    assert columns(plan) == ["page_faults", "context_switches", "cpu_migrations"]
+    assert plan.why == "no hardware counters: the processor or its hypervisor offers no such event"
+
+
+def test_a_counter_that_opens_but_never_runs_does_not_count():
+    plan = choose(lambda event: NEVER_RUNS if event.type == HARDWARE else WORKS)
+
+    assert plan.source == "software"
+    assert "it opens but never runs" in plan.why
+    assert "NMI watchdog" in plan.why
+
+
+def test_a_missing_third_counter_is_noted_and_the_others_are_read():
+    plan = choose(lambda event: refused(errno.ENOENT) if event.column == "llc_misses" else WORKS)
+
+    assert columns(plan) == ["instructions", "cycles"]
+    assert plan.notes == ("no llc_misses: the processor or its hypervisor offers no such event",)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EMFILE, errno.ENOENT, errno.EINVAL, errno.EOPNOTSUPP,
+        errno.ENODEV, errno.EBUSY, errno.E2BIG, errno.ENOMEM,
+    ],
+)  # fmt: skip
+def test_every_refusal_is_explained_in_one_line(number):
+    plan = choose(lambda _: refused(number))
+
+    assert (plan.source, plan.events) == ("none", ())
+    assert plan.why.startswith("no hardware counters: ")
+    assert "\n" not in plan.why
+    assert len(plan.why) > len("no hardware counters: ; nor the kernel's software events: ") + 20
+
+
+def test_counters_that_are_named_are_added_to_instructions_and_cycles():
+    plan = choose(lambda _: WORKS, "stalls_frontend,llc_refs,page_faults")
+
+    assert columns(plan) == ["instructions", "cycles", "llc_misses", "stalls_frontend", "llc_refs", "page_faults"]
+
+
+def test_a_named_counter_that_does_not_count_is_refused():
+    with pytest.raises(
+        SensorError, match=r"^the counter instructions does not count here: kernel\.perf_event_paranoid"
+    ):
+        choose(lambda _: refused(errno.EACCES), ["llc_refs"])
+
+
+def test_a_counter_of_another_name_is_refused():
+    with pytest.raises(UsageError, match=r"counters must be auto, none or some of instructions, .*, got 'ipc'"):
+        choose(lambda _: WORKS, ["ipc"])
+
+
+@pytest.mark.parametrize(("vendor", "offered"), [(fake_trees.INTEL, True), (fake_trees.AMD, False)])
+def test_l2_references_are_known_for_intel_only(tmp_path, vendor, offered):
+    fake_trees.Tree(tmp_path).processor(vendor)
+
+    if offered:
+        assert "l2_refs" in columns(choose(lambda _: WORKS, ["l2_refs"], root=tmp_path))
+    else:
+        with pytest.raises(SensorError, match="l2_refs is known for Intel processors only"):
+            choose(lambda _: WORKS, ["l2_refs"], root=tmp_path)
+
+
+REFUSE = """
+import ctypes, platform, struct, sys
+
+# ld [nr]; if nr == perf_event_open: return ERRNO | number; else: return ALLOW
+NUMBER = {"x86_64": 298, "aarch64": 241}[platform.machine()]
+rules = [(0x20, 0, 0, 0), (0x15, 0, 1, NUMBER), (0x06, 0, 0, 0x00050000 | int(sys.argv[2])), (0x06, 0, 0, 0x7FFF0000)]
+code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *rule) for rule in rules))
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(rules), ctypes.addressof(code)))
+libc = ctypes.CDLL(None, use_errno=True)
+libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.addressof(program), 0, 0):
+    print("no seccomp filter here")
+    sys.exit()
+
+import tprof
+
+@tprof.task
+def work(n):
+    return sum(range(n))
+
+with tprof.record(sys.argv[1], energy="estimate"):
+    print(work(100))
+"""
+
+
+@pytest.mark.skipif(platform.machine() not in {"x86_64", "aarch64"}, reason="the system call's number is not known")
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EACCES, errno.ENOSYS])
+def test_where_a_sandbox_refuses_perf_events_time_and_energy_are_recorded(tmp_path, number):
+    command = [sys.executable, "-c", REFUSE, tmp_path / "t.tprof", str(number)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=os.environ)
+    if "no seccomp filter" in done.stdout:
+        pytest.skip("no seccomp filter can be set here")
+
+    trace = tprof.load(tmp_path / "t.tprof")
+    manifest = json.loads((tmp_path / "t.tprof/manifest.json").read_text())
+    assert (done.stdout, done.stderr, done.returncode) == ("4950\n", "", 0)
+    assert manifest["counters"]["source"] == "none"
+    assert counters.choose("auto", probe=lambda _: refused(number)).why == manifest["counters"]["why"]
+    assert trace.threads[0].columns == ("energy_uj", "cpu_ns")
+    assert trace.threads[0].count >= 2
+    assert len(trace.readings["package-0"].t_ns) >= 2

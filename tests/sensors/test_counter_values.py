@@ -1,0 +1,217 @@
+"""What counters count: all events of a group in one read, and scaled where the kernel let them take turns."""
+
+import ctypes
+import mmap
+import shutil
+import subprocess
+import threading
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tprof
+
+CSRC = Path(__file__).resolve().parent.parent.parent / "tprof" / "csrc"
+SCALED, UNCOUNTED = 2, 4
+
+HARNESS = """
+#define _GNU_SOURCE
+#include <string.h>
+#include <unistd.h>
+static ssize_t fake_read(int fd, void *to, size_t size);
+#define read fake_read
+#include "counters.c"
+#undef read
+
+static uint64_t answer[3 + TPROF_MAX_EVENTS];
+static struct tprof_counters counters;
+static int words, reads;
+
+static ssize_t fake_read(int fd, void *to, size_t size)
+{
+    (void)fd;
+    (void)size;
+    reads++;
+    memcpy(to, answer, (size_t)words * 8);
+    return words * 8;
+}
+
+void begin(int count)
+{
+    memset(&counters, 0, sizeof counters);
+    counters.count = count;
+    reads = 0;
+}
+
+int take(const uint64_t *given, int count, uint64_t *values)
+{
+    memcpy(answer, given, (size_t)count * 8);
+    words = count;
+    const int flags = tprof_counters_read(&counters, false);
+    memcpy(values, counters.values, sizeof counters.values);
+    return flags;
+}
+
+int reads_taken(void)
+{
+    return reads;
+}
+"""
+
+
+class Group:
+    """A group of events whose read(2) answers what a test says."""
+
+    def __init__(self, library, count) -> None:
+        self.library, self.count = library, count
+        self.enabled_ns = self.running_ns = 0
+        self.raw = [0] * count
+        library.begin(count)
+
+    def take(self, enabled_ns, running_ns, increments):
+        """Let time and counts advance; returns the flags and the values after it."""
+        self.enabled_ns += enabled_ns
+        self.running_ns += running_ns
+        self.raw = [raw + more for raw, more in zip(self.raw, increments, strict=True)]
+        return self.answer(self.count, self.enabled_ns, self.running_ns, *self.raw)
+
+    def answer(self, *words):
+        given, values = (ctypes.c_uint64 * len(words))(*words), (ctypes.c_uint64 * 11)()
+        flags = self.library.take(given, len(words), values)
+        return flags, list(values)[: self.count]
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    compiler = shutil.which("cc")
+    if compiler is None or not CSRC.is_dir():
+        pytest.skip("there is no C compiler, or no source to compile")
+    place = tmp_path_factory.mktemp("counters")
+    (place / "harness.c").write_text(HARNESS)
+    command = [compiler, "-std=c11", "-shared", "-fPIC", f"-I{CSRC}", "-o", place / "harness.so", place / "harness.c"]
+    subprocess.run(command, check=True)
+    return ctypes.CDLL(str(place / "harness.so"))
+
+
+def test_the_values_of_a_group_come_from_one_read(library):
+    group = Group(library, 4)
+
+    assert group.take(1000, 1000, [10, 20, 30, 40]) == (0, [10, 20, 30, 40])
+    assert group.take(1000, 1000, [1, 2, 3, 4]) == (0, [11, 22, 33, 44])
+    assert library.reads_taken() == 2
+
+
+def test_a_group_that_ran_half_of_the_time_is_scaled_and_says_so(library):
+    group = Group(library, 2)
+
+    assert group.take(1000, 500, [10, 21]) == (SCALED, [20, 42])
+    assert group.take(1000, 1000, [5, 5]) == (0, [25, 47])
+
+
+def test_what_did_not_run_is_not_counted_rather_than_zero(library):
+    group = Group(library, 1)
+    group.take(1000, 1000, [10])
+
+    assert group.take(1000, 0, [0]) == (UNCOUNTED, [10])
+    assert group.take(1000, 1000, [30]) == (SCALED, [70])
+
+
+@pytest.mark.parametrize("words", [(), (1, 10, 10)], ids=["end of file", "short"])
+def test_a_read_that_is_short_counts_nothing(library, words):
+    group = Group(library, 1)
+    group.take(1000, 1000, [10])
+
+    assert group.answer(*words) == (UNCOUNTED, [10])
+
+
+TURN = st.tuples(st.integers(1, 10**9), st.floats(0, 1), st.lists(st.integers(0, 10**9), min_size=3, max_size=3))
+
+
+@settings(max_examples=200)
+@given(turns=st.lists(TURN, max_size=20))
+def test_scaling_is_the_exact_ratio_of_the_times(library, turns):
+    group, exact, waiting = Group(library, 3), [Fraction(0)] * 3, [0, 0, [0] * 3]
+
+    for enabled_ns, share, increments in turns:
+        running_ns = int(enabled_ns * share)
+        counted = increments if running_ns > 0 else [0] * 3
+        flags, values = group.take(enabled_ns, running_ns, counted)
+        waiting = [waiting[0] + enabled_ns, waiting[1] + running_ns, np.add(waiting[2], counted)]
+        if waiting[1] == 0:
+            assert flags == UNCOUNTED
+            continue
+        assert flags == (SCALED if waiting[1] < waiting[0] else 0)
+        factor = Fraction(waiting[0], waiting[1])
+        exact = [total + int(more) * factor for total, more in zip(exact, waiting[2], strict=True)]
+        waiting = [0, 0, [0] * 3]
+        for value, total in zip(values, exact, strict=True):
+            assert abs(value - total) <= len(turns) + total / 10**15
+
+
+@settings(max_examples=100)
+@given(turns=st.lists(st.tuples(st.integers(1000, 10**9), st.floats(0.01, 1)), min_size=1, max_size=20))
+def test_a_steady_event_is_counted_as_if_it_had_always_run(library, turns):
+    """One count a nanosecond of running: what is scaled is the time enabled."""
+    group = Group(library, 1)
+
+    for enabled_ns, share in turns:
+        running_ns = max(int(enabled_ns * share), 1)
+        _, values = group.take(enabled_ns, running_ns, [running_ns])
+
+    assert values[0] == pytest.approx(group.enabled_ns, abs=len(turns))
+
+
+PAGES = 1000
+
+
+def increments(tmp_path, task, *columns):
+    with tprof.record(tmp_path / "t.tprof", energy="estimate", counters=list(columns)):
+        task()
+    samples = tprof.load(tmp_path / "t.tprof").threads[0].read()
+    return {name: int(samples[name][1] - samples[name][0]) for name in columns}
+
+
+def needs(column):
+    plan = tprof.counters.choose("auto", probe=_software_only)
+    if column not in {event.column for event in plan.events}:
+        pytest.skip(f"the kernel does not let this process count {column}: {plan.why}")
+
+
+def _software_only(event):
+    from tprof.counters.choose import probe_event  # noqa: PLC0415 - loaded with the counters
+
+    return probe_event(event) if event.column in {"page_faults", "context_switches"} else (2, 0, 0, 0)
+
+
+def test_page_faults_of_a_task_are_counted(tmp_path):
+    needs("page_faults")
+
+    @tprof.task
+    def touch():
+        with mmap.mmap(-1, PAGES * mmap.PAGESIZE) as memory:
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
+            for page in range(PAGES):
+                memory[page * mmap.PAGESIZE] = 1
+
+    counted = increments(tmp_path, touch, "page_faults")
+
+    assert PAGES <= counted["page_faults"] < 2 * PAGES
+
+
+def test_context_switches_of_a_task_are_counted_in_the_same_samples(tmp_path):
+    needs("context_switches")
+
+    @tprof.task
+    def wait():
+        for _ in range(20):
+            threading.Event().wait(0.001)
+
+    counted = increments(tmp_path, wait, "page_faults", "context_switches", "cpu_migrations")
+
+    assert counted["context_switches"] >= 20
+    assert counted["page_faults"] < PAGES
+    assert 0 <= counted["cpu_migrations"] <= counted["context_switches"] + 1

@@ -1,0 +1,169 @@
+"""Joules that powercap's counters advance by are the joules of the readings and of the accounts."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import fake_trees
+from support.fake_sensor import FakeSensor, is_missing, joules_by_hand, raw_readings, wait_for
+
+import tprof
+
+MODULUS = fake_trees.RANGE_UJ + 1
+SHARP_NS = 2_500_000
+
+
+@tprof.task
+def spend(energy, joules):
+    """Run until the counter has moved on by as much."""
+    start_uj = int(energy.read_text())
+    rounds = 0
+
+    def spent():
+        nonlocal rounds
+        rounds += 1
+        return (int(energy.read_text()) - start_uj) % MODULUS >= joules * 1e6
+
+    wait_for(spent, f"{joules} J")
+    return rounds > 0
+
+
+def record(path, tree, watts, joules, *, start_uj=1_000_000):
+    energy = tree.energy_of("intel-rapl:0")
+    sensor = FakeSensor(watts=watts, modulus=MODULUS, start_uj=start_uj).drives(energy)
+    with sensor, tprof.record(path, energy="powercap", counters="none") as recording:
+        assert spend(energy, joules)
+    return recording
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    tree = fake_trees.laptop(tmp_path / "root")
+    monkeypatch.setenv("TPROF_SYSROOT", str(tree.root))
+    return tree
+
+
+def sharp(readings):
+    """Return the readings between the first and the last of which the moment of the change is known well."""
+    changed = np.flatnonzero(np.diff(readings.value.astype("i8"), prepend=-1) != 0)
+    known = changed[(readings.window_ns[changed] > 0) & (readings.window_ns[changed] < SHARP_NS)]
+    return slice(known[0], known[-1] + 1)
+
+
+@pytest.mark.parametrize("wraps", [0, 1], ids=["plain", "through the wrap"])
+@pytest.mark.parametrize("watts", [15.0, 200.0])
+def test_readings_agree_with_watts_times_time(tmp_path, tree, watts, wraps):
+    start_uj = MODULUS - round(watts * 0.6e6) if wraps else 1_000_000
+    record(tmp_path / "t.tprof", tree, watts, watts * 1.2, start_uj=start_uj)
+
+    readings = tprof.load(tmp_path / "t.tprof").readings["package-0"]
+    part = sharp(readings)
+    elapsed_s = int(readings.t_ns[part][-1] - readings.t_ns[part][0]) / 1e9
+    assert not readings.missing.any()
+    assert readings.modulus == MODULUS
+    assert joules_by_hand(readings.value[part], MODULUS) == pytest.approx(watts * elapsed_s, rel=0.02)
+    assert (np.diff(readings.value.astype("i8")) < 0).sum() == wraps
+
+
+@pytest.mark.parametrize("start_uj", [1_000_000, MODULUS - 40_000_000], ids=["plain", "through the wrap"])
+def test_accounts_hold_the_joules_of_the_readings(tmp_path, tree, start_uj):
+    recording = record(tmp_path / "t.tprof", tree, 100.0, 60, start_uj=start_uj)
+
+    readings = tprof.load(tmp_path / "t.tprof").readings["package-0"]
+    account = recording.profile().accounts.loc["package-0"]
+    assert account["measured_j"] == pytest.approx(joules_by_hand(readings.value, MODULUS), rel=1e-9)
+    assert account[["tasks_j", "runtime_j", "other_j", "idle_j"]].sum() == pytest.approx(account["measured_j"])
+    assert account["tasks_j"] > 0
+    shown_j = max(int(thread.read()["energy_uj"].max()) for thread in tprof.load(recording.path).threads) / 1e6
+    assert account["measured_j"] / 2 < shown_j <= account["measured_j"]
+    assert recording.profile().info["quality"] == "measured"
+
+
+def test_parts_and_what_stands_around_are_recorded_and_not_added(tmp_path, tree):
+    recording = record(tmp_path / "t.tprof", tree, 100.0, 5)
+
+    readings = tprof.load(tmp_path / "t.tprof").readings
+    assert {name for name, one in readings.items() if one.quantity == "energy" and one.counted} == {"package-0"}
+    assert {"core-0", "uncore-0", "psys"} <= set(readings)
+    assert {entry["name"] for entry in tprof.load(recording.path).manifest["left_out"]} >= {"core-0", "psys"}
+
+
+def record_steps(place, modulus, start_uj, steps_uj, *, range_uj):
+    """Record a counter that takes these steps, each after the one before was seen."""
+    tree = fake_trees.machine(place / "root", fake_trees.INTEL, {0: range(2)})
+    energy = tree.zone("intel-rapl:0", "package-0", energy_uj=start_uj, range_uj=range_uj)
+    value_uj = start_uj
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        energy.open("r+b", buffering=0) as file,
+    ):
+        patch.setenv("TPROF_SYSROOT", str(tree.root))
+        with tprof.record(place / "t.tprof", energy="powercap", counters="none") as recording:
+            for step_uj in steps_uj:
+                value_uj = (value_uj + step_uj) % modulus
+                file.write(f"{value_uj}\n".ljust(10, "\n").encode())
+                file.seek(0)
+                shown = value_uj
+                wait_for(lambda shown=shown: raw_readings(recording.path)["value"][-1] == shown, "the step's reading")
+    assert not is_missing(raw_readings(recording.path)).any()
+    return recording
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    modulus=st.integers(300_000, 500_000),
+    steps_uj=st.lists(st.integers(1, 290_000), min_size=1, max_size=30),
+    start=st.floats(0, 1, exclude_max=True),
+)
+def test_any_steps_through_any_number_of_wraps_are_counted_exactly(tmp_path_factory, modulus, steps_uj, start):
+    place = tmp_path_factory.mktemp("steps")
+
+    recording = record_steps(place, modulus, int(start * modulus), steps_uj, range_uj=modulus - 1)
+
+    readings = tprof.load(recording.path).readings["package-0"]
+    assert joules_by_hand(readings.value, modulus) == sum(steps_uj) / 1e6
+    measured_j = recording.profile().accounts.loc["package-0", "measured_j"]
+    assert measured_j == pytest.approx(sum(steps_uj) / 1e6, rel=1e-9)
+
+
+@pytest.mark.parametrize("off_uj", [-1, 1])
+def test_a_range_that_is_off_by_one_errs_by_one_a_wrap(tmp_path, off_uj):
+    modulus, steps_uj = 400_000, [399_999, 200_000, 199_999, 2, 250_000]
+
+    recording = record_steps(tmp_path, modulus, 0, steps_uj, range_uj=modulus - 1 + off_uj)
+
+    measured_j = recording.profile().accounts.loc["package-0", "measured_j"]
+    assert measured_j == pytest.approx((sum(steps_uj) + 2 * off_uj) / 1e6, abs=1e-9)
+
+
+def test_without_a_range_a_wrap_gives_no_energy_for_its_interval(tmp_path, tree):
+    for link in ("intel-rapl:0:0", "intel-rapl:0:1", "intel-rapl:1"):
+        tree.unlink(link)
+    tree.energy_of("intel-rapl:0").with_name("max_energy_range_uj").unlink()
+    recording = record(tmp_path / "t.tprof", tree, 100.0, 60, start_uj=MODULUS - 40_000_000)
+
+    readings = tprof.load(recording.path).readings["package-0"]
+    steps_uj = np.diff(readings.value.astype("i8"))
+    profile = recording.profile()
+    assert readings.modulus is None
+    assert (steps_uj < 0).sum() == 1
+    assert profile.accounts.loc["package-0", "measured_j"] == pytest.approx(
+        steps_uj[steps_uj > 0].sum() / 1e6, rel=1e-9
+    )
+    assert any("seen to go backwards in 1 intervals" in warning for warning in profile.info["warnings"])
+
+
+def test_an_interval_that_may_hold_two_wraps_is_flagged(tmp_path, monkeypatch):
+    tree = fake_trees.machine(tmp_path / "root", fake_trees.INTEL, {0: range(2)})
+    energy = tree.zone("intel-rapl:0", "package-0", range_uj=4_999_999)
+    monkeypatch.setenv("TPROF_SYSROOT", str(tree.root))
+    sensor = FakeSensor(watts=300.0, modulus=5_000_000).drives(energy)
+
+    with sensor, tprof.record(tmp_path / "t.tprof", energy="powercap", counters="none") as recording:
+        sensor.order(energy, text="unreadable\n")
+        failed = wait_for(lambda: is_missing(raw_readings(recording.path)).sum() >= 3, "failures over 0.1 s")
+        sensor.order(energy, text=None)
+        wait_for(lambda: not is_missing(raw_readings(recording.path))[-1], "the counter's return")
+
+    assert failed
+    assert any("may have wrapped more than once" in warning for warning in recording.profile().info["warnings"])

@@ -1,0 +1,271 @@
+"""A sensor that fails, stops, jumps or goes away: what the readings say, and that the program never notices."""
+
+import errno
+import threading
+from typing import Self
+
+import numpy as np
+import pytest
+from support import fake_trees
+from support.fake_sensor import FakeSensor, is_missing, is_reopened, raw_readings, wait_for
+
+import tprof
+
+MODULUS = fake_trees.RANGE_UJ + 1
+WATTS = 100.0
+LATE_J = 3.0
+"""What the fake sensor may catch up with in one step when it or the reader got no processor for a while."""
+
+
+@tprof.task
+def work(n):
+    return sum(range(n))
+
+
+class Load:
+    """A thread whose tasks run all the time; what they return must be as without a recording."""
+
+    def __enter__(self) -> Self:
+        self._stop, self.results = threading.Event(), set()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        return self
+
+    def _run(self):
+        while not self._stop.is_set():
+            self.results.add(work(5000))
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        assert self.results == {12_497_500}
+
+
+class Session:
+    """A recording of one package, or two, under load, while a test does something to the sensor."""
+
+    def __init__(self, place, tree, sensor) -> None:
+        self.path, self.tree, self.sensor = place / "t.tprof", tree, sensor
+        self.energy = tree.energy_of("intel-rapl:0")
+
+    def __enter__(self) -> Self:
+        self._load = Load().__enter__()
+        self.recording = tprof.record(self.path, energy="powercap", counters="none")
+        self.recording.__enter__()
+        self.until(lambda readings: len(readings) > 20, "twenty readings")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.recording.__exit__(*error)
+        self._load.__exit__(*error)
+
+    def until(self, condition, said, domain="package-0"):
+        return wait_for(lambda: condition(raw_readings(self.path, domain)), said)
+
+    def until_missing(self, domain="package-0"):
+        self.until(lambda readings: is_missing(readings)[-1], "a failed reading", domain)
+
+    def more_good(self, said, domain="package-0"):
+        before = len(raw_readings(self.path, domain))
+        self.until(lambda readings: (~is_missing(readings[before:])).sum() > 20, f"readings before {said}", domain)
+
+    def profile(self):
+        return self.recording.profile()
+
+    def measured_j(self, domain="package-0"):
+        return self.profile().accounts.loc[domain, "measured_j"]
+
+    def expected_j(self):
+        readings = raw_readings(self.path)
+        return int(readings["t_ns"][-1] - readings["t_ns"][0]) * WATTS / 1e9
+
+    def shown_j(self):
+        """Return the last reading that the samples of the load carry."""
+        return max(int(thread.read()["energy_uj"].max()) for thread in tprof.load(self.path).threads) / 1e6
+
+    def warned(self, words):
+        return any(words in warning for warning in self.profile().info["warnings"])
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    tree = fake_trees.machine(tmp_path / "root", fake_trees.INTEL, {0: range(2)})
+    tree.zone("intel-rapl:0", "package-0")
+    monkeypatch.setenv("TPROF_SYSROOT", str(tree.root))
+    return tree
+
+
+@pytest.fixture
+def sensor(tree):
+    with FakeSensor(watts=WATTS, modulus=MODULUS).drives(tree.energy_of("intel-rapl:0")) as sensor:
+        yield sensor
+
+
+@pytest.fixture
+def session(tmp_path, tree, sensor):
+    return Session(tmp_path, tree, sensor)
+
+
+NO_NUMBERS = ["", "\n", "garbage\n", "-5\n", "12x\n", " 5\n", "18446744073709551616\n", "1e3\n", "0x10\n"]
+
+
+@pytest.mark.parametrize("text", NO_NUMBERS)
+def test_what_is_no_number_is_missing_and_later_readings_are_right(session, text):
+    with session:
+        session.sensor.order(session.energy, text=text)
+        session.until_missing()
+        session.sensor.order(session.energy, text=None)
+        session.more_good("the text")
+
+    readings = raw_readings(session.path)
+    missing = is_missing(readings)
+    good = readings[~missing]
+    assert set(readings["error"][missing]) == {errno.EBADMSG}
+    assert set(readings["value"][missing]) == {0}
+    assert (np.diff(good["value"].astype("i8")) >= 0).all()
+    assert not is_reopened(readings).any()
+    assert session.measured_j() == pytest.approx((int(good["value"][-1]) - int(good["value"][0])) / 1e6, rel=1e-9)
+    assert session.warned("failed and were bridged")
+
+
+def test_a_failed_read_tells_since_when(session):
+    """The energy after a gap lies in the window of its first reading, which reaches back to the last good one."""
+    with session:
+        session.sensor.order(session.energy, text="garbage\n")
+        session.until(lambda readings: is_missing(readings).sum() >= 3, "failures over more than 0.2 s")
+        session.sensor.order(session.energy, text=None)
+
+    readings = raw_readings(session.path)
+    missing = np.flatnonzero(is_missing(readings))
+    after, before = readings[missing[-1] + 1], readings[missing[0] - 1]
+    assert after["window_ns"] <= after["t_ns"] - before["t_ns"]
+    assert after["window_ns"] >= readings["t_ns"][missing[-1]] - readings["t_ns"][missing[0]]
+
+
+def test_a_file_that_became_a_folder_is_missing_with_the_kernels_errno(session):
+    held = session.tree.energy_of("intel-rapl:0")
+    with session:
+        session.sensor.order(held, watts=0.0)
+        held.rename(held.with_name("aside"))
+        held.mkdir()
+        session.until_missing()
+        held.rmdir()
+        held.with_name("aside").rename(held)
+        session.sensor.order(held, watts=WATTS)
+        session.more_good("the file's return")
+
+    readings = raw_readings(session.path)
+    assert set(readings["error"][is_missing(readings)]) <= {errno.EISDIR, errno.ENOENT}
+    assert is_reopened(readings[~is_missing(readings)]).any()
+
+
+def two_packages(root):
+    tree = fake_trees.machine(root, fake_trees.INTEL, {0: range(1), 1: range(1, 2)})
+    tree.zone("intel-rapl:0", "package-0")
+    tree.zone("intel-rapl:1", "package-1")
+    tree.zone("intel-rapl-mmio:0", "package-1")
+    return tree
+
+
+@pytest.fixture
+def two(tmp_path, monkeypatch):
+    tree = two_packages(tmp_path / "two")
+    monkeypatch.setenv("TPROF_SYSROOT", str(tree.root))
+    sensor = FakeSensor(watts=WATTS, modulus=MODULUS)
+    for folder in ("intel-rapl:0", "intel-rapl:1"):
+        sensor.drives(tree.energy_of(folder))
+    with sensor:
+        yield Session(tmp_path, tree, sensor)
+
+
+def test_a_zone_that_comes_back_under_another_number_is_found_by_its_name(two):
+    """Its package was offline: the counter may have been reset, so the gap is no energy and no wrap."""
+    lost = two.tree.energy_of("intel-rapl:1")
+    with two:
+        two.sensor.order(lost, watts=0.0)
+        two.tree.unlink("intel-rapl:1")
+        two.until_missing("package-1")
+        two.sensor.order(lost, watts=WATTS, step_uj=-900_000)
+        two.tree.renumber("intel-rapl:1", "intel-rapl:7")
+        two.more_good("the zone's return", "package-1")
+
+    readings = raw_readings(two.path, "package-1")
+    missing = is_missing(readings)
+    first_back = np.flatnonzero(missing)[-1] + 1
+    steps_uj = np.diff(readings["value"][~missing].astype("i8"))
+    assert set(readings["error"][missing]) == {errno.ENOENT}
+    assert np.flatnonzero(is_reopened(readings) & ~missing).tolist() == [first_back]
+    gap = np.flatnonzero(~missing).tolist().index(first_back) - 1
+    assert two.measured_j("package-1") == pytest.approx((steps_uj.sum() - steps_uj[gap]) / 1e6, rel=1e-9)
+    assert two.warned("package-1 was reopened")
+    assert not is_missing(raw_readings(two.path, "package-0")).any()
+
+
+def test_a_vanished_zone_is_not_replaced_by_its_twin(two):
+    """The twin counts from elsewhere; and after a while of it nobody would look for the zone itself."""
+    with two:
+        two.sensor.order(two.tree.energy_of("intel-rapl:1"), watts=0.0)
+        two.tree.unlink("intel-rapl:1")
+        two.until(lambda readings: is_missing(readings).sum() >= 5, "failures over half a second", "package-1")
+
+    readings = raw_readings(two.path, "package-1")
+    assert set(readings["value"][np.flatnonzero(is_missing(readings))[0] :]) == {0}
+
+
+def test_a_sensor_that_stands_still_is_called_stuck(session):
+    with session:
+        session.sensor.order(session.energy, watts=0.0)
+        session.until(lambda readings: len(set(readings["value"][-6:])) == 1, "six signs of life of one value")
+        session.sensor.order(session.energy, watts=WATTS)
+
+    assert not is_missing(raw_readings(session.path)).any()
+    assert session.warned("stuck")
+
+
+def test_a_counter_that_is_always_zero_is_said_to_report_nothing(session):
+    session.sensor.order(session.energy, text="0\n")
+    with Load(), tprof.record(session.path, energy="powercap", counters="none") as session.recording:
+        session.until(lambda readings: len(readings) > 3, "three signs of life")
+
+    assert set(raw_readings(session.path)["value"]) == {0}
+    assert session.warned("package-0 never moved")
+
+
+def test_a_jump_above_any_power_gives_no_energy(session):
+    with session:
+        session.more_good("the jump")
+        session.sensor.order(session.energy, step_uj=9 * 10**9)
+        session.more_good("the end")
+
+    steps_uj = np.diff(raw_readings(session.path)["value"].astype("i8"))
+    assert (steps_uj > 8 * 10**9).sum() == 1
+    assert session.measured_j() == pytest.approx(steps_uj[steps_uj < 8 * 10**9].sum() / 1e6, rel=1e-9)
+    assert session.measured_j() < session.expected_j() + LATE_J
+    assert session.warned("seen above 1000 W in 1 intervals")
+    assert session.shown_j() < session.expected_j() + LATE_J
+
+
+def test_a_small_step_back_is_no_wrap(session):
+    with session:
+        session.more_good("the step")
+        session.sensor.order(session.energy, step_uj=-600_000)
+        session.more_good("the end")
+
+    steps_uj = np.diff(raw_readings(session.path)["value"].astype("i8"))
+    assert (steps_uj < 0).sum() == 1
+    assert session.measured_j() == pytest.approx(steps_uj[steps_uj > 0].sum() / 1e6, rel=1e-9)
+    assert session.warned("seen to go backwards in 1 intervals")
+    assert session.shown_j() < session.expected_j() + LATE_J
+
+
+def test_a_count_without_a_range_that_falls_is_a_fault(session):
+    """So it is with the kernel's power PMU, whose count falls when nobody read it at high power."""
+    session.energy.with_name("max_energy_range_uj").unlink()
+    with session:
+        session.sensor.order(session.energy, step_uj=-600_000)
+        session.more_good("the fall")
+
+    readings = tprof.load(session.path).readings["package-0"]
+    assert readings.modulus is None
+    assert session.warned("seen to go backwards in 1 intervals")
+    assert 0 < session.measured_j() < session.expected_j() + LATE_J

@@ -1,0 +1,172 @@
+"""Trees that look like /sys and /proc of known machines, for `TPROF_SYSROOT`.
+
+They follow sysfs in what matters: zones are folders below /sys/devices, /sys/class/powercap holds links to them, and
+a zone's number says nothing about what it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RANGE_UJ = 262_143_328_850  # 32 bits of 2^-14 J, as the kernel prints it
+DRAM_RANGE_UJ = 65_712_999_613
+SCALE = "2.3283064365386962890625e-10"  # joules a count, as the kernel prints it
+INTEL, AMD = "GenuineIntel", "AuthenticAMD"
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A tree below `root`; `place` is what TPROF_SYSROOT is set to."""
+
+    root: Path
+
+    def write(self, path: str, text: str) -> Path:
+        """Write a file below the root, with its folders."""
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{text}\n", encoding="ascii")
+        return file
+
+    def zone(self, folder: str, name: str, *, energy_uj: int = 1_000_000, range_uj: int | None = RANGE_UJ) -> Path:
+        """Make a powercap zone such as intel-rapl:0:1; returns its energy_uj."""
+        place = f"{self.device(folder)}/{folder}"
+        self.write(f"{place}/name", name)
+        if range_uj is not None:
+            self.write(f"{place}/max_energy_range_uj", str(range_uj))
+        energy = self.write(f"{place}/energy_uj", str(energy_uj))
+        self.link(folder)
+        return energy
+
+    def device(self, folder: str) -> str:
+        """Return the folder around a zone's own: that of its control type and of the zone it is a part of."""
+        control, *numbers = folder.split(":")
+        around = "/".join(":".join((control, *numbers[:depth])) for depth in range(1, len(numbers)))
+        return f"sys/devices/virtual/powercap/{control}" + (f"/{around}" if around else "")
+
+    def link(self, folder: str) -> None:
+        """Show a zone below /sys/class/powercap."""
+        link = self.root / "sys/class/powercap" / folder
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(self.root / self.device(folder) / folder)
+
+    def unlink(self, folder: str) -> None:
+        """Hide it."""
+        (self.root / "sys/class/powercap" / folder).unlink()
+
+    def renumber(self, before: str, after: str) -> None:
+        """Give a zone without parts that was unlinked another number, as when its package comes back online."""
+        (self.root / self.device(before) / before).rename(self.root / self.device(after) / after)
+        self.link(after)
+
+    def energy_of(self, folder: str) -> Path:
+        """Return a zone's energy_uj as the recorder names it."""
+        return self.root / "sys/class/powercap" / folder / "energy_uj"
+
+    def cpu(self, number: int, package: int = 0, core: int | None = None, *, die: int = 0) -> None:
+        """Make an online processor."""
+        place = f"sys/devices/system/cpu/cpu{number}/topology"
+        self.write(f"{place}/physical_package_id", str(package))
+        self.write(f"{place}/die_id", str(die))
+        self.write(f"{place}/core_id", str(number if core is None else core))
+
+    def cpus(self, packages: dict[int, range], *, online: str | None = None) -> None:
+        """Make the processors of each package, and say which are online."""
+        for package, numbers in packages.items():
+            for number in numbers:
+                self.cpu(number, package)
+        last = max(numbers.stop for numbers in packages.values()) - 1
+        self.write("sys/devices/system/cpu/online", online or f"0-{last}")
+
+    def processor(self, vendor: str, model: str = "a processor") -> None:
+        """Say who made the processor."""
+        self.write("proc/cpuinfo", f"processor\t: 0\nvendor_id\t: {vendor}\nmodel name\t: {model}\n")
+
+    def power_pmu(self, kind: int, events: dict[str, str], *, cpumask: str = "0", scale: str = SCALE) -> None:
+        """Make the kernel's power PMU with events such as {"energy-pkg": "event=0x02"}."""
+        place = "sys/bus/event_source/devices/power"
+        self.write(f"{place}/type", str(kind))
+        self.write(f"{place}/cpumask", cpumask)
+        for name, config in events.items():
+            self.write(f"{place}/events/{name}", config)
+            self.write(f"{place}/events/{name}.scale", scale)
+            self.write(f"{place}/events/{name}.unit", "Joules")
+
+
+def machine(root: Path, vendor: str, packages: dict[int, range]) -> Tree:
+    """Return a machine with powercap that has no zone: the kernel's driver is not loaded."""
+    tree = Tree(root)
+    tree.processor(vendor)
+    tree.cpus(packages)
+    (root / "sys/class/powercap").mkdir(parents=True)
+    return tree
+
+
+def laptop(root: Path) -> Tree:
+    """Return a client Intel processor: package with core and uncore, psys beside it."""
+    tree = machine(root, INTEL, {0: range(8)})
+    tree.zone("intel-rapl:0", "package-0")
+    tree.zone("intel-rapl:0:0", "core")
+    tree.zone("intel-rapl:0:1", "uncore")
+    tree.zone("intel-rapl:1", "psys")
+    return tree
+
+
+def server(root: Path) -> Tree:
+    """Return two sockets with DRAM: psys has number 1, socket 1 number 2, and a twin mirrors socket 0."""
+    tree = machine(root, INTEL, {0: range(4), 1: range(4, 8)})
+    for folder, package in (("intel-rapl:0", 0), ("intel-rapl:2", 1)):
+        tree.zone(folder, f"package-{package}")
+        tree.zone(f"{folder}:0", "dram", range_uj=DRAM_RANGE_UJ)
+    tree.zone("intel-rapl:1", "psys")
+    tree.zone("intel-rapl-mmio:0", "package-0")
+    return tree
+
+
+def dies(root: Path, vendor: str) -> Tree:
+    """Return one socket with two dies: on AMD the second mirrors the first, on Intel each has its own counter."""
+    tree = machine(root, vendor, {0: range(4)})
+    tree.zone("intel-rapl:0", "package-0-die-0")
+    tree.zone("intel-rapl:1", "package-0-die-1")
+    return tree
+
+
+def amd(root: Path) -> Tree:
+    """Return an AMD processor: package, and a `core` zone that is one core's energy."""
+    tree = machine(root, AMD, {0: range(4)})
+    tree.zone("intel-rapl:0", "package-0", range_uj=65_532_610_987)
+    tree.zone("intel-rapl:0:0", "core", range_uj=65_532_610_987)
+    return tree
+
+
+def mmio_alone(root: Path) -> Tree:
+    """Return a processor whose energy is shown by memory-mapped registers only."""
+    tree = machine(root, INTEL, {0: range(4)})
+    tree.zone("intel-rapl-mmio:0", "package-0")
+    return tree
+
+
+def container(root: Path) -> Tree:
+    """Return what a container runtime leaves that masks /sys/devices/virtual/powercap: links to nowhere."""
+    tree = laptop(root)
+    (root / "sys/devices/virtual/powercap").rename(root / "sys/devices/virtual/hidden")
+    return tree
+
+
+def virtual_machine(root: Path) -> Tree:
+    """Return a machine with neither powercap nor a power PMU."""
+    tree = Tree(root)
+    tree.processor(INTEL)
+    tree.cpus({0: range(2)})
+    return tree
+
+
+def hybrid(root: Path) -> Tree:
+    """Return a processor of two fast cores with two threads each and two slow ones."""
+    tree = laptop(root)
+    tree.write("sys/devices/cpu_core/cpus", "0-3")
+    tree.write("sys/devices/cpu_atom/cpus", "4-7")
+    return tree

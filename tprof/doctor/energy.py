@@ -1,0 +1,80 @@
+"""Findings about energy: which interface is read, why the others are not, and how far the figures can be trusted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tprof import sensors
+from tprof.sensors.advice import SIDE_CHANNEL, Remedy
+from tprof.sensors.choose import FINDERS
+from tprof.sensors.contract import Unavailable
+
+from .fact import Fact, State, read_proc
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tprof.sensors import Choice, Domain
+
+GIVE_WATTS = Remedy("tprof run --watts IDLE,PER_CORE …")
+DISABLE_FILTERING = Remedy(
+    "disable SGX in the firmware's set-up",
+    f"the noise is there to protect secrets of other programs: {SIDE_CHANNEL}",
+)
+
+
+def energy_facts(root: Path) -> tuple[Fact, ...]:
+    """Return what is known about the energy sensors below `root`."""
+    choice = sensors.choose("auto", root=root)
+    facts = [_chosen(choice)]
+    facts += [_interface(name, root, choice) for name in FINDERS]
+    facts += [_left_out(name, why) for name, why in choice.left_out if name not in FINDERS]
+    if choice.estimate is None:
+        facts += [_range(domain) for domain in choice.domains if domain.source == "powercap" and domain.modulus is None]
+        facts.append(_filtering(root))
+    return tuple(facts)
+
+
+def _names(domains: tuple[Domain, ...]) -> str:
+    counted = ", ".join(domain.name for domain in domains if domain.counted)
+    beside = ", ".join(domain.name for domain in domains if not domain.counted)
+    return f"{counted} in the total" + (f"; {beside} beside it" if beside else "")
+
+
+def _chosen(choice: Choice) -> Fact:
+    if choice.estimate is not None:
+        return Fact("energy", State.LIMITED, choice.notes[0], () if choice.estimate.given else (GIVE_WATTS,))
+    return Fact("energy", State.OK, f"measured by {choice.domains[0].source}: {_names(choice.domains)}")
+
+
+def _interface(name: str, root: Path, choice: Choice) -> Fact:
+    found = FINDERS[name](root)
+    if isinstance(found, Unavailable):
+        return Fact(name, State.MISSING, found.why, found.remedies)
+    used = any(domain.source == name for domain in choice.domains)
+    return Fact(name, State.OK, "read by a recording" if used else f'can be read: energy="{name}" chooses it')
+
+
+def _left_out(name: str, why: str) -> Fact:
+    unread = why.startswith(("cannot read", "its event cannot be opened"))
+    return Fact(name, State.MISSING if unread else State.OK, f"not in the total: {why}")
+
+
+def _range(domain: Domain) -> Fact:
+    why = "max_energy_range_uj cannot be read: an interval in which the counter wraps has no energy"
+    return Fact(f"{domain.name}'s range", State.LIMITED, why)
+
+
+def _filtering(root: Path) -> Fact:
+    """Say what is known of energy filtering: microcode adds noise when SGX is on, or when the firmware asks for it."""
+    processor = read_proc(root, "cpuinfo") or ""
+    what = "energy filtering"
+    if "GenuineIntel" not in processor:
+        return Fact(what, State.OK, "only Intel processors add noise to their energy counters")
+    if " sgx" in processor or (root / "dev/sgx_enclave").exists():
+        why = "SGX is on, so the processor adds noise to its energy counters: short tasks are blurred"
+        return Fact(what, State.LIMITED, why, (DISABLE_FILTERING,))
+    why = (
+        "SGX is off; whether the firmware asks for noise all the same (IA32_MISC_PACKAGE_CTLS) cannot be seen from here"
+    )
+    return Fact(what, State.OK, why)

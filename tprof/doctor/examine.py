@@ -1,0 +1,52 @@
+"""All findings, and in short what a recording would read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .counting import counter_facts
+from .energy import energy_facts
+from .fact import Group
+from .packages import package_facts
+from .place import place_facts
+from .processors import processor_facts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def examine(root: Path, directory: Path) -> tuple[Group, ...]:
+    """Look at the machine.
+
+    Parameters
+    ----------
+    root
+        What /proc and /sys are below.
+    directory
+        Where sessions are to be made.
+    """
+    return (
+        Group("Energy sensors", energy_facts(root)),
+        Group("Counters", counter_facts(root)),
+        Group("Clock and processors", processor_facts(root)),
+        Group("Session directory", place_facts(directory)),
+        Group("Optional packages", package_facts()),
+    )
+
+
+def what_is_recorded(root: Path) -> dict[str, Any]:
+    """Return the domains and counters that a recording with default options would read, as plain values."""
+    from tprof import counters, sensors  # noqa: PLC0415 - the core is loaded only for this
+
+    choice = sensors.choose("auto", root=root)
+    plan = counters.choose("auto", root=root)
+    return {
+        "domains": [
+            {"name": one.name, "source": one.source, "quality": str(one.quality), "counted": one.counted}
+            for one in choice.domains
+        ],
+        "left_out": dict(choice.left_out),
+        "counters": {"source": plan.source, "why": plan.why, "events": [event.column for event in plan.events]},
+        "energy_filtering": choice.energy_filtering,
+        "notes": [*choice.notes, *plan.notes],
+    }
