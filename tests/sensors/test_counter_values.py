@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tprof
+from tprof.trace import Kind
 
 CSRC = Path(__file__).resolve().parent.parent.parent / "tprof" / "csrc"
 SCALED, UNCOUNTED = 2, 4
@@ -172,7 +173,8 @@ def increments(tmp_path, task, *columns):
     with tprof.record(tmp_path / "t.tprof", energy="estimate", counters=list(columns)):
         task()
     samples = tprof.load(tmp_path / "t.tprof").threads[0].read()
-    return {name: int(samples[name][1] - samples[name][0]) for name in columns}
+    begin, end = samples[samples["kind"] != Kind.JOIN]
+    return {name: int(end[name] - begin[name]) for name in columns}
 
 
 def needs(column):
