@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tprof
+from tprof import counters
 from tprof.trace import Kind
 
 CSRC = Path(__file__).resolve().parent.parent.parent / "tprof" / "csrc"
@@ -178,7 +179,7 @@ def increments(tmp_path, task, *columns):
 
 
 def needs(column):
-    plan = tprof.counters.choose("auto", probe=_software_only)
+    plan = counters.choose("auto", probe=_software_only)
     if column not in {event.column for event in plan.events}:
         pytest.skip(f"the kernel does not let this process count {column}: {plan.why}")
 
