@@ -97,7 +97,7 @@ def tree(tmp_path, monkeypatch):
 
 @pytest.fixture
 def sensor(tree):
-    with FakeSensor(watts=WATTS, modulus=MODULUS).drives(tree.energy_of("intel-rapl:0")) as sensor:
+    with FakeSensor(watts=WATTS, modulus=MODULUS, start_uj=100_000_000).drives(tree.energy_of("intel-rapl:0")) as sensor:
         yield sensor
 
 
@@ -248,7 +248,7 @@ def test_a_jump_above_any_power_gives_no_energy(session):
 def test_a_small_step_back_is_no_wrap(session):
     with session:
         session.more_good("the step")
-        session.sensor.order(session.energy, step_uj=-600_000)
+        session.sensor.order(session.energy, step_uj=-30_000_000)
         session.more_good("the end")
 
     steps_uj = np.diff(raw_readings(session.path)["value"].astype("i8"))
@@ -262,7 +262,7 @@ def test_a_count_without_a_range_that_falls_is_a_fault(session):
     """So it is with the kernel's power PMU, whose count falls when nobody read it at high power."""
     session.energy.with_name("max_energy_range_uj").unlink()
     with session:
-        session.sensor.order(session.energy, step_uj=-600_000)
+        session.sensor.order(session.energy, step_uj=-30_000_000)
         session.more_good("the fall")
 
     readings = tprof.load(session.path).readings["package-0"]
