@@ -14,9 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tprof
+from tprof.counters.choose import choose, probe_event
 
 CSRC = Path(__file__).resolve().parent.parent.parent / "tprof" / "csrc"
 SCALED, UNCOUNTED = 2, 4
+START = 1
 
 HARNESS = """
 #define _GNU_SOURCE
@@ -172,18 +174,17 @@ def increments(tmp_path, task, *columns):
     with tprof.record(tmp_path / "t.tprof", energy="estimate", counters=list(columns)):
         task()
     samples = tprof.load(tmp_path / "t.tprof").threads[0].read()
-    return {name: int(samples[name][1] - samples[name][0]) for name in columns}
+    start = int(np.flatnonzero(samples["kind"] == START)[0])
+    return {name: int(samples[name][start + 1] - samples[name][start]) for name in columns}
 
 
 def needs(column):
-    plan = tprof.counters.choose("auto", probe=_software_only)
+    plan = choose("auto", probe=_software_only)
     if column not in {event.column for event in plan.events}:
         pytest.skip(f"the kernel does not let this process count {column}: {plan.why}")
 
 
 def _software_only(event):
-    from tprof.counters.choose import probe_event  # noqa: PLC0415 - loaded with the counters
-
     return probe_event(event) if event.column in {"page_faults", "context_switches"} else (2, 0, 0, 0)
 
 
