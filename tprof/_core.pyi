@@ -84,6 +84,6 @@ def perf_open_probe(
     config: int,
     pid: int,
     cpu: int,
-    exclude_kernel: bool,  # noqa: A002 - as perf_event_attr says
+    exclude_kernel: bool,
 ) -> tuple[int, int, int, int]:
     """Open, run, read and close one perf event: errno (0: it counts), value, enabled_ns, running_ns."""

@@ -29,7 +29,7 @@ def page_data(profile: Profile) -> dict[str, Any]:
     data = {
         "info": {key: info.get(key) for key in keys} | {"warnings": list(info.get("warnings", []))},
         "left_out": list(info.get("left_out", [])),
-        "argv": [str(word) for word in info.get("argv", [])],
+        "argv": _command([str(word) for word in info.get("argv", [])]),
         "accounts": _accounts(profile),
         "summary": _summary(profile),
         "instances": _instances(profile.tasks),
@@ -57,6 +57,11 @@ def clean(value: Any) -> Any:
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [dict(zip(frame.columns, row, strict=True)) for row in frame.itertuples(index=False, name=None)]
+
+
+def _command(argv: list[str]) -> list[str]:
+    """Return the command without the folder that it was found in."""
+    return [argv[0].rpartition("/")[2], *argv[1:]] if argv else []
 
 
 def _accounts(profile: Profile) -> list[dict[str, Any]]:

@@ -66,7 +66,7 @@ const style = () => {
   return { axis, layout: { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: of("--ink"), family: "system-ui, sans-serif" }, margin: { l: 56, r: 12, t: 30, b: 44 }, modebar: { bgcolor: "rgba(0,0,0,0)", color: of("--quiet"), activecolor: of("--ink") }, legend: { orientation: "h", y: -0.2 }, hovermode: "closest" } };
 };
 const draw = (id, traces, layout) => Plotly.react(at(id), traces, layout, { responsive: true, displaylogo: false, displayModeBar: matchMedia("(min-width: 600px)").matches });
-const named = (base, text, unit) => Object.assign({ title: { text } }, unit ? { exponentformat: "SI", ticksuffix: unit } : {}, base);
+const named = (base, text, unit) => Object.assign({ title: { text } }, unit ? { exponentformat: "SI", minexponent: 1, ticksuffix: unit } : {}, base);
 
 // Plotly's own histogram bins evenly in the data even where the axis is logarithmic.
 function distribution(axisName, values, log) {

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import tprof
 from tprof.counters.choose import choose, probe_event
+from tprof.trace import Kind
 
 CSRC = Path(__file__).resolve().parent.parent.parent / "tprof" / "csrc"
 SCALED, UNCOUNTED = 2, 4
-START = 1
 
 HARNESS = """
 #define _GNU_SOURCE
@@ -174,8 +174,8 @@ def increments(tmp_path, task, *columns):
     with tprof.record(tmp_path / "t.tprof", energy="estimate", counters=list(columns)):
         task()
     samples = tprof.load(tmp_path / "t.tprof").threads[0].read()
-    start = int(np.flatnonzero(samples["kind"] == START)[0])
-    return {name: int(samples[name][start + 1] - samples[name][start]) for name in columns}
+    begin, end = samples[samples["kind"] != Kind.JOIN]
+    return {name: int(end[name] - begin[name]) for name in columns}
 
 
 def needs(column):

@@ -62,6 +62,16 @@ class Tree:
         (self.root / self.device(before) / before).rename(self.root / self.device(after) / after)
         self.link(after)
 
+    def swap(self, one: str, other: str) -> None:
+        """Let two zones that were unlinked, without parts, come back each under the other's number."""
+        places = [self.root / self.device(folder) / folder for folder in (one, other)]
+        aside = places[0].with_name("aside")
+        places[0].rename(aside)
+        places[1].rename(places[0])
+        aside.rename(places[1])
+        self.link(one)
+        self.link(other)
+
     def energy_of(self, folder: str) -> Path:
         """Return a zone's energy_uj as the recorder names it."""
         return self.root / "sys/class/powercap" / folder / "energy_uj"

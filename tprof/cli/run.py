@@ -129,6 +129,7 @@ def _tell(recording: Recording, tasks: list[str], report: Path | None) -> None:
         if report is not None:
             profile.to_html(report)
             print(f"report: {report}", file=sys.stderr)
+            return
     except TprofError as error:
         print(f"tprof: {error}", file=sys.stderr)
     session = recording.path.name if recording.path.parent == Path.cwd() else recording.path

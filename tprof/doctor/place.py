@@ -64,7 +64,7 @@ def file_system_of(path: Path, mounts: str) -> str | None:
     best, kind = -1, None
     for line in mounts.splitlines():
         fields = line.split(" ")
-        if len(fields) < 3:  # noqa: PLR2004 - device, place, kind
+        if len(fields) < 3:
             continue
         place = Path(fields[1].encode().decode("unicode_escape"))
         if path.is_relative_to(place) and len(place.parts) >= best:

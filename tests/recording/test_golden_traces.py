@@ -1,0 +1,19 @@
+"""Traces that earlier versions wrote stay readable; each format's own stays in the repository."""
+
+from pathlib import Path
+
+import pytest
+from support import traces
+
+import tprof
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in GOLDEN.iterdir()))
+def test_a_trace_of_an_earlier_version_gives_the_same_joules(name, tmp_path):
+    profile = tprof.load(traces.copy(GOLDEN / name, tmp_path / name)).profile()
+
+    assert [entry.name for entry in profile.trace.tasks] == ["load", "blur"]
+    assert profile.tasks.set_index("instance")["energy_j"].to_dict() == pytest.approx({1: 2.5, 2: 10.0, 3: 12.5})
+    assert profile.accounts.loc["package-0", "measured_j"] == 25.0
