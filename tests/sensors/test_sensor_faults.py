@@ -203,6 +203,29 @@ def test_a_zone_that_comes_back_under_another_number_is_found_by_its_name(two):
     assert not is_missing(raw_readings(two.path, "package-0")).any()
 
 
+def test_a_part_is_found_below_its_packages_new_number(tmp_path, monkeypatch):
+    """Each package has a zone called dram."""
+    tree = fake_trees.server(tmp_path / "root")
+    monkeypatch.setenv("TPROF_SYSROOT", str(tree.root))
+    lost = ["intel-rapl:2", "intel-rapl:2:0"]
+    sensor = FakeSensor(watts=WATTS, modulus=MODULUS).drives(tree.energy_of("intel-rapl:0"))
+    sensor.drives(tree.energy_of("intel-rapl:0:0")).drives(tree.energy_of("intel-rapl:2"), start_uj=FAR_UJ)
+    part = tree.energy_of("intel-rapl:2:0")
+    sensor.drives(part, start_uj=FAR_UJ, modulus=fake_trees.DRAM_RANGE_UJ * 4)
+    with sensor, Session(tmp_path, tree, sensor) as session:
+        sensor.order(part, watts=0.0)
+        for zone in lost:
+            tree.unlink(zone)
+        session.until_missing("dram-1")
+        tree.renumber("intel-rapl:2", "intel-rapl:9")
+        sensor.order(part, watts=WATTS)
+        session.more_good("the part's return", "dram-1")
+
+    readings = raw_readings(session.path, "dram-1")
+    assert set(readings["value"][~is_missing(readings)] >= FAR_UJ) == {True}
+    assert is_reopened(readings).sum() == 1
+
+
 def test_zones_that_come_back_with_numbers_exchanged_are_told_apart(two):
     """What stands under the old number now is another package's counter."""
     zones = ("intel-rapl:0", "intel-rapl:1")

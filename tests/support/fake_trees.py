@@ -58,9 +58,14 @@ class Tree:
         (self.root / "sys/class/powercap" / folder).unlink()
 
     def renumber(self, before: str, after: str) -> None:
-        """Give a zone without parts that was unlinked another number, as when its package comes back online."""
-        (self.root / self.device(before) / before).rename(self.root / self.device(after) / after)
+        """Give a zone and its parts that were unlinked another number, as when their package comes back online."""
+        place = self.root / self.device(after) / after
+        (self.root / self.device(before) / before).rename(place)
         self.link(after)
+        for part in sorted(place.glob(f"{before}:*")):
+            folder = after + part.name.removeprefix(before)
+            part.rename(place / folder)
+            self.link(folder)
 
     def swap(self, one: str, other: str) -> None:
         """Let two zones that were unlinked, without parts, come back each under the other's number."""
