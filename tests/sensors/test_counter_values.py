@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tprof
-from tprof.counters.choose import choose, probe_event
+from tprof import counters
 from tprof.trace import Kind
 
 CSRC = Path(__file__).resolve().parent.parent.parent / "tprof" / "csrc"
@@ -179,12 +179,14 @@ def increments(tmp_path, task, *columns):
 
 
 def needs(column):
-    plan = choose("auto", probe=_software_only)
+    plan = counters.choose("auto", probe=_software_only)
     if column not in {event.column for event in plan.events}:
         pytest.skip(f"the kernel does not let this process count {column}: {plan.why}")
 
 
 def _software_only(event):
+    from tprof.counters.choose import probe_event  # noqa: PLC0415 - loaded with the counters
+
     return probe_event(event) if event.column in {"page_faults", "context_switches"} else (2, 0, 0, 0)
 
 
