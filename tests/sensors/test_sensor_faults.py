@@ -18,7 +18,7 @@ LATE_J = 3.0
 
 
 @tprof.task
-def work(n):
+def add_up(n):
     return sum(range(n))
 
 
@@ -33,7 +33,7 @@ class Load:
 
     def _run(self):
         while not self._stop.is_set():
-            self.results.add(work(5000))
+            self.results.add(add_up(5000))
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
