@@ -1,9 +1,7 @@
 """`tprof doctor` says what is there, what is missing, why, and the command that grants it with what it exposes."""
 
-import errno
 import json
 import os
-import resource
 import shlex
 import subprocess
 import sysconfig
@@ -12,13 +10,9 @@ from pathlib import Path
 import pytest
 from support import fake_trees
 
-from tprof.counters.events import HARDWARE
-from tprof.doctor import State, examine, what_is_recorded
-from tprof.doctor.counting import counter_facts
+from tprof.cli.doctor import show
+from tprof.doctor import Fact, Group, State, examine, what_is_recorded
 from tprof.doctor.energy import energy_facts
-from tprof.doctor.packages import package_facts
-from tprof.doctor.place import file_system_of, place_facts
-from tprof.doctor.processors import processor_facts
 from tprof.sensors import advice
 
 TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
@@ -83,6 +77,25 @@ def test_commands_stand_on_one_line_and_are_followed_by_what_they_expose(tmp_pat
     at = lines.index(f"$ {advice.CONTAINER.command}")
     assert lines[at + 1].startswith("exposes: the container sees the host's /sys")
     assert "CVE-2020-8694" in " ".join(lines[at + 1 : at + 5])
+
+
+def test_a_command_that_helps_twice_is_printed_once(capsys):
+    helped = [Fact(what, State.MISSING, "forbidden", (advice.ONE_RUN,)) for what in ("cycles", "instructions")]
+
+    show([Group("Counters", tuple(helped))])
+
+    said = capsys.readouterr().out
+    assert said.count(f"$ {advice.ONE_RUN.command}\n") == 1
+    assert said.endswith("as for cycles\n")
+
+
+@pytest.mark.parametrize("hostile", ["\x1b[31mred", "two\nlines", "\u202eturned"])
+def test_what_a_machine_says_does_not_steer_the_terminal(capsys, hostile):
+    show([Group("Energy sensors", (Fact(hostile, State.OK, hostile, (advice.Remedy(hostile, hostile),)),))])
+
+    said = capsys.readouterr().out
+    assert not set(said) & {"\x1b", "\u202e"}
+    assert len(said.splitlines()) == 4
 
 
 def test_a_readable_powercap_is_what_a_recording_uses(tmp_path):
@@ -188,190 +201,6 @@ def test_commands_are_shell_and_open_nothing_to_everybody(remedy):
     assert parsed.returncode == 0, parsed.stderr
     assert "a+r" not in remedy.command
     assert "0444" not in remedy.command
-
-
-def facts_of_counters(tree, probe=lambda _: WORKS, capabilities="0000000000000000"):
-    status = tree.write("status", f"Name:\tpython\nCapEff:\t{capabilities}")
-    return by_what(counter_facts(tree.root, probe=probe, status=status))
-
-
-def refusing(number):
-    return lambda event: (number, 0, 0, 0) if event.type == HARDWARE else WORKS
-
-
-@pytest.mark.parametrize(
-    ("number", "first"),
-    [(errno.EACCES, advice.ONE_RUN), (errno.EPERM, advice.CONTAINER_PERF), (errno.ENOENT, None)],
-)
-def test_a_counter_that_is_refused_has_the_remedy_of_its_errno(tmp_path, number, first):
-    facts = facts_of_counters(fake_trees.Tree(tmp_path), refusing(number))
-
-    assert facts["instructions"].state is State.MISSING
-    assert facts["instructions"].why == advice.explain_perf_error(number)
-    assert facts["instructions"].remedies[:1] == ((first,) if first else ())
-    assert facts["page_faults"].state is State.OK
-
-
-PARANOID = {"4": State.MISSING, "3": State.MISSING, "2": State.LIMITED, "1": State.OK, "0": State.OK, "-1": State.OK}
-
-
-@pytest.mark.parametrize("level", PARANOID)
-def test_perf_event_paranoid_is_said_with_what_it_forbids(tmp_path, level):
-    tree = fake_trees.Tree(tmp_path)
-    tree.write("proc/sys/kernel/perf_event_paranoid", level)
-
-    fact = facts_of_counters(tree)["perf_event_paranoid"]
-
-    assert fact.state is PARANOID[level]
-    assert fact.why.startswith(f"{level}: ")
-    assert bool(fact.remedies) is (fact.state is not State.OK)
-
-
-@pytest.mark.parametrize("capability", [21, 38])
-def test_a_capability_overrules_perf_event_paranoid(tmp_path, capability):
-    tree = fake_trees.Tree(tmp_path)
-    tree.write("proc/sys/kernel/perf_event_paranoid", "3")
-
-    fact = facts_of_counters(tree, capabilities=f"{1 << capability:016x}")["perf_event_paranoid"]
-
-    assert fact.state is State.OK
-    assert fact.why.startswith("3, which does not hold for this process")
-
-
-@pytest.mark.parametrize(
-    ("text", "state"), [("0", State.LIMITED), ("1", State.OK), ("2", State.OK), (None, State.MISSING)]
-)
-@pytest.mark.parametrize("pmu", ["cpu", "cpu_core"])
-def test_rdpmc_decides_what_reading_counters_costs(tmp_path, pmu, text, state):
-    tree = fake_trees.Tree(tmp_path)
-    if text is not None:
-        tree.write(f"sys/bus/event_source/devices/{pmu}/rdpmc", text)
-
-    fact = facts_of_counters(tree)["rdpmc"]
-
-    assert fact.state is state
-    wanted = f"echo 1 | sudo tee {tmp_path}/sys/bus/event_source/devices/{pmu}/rdpmc"
-    assert commands(fact) == ([wanted] if text == "0" else [])
-
-
-def test_the_nmi_watchdog_matters_where_there_are_counters_to_hold(tmp_path):
-    tree = fake_trees.Tree(tmp_path)
-    tree.write("proc/sys/kernel/nmi_watchdog", "1")
-
-    assert facts_of_counters(tree)["nmi_watchdog"].state is State.LIMITED
-    assert commands(facts_of_counters(tree)["nmi_watchdog"]) == ["sudo sysctl kernel.nmi_watchdog=0"]
-    assert facts_of_counters(tree, refusing(errno.ENOENT))["nmi_watchdog"].state is State.OK
-
-
-def test_a_counter_that_never_runs_points_to_the_watchdog(tmp_path):
-    fact = facts_of_counters(fake_trees.Tree(tmp_path), lambda _: (0, 0, 50, 0))["cycles"]
-
-    assert fact.state is State.MISSING
-    assert commands(fact) == ["sudo sysctl kernel.nmi_watchdog=0"]
-
-
-def test_few_descriptors_limit_the_threads_that_have_counters():
-    program = (
-        "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); "
-        "from tprof.doctor.counting import counter_facts; from pathlib import Path; "
-        "print(*(f'{fact.state}: {fact.why}' for fact in counter_facts(Path('/')) if fact.what == 'open files'))"
-    )
-    python = str(Path(sysconfig.get_path("scripts")) / "python")
-
-    done = subprocess.run([python, "-c", program], capture_output=True, text=True, check=True, timeout=DEADLINE_S)
-
-    assert done.stdout.startswith("limited: 64: counters for about 8 threads at once")
-    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 64
-
-
-def clock(tree, current, available):
-    place = "sys/devices/system/clocksource/clocksource0"
-    tree.write(f"{place}/current_clocksource", current)
-    tree.write(f"{place}/available_clocksource", available)
-    return by_what(processor_facts(tree.root))["clock"]
-
-
-def test_a_clock_that_costs_a_system_call_is_a_limit_with_the_other_clock(tmp_path):
-    tree = fake_trees.Tree(tmp_path)
-
-    assert clock(tree, "tsc", "tsc hpet").state is State.OK
-    slow = clock(tree, "hpet", "hpet tsc acpi_pm")
-    assert slow.state is State.LIMITED
-    assert commands(slow)[0].startswith("echo tsc | sudo tee ")
-    assert commands(clock(tree, "acpi_pm", "acpi_pm hpet")) == []
-
-
-def test_processors_are_counted_by_package_and_type(tmp_path):
-    facts = by_what(processor_facts(fake_trees.hybrid(tmp_path).root))
-
-    assert facts["processors"].why.startswith("8 (4 core, 4 atom) on 1 package")
-    assert "offline processors" not in facts
-    assert "machine" not in facts
-
-
-def test_what_makes_two_runs_differ_is_named(tmp_path):
-    tree = fake_trees.laptop(tmp_path)
-    tree.write("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave")
-    tree.write("sys/devices/system/cpu/offline", "6-7")
-    tree.write("proc/cpuinfo", "flags : fpu hypervisor lahf_lm")
-
-    facts = by_what(processor_facts(tree.root))
-
-    assert facts["frequency"].state is State.LIMITED
-    assert commands(facts["frequency"]) == ["sudo cpupower frequency-set -g performance"]
-    assert facts["offline processors"].why.startswith("2 offline")
-    assert facts["machine"].why.startswith("virtual")
-
-
-def test_a_directory_that_takes_sessions_is_left_as_it_was(tmp_path):
-    facts = by_what(place_facts(tmp_path))
-
-    assert facts["writable"].state is State.OK
-    assert "million samples" in facts["room"].why
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_directory_that_takes_none_says_why_and_where_else(tmp_path):
-    file = tmp_path / "file"
-    file.touch()
-
-    facts = place_facts(file)
-
-    assert [(fact.what, fact.state) for fact in facts] == [("writable", State.MISSING)]
-    assert facts[0].why == f"{file} takes no session: not a directory"
-    assert commands(facts[0]) == ["tprof run -o /var/tmp/NAME.tprof …"]
-
-
-MOUNTS = """\
-/dev/sda1 / ext4 rw 0 0
-server:/home /home nfs4 rw 0 0
-tmpfs /home/me/my\\040scratch tmpfs rw 0 0
-broken line
-/dev/sdb /home/me xfs rw 0 0
-overlay /home/me overlay rw 0 0
-"""
-
-
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [
-        ("/", "ext4"),
-        ("/homestead", "ext4"),
-        ("/home/you", "nfs4"),
-        ("/home/me/my scratch/deep", "tmpfs"),
-        ("/home/me/x", "overlay"),
-    ],
-)
-def test_the_last_of_the_longest_mount_points_decides(path, kind):
-    assert file_system_of(Path(path), MOUNTS) == kind
-
-
-def test_packages_of_extras_are_there_or_come_by_a_command():
-    facts = by_what(package_facts())
-
-    assert "pyarrow" in facts
-    for fact in facts.values():
-        assert fact.state is State.OK or commands(fact)[0].startswith('pip install "tprof[')
 
 
 def test_the_groups_stand_in_the_order_of_a_recording(tmp_path):

@@ -18,7 +18,7 @@ LATE_J = 3.0
 
 
 @tprof.task
-def work(n):
+def add_up(n):
     return sum(range(n))
 
 
@@ -33,7 +33,7 @@ class Load:
 
     def _run(self):
         while not self._stop.is_set():
-            self.results.add(work(5000))
+            self.results.add(add_up(5000))
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
@@ -159,6 +159,9 @@ def test_a_file_that_became_a_folder_is_missing_with_the_kernels_errno(session):
     assert is_reopened(readings[~is_missing(readings)]).any()
 
 
+FAR_UJ = 100_000_000_000
+
+
 def two_packages(root):
     tree = fake_trees.machine(root, fake_trees.INTEL, {0: range(1), 1: range(1, 2)})
     tree.zone("intel-rapl:0", "package-0")
@@ -172,8 +175,7 @@ def two(tmp_path, monkeypatch):
     tree = two_packages(tmp_path / "two")
     monkeypatch.setenv("TPROF_SYSROOT", str(tree.root))
     sensor = FakeSensor(watts=WATTS, modulus=MODULUS)
-    for folder in ("intel-rapl:0", "intel-rapl:1"):
-        sensor.drives(tree.energy_of(folder))
+    sensor.drives(tree.energy_of("intel-rapl:0")).drives(tree.energy_of("intel-rapl:1"), start_uj=FAR_UJ)
     with sensor:
         yield Session(tmp_path, tree, sensor)
 
@@ -199,6 +201,50 @@ def test_a_zone_that_comes_back_under_another_number_is_found_by_its_name(two):
     assert two.measured_j("package-1") == pytest.approx((steps_uj.sum() - steps_uj[gap]) / 1e6, rel=1e-9)
     assert two.warned("package-1 was reopened")
     assert not is_missing(raw_readings(two.path, "package-0")).any()
+
+
+def test_a_part_is_found_below_its_packages_new_number(tmp_path, monkeypatch):
+    """Each package has a zone called dram."""
+    tree = fake_trees.server(tmp_path / "root")
+    monkeypatch.setenv("TPROF_SYSROOT", str(tree.root))
+    lost = ["intel-rapl:2", "intel-rapl:2:0"]
+    sensor = FakeSensor(watts=WATTS, modulus=MODULUS).drives(tree.energy_of("intel-rapl:0"))
+    sensor.drives(tree.energy_of("intel-rapl:0:0")).drives(tree.energy_of("intel-rapl:2"), start_uj=FAR_UJ)
+    part = tree.energy_of("intel-rapl:2:0")
+    sensor.drives(part, start_uj=FAR_UJ, modulus=fake_trees.DRAM_RANGE_UJ * 4)
+    with sensor, Session(tmp_path, tree, sensor) as session:
+        sensor.order(part, watts=0.0)
+        for zone in lost:
+            tree.unlink(zone)
+        session.until_missing("dram-1")
+        tree.renumber("intel-rapl:2", "intel-rapl:9")
+        sensor.order(part, watts=WATTS)
+        session.more_good("the part's return", "dram-1")
+
+    readings = raw_readings(session.path, "dram-1")
+    assert set(readings["value"][~is_missing(readings)] >= FAR_UJ) == {True}
+    assert is_reopened(readings).sum() == 1
+
+
+def test_zones_that_come_back_with_numbers_exchanged_are_told_apart(two):
+    """What stands under the old number now is another package's counter."""
+    zones = ("intel-rapl:0", "intel-rapl:1")
+    energies = [two.tree.energy_of(zone) for zone in zones]
+    with two:
+        for zone, energy in zip(zones, energies, strict=True):
+            two.sensor.order(energy, watts=0.0)
+            two.tree.unlink(zone)
+        for domain in ("package-0", "package-1"):
+            two.until_missing(domain)
+        two.tree.swap(*zones)
+        for energy in energies:
+            two.sensor.order(energy, watts=WATTS)
+        for domain in ("package-0", "package-1"):
+            two.more_good("the zones' return", domain)
+
+    for domain, is_far in (("package-0", False), ("package-1", True)):
+        readings = raw_readings(two.path, domain)
+        assert set(readings["value"][~is_missing(readings)] >= FAR_UJ) == {is_far}
 
 
 def test_a_vanished_zone_is_not_replaced_by_its_twin(two):

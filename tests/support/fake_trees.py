@@ -58,9 +58,24 @@ class Tree:
         (self.root / "sys/class/powercap" / folder).unlink()
 
     def renumber(self, before: str, after: str) -> None:
-        """Give a zone without parts that was unlinked another number, as when its package comes back online."""
-        (self.root / self.device(before) / before).rename(self.root / self.device(after) / after)
+        """Give a zone and its parts that were unlinked another number, as when their package comes back online."""
+        place = self.root / self.device(after) / after
+        (self.root / self.device(before) / before).rename(place)
         self.link(after)
+        for part in sorted(place.glob(f"{before}:*")):
+            folder = after + part.name.removeprefix(before)
+            part.rename(place / folder)
+            self.link(folder)
+
+    def swap(self, one: str, other: str) -> None:
+        """Let two zones that were unlinked, without parts, come back each under the other's number."""
+        places = [self.root / self.device(folder) / folder for folder in (one, other)]
+        aside = places[0].with_name("aside")
+        places[0].rename(aside)
+        places[1].rename(places[0])
+        aside.rename(places[1])
+        self.link(one)
+        self.link(other)
 
     def energy_of(self, folder: str) -> Path:
         """Return a zone's energy_uj as the recorder names it."""

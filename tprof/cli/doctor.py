@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tprof.doctor import Fact, Group
+    from tprof.sensors.advice import Remedy
 
 STATE_WIDTH = 9
 INDENT = " " * (STATE_WIDTH + 2)
@@ -36,27 +39,39 @@ def doctor(
     if as_json:
         dump({"recording": what_is_recorded(root), "groups": [asdict(group) for group in groups]})
         return
+    show(groups)
+
+
+def show(groups: Iterable[Group]) -> None:
+    """Print findings; a command that helps several of them is printed with the first."""
+    shown: dict[Remedy, str] = {}
     for place, group in enumerate(groups):
         if place > 0:
             print()
-        _show(group)
+        print(group.title)
+        for fact in group.facts:
+            _show(fact, shown)
 
 
-def _show(group: Group) -> None:
-    print(group.title)
-    for fact in group.facts:
-        _show_fact(fact)
-
-
-def _show_fact(fact: Fact) -> None:
+def _show(fact: Fact, shown: dict[Remedy, str]) -> None:
     from .tables import clean
 
-    width = max(shutil.get_terminal_size((110, 0)).columns, 60)
-    heading = f"  {fact.state:<{STATE_WIDTH}}{clean(fact.what)}: "
-    print(textwrap.fill(heading + clean(fact.why), width, subsequent_indent=INDENT, break_on_hyphens=False))
+    heading = f"  {fact.state:<{STATE_WIDTH}}{clean(fact.what)}: {clean(fact.why)}"
+    _fill(heading, first="", rest=INDENT)
     for remedy in fact.remedies:
+        if remedy in shown:
+            continue
         # A command stands on one line, however long: it is there to be copied.
         print(f"{INDENT}$ {clean(remedy.command)}")
         if remedy.exposes is not None:
-            text = f"exposes: {clean(remedy.exposes)}"
-            print(textwrap.fill(text, width, initial_indent=f"{INDENT}  ", subsequent_indent=f"{INDENT}  "))
+            _fill(f"exposes: {clean(remedy.exposes)}", first=f"{INDENT}  ", rest=f"{INDENT}  ")
+    earlier = {shown[remedy]: None for remedy in fact.remedies if remedy in shown}
+    if earlier:
+        print(f"{INDENT}as for {', '.join(earlier)}")
+    for remedy in fact.remedies:
+        shown.setdefault(remedy, clean(fact.what))
+
+
+def _fill(text: str, *, first: str, rest: str) -> None:
+    width = max(shutil.get_terminal_size((110, 0)).columns, 60)
+    print(textwrap.fill(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False))

@@ -75,30 +75,29 @@ static bool control_type(const struct tprof_source *source, char prefix[PATH_MAX
     return snprintf(prefix, PATH_MAX, "%.*s:", (int)strcspn(folder, ":/"), folder) < PATH_MAX;
 }
 
-static void search_again(struct tprof_source *source)
+static bool search_again(struct tprof_source *source)
 {
     char zone[PATH_MAX], part[PATH_MAX], prefix[PATH_MAX];
     const char *found = zone;
-    if (source->zone[0] == '\0' || !control_type(source, prefix) ||
-        !find_zone(source->search, prefix, source->zone, zone))
-        return;
+    if (!control_type(source, prefix) || !find_zone(source->search, prefix, source->zone, zone))
+        return false;
     if (source->subzone[0] != '\0') {
         if (snprintf(prefix, sizeof prefix, "%s:", strrchr(zone, '/') + 1) >= (int)sizeof prefix ||
             !find_zone(source->search, prefix, source->subzone, part))
-            return;
+            return false;
         found = part;
     }
     (void)!snprintf(source->path, sizeof source->path, "%.*s/energy_uj", (int)(PATH_MAX - 16), found);
+    return true;
 }
 
 static int open_again(struct tprof_source *source)
 {
     const bool first = source->last_success_ns == 0 && source->failures == 0;
+    /* Under the old number another package's zone may stand by now. */
+    if (!first && source->zone[0] != '\0' && !search_again(source))
+        return ENOENT;
     source->fd = open(source->path, O_RDONLY | O_CLOEXEC);
-    if (source->fd < 0 && !first) {
-        search_again(source);
-        source->fd = open(source->path, O_RDONLY | O_CLOEXEC);
-    }
     if (source->fd < 0)
         return errno;
     source->reopened = !first;
