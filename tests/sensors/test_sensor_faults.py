@@ -97,7 +97,9 @@ def tree(tmp_path, monkeypatch):
 
 @pytest.fixture
 def sensor(tree):
-    with FakeSensor(watts=WATTS, modulus=MODULUS, start_uj=100_000_000).drives(tree.energy_of("intel-rapl:0")) as sensor:
+    with FakeSensor(watts=WATTS, modulus=MODULUS, start_uj=100_000_000).drives(
+        tree.energy_of("intel-rapl:0")
+    ) as sensor:
         yield sensor
 
 
