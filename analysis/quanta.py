@@ -97,8 +97,8 @@ def _stuck(gap_ns: NDArray[np.int64], *, still: bool) -> NDArray[np.bool_]:
 
 
 def _is_word(readings: Readings) -> bool:
-    """Tell joules that somebody gave as numbers from a register that may glitch."""
-    return str(readings.quality) in ("given", "simulated")
+    """Tell joules that somebody calculated from a register that may glitch."""
+    return str(readings.quality) in ("given", "simulated", "estimated")
 
 
 def _default_limit_w(readings: Readings) -> float:

@@ -118,8 +118,9 @@ def test_a_sensor_that_stops_moving_measures_nothing_from_then_on():
     assert quanta.valid.tolist() == [True] * 99 + [False]
 
 
-def test_given_joules_may_stand_still_and_rise_as_they_like():
-    quanta = build_quanta(readings([0, 1, 500], [5, 1 << 40, 1 << 40], quality=Quality.GIVEN, modulus=None))
+@pytest.mark.parametrize("quality", [Quality.GIVEN, Quality.SIMULATED, Quality.ESTIMATED])
+def test_joules_that_were_calculated_may_stand_still_and_rise_as_they_like(quality):
+    quanta = build_quanta(readings([0, 1, 500], [5, 1 << 40, 1 << 40], quality=quality, modulus=None))
 
     assert quanta.valid.all()
 

@@ -207,7 +207,10 @@ def test_simulated_joules_are_called_simulated(tmp_path):
     assert tprof.load(path).readings["package-0"].quality == Quality.SIMULATED
 
 
-@given(steps=st.lists(st.just(0.0) | st.floats(1e-30, 1e6), min_size=1, max_size=20), base=st.floats(0, 1e9))
+@given(
+    steps=st.lists(st.just(0.0) | st.floats(1e-30, 1e6), min_size=1, max_size=20),
+    base=st.just(0.0) | st.floats(1e-30, 1e9),
+)
 @settings(max_examples=60, deadline=None)
 def test_no_bit_of_the_joules_is_lost(tmp_path_factory, steps, base):
     """Counts times the unit are the given joules to within half of what separates the largest from its neighbour."""

@@ -58,6 +58,19 @@ int take(const uint64_t *given, int count, uint64_t *values)
     return flags;
 }
 
+void read_in_user_space(uint64_t cpu_ns, uint64_t increment)
+{
+    counters.last_cpu_ns = cpu_ns;
+    counters.raw[0] += increment;
+    counters.values[0] += increment;
+    note_user_read(&counters);
+}
+
+void run_until(uint64_t cpu_ns)
+{
+    counters.last_cpu_ns = cpu_ns;
+}
+
 int reads_taken(void)
 {
     return reads;
@@ -120,6 +133,17 @@ def test_what_did_not_run_is_not_counted_rather_than_zero(library):
 
     assert group.take(1000, 0, [0]) == (UNCOUNTED, [10])
     assert group.take(1000, 1000, [30]) == (SCALED, [70])
+
+
+def test_after_reads_in_user_space_only_what_came_later_is_scaled(library):
+    """A million ns read in user space, nothing lost; then 1000 ns of which half ran."""
+    group = Group(library, 1)
+    library.read_in_user_space(ctypes.c_uint64(1_000_000), ctypes.c_uint64(500))
+    library.run_until(ctypes.c_uint64(1_001_000))
+    group.raw = [500]
+
+    assert group.take(1_001_000, 1_000_500, [10]) == (SCALED, [520])
+    assert group.take(1000, 1000, [5]) == (0, [525])
 
 
 @pytest.mark.parametrize("words", [(), (1, 10, 10)], ids=["end of file", "short"])

@@ -183,6 +183,12 @@ static bool read_user(const volatile struct perf_event_mmap_page *page, uint64_t
 }
 #endif
 
+static void note_user_read(struct tprof_counters *counters)
+{
+    counters->read_by_user = true;
+    counters->user_cpu_ns = counters->last_cpu_ns;
+}
+
 static bool read_pages(struct tprof_counters *counters)
 {
     uint64_t fresh[TPROF_MAX_EVENTS];
@@ -193,7 +199,22 @@ static bool read_pages(struct tprof_counters *counters)
         counters->values[i] += fresh[i] - counters->raw[i];
         counters->raw[i] = fresh[i];
     }
+    note_user_read(counters);
     return true;
+}
+
+/* For how long the group was enabled, and ran, since values were last taken. */
+static void elapsed(const struct tprof_counters *counters, const uint64_t *group, uint64_t *enabled_ns,
+                    uint64_t *running_ns)
+{
+    *enabled_ns = group[1] - counters->enabled_ns;
+    *running_ns = group[2] - counters->running_ns;
+    if (!counters->read_by_user)
+        return;
+    const uint64_t lost_ns = *enabled_ns - *running_ns;
+    const uint64_t since_ns = counters->last_cpu_ns - counters->user_cpu_ns;
+    *enabled_ns = since_ns > lost_ns ? since_ns : lost_ns;
+    *running_ns = *enabled_ns - lost_ns;
 }
 
 uint8_t tprof_counters_read(struct tprof_counters *counters, bool user_read)
@@ -204,8 +225,8 @@ uint8_t tprof_counters_read(struct tprof_counters *counters, bool user_read)
     const ssize_t expected = (ssize_t)((3 + (size_t)counters->count) * sizeof(uint64_t));
     if (read(counters->fds[0], group, sizeof group) != expected)
         return TPROF_UNCOUNTED;
-    const uint64_t enabled_ns = group[1] - counters->enabled_ns;
-    const uint64_t running_ns = group[2] - counters->running_ns;
+    uint64_t enabled_ns, running_ns;
+    elapsed(counters, group, &enabled_ns, &running_ns);
     if (running_ns == 0 && enabled_ns > 0)
         return TPROF_UNCOUNTED;
     const bool scaled = running_ns < enabled_ns;
@@ -217,6 +238,7 @@ uint8_t tprof_counters_read(struct tprof_counters *counters, bool user_read)
     }
     counters->enabled_ns = group[1];
     counters->running_ns = group[2];
+    counters->read_by_user = false;
     return scaled ? TPROF_SCALED : 0;
 }
 
