@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from .busy import Unseen
+    from .fitting import Fit
     from .instances import InstanceRows
     from .models import Chosen
     from .quanta import Quanta
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from .sharing import Sharing
 
 UNSEEN_SHARE = 0.05
+UNCERTAIN_LEVEL = 0.2
 
 
 def tell_stuck(quanta: Quanta, plan: Sharing, start_ns: int) -> list[str]:
@@ -65,4 +67,23 @@ def tell_doubts(segments: Sequence[Segments], unseen: Unseen, rows: InstanceRows
         )
     if len(rows) == 0:
         out.append("the trace has no task instances: mark functions with @tprof.task")
+    return out
+
+
+def tell_fits(fits: Mapping[str, Fit], names: Sequence[str]) -> list[str]:
+    """Say what fitted powers leave open: tasks that always ran together, tasks not resolved, an uncertain level."""
+    out = []
+    for domain, fit in fits.items():
+        for group in fit.together:
+            members = " and ".join(names[task] for task in group)
+            out.append(f"{members} always ran together: {domain} resolves their sum, not each of them")
+        unresolved = [names[int(task)] for task in np.flatnonzero(fit.unresolved)]
+        if unresolved:
+            out.append(f"the power of {', '.join(unresolved)} is not resolved on {domain}: their intervals reach zero")
+        level_w = float(fit.static_w.mean())
+        if fit.static_error_w > UNCERTAIN_LEVEL * max(level_w, 1e-12):
+            out.append(
+                f"static power of {domain} is uncertain ({level_w:.3g} ± {1.96 * fit.static_error_w:.2g} W), and with "
+                "it the common level of all tasks: leave a third of a second idle in the recording"
+            )
     return out

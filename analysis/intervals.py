@@ -83,3 +83,21 @@ def mean_interval(mean: Floats, std: Floats, count: NDArray[np.int64], resolutio
     spread_j = np.where(count > 1, np.nan_to_num(std), 0.0)
     half = _NORMAL_95 * np.sqrt((spread_j**2 + resolution_j**2 / 3.0) / np.maximum(count, 1))
     return np.maximum(mean - half, 0.0), mean + half
+
+
+def fitted_interval(mean: Floats, std: Floats, count: NDArray[np.int64], error_j: Floats) -> tuple[Floats, Floats]:
+    """Return the 95 % interval of mean energies whose powers were fitted.
+
+    Parameters
+    ----------
+    mean, std : (k,) float64, joules; std is NaN for a single instance
+    count : (k,) instances
+    error_j : (k,) standard error that the fit gives the mean, joules
+
+    Notes
+    -----
+    The fit's error and that of sampling instances add in squares.
+    """
+    spread_j = np.where(count > 1, np.nan_to_num(std), 0.0)
+    half = _NORMAL_95 * np.sqrt(error_j**2 + spread_j**2 / np.maximum(count, 1))
+    return np.maximum(mean - half, 0.0), mean + half

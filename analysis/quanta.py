@@ -31,6 +31,8 @@ class Quanta:
     edges_ns : (k + 1,) int64, nanoseconds, strictly increasing (empty if the domain has no two readings)
     energy_j : (k,) float64, joules; 0 where not `valid`
     valid : (k,) bool; False where the sensor's word cannot be trusted
+    window_s : (k + 1,) float64, seconds before each edge in which the value changed; 0 if not known
+    unit_j : joules of one count
     """
 
     name: str
@@ -42,6 +44,8 @@ class Quanta:
     energy_j: NDArray[np.float64]
     valid: NDArray[np.bool_]
     stuck: NDArray[np.bool_]
+    window_s: NDArray[np.float64]
+    unit_j: float
     warnings: tuple[str, ...]
 
     def __len__(self) -> int:
@@ -70,12 +74,15 @@ def build_quanta(readings: Readings, max_power_w: float | None = None) -> Quanta
     keep, warnings = _kept(readings)
     quanta = Quanta(
         readings.name, readings.scope, readings.package, readings.counted, str(readings.quality),
-        np.empty(0, np.int64), np.empty(0), np.empty(0, bool), np.empty(0, bool), tuple(warnings),
+        np.empty(0, np.int64), np.empty(0), np.empty(0, bool), np.empty(0, bool), np.empty(0), readings.unit,
+        tuple(warnings),
     )  # fmt: skip
     if len(keep) < 2:
         return replace(quanta, warnings=(*warnings, f"{readings.name} has no two readings: its energy is not resolved"))
-    edges_ns = readings.t_ns[keep].astype(np.int64)
     energy_j, valid, faults = _judged(readings, keep, limit_w)
+    window_ns = _windows(readings, keep)
+    # The value changed at some moment in the window: at its middle, for all that is known.
+    edges_ns = readings.t_ns[keep].astype(np.int64) - window_ns // 2
     still = bool(readings.value[keep[-1]] == readings.value[keep[-2]])
     stuck = _stuck(np.diff(edges_ns), still=still)
     if not _is_word(readings):
@@ -85,8 +92,20 @@ def build_quanta(readings: Readings, max_power_w: float | None = None) -> Quanta
             valid[:] = False
             faults.append(f"{readings.name} never moved: its energy is not resolved")
     return replace(
-        quanta, edges_ns=edges_ns, energy_j=energy_j, valid=valid, stuck=stuck, warnings=(*warnings, *faults)
-    )
+        quanta, edges_ns=edges_ns, energy_j=energy_j, valid=valid, stuck=stuck,
+        window_s=(window_ns * 1e-9).astype(np.float64),
+        warnings=(*warnings, *faults),
+    )  # fmt: skip
+
+
+def _windows(readings: Readings, keep: NDArray[np.intp]) -> NDArray[np.int64]:
+    """Return for how long before each kept reading its value may have stood; 0 where it is not known."""
+    t_ns = readings.t_ns[keep].astype(np.int64)
+    if str(readings.quality) in ("given", "estimated"):
+        return np.zeros(len(t_ns), np.int64)
+    window_ns = np.minimum(readings.window_ns[keep], np.diff(t_ns, prepend=t_ns[0]))
+    changed = np.diff(readings.value[keep].astype(np.uint64), prepend=readings.value[keep][:1]) != 0
+    return np.where(changed, window_ns, 0)
 
 
 def _stuck(gap_ns: NDArray[np.int64], *, still: bool) -> NDArray[np.bool_]:

@@ -57,6 +57,12 @@ class Segments:
     starts: int
 
 
+def task_of(segment: Segments, tasks: int) -> NDArray[np.int64]:
+    """Return the task of each segment, `tasks` for a thread between tasks or a task that no table names."""
+    numbers = np.concatenate(([tasks], np.minimum(segment.rows.task.astype(np.int64), tasks)))
+    return np.asarray(numbers[segment.slot])
+
+
 def read_segments(trace: Trace, thread: Thread, model: Chosen, *, packages: bool) -> Segments | None:
     """Read one thread; None if it has no samples.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .attribution import Lane, Rate, Shares, gather, locate, padded, rates, spread
+from .segments import task_of
 from .static import Static, plan_static
 
 if TYPE_CHECKING:
@@ -53,40 +54,74 @@ class Sharing:
         return shares, gather(self.busy_lanes[index], edges_ns, self.static.rate, row=row).energy_j
 
 
-def plan_sharing(
-    quanta: Quanta, segments: Sequence[Segments], unseen: Unseen, static_power_w: float, packages: Sequence[int]
-) -> Sharing:
-    """Work out the rates of one domain from all segments.
+@dataclass(frozen=True)
+class Load:
+    """All that ran while one domain was read.
+
+    Attributes
+    ----------
+    segments : of all threads
+    lanes : the same against the domain's quanta, with modelled energy; parts on other packages left out
+    busy_lanes : the same with CPU seconds
+    other_s, unseen_s : (k,) CPU seconds of other processes, and of our threads that no sample shows
+    """
+
+    quanta: Quanta
+    segments: Sequence[Segments]
+    lanes: tuple[Lane, ...]
+    busy_lanes: tuple[Lane, ...]
+    other_s: Floats
+    unseen_s: Floats
+
+    @classmethod
+    def of(cls, quanta: Quanta, segments: Sequence[Segments], unseen: Unseen, packages: Sequence[int]) -> Load:
+        """Lay all segments against the quanta of a domain; `packages` are the machine's."""
+        edges_ns = quanta.edges_ns
+        weights = [_weight(segment, quanta.package, packages) for segment in segments]
+        lanes = tuple(
+            Lane(
+                segment.t_ns,
+                segment.modelled if weight is None else segment.modelled * weight,
+                locate(segment.t_ns, edges_ns),
+            )
+            for segment, weight in zip(segments, weights, strict=True)
+        )
+        busy_lanes = tuple(
+            Lane(segment.t_ns, _timed(segment, weight), lane.quantum)
+            for segment, weight, lane in zip(segments, weights, lanes, strict=True)
+        )
+        package = quanta.package
+        return cls(
+            quanta, segments, lanes, busy_lanes, unseen.other_in(edges_ns, package), unseen.unseen_in(edges_ns, package)
+        )
+
+    def corrected(self, power: Floats) -> Load:
+        """Return the load with the modelled energy of each task times its power, (tasks + 1,), last: between tasks."""
+        lanes = tuple(
+            Lane(lane.t_ns, lane.modelled * power[task_of(segment, len(power) - 1)], lane.quantum)
+            for lane, segment in zip(self.lanes, self.segments, strict=True)
+        )
+        return replace(self, lanes=lanes)
+
+
+def plan_sharing(load: Load, static_power_w: float | Floats, hidden_power: float | None = None) -> Sharing:
+    """Work out the rates of one domain.
 
     Parameters
     ----------
-    quanta : of the domain
-    segments : of all threads
-    unseen : CPU time that no sample shows
-    static_power_w : of the domain, 0 if not known
-    packages : numbers of the machine's packages
+    load : what ran
+    static_power_w : of the domain, of each quantum or always; 0 if not known
+    hidden_power : modelled power of CPU time that no sample shows; by default the mean of what samples show
     """
+    quanta, segments, lanes, busy_lanes = load.quanta, load.segments, load.lanes, load.busy_lanes
+    hidden_s = (load.other_s, load.unseen_s)
     edges_ns = quanta.edges_ns
     width = len(edges_ns) + 1
     seconds = np.diff(edges_ns) * 1e-9
     static_j = np.minimum(quanta.energy_j, static_power_w * seconds)
     dynamic_j = quanta.energy_j - static_j
-    weights = [_weight(segment, quanta.package, packages) for segment in segments]
-    lanes = tuple(
-        Lane(
-            segment.t_ns,
-            segment.modelled if weight is None else segment.modelled * weight,
-            locate(segment.t_ns, edges_ns),
-        )
-        for segment, weight in zip(segments, weights, strict=True)
-    )
-    busy_lanes = tuple(
-        Lane(segment.t_ns, _timed(segment, weight), lane.quantum)
-        for segment, weight, lane in zip(segments, weights, lanes, strict=True)
-    )
-    hidden_s = (unseen.other_in(edges_ns, quanta.package), unseen.unseen_in(edges_ns, quanta.package))
     seen = sum((spread(lane, edges_ns) for lane in lanes), np.zeros(width))
-    mean = _mean_power(seen, busy_lanes, edges_ns)
+    mean = _mean_power(seen, busy_lanes, edges_ns) if hidden_power is None else np.full(width, hidden_power)
     untasked = _without_tasks(segments, lanes, edges_ns)
     total = seen + mean * padded(hidden_s[0] + hidden_s[1])
     # Where no task runs and less than one core is busy, the rest of that core's worth is idle.

@@ -37,7 +37,7 @@ class Static:
     idle_j: float
 
 
-def plan_static(  # noqa: PLR0913, PLR0917 - all that a domain's sharing knows
+def plan_static(
     segments: Sequence[Segments],
     lanes: Sequence[Lane],
     edges_ns: NDArray[np.int64],

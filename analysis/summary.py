@@ -7,19 +7,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from .intervals import mean_interval
+from .intervals import fitted_interval, mean_interval
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def summarize(tasks: pd.DataFrame, own_s: NDArray[np.float64]) -> pd.DataFrame:
+def summarize(
+    tasks: pd.DataFrame, own_s: NDArray[np.float64], mean_error_j: NDArray[np.float64] | None = None
+) -> pd.DataFrame:
     """Summarize instances by task.
 
     Parameters
     ----------
     tasks : one row an instance
     own_s : (len(tasks),) seconds in which each was what its thread ran, without nested tasks or suspension
+    mean_error_j : (names,) standard errors of the means, where powers were fitted; else the sensor's resolution
+        bounds each instance
 
     Returns
     -------
@@ -56,7 +60,10 @@ def summarize(tasks: pd.DataFrame, own_s: NDArray[np.float64]) -> pd.DataFrame:
         power_w = sum_j / total(own_s, good)
         half_j = (tasks["energy_high_j"].to_numpy() - tasks["energy_low_j"].to_numpy()) / 2
         resolution_j = np.sqrt(total(half_j**2, good) / resolved)
-        low_j, high_j = mean_interval(mean_j, std_j, resolved, resolution_j)
+        if mean_error_j is None:
+            low_j, high_j = mean_interval(mean_j, std_j, resolved, resolution_j)
+        else:
+            low_j, high_j = fitted_interval(mean_j, std_j, resolved, mean_error_j)
         share = sum_j / np.nansum(sum_j) if np.nansum(sum_j) > 0 else np.full(k, np.nan)
     frame = pd.DataFrame(
         {

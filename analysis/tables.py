@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from .names import shown
+from .names import places, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,10 +72,9 @@ def _divided(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[
 
 def _names(codes: NDArray[Any], names: Sequence[str]) -> pd.Categorical:
     """Make a categorical; places that share a name share a category, unknown ones are missing."""
-    unique = list(dict.fromkeys(names))
-    place = {name: index for index, name in enumerate(unique)}
+    unique, number = places(names)
     kind = np.int16 if len(unique) < 1 << 15 else np.int32
-    lookup = np.array([*(place[name] for name in names), -1], kind)
+    lookup = np.append(number, -1).astype(kind)
     return pd.Categorical.from_codes(lookup[np.minimum(codes, len(names))], categories=pd.Index(unique, dtype=object))
 
 

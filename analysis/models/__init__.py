@@ -1,6 +1,6 @@
 """Power models: what a segment is thought to have drawn, before the sensor's joules are shared by it."""
 
-from .choose import Chosen, choose_model
+from .choose import Chosen, choose_model, needs_fit
 from .linear import TABLE_1, Coefficients
 
-__all__ = ["TABLE_1", "Chosen", "Coefficients", "choose_model"]
+__all__ = ["TABLE_1", "Chosen", "Coefficients", "choose_model", "needs_fit"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,10 +14,12 @@ from tprof.errors import UsageError
 from . import cputime, linear, ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tprof.analysis.fitting import Fit
 
 Floats = NDArray[np.float64]
-NAMES = ("auto", "linear", "fesc", "ipc", "cputime")
+NAMES = ("auto", "linear", "fitted", "fesc", "ipc", "cputime")
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,41 @@ class Chosen:
     columns: tuple[str, ...]
     modelled: Callable[[Mapping[str, Floats], Floats], Floats]
     coefficients: linear.Coefficients | None = None
+    base: str | None = None
+
+    def fitted(self, asked: str, fits: Mapping[str, Fit], qualities: Sequence[str]) -> Chosen:
+        """Return the model once powers were fitted per task, or itself where `auto` gains nothing by them.
+
+        Raises
+        ------
+        UsageError
+            If "fitted" was asked for and there is nothing to fit to.
+        """
+        if asked == "fitted" and not fits:
+            if "estimated" in qualities:
+                msg = (
+                    'model "fitted" finds what a sensor measured, and these joules are an estimate that gives every '
+                    'busy core the same watts: take model="cputime"'
+                )
+            else:
+                msg = (
+                    'model "fitted" needs 30 readings of the sensor and three for each task: record for longer, '
+                    'or take model="cputime"'
+                )
+            raise UsageError(msg)
+        gain = sum(fit.gain for fit in fits.values())
+        if not fits or (asked == "auto" and gain <= 0):
+            return self
+        base = self.base or self.name
+        why = f"powers of tasks were fitted to the sensor's readings, correcting {base}"
+        if asked == "auto":
+            why += f", and tell tasks apart better than {base} alone"
+        return replace(self, name="fitted", why=why, base=base)
+
+
+def needs_fit(asked: str, model: Chosen) -> bool:
+    """Tell whether powers are to be fitted: when asked for, or by `auto` where nothing is calibrated."""
+    return asked == "fitted" or (asked == "auto" and model.name != "linear")
 
 
 def choose_model(
@@ -43,7 +80,7 @@ def choose_model(
 
     Parameters
     ----------
-    name : one of "auto", "linear", "fesc", "ipc", "cputime"
+    name : one of "auto", "linear", "fitted", "fesc", "ipc", "cputime"
     present : counter columns that the trace has
     coefficients : for "linear": "tprof-table1", or a mapping of a, b, c, C1, C2 in watts
 
@@ -56,6 +93,9 @@ def choose_model(
         msg = f'model must be one of {", ".join(NAMES)}; got "{name}"'
         raise UsageError(msg)
     known = linear.coefficients_of(coefficients) if coefficients is not None else None
+    if name == "fitted":
+        best = _best(present, known)
+        return replace(best, name="fitted", why=f"you asked for it, correcting {best.name}", base=best.name)
     if name != "auto":
         model = _named(name, known, "you asked for it")
         missing = [column for column in model.columns if column not in present]

@@ -164,9 +164,7 @@ def _check_scalars(options: Options, prices: Floats, chosen: NDArray[np.int64]) 
             raise WrongResultError(message)
 
 
-def scalar_price(  # noqa: PLR0913 - the formula's own terms
-    spot: float, strike: float, *, rate: float, volatility: float, time_a: float, sign: float
-) -> float:
+def scalar_price(spot: float, strike: float, *, rate: float, volatility: float, time_a: float, sign: float) -> float:
     """Price one option with Python's floats and `math.erfc`; time in years, sign +1 call, -1 put."""
     drift = (rate + volatility * volatility / 2) * time_a
     d1 = (math.log(spot) - math.log(strike) + drift) / (volatility * math.sqrt(time_a))

@@ -27,7 +27,7 @@ def readings(t_ms, value, *, modulus=RAPL_MODULUS, unit=UNIT_J, quality=Quality.
     return Readings(
         "package-0", "energy", "package", 0, "powercap", quality, counted=True, unit=unit, modulus=modulus,
         t_ns=np.asarray(t_ms, np.int64) * MS, value=np.asarray(value, np.uint64),
-        window_ns=np.full(count, MS, np.uint32), dropped=0, **given_columns,
+        window_ns=np.zeros(count, np.uint32), dropped=0, **given_columns,
     )  # fmt: skip
 
 

@@ -59,7 +59,7 @@ REFUSED = {
     "task not a string": ({"tasks": ["a", 1]}, "tasks must be a list of names, got 1"),
     "energy not a dict": ({"energy": [([0], [0])]}, "energy must be a dict of domains"),
     "domain name": ({"energy": {"../x": ([0], [0.0])}}, "a domain is named like package-0"),
-    "domain no pair": ({"energy": {"psys": [0, 1, 2]}}, "must be a pair of arrays"),
+    "domain no pair": ({"energy": {"psys": [0]}}, "must be arrays: t_ns, cumulative joules"),
     "domain lengths": ({"energy": {"psys": ([0, 1], [0.0])}}, "t_ns has 2 entries, joules 1"),
     "energy nan": ({"energy": {"psys": ([0, 1], [0.0, math.nan])}}, "joules must be finite"),
     "energy infinite": ({"energy": {"psys": ([0, 1], [0.0, math.inf])}}, "joules must be finite"),

@@ -103,7 +103,7 @@ def _list(*, as_json: bool) -> None:
         print(f"{name}: {what}")
 
 
-def _profile(  # noqa: PLR0913 - as the command line's options
+def _profile(
     name: str, size: str, workers: int | None, folder: Path, options: Mapping[str, Any], *, quiet: bool
 ) -> dict[str, Any]:
     import tprof

@@ -59,6 +59,7 @@ class GivenEnergy:
     t_ns: npt.NDArray[np.int64]
     count: npt.NDArray[np.uint64]
     unit_j: float
+    window_ns: npt.NDArray[np.uint32]
 
 
 def check_tasks(tasks: Sequence[str]) -> list[str]:
@@ -131,7 +132,7 @@ def _times(where: str, values: Any, remedy: str = "") -> npt.NDArray[np.int64]:
     return t_ns
 
 
-def check_energy(energy: Mapping[str, tuple[Any, Any]], quality: str) -> list[GivenEnergy]:
+def check_energy(energy: Mapping[str, tuple[Any, ...]], quality: str) -> list[GivenEnergy]:
     """Return the domains with joules as whole counts. Raises UsageError."""
     refuse_if(not isinstance(energy, Mapping), "energy must be a dict of domains, such as package-0")
     allowed = ", ".join(layout.Quality)
@@ -139,16 +140,19 @@ def check_energy(energy: Mapping[str, tuple[Any, Any]], quality: str) -> list[Gi
     return [_check_domain(name, pair, quality) for name, pair in energy.items()]
 
 
-def _check_domain(name: str, pair: tuple[Any, Any], quality: str) -> GivenEnergy:
+def _check_domain(name: str, pair: tuple[Any, ...], quality: str) -> GivenEnergy:
     where = f"energy[{name!r}]"
     sound = isinstance(name, str) and re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]{0,62}", name) is not None
     refuse_if(not sound, f"{where}: a domain is named like package-0, dram-0, core-0, psys or gpu-0")
     try:
-        given_t_ns, given_j = pair
+        given_t_ns, given_j, *windows = pair
     except (TypeError, ValueError):
-        message = f"{where} must be a pair of arrays, t_ns and cumulative joules"
-        raise UsageError(message) from None
+        windows = [None, None]
+    if len(windows) > 1:
+        message = f"{where} must be arrays: t_ns, cumulative joules and, if known, window_ns"
+        raise UsageError(message)
     t_ns = _times(where, given_t_ns)
+    window_ns = unsigned(where, "window_ns", windows[0], len(t_ns), below=1 << 32) if windows else np.zeros(len(t_ns))
     joules = numbers(where, "joules", given_j, len(t_ns)).astype(np.float64)
     refuse_if(bool((joules < 0).any()), f"{where}: joules must not be negative")
     refuse_if(bool((joules[1:] < joules[:-1]).any()), f"{where}: cumulative joules must not decrease")
@@ -164,6 +168,7 @@ def _check_domain(name: str, pair: tuple[Any, Any], quality: str) -> GivenEnergy
         t_ns=t_ns,
         count=(joules / unit_j).astype(np.uint64),
         unit_j=unit_j,
+        window_ns=window_ns.astype(np.uint32),
     )
 
 

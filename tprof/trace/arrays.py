@@ -55,7 +55,7 @@ def whole(where: str, key: str, values: Any, length: int | None = None) -> npt.N
     return array.astype(np.int64)
 
 
-def unsigned(  # noqa: PLR0913 - what an error sentence names
+def unsigned(
     where: str,
     key: str,
     values: Any,

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 UNITS = {"energy_uj": "uJ", "cpu_ns": "ns"}
 
 
-def write_trace(  # noqa: PLR0913 - the public face
+def write_trace(
     path: str | os.PathLike[str],
     *,
     tasks: Sequence[str],
     threads: Sequence[Mapping[str, Any]],
-    energy: Mapping[str, tuple[Any, Any]],
+    energy: Mapping[str, tuple[Any, ...]],
     host: Mapping[str, Any] | None = None,
     static_power_w: Mapping[str, float] | None = None,
     quality: str = "given",
@@ -57,8 +57,9 @@ def write_trace(  # noqa: PLR0913 - the public face
         (``cpu_ns``, ``instructions``, ``cycles``, ``llc_misses``, …). Optional, one value: ``pid``,
         ``tid``, ``name``. Times are CLOCK_MONOTONIC nanoseconds, not decreasing.
     energy
-        Domain (``"package-0"``, ``"dram-0"``, ``"core-0"``, ``"psys"``, ``"gpu-0"``) to a pair of (m,)
-        arrays: ``t_ns`` and cumulative joules, neither decreasing.
+        Domain (``"package-0"``, ``"dram-0"``, ``"core-0"``, ``"psys"``, ``"gpu-0"``) to (m,) arrays:
+        ``t_ns`` and cumulative joules, neither decreasing, and, where it is known, ``window_ns``: how long
+        before ``t_ns`` the sensor was last seen without that value.
     host
         What the manifest says of the machine.
     static_power_w
@@ -157,6 +158,7 @@ def _write_domain(directory: Path, domain: GivenEnergy) -> None:
     readings = np.zeros(len(domain.t_ns), layout.READING)
     readings["t_ns"] = domain.t_ns
     readings["value"] = domain.count
+    readings["window_ns"] = domain.window_ns
     description = {
         "name": domain.name,
         "quantity": "energy",

@@ -1,0 +1,171 @@
+"""How a profile is made: read the threads, choose and perhaps fit a model, share every domain's joules, make tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from .accounts import Account, Totals, settle
+from .busy import measure_unseen
+from .doubts import tell_doubts, tell_fits, tell_stuck
+from .fitting import Fit, fit_powers
+from .fitting.means import mean_errors
+from .info import describe
+from .instances import join_rows
+from .models import Chosen, Coefficients, choose_model, needs_fit
+from .profile import Profile
+from .quanta import Quanta, build_quanta
+from .segments import Segments, read_segments
+from .sharing import Load, Sharing, plan_sharing
+from .tables import tasks_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tprof.trace import Trace
+
+    from .busy import Unseen
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that it takes to share a trace's joules, or to share them again.
+
+    Attributes
+    ----------
+    model : of power
+    quanta : of all domains
+    packages : their numbers
+    static_power_w : by domain, where it is known
+    fits : by domain, where the model was fitted
+    """
+
+    model: Chosen
+    quanta: tuple[Quanta, ...]
+    packages: tuple[int, ...]
+    static_power_w: dict[str, float]
+    fits: dict[str, Fit]
+
+    def read(self, trace: Trace) -> list[Segments]:
+        """Read the segments of all threads."""
+        read = (read_segments(trace, one, self.model, packages=len(self.packages) > 1) for one in trace.threads)
+        segments = [lane for lane in read if lane is not None]
+        _fill_uncounted(segments)
+        return segments
+
+    def load(self, domain: Quanta, segments: Sequence[Segments], unseen: Unseen) -> Load:
+        """Return what ran while a domain was read."""
+        return Load.of(domain, segments, unseen, self.packages)
+
+    def plan(self, load: Load) -> Sharing:
+        """Work out how a domain's joules are shared."""
+        fit = self.fits.get(load.quanta.name)
+        if fit is None:
+            return plan_sharing(load, self.static_power_w.get(load.quanta.name, 0.0))
+        return plan_sharing(load.corrected(fit.power), fit.static_w, fit.other)
+
+    def again(self, trace: Trace) -> tuple[list[Segments], list[Sharing]]:
+        """Read the trace once more and plan its counted domains."""
+        segments = self.read(trace)
+        unseen = measure_unseen(trace, segments)
+        domains = [domain for domain in self.quanta if domain.counted and len(domain)]
+        return segments, [self.plan(self.load(domain, segments, unseen)) for domain in domains]
+
+
+def build_profile(
+    trace: Trace,
+    *,
+    model: str = "auto",
+    coefficients: str | Mapping[str, float] | Coefficients | None = None,
+    max_power_w: float | None = None,
+) -> Profile:
+    """Attribute a trace's joules to its tasks.
+
+    Parameters
+    ----------
+    trace : from `tprof.load`
+    model : "auto", "linear", "fitted", "fesc", "ipc" or "cputime"
+    coefficients : for "linear": "tprof-table1", or a mapping of a, b, c, C1, C2 in watts
+    max_power_w : float, watts; an interval of a sensor that implies more is invalid (default 1000)
+
+    Raises
+    ------
+    UsageError
+        If the model or its coefficients are unknown, or the trace lacks what it needs.
+    """
+    present = frozenset(column for thread in trace.threads for column in thread.columns)
+    chosen = choose_model(model, present, coefficients)
+    readings = sorted((r for r in trace.readings.values() if r.quantity == "energy"), key=lambda r: r.name)
+    quanta = tuple(build_quanta(reading, max_power_w) for reading in readings)
+    packages = tuple(sorted({q.package for q in quanta if q.package is not None}))
+    recipe = Recipe(chosen, quanta, packages, _static_power(trace, chosen, quanta), {})
+    segments = recipe.read(trace)
+    unseen = measure_unseen(trace, segments)
+    recipe = _fitted(recipe, trace, segments, unseen, asked=model)
+    joined = join_rows([lane.rows for lane in segments])
+    totals = Totals.zeros(len(joined.rows))
+    accounts = {q.name: Account(q.name, *[float("nan")] * 5) for q in quanta}
+    stuck = []
+    for domain in quanta:
+        if len(domain):
+            plan = recipe.plan(recipe.load(domain, segments, unseen))
+            accounts[domain.name] = settle(plan, segments, joined, totals if domain.counted else None)
+            stuck += tell_stuck(domain, plan, trace.start_ns)
+            del plan
+    names = [entry.name for entry in trace.tasks]
+    doubts = [*stuck, *tell_doubts(segments, unseen, joined.rows, recipe.model), *tell_fits(recipe.fits, names)]
+    info = describe(trace, recipe.model, quanta, doubts)
+    info["static_power_w"] = recipe.static_power_w | {
+        name: float(fit.static_w.mean()) for name, fit in recipe.fits.items()
+    }
+    errors_j = mean_errors(recipe.fits, segments, joined.rows, names) if recipe.fits else None
+    threads = [lane.thread for lane in segments]
+    del segments
+    tasks = tasks_table(trace, threads, joined.rows, totals)
+    frame = pd.DataFrame([vars(account) for account in accounts.values()], columns=list(Account.__annotations__))
+    return Profile(trace, tasks, frame.set_index("domain"), info, recipe, joined.rows.own_s, errors_j)
+
+
+def _fitted(recipe: Recipe, trace: Trace, segments: list[Segments], unseen: Unseen, *, asked: str) -> Recipe:
+    """Fit powers where that was asked for, or where `auto` finds that they tell tasks apart."""
+    if not needs_fit(asked, recipe.model):
+        return recipe
+    fits = {}
+    for domain in recipe.quanta:
+        if domain.counted and len(domain) and domain.quality != "estimated":
+            load = recipe.load(domain, segments, unseen)
+            static_w = recipe.static_power_w.get(domain.name)
+            hidden_s = load.other_s + load.unseen_s
+            fit = fit_powers(domain, load.lanes, segments, hidden_s, tasks=len(trace.tasks), static_w=static_w)
+            if fit is not None:
+                fits[domain.name] = fit
+    chosen = recipe.model.fitted(asked, fits, [domain.quality for domain in recipe.quanta if domain.counted])
+    return replace(recipe, model=chosen, fits=fits) if chosen.name == "fitted" else recipe
+
+
+def _static_power(trace: Trace, model: Chosen, quanta: tuple[Quanta, ...]) -> dict[str, float]:
+    """Static watts by domain: what the manifest says, else the model's C2 for packages."""
+    said = trace.manifest.get("static_power_w")
+    known = {
+        str(name): float(watts)
+        for name, watts in (said.items() if isinstance(said, dict) else ())
+        if isinstance(watts, int | float) and np.isfinite(watts) and watts > 0
+    }
+    if model.coefficients is not None and model.coefficients.c2 > 0:
+        return {q.name: model.coefficients.c2 for q in quanta if q.scope == "package"} | known
+    return known
+
+
+def _fill_uncounted(segments: list[Segments]) -> None:
+    """Give threads without the model's counters the others' mean modelled power per CPU second."""
+    if all(lane.counted for lane in segments):
+        return
+    modelled = sum(float(lane.modelled.sum()) for lane in segments if lane.counted)
+    cpu_s = sum(float(lane.cpu_s.sum()) for lane in segments if lane.counted)
+    mean = modelled / cpu_s if cpu_s > 0 and modelled > 0 else 1.0
+    for lane in segments:
+        if not lane.counted:
+            lane.modelled = lane.modelled * mean

@@ -1,0 +1,172 @@
+"""From equations to the power of each task, with what is known of it and what is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .design import Equations, equations
+from .noise import Noise, edge_variance
+from .solve import Prior, Solution, solve
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tprof.analysis.attribution import Lane
+    from tprof.analysis.quanta import Quanta
+    from tprof.analysis.segments import Segments
+
+Floats = NDArray[np.float64]
+SMOOTHED = 21
+LEAST_ROWS = 30
+UNTOLD = 0.2  # standard error along a direction, as a part of the mean power
+MEMBER = 0.15
+TRENDS = 2
+NORMAL_95 = 1.96
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Powers of one domain, in watts per unit of modelled power (watts per busy core for `cputime`).
+
+    Attributes
+    ----------
+    power : (tasks + 1,) of each task, then of threads between tasks.
+    other : of CPU time that no sample shows.
+    covariance : (tasks, tasks) of the tasks' powers.
+    static_w : (k,) of each quantum.
+    static_error_w : standard error of the level.
+    together : groups of tasks that always ran together: only their sum is known.
+    unresolved : (tasks,) bool; the interval of the power reaches zero.
+    gain : by how much the fit is better than one power for all (Bayesian information criterion); above 0: better.
+    """
+
+    power: Floats
+    other: float
+    covariance: Floats
+    static_w: Floats
+    static_error_w: float
+    together: tuple[tuple[int, ...], ...]
+    unresolved: NDArray[np.bool_]
+    gain: float
+
+
+def fit_powers(
+    quanta: Quanta,
+    lanes: Sequence[Lane],
+    segments: Sequence[Segments],
+    hidden_s: Floats,
+    *,
+    tasks: int,
+    static_w: float | None,
+) -> Fit | None:
+    """Find the power of each task from the quanta of one domain.
+
+    Parameters
+    ----------
+    quanta : of the domain
+    lanes : of all threads, with modelled energy
+    segments : the same threads
+    hidden_s : (k,) CPU seconds that no sample shows
+    tasks : how many there are
+    static_w : of the domain where it is known, else it is fitted with the powers
+
+    Returns
+    -------
+    None where there are fewer than 30 valid quanta, or fewer than three a column.
+    """
+    rows = equations(quanta, lanes, segments, hidden_s, tasks)
+    if len(rows.energy_j) < max(LEAST_ROWS, 3 * rows.time.shape[1]):
+        return None
+    noise = _expected_noise(rows, quanta.unit_j)
+    prior, bounded = _prior(rows, static_w)
+    solution = solve(rows.time, rows.energy_j, noise, prior, bounded)
+    error = np.sqrt(np.maximum(np.diag(solution.covariance), 0.0))
+    ran = rows.time[:, :tasks].sum(axis=0) > 0
+    return Fit(
+        power=_not_nothing(solution.power[: tasks + 1], prior.mean[: tasks + 1]),
+        other=float(max(solution.power[tasks + 1], 1e-6 * prior.mean[tasks + 1])),
+        covariance=solution.covariance[:tasks, :tasks],
+        static_w=_static(quanta, rows, solution),
+        static_error_w=float(error[tasks + 2]),
+        together=_together(solution, prior, ran),
+        unresolved=ran & (solution.power[:tasks] < NORMAL_95 * error[:tasks]),
+        gain=_gain(rows, noise, prior, bounded, solution),
+    )
+
+
+def _expected_noise(rows: Equations, unit_j: float) -> Noise:
+    power_w = rows.energy_j / np.maximum(rows.length_s, 1e-12)
+    kernel = np.ones(SMOOTHED) / SMOOTHED
+    around = np.convolve(np.pad(power_w, SMOOTHED // 2, mode="edge"), kernel, mode="valid")
+    at_edges = np.concatenate((around[:1], (around[1:] + around[:-1]) / 2, around[-1:]))
+    # Where windows are not known their size is found with the scale of the noise; any will do.
+    window_s = rows.window_s if (rows.window_s > 0).any() else np.full(len(at_edges), 1e-6)
+    variance = edge_variance(at_edges, window_s, unit_j)
+    typical = np.full(len(power_w), variance.mean())
+    return Noise(variance[:-1], variance[1:], rows.linked, typical)
+
+
+def _prior(rows: Equations, static_w: float | None) -> tuple[Prior, NDArray[np.bool_]]:
+    """Return what is believed before the readings.
+
+    A task draws what a busy second draws on average, give or take as much. Static power that is not known lies
+    anywhere between nothing and the least that was ever drawn; idle quanta tell it far better.
+    """
+    columns, level = rows.time.shape[1], rows.tasks + 2
+    watts = rows.energy_j / np.maximum(rows.length_s, 1e-12)
+    floor_w = float(np.percentile(watts, 2)) / 2 if static_w is None else static_w
+    busy = rows.time[:, :level].sum()
+    above_j = max(float(rows.energy_j.sum() - floor_w * rows.length_s.sum()), 0.05 * float(rows.energy_j.sum()))
+    mean = np.full(columns, above_j / busy if busy > 0 else 1.0)
+    deviation = mean.copy()
+    mean[level], deviation[level] = floor_w, floor_w if static_w is None else 1e-3 * floor_w + 1e-9
+    mean[level + 1 :], deviation[level + 1 :] = 0.0, 0.1 * max(float(watts.mean()), 1e-9)
+    bounded = np.ones(columns, bool)
+    bounded[level + 1 :] = False
+    return Prior(mean, deviation), bounded
+
+
+def _not_nothing(power: Floats, mean: Floats) -> Floats:
+    """Leave a little to every task, so that one which ran alone in a quantum takes its joules."""
+    return np.asarray(np.maximum(power, 1e-6 * mean))
+
+
+def _static(quanta: Quanta, rows: Equations, solution: Solution) -> Floats:
+    """Static watts of every quantum, those that were left out or merged included."""
+    level = rows.tasks + 2
+    middle_s = (quanta.edges_ns[1:] + quanta.edges_ns[:-1] - 2 * quanta.edges_ns[0]) * 0.5e-9
+    place = 2 * middle_s / max(float(quanta.edges_ns[-1] - quanta.edges_ns[0]) * 1e-9, 1e-9) - 1
+    linear, bent = solution.power[level + 1 : level + 1 + TRENDS]
+    return np.asarray(np.maximum(solution.power[level] + linear * place + bent * (place**2 - 1 / 3), 0.0))
+
+
+def _together(solution: Solution, prior: Prior, ran: NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
+    """Groups of tasks whose powers trade against each other: directions of which the readings told little.
+
+    A direction in which all powers rise together is not one of these: it trades against static power.
+    """
+    seen = np.flatnonzero(ran)
+    relative = solution.covariance[np.ix_(seen, seen)] / np.outer(prior.mean[seen], prior.mean[seen])
+    sizes, directions = np.linalg.eigh((relative + relative.T) / 2)
+    found = []
+    for size, direction in zip(sizes, directions.T, strict=True):
+        members = np.flatnonzero(np.abs(direction) > MEMBER)
+        trades = (direction[members] > 0).any() and (direction[members] < 0).any()
+        if size > UNTOLD**2 and trades:
+            found.append(tuple(int(seen[member]) for member in members))
+    return tuple(found)
+
+
+def _gain(rows: Equations, noise: Noise, prior: Prior, bounded: NDArray[np.bool_], full: Solution) -> float:
+    """Compare with one power for everything that runs, at the same number of quanta."""
+    level = rows.tasks + 2
+    joined = np.column_stack([rows.time[:, :level].sum(axis=1), rows.time[:, level:]])
+    kept = np.r_[0, level : len(prior.mean)]
+    few = solve(joined, rows.energy_j, noise, Prior(prior.mean[kept], prior.deviation[kept]), bounded[kept])
+    count = len(rows.energy_j)
+    more = int((rows.time[:, :level].sum(axis=0) > 0).sum()) - 1
+    return few.badness - full.badness - more * float(np.log(count))

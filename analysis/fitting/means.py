@@ -1,0 +1,46 @@
+"""The standard error of a task's mean energy, from the covariance of the fitted powers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from tprof.analysis.attribution import sum_by
+from tprof.analysis.names import places
+from tprof.analysis.segments import task_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tprof.analysis.instances import InstanceRows
+    from tprof.analysis.segments import Segments
+
+    from .fitted import Fit
+
+Floats = NDArray[np.float64]
+
+
+def mean_errors(
+    fits: Mapping[str, Fit], segments: Sequence[Segments], rows: InstanceRows, names: Sequence[str]
+) -> Floats:
+    """Return joules for each distinct name, in order: the error of its instances' mean.
+
+    Parameters
+    ----------
+    fits : by domain; their errors are independent
+    segments : of all threads
+    rows : the instances
+    names : of the tasks; places of one name count as one
+    """
+    tasks = len(names)
+    unique, code = places(names)
+    ran = sum((sum_by(task_of(one, tasks), one.modelled, tasks + 1)[:tasks] for one in segments), np.zeros(tasks))
+    count = np.bincount(code[rows.task[rows.task < tasks]], minlength=len(unique))
+    # One column a name: how much of each place's modelled energy it holds.
+    of_name = np.zeros((tasks, len(unique)))
+    of_name[np.arange(tasks), code] = ran
+    variance = sum(
+        (np.einsum("tn,ts,sn->n", of_name, fit.covariance, of_name) for fit in fits.values()), np.zeros(len(unique))
+    )
+    return np.asarray(np.sqrt(np.maximum(variance, 0.0)) / np.maximum(count, 1))
