@@ -92,7 +92,7 @@ def fit_powers(
         covariance=solution.covariance[:tasks, :tasks],
         static_w=_static(quanta, rows, solution),
         static_error_w=float(error[tasks + 2]),
-        together=_together(solution, prior, ran),
+        together=_together(rows, solution),
         unresolved=ran & (solution.power[:tasks] < NORMAL_95 * error[:tasks]),
         gain=_gain(rows, noise, prior, bounded, solution),
     )
@@ -144,14 +144,18 @@ def _static(quanta: Quanta, rows: Equations, solution: Solution) -> Floats:
     return np.asarray(np.maximum(solution.power[level] + linear * place + bent * (place**2 - 1 / 3), 0.0))
 
 
-def _together(solution: Solution, prior: Prior, ran: NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
+def _together(rows: Equations, solution: Solution) -> tuple[tuple[int, ...], ...]:
     """Groups of tasks whose powers trade against each other: directions of which the readings told little.
 
     A direction in which all powers rise together is not one of these: it trades against static power.
     """
-    seen = np.flatnonzero(ran)
-    relative = solution.covariance[np.ix_(seen, seen)] / np.outer(prior.mean[seen], prior.mean[seen])
-    sizes, directions = np.linalg.eigh((relative + relative.T) / 2)
+    ran = rows.time[:, : rows.tasks].sum(axis=0)
+    seen = np.flatnonzero(ran > 0)
+    if len(seen) < 2:
+        return ()
+    typical = max(float(ran[seen] @ solution.power[seen] / ran[seen].sum()), 1e-12)
+    covariance = solution.covariance[np.ix_(seen, seen)] / typical**2
+    sizes, directions = np.linalg.eigh((covariance + covariance.T) / 2)
     found = []
     for size, direction in zip(sizes, directions.T, strict=True):
         members = np.flatnonzero(np.abs(direction) > MEMBER)
