@@ -68,10 +68,13 @@ def measure_unseen(trace: Trace, segments: Sequence[Segments]) -> Unseen:
     ]
     if not program:
         return Unseen(np.empty(0, np.int64), {}, np.empty(0), 0.0)
-    grid_ns = _grid([*busy, *program], segments)
+    grid_ns = _grid([*busy, *program])
     program_s = sum((_cumulative(reading, grid_ns) for reading in program), np.zeros(len(grid_ns)))
     seen_s = sum((_seen(lane, grid_ns) for lane in segments), np.zeros(len(grid_ns)))
-    unseen_s = _never_falling(program_s - seen_s)
+    # What the program did before a sample could show it is not hidden from us: it was our own start.
+    start_ns = min((int(lane.t_ns[0]) for lane in segments), default=int(grid_ns[0]))
+    started_s = np.minimum(program_s, np.interp(start_ns, grid_ns, program_s))
+    unseen_s = _never_falling(program_s - seen_s - started_s)
     busy_s = {reading.package: _cumulative(reading, grid_ns) for reading in busy}
     whole_s = sum(busy_s.values(), np.zeros(len(grid_ns)))
     other_s = _never_falling(whole_s - program_s) if busy else np.zeros(len(grid_ns))
@@ -84,11 +87,8 @@ def measure_unseen(trace: Trace, segments: Sequence[Segments]) -> Unseen:
     )
 
 
-def _grid(readings: Sequence[Readings], segments: Sequence[Segments]) -> NDArray[np.int64]:
+def _grid(readings: Sequence[Readings]) -> NDArray[np.int64]:
     begin = max(int(reading.t_ns[0]) for reading in readings)
-    if segments:
-        # What the program did before a sample could show it is not hidden from us: it was our own start.
-        begin = max(begin, min(int(lane.t_ns[0]) for lane in segments))
     end = min(int(reading.t_ns[-1]) for reading in readings)
     steps = max((end - begin) // _INTERVAL_NS, 1)
     return np.linspace(begin, max(end, begin + 1), int(min(steps, 10_000_000)) + 1).astype(np.int64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from tprof.sensors.contract import Choice
 
 FORMAT = [1, 0]
+IDLE_S = 1 / 3
+LONGEST_IDLE_S = 60.0
 
 
 class Recording:
@@ -41,6 +44,7 @@ class Recording:
         counters: str | Sequence[str],
         watts: tuple[float, float] | str | None,
         overwrite: bool,
+        idle_s: float | None,
     ) -> None:
         """Take note of what is asked; nothing happens before the with-block begins."""
         self.path = Path(path).absolute()
@@ -49,6 +53,7 @@ class Recording:
         self._counters = counters
         self._watts = watts
         self._overwrite = overwrite
+        self._idle_s = _check_idle(idle_s)
         self._environment: str | None = None
 
     def __enter__(self) -> Self:
@@ -152,9 +157,17 @@ class Recording:
         process = _core.session_create(os.fspath(self.path))
         sources = describe_sources(choice.domains, self._topology, directory=self.path, root=self._root)
         _core.sensors_start(sources)
+        self._read_idle(choice)
         membership.enter(plan, process).start()
         self._environment = os.environ.get(SESSION)
         os.environ[SESSION] = os.fspath(self.path)
+
+    def _read_idle(self, choice: Choice) -> None:
+        """Let the sensor see what is drawn before the program runs: it tells static power from the tasks'."""
+        measured = any(domain.quality == "measured" for domain in choice.domains)
+        idle_s = self._idle_s if self._idle_s is not None else IDLE_S if measured else 0.0
+        if idle_s > 0:
+            time.sleep(idle_s)
 
     def _restore_environment(self) -> None:
         if self._environment is None:
@@ -237,6 +250,13 @@ def _describe_domain(domain: Any) -> dict[str, Any]:
     }
 
 
+def _check_idle(idle_s: float | None) -> float | None:
+    if idle_s is not None and not 0 <= idle_s <= LONGEST_IDLE_S:
+        message = f"idle_s must be from 0 to {LONGEST_IDLE_S:g} seconds, got {idle_s!r}"
+        raise UsageError(message)
+    return idle_s
+
+
 def record(
     path: str | os.PathLike[str],
     *,
@@ -244,6 +264,7 @@ def record(
     counters: str | Sequence[str] = "auto",
     watts: tuple[float, float] | str | None = None,
     overwrite: bool = False,
+    idle_s: float | None = None,
 ) -> Recording:
     """Record what a block of the program runs, and the energy it takes.
 
@@ -259,6 +280,9 @@ def record(
         For the estimate: watts of the idle machine and watts per busy core.
     overwrite
         Replace a session that stands there.
+    idle_s
+        Seconds of idle that are read before the block runs, so that static power can be told from the tasks'; by
+        default a third of a second where a sensor measures, else none.
 
     Returns
     -------
@@ -284,4 +308,4 @@ def record(
     ...     len(recording.profile().tasks)
     1
     """
-    return Recording(path, energy=energy, counters=counters, watts=watts, overwrite=overwrite)
+    return Recording(path, energy=energy, counters=counters, watts=watts, overwrite=overwrite, idle_s=idle_s)

@@ -167,3 +167,21 @@ def test_an_interval_that_may_hold_two_wraps_is_flagged(tmp_path, monkeypatch):
 
     assert failed
     assert any("may have wrapped more than once" in warning for warning in recording.profile().info["warnings"])
+
+
+@pytest.mark.parametrize(("options", "least_s", "most_s"), [({}, 0.33, 3.0), ({"idle_s": 0.0}, 0.0, 0.3)])
+def test_a_third_of_a_second_of_idle_is_read_before_the_block_runs(tmp_path, tree, options, least_s, most_s):
+    sensor = FakeSensor(watts=20.0, modulus=MODULUS).drives(tree.energy_of("intel-rapl:0"))
+    with sensor, tprof.record(tmp_path / "t.tprof", energy="powercap", counters="none", **options):
+        pass
+
+    trace = tprof.load(tmp_path / "t.tprof")
+    idle_s = (int(trace.threads[0].read()["t_ns"][0]) - int(trace.readings["package-0"].t_ns[0])) * 1e-9
+    assert least_s <= idle_s < most_s
+    assert trace.profile().accounts.loc["package-0", "idle_j"] >= 0.9 * 20.0 * least_s
+
+
+@pytest.mark.parametrize("idle_s", [-1, 61, float("nan")])
+def test_an_idle_time_out_of_range_is_refused(tmp_path, idle_s):
+    with pytest.raises(tprof.UsageError, match="idle_s must be from 0 to 60 seconds"):
+        tprof.record(tmp_path / "t.tprof", idle_s=idle_s)

@@ -13,7 +13,7 @@ import tprof
 
 MODULUS = fake_trees.RANGE_UJ + 1
 WATTS = 100.0
-LATE_J = 3.0
+LATE_J = 30.0
 """What the fake sensor may catch up with in one step when it or the reader got no processor for a while."""
 
 

@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
 def report(
     session: Path,
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.html")] = None,
-    model: Annotated[str, typer.Option(help="auto, cputime, ipc, fesc or linear.")] = "auto",
+    model: Annotated[str, typer.Option(help="auto, cputime, fitted, ipc, fesc or linear.")] = "auto",
     coefficients: Annotated[str | None, typer.Option(metavar="NAME|FILE.json|a=..")] = None,
 ) -> None:
     """Write a report that works without a network. Example: tprof report blur.tprof -o blur.html."""

@@ -49,6 +49,9 @@ def run(  # noqa: PLR0913 - one parameter an option
     watts: Annotated[str | None, typer.Option(metavar="IDLE,PER_CORE", help="Watts for the estimate.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier session.")] = False,  # noqa: FBT002
     report: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Write a report too.")] = None,
+    idle: Annotated[
+        float | None, typer.Option("--idle", metavar="SECONDS", help="Idle to read before the program starts.")
+    ] = None,
     best_effort: Annotated[  # noqa: FBT002 - typer reads the default
         bool, typer.Option("--best-effort", help="Run unprofiled when recording cannot start.")
     ] = False,
@@ -67,6 +70,7 @@ def run(  # noqa: PLR0913 - one parameter an option
         counters=names if len(names) > 1 else counters,
         watts=watts,
         overwrite=overwrite,
+        idle_s=idle,
     )
     sys.exit(_record(what, task or [], recording, report, best_effort=best_effort))
 

@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
 
 def summary(
     session: Path,
-    model: Annotated[str, typer.Option(help="auto, cputime, ipc, fesc or linear.")] = "auto",
+    model: Annotated[str, typer.Option(help="auto, cputime, fitted, ipc, fesc or linear.")] = "auto",
     coefficients: Annotated[str | None, typer.Option(metavar="NAME|FILE.json|a=..")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
 ) -> None:

@@ -99,7 +99,7 @@ def _tasks(profile: Profile, label: str, top: int | None) -> Any:
     from rich.table import Table
 
     table = Table(title=f"Tasks{label}", title_justify="left")
-    headings = ("instances", "energy", "share", "mean", "± sd", "time", "power", "EDP", "corr(E, t)")
+    headings = ("instances", "energy", "share", "mean", "95 % interval", "± sd", "time", "power", "EDP", "corr(E, t)")
     table.add_column("task", overflow="fold")
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
@@ -112,6 +112,7 @@ def _tasks(profile: Profile, label: str, top: int | None) -> Any:
             quantity(float(row["energy_j"]), "J"),
             percent(float(row["share"])),
             quantity(float(row["energy_mean_j"]), "J"),
+            _interval(float(row["energy_mean_low_j"]), float(row["energy_mean_high_j"])),
             "–" if row["instances"] < 2 else quantity(float(row["energy_std_j"]), "J"),
             quantity(float(row["duration_mean_s"]), "s"),
             quantity(float(row["power_w"]), "W"),
@@ -119,6 +120,12 @@ def _tasks(profile: Profile, label: str, top: int | None) -> Any:
             "–" if math.isnan(correlation) else f"{correlation:.2f}",
         )
     return table
+
+
+def _interval(low_j: float, high_j: float) -> str:
+    if math.isnan(low_j) or math.isnan(high_j):
+        return NOT_RESOLVED
+    return f"{quantity(low_j, 'J')} … {quantity(high_j, 'J')}"
 
 
 def _escape(name: object) -> Any:
