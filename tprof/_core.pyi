@@ -72,8 +72,8 @@ def stop() -> None:
 def set_thread_namer(namer: Callable[[], bytes], /) -> None:
     """Set what gives a new thread's name."""
 
-def sensors_start(sources: tuple[dict[str, Any], ...]) -> None:
-    """Start the native sensor thread. Raises OSError."""
+def sensors_start(sources: tuple[dict[str, Any], ...], budget: float = 0.0) -> None:
+    """Start the native sensor thread; `budget` is the part of a core it may take to look closely. Raises OSError."""
 
 def sensors_stop() -> int:
     """Stop it after a last reading; returns the CPU time it took in nanoseconds."""

@@ -45,6 +45,7 @@ class Recording:
         watts: tuple[float, float] | str | None,
         overwrite: bool,
         idle_s: float | None,
+        poller_share: float,
     ) -> None:
         """Take note of what is asked; nothing happens before the with-block begins."""
         self.path = Path(path).absolute()
@@ -54,6 +55,7 @@ class Recording:
         self._watts = watts
         self._overwrite = overwrite
         self._idle_s = _check_idle(idle_s)
+        self._poller_share = _check_share(poller_share)
         self._environment: str | None = None
 
     def __enter__(self) -> Self:
@@ -156,7 +158,7 @@ class Recording:
         write_manifest(self.path, manifest)
         process = _core.session_create(os.fspath(self.path))
         sources = describe_sources(choice.domains, self._topology, directory=self.path, root=self._root)
-        _core.sensors_start(sources)
+        _core.sensors_start(sources, self._poller_share)
         self._read_idle(choice)
         membership.enter(plan, process).start()
         self._environment = os.environ.get(SESSION)
@@ -257,6 +259,13 @@ def _check_idle(idle_s: float | None) -> float | None:
     return idle_s
 
 
+def _check_share(poller_share: float) -> float:
+    if not 0 <= poller_share <= 1:
+        message = f"poller_share must be from 0 to 1 of a core, got {poller_share!r}"
+        raise UsageError(message)
+    return float(poller_share)
+
+
 def record(
     path: str | os.PathLike[str],
     *,
@@ -265,6 +274,7 @@ def record(
     watts: tuple[float, float] | str | None = None,
     overwrite: bool = False,
     idle_s: float | None = None,
+    poller_share: float = 0.01,
 ) -> Recording:
     """Record what a block of the program runs, and the energy it takes.
 
@@ -283,6 +293,9 @@ def record(
     idle_s
         Seconds of idle that are read before the block runs, so that static power can be told from the tasks'; by
         default a third of a second where a sensor measures, else none.
+    poller_share
+        Part of one core that looking closely for the sensor's updates may take, 0 to 1. The better their moments are
+        known, the better `fitted` tells short tasks apart.
 
     Returns
     -------
@@ -308,4 +321,12 @@ def record(
     ...     len(recording.profile().tasks)
     1
     """
-    return Recording(path, energy=energy, counters=counters, watts=watts, overwrite=overwrite, idle_s=idle_s)
+    return Recording(
+        path,
+        energy=energy,
+        counters=counters,
+        watts=watts,
+        overwrite=overwrite,
+        idle_s=idle_s,
+        poller_share=poller_share,
+    )

@@ -185,3 +185,22 @@ def test_a_third_of_a_second_of_idle_is_read_before_the_block_runs(tmp_path, tre
 def test_an_idle_time_out_of_range_is_refused(tmp_path, idle_s):
     with pytest.raises(tprof.UsageError, match="idle_s must be from 0 to 60 seconds"):
         tprof.record(tmp_path / "t.tprof", idle_s=idle_s)
+
+
+@pytest.mark.parametrize(("share", "close"), [(0.0, False), (0.5, True)])
+def test_updates_are_looked_for_closely_as_far_as_the_budget_allows(tmp_path, tree, share, close):
+    energy = tree.energy_of("intel-rapl:0")
+    sensor = FakeSensor(watts=50.0, modulus=MODULUS).drives(energy)
+    options = {"energy": "powercap", "counters": "none", "poller_share": share}
+    with sensor, tprof.record(tmp_path / "t.tprof", **options):
+        spend(energy, 60)
+
+    readings = tprof.load(tmp_path / "t.tprof").readings["package-0"]
+    changed = np.flatnonzero(np.diff(readings.value.astype("i8")) != 0) + 1
+    assert (np.sort(readings.window_ns[changed])[20] < 300_000) == close
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5, float("nan")])
+def test_a_share_of_a_core_out_of_range_is_refused(tmp_path, share):
+    with pytest.raises(tprof.UsageError, match="poller_share must be from 0 to 1 of a core"):
+        tprof.record(tmp_path / "t.tprof", poller_share=share)

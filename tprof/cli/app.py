@@ -14,7 +14,7 @@ def main() -> None:
     """Run the command that was typed."""
     import typer
 
-    from . import bench, doctor, export, report, run, summary
+    from . import bench, doctor, export, report, run, summary, validate
 
     app = typer.Typer(
         no_args_is_help=True,
@@ -24,7 +24,7 @@ def main() -> None:
         help="Which task of a parallel Python program took which joules.",
     )
     run.register(app)
-    for module in (summary, report, export, bench, doctor):
+    for module in (summary, report, export, bench, validate, doctor):
         module.register(app)
     try:
         app()

@@ -108,11 +108,12 @@ static void abandon(struct tprof_source *sources, Py_ssize_t count)
 
 PyObject *tprof_py_sensors_start(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"sources", NULL};
+    static char *names[] = {"sources", "budget", NULL};
     PyObject *given;
+    double budget = 0;
     int error;
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!", names, &PyTuple_Type, &given))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|d", names, &PyTuple_Type, &given, &budget))
         return NULL;
     if (tprof_session_live == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "no session is open in this process");
@@ -129,7 +130,7 @@ PyObject *tprof_py_sensors_start(PyObject *module, PyObject *args, PyObject *kwa
         }
     }
     Py_BEGIN_ALLOW_THREADS
-    error = tprof_sensors_start(sources, (int)count);
+    error = tprof_sensors_start(sources, (int)count, budget);
     Py_END_ALLOW_THREADS
     if (error != 0) {
         errno = error;

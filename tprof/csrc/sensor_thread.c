@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "pace.h"
 
 #define SETTLE_NS UINT64_C(20000000)
 #define LONGEST_SLEEP_NS UINT64_C(20000000)
@@ -21,10 +22,17 @@ static pthread_t thread;
 static struct tprof_source *sources;
 static int source_count;
 static uint64_t used_cpu_ns;
+static struct tprof_pace pace;
+static double cpu_budget;
 
 static struct timespec to_timespec(uint64_t t_ns)
 {
     return (struct timespec){.tv_sec = (time_t)(t_ns / 1000000000u), .tv_nsec = (long)(t_ns % 1000000000u)};
+}
+
+static bool is_sensor(const struct tprof_source *source)
+{
+    return source->kind == TPROF_FILE || source->kind == TPROF_PERF;
 }
 
 static uint64_t poll_due(uint64_t now_ns)
@@ -33,20 +41,13 @@ static uint64_t poll_due(uint64_t now_ns)
     for (int i = 0; i < source_count; i++) {
         struct tprof_source *source = &sources[i];
         if (source->next_poll_ns <= now_ns) {
-            (void)tprof_source_poll(source, false);
-            source->next_poll_ns += source->period_ns;
-            if (source->next_poll_ns <= now_ns)
-                source->next_poll_ns = now_ns + source->period_ns;
+            const bool changed = tprof_source_poll(source, false);
+            source->next_poll_ns = tprof_pace_next(&pace, source, now_ns, changed && is_sensor(source));
         }
         if (source->next_poll_ns < next_ns)
             next_ns = source->next_poll_ns;
     }
     return next_ns;
-}
-
-static bool is_sensor(const struct tprof_source *source)
-{
-    return source->kind == TPROF_FILE || source->kind == TPROF_PERF;
 }
 
 /* The first value counts as a change, so two more mean that an update was seen. */
@@ -102,8 +103,11 @@ static void *run(void *unused)
     (void)unused;
     (void)prctl(PR_SET_NAME, "tprof-sensors");
     (void)prctl(PR_SET_TIMERSLACK, 1000UL);
+    tprof_pace_begin(&pace, cpu_budget, tprof_now_ns(), tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID));
     do {
-        next_ns = poll_due(tprof_now_ns());
+        const uint64_t now_ns = tprof_now_ns();
+        next_ns = poll_due(now_ns);
+        tprof_pace_check(&pace, now_ns);
         if (!announced && have_settled()) {
             announce_settled();
             announced = true;
@@ -149,7 +153,7 @@ static void release(void)
     source_count = 0;
 }
 
-int tprof_sensors_start(struct tprof_source *given, int count)
+int tprof_sensors_start(struct tprof_source *given, int count, double budget)
 {
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
@@ -158,6 +162,7 @@ int tprof_sensors_start(struct tprof_source *given, int count)
     pthread_condattr_destroy(&attributes);
     sources = given;
     source_count = count;
+    cpu_budget = budget;
     asked_to_stop = settled = false;
     const int error = create_thread();
     if (error != 0) {

@@ -4,9 +4,9 @@
 
 #include "source.h"
 
-/* Takes over the array and what it points to. Returns once every energy source has been seen to change, or after
+/* Takes over the array and what it points to; budget is the part of a core that looking closely may take. Returns once every energy source has been seen to change, or after
  * 20 ms. Returns 0 or errno. */
-int tprof_sensors_start(struct tprof_source *sources, int count);
+int tprof_sensors_start(struct tprof_source *sources, int count, double budget);
 
 /* Wait for one more change of each energy source (20 ms at most), record a last reading each, end the thread.
  * Returns the CPU time the thread took, in ns. */
