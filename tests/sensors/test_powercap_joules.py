@@ -140,7 +140,7 @@ def test_without_a_range_a_wrap_gives_no_energy_for_its_interval(tmp_path, tree)
     for link in ("intel-rapl:0:0", "intel-rapl:0:1", "intel-rapl:1"):
         tree.unlink(link)
     tree.energy_of("intel-rapl:0").with_name("max_energy_range_uj").unlink()
-    recording = record(tmp_path / "t.tprof", tree, 100.0, 60, start_uj=MODULUS - 40_000_000)
+    recording = record(tmp_path / "t.tprof", tree, 15.0, 15, start_uj=MODULUS - 10_000_000)
 
     readings = tprof.load(recording.path).readings["package-0"]
     steps_uj = np.diff(readings.value.astype("i8"))
