@@ -126,6 +126,8 @@ def build_profile(
     del segments
     tasks = tasks_table(trace, threads, joined.rows, totals)
     frame = pd.DataFrame([vars(account) for account in accounts.values()], columns=list(Account.__annotations__))
+    frame["quality"] = [domain.quality for domain in quanta]
+    tasks["quality"] = pd.Categorical.from_codes(np.zeros(len(tasks), np.int8), categories=pd.Index([info["quality"]]))
     return Profile(trace, tasks, frame.set_index("domain"), info, recipe, joined.rows.own_s, errors_j)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .quanta import Quanta
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Profile:
     """Where the joules of a recording went.
 
@@ -59,17 +59,23 @@ class Profile:
     @property
     def counted_accounts(self) -> dict[str, float]:
         """The accounts of all counted domains added up."""
-        counted = self.accounts.loc[[q.name for q in self.quanta if q.counted]]
+        counted = self.accounts.loc[[q.name for q in self.quanta if q.counted]].drop(columns="quality")
         return {str(name): float(value) for name, value in counted.sum(min_count=1).items()}
 
     def summary(self) -> pd.DataFrame:
         """Return one row a task (index `task`), by energy; see `tprof.analysis.summary.summarize`."""
-        return summarize(self.tasks, self.own_s, self.mean_error_j)
+        return summarize(self.tasks, self.own_s, self.mean_error_j).assign(quality=self.info["quality"])
+
+    def __repr__(self) -> str:
+        """Say in one line what it is a profile of."""
+        joules = f"{self.measured_j:.4g} J" if self.measured_j == self.measured_j else "no energy"
+        quality, model = self.info["quality"], self.info["model"]
+        return f"<Profile of {self.trace.path.name}: {len(self.tasks):,} instances, {joules} ({quality}), {model}>"
 
     @cached_property
     def power(self) -> pd.DataFrame:
         """Watts of each domain over time: `time_s`, `duration_s` and a column `<domain>_w` a domain."""
-        return power_table(self.quanta, self.trace.start_ns)
+        return power_table(self.quanta, self.trace.start_ns).assign(quality=self.info["quality"])
 
     @cached_property
     def segments(self) -> pd.DataFrame:

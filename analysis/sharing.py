@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .segments import Segments
 
 Floats = NDArray[np.float64]
+WAITING = 0.05
+"""Of one core: where all together are busy for less, tasks wait rather than run."""
 
 
 @dataclass(frozen=True)
@@ -124,13 +126,14 @@ def plan_sharing(load: Load, static_power_w: float | Floats, hidden_power: float
     mean = _mean_power(seen, busy_lanes, edges_ns) if hidden_power is None else np.full(width, hidden_power)
     untasked = _without_tasks(segments, lanes, edges_ns)
     total = seen + mean * padded(hidden_s[0] + hidden_s[1])
-    # Where no task runs and less than one core is busy, the rest of that core's worth is idle.
-    claimed = np.where(untasked & (total > 0), np.maximum(total, mean * padded(seconds)), total)
+    # Where less than one core is busy and no task runs, or nearly nothing runs, the rest is idle.
+    least = np.where(untasked, 1.0, WAITING) * mean * padded(seconds)
+    claimed = np.where(total > 0, np.maximum(total, least), total)
     rate = rates(padded(dynamic_j), claimed)
     per_second = (rate * mean)[1:-1]
     static = None
     if static_j.any():
-        static = plan_static(segments, busy_lanes, edges_ns, static_j, hidden_s, untasked)
+        static = plan_static(segments, busy_lanes, edges_ns, static_j, hidden_s)
     return Sharing(
         quanta,
         lanes,

@@ -1,4 +1,8 @@
-"""Static energy: evenly over the cores that run in a quantum, within a core by CPU time."""
+"""Static energy: evenly over the cores that run in a quantum, each as far as it is busy, within a core by CPU time.
+
+A thread that waits uses a few microseconds of a core: it does not run there, whatever the counter says. Where less
+than one core is busy in all, the rest of one is idle.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,6 @@ def plan_static(
     edges_ns: NDArray[np.int64],
     static_j: Floats,
     hidden_s: tuple[Floats, Floats],
-    untasked: NDArray[np.bool_],
 ) -> Static:
     """Split static joules.
 
@@ -54,8 +57,6 @@ def plan_static(
     edges_ns : (k + 1,) int64
     static_j : (k,) joules
     hidden_s : CPU seconds of other processes and of unseen threads, (k,) each; they count as the cores they fill
-    untasked : (k + 2,) bool, padded: quanta without a task. There, cores count as far as they are busy,
-        and what is left of one core is idle.
     """
     names: dict[int, int] = {}
     cores = tuple(_cores(segment, index, names) for index, segment in enumerate(segments))
@@ -65,10 +66,10 @@ def plan_static(
         flat += spread(lane, edges_ns, row=core, rows=len(names))
     busy_s = flat.reshape(len(names), width)
     seconds = padded(np.diff(edges_ns) * 1e-9)
-    running = np.where(untasked, np.divide(busy_s, seconds, out=np.zeros_like(busy_s), where=seconds > 0), busy_s > 0)
+    running = np.minimum(np.divide(busy_s, seconds, out=np.zeros_like(busy_s), where=seconds > 0), 1.0)
     other, unseen = (np.divide(padded(part), seconds, out=np.zeros(width), where=seconds > 0) for part in hidden_s)
     count = running.sum(axis=0) + other + unseen
-    claimed = np.where(untasked, np.maximum(count, 1.0), count)
+    claimed = np.maximum(count, 1.0)
     each_j = rates(padded(static_j), claimed)
     return Static(
         cores,

@@ -29,9 +29,9 @@ def summarize(
     -------
     Index `task`, by falling energy: instances, energy_j, share (of all tasks' energy), energy_mean_j,
     energy_std_j (of instances; NaN for one), energy_mean_low_j, energy_mean_high_j (95 % interval),
-    duration_mean_s, power_w (energy over own time), edp_js (mean energy times mean duration), energy_time_corr
-    (Pearson's r of energy with duration, NaN where either is the same for all). Instances whose energy is
-    not resolved count in `instances` and `duration_mean_s` only.
+    duration_mean_s, power_w (energy over own time), edp_js (mean energy times mean own time), energy_time_corr
+    (Pearson's r of energy with duration, NaN where either is the same for all), own_mean_s (without nested
+    tasks and suspension). Instances whose energy is not resolved count in `instances` and `duration_mean_s` only.
     """
     codes = tasks["task"].cat.codes.to_numpy().astype(np.int64)
     names = tasks["task"].cat.categories
@@ -50,6 +50,7 @@ def summarize(
         sum_j = np.where(resolved > 0, total(energy_j, good), np.nan)
         mean_j = sum_j / resolved
         mean_s = total(duration_s, known) / count
+        own_mean_s = total(own_s, known) / count
         off_j = energy_j - mean_j[codes]
         off_s = duration_s - (total(duration_s, good) / resolved)[codes]
         var_j, var_s, both = (total(x, good) for x in (off_j**2, off_s**2, off_j * off_s))
@@ -76,8 +77,9 @@ def summarize(
             "energy_mean_high_j": high_j,
             "duration_mean_s": mean_s,
             "power_w": np.where(np.isfinite(power_w), power_w, np.nan),
-            "edp_js": mean_j * mean_s,
+            "edp_js": mean_j * own_mean_s,
             "energy_time_corr": np.clip(corr, -1.0, 1.0),
+            "own_mean_s": own_mean_s,
         },
         index=pd.Index(np.asarray(names, object), name="task"),
     )

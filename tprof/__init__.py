@@ -45,6 +45,10 @@ _ROOMS = {"Recording": "recording", "record": "recording", "Trace": "trace", "lo
 
 def __getattr__(name: str) -> object:
     """Load what only a program that records or reads needs: a program that merely has tasks starts sooner."""
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415 - see above
+
+        return version("tprof")
     if name not in _ROOMS:
         message = f"module 'tprof' has no attribute {name!r}"
         raise AttributeError(message)

@@ -57,6 +57,7 @@ class Recording:
         self._idle_s = _check_idle(idle_s)
         self._poller_share = _check_share(poller_share)
         self._environment: str | None = None
+        self._lock: int | None = None
 
     def __enter__(self) -> Self:
         """Make the session directory and begin to record."""
@@ -87,6 +88,7 @@ class Recording:
         self._restore_environment()
         _core.sensors_stop()
         self._write_end(_core.session_end(), end_ns, _how_it_stopped(kind), member.lost_definitions)
+        self._unlock()
 
     def profile(self, model: str = "auto", **options: Any) -> Profile:
         """Attribute the joules to the tasks.
@@ -152,11 +154,13 @@ class Recording:
     def _begin(self, choice: Choice, plan: membership.Plan, manifest: dict[str, Any]) -> None:
         from tprof.readers import describe_sources  # noqa: PLC0415 - kept off `import tprof`
         from tprof.trace.manifest import write_manifest  # noqa: PLC0415
+        from tprof.trace.running import hold  # noqa: PLC0415
 
         for room in ("threads", "tasks", "readings"):
             (self.path / room).mkdir(mode=0o700)
         write_manifest(self.path, manifest)
         process = _core.session_create(os.fspath(self.path))
+        self._lock = hold(self.path)
         sources = describe_sources(choice.domains, self._topology, directory=self.path, root=self._root)
         _core.sensors_start(sources, self._poller_share)
         self._read_idle(choice)
@@ -181,7 +185,15 @@ class Recording:
         """Nothing half-written stays behind a recording that could not begin."""
         membership.leave()
         _core.sensors_stop()
+        self._unlock()
         shutil.rmtree(self.path, ignore_errors=True)
+
+    def _unlock(self) -> None:
+        from tprof.trace.running import let_go  # noqa: PLC0415 - kept off `import tprof`
+
+        if self._lock is not None:
+            let_go(self._lock)
+            self._lock = None
 
     def _write_end(self, ended: dict[str, Any], end_ns: int, stopped: str, lost_definitions: int) -> None:
         from tprof.trace.manifest import write_end  # noqa: PLC0415 - kept off `import tprof`

@@ -87,7 +87,8 @@ def make_task(function: F, name: str | None = None) -> F:
     if isinstance(function, staticmethod | classmethod):
         return cast("F", type(function)(make_task(function.__func__, name)))
     if isinstance(function, type) or not callable(function):
-        message = f"tprof.task goes on a function or method, got {function!r}; decorate the class's methods instead"
+        what = "decorate its methods instead" if isinstance(function, type) else "a name goes into task(name=...)"
+        message = f"tprof.task goes on a function or method, got {function!r}: {what}"
         raise TypeError(message)
     if hasattr(function, NUMBER_ATTRIBUTE) and name is None:
         return function

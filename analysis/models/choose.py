@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tprof.analysis.fitting import Fit
 
 Floats = NDArray[np.float64]
+MUCH = 10.0
+"""Of the Bayesian information criterion: what is called very strong evidence."""
 NAMES = ("auto", "linear", "fitted", "fesc", "ipc", "cputime")
 
 
@@ -54,7 +56,7 @@ class Chosen:
                 )
             raise UsageError(msg)
         gain = sum(fit.gain for fit in fits.values())
-        if not fits or (asked == "auto" and gain <= 0):
+        if not fits or (asked == "auto" and gain <= MUCH):
             return self
         base = self.base or self.name
         why = f"powers of tasks were fitted to the sensor's readings, correcting {base}"

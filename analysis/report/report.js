@@ -47,7 +47,7 @@ function cost() {
   at("sensor").textContent = `Sensor: ${info.sensor}. Power ${info.model_why}. Program: ${data.argv.join(" ") || "not known"}`;
   const lost = Object.entries(info.dropped || {}).filter((pair) => pair[1]).map(([why, n]) => `${n} samples dropped (${why})`);
   const left = data.left_out.map((one) => `${one.name} not counted: ${one.why}`);
-  const warnings = (info.complete ? [] : ["The program was killed: the trace ends with its last committed sample."]).concat(info.warnings, lost, left);
+  const warnings = [...info.warnings, ...lost, ...left];
   if (info.lost_threads) warnings.push(`${info.lost_threads} threads were not recorded`);
   warnings.forEach((text) => make(at("warnings"), "li", text));
 }
@@ -125,7 +125,7 @@ function timeline() {
   }), Object.assign(layout, { barmode: "overlay" }));
 }
 
-const COLUMNS = [["task", "Task", String], ["instances", "Instances", (v) => v.toLocaleString("en")], ["energy_j", "Energy", (v) => si(v, "J")], ["share", "Share", share], ["energy_mean_j", "Mean", (v, r) => (r.energy_mean_low_j === null || v === null ? si(v, "J") : `${si(v, "J")}\n${si(r.energy_mean_low_j, "J")} … ${si(r.energy_mean_high_j, "J")}`)], ["duration_mean_s", "Mean time", (v) => si(v, "s")], ["power_w", "Power", (v) => si(v, "W")], ["edp_js", "EDP", (v) => si(v, "Js")], ["energy_time_corr", "Correlation", (v) => (v === null ? "–" : v.toFixed(2))]];
+const COLUMNS = [["task", "Task", String], ["instances", "Instances", (v) => v.toLocaleString("en")], ["energy_j", "Energy", (v) => si(v, "J")], ["share", "Share", share], ["energy_mean_j", "Mean", (v, r) => (r.energy_mean_low_j === null || v === null ? si(v, "J") : `${si(v, "J")}\n${si(r.energy_mean_low_j, "J")} … ${si(r.energy_mean_high_j, "J")}`)], ["duration_mean_s", "Mean time", (v) => si(v, "s")], ["own_mean_s", "Own time", (v) => si(v, "s")], ["power_w", "Power", (v) => si(v, "W")], ["edp_js", "EDP", (v) => si(v, "Js")], ["energy_time_corr", "Correlation", (v, r) => (v === null || r.instances < 10 ? "–" : v.toFixed(2))]];
 let order = ["energy_j", -1];
 function table() {
   const head = at("tasks").tHead, body = at("tasks").tBodies[0], [by, way] = order;

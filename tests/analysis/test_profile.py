@@ -51,7 +51,7 @@ def test_columns_are_those_of_the_design_and_counters_stand_before_ipc(tmp_path)
         {"package-0": ([0, 10], [0.0, 1.0])},
     )
 
-    assert list(profile.tasks.columns) == [*COLUMNS, "instructions", "cycles", "ipc", "failed"]
+    assert list(profile.tasks.columns) == [*COLUMNS, "instructions", "cycles", "ipc", "failed", "quality"]
     assert profile.tasks["ipc"].tolist() == [1.5]
 
 

@@ -11,7 +11,7 @@ from support import traces
 
 import tprof
 from tprof import _core
-from tprof.trace import layout
+from tprof.trace import kinds, layout
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "trace-format.md").read_text(encoding="utf-8")
 TYPES = {"u8": "u1", "u16": "<u2", "u32": "<u4", "u64": "<u8", "f64": "<f8"}
@@ -66,7 +66,7 @@ def test_a_sample_is_as_documented():
 
 @pytest.mark.parametrize(
     ("heading", "kind"),
-    [("kind", layout.Kind), ("flag", layout.Flag), ("reading flag", layout.ReadingFlag)],
+    [("kind", kinds.Kind), ("flag", kinds.Flag), ("reading flag", kinds.ReadingFlag)],
 )
 def test_numbers_have_the_documented_names(heading, kind):
     assert names_of(heading) == {one.name: one.value for one in kind}

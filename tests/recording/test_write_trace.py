@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support import programs, traces
 
 import tprof
-from tprof.trace import Kind, Quality, layout
+from tprof.trace import Kind, Quality, kinds
 from tprof.trace.directory import create_session
 
 
@@ -333,7 +333,7 @@ def test_kinds_and_flags_that_are_given_are_kept(tmp_path):
     told = kinds_of(tmp_path, [1, 1, 0], kind=[1, 4, 5], flags=[0, 0, 8])
 
     assert [kind for kind, _, _ in told] == ["START", "RESUME", "CLOSE"]
-    assert tprof.load(tmp_path / "t.tprof").threads[0].read()["flags"].tolist() == [0, 0, layout.Flag.ABORTED]
+    assert tprof.load(tmp_path / "t.tprof").threads[0].read()["flags"].tolist() == [0, 0, kinds.Flag.ABORTED]
 
 
 def test_the_samples_given_are_the_samples_read(tmp_path):

@@ -121,11 +121,11 @@ def wait_for(what: Callable[[], object], said: str) -> Any:
 
 def raw_readings(session: Path, domain: str = "package-0") -> np.ndarray[Any, Any]:
     """Return the committed readings of a domain as they lie in the file, while it is written too."""
-    from tprof.trace import layout  # noqa: PLC0415 - the process above needs none of it
+    from tprof.trace import kinds, layout  # noqa: PLC0415 - the process above needs none of it
     from tprof.trace.stream import open_stream  # noqa: PLC0415
 
     path = session / "readings" / f"{domain}.readings"
-    return open_stream(path, layout.StreamKind.READINGS).read(layout.READING)
+    return open_stream(path, kinds.StreamKind.READINGS).read(layout.READING)
 
 
 def is_missing(readings: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
+
+import typer
 
 from tprof.errors import TprofError, UsageError
 
@@ -10,10 +13,24 @@ USAGE_STATUS = 2
 ERROR_STATUS = 1
 
 
+def _print_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
+    if asked:
+        import tprof
+
+        print(f"tprof {tprof.__version__}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[  # noqa: FBT002 - acts when it is parsed
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
 def main() -> None:
     """Run the command that was typed."""
-    import typer
-
     from . import bench, doctor, export, report, run, summary, validate
 
     app = typer.Typer(
@@ -23,6 +40,7 @@ def main() -> None:
         pretty_exceptions_enable=False,
         help="Which task of a parallel Python program took which joules.",
     )
+    app.callback()(_options)
     run.register(app)
     for module in (summary, report, export, bench, validate, doctor):
         module.register(app)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -63,6 +64,7 @@ def run(  # noqa: PLR0913 - one parameter an option
     what = _program(program)
     parse_patterns(task or [])
     session = Path(output) if output else _free_name(what.stem)
+    _check_report(report)
     names = [part.strip() for part in counters.split(",")]
     recording = tprof.record(
         session,
@@ -87,6 +89,16 @@ def _program(words: list[str]) -> Program:
         message = f"there is no option {words[0]}: see tprof run --help; the program's own options go after the script"
         raise UsageError(message)
     return Program(words[0], tuple(words[1:]))
+
+
+def _check_report(report: Path | None) -> None:
+    """Refuse a place for the report before the program runs, not after."""
+    if report is None:
+        return
+    folder = report.absolute().parent
+    if not folder.is_dir() or report.is_dir() or not os.access(folder, os.W_OK):
+        message = f"cannot write the report to {report}: name a file in a folder that can be written"
+        raise UsageError(message)
 
 
 def _free_name(stem: str) -> Path:

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 NOT_RESOLVED = "not resolved"
+LONGEST_NAME = 80
+LEAST_CORRELATED = 10  # fewer points correlate by chance
 
 
 def clean(text: object) -> str:
-    """Return a name without characters that would steer a terminal."""
-    return _CONTROL.sub("", str(text))
+    """Return a text whose characters that would steer a terminal are shown as escapes."""
+    return _CONTROL.sub(lambda found: found.group().encode("unicode_escape").decode(), str(text))
 
 
 def quantity(value: float, unit: str) -> str:
@@ -74,8 +76,6 @@ def show(profile: Profile, stream: TextIO, *, top: int | None = None) -> None:
     console.print(_accounts(profile, label))
     console.print(_tasks(profile, label, top))
     console.print(Text(f"{clean(profile.info['sensor'])}; {clean(profile.info['model_why'])}"))
-    if not profile.info["complete"]:
-        console.print(Text("incomplete: the program was killed; every committed sample is here"))
     for warning in profile.info["warnings"]:
         console.print(Text(f"warning: {clean(warning)}"))
 
@@ -99,7 +99,10 @@ def _tasks(profile: Profile, label: str, top: int | None) -> Any:
     from rich.table import Table
 
     table = Table(title=f"Tasks{label}", title_justify="left")
-    headings = ("instances", "energy", "share", "mean", "95 % interval", "± sd", "time", "power", "EDP", "corr(E, t)")
+    headings = (
+        "instances", "energy", "share", "mean", "95 % interval", "± sd", "time", "own time", "power", "EDP",
+        "corr(E, t)",
+    )  # fmt: skip
     table.add_column("task", overflow="fold")
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
@@ -115,9 +118,10 @@ def _tasks(profile: Profile, label: str, top: int | None) -> Any:
             _interval(float(row["energy_mean_low_j"]), float(row["energy_mean_high_j"])),
             "–" if row["instances"] < 2 else quantity(float(row["energy_std_j"]), "J"),
             quantity(float(row["duration_mean_s"]), "s"),
+            quantity(float(row["own_mean_s"]), "s"),
             quantity(float(row["power_w"]), "W"),
             quantity(float(row["edp_js"]), "Js"),
-            "–" if math.isnan(correlation) else f"{correlation:.2f}",
+            "–" if math.isnan(correlation) or row["instances"] < LEAST_CORRELATED else f"{correlation:.2f}",
         )
     return table
 
@@ -131,4 +135,5 @@ def _interval(low_j: float, high_j: float) -> str:
 def _escape(name: object) -> Any:
     from rich.text import Text
 
-    return Text(clean(name))
+    shown = clean(name)
+    return Text(shown if len(shown) <= LONGEST_NAME else f"{shown[: LONGEST_NAME - 1]}…")

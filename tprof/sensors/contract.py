@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tprof.trace.layout import Quality
+from tprof.trace.kinds import Quality
 
 if TYPE_CHECKING:
     from .advice import Remedy

@@ -1,11 +1,16 @@
 """The trace on disk: written by the recorder or from arrays, read with nothing believed that is not there."""
 
-from .layout import EndReason, Flag, Kind, Quality
-from .reader import Trace, load
-from .readings import Readings
-from .tasks import TaskEntry
-from .thread import Thread
-from .writer import write_trace
+from __future__ import annotations
+
+from .kinds import EndReason, Flag, Kind, Quality
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .reader import Trace, load
+    from .readings import Readings
+    from .tasks import TaskEntry
+    from .thread import Thread
+    from .writer import write_trace
 
 __all__ = [
     "EndReason",
@@ -19,3 +24,24 @@ __all__ = [
     "load",
     "write_trace",
 ]
+
+_FILES = {
+    "Trace": "reader",
+    "load": "reader",
+    "Readings": "readings",
+    "TaskEntry": "tasks",
+    "Thread": "thread",
+    "write_trace": "writer",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load what reads and writes arrays when it is asked for: NumPy's threads are none of a recorded program's."""
+    if name not in _FILES:
+        message = f"module 'tprof.trace' has no attribute {name!r}"
+        raise AttributeError(message)
+    from importlib import import_module  # noqa: PLC0415 - see above
+
+    value = getattr(import_module(f"tprof.trace.{_FILES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -12,7 +12,7 @@ import numpy as np
 
 from tprof.errors import UsageError
 
-from . import layout
+from . import kinds, layout
 from .arrays import first_where, numbers, refuse_if, unsigned, whole
 from .said import MAX_PACKAGES
 from .tasks import MAX_TASKS
@@ -135,8 +135,8 @@ def _times(where: str, values: Any, remedy: str = "") -> npt.NDArray[np.int64]:
 def check_energy(energy: Mapping[str, tuple[Any, ...]], quality: str) -> list[GivenEnergy]:
     """Return the domains with joules as whole counts. Raises UsageError."""
     refuse_if(not isinstance(energy, Mapping), "energy must be a dict of domains, such as package-0")
-    allowed = ", ".join(layout.Quality)
-    refuse_if(quality not in set(layout.Quality), f"quality must be one of {allowed}, got {quality!r}")
+    allowed = ", ".join(kinds.Quality)
+    refuse_if(quality not in set(kinds.Quality), f"quality must be one of {allowed}, got {quality!r}")
     return [_check_domain(name, pair, quality) for name, pair in energy.items()]
 
 
@@ -183,8 +183,8 @@ def _column(where: str, name: str, values: Any, length: int) -> npt.NDArray[np.u
 
 
 def _kind(where: str, values: Any, length: int) -> npt.NDArray[np.uint8]:
-    kind = unsigned(where, "kind", values, length, below=max(layout.Kind) + 1)
-    refuse_if(bool((kind == 0).any()), f"{where}: kind must be from 1 to {int(max(layout.Kind))}, got 0")
+    kind = unsigned(where, "kind", values, length, below=max(kinds.Kind) + 1)
+    refuse_if(bool((kind == 0).any()), f"{where}: kind must be from 1 to {int(max(kinds.Kind))}, got 0")
     return kind.astype(np.uint8)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .layout import Kind
+from .kinds import Kind
 
 if TYPE_CHECKING:
     import numpy.typing as npt

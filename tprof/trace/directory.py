@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from tprof.errors import TprofError, TraceError, UsageError
 
 from .manifest import END, MANIFEST, read_manifest
+from .running import LIVE, is_running
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 ROOMS = ("threads", "tasks", "readings")
-LIVE = "live"
 # What a recorder may leave in a session; anything else there belongs to somebody.
 OURS = {*ROOMS, LIVE, MANIFEST, END, "manifest.tmp", "end.tmp"}
 
@@ -34,11 +34,14 @@ def create_session(path: Path, *, overwrite: bool = False) -> None:
     Raises
     ------
     UsageError
-        If the path is taken.
+        If the path is taken, or a recording runs there.
     TprofError
         If the directory cannot be made, or the old one not be removed.
     """
     why_not = _why_not_ours(path) if overwrite else None
+    if overwrite and is_running(path):
+        message = f"a recording runs in {path}: end it first, or choose another path"
+        raise UsageError(message)
     try:
         if overwrite and why_not is None and os.path.lexists(path):
             shutil.rmtree(path)

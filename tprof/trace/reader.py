@@ -14,6 +14,7 @@ from tprof.errors import TraceError
 from . import layout
 from .manifest import read_end, read_manifest
 from .readings import Readings, read_readings
+from .running import is_running
 from .said import MAX_NS, packages_of_cpus, process_ends, recorded_start_ns, sound_end, sound_manifest
 from .stream import NewerFormatError, check_major
 from .tasks import TaskEntry, TaskTable
@@ -156,7 +157,11 @@ class _Loader:
             self.notes.append(str(error))
             return None
         if said is None:
-            self.notes.append("incomplete: the recording did not end by itself; every committed sample is here")
+            self.notes.append(
+                "incomplete: the recording still runs; this is what it has committed so far"
+                if is_running(self.directory)
+                else "incomplete: the recording did not end by itself; every committed sample is here"
+            )
             return None
         end, notes = sound_end(said)
         self.notes += notes

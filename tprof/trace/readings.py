@@ -9,7 +9,7 @@ import numpy as np
 
 from tprof.errors import TraceError
 
-from . import layout
+from . import kinds, layout
 from .said import MAX_NS, MAX_PACKAGES
 from .stream import open_stream
 
@@ -46,7 +46,7 @@ class Readings:
     scope: str
     package: int | None
     source: str
-    quality: layout.Quality
+    quality: kinds.Quality
     counted: bool
     unit: float
     modulus: int | None
@@ -61,7 +61,7 @@ class Readings:
 
 def read_readings(path: Path) -> tuple[Readings, list[str]]:
     """Read a file of readings; returns it with notes on what is missing. Raises TraceError."""
-    stream = open_stream(path, layout.StreamKind.READINGS)
+    stream = open_stream(path, kinds.StreamKind.READINGS)
     unit = float(stream.header["unit"])
     if not (np.isfinite(unit) and unit > 0):
         message = f"{path} is damaged: its unit is {unit}, so its counts mean nothing; leave the file out"
@@ -86,19 +86,19 @@ def read_readings(path: Path) -> tuple[Readings, list[str]]:
         t_ns=_signed(records["t_ns"]),
         value=records["value"].copy(),
         window_ns=records["window_ns"].copy(),
-        missing=(records["flags"] & layout.ReadingFlag.MISSING) != 0,
-        reopened=(records["flags"] & layout.ReadingFlag.REOPENED) != 0,
+        missing=(records["flags"] & kinds.ReadingFlag.MISSING) != 0,
+        reopened=(records["flags"] & kinds.ReadingFlag.REOPENED) != 0,
         suspended_ns=_signed(records["suspended_ns"]),
         dropped=stream.number("dropped_enospc") + stream.number("dropped_io"),
     )
     return readings, ([stream.note] if stream.note else []) + notes
 
 
-def _quality(path: Path, said: object) -> tuple[layout.Quality, list[str]]:
+def _quality(path: Path, said: object) -> tuple[kinds.Quality, list[str]]:
     """Return how the figures were got; what is not known is the least trustworthy: an estimate."""
-    if isinstance(said, str) and said in set(layout.Quality):
-        return layout.Quality(said), []
-    return layout.Quality.ESTIMATED, [f"{path.name} does not say how its figures were got: they count as estimated"]
+    if isinstance(said, str) and said in set(kinds.Quality):
+        return kinds.Quality(said), []
+    return kinds.Quality.ESTIMATED, [f"{path.name} does not say how its figures were got: they count as estimated"]
 
 
 def _text(said: object, otherwise: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tprof.errors import TraceError
 
-from . import layout
+from . import kinds, layout
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,7 +87,7 @@ class Stream:
         return records[:got]
 
 
-def open_stream(path: Path, kind: layout.StreamKind) -> Stream:
+def open_stream(path: Path, kind: kinds.StreamKind) -> Stream:
     """Read and check a file's header.
 
     Raises
@@ -143,7 +143,7 @@ def _note(path: Path, header: np.void, committed: int) -> str | None:
     return None
 
 
-def _check(path: Path, head: bytes, kind: layout.StreamKind) -> np.void:
+def _check(path: Path, head: bytes, kind: kinds.StreamKind) -> np.void:
     if head[:8] != layout.MAGIC[: len(head)]:
         message = f"{path} is not a tprof trace file (its first bytes are {head[:8]!r}): leave the file out"
         raise TraceError(message)
@@ -156,7 +156,7 @@ def _check(path: Path, head: bytes, kind: layout.StreamKind) -> np.void:
         raise TraceError(message)
     check_major(path, int(header["major"]))
     record, window = int(header["record_bytes"]), int(header["window_bytes"])
-    allowed = (64, 128) if kind == layout.StreamKind.SAMPLES else (32,)
+    allowed = (64, 128) if kind == kinds.StreamKind.SAMPLES else (32,)
     sound = (
         int(header["kind"]) == kind
         and int(header["header_bytes"]) == layout.HEADER_BYTES

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import layout
+from . import kinds, layout
 from .said import MAX_NS
 from .stream import open_stream
 
@@ -46,7 +46,7 @@ class Thread:
     name: str
     count: int
     columns: tuple[str, ...]
-    end_reason: layout.EndReason
+    end_reason: kinds.EndReason
     end_ns: int | None
     end_columns: dict[str, int]
     dropped: dict[str, int]
@@ -85,14 +85,14 @@ class Thread:
 
 def open_thread(path: Path, table: TaskTable, packages: Packages) -> Thread:
     """Open a file of samples. Raises TraceError."""
-    stream = open_stream(path, layout.StreamKind.SAMPLES)
+    stream = open_stream(path, kinds.StreamKind.SAMPLES)
     number = stream.number
     declared = _column_names(stream.description, layout.column_count(number("record_bytes")))
     absent = number("absent")
     present = tuple(name for place, name in enumerate(declared) if name and not absent >> place & 1)
     reason = number("end_reason")
-    end_reason = layout.EndReason(reason) if reason in set(layout.EndReason) else layout.EndReason.OPEN
-    ended = end_reason != layout.EndReason.OPEN
+    end_reason = kinds.EndReason(reason) if reason in set(kinds.EndReason) else kinds.EndReason.OPEN
+    ended = end_reason != kinds.EndReason.OPEN
     dropped = {reason: number(f"dropped_{reason}") for reason in ("enospc", "io", "reentrant")}
     return Thread(
         ordinal=number("thread"),

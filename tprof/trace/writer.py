@@ -12,7 +12,7 @@ import numpy as np
 
 from tprof.errors import TprofError
 
-from . import layout
+from . import kinds, layout
 from .arguments import (
     GivenEnergy,
     GivenThread,
@@ -142,13 +142,13 @@ def _write_thread(directory: Path, ordinal: int, thread: GivenThread, begins: An
     samples["flags"] = thread.flags[source]
     for name, values in thread.columns.items():
         samples[name] = values[source]
-    header = _header(layout.StreamKind.SAMPLES, samples, {"columns": _described(declared), "clock": "CLOCK_MONOTONIC"})
+    header = _header(kinds.StreamKind.SAMPLES, samples, {"columns": _described(declared), "clock": "CLOCK_MONOTONIC"})
     header["thread"], header["pid"], header["tid"] = ordinal, thread.pid, thread.tid
     header["thread_name"] = np.void(_name_field(thread.name))
     if len(samples):
         header["start_ns"] = samples["t_ns"][0]
         header["end_ns"] = samples["t_ns"][-1]
-        header["end_reason"] = layout.EndReason.STOPPED
+        header["end_reason"] = kinds.EndReason.STOPPED
         for place, name in enumerate(declared):
             header["end_columns"][place] = samples[name][-1] if name else 0
     _create(directory / "threads" / f"{ordinal:08d}.samples", header, samples)
@@ -168,13 +168,13 @@ def _write_domain(directory: Path, domain: GivenEnergy) -> None:
         "quality": domain.quality,
         "counted": domain.counted,
     }
-    header = _header(layout.StreamKind.READINGS, readings, description)
+    header = _header(kinds.StreamKind.READINGS, readings, description)
     header["thread"] = layout.NO_THREAD
     header["unit"] = domain.unit_j
     _create(directory / "readings" / f"{domain.name}.readings", header, readings)
 
 
-def _header(kind: layout.StreamKind, records: np.ndarray[Any, Any], description: dict[str, Any]) -> Any:
+def _header(kind: kinds.StreamKind, records: np.ndarray[Any, Any], description: dict[str, Any]) -> Any:
     header = np.zeros((), layout.HEADER)
     text = json.dumps(description, separators=(",", ":")).encode()
     header["magic"] = np.void(layout.MAGIC)
