@@ -69,8 +69,8 @@ def start(
 def stop() -> None:
     """End recording in this process."""
 
-def set_thread_namer(namer: Callable[[], bytes], /) -> None:
-    """Set what gives a new thread's name."""
+def set_threads(threads: dict[int, threading.Thread], /) -> None:
+    """Set where the names of threads are looked up, by their identifier."""
 
 def sensors_start(sources: tuple[dict[str, Any], ...]) -> None:
     """Start the native sensor thread. Raises OSError."""

@@ -50,6 +50,8 @@ class Recording:
         self._watts = watts
         self._overwrite = overwrite
         self._environment: str | None = None
+        self._pid = 0
+        self._identity = (0, 0)
 
     def __enter__(self) -> Self:
         """Make the session directory and begin to record."""
@@ -58,6 +60,7 @@ class Recording:
 
         choice, plan, manifest = self._prepare()
         create_session(self.path, overwrite=self._overwrite)
+        self._pid, self._identity = os.getpid(), _identity(self.path)
         try:
             self._begin(choice, plan, manifest)
         except OSError as error:
@@ -74,7 +77,12 @@ class Recording:
         """End the recording whole, whatever ended the block."""
         member = membership.current()
         if member is None or member.plan.directory != self.path:
-            return  # a forked child leaves the block: the recording is its parent's
+            return
+        if self._pid != os.getpid():
+            # A forked child leaves the block: its part ends here, the recording is its parent's.
+            membership.leave()
+            self._restore_environment()
+            return
         end_ns = _core.now_ns()
         membership.leave()
         self._restore_environment()
@@ -187,12 +195,24 @@ class Recording:
             "dropped": dropped,
             "notes": [],
         }
+        if _identity(self.path) != self._identity:
+            # Whatever stands there now is somebody else's.
+            self.notes.append(f"{self.path} is no longer the session that was begun there: its end is not written")
+            return
         try:
             write_end(self.path, end)
             (self.path / "live").unlink(missing_ok=True)
         except OSError as error:
             # The samples are on disk all the same, and the trace loads as that of a killed program.
             self.notes.append(f"the end of {self.path} could not be written ({error.strerror}): it reads as incomplete")
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    try:
+        status = path.lstat()
+    except OSError:
+        return 0, 0
+    return status.st_dev, status.st_ino
 
 
 def _how_it_stopped(kind: type[BaseException] | None) -> str:
