@@ -78,7 +78,7 @@ class Membership:
         """Write a line at once; the disk may be full, and then the trace says `<lost name>`."""
         line = {
             "task": definition.number,
-            "name": definition.name,
+            "name": definition.name[: registry.NAME_CHARACTERS],
             "file": definition.file,
             "line": definition.line,
             "source": definition.source() if self.process == 0 else None,

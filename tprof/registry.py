@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
 SOURCE_CHARACTERS = 4096
+NAME_CHARACTERS = 1000  # what readers keep; a line that is longer than they read would lose the whole name
 
 
 class Definition:

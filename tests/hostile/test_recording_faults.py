@@ -34,7 +34,7 @@ loop()
 """
 
 
-@pytest.mark.parametrize("attempt", range(12))
+@pytest.mark.parametrize("attempt", range(20))
 def test_a_killed_program_leaves_every_committed_sample(tmp_path, attempt):
     program = programs.start(tmp_path, LOAD, "t.tprof")
     program.stdout.readline()

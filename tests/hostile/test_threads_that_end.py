@@ -54,8 +54,8 @@ class Odd(threading.Thread):
     def name(self): raise RuntimeError("no name")
 
 with tprof.record("t.tprof", energy="estimate", counters="none"):
-    for thread in [threading.Thread(target=work, name="\\u00e4" * 5000), threading.Thread(target=work, name="\\udcff\\0x"),
-                   threading.Thread(target=work, name="a\\nb\\x1b[31m"), Odd(target=work)]:
+    names = ["\\u00e4" * 5000, "\\udcff\\0x", "a\\nb\\x1b[31m"]
+    for thread in [*(threading.Thread(target=work, name=name) for name in names), Odd(target=work)]:
         thread.start()
         thread.join()
 print("done")
@@ -107,7 +107,7 @@ print("end of main")
 
 @pytest.mark.parametrize("how", ["ended", "open"])
 @pytest.mark.parametrize("attempt", range(3))
-def test_daemon_threads_inside_tasks_do_not_disturb_the_end_of_the_interpreter(tmp_path, how, attempt):
+def test_daemon_threads_inside_tasks_do_not_disturb_the_end_of_the_interpreter(tmp_path, how, attempt):  # noqa: ARG001 - it depends on the moment
     done = programs.run(tmp_path, DAEMON, how)
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "end of main\n", "")
