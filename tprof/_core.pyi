@@ -1,5 +1,6 @@
 """The native core: tasks, samples, sensors. Only `tprof` itself calls it."""
 
+import threading
 from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import Any, Self
@@ -69,8 +70,8 @@ def start(
 def stop() -> None:
     """End recording in this process."""
 
-def set_thread_namer(namer: Callable[[], bytes], /) -> None:
-    """Set what gives a new thread's name."""
+def set_threads(threads: dict[int, threading.Thread], /) -> None:
+    """Set where the names of threads are looked up, by their identifier."""
 
 def sensors_start(sources: tuple[dict[str, Any], ...], budget: float = 0.0) -> None:
     """Start the native sensor thread; `budget` is the part of a core it may take to look closely. Raises OSError."""

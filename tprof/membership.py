@@ -18,6 +18,7 @@ from typing import Any
 
 from tprof import _core, registry
 from tprof.environment import SESSION
+from tprof.table_file import TableFile
 
 NO_PACKAGE = -1
 
@@ -70,26 +71,19 @@ class Membership:
         self.plan = plan
         self.process = process
         self.lost_definitions = 0
-        path = plan.directory / "tasks" / f"{process:08d}.jsonl"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._table = os.open(path, flags, 0o600)
+        self._table = TableFile(plan.directory / "tasks" / f"{process:08d}.jsonl")
         registry.listen(self._append)
 
     def _append(self, definition: registry.Definition) -> None:
         """Write a line at once; the disk may be full, and then the trace says `<lost name>`."""
         line = {
             "task": definition.number,
-            "name": definition.name,
+            "name": definition.name[: registry.NAME_CHARACTERS],
             "file": definition.file,
             "line": definition.line,
             "source": definition.source() if self.process == 0 else None,
         }
-        data = json.dumps(line).encode() + b"\n"
-        try:
-            written = os.write(self._table, data)
-        except OSError:
-            written = 0
-        if written < len(data):
+        if not self._table.append(json.dumps(line).encode() + b"\n"):
             self.lost_definitions += 1
 
     def start(self) -> None:
@@ -111,7 +105,7 @@ class Membership:
 
     def close_table(self) -> None:
         """Give the table's descriptor back."""
-        os.close(self._table)
+        self._table.close()
 
 
 _current: Membership | None = None
@@ -175,9 +169,6 @@ def _rejoin_after_fork() -> None:
         warnings.warn(f"tprof does not record process {os.getpid()}: {error}", RuntimeWarning, stacklevel=2)
 
 
-def _thread_name() -> bytes:
-    return threading.current_thread().name.encode("utf-8", "surrogateescape")
-
-
 os.register_at_fork(after_in_child=_rejoin_after_fork)
-_core.set_thread_namer(_thread_name)
+# What `threading.enumerate` lists, which cannot be asked for without entering threads that it does not know.
+_core.set_threads(getattr(threading, "_active", {}))

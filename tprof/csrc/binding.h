@@ -22,7 +22,7 @@ PyObject *tprof_py_session_leave(PyObject *module, PyObject *process);
 PyObject *tprof_py_session_end(PyObject *module, PyObject *unused);
 PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *tprof_py_stop(PyObject *module, PyObject *unused);
-PyObject *tprof_py_set_thread_namer(PyObject *module, PyObject *namer);
+PyObject *tprof_py_set_threads(PyObject *module, PyObject *threads);
 
 /* binding_sensors.c */
 PyObject *tprof_py_sensors_start(PyObject *module, PyObject *args, PyObject *kwargs);

@@ -1,5 +1,6 @@
 /* Descriptions of sensors from Python (tprof/session.py) to sources, and the probe of a perf event. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -57,7 +58,7 @@ static int create_stream(struct tprof_source *source, const struct description *
     };
     if (copy_text(header.description, sizeof header.description, given->text) < 0)
         return -1;
-    errno = tprof_stream_create(&source->stream, given->file, &header);
+    errno = tprof_stream_create(&source->stream, AT_FDCWD, given->file, &header);
     if (errno != 0) {
         PyErr_SetFromErrnoWithFilename(PyExc_OSError, given->file);
         return -1;

@@ -169,30 +169,46 @@ PyObject *tprof_py_stop(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static PyObject *thread_namer;
+static PyObject *known_threads;
+
+/* Bytes of the name that threading knows, or NULL. Looked up rather than asked for: Python code would run the
+ * program's signal handlers here, and current_thread() enters threads that it does not know. */
+static PyObject *find_name(void)
+{
+    PyObject *name = NULL, *bytes = NULL;
+    PyObject *ident = PyLong_FromUnsignedLong(PyThread_get_thread_ident());
+    PyObject *thread = ident != NULL ? PyObject_GetItem(known_threads, ident) : NULL;
+    if (thread != NULL)
+        name = PyObject_GetAttrString(thread, "_name");
+    if (name != NULL && PyUnicode_Check(name))
+        bytes = PyUnicode_AsEncodedString(name, "utf-8", "surrogateescape");
+    Py_XDECREF(ident);
+    Py_XDECREF(thread);
+    Py_XDECREF(name);
+    return bytes;
+}
 
 /* A name is a convenience: whatever goes wrong with it must not touch the exception the program may be handling. */
 static void name_thread(char name[TPROF_NAME_BYTES])
 {
     PyObject *type, *value, *traceback;
-    Py_ssize_t length;
     PyErr_Fetch(&type, &value, &traceback);
-    PyObject *text = PyObject_CallNoArgs(thread_namer);
-    if (text != NULL && PyBytes_Check(text)) {
-        length = PyBytes_GET_SIZE(text);
+    PyObject *bytes = find_name();
+    if (bytes != NULL) {
+        Py_ssize_t length = PyBytes_GET_SIZE(bytes);
         if (length > TPROF_NAME_BYTES - 1)
             length = TPROF_NAME_BYTES - 1;
         memset(name, 0, TPROF_NAME_BYTES);
-        memcpy(name, PyBytes_AS_STRING(text), (size_t)length);
+        memcpy(name, PyBytes_AS_STRING(bytes), (size_t)length);
     }
-    Py_XDECREF(text);
+    Py_XDECREF(bytes);
     PyErr_Restore(type, value, traceback);
 }
 
-PyObject *tprof_py_set_thread_namer(PyObject *module, PyObject *namer)
+PyObject *tprof_py_set_threads(PyObject *module, PyObject *threads)
 {
     (void)module;
-    Py_XSETREF(thread_namer, Py_NewRef(namer));
+    Py_XSETREF(known_threads, Py_NewRef(threads));
     tprof_name_thread = name_thread;
     Py_RETURN_NONE;
 }

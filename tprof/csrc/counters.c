@@ -4,6 +4,7 @@
 #include "counters.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -43,15 +44,30 @@ static bool needs_kernel(const struct tprof_event *event)
            (event->config == PERF_COUNT_SW_CONTEXT_SWITCHES || event->config == PERF_COUNT_SW_CPU_MIGRATIONS);
 }
 
-/* The upper half of the descriptors is the program's, and what recording itself needs for a moment. */
+#define HIGHEST_FLOOR 1024
+
+/* The upper half of the descriptors is the program's, and what recording itself needs for a moment. So are the first
+ * numbers: a program that closes every descriptor, as daemons do, gets the lowest ones for its own files, and a
+ * sample must not read from these. */
 static int leave_room(int fd)
 {
     struct rlimit limit;
-    if (fd < 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0 || (rlim_t)fd < limit.rlim_cur / 2)
+    if (fd < 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return fd;
+    const rlim_t floor = limit.rlim_cur / 8 < HIGHEST_FLOOR ? limit.rlim_cur / 8 : HIGHEST_FLOOR;
+    const int moved = fcntl(fd, F_DUPFD_CLOEXEC, (int)floor);
     close(fd);
+    if (moved < 0 || (rlim_t)moved < limit.rlim_cur / 2)
+        return moved;
+    close(moved);
     errno = EMFILE;
     return -1;
+}
+
+static bool still_ours(const struct tprof_counters *counters, int i)
+{
+    uint64_t id;
+    return ioctl(counters->fds[i], PERF_EVENT_IOC_ID, &id) == 0 && id == counters->ids[i];
 }
 
 static int open_permitted(const struct tprof_event *event, int group)
@@ -111,6 +127,7 @@ uint64_t tprof_counters_open(struct tprof_counters *counters, const struct tprof
             continue;
         }
         counters->fds[counters->count] = fd;
+        (void)ioctl(fd, PERF_EVENT_IOC_ID, &counters->ids[counters->count]);
         counters->slots[counters->count++] = i;
     }
     map_group(counters);
@@ -120,7 +137,8 @@ uint64_t tprof_counters_open(struct tprof_counters *counters, const struct tprof
 void tprof_counters_forget(struct tprof_counters *counters)
 {
     for (int i = 0; i < counters->count; i++)
-        close(counters->fds[i]);
+        if (still_ours(counters, i))
+            close(counters->fds[i]);
     counters->count = 0;
     counters->switches = NULL;
 }

@@ -24,6 +24,7 @@ struct tprof_counters {
     int count; /* events in the group; 0: none could be opened */
     int fds[TPROF_MAX_EVENTS];
     const volatile struct perf_event_mmap_page *pages[TPROF_MAX_EVENTS];
+    uint64_t ids[TPROF_MAX_EVENTS]; /* the kernel's, by which a descriptor is known to be still ours */
     int slots[TPROF_MAX_EVENTS]; /* which event of the plan stands at this place of the group */
     bool user_read;
     uint64_t enabled_ns, running_ns; /* at the last read(2) */

@@ -5,12 +5,14 @@
 #include "recorder.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -28,6 +30,7 @@ static struct tprof_thread *threads;
 static uint64_t last_generation;
 static struct tprof_header header_template;
 static char threads_directory[PATH_MAX];
+static struct stat threads_identity;
 static struct tprof_event planned_events[TPROF_MAX_EVENTS];
 static int planned_count;
 
@@ -101,9 +104,36 @@ static void fill_header(struct tprof_header *header, uint32_t ordinal, uint64_t 
     (void)prctl(PR_GET_NAME, header->thread_name);
 }
 
-static void open_file(struct tprof_thread *thread)
+/* The directory by its name, if it still is the one in which the recording began: whoever may write to its parent
+ * could have put another there, or a link. Returns -1 with errno set. */
+static int open_directory(void)
+{
+    struct stat status;
+    const int fd = open(threads_directory, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &status) == 0 && status.st_dev == threads_identity.st_dev && status.st_ino == threads_identity.st_ino)
+        return fd;
+    close(fd);
+    errno = ESTALE;
+    return -1;
+}
+
+static int create_stream(struct tprof_stream *stream, const struct tprof_header *header)
 {
     char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/%08u.samples", threads_directory, header->thread) >= (int)sizeof path)
+        return ENAMETOOLONG;
+    const int directory = open_directory();
+    if (directory < 0)
+        return errno;
+    const int error = tprof_stream_create(stream, directory, path, header);
+    close(directory);
+    return error;
+}
+
+static void open_file(struct tprof_thread *thread)
+{
     struct tprof_header header;
     int counters_error;
     const uint32_t ordinal = __atomic_fetch_add(&tprof_live->next_thread, 1, __ATOMIC_RELAXED);
@@ -114,10 +144,7 @@ static void open_file(struct tprof_thread *thread)
         __atomic_fetch_add(&tprof_live->uncounted_threads, 1, __ATOMIC_RELAXED);
     thread->next_instance = ((uint64_t)(ordinal + 1) << 40) | 1;
     fill_header(&header, ordinal, absent);
-    if (snprintf(path, sizeof path, "%s/%08u.samples", threads_directory, ordinal) >= (int)sizeof path)
-        thread->lost_error = ENAMETOOLONG;
-    else
-        thread->lost_error = tprof_stream_create(&thread->stream, path, &header);
+    thread->lost_error = create_stream(&thread->stream, &header);
     if (thread->lost_error != 0)
         __atomic_fetch_add(&tprof_live->lost_threads, 1, __ATOMIC_RELAXED);
 }
@@ -136,7 +163,7 @@ struct tprof_thread *tprof_recorder_join(void)
         (void)pthread_getcpuclockid(pthread_self(), &tprof_self->clock);
         open_file(tprof_self);
         link_thread(tprof_self);
-        /* Last, because this runs Python, and with it perhaps a signal handler that is a task. */
+        /* Last, because this asks Python, which may let other threads run. */
         if (tprof_name_thread != NULL && tprof_self->stream.header != NULL)
             tprof_name_thread(tprof_self->stream.header->thread_name);
     }
@@ -172,6 +199,8 @@ uint64_t tprof_recorder_start(const struct tprof_setup *setup)
     header->description_bytes = (uint32_t)strnlen(setup->description, TPROF_DESCRIPTION_BYTES);
     memcpy(header->description, setup->description, header->description_bytes);
     snprintf(threads_directory, sizeof threads_directory, "%s/threads", setup->directory);
+    if (lstat(threads_directory, &threads_identity) != 0)
+        memset(&threads_identity, 0, sizeof threads_identity);
     memcpy(planned_events, setup->events, sizeof planned_events);
     planned_count = setup->event_count;
     for (uint32_t cpu = 0; cpu < TPROF_MAX_CPUS; cpu++)

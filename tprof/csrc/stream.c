@@ -41,8 +41,10 @@ static int lay_out(int fd, const struct tprof_header *header)
     return error;
 }
 
-int tprof_stream_create(struct tprof_stream *stream, const char *path, const struct tprof_header *header)
+int tprof_stream_create(struct tprof_stream *stream, int directory, const char *path,
+                        const struct tprof_header *header)
 {
+    const char *name = directory == AT_FDCWD ? path : strrchr(path, '/') + 1;
     const size_t mapped_bytes = sizeof *header + header->window_bytes;
     char *mapped = MAP_FAILED;
     struct stat status;
@@ -51,7 +53,7 @@ int tprof_stream_create(struct tprof_stream *stream, const char *path, const str
     memset(stream, 0, sizeof *stream);
     if (strlen(path) >= sizeof stream->path)
         return ENAMETOOLONG;
-    const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    const int fd = openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return errno;
     error = lay_out(fd, header);
@@ -80,7 +82,7 @@ int tprof_stream_create(struct tprof_stream *stream, const char *path, const str
 
 error:
     close(fd);
-    unlink(path);
+    unlinkat(directory, name, 0);
     return error;
 }
 

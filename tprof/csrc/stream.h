@@ -28,8 +28,10 @@ struct tprof_stream {
     char path[PATH_MAX];
 };
 
-/* Make the file with this header. Returns 0 or errno; on failure nothing is left behind. */
-int tprof_stream_create(struct tprof_stream *stream, const char *path, const struct tprof_header *header);
+/* Make the file with this header, as the last part of `path` in this directory, or at `path` with AT_FDCWD. Returns 0
+ * or errno; on failure nothing is left behind. */
+int tprof_stream_create(struct tprof_stream *stream, int directory, const char *path,
+                        const struct tprof_header *header);
 
 /* Append the full window to the body. Returns whether there is room again. */
 bool tprof_stream_flush(struct tprof_stream *stream);

@@ -15,21 +15,33 @@ if TYPE_CHECKING:
 LIVE = "live"
 
 
-def hold(session: Path) -> int:
-    """Take the lock for as long as the returned descriptor is open. Raises OSError."""
-    descriptor = os.open(session / LIVE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
+class Lock:
+    """Held from its making until `let_go`, or until the process ends.
 
+    Raises
+    ------
+    OSError
+        If the page is not there, or somebody holds it.
+    """
 
-def let_go(descriptor: int) -> None:
-    """Give the lock back, in forked children that hold it too."""
-    fcntl.flock(descriptor, fcntl.LOCK_UN)
-    os.close(descriptor)
+    def __init__(self, session: Path) -> None:
+        self._descriptor = os.open(session / LIVE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        self._file = os.fstat(self._descriptor)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._descriptor)
+            raise
+
+    def let_go(self) -> None:
+        """Give the lock back, in forked children that hold it too."""
+        try:
+            file = os.fstat(self._descriptor)
+        except OSError:
+            return  # a program that closes all descriptors closed this one as well
+        if (file.st_dev, file.st_ino) == (self._file.st_dev, self._file.st_ino):
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            os.close(self._descriptor)
 
 
 def is_running(session: Path) -> bool:

@@ -1,0 +1,110 @@
+"""A task does what its function does, for any function, any consumer and any order of events."""
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from support.bodies import (
+    BODIES,
+    MOVES,
+    RAISED,
+    OursError,
+    async_generator,
+    coroutine,
+    generator,
+    moves_that_throw,
+    play,
+    play_async,
+)
+from support.recorded import record, story
+
+import tprof
+
+KINDS = [(generator, play), (coroutine, play), (async_generator, play_async)]
+
+
+@pytest.fixture(scope="module", params=["recorded", "not recorded"])
+def recording(request, tmp_path_factory):
+    if request.param == "not recorded":
+        yield
+        return
+    with tprof.record(tmp_path_factory.mktemp("property") / "t.tprof", energy="estimate", counters="none"):
+        yield
+
+
+@pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning")
+@pytest.mark.usefixtures("recording")
+@pytest.mark.parametrize(("function", "player"), KINDS, ids=[function.__name__ for function, _ in KINDS])
+@settings(max_examples=120, deadline=None)
+@given(steps=BODIES, moves=MOVES)
+@example(steps=[("catch",), ("raise", "CancelledError")], moves=[("next",), ("throw", "KeyError")])
+def test_any_consumer_of_any_body_sees_what_it_would_see_without_the_task(function, player, steps, moves):
+    plain_log, traced_log = [], []
+    traced = tprof.task(function)
+
+    expected = player(function(steps, plain_log), moves)
+    told = player(traced(steps, traced_log), moves)
+
+    assert told == expected
+    assert traced_log == plain_log
+
+
+def delegating_generator(steps, log):
+    return (yield from generator(steps, log))
+
+
+async def delegating_coroutine(steps, log):
+    return await coroutine(steps, log)
+
+
+@pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning")
+@pytest.mark.usefixtures("recording")
+@pytest.mark.parametrize(
+    ("function", "delegating"), [(generator, delegating_generator), (coroutine, delegating_coroutine)]
+)
+@settings(max_examples=120, deadline=None)
+@given(steps=BODIES, moves=moves_that_throw(RAISED))
+def test_a_thrown_generator_exit_arrives_as_through_yield_from(function, delegating, steps, moves):
+    plain_log, traced_log = [], []
+
+    expected = play(delegating(steps, plain_log), moves)
+    told = play(tprof.task(function)(steps, traced_log), moves)
+
+    assert told == expected
+    assert traced_log == plain_log
+
+
+@pytest.mark.usefixtures("recording")
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(sorted(RAISED)), st.booleans())
+def test_an_exception_leaves_a_task_as_the_same_object(kind, chained):
+    error = RAISED[kind]("from the body")
+    if chained:
+        error.__cause__ = OursError("cause")
+    notes = (error.__cause__, error.__context__, error.args)
+
+    @tprof.task
+    def fail():
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        fail()
+
+    assert caught.value is error
+    assert (error.__cause__, error.__context__, error.args) == notes
+
+
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_whatever_happens_in_tasks_everybody_has_left_them_at_the_end(tmp_path_factory, data):
+    bodies = data.draw(st.lists(st.tuples(st.sampled_from([0, 1]), BODIES, MOVES), max_size=4))
+
+    def body():
+        for index, steps, moves in bodies:
+            function, player = KINDS[index]
+            with tprof.region("around"):
+                player(tprof.task(function)(steps, []), moves)
+
+    told = story(record(tmp_path_factory.mktemp("left") / "t.tprof", body))
+
+    assert sum(kind == "start" and name == "around" for kind, name in told) == len(bodies)
+    assert not told or told[-1] == ("finish", None)
