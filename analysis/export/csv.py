@@ -29,7 +29,7 @@ def write(profile: Profile, directory: str | os.PathLike[str]) -> None:
     """
     folder = Path(directory)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, frame in tables(profile).items():
             _safe(frame).to_csv(folder / f"{name}.csv", index=False)
         (folder / "info.json").write_text(json.dumps(profile.info, indent=1, default=str) + "\n", encoding="utf-8")

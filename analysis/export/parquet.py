@@ -32,7 +32,7 @@ def write(profile: Profile, directory: str | os.PathLike[str]) -> None:
         raise UsageError('Parquet files need pyarrow: run "pip install pyarrow", or export csv') from error
     folder = Path(directory)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, frame in tables(profile).items():
             frame.to_parquet(folder / f"{name}.parquet", engine="pyarrow", index=False)
         (folder / "info.json").write_text(json.dumps(profile.info, indent=1, default=str) + "\n", encoding="utf-8")

@@ -110,8 +110,8 @@ def _instances(tasks: pd.DataFrame) -> dict[str, Any]:
         for name, rows in groups:
             views[name] = {
                 "energy": grid(duration_s[rows], energy_j[rows]),
-                "time_energy": grid(start_s[rows], energy_j[rows]),
-                "time_duration": grid(start_s[rows], duration_s[rows]),
+                "time_energy": grid(start_s[rows], energy_j[rows], log_x=False),
+                "time_duration": grid(start_s[rows], duration_s[rows], log_x=False),
             }
     return {
         "count": len(tasks),

@@ -9,15 +9,25 @@ import numpy as np
 COLUMNS, ROWS = 90, 60
 
 
-def grid(x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-    """Count finite points in a grid whose edges span them; counts are row by row, lowest y first."""
-    good = np.isfinite(x) & np.isfinite(y)
+def grid(x: np.ndarray, y: np.ndarray, *, log_x: bool = True) -> dict[str, Any]:
+    """Count points in a grid, row by row, lowest y first.
+
+    Durations and energies spread over decades, so the cells are even in their logarithms; points without a positive
+    value are left out. `x` and `y` are the cells' edges.
+
+    Parameters
+    ----------
+    x, y : (n,)
+    log_x : False for a time of the run
+    """
+    good = np.isfinite(x) & np.isfinite(y) & (y > 0) & ((x > 0) | (not log_x))
     if not good.any():
         return {"x": [], "y": [], "z": []}
-    counts, x_edges, y_edges = np.histogram2d(x[good], y[good], bins=(COLUMNS, ROWS))
+    columns = np.log10(x[good]) if log_x else x[good]
+    counts, x_edges, y_edges = np.histogram2d(columns, np.log10(y[good]), bins=(COLUMNS, ROWS))
     return {
-        "x": _middles(x_edges),
-        "y": _middles(y_edges),
+        "x": _rounded(10**x_edges if log_x else x_edges),
+        "y": _rounded(10**y_edges),
         "z": counts.T.astype(int).tolist(),
     }
 
@@ -29,5 +39,5 @@ def sample(count: int, wanted: int) -> np.ndarray:
     return np.sort(np.random.default_rng(0).choice(count, wanted, replace=False))
 
 
-def _middles(edges: np.ndarray) -> list[float]:
-    return [float(f"{value:.6g}") for value in (edges[:-1] + edges[1:]) / 2]
+def _rounded(edges: np.ndarray) -> list[float]:
+    return [float(f"{value:.6g}") for value in edges]

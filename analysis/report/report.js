@@ -89,11 +89,13 @@ function instances() {
     return Object.assign({ type: "scatter", mode: "markers", name: plain(all.names[code]), legendgroup: String(code), x: mine.map((i) => all[x][i]), y: mine.map((i) => all[y][i]), text: mine.map((i) => `${plain(all.names[code])}<br>${si(all.energy_j[i], "J")}${tag}, ${si(all.duration_s[i], "s")}, core ${all.cpu[i]}`), hoverinfo: "text", marker: { color: COLOURS[code % 8], symbol: SYMBOLS[code % 10], size: 7, opacity: 0.75 } }, more);
   });
   const heat = (grid, more) => view && grid.z.length ? [Object.assign({ type: "heatmap", x: grid.x, y: grid.y, z: grid.z.map((row) => row.map((n) => (n ? Math.log10(n) : null))), colorscale: "Cividis", showscale: false, hoverinfo: "skip" }, more)] : [];
-  const log = at("log").checked && !all.dense, scale = log ? { type: "log" } : {};
+  const log = at("log").checked || all.dense, scale = log ? { type: "log" } : {};
   const bins = (axisName, values) => {
     if (!view) return distribution(axisName, rows.map((i) => all[values][i]), log);
     const grid = view.energy, counts = axisName === "x" ? grid.x.map((_, c) => grid.z.reduce((n, row) => n + row[c], 0)) : grid.z.map((row) => row.reduce((a, b) => a + b, 0));
-    return axisName === "x" ? { type: "bar", x: grid.x, y: counts } : { type: "bar", orientation: "h", y: grid.y, x: counts };
+    const edges = axisName === "x" ? grid.x : grid.y;
+    const places = counts.map((_, i) => (edges[i] + edges[i + 1]) / 2), width = counts.map((_, i) => edges[i + 1] - edges[i]);
+    return axisName === "x" ? { type: "bar", x: places, y: counts, width } : { type: "bar", orientation: "h", y: places, x: counts, width };
   };
   const side = { showlegend: false, marker: { color: COLOURS[0] }, hoverinfo: "skip" };
   draw("scatter", heat(view && view.energy).concat(points("duration_s", "energy_j"), Object.assign(bins("x", "duration_s"), side, { yaxis: "y2" }), Object.assign(bins("y", "energy_j"), side, { xaxis: "x2" })),
