@@ -58,14 +58,19 @@ def settle(sharing: Sharing, segments: Sequence[Segments], joined: Joined, total
         shares, static_j = sharing.segment_shares(index)
         count = len(lane.rows) + 1
         dynamic = sum_by(lane.slot, shares.energy_j, count)
-        static = sum_by(lane.slot, static_j, count) if static_j is not None else np.zeros(count)
-        runtime_j += float(dynamic[0] + static[0])
-        tasks_j += float(dynamic[1:].sum() + static[1:].sum())
+        runtime_j += float(dynamic[0])
+        tasks_j += float(dynamic[1:].sum())
         if totals is not None and count > 1:
             place = joined.places[index]
-            edge = bounds.edge_part(sharing.lanes[index], shares, lane.slot, place)
-            for target, value in ((totals.dynamic_j, dynamic), (totals.static_j, static), (bounds.edge_j, edge)):
+            edge = bounds.edge_part(sharing.load.lanes[index], shares, lane.slot, place)
+            for target, value in ((totals.dynamic_j, dynamic), (bounds.edge_j, edge)):
                 _add(target, place, value[1:])
+        if static_j is not None:
+            static = sum_by(lane.slot, static_j, count)
+            runtime_j += float(static[0])
+            tasks_j += float(static[1:].sum())
+            if totals is not None and count > 1:
+                _add(totals.static_j, joined.places[index], static[1:])
     if totals is not None:
         bounds.finish(totals.low_j, totals.high_j, totals.covered)
     if not quanta.valid.any():

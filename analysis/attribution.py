@@ -80,7 +80,9 @@ def crossing(lane: Lane, edges_ns: NDArray[np.int64]) -> Crossing:
     return Crossing(at, first, last, head, tail, per_ns)
 
 
-def spread(lane: Lane, edges_ns: NDArray[np.int64], *, row: NDArray[np.int64] | None = None, rows: int = 1) -> Floats:
+def spread(
+    lane: Lane, edges_ns: NDArray[np.int64], *, row: NDArray[np.integer[Any]] | None = None, rows: int = 1
+) -> Floats:
     """Return the modelled energy in each quantum.
 
     Parameters
@@ -147,7 +149,9 @@ class Shares:
     tail_j: Floats
 
 
-def gather(lane: Lane, edges_ns: NDArray[np.int64], rate: Rate, *, row: NDArray[np.int64] | None = None) -> Shares:
+def gather(
+    lane: Lane, edges_ns: NDArray[np.int64], rate: Rate, *, row: NDArray[np.integer[Any]] | None = None
+) -> Shares:
     """Return each segment's joules: its modelled energy times the rate of the quanta it overlaps."""
     width = len(edges_ns) + 1
     key = lane.quantum[:-1] if row is None else lane.quantum[:-1] + row * width

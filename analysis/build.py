@@ -15,11 +15,12 @@ from .fitting import Fit, fit_powers
 from .fitting.means import mean_errors
 from .info import describe
 from .instances import join_rows
+from .load import Load
 from .models import Chosen, Coefficients, choose_model, needs_fit
 from .profile import Profile
 from .quanta import Quanta, build_quanta
 from .segments import Segments, read_segments
-from .sharing import Load, Sharing, plan_sharing
+from .sharing import Sharing, plan_sharing
 from .tables import tasks_table
 
 if TYPE_CHECKING:
@@ -106,6 +107,9 @@ def build_profile(
     unseen = measure_unseen(trace, segments)
     recipe = _fitted(recipe, trace, segments, unseen, asked=model)
     joined = join_rows([lane.rows for lane in segments])
+    for lane, place in zip(segments, joined.places, strict=True):
+        if isinstance(place, slice):
+            lane.rows = joined.rows.view(place)  # each thread's own copy is as large as all columns of its tasks
     totals = Totals.zeros(len(joined.rows))
     accounts = {q.name: Account(q.name, *[float("nan")] * 5) for q in quanta}
     stuck = []
@@ -137,7 +141,7 @@ def _fitted(recipe: Recipe, trace: Trace, segments: list[Segments], unseen: Unse
         return recipe
     fits = {}
     for domain in recipe.quanta:
-        if domain.counted and len(domain) and domain.quality != "estimated":
+        if domain.counted and len(domain) and domain.quality != "estimated" and (asked == "fitted" or domain.timed):
             load = recipe.load(domain, segments, unseen)
             static_w = recipe.static_power_w.get(domain.name)
             hidden_s = load.other_s + load.unseen_s

@@ -26,7 +26,7 @@ def tell_stuck(quanta: Quanta, plan: Sharing, start_ns: int) -> list[str]:
     if not quanta.stuck.any():
         return []
     ran = np.zeros(len(quanta) + 2, bool)
-    for lane in plan.lanes:
+    for lane in plan.load.lanes:
         at = np.flatnonzero(lane.modelled > 0)
         ran[lane.quantum[at]] = True
         ran[lane.quantum[at + 1]] = True

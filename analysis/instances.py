@@ -51,6 +51,15 @@ class InstanceRows:
     def __len__(self) -> int:
         return len(self.instance)
 
+    def view(self, place: slice) -> InstanceRows:
+        """Return some of the rows without a copy."""
+        arrays = {
+            name: value[place] if isinstance(value, np.ndarray) else value
+            for name, value in vars(self).items()
+            if name != "counts"
+        }
+        return InstanceRows(**arrays, counts={name: value[place] for name, value in self.counts.items()})
+
 
 def number_instances(
     fields: dict[str, NDArray[Any]],

@@ -52,6 +52,11 @@ class Quanta:
         return len(self.energy_j)
 
     @property
+    def timed(self) -> bool:
+        """Whether it is known in which window the sensor's values changed."""
+        return bool((self.window_s > 0).any())
+
+    @property
     def measured_j(self) -> float:
         """Joules in valid quanta; NaN if there is none."""
         return float(self.energy_j.sum()) if self.valid.any() else float("nan")

@@ -57,10 +57,10 @@ class Segments:
     starts: int
 
 
-def task_of(segment: Segments, tasks: int) -> NDArray[np.int64]:
+def task_of(segment: Segments, tasks: int) -> NDArray[np.int32]:
     """Return the task of each segment, `tasks` for a thread between tasks or a task that no table names."""
     numbers = np.concatenate(([tasks], np.minimum(segment.rows.task.astype(np.int64), tasks)))
-    return np.asarray(numbers[segment.slot])
+    return np.asarray(numbers.astype(np.int32)[segment.slot])
 
 
 def read_segments(trace: Trace, thread: Thread, model: Chosen, *, packages: bool) -> Segments | None:

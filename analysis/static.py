@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .attribution import Lane, Rate, padded, rates, spread
+from .attribution import Rate, padded, rates, spread
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from .load import Load
     from .segments import Segments
 
 Floats = NDArray[np.float64]
@@ -41,33 +40,28 @@ class Static:
     idle_j: float
 
 
-def plan_static(
-    segments: Sequence[Segments],
-    lanes: Sequence[Lane],
-    edges_ns: NDArray[np.int64],
-    static_j: Floats,
-    hidden_s: tuple[Floats, Floats],
-) -> Static:
+def plan_static(load: Load, static_j: Floats) -> Static:
     """Split static joules.
 
     Parameters
     ----------
-    segments : of all threads
-    lanes : the same with CPU seconds as their modelled energy
-    edges_ns : (k + 1,) int64
+    load : what ran; CPU seconds that no sample shows count as the cores they fill
     static_j : (k,) joules
-    hidden_s : CPU seconds of other processes and of unseen threads, (k,) each; they count as the cores they fill
     """
+    segments, edges_ns = load.segments, load.quanta.edges_ns
     names: dict[int, int] = {}
     cores = tuple(_cores(segment, index, names) for index, segment in enumerate(segments))
     width = len(edges_ns) + 1
     flat = np.zeros(len(names) * width)
-    for lane, core in zip(lanes, cores, strict=True):
-        flat += spread(lane, edges_ns, row=core, rows=len(names))
+    for index, core in enumerate(cores):
+        flat += spread(load.busy_lane(index), edges_ns, row=core, rows=len(names))
     busy_s = flat.reshape(len(names), width)
     seconds = padded(np.diff(edges_ns) * 1e-9)
     running = np.minimum(np.divide(busy_s, seconds, out=np.zeros_like(busy_s), where=seconds > 0), 1.0)
-    other, unseen = (np.divide(padded(part), seconds, out=np.zeros(width), where=seconds > 0) for part in hidden_s)
+    other, unseen = (
+        np.divide(padded(part), seconds, out=np.zeros(width), where=seconds > 0)
+        for part in (load.other_s, load.unseen_s)
+    )
     count = running.sum(axis=0) + other + unseen
     claimed = np.maximum(count, 1.0)
     each_j = rates(padded(static_j), claimed)

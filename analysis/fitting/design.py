@@ -68,14 +68,14 @@ def equations(
     return _with_trend(_merged(quanta, columns, length_s, tasks))
 
 
-def _blurred(quanta: Quanta, lanes: Sequence[Lane], rows: Sequence[NDArray[np.int64]], count: int) -> Floats:
+def _blurred(quanta: Quanta, lanes: Sequence[Lane], rows: Sequence[NDArray[np.int32]], count: int) -> Floats:
     """Return (k, count) modelled time of each row in each quantum, meaned over where its edges may lie.
 
     An edge is somewhere in its window. Taken at one place, what ran there would be known too well, and the powers of
     tasks shorter than a window would be drawn towards each other; taken as the mean over the window, what is left is
     noise without bias.
     """
-    offsets = BLUR if (quanta.window_s > 0).any() else (0.0,)
+    offsets = BLUR if quanta.timed else (0.0,)
     table = np.zeros((count, len(quanta.edges_ns) + 1))
     for offset in offsets:
         edges_ns = quanta.edges_ns + np.round(offset * quanta.window_s * 1e9).astype(np.int64)

@@ -1,0 +1,106 @@
+"""All that ran while one domain was read, laid against its quanta."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .attribution import Lane, locate, spread
+from .segments import task_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .busy import Unseen
+    from .quanta import Quanta
+    from .segments import Segments
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Load:
+    """What ran.
+
+    Attributes
+    ----------
+    quanta : of the domain
+    segments : of all threads
+    lanes : the same against the quanta, with modelled energy; parts on other packages left out
+    weights : per thread, the part of each segment on this domain's package; None: all of it
+    other_s, unseen_s : (k,) CPU seconds of other processes, and of our threads that no sample shows
+    """
+
+    quanta: Quanta
+    segments: Sequence[Segments]
+    lanes: tuple[Lane, ...]
+    weights: tuple[Floats | None, ...]
+    other_s: Floats
+    unseen_s: Floats
+
+    @classmethod
+    def of(cls, quanta: Quanta, segments: Sequence[Segments], unseen: Unseen, packages: Sequence[int]) -> Load:
+        """Lay all segments against the quanta of a domain; `packages` are the machine's."""
+        edges_ns, package = quanta.edges_ns, quanta.package
+        weights = tuple(_weight(segment, package, packages) for segment in segments)
+        lanes = tuple(
+            Lane(
+                segment.t_ns,
+                segment.modelled if weight is None else segment.modelled * weight,
+                locate(segment.t_ns, edges_ns),
+            )
+            for segment, weight in zip(segments, weights, strict=True)
+        )
+        other_s, unseen_s = unseen.other_in(edges_ns, package), unseen.unseen_in(edges_ns, package)
+        return cls(quanta, segments, lanes, weights, other_s, unseen_s)
+
+    def corrected(self, power: Floats) -> Load:
+        """Return the load with the modelled energy of each task times its power, (tasks + 1,), last: between tasks."""
+        lanes = tuple(
+            Lane(lane.t_ns, lane.modelled * power[task_of(segment, len(power) - 1)], lane.quantum)
+            for lane, segment in zip(self.lanes, self.segments, strict=True)
+        )
+        return replace(self, lanes=lanes)
+
+    def busy_lane(self, index: int) -> Lane:
+        """Return a thread's lane with CPU seconds; made anew each time, since all at once are as large as the trace."""
+        segment, weight = self.segments[index], self.weights[index]
+        cpu_s = np.where(segment.t_ns[1:] > segment.t_ns[:-1], segment.cpu_s, 0.0)
+        return Lane(segment.t_ns, cpu_s if weight is None else cpu_s * weight, self.lanes[index].quantum)
+
+    def modelled(self) -> Floats:
+        """Return the modelled energy of all threads in each quantum, padded."""
+        edges_ns = self.quanta.edges_ns
+        return sum((spread(lane, edges_ns) for lane in self.lanes), np.zeros(len(edges_ns) + 1))
+
+    def busy_s(self) -> Floats:
+        """Return the CPU seconds of all threads in each quantum, padded."""
+        edges_ns = self.quanta.edges_ns
+        lanes = (self.busy_lane(index) for index in range(len(self.lanes)))
+        return sum((spread(lane, edges_ns) for lane in lanes), np.zeros(len(edges_ns) + 1))
+
+    def without_tasks(self) -> NDArray[np.bool_]:
+        """Return the quanta in which no instance runs, padded."""
+        edges_ns = self.quanta.edges_ns
+        width = len(edges_ns) + 1
+        crowd = np.zeros(width + 1, np.int64)
+        for segment, lane in zip(self.segments, self.lanes, strict=True):
+            at = np.flatnonzero((segment.slot > 0) & (segment.t_ns[1:] > segment.t_ns[:-1]))
+            last = lane.quantum[at + 1].astype(np.int64)
+            # A segment that ends on an edge has no part in the quantum that begins there.
+            last -= edges_ns[np.maximum(last - 1, 0)] == segment.t_ns[at + 1]
+            crowd += np.bincount(lane.quantum[at], minlength=width + 1)
+            crowd -= np.bincount(last + 1, minlength=width + 1)
+        return np.asarray(np.cumsum(crowd)[:width] == 0)
+
+
+def _weight(lane: Segments, package: int | None, packages: Sequence[int]) -> Floats | None:
+    """Part of each segment that lies on a package: half if one end does, an even part if nobody knows."""
+    if package is None or len(packages) < 2 or lane.package is None or lane.package_end is None:
+        return None
+    even = 1.0 / len(packages)
+    begin, end = (np.where(np.isin(side, packages), side == package, even) for side in (lane.package, lane.package_end))
+    return (begin + end) / 2
