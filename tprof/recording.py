@@ -17,11 +17,10 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from tprof.analysis import Profile
-    from tprof.counters import CounterPlan
+    from tprof.preparation import Preparation
     from tprof.sensors.contract import Choice
     from tprof.trace.running import Lock
 
-FORMAT = [1, 0]
 IDLE_S = 1 / 3
 LONGEST_IDLE_S = 60.0
 
@@ -65,13 +64,15 @@ class Recording:
     def __enter__(self) -> Self:
         """Make the session directory and begin to record."""
         self._refuse_second()
+        from tprof.preparation import prepare  # noqa: PLC0415
         from tprof.trace.directory import create_session  # noqa: PLC0415 - kept off `import tprof`
 
-        choice, plan, manifest = self._prepare()
+        prepared = prepare(self.path, energy=self._energy, counters=self._counters, watts=self._watts)
+        self.notes = list(prepared.notes)
         create_session(self.path, overwrite=self._overwrite)
         self._pid, self._identity = os.getpid(), _identity(self.path)
         try:
-            self._begin(choice, plan, manifest)
+            self._begin(prepared)
         except OSError as error:
             self._undo()
             raise TprofError(_cannot_record(self.path, error)) from error
@@ -122,58 +123,21 @@ class Recording:
             message = f"a recording already runs in this process ({running.plan.directory}): end it before another"
             raise UsageError(message)
 
-    def _prepare(self) -> tuple[Choice, membership.Plan, dict[str, Any]]:
-        from tprof import counters, sensors  # noqa: PLC0415 - kept off `import tprof`
-        from tprof.sensors.topology import read_topology  # noqa: PLC0415
-
-        root = sensors.sysroot()
-        choice = sensors.choose(self._energy, root=root, watts=self._watts)
-        counted = counters.choose(self._counters, root=root)
-        topology = read_topology(root)
-        plan = membership.Plan(self.path, _columns(counted), _events(counted), _packages(topology))
-        self.notes = [*choice.notes, *counted.notes]
-        self._topology, self._root = topology, root
-        return choice, plan, self._manifest(choice, counted, plan)
-
-    def _manifest(self, choice: Choice, counted: CounterPlan, plan: membership.Plan) -> dict[str, Any]:
-        from importlib.metadata import version  # noqa: PLC0415 - kept off `import tprof`
-
-        from tprof.host import describe_host, describe_start  # noqa: PLC0415
-
-        return {
-            "format": FORMAT,
-            "tprof": version("tprof"),
-            "host": describe_host(),
-            "topology": [
-                {"cpu": cpu.cpu, "package": cpu.package, "core": cpu.core, "core_type": cpu.core_type}
-                for cpu in self._topology
-            ],
-            "columns": [{"name": name, "unit": unit} for name, unit in plan.columns],
-            "domains": [_describe_domain(domain) for domain in choice.domains],
-            "left_out": [{"name": name, "why": why} for name, why in choice.left_out],
-            "static_power_w": choice.static_power_w,
-            "estimate": None if choice.estimate is None else choice.estimate.as_json(),
-            "counters": {"source": counted.source, "why": counted.why},
-            "energy_filtering": choice.energy_filtering,
-            "recorder": plan.as_json(),
-            "notes": self.notes,
-            **describe_start(),
-        }
-
-    def _begin(self, choice: Choice, plan: membership.Plan, manifest: dict[str, Any]) -> None:
+    def _begin(self, prepared: Preparation) -> None:
         from tprof.readers import describe_sources  # noqa: PLC0415 - kept off `import tprof`
         from tprof.trace.manifest import write_manifest  # noqa: PLC0415
         from tprof.trace.running import Lock  # noqa: PLC0415
 
         for room in ("threads", "tasks", "readings"):
             (self.path / room).mkdir(mode=0o700)
-        write_manifest(self.path, manifest)
+        write_manifest(self.path, prepared.manifest)
         process = _core.session_create(os.fspath(self.path))
         self._lock = Lock(self.path)
-        sources = describe_sources(choice.domains, self._topology, directory=self.path, root=self._root)
+        domains = prepared.choice.domains
+        sources = describe_sources(domains, prepared.topology, directory=self.path, root=prepared.root)
         _core.sensors_start(sources, self._poller_share)
-        self._read_idle(choice)
-        membership.enter(plan, process).start()
+        self._read_idle(prepared.choice)
+        membership.enter(prepared.plan, process).start()
         self._environment = os.environ.get(SESSION)
         os.environ[SESSION] = os.fspath(self.path)
 
@@ -252,35 +216,6 @@ def _how_it_stopped(kind: type[BaseException] | None) -> str:
 def _cannot_record(path: Path, error: OSError) -> str:
     reason = error.strerror or str(error)
     return f"cannot record to {path}: {reason}; choose another place with -o SESSION or tprof.record(path)"
-
-
-def _columns(counted: CounterPlan) -> tuple[tuple[str, str], ...]:
-    own = (("energy_uj", "uJ"), ("cpu_ns", "ns"))
-    return own + tuple((event.column, event.unit) for event in counted.events)
-
-
-def _events(counted: CounterPlan) -> tuple[tuple[int, int], ...]:
-    return tuple((event.type, event.config) for event in counted.events)
-
-
-def _packages(topology: Sequence[Any]) -> tuple[int, ...]:
-    packages = [membership.NO_PACKAGE] * (max((cpu.cpu for cpu in topology), default=-1) + 1)
-    for cpu in topology:
-        packages[cpu.cpu] = cpu.package
-    return tuple(packages)
-
-
-def _describe_domain(domain: Any) -> dict[str, Any]:
-    return {
-        "name": domain.name,
-        "scope": domain.scope,
-        "package": domain.package,
-        "source": domain.source,
-        "quality": str(domain.quality),
-        "unit_j": domain.unit_j,
-        "modulus": domain.modulus,
-        "counted": domain.counted,
-    }
 
 
 def _check_idle(idle_s: float | None) -> float | None:

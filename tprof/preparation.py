@@ -1,0 +1,104 @@
+"""What a recording is going to read, and what it says of itself in the manifest, before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from tprof import counters as counter_events
+from tprof import membership, sensors
+from tprof.host import describe_host, describe_start
+from tprof.sensors.topology import read_topology
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from tprof.counters import CounterPlan
+    from tprof.sensors.contract import Choice, Domain
+    from tprof.sensors.topology import Cpu
+
+FORMAT = [1, 0]
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """Sensors and counters that were chosen.
+
+    Attributes
+    ----------
+    choice : of the energy sensors
+    plan : what every process of the session records
+    topology : of the processors
+    root : what /sys and /proc are read below
+    manifest : of the session
+    notes : what a user should know about what was found
+    """
+
+    choice: Choice
+    plan: membership.Plan
+    topology: tuple[Cpu, ...]
+    root: Path
+    manifest: dict[str, Any]
+    notes: tuple[str, ...]
+
+
+def prepare(
+    path: Path, *, energy: str, counters: str | Sequence[str], watts: tuple[float, float] | str | None
+) -> Preparation:
+    """Choose sensors and counters for a session at `path`. Raises SensorError and UsageError."""
+    root = sensors.sysroot()
+    choice = sensors.choose(energy, root=root, watts=watts)
+    counted = counter_events.choose(counters, root=root)
+    topology = read_topology(root)
+    plan = membership.Plan(path, _columns(counted), _events(counted), _packages(topology))
+    notes = (*choice.notes, *counted.notes)
+    manifest = {
+        "format": FORMAT,
+        "tprof": version("tprof"),
+        "host": describe_host(),
+        "topology": [
+            {"cpu": cpu.cpu, "package": cpu.package, "core": cpu.core, "core_type": cpu.core_type} for cpu in topology
+        ],
+        "columns": [{"name": name, "unit": unit} for name, unit in plan.columns],
+        "domains": [_describe_domain(domain) for domain in choice.domains],
+        "left_out": [{"name": name, "why": why} for name, why in choice.left_out],
+        "static_power_w": choice.static_power_w,
+        "estimate": None if choice.estimate is None else choice.estimate.as_json(),
+        "counters": {"source": counted.source, "why": counted.why},
+        "energy_filtering": choice.energy_filtering,
+        "recorder": plan.as_json(),
+        "notes": list(notes),
+        **describe_start(),
+    }
+    return Preparation(choice, plan, topology, root, manifest, notes)
+
+
+def _columns(counted: CounterPlan) -> tuple[tuple[str, str], ...]:
+    own = (("energy_uj", "uJ"), ("cpu_ns", "ns"))
+    return own + tuple((event.column, event.unit) for event in counted.events)
+
+
+def _events(counted: CounterPlan) -> tuple[tuple[int, int], ...]:
+    return tuple((event.type, event.config) for event in counted.events)
+
+
+def _packages(topology: Sequence[Cpu]) -> tuple[int, ...]:
+    packages = [membership.NO_PACKAGE] * (max((cpu.cpu for cpu in topology), default=-1) + 1)
+    for cpu in topology:
+        packages[cpu.cpu] = cpu.package
+    return tuple(packages)
+
+
+def _describe_domain(domain: Domain) -> dict[str, Any]:
+    return {
+        "name": domain.name,
+        "scope": domain.scope,
+        "package": domain.package,
+        "source": domain.source,
+        "quality": str(domain.quality),
+        "unit_j": domain.unit_j,
+        "modulus": domain.modulus,
+        "counted": domain.counted,
+    }
