@@ -25,18 +25,23 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Watts per unit of IPC (a), of L2 and LLC traffic in GB/s (b, c), per active core (c1), per package (c2)."""
+    """Watts per unit of IPC (a), of L2 and LLC traffic in GB/s (b, c), per active core (c1), per package (c2).
+
+    `scales` are pairs of a frequency in Hz, rising, and what a core's power there is against that of the coefficients
+    (the paper's section 3.3: shares stand at every frequency, the level does not).
+    """
 
     a: float
     b: float
     c: float
     c1: float
     c2: float = 0.0
+    scales: tuple[tuple[float, float], ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Counters that a non-zero coefficient needs."""
-        needed = ("instructions", "cycles") if self.a else ()
+        needed = ("instructions", "cycles") if self.a else (("cycles",) if self.scales else ())
         return needed + (("l2_refs",) if self.b else ()) + (("llc_refs",) if self.c else ())
 
 
@@ -78,4 +83,13 @@ def modelled(coefficients: Coefficients, counts: Mapping[str, Floats], cpu_s: Fl
         energy_j = energy_j + coefficients.b * counts["l2_refs"] * (LINE_BYTES / _GIGA)
     if coefficients.c:
         energy_j = energy_j + coefficients.c * counts["llc_refs"] * (LINE_BYTES / _GIGA)
-    return energy_j
+    return energy_j * _scale(coefficients, counts, cpu_s) if coefficients.scales else energy_j
+
+
+def _scale(coefficients: Coefficients, counts: Mapping[str, Floats], cpu_s: Floats) -> Floats:
+    """Return what each segment's power is against that at the frequency of the coefficients: (n,)."""
+    known_hz, factors = np.array(coefficients.scales).T
+    cycles = counts["cycles"]
+    hz = np.divide(cycles, cpu_s, out=np.full_like(cycles, np.nan), where=(cpu_s > 0) & (cycles > 0))
+    # Where no frequency can be told the segment is taken to run where the coefficients were found.
+    return np.nan_to_num(np.interp(hz, known_hz, factors), nan=1.0)

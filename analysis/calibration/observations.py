@@ -1,0 +1,38 @@
+"""What a calibration fits to: the package's power, and what its cores did meanwhile, one row a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Observations:
+    """The columns of equation 1 (TProf), summed over the cores that were active; all (n,).
+
+    Attributes
+    ----------
+    power_w : of the package.
+    active_cores : how many cores ran; a core that ran half of the time counts as half.
+    ipc : sum of the active cores' instructions per cycle, each weighted by the part of the time it was active, since
+        an idle core has no IPC.
+    l2_gbs, llc_gbs : references times 64 bytes a second, GB/s.
+    kernel : (n,) str, what ran; a whole kernel is left out at a time in cross-validation.
+    hz : mean frequency of the active cores; NaN where it is not known.
+    """
+
+    power_w: Floats
+    active_cores: Floats
+    ipc: Floats
+    l2_gbs: Floats
+    llc_gbs: Floats
+    kernel: NDArray[np.str_]
+    hz: Floats
+
+    def __len__(self) -> int:
+        """Count the runs."""
+        return len(self.power_w)
