@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .design import Equations, equations
+from .design import TRENDS, Equations, equations
 from .noise import Noise, edge_variance
 from .solve import Prior, Solution, solve
 
@@ -24,7 +24,6 @@ SMOOTHED = 21
 LEAST_ROWS = 30
 UNTOLD = 0.2  # standard error along a direction, as a part of the mean power
 MEMBER = 0.15
-TRENDS = 2
 NORMAL_95 = 1.96
 
 
