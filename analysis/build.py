@@ -21,6 +21,7 @@ from .profile import Profile
 from .quanta import Quanta, build_quanta
 from .segments import Segments, read_segments
 from .sharing import Sharing, plan_sharing
+from .soft_edges import cut_softly, fill
 from .tables import tasks_table
 
 if TYPE_CHECKING:
@@ -61,19 +62,26 @@ class Recipe:
         """Return what ran while a domain was read."""
         return Load.of(domain, segments, unseen, self.packages)
 
-    def plan(self, load: Load) -> Sharing:
+    def plan(self, domain: Quanta, segments: Sequence[Segments], unseen: Unseen) -> Sharing:
         """Work out how a domain's joules are shared."""
-        fit = self.fits.get(load.quanta.name)
+        fit = self.fits.get(domain.name)
         if fit is None:
-            return plan_sharing(load, self.static_power_w.get(load.quanta.name, 0.0))
-        return plan_sharing(load.corrected(fit.power), fit.static_w, fit.other)
+            return plan_sharing(self.load(domain, segments, unseen), self.static_power_w.get(domain.name, 0.0))
+        soft = cut_softly(domain)
+        if soft is None:
+            load = self.load(domain, segments, unseen).corrected(fit.power)
+            return plan_sharing(load, fit.static_w, fit.other)
+        pieces = self.load(soft.pieces, segments, unseen).corrected(fit.power)
+        load, static_w, dynamic_j = fill(soft, pieces, fit.static_w, fit.other)
+        sharing = plan_sharing(load, static_w, fit.other)
+        return replace(sharing, measured=domain, owner=soft.owner, dynamic_j=dynamic_j)
 
     def again(self, trace: Trace) -> tuple[list[Segments], list[Sharing]]:
         """Read the trace once more and plan its counted domains."""
         segments = self.read(trace)
         unseen = measure_unseen(trace, segments)
         domains = [domain for domain in self.quanta if domain.counted and len(domain)]
-        return segments, [self.plan(self.load(domain, segments, unseen)) for domain in domains]
+        return segments, [self.plan(domain, segments, unseen) for domain in domains]
 
 
 def build_profile(
@@ -115,7 +123,7 @@ def build_profile(
     stuck = []
     for domain in quanta:
         if len(domain):
-            plan = recipe.plan(recipe.load(domain, segments, unseen))
+            plan = recipe.plan(domain, segments, unseen)
             accounts[domain.name] = settle(plan, segments, joined, totals if domain.counted else None)
             stuck += tell_stuck(domain, plan, trace.start_ns)
             del plan

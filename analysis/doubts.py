@@ -26,10 +26,10 @@ def tell_stuck(quanta: Quanta, plan: Sharing, start_ns: int) -> list[str]:
     if not quanta.stuck.any():
         return []
     ran = np.zeros(len(quanta) + 2, bool)
-    for lane in plan.load.lanes:
-        at = np.flatnonzero(lane.modelled > 0)
-        ran[lane.quantum[at]] = True
-        ran[lane.quantum[at + 1]] = True
+    for index, lane in enumerate(plan.load.lanes):
+        at, quantum = np.flatnonzero(lane.modelled > 0), plan.quantum(index)
+        ran[quantum[at]] = True
+        ran[quantum[at + 1]] = True
     at = np.flatnonzero(quanta.stuck & ran[1:-1])
     if not len(at):
         return []

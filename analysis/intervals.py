@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .attribution import Lane, Shares, padded, sum_by
+from .attribution import Shares, padded, sum_by
 
 if TYPE_CHECKING:
     from .instances import InstanceRows
@@ -41,11 +41,12 @@ class Bounds:
         valid = np.cumsum(np.concatenate(([False], quanta.valid, [False])))
         return cls(padded(dynamic_j), valid, first, np.maximum(first, last), np.zeros(len(rows)), rows.package is None)
 
-    def edge_part(self, lane: Lane, shares: Shares, slot: NDArray[np.int32], place: slice | NDArray[np.intp]) -> Floats:
+    def edge_part(
+        self, quantum: NDArray[np.int32], shares: Shares, slot: NDArray[np.int32], place: slice | NDArray[np.intp]
+    ) -> Floats:
         """Return by slot the joules of segments that lie in their instance's first or last quantum."""
         first = np.concatenate((np.array([-1], np.int32), self.first[place]))
         last = np.concatenate((np.array([-1], np.int32), self.last[place]))
-        quantum = lane.quantum
         own_first, own_last = first[slot], last[slot]
         at_edge = (quantum[:-1] == own_first) | (quantum[:-1] == own_last)
         edge_j = shares.energy_j * at_edge

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 FEWEST, MOST = 4, 24
 """Points in the window of an edge."""
+LEAST_ROWS = 30
 ENOUGH = 120
 """Edges that are known well, from which on the others are left out."""
 TRENDS = 2
@@ -70,8 +71,9 @@ def equations(
     length_s = np.diff(quanta.edges_ns) * 1e-9
     edges = _edges(quanta, tasks + 3 + TRENDS)
     time = _blurred(quanta, edges, lanes, [task_of(segment, tasks) for segment in segments], tasks + 1)
-    sums = np.add.reduceat(np.column_stack([hidden_s, length_s, quanta.energy_j]), edges[:-1], axis=0)
-    whole = np.logical_and.reduceat(quanta.valid, edges[:-1])
+    known = np.column_stack([hidden_s, length_s, quanta.energy_j])[: edges[-1]]
+    sums = np.add.reduceat(known, edges[:-1], axis=0)
+    whole = np.logical_and.reduceat(quanta.valid[: edges[-1]], edges[:-1])
     begin, end = edges[:-1][whole], edges[1:][whole]
     rows = Equations(
         time=np.column_stack([time, sums[:, :2]])[whole],
@@ -91,12 +93,14 @@ def _edges(quanta: Quanta, columns: int) -> NDArray[np.intp]:
     is biased, since an update is not equally likely anywhere in a window as long as the gap between updates.
     """
     edges = np.arange(len(quanta.edges_ns))
+    if quanta.timed and len(edges) > LEAST_ROWS + 2:
+        # The first and the last reading are no updates: when their values changed nobody saw.
+        edges = edges[1:-1]
     enough = max(ENOUGH, 6 * columns)
     if quanta.timed and len(edges) > enough:
-        window_s = quanta.window_s
+        window_s = quanta.window_s[edges]
         known = window_s <= 2 * np.partition(window_s, enough)[enough]
-        known[0] = known[-1] = True
-        known[1:-1] |= quanta.valid[1:] != quanta.valid[:-1]
+        known |= quanta.valid[edges] != quanta.valid[edges - 1]
         edges = edges[known]
     step = max(-(-len(edges) * columns // LARGEST), 1)
     return np.unique(np.append(edges[::step], edges[-1]))

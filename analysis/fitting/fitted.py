@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .design import TRENDS, Equations, equations
+from .design import LEAST_ROWS, TRENDS, Equations, equations
 from .noise import Noise, edge_variance
 from .solve import Prior, Solution, solve
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from tprof.analysis.segments import Segments
 
 Floats = NDArray[np.float64]
-SMOOTHED = 21
-LEAST_ROWS = 30
+SMOOTHED_S = 0.02
 UNTOLD = 0.2  # standard error along a direction, as a part of the mean power
 MEMBER = 0.15
 NORMAL_95 = 1.96
@@ -99,8 +98,10 @@ def fit_powers(
 
 def _expected_noise(rows: Equations, unit_j: float) -> Noise:
     power_w = rows.energy_j / np.maximum(rows.length_s, 1e-12)
-    kernel = np.ones(SMOOTHED) / SMOOTHED
-    around = np.convolve(np.pad(power_w, SMOOTHED // 2, mode="edge"), kernel, mode="valid")
+    # Short rows are noisy; long ones may each be a phase of their own.
+    half = int(np.clip(SMOOTHED_S / np.median(rows.length_s) / 2, 0, len(power_w) // 2))
+    kernel = np.ones(2 * half + 1) / (2 * half + 1)
+    around = np.convolve(np.pad(power_w, half, mode="edge"), kernel, mode="valid")
     at_edges = np.concatenate((around[:1], (around[1:] + around[:-1]) / 2, around[-1:]))
     # Where windows are not known their size is found with the scale of the noise; any will do.
     window_s = rows.window_s if (rows.window_s > 0).any() else np.full(len(at_edges), 1e-6)

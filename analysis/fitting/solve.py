@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 HUBER = 3.0
 ROUNDS = 3
 OWN_BOUNDS = (-14.0, 10.0)
+GRID = 7
 
 
 @dataclass(frozen=True)
@@ -92,9 +93,13 @@ def _sizes(time: Floats, energy_j: Floats, noise: Noise, weights: Floats, prior:
         scale = float(residual @ residual) / freedom
         return determinant / 2 + freedom / 2 * np.log(max(scale, 1e-300)), scale
 
-    best = minimize_scalar(lambda x: measured(x)[0], bounds=OWN_BOUNDS, method="bounded", options={"xatol": 0.1})
-    badness, scale = measured(float(best.x))
-    return float(np.exp(best.x)), max(scale, 1e-12), 2 * badness
+    # Where the windows are far from what they say the likelihood has a second peak.
+    grid = np.linspace(*OWN_BOUNDS, GRID)
+    best = int(np.argmin([measured(float(at))[0] for at in grid]))
+    around = (grid[max(best - 1, 0)], grid[min(best + 1, GRID - 1)])
+    found = minimize_scalar(lambda x: measured(x)[0], bounds=around, method="bounded", options={"xatol": 0.1})
+    badness, scale = measured(float(found.x))
+    return float(np.exp(found.x)), max(scale, 1e-12), 2 * badness
 
 
 def _with_prior(white: Floats, target: Floats, prior: Prior) -> tuple[Floats, Floats]:
