@@ -31,7 +31,8 @@ def summarize(
     energy_std_j (of instances; NaN for one), energy_mean_low_j, energy_mean_high_j (95 % interval),
     duration_mean_s, power_w (energy over own time), edp_js (mean energy times mean own time), energy_time_corr
     (Pearson's r of energy with duration, NaN where either is the same for all), own_mean_s (without nested
-    tasks and suspension). Instances whose energy is not resolved count in `instances` and `duration_mean_s` only.
+    tasks and suspension), resolved (whether the interval of the mean energy above static power is clear of zero).
+    Instances whose energy is not resolved count in `instances` and `duration_mean_s` only.
     """
     codes = tasks["task"].cat.codes.to_numpy().astype(np.int64)
     names = tasks["task"].cat.categories
@@ -65,6 +66,7 @@ def summarize(
             low_j, high_j = mean_interval(mean_j, std_j, resolved, resolution_j)
         else:
             low_j, high_j = fitted_interval(mean_j, std_j, resolved, mean_error_j)
+        dynamic_j = total(tasks["dynamic_j"].to_numpy(), good) / resolved
         share = sum_j / np.nansum(sum_j) if np.nansum(sum_j) > 0 else np.full(k, np.nan)
     frame = pd.DataFrame(
         {
@@ -80,6 +82,7 @@ def summarize(
             "edp_js": mean_j * own_mean_s,
             "energy_time_corr": np.clip(corr, -1.0, 1.0),
             "own_mean_s": own_mean_s,
+            "resolved": dynamic_j > high_j - mean_j,
         },
         index=pd.Index(np.asarray(names, object), name="task"),
     )
