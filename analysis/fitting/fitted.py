@@ -23,6 +23,7 @@ Floats = NDArray[np.float64]
 SMOOTHED_S = 0.02
 UNTOLD = 0.2  # standard error along a direction, as a part of the mean power
 MEMBER = 0.15
+ALIKE = 0.05
 NORMAL_95 = 1.96
 
 
@@ -156,13 +157,24 @@ def _together(rows: Equations, solution: Solution) -> tuple[tuple[int, ...], ...
     typical = max(float(ran[seen] @ solution.power[seen] / ran[seen].sum()), 1e-12)
     covariance = solution.covariance[np.ix_(seen, seen)] / typical**2
     sizes, directions = np.linalg.eigh((covariance + covariance.T) / 2)
+    part = rows.time[:, seen] / np.maximum(rows.length_s, 1e-12)[:, None]
     found = []
     for size, direction in zip(sizes, directions.T, strict=True):
         members = np.flatnonzero(np.abs(direction) > MEMBER)
         trades = (direction[members] > 0).any() and (direction[members] < 0).any()
-        if size > UNTOLD**2 and trades:
+        if size > UNTOLD**2 and trades and _alike(part[:, members]):
             found.append(tuple(int(seen[member]) for member in members))
     return tuple(found)
+
+
+def _alike(part: Floats) -> bool:
+    """Tell whether tasks share the quanta in the same way; else the recording was merely short."""
+    centred = part - part.mean(axis=0)
+    deviation = np.sqrt((centred**2).mean(axis=0))
+    if (deviation <= 1e-9 * np.abs(part).max()).all():
+        return True
+    alike = np.corrcoef(centred[:, deviation > 0], rowvar=False)
+    return bool(np.ndim(alike) == 0 or np.linalg.eigvalsh(alike)[0] < ALIKE)
 
 
 def _gain(rows: Equations, noise: Noise, prior: Prior, bounded: NDArray[np.bool_], full: Solution) -> float:

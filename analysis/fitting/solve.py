@@ -18,7 +18,7 @@ from .noise import Noise
 
 Floats = NDArray[np.float64]
 HUBER = 3.0
-ROUNDS = 3
+ROUNDS = 4
 OWN_BOUNDS = (-14.0, 10.0)
 GRID = 7
 
@@ -61,15 +61,20 @@ def solve(time: Floats, energy_j: Floats, noise: Noise, prior: Prior, bounded: N
     bounded : (k,) columns whose power cannot be negative
     """
     weights = np.ones(len(energy_j))
+    freedom = max(len(energy_j) - time.shape[1], 1)
+    size = scale = 1.0
     for _ in range(ROUNDS):
-        size, scale, badness = _sizes(time, energy_j, noise, weights, prior)
-        sized = _noise(noise, size, scale, weights)
-        white, _ = sized.whiten(np.column_stack([time, energy_j]))
+        white, _ = _noise(noise, size, scale, weights).whiten(np.column_stack([time, energy_j]))
         precise, target = _with_prior(white[:, :-1], white[:, -1], prior)
         power = _bounded(precise, target, bounded)
-        residual = white[:, -1] - white[:, :-1] @ power
-        weights = weights * np.minimum(HUBER / np.maximum(np.abs(residual), 1e-12), 1.0) ** 2
-        weights = np.maximum(weights, 1e-6)
+        residual = energy_j - time @ power
+        size, scale, badness = _sizes(residual, noise, weights, freedom)
+        unlikely = np.abs(_noise(noise, size, scale, weights).whiten(residual[:, None])[0][:, 0])
+        weights = np.maximum(weights * np.minimum(HUBER / np.maximum(unlikely, 1e-12), 1.0) ** 2, 1e-6)
+    # As precise as the noise that was found last says.
+    white, _ = _noise(noise, size, scale, weights).whiten(np.column_stack([time, energy_j]))
+    precise, target = _with_prior(white[:, :-1], white[:, -1], prior)
+    power = _bounded(precise, target, bounded)
     covariance = np.linalg.pinv(precise.T @ precise, hermitian=True)
     return Solution(power, np.asarray(covariance, np.float64), scale, badness)
 
@@ -79,18 +84,15 @@ def _noise(noise: Noise, size: float, scale: float, weights: Floats) -> Noise:
     return Noise(noise.before * scale, noise.after * scale, noise.linked, (size * noise.own + surprise) * scale)
 
 
-def _sizes(time: Floats, energy_j: Floats, noise: Noise, weights: Floats, prior: Prior) -> tuple[float, float, float]:
-    """Return the size of the quanta's own noise against the edges', and the scale of both, by likelihood."""
+def _sizes(residual: Floats, noise: Noise, weights: Floats, freedom: int) -> tuple[float, float, float]:
+    """Return the size of the quanta's own noise against the edges', and the scale of both, by likelihood.
+
+    Residuals alone decide: to find the powers anew for each size would cost as much as all the rest, many times.
+    """
 
     def measured(logarithm: float) -> tuple[float, float]:
-        white, determinant = _noise(noise, float(np.exp(logarithm)), 1.0, weights).whiten(
-            np.column_stack([time, energy_j])
-        )
-        precise, target = _with_prior(white[:, :-1], white[:, -1], prior)
-        power = np.linalg.lstsq(precise, target, rcond=None)[0]
-        residual = white[:, -1] - white[:, :-1] @ power
-        freedom = max(len(residual) - time.shape[1], 1)
-        scale = float(residual @ residual) / freedom
+        white, determinant = _noise(noise, float(np.exp(logarithm)), 1.0, weights).whiten(residual[:, None])
+        scale = float((white**2).sum()) / freedom
         return determinant / 2 + freedom / 2 * np.log(max(scale, 1e-300)), scale
 
     # Where the windows are far from what they say the likelihood has a second peak.
