@@ -65,7 +65,10 @@ class Profile:
 
     def summary(self) -> pd.DataFrame:
         """Return one row a task (index `task`), by energy; see `tprof.analysis.summary.summarize`."""
-        return summarize(self.tasks, self.own_s, self.mean_error_j).assign(quality=self.info["quality"])
+        stored = self.recipe.model.stored
+        share = None if stored is None else stored.residual_share
+        table = summarize(self.tasks, self.own_s, self.mean_error_j, residual_share=share)
+        return table.assign(quality=self.info["quality"])
 
     def __repr__(self) -> str:
         """Say in one line what it is a profile of."""

@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 
 def summarize(
-    tasks: pd.DataFrame, own_s: NDArray[np.float64], mean_error_j: NDArray[np.float64] | None = None
+    tasks: pd.DataFrame,
+    own_s: NDArray[np.float64],
+    mean_error_j: NDArray[np.float64] | None = None,
+    *,
+    residual_share: float | None = None,
 ) -> pd.DataFrame:
     """Summarize instances by task.
 
@@ -24,6 +28,7 @@ def summarize(
     own_s : (len(tasks),) seconds in which each was what its thread ran, without nested tasks or suspension
     mean_error_j : (names,) standard errors of the means, where powers were fitted; else the sensor's resolution
         bounds each instance
+    residual_share : the model's own error, as a part of energy above static power, where a calibration measured it
 
     Returns
     -------
@@ -60,13 +65,14 @@ def summarize(
         flat = (var_j <= 1e-24 * resolved * mean_j**2) | (var_s <= 1e-24 * resolved * mean_s**2)
         corr = np.where(flat, np.nan, both / np.sqrt(var_j * var_s))
         power_w = sum_j / total(own_s, good)
+        dynamic_j = total(tasks["dynamic_j"].to_numpy(), good) / resolved
         half_j = (tasks["energy_high_j"].to_numpy() - tasks["energy_low_j"].to_numpy()) / 2
         resolution_j = np.sqrt(total(half_j**2, good) / resolved)
         if mean_error_j is None:
-            low_j, high_j = mean_interval(mean_j, std_j, resolved, resolution_j)
+            model_error_j = (residual_share or 0.0) * dynamic_j
+            low_j, high_j = mean_interval(mean_j, std_j, resolved, resolution_j, model_error_j)
         else:
             low_j, high_j = fitted_interval(mean_j, std_j, resolved, mean_error_j)
-        dynamic_j = total(tasks["dynamic_j"].to_numpy(), good) / resolved
         share = sum_j / np.nansum(sum_j) if np.nansum(sum_j) > 0 else np.full(k, np.nan)
     frame = pd.DataFrame(
         {

@@ -28,6 +28,23 @@ NORMAL_95 = 1.96
 
 
 @dataclass(frozen=True)
+class Belief:
+    """What is known of a domain before its readings are looked at.
+
+    Attributes
+    ----------
+    static_w : None where nobody knows it.
+    static_share : how far that may be off, as a part of it.
+    power_share : how far a task's power may be from the mean of all, as a part of it: 1 where the model to correct says
+        little of power, about its own error where it was calibrated.
+    """
+
+    static_w: float | None = None
+    static_share: float = 1e-3
+    power_share: float = 1.0
+
+
+@dataclass(frozen=True)
 class Fit:
     """Powers of one domain, in watts per unit of modelled power (watts per busy core for `cputime`).
 
@@ -60,7 +77,7 @@ def fit_powers(
     hidden_s: Floats,
     *,
     tasks: int,
-    static_w: float | None,
+    belief: Belief,
 ) -> Fit | None:
     """Find the power of each task from the quanta of one domain.
 
@@ -71,7 +88,7 @@ def fit_powers(
     segments : the same threads
     hidden_s : (k,) CPU seconds that no sample shows
     tasks : how many there are
-    static_w : of the domain where it is known, else it is fitted with the powers
+    belief : what is known before the readings
 
     Returns
     -------
@@ -81,7 +98,7 @@ def fit_powers(
     if len(rows.energy_j) < max(LEAST_ROWS, 3 * rows.time.shape[1]):
         return None
     noise = _expected_noise(rows, quanta.unit_j)
-    prior, bounded = _prior(rows, static_w)
+    prior, bounded = _prior(rows, belief)
     solution = solve(rows.time, rows.energy_j, noise, prior, bounded)
     error = np.sqrt(np.maximum(np.diag(solution.covariance), 0.0))
     ran = rows.time[:, :tasks].sum(axis=0) > 0
@@ -111,20 +128,23 @@ def _expected_noise(rows: Equations, unit_j: float) -> Noise:
     return Noise(variance[:-1], variance[1:], rows.linked, typical)
 
 
-def _prior(rows: Equations, static_w: float | None) -> tuple[Prior, NDArray[np.bool_]]:
+def _prior(rows: Equations, belief: Belief) -> tuple[Prior, NDArray[np.bool_]]:
     """Return what is believed before the readings.
 
-    A task draws what a busy second draws on average, give or take as much. Static power that is not known lies
+    A task draws what a busy second draws on average, give or take a part. Static power that is not known lies
     anywhere between nothing and the least that was ever drawn; idle quanta tell it far better.
     """
     columns, level = rows.time.shape[1], rows.tasks + 2
     watts = rows.energy_j / np.maximum(rows.length_s, 1e-12)
-    floor_w = float(np.percentile(watts, 2)) / 2 if static_w is None else static_w
+    unknown = belief.static_w is None
+    floor_w = float(np.percentile(watts, 2)) / 2 if belief.static_w is None else belief.static_w
     busy = rows.time[:, :level].sum()
     above_j = max(float(rows.energy_j.sum() - floor_w * rows.length_s.sum()), 0.05 * float(rows.energy_j.sum()))
     mean = np.full(columns, above_j / busy if busy > 0 else 1.0)
-    deviation = mean.copy()
-    mean[level], deviation[level] = floor_w, floor_w if static_w is None else 1e-3 * floor_w + 1e-9
+    deviation = mean * belief.power_share
+    # What runs between tasks and unseen is not what the model was calibrated for.
+    deviation[rows.tasks : level] = mean[rows.tasks : level]
+    mean[level], deviation[level] = floor_w, floor_w if unknown else belief.static_share * floor_w + 1e-9
     mean[level + 1 :], deviation[level + 1 :] = 0.0, 0.1 * max(float(watts.mean()), 1e-9)
     bounded = np.ones(columns, bool)
     bounded[level + 1 :] = False
