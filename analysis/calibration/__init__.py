@@ -2,6 +2,7 @@
 
 from .fit import Calibration, fit
 from .observations import Observations
+from .observe import observe
 from .record import as_model
 
-__all__ = ["Calibration", "Observations", "as_model", "fit"]
+__all__ = ["Calibration", "Observations", "as_model", "fit", "observe"]

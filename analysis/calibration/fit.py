@@ -68,8 +68,8 @@ def fit(observations: Observations) -> Calibration:
     UsageError
         If there are too few runs, or all at one number of active cores: then C1 and C2 cannot be told apart.
     """
-    usable = observations.where(_usable(observations))
-    busy = usable.where(usable.active_cores >= BUSY)
+    busy = observations.where(observations.active_cores >= BUSY)
+    busy = busy.where(_usable(busy))
     _check(busy)
     group, hz = frequency_of(busy.hz)
     most = int(np.bincount(group).argmax())
@@ -77,7 +77,7 @@ def fit(observations: Observations) -> Calibration:
     _check(main)
     columns, left_out = columns_of(main)
     power = solve(columns, main.power_w)
-    idle = usable.power_w[usable.active_cores < BUSY]
+    idle = observations.power_w[(observations.active_cores < BUSY) & (observations.power_w > 0)]
     others = scales(busy, group, hz, power)
     return Calibration(
         _coefficients(power, others),
