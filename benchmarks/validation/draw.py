@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from html import escape
 from importlib.resources import files
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
@@ -48,7 +49,7 @@ def write_page(result: Mapping[str, Any], path: Path) -> None:
 
 
 def _errors(rows: Sequence[Row]) -> go.Figure:
-    """Errors of means and of single instances over the length of tasks, a point a task and case."""
+    """Errors of means and of instances over the length of tasks: a point a task and case, a line their median."""
     figure = make_subplots(1, 2, subplot_titles=("mean energy of a task", "single instances"), shared_yaxes=True)
     for model in (model for model in MODELS if any(row["model"] == model for row in rows)):
         own = [row for row in rows if row["model"] == model]
@@ -60,12 +61,19 @@ def _errors(rows: Sequence[Row]) -> go.Figure:
                     y=[row[name] for row in points],
                     text=[f"{row['case']}: {row['task']}" for row in points],
                     mode="markers", name=model, legendgroup=model, showlegend=column == 1,
-                    marker={"color": COLOURS[model], "symbol": SYMBOLS[model], "size": 9, "opacity": 0.75},
+                    marker={"color": COLOURS[model], "symbol": SYMBOLS[model], "size": 8, "opacity": 0.6},
                 ),
                 1, column,
             )  # fmt: skip
+            lengths = sorted({row["duration_s"] for row in points})
+            middle = [median(row[name] for row in points if row["duration_s"] == length) for length in lengths]
+            line = go.Scatter(
+                x=lengths, y=middle, mode="lines", line_color=COLOURS[model], legendgroup=model, showlegend=False
+            )
+            figure.add_trace(line, 1, column)
     figure.update_xaxes(type="log", title="length of the task, s")
-    figure.update_yaxes(type="log", tickformat=".1%", title="root mean square error", col=1)
+    figure.update_yaxes(type="log", tickformat="~p", dtick=1)
+    figure.update_yaxes(title="root mean square error", col=1)
     return figure.update_layout(title="Errors by length of task", height=560, **LAYOUT)
 
 
