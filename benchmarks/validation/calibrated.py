@@ -14,16 +14,18 @@ from tprof.benchmarks.virtual import STRESS
 from .phases import Phases, observe, predicted_w
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tprof.analysis.calibration import Observations
-    from tprof.benchmarks.virtual import Package
+    from tprof.benchmarks.virtual import Kernel, Package
 
 SEED = 1000
 
 
-def calibrate(package: Package) -> tuple[Coefficients, dict[str, Any]]:
+def calibrate(package: Package, kernels: Sequence[Kernel] = STRESS) -> tuple[Coefficients, dict[str, Any]]:
     """Calibrate on stress kernels, none of which is validated; returns the model and how well it fits, plain."""
     with tempfile.TemporaryDirectory(prefix="tprof-validate-") as folder:
-        seen = observe(Phases(STRESS).record(Path(folder) / "calibration.tprof", package, seed=SEED))
+        seen = observe(Phases(kernels).record(Path(folder) / "calibration.tprof", package, seed=SEED))
     model = _fitted(seen)
     error = predicted_w(model, seen) / seen.power_w - 1
     worth = {

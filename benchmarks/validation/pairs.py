@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tprof.benchmarks.virtual import ICE_LAKE, POLYBENCH, Run, kernel, length_s, side_by_side, write
+from tprof.benchmarks.virtual import ICE_LAKE, POLYBENCH, Run, length_s, side_by_side, write
 from tprof.benchmarks.virtual.schedule import IDLE_S
 
 from tprof.trace import load
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
     import pandas as pd
     from tprof.analysis import Coefficients, Profile
-    from tprof.benchmarks.virtual import Package, Truth
+    from tprof.benchmarks.virtual import Kernel, Package, Truth
 
     Row = dict[str, Any]
+    Kernels = tuple[Kernel, ...]
 
 TABLE_3 = (("atax", "mm2"), ("atax", "jacobi1d"), ("atax", "adi"), ("bicg", "mm2"), ("correlation", "covariance"))
 TABLE_4 = TABLE_3[:2]
@@ -44,19 +45,26 @@ def table_2(package: Package, model: Coefficients, *, seed: int) -> list[Row]:
     ]
 
 
-def table_3(package: Package, model: Coefficients, *, cores: int = 2, seed: int) -> list[Row]:
-    """Return what each kernel of the five pairs drew and was given, on two cores, or twice each on four."""
-    return _paired(package, model, TABLE_3, cores=cores, seed=seed)
-
-
-def table_4(package: Package, model: Coefficients, *, cores: int = 2, seed: int) -> list[Row]:
-    """Return the same at the lowest frequency, by the model of the highest."""
-    return _paired(replace(package, set_hz=LOW_HZ), model, TABLE_4, cores=cores, seed=seed)
-
-
-def _paired(
-    package: Package, model: Coefficients, pairs: Sequence[tuple[str, str]], *, cores: int, seed: int
+def table_3(
+    package: Package, model: Coefficients, *, cores: int = 2, kernels: Kernels = POLYBENCH, seed: int
 ) -> list[Row]:
+    """Return what each kernel of the five pairs drew and was given, on two cores, or twice each on four."""
+    return _paired(package, model, _named(TABLE_3, kernels), cores=cores, seed=seed)
+
+
+def table_4(
+    package: Package, model: Coefficients, *, cores: int = 2, kernels: Kernels = POLYBENCH, seed: int
+) -> list[Row]:
+    """Return the same at the lowest frequency, by the model of the highest."""
+    return _paired(replace(package, set_hz=LOW_HZ), model, _named(TABLE_4, kernels), cores=cores, seed=seed)
+
+
+def _named(pairs: Sequence[tuple[str, str]], kernels: Kernels) -> list[Kernels]:
+    by_name = {one.name: one for one in kernels}
+    return [tuple(by_name[name] for name in pair) for pair in pairs]
+
+
+def _paired(package: Package, model: Coefficients, pairs: Sequence[Kernels], *, cores: int, seed: int) -> list[Row]:
     rows: list[Row] = []
     for number, pair in enumerate(pairs, 1):
         found = _pair(package, model, pair, cores=cores, seed=seed + number)
@@ -64,15 +72,15 @@ def _paired(
     return rows
 
 
-def _pair(package: Package, model: Coefficients, pair: tuple[str, str], *, cores: int, seed: int) -> list[Row]:
+def _pair(package: Package, model: Coefficients, pair: Kernels, *, cores: int, seed: int) -> list[Row]:
     runs = [[place % len(pair) for place in range(cores)]]
     schedule = side_by_side(runs, instance_s=INSTANCE_S, phase_s=RUN_S, idle_s=IDLE_S)
-    run = Run(package, [kernel(name) for name in pair], schedule, length_s(1, RUN_S, IDLE_S))
+    run = Run(package, pair, schedule, length_s(1, RUN_S, IDLE_S))
     with tempfile.TemporaryDirectory(prefix="tprof-validate-") as folder:
         path = Path(folder) / "pair.tprof"
-        truth = write(path, pair, run, sensor=ICE_LAKE, seed=seed)
+        truth = write(path, [one.name for one in pair], run, sensor=ICE_LAKE, seed=seed)
         profile = load(path).profile(model="linear", coefficients=model)
-    return [_row(name, place, profile, truth, model) for place, name in enumerate(pair)]
+    return [_row(one.name, place, profile, truth, model) for place, one in enumerate(pair)]
 
 
 def _row(name: str, place: int, profile: Profile, truth: Truth, model: Coefficients) -> Row:

@@ -158,8 +158,8 @@ def _figures(figures: Sequence[Mapping[str, Any]]) -> Table:
     met = {True: "met", False: "MISSED", None: ""}
     return Table(
         "Figures",
-        ("what", "value", "", "target", "", "note"),
-        tuple((row.name, row.value, row.unit, row.target, met[row.met], row.note) for row in rows),
+        ("what", "value", "spread", "", "target", "", "note"),
+        tuple((row.name, row.value, row.spread, row.unit, row.target, met[row.met], row.note) for row in rows),
         "part: of 1.",
         texts=1,
     )

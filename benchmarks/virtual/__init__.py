@@ -1,6 +1,6 @@
 """The virtual processor: a package whose true power is known, a sensor like the real one, a trace to attribute."""
 
-from .kernels import POLYBENCH, STRESS, Kernel, kernel
+from .kernels import POLYBENCH, STRESS, Kernel, kernel, redrawn
 from .law import STATED, Law
 from .processor import Core, Package, Run
 from .recorded import Truth, truth_of, write
@@ -26,6 +26,7 @@ __all__ = [
     "kernel",
     "length_s",
     "random_mix",
+    "redrawn",
     "side_by_side",
     "stated",
     "truth_of",

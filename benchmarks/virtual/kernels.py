@@ -7,7 +7,7 @@ one that leads near it. No figure here was measured. `mix` was drawn once, not c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -88,3 +88,8 @@ STRESS = _drawn(
 def kernel(name: str) -> Kernel:
     """Return a PolyBench kernel by its name."""
     return next(one for one in POLYBENCH if one.name == name)
+
+
+def redrawn(kernels: tuple[Kernel, ...], random: np.random.Generator) -> tuple[Kernel, ...]:
+    """Return the kernels with other mixes: how much a result owes to those that were drawn."""
+    return tuple(replace(one, mix=float(random.standard_normal())) for one in kernels)
