@@ -51,7 +51,7 @@ class Account:
 
 def settle(sharing: Sharing, segments: Sequence[Segments], joined: Joined, totals: Totals | None) -> Account:
     """Give out one domain's joules and return its account; `totals` is added to if the domain counts."""
-    quanta = sharing.quanta
+    quanta = sharing.measured
     bounds = Bounds.of(quanta, sharing.dynamic_j, joined.rows)
     tasks_j = runtime_j = 0.0
     for index, lane in enumerate(segments):
@@ -62,7 +62,7 @@ def settle(sharing: Sharing, segments: Sequence[Segments], joined: Joined, total
         tasks_j += float(dynamic[1:].sum())
         if totals is not None and count > 1:
             place = joined.places[index]
-            edge = bounds.edge_part(sharing.load.lanes[index], shares, lane.slot, place)
+            edge = bounds.edge_part(sharing.quantum(index), shares, lane.slot, place)
             for target, value in ((totals.dynamic_j, dynamic), (bounds.edge_j, edge)):
                 _add(target, place, value[1:])
         if static_j is not None:

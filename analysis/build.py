@@ -11,17 +11,18 @@ import pandas as pd
 from .accounts import Account, Totals, settle
 from .busy import measure_unseen
 from .doubts import tell_doubts, tell_fits, tell_stuck
-from .fitting import Fit, fit_powers
+from .fitting import Belief, Fit, fit_powers
 from .fitting.means import mean_errors
 from .idle import idle_power_w
 from .info import describe
 from .instances import join_rows
 from .load import Load
-from .models import Chosen, Coefficients, choose_model, needs_fit
+from .models import Chosen, Coefficients, choose_model, needs_fit, stored_model
 from .profile import Profile
 from .quanta import Quanta, build_quanta
 from .segments import Segments, read_segments
 from .sharing import Sharing, plan_sharing
+from .soft_edges import cut_softly, fill
 from .tables import tasks_table
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from tprof.trace import Trace
 
     from .busy import Unseen
+
+CALIBRATED_STATIC_SHARE = 0.2
+CALIBRATED_SPREAD = 3.0
+"""Of the calibrated model's own error: how far a task may be from it."""
 
 
 @dataclass(frozen=True)
@@ -62,19 +67,26 @@ class Recipe:
         """Return what ran while a domain was read."""
         return Load.of(domain, segments, unseen, self.packages)
 
-    def plan(self, load: Load) -> Sharing:
+    def plan(self, domain: Quanta, segments: Sequence[Segments], unseen: Unseen) -> Sharing:
         """Work out how a domain's joules are shared."""
-        fit = self.fits.get(load.quanta.name)
+        fit = self.fits.get(domain.name)
         if fit is None:
-            return plan_sharing(load, self.static_power_w.get(load.quanta.name, 0.0))
-        return plan_sharing(load.corrected(fit.power), fit.static_w, fit.other)
+            return plan_sharing(self.load(domain, segments, unseen), self.static_power_w.get(domain.name, 0.0))
+        soft = cut_softly(domain)
+        if soft is None:
+            load = self.load(domain, segments, unseen).corrected(fit.power)
+            return plan_sharing(load, fit.static_w, fit.other)
+        pieces = self.load(soft.pieces, segments, unseen).corrected(fit.power)
+        load, static_w, dynamic_j = fill(soft, pieces, fit.static_w, fit.other)
+        sharing = plan_sharing(load, static_w, fit.other)
+        return replace(sharing, measured=domain, owner=soft.owner, dynamic_j=dynamic_j)
 
     def again(self, trace: Trace) -> tuple[list[Segments], list[Sharing]]:
         """Read the trace once more and plan its counted domains."""
         segments = self.read(trace)
         unseen = measure_unseen(trace, segments)
         domains = [domain for domain in self.quanta if domain.counted and len(domain)]
-        return segments, [self.plan(self.load(domain, segments, unseen)) for domain in domains]
+        return segments, [self.plan(domain, segments, unseen) for domain in domains]
 
 
 def build_profile(
@@ -99,7 +111,8 @@ def build_profile(
         If the model or its coefficients are unknown, or the trace lacks what it needs.
     """
     present = frozenset(column for thread in trace.threads for column in thread.columns)
-    chosen = choose_model(model, present, coefficients)
+    stored, stored_doubt = stored_model(trace.manifest.get("power_model"))
+    chosen = choose_model(model, present, coefficients, stored)
     readings = sorted((r for r in trace.readings.values() if r.quantity == "energy"), key=lambda r: r.name)
     quanta = tuple(build_quanta(reading, max_power_w) for reading in readings)
     packages = tuple(sorted({q.package for q in quanta if q.package is not None}))
@@ -116,12 +129,17 @@ def build_profile(
     stuck = []
     for domain in quanta:
         if len(domain):
-            plan = recipe.plan(recipe.load(domain, segments, unseen))
+            plan = recipe.plan(domain, segments, unseen)
             accounts[domain.name] = settle(plan, segments, joined, totals if domain.counted else None)
             stuck += tell_stuck(domain, plan, trace.start_ns)
             del plan
     names = [entry.name for entry in trace.tasks]
-    doubts = [*stuck, *tell_doubts(segments, unseen, joined.rows, recipe.model), *tell_fits(recipe.fits, names)]
+    doubts = [
+        *([stored_doubt] if stored_doubt else []),
+        *stuck,
+        *tell_doubts(segments, unseen, joined.rows, recipe.model),
+        *tell_fits(recipe.fits, names),
+    ]
     info = describe(trace, recipe.model, quanta, doubts)
     info["static_power_w"] = recipe.static_power_w | {
         name: float(fit.static_w.mean()) for name, fit in recipe.fits.items()
@@ -144,13 +162,22 @@ def _fitted(recipe: Recipe, trace: Trace, segments: list[Segments], unseen: Unse
     for domain in recipe.quanta:
         if domain.counted and len(domain) and domain.quality != "estimated" and (asked == "fitted" or domain.timed):
             load = recipe.load(domain, segments, unseen)
-            static_w = recipe.static_power_w.get(domain.name)
+            belief = _belief(recipe, domain.name)
             hidden_s = load.other_s + load.unseen_s
-            fit = fit_powers(domain, load.lanes, segments, hidden_s, tasks=len(trace.tasks), static_w=static_w)
+            fit = fit_powers(domain, load.lanes, segments, hidden_s, tasks=len(trace.tasks), belief=belief)
             if fit is not None:
                 fits[domain.name] = fit
     chosen = recipe.model.fitted(asked, fits, [domain.quality for domain in recipe.quanta if domain.counted])
     return replace(recipe, model=chosen, fits=fits) if chosen.name == "fitted" else recipe
+
+
+def _belief(recipe: Recipe, domain: str) -> Belief:
+    """Say what is known of a domain beforehand: of a calibrated model its static power, roughly, and its error."""
+    static_w, stored = recipe.static_power_w.get(domain), recipe.model.stored
+    if stored is None or stored.residual_share is None:
+        return Belief(static_w)
+    # An idle package sleeps and draws less than C2.
+    return Belief(static_w, CALIBRATED_STATIC_SHARE, min(CALIBRATED_SPREAD * stored.residual_share, 1.0))
 
 
 def _static_power(trace: Trace, model: Chosen, quanta: tuple[Quanta, ...]) -> dict[str, float]:

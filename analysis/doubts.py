@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 UNSEEN_SHARE = 0.05
 UNCERTAIN_LEVEL = 0.2
+MOST_NAMES = 10
 
 
 def tell_stuck(quanta: Quanta, plan: Sharing, start_ns: int) -> list[str]:
@@ -26,10 +27,10 @@ def tell_stuck(quanta: Quanta, plan: Sharing, start_ns: int) -> list[str]:
     if not quanta.stuck.any():
         return []
     ran = np.zeros(len(quanta) + 2, bool)
-    for lane in plan.load.lanes:
-        at = np.flatnonzero(lane.modelled > 0)
-        ran[lane.quantum[at]] = True
-        ran[lane.quantum[at + 1]] = True
+    for index, lane in enumerate(plan.load.lanes):
+        at, quantum = np.flatnonzero(lane.modelled > 0), plan.quantum(index)
+        ran[quantum[at]] = True
+        ran[quantum[at + 1]] = True
     at = np.flatnonzero(quanta.stuck & ran[1:-1])
     if not len(at):
         return []
@@ -70,6 +71,11 @@ def tell_doubts(segments: Sequence[Segments], unseen: Unseen, rows: InstanceRows
     return out
 
 
+def _list(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
 def tell_fits(fits: Mapping[str, Fit], names: Sequence[str]) -> list[str]:
     """Say what fitted powers leave open: tasks that always ran together, tasks not resolved, an uncertain level."""
     out = []
@@ -79,7 +85,7 @@ def tell_fits(fits: Mapping[str, Fit], names: Sequence[str]) -> list[str]:
             out.append(f"{members} always ran together: {domain} resolves their sum, not each of them")
         unresolved = [names[int(task)] for task in np.flatnonzero(fit.unresolved)]
         if unresolved:
-            out.append(f"the power of {', '.join(unresolved)} is not resolved on {domain}: their intervals reach zero")
+            out.append(f"the power of {_list(unresolved)} is not resolved on {domain}: their intervals reach zero")
         level_w = float(fit.static_w.mean())
         if fit.static_error_w > UNCERTAIN_LEVEL * max(level_w, 1e-12):
             out.append(

@@ -31,6 +31,7 @@ def describe(trace: Trace, model: Chosen, quanta: Sequence[Quanta], warnings: Se
         "model": model.name,
         "model_why": f'model "{model.name}": {model.why}',
         "coefficients": asdict(model.coefficients) if model.coefficients is not None else None,
+        "coefficient_intervals": model.stored.intervals if model.stored is not None else None,
         "complete": trace.complete,
         "duration_s": duration_s,
         "dropped": _dropped(trace),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .attribution import Lane, Shares, padded, sum_by
+from .attribution import Shares, padded, sum_by
 
 if TYPE_CHECKING:
     from .instances import InstanceRows
@@ -41,11 +41,12 @@ class Bounds:
         valid = np.cumsum(np.concatenate(([False], quanta.valid, [False])))
         return cls(padded(dynamic_j), valid, first, np.maximum(first, last), np.zeros(len(rows)), rows.package is None)
 
-    def edge_part(self, lane: Lane, shares: Shares, slot: NDArray[np.int32], place: slice | NDArray[np.intp]) -> Floats:
+    def edge_part(
+        self, quantum: NDArray[np.int32], shares: Shares, slot: NDArray[np.int32], place: slice | NDArray[np.intp]
+    ) -> Floats:
         """Return by slot the joules of segments that lie in their instance's first or last quantum."""
         first = np.concatenate((np.array([-1], np.int32), self.first[place]))
         last = np.concatenate((np.array([-1], np.int32), self.last[place]))
-        quantum = lane.quantum
         own_first, own_last = first[slot], last[slot]
         at_edge = (quantum[:-1] == own_first) | (quantum[:-1] == own_last)
         edge_j = shares.energy_j * at_edge
@@ -66,7 +67,9 @@ class Bounds:
         covered |= self.valid_before[self.last] > self.valid_before[before]
 
 
-def mean_interval(mean: Floats, std: Floats, count: NDArray[np.int64], resolution_j: Floats) -> tuple[Floats, Floats]:
+def mean_interval(
+    mean: Floats, std: Floats, count: NDArray[np.int64], resolution_j: Floats, model_error_j: Floats
+) -> tuple[Floats, Floats]:
     """Return the 95 % interval of mean energies.
 
     Parameters
@@ -74,14 +77,15 @@ def mean_interval(mean: Floats, std: Floats, count: NDArray[np.int64], resolutio
     mean, std : (k,) float64, joules; std is NaN for a single instance
     count : (k,) instances
     resolution_j : (k,) float64, root mean square of the instances' half bounds, joules
+    model_error_j : (k,) float64, standard error that the power model makes, joules; 0 where nobody knows it
 
     Notes
     -----
-    The spread between instances and the sensor's resolution (as a uniform error, independent between
-    instances) add in squares. The power model's own error is not in it.
+    The spread between instances, the sensor's resolution (as a uniform error, independent between
+    instances) and the model's error (the same for all of them) add in squares.
     """
     spread_j = np.where(count > 1, np.nan_to_num(std), 0.0)
-    half = _NORMAL_95 * np.sqrt((spread_j**2 + resolution_j**2 / 3.0) / np.maximum(count, 1))
+    half = _NORMAL_95 * np.sqrt((spread_j**2 + resolution_j**2 / 3.0) / np.maximum(count, 1) + model_error_j**2)
     return np.maximum(mean - half, 0.0), mean + half
 
 

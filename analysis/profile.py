@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from .expected import expected_errors
 from .summary import summarize
 from .tables import power_table, segments_table
 
@@ -64,7 +65,10 @@ class Profile:
 
     def summary(self) -> pd.DataFrame:
         """Return one row a task (index `task`), by energy; see `tprof.analysis.summary.summarize`."""
-        return summarize(self.tasks, self.own_s, self.mean_error_j).assign(quality=self.info["quality"])
+        stored = self.recipe.model.stored
+        share = None if stored is None else stored.residual_share
+        table = summarize(self.tasks, self.own_s, self.mean_error_j, residual_share=share)
+        return table.assign(quality=self.info["quality"])
 
     def __repr__(self) -> str:
         """Say in one line what it is a profile of."""
@@ -82,6 +86,11 @@ class Profile:
         """What each thread ran when, with its joules; read again from the trace when first asked for."""
         segments, plans = self.recipe.again(self.trace)
         return segments_table(self.trace, segments, plans)
+
+    @cached_property
+    def expected_errors(self) -> pd.DataFrame:
+        """What error to expect for instances of each length; see `tprof.analysis.expected.expected_errors`."""
+        return expected_errors(self)
 
     def to_csv(self, directory: str | os.PathLike[str]) -> None:
         """Write the tables as CSV files into a directory."""

@@ -27,12 +27,16 @@ class Sharing:
     Attributes
     ----------
     load : what is shared among
+    measured : the quanta as the sensor resolved them; those of `load` may be pieces of them
+    owner : by padded index of a piece that of its quantum; None where they are the same
     rate : joules per modelled unit in each quantum
-    dynamic_j : (k,) joules of each quantum without its static ones
+    dynamic_j : (k,) joules of each measured quantum without its static ones
     static : how static joules are shared; None without any
     """
 
     load: Load
+    measured: Quanta
+    owner: NDArray[np.int32] | None
     rate: Rate
     dynamic_j: Floats
     static: Static | None
@@ -40,14 +44,14 @@ class Sharing:
     unseen_j: float
     idle_j: float
 
-    @property
-    def quanta(self) -> Quanta:
-        """Of the domain."""
-        return self.load.quanta
+    def quantum(self, index: int) -> NDArray[np.int32]:
+        """Return in which measured quantum each of a thread's samples lies, padded."""
+        quantum = self.load.lanes[index].quantum
+        return quantum if self.owner is None else self.owner[quantum]
 
     def segment_shares(self, index: int) -> tuple[Shares, Floats | None]:
         """Return dynamic shares and static joules of one thread's segments."""
-        edges_ns = self.quanta.edges_ns
+        edges_ns = self.load.quanta.edges_ns
         shares = gather(self.load.lanes[index], edges_ns, self.rate)
         if self.static is None:
             return shares, None
@@ -82,6 +86,8 @@ def plan_sharing(load: Load, static_power_w: float | Floats, hidden_power: float
         static = plan_static(load, static_j)
     return Sharing(
         load,
+        quanta,
+        None,
         Rate.of(rate, edges_ns),
         dynamic_j,
         static,

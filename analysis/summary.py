@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 
 def summarize(
-    tasks: pd.DataFrame, own_s: NDArray[np.float64], mean_error_j: NDArray[np.float64] | None = None
+    tasks: pd.DataFrame,
+    own_s: NDArray[np.float64],
+    mean_error_j: NDArray[np.float64] | None = None,
+    *,
+    residual_share: float | None = None,
 ) -> pd.DataFrame:
     """Summarize instances by task.
 
@@ -24,6 +28,7 @@ def summarize(
     own_s : (len(tasks),) seconds in which each was what its thread ran, without nested tasks or suspension
     mean_error_j : (names,) standard errors of the means, where powers were fitted; else the sensor's resolution
         bounds each instance
+    residual_share : the model's own error, as a part of energy above static power, where a calibration measured it
 
     Returns
     -------
@@ -31,7 +36,8 @@ def summarize(
     energy_std_j (of instances; NaN for one), energy_mean_low_j, energy_mean_high_j (95 % interval),
     duration_mean_s, power_w (energy over own time), edp_js (mean energy times mean own time), energy_time_corr
     (Pearson's r of energy with duration, NaN where either is the same for all), own_mean_s (without nested
-    tasks and suspension). Instances whose energy is not resolved count in `instances` and `duration_mean_s` only.
+    tasks and suspension), resolved (whether the interval of the mean energy above static power is clear of zero).
+    Instances whose energy is not resolved count in `instances` and `duration_mean_s` only.
     """
     codes = tasks["task"].cat.codes.to_numpy().astype(np.int64)
     names = tasks["task"].cat.categories
@@ -59,10 +65,12 @@ def summarize(
         flat = (var_j <= 1e-24 * resolved * mean_j**2) | (var_s <= 1e-24 * resolved * mean_s**2)
         corr = np.where(flat, np.nan, both / np.sqrt(var_j * var_s))
         power_w = sum_j / total(own_s, good)
+        dynamic_j = total(tasks["dynamic_j"].to_numpy(), good) / resolved
         half_j = (tasks["energy_high_j"].to_numpy() - tasks["energy_low_j"].to_numpy()) / 2
         resolution_j = np.sqrt(total(half_j**2, good) / resolved)
         if mean_error_j is None:
-            low_j, high_j = mean_interval(mean_j, std_j, resolved, resolution_j)
+            model_error_j = (residual_share or 0.0) * dynamic_j
+            low_j, high_j = mean_interval(mean_j, std_j, resolved, resolution_j, model_error_j)
         else:
             low_j, high_j = fitted_interval(mean_j, std_j, resolved, mean_error_j)
         share = sum_j / np.nansum(sum_j) if np.nansum(sum_j) > 0 else np.full(k, np.nan)
@@ -80,6 +88,7 @@ def summarize(
             "edp_js": mean_j * own_mean_s,
             "energy_time_corr": np.clip(corr, -1.0, 1.0),
             "own_mean_s": own_mean_s,
+            "resolved": dynamic_j > high_j - mean_j,
         },
         index=pd.Index(np.asarray(names, object), name="task"),
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tprof import counters as counter_events
 from tprof import membership, sensors
 from tprof.host import describe_host, describe_start
+from tprof.power_model import read_model
 from tprof.sensors.topology import read_topology
 
 if TYPE_CHECKING:
@@ -50,14 +51,16 @@ def prepare(
     """Choose sensors and counters for a session at `path`. Raises SensorError and UsageError."""
     root = sensors.sysroot()
     choice = sensors.choose(energy, root=root, watts=watts)
-    counted = counter_events.choose(counters, root=root)
+    host = describe_host()
+    model, model_note = read_model(host["processor"])
+    counted = counter_events.choose(counters, wanted=model.get("counters", ()) if model else (), root=root)
     topology = read_topology(root)
     plan = membership.Plan(path, _columns(counted), _events(counted), _packages(topology))
-    notes = (*choice.notes, *counted.notes)
+    notes = (*choice.notes, *counted.notes, *([model_note] if model_note else []))
     manifest = {
         "format": FORMAT,
         "tprof": version("tprof"),
-        "host": describe_host(),
+        "host": host,
         "topology": [
             {"cpu": cpu.cpu, "package": cpu.package, "core": cpu.core, "core_type": cpu.core_type} for cpu in topology
         ],
@@ -68,6 +71,7 @@ def prepare(
         "estimate": None if choice.estimate is None else choice.estimate.as_json(),
         "counters": {"source": counted.source, "why": counted.why},
         "energy_filtering": choice.energy_filtering,
+        "power_model": model,
         "recorder": plan.as_json(),
         "notes": list(notes),
         **describe_start(),

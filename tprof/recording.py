@@ -260,8 +260,9 @@ def record(
         Seconds of idle that are read before the block runs, so that static power can be told from the tasks'; by
         default a third of a second where a sensor measures, else none.
     poller_share
-        Part of one core that looking closely for the sensor's updates may take, 0 to 1. The better their moments are
-        known, the better `fitted` tells short tasks apart.
+        Part of one core that reading the sensors may take, 0 to 1. What each millisecond's look leaves of it is spent
+        on timing updates closely, by which `fitted` tells short tasks apart; where waking costs too much, looks come
+        less often. 0 looks each millisecond whatever it costs, and never closely.
 
     Returns
     -------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,3 +36,7 @@ class Observations:
     def __len__(self) -> int:
         """Count the runs."""
         return len(self.power_w)
+
+    def where(self, kept: NDArray[np.bool_]) -> Observations:
+        """Return the runs that are kept."""
+        return Observations(*(getattr(self, field.name)[kept] for field in fields(self)))

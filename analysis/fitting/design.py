@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from tprof.analysis.segments import Segments
 
 Floats = NDArray[np.float64]
-BLUR = (-0.375, -0.125, 0.125, 0.375)
+FEWEST, MOST = 4, 24
+"""Points in the window of an edge."""
+LEAST_ROWS = 30
+ENOUGH = 120
+"""Edges that are known well, from which on the others are left out."""
+TRENDS = 2
+"""Columns for a slow change of static power: straight and bent."""
 LARGEST = 20_000_000
 """Entries of the table of equations; a longer recording's quanta are merged until it fits."""
 
@@ -63,38 +69,64 @@ def equations(
     tasks : how many there are
     """
     length_s = np.diff(quanta.edges_ns) * 1e-9
-    time = _blurred(quanta, lanes, [task_of(segment, tasks) for segment in segments], tasks + 1)
-    columns = np.column_stack([time, hidden_s, length_s])
-    return _with_trend(_merged(quanta, columns, length_s, tasks))
+    edges = _edges(quanta, tasks + 3 + TRENDS)
+    time = _blurred(quanta, edges, lanes, [task_of(segment, tasks) for segment in segments], tasks + 1)
+    known = np.column_stack([hidden_s, length_s, quanta.energy_j])[: edges[-1]]
+    sums = np.add.reduceat(known, edges[:-1], axis=0)
+    whole = np.logical_and.reduceat(quanta.valid[: edges[-1]], edges[:-1])
+    begin, end = edges[:-1][whole], edges[1:][whole]
+    rows = Equations(
+        time=np.column_stack([time, sums[:, :2]])[whole],
+        energy_j=sums[whole, 2],
+        length_s=sums[whole, 1],
+        window_s=np.append(quanta.window_s[begin], quanta.window_s[end[-1:]]),
+        linked=np.asarray(end[:-1] == begin[1:]),
+        tasks=tasks,
+    )
+    return _with_trend(rows)
 
 
-def _blurred(quanta: Quanta, lanes: Sequence[Lane], rows: Sequence[NDArray[np.int32]], count: int) -> Floats:
-    """Return (k, count) modelled time of each row in each quantum, meaned over where its edges may lie.
+def _edges(quanta: Quanta, columns: int) -> NDArray[np.intp]:
+    """Choose the edges between rows: those known well where there are enough of them, and no more than fit.
+
+    Where most updates are timed to a millisecond and some to a tenth of that, the many say little; and what they say
+    is biased, since an update is not equally likely anywhere in a window as long as the gap between updates.
+    """
+    edges = np.arange(len(quanta.edges_ns))
+    if quanta.timed and len(edges) > LEAST_ROWS + 2:
+        # The first and the last reading are no updates: when their values changed nobody saw.
+        edges = edges[1:-1]
+    enough = max(ENOUGH, 6 * columns)
+    if quanta.timed and len(edges) > enough:
+        window_s = quanta.window_s[edges]
+        known = window_s <= 2 * np.partition(window_s, enough)[enough]
+        known |= quanta.valid[edges] != quanta.valid[edges - 1]
+        edges = edges[known]
+    step = max(-(-len(edges) * columns // LARGEST), 1)
+    return np.unique(np.append(edges[::step], edges[-1]))
+
+
+def _blurred(
+    quanta: Quanta, edges: NDArray[np.intp], lanes: Sequence[Lane], rows: Sequence[NDArray[np.int32]], count: int
+) -> Floats:
+    """Return (k, count) modelled time of each row between edges, meaned over where these may lie.
 
     An edge is somewhere in its window. Taken at one place, what ran there would be known too well, and the powers of
     tasks shorter than a window would be drawn towards each other; taken as the mean over the window, what is left is
-    noise without bias.
+    noise without bias. The mean is taken over points that lie closer than short tasks last.
     """
-    offsets = BLUR if quanta.timed else (0.0,)
-    table = np.zeros((count, len(quanta.edges_ns) + 1))
-    for offset in offsets:
-        edges_ns = quanta.edges_ns + np.round(offset * quanta.window_s * 1e9).astype(np.int64)
-        for lane, row in zip(lanes, rows, strict=True):
-            shifted = replace(lane, quantum=locate(lane.t_ns, edges_ns)) if offset else lane
-            table += spread(shifted, edges_ns, row=row, rows=count).reshape(table.shape)
-    return np.asarray(table[:, 1:-1].T / len(offsets))
-
-
-def _merged(quanta: Quanta, columns: Floats, length_s: Floats, tasks: int) -> Equations:
-    """Merge neighbours where the table is too large, and leave out what is not valid."""
-    step = max(-(-columns.size // LARGEST), 1)
-    starts = np.arange(0, len(length_s), step)
-    ends = np.append(starts[1:], len(length_s))
-    whole = np.logical_and.reduceat(quanta.valid, starts)
-    sums = np.add.reduceat(np.column_stack([columns, quanta.energy_j, length_s]), starts, axis=0)[whole]
-    begin, end = starts[whole], ends[whole]
-    window_s = np.append(quanta.window_s[begin], quanta.window_s[end[-1:]])
-    return Equations(sums[:, :-2], sums[:, -2], sums[:, -1], window_s, np.asarray(end[:-1] == begin[1:]), tasks)
+    many = min(max(LARGEST // (count * len(edges)), FEWEST), MOST) if quanta.timed else 1
+    offsets = (np.arange(many) + 0.5) / many - 0.5
+    window_ns = quanta.window_s[edges] * 1e9
+    points_ns = quanta.edges_ns[edges][:, None] + np.round(window_ns[:, None] * offsets).astype(np.int64)
+    grid_ns, place = np.unique(points_ns, return_inverse=True)
+    table = np.zeros((count, len(grid_ns) + 1))
+    for lane, row in zip(lanes, rows, strict=True):
+        against = replace(lane, quantum=locate(lane.t_ns, grid_ns))
+        table += spread(against, grid_ns, row=row, rows=count).reshape(table.shape)
+    np.cumsum(table, axis=1, out=table)
+    at_edges = sum(table[:, column] for column in place.reshape(points_ns.shape).T)
+    return np.asarray(np.diff(at_edges, axis=1).T / many)
 
 
 def _with_trend(plain: Equations) -> Equations:

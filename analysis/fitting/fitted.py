@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .design import Equations, equations
+from .design import LEAST_ROWS, TRENDS, Equations, equations
 from .noise import Noise, edge_variance
 from .solve import Prior, Solution, solve
 
@@ -20,12 +20,28 @@ if TYPE_CHECKING:
     from tprof.analysis.segments import Segments
 
 Floats = NDArray[np.float64]
-SMOOTHED = 21
-LEAST_ROWS = 30
+SMOOTHED_S = 0.02
 UNTOLD = 0.2  # standard error along a direction, as a part of the mean power
 MEMBER = 0.15
-TRENDS = 2
+ALIKE = 0.05
 NORMAL_95 = 1.96
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What is known of a domain before its readings are looked at.
+
+    Attributes
+    ----------
+    static_w : None where nobody knows it.
+    static_share : how far that may be off, as a part of it.
+    power_share : how far a task's power may be from the mean of all, as a part of it: 1 where the model to correct says
+        little of power, about its own error where it was calibrated.
+    """
+
+    static_w: float | None = None
+    static_share: float = 1e-3
+    power_share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -61,7 +77,7 @@ def fit_powers(
     hidden_s: Floats,
     *,
     tasks: int,
-    static_w: float | None,
+    belief: Belief,
 ) -> Fit | None:
     """Find the power of each task from the quanta of one domain.
 
@@ -72,7 +88,7 @@ def fit_powers(
     segments : the same threads
     hidden_s : (k,) CPU seconds that no sample shows
     tasks : how many there are
-    static_w : of the domain where it is known, else it is fitted with the powers
+    belief : what is known before the readings
 
     Returns
     -------
@@ -82,7 +98,7 @@ def fit_powers(
     if len(rows.energy_j) < max(LEAST_ROWS, 3 * rows.time.shape[1]):
         return None
     noise = _expected_noise(rows, quanta.unit_j)
-    prior, bounded = _prior(rows, static_w)
+    prior, bounded = _prior(rows, belief)
     solution = solve(rows.time, rows.energy_j, noise, prior, bounded)
     error = np.sqrt(np.maximum(np.diag(solution.covariance), 0.0))
     ran = rows.time[:, :tasks].sum(axis=0) > 0
@@ -100,8 +116,10 @@ def fit_powers(
 
 def _expected_noise(rows: Equations, unit_j: float) -> Noise:
     power_w = rows.energy_j / np.maximum(rows.length_s, 1e-12)
-    kernel = np.ones(SMOOTHED) / SMOOTHED
-    around = np.convolve(np.pad(power_w, SMOOTHED // 2, mode="edge"), kernel, mode="valid")
+    # Short rows are noisy; long ones may each be a phase of their own.
+    half = int(np.clip(SMOOTHED_S / np.median(rows.length_s) / 2, 0, len(power_w) // 2))
+    kernel = np.ones(2 * half + 1) / (2 * half + 1)
+    around = np.convolve(np.pad(power_w, half, mode="edge"), kernel, mode="valid")
     at_edges = np.concatenate((around[:1], (around[1:] + around[:-1]) / 2, around[-1:]))
     # Where windows are not known their size is found with the scale of the noise; any will do.
     window_s = rows.window_s if (rows.window_s > 0).any() else np.full(len(at_edges), 1e-6)
@@ -110,20 +128,23 @@ def _expected_noise(rows: Equations, unit_j: float) -> Noise:
     return Noise(variance[:-1], variance[1:], rows.linked, typical)
 
 
-def _prior(rows: Equations, static_w: float | None) -> tuple[Prior, NDArray[np.bool_]]:
+def _prior(rows: Equations, belief: Belief) -> tuple[Prior, NDArray[np.bool_]]:
     """Return what is believed before the readings.
 
-    A task draws what a busy second draws on average, give or take as much. Static power that is not known lies
+    A task draws what a busy second draws on average, give or take a part. Static power that is not known lies
     anywhere between nothing and the least that was ever drawn; idle quanta tell it far better.
     """
     columns, level = rows.time.shape[1], rows.tasks + 2
     watts = rows.energy_j / np.maximum(rows.length_s, 1e-12)
-    floor_w = float(np.percentile(watts, 2)) / 2 if static_w is None else static_w
+    unknown = belief.static_w is None
+    floor_w = float(np.percentile(watts, 2)) / 2 if belief.static_w is None else belief.static_w
     busy = rows.time[:, :level].sum()
     above_j = max(float(rows.energy_j.sum() - floor_w * rows.length_s.sum()), 0.05 * float(rows.energy_j.sum()))
     mean = np.full(columns, above_j / busy if busy > 0 else 1.0)
-    deviation = mean.copy()
-    mean[level], deviation[level] = floor_w, floor_w if static_w is None else 1e-3 * floor_w + 1e-9
+    deviation = mean * belief.power_share
+    # What runs between tasks and unseen is not what the model was calibrated for.
+    deviation[rows.tasks : level] = mean[rows.tasks : level]
+    mean[level], deviation[level] = floor_w, floor_w if unknown else belief.static_share * floor_w + 1e-9
     mean[level + 1 :], deviation[level + 1 :] = 0.0, 0.1 * max(float(watts.mean()), 1e-9)
     bounded = np.ones(columns, bool)
     bounded[level + 1 :] = False
@@ -156,13 +177,24 @@ def _together(rows: Equations, solution: Solution) -> tuple[tuple[int, ...], ...
     typical = max(float(ran[seen] @ solution.power[seen] / ran[seen].sum()), 1e-12)
     covariance = solution.covariance[np.ix_(seen, seen)] / typical**2
     sizes, directions = np.linalg.eigh((covariance + covariance.T) / 2)
+    part = rows.time[:, seen] / np.maximum(rows.length_s, 1e-12)[:, None]
     found = []
     for size, direction in zip(sizes, directions.T, strict=True):
         members = np.flatnonzero(np.abs(direction) > MEMBER)
         trades = (direction[members] > 0).any() and (direction[members] < 0).any()
-        if size > UNTOLD**2 and trades:
+        if size > UNTOLD**2 and trades and _alike(part[:, members]):
             found.append(tuple(int(seen[member]) for member in members))
     return tuple(found)
+
+
+def _alike(part: Floats) -> bool:
+    """Tell whether tasks share the quanta in the same way; else the recording was merely short."""
+    centred = part - part.mean(axis=0)
+    deviation = np.sqrt((centred**2).mean(axis=0))
+    if (deviation <= 1e-9 * np.abs(part).max()).all():
+        return True
+    alike = np.corrcoef(centred[:, deviation > 0], rowvar=False)
+    return bool(np.ndim(alike) == 0 or np.linalg.eigvalsh(alike)[0] < ALIKE)
 
 
 def _gain(rows: Equations, noise: Noise, prior: Prior, bounded: NDArray[np.bool_], full: Solution) -> float:

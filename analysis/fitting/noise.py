@@ -33,11 +33,6 @@ class Noise:
     linked: NDArray[np.bool_]
     own: Floats
 
-    def at(self, rows: NDArray[np.intp]) -> Noise:
-        """Return the noise of some rows, in rising order; only neighbours share an edge."""
-        linked = self.linked[rows[:-1]] & (np.diff(rows) == 1)
-        return Noise(self.before[rows], self.after[rows], linked, self.own[rows])
-
     def whiten(self, columns: Floats) -> tuple[Floats, float]:
         """Return columns with independent unit noise, and the logarithm of the covariance's determinant.
 

@@ -18,11 +18,10 @@ from .noise import Noise
 
 Floats = NDArray[np.float64]
 HUBER = 3.0
-ROUNDS = 3
-LAGS = 3
+ROUNDS = 4
 OWN_BOUNDS = (-14.0, 10.0)
-NEARBY = 1.5
-RUNS, RUN_ROWS = 10, 500
+GRID = 7
+LAGS = 3
 
 
 @dataclass(frozen=True)
@@ -62,20 +61,23 @@ def solve(time: Floats, energy_j: Floats, noise: Noise, prior: Prior, bounded: N
     prior : of the powers
     bounded : (k,) columns whose power cannot be negative
     """
-    weights, bounds = np.ones(len(energy_j)), OWN_BOUNDS
+    weights = np.ones(len(energy_j))
+    freedom = max(len(energy_j) - time.shape[1], 1)
+    size = scale = 1.0
     for _ in range(ROUNDS):
-        size, scale, badness = _sizes(time, energy_j, noise, weights, prior, bounds)
-        # Other weights move the size a little: it is not looked for everywhere again.
-        bounds = (np.log(size) - NEARBY, np.log(size) + NEARBY)
-        sized = _noise(noise, size, scale, weights)
-        white, _ = sized.whiten(np.column_stack([time, energy_j]))
+        white, _ = _noise(noise, size, scale, weights).whiten(np.column_stack([time, energy_j]))
         precise, target = _with_prior(white[:, :-1], white[:, -1], prior)
         power = _bounded(precise, target, bounded)
-        residual = white[:, -1] - white[:, :-1] @ power
-        weights = weights * np.minimum(HUBER / np.maximum(np.abs(residual), 1e-12), 1.0) ** 2
-        weights = np.maximum(weights, 1e-6)
-    covariance = _covariance(precise, white[:, :-1] * residual[:, None])
-    return Solution(power, covariance, scale, badness)
+        residual = energy_j - time @ power
+        size, scale, badness = _sizes(residual, noise, weights, freedom)
+        unlikely = np.abs(_noise(noise, size, scale, weights).whiten(residual[:, None])[0][:, 0])
+        weights = np.maximum(weights * np.minimum(HUBER / np.maximum(unlikely, 1e-12), 1.0) ** 2, 1e-6)
+    # As precise as the noise that was found last says.
+    white, _ = _noise(noise, size, scale, weights).whiten(np.column_stack([time, energy_j]))
+    precise, target = _with_prior(white[:, :-1], white[:, -1], prior)
+    power = _bounded(precise, target, bounded)
+    unexplained = white[:, -1] - white[:, :-1] @ power
+    return Solution(power, _covariance(precise, white[:, :-1] * unexplained[:, None]), scale, badness)
 
 
 def _covariance(precise: Floats, scores: Floats) -> Floats:
@@ -103,47 +105,24 @@ def _noise(noise: Noise, size: float, scale: float, weights: Floats) -> Noise:
     return Noise(noise.before * scale, noise.after * scale, noise.linked, (size * noise.own + surprise) * scale)
 
 
-def _sizes(
-    time: Floats, energy_j: Floats, noise: Noise, weights: Floats, prior: Prior, bounds: tuple[float, float]
-) -> tuple[float, float, float]:
-    """Return the size of the quanta's own noise against the edges', and the scale of both, by likelihood."""
-    # One number needs no more than some thousand rows: runs of neighbours from all over the recording.
-    some = _runs(len(energy_j))
-    part = (time[some], energy_j[some], noise.at(some), weights[some], prior)
-    best = minimize_scalar(lambda x: _measured(x, *part)[0], bounds=bounds, method="bounded", options={"xatol": 0.1})
-    badness, scale = _measured(float(best.x), time, energy_j, noise, weights, prior)
-    return float(np.exp(best.x)), max(scale, 1e-12), 2 * badness
+def _sizes(residual: Floats, noise: Noise, weights: Floats, freedom: int) -> tuple[float, float, float]:
+    """Return the size of the quanta's own noise against the edges', and the scale of both, by likelihood.
 
-
-def _measured(
-    logarithm: float, time: Floats, energy_j: Floats, noise: Noise, weights: Floats, prior: Prior
-) -> tuple[float, float]:
-    """Return the negative logarithm of the likelihood of a size, and the scale that goes with it."""
-    columns = np.column_stack([time, energy_j])
-    white, determinant = _noise(noise, float(np.exp(logarithm)), 1.0, weights).whiten(columns)
-    precise, target = _with_prior(white[:, :-1], white[:, -1], prior)
-    residual = white[:, -1] - white[:, :-1] @ _least_squares(precise, target)
-    freedom = max(len(residual) - time.shape[1], 1)
-    scale = float(residual @ residual) / freedom
-    return determinant / 2 + freedom / 2 * np.log(max(scale, 1e-300)), scale
-
-
-def _runs(rows: int) -> NDArray[np.intp]:
-    """Return all rows where they are few, else runs of neighbours evenly over them."""
-    if rows <= 2 * RUNS * RUN_ROWS:
-        return np.arange(rows)
-    starts = np.linspace(0, rows - RUN_ROWS, RUNS).astype(np.intp)
-    return np.asarray((starts[:, None] + np.arange(RUN_ROWS)).ravel())
-
-
-def _least_squares(precise: Floats, target: Floats) -> Floats:
-    """Solve by the normal equations, of columns of like size: far fewer operations than a decomposition of all rows.
-
-    What they lose in accuracy is in directions that the readings do not tell, where it changes no residual.
+    Residuals alone decide: to find the powers anew for each size would cost as much as all the rest, many times.
     """
-    size = np.maximum(np.sqrt(np.einsum("ij,ij->j", precise, precise)), 1e-300)
-    gram = (precise.T @ precise) / np.outer(size, size)
-    return np.asarray(np.linalg.lstsq(gram, (precise.T @ target) / size, rcond=None)[0] / size)
+
+    def measured(logarithm: float) -> tuple[float, float]:
+        white, determinant = _noise(noise, float(np.exp(logarithm)), 1.0, weights).whiten(residual[:, None])
+        scale = float((white**2).sum()) / freedom
+        return determinant / 2 + freedom / 2 * np.log(max(scale, 1e-300)), scale
+
+    # Where the windows are far from what they say the likelihood has a second peak.
+    grid = np.linspace(*OWN_BOUNDS, GRID)
+    best = int(np.argmin([measured(float(at))[0] for at in grid]))
+    around = (grid[max(best - 1, 0)], grid[min(best + 1, GRID - 1)])
+    found = minimize_scalar(lambda x: measured(x)[0], bounds=around, method="bounded", options={"xatol": 0.1})
+    badness, scale = measured(float(found.x))
+    return float(np.exp(found.x)), max(scale, 1e-12), 2 * badness
 
 
 def _with_prior(white: Floats, target: Floats, prior: Prior) -> tuple[Floats, Floats]:

@@ -2,5 +2,6 @@
 
 from .choose import Chosen, choose_model, needs_fit
 from .linear import TABLE_1, Coefficients
+from .stored import Stored, stored_model
 
-__all__ = ["TABLE_1", "Chosen", "Coefficients", "choose_model", "needs_fit"]
+__all__ = ["TABLE_1", "Chosen", "Coefficients", "Stored", "choose_model", "needs_fit", "stored_model"]

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from tprof.analysis.fitting import Fit
 
+    from .stored import Stored
+
 Floats = NDArray[np.float64]
 MUCH = 10.0
 """Of the Bayesian information criterion: what is called very strong evidence."""
@@ -34,6 +36,7 @@ class Chosen:
     modelled: Callable[[Mapping[str, Floats], Floats], Floats]
     coefficients: linear.Coefficients | None = None
     base: str | None = None
+    stored: Stored | None = None
 
     def fitted(self, asked: str, fits: Mapping[str, Fit], qualities: Sequence[str]) -> Chosen:
         """Return the model once powers were fitted per task, or itself where `auto` gains nothing by them.
@@ -74,6 +77,7 @@ def choose_model(
     name: str,
     present: frozenset[str],
     coefficients: str | Mapping[str, float] | linear.Coefficients | None = None,
+    stored: Stored | None = None,
 ) -> Chosen:
     """Return the model asked for, or for "auto" the best that the counters support.
 
@@ -85,6 +89,7 @@ def choose_model(
     name : one of "auto", "linear", "fitted", "fesc", "ipc", "cputime"
     present : counter columns that the trace has
     coefficients : for "linear": "tprof-table1", or a mapping of a, b, c, C1, C2 in watts
+    stored : the calibrated model that the trace brings along, for where no coefficients are given
 
     Raises
     ------
@@ -94,12 +99,20 @@ def choose_model(
     if name not in NAMES:
         msg = f'model must be one of {", ".join(NAMES)}; got "{name}"'
         raise UsageError(msg)
+    stored = stored if coefficients is None else None
     known = linear.coefficients_of(coefficients) if coefficients is not None else None
+    if stored is not None:
+        known = stored.coefficients
+    chosen = _chosen(name, present, known, stored)
+    return replace(chosen, stored=stored) if chosen.coefficients is not None else chosen
+
+
+def _chosen(name: str, present: frozenset[str], known: linear.Coefficients | None, stored: Stored | None) -> Chosen:
     if name == "fitted":
-        best = _best(present, known)
+        best = _best(present, known, stored)
         return replace(best, name="fitted", why=f"you asked for it, correcting {best.name}", base=best.name)
     if name != "auto":
-        model = _named(name, known, "you asked for it")
+        model = _named(name, known, "you asked for it" + (f"; {stored.why}" if stored and name == "linear" else ""))
         missing = [column for column in model.columns if column not in present]
         if missing:
             msg = (
@@ -108,12 +121,13 @@ def choose_model(
             )
             raise UsageError(msg)
         return model
-    return _best(present, known)
+    return _best(present, known, stored)
 
 
-def _best(present: frozenset[str], known: linear.Coefficients | None) -> Chosen:
+def _best(present: frozenset[str], known: linear.Coefficients | None, stored: Stored | None) -> Chosen:
     if known is not None and set(known.columns) <= present:
-        return _named("linear", known, "coefficients were given and the trace has the counters they need")
+        why = "coefficients were given and the trace has the counters they need" if stored is None else stored.why
+        return _named("linear", known, why)
     if set(ratio.FESC_COLUMNS) <= present:
         return _named("fesc", None, "front-end stalls are recorded and fit core power better than IPC")
     if set(ratio.IPC_COLUMNS) <= present:
@@ -124,7 +138,10 @@ def _best(present: frozenset[str], known: linear.Coefficients | None) -> Chosen:
 def _named(name: str, known: linear.Coefficients | None, why: str) -> Chosen:
     if name == "linear":
         if known is None:
-            msg = 'model "linear" needs coefficients: give coefficients="tprof-table1" or your own a, b, c, C1, C2'
+            msg = (
+                'model "linear" needs coefficients: record after "tprof calibrate", or give '
+                'coefficients="tprof-table1" or your own a, b, c, C1, C2'
+            )
             raise UsageError(msg)
         return Chosen(name, why, known.columns, partial(linear.modelled, known), known)
     if name == "fesc":

@@ -68,7 +68,7 @@ def coefficients_of(given: str | Mapping[str, float] | Coefficients) -> Coeffici
     if not all(np.isfinite(value) and value >= 0 for value in numbers.values()):
         msg = f"coefficients are finite watts of 0 or more; got {dict(given)}"
         raise UsageError(msg)
-    return Coefficients(**numbers)
+    return Coefficients(numbers["a"], numbers["b"], numbers["c"], numbers["c1"], numbers.get("c2", 0.0))
 
 
 def modelled(coefficients: Coefficients, counts: Mapping[str, Floats], cpu_s: Floats) -> Floats:
@@ -92,4 +92,4 @@ def _scale(coefficients: Coefficients, counts: Mapping[str, Floats], cpu_s: Floa
     cycles = counts["cycles"]
     hz = np.divide(cycles, cpu_s, out=np.full_like(cycles, np.nan), where=(cpu_s > 0) & (cycles > 0))
     # Where no frequency can be told the segment is taken to run where the coefficients were found.
-    return np.nan_to_num(np.interp(hz, known_hz, factors), nan=1.0)
+    return np.asarray(np.nan_to_num(np.interp(hz, known_hz, factors), nan=1.0))

@@ -35,6 +35,7 @@ def page_data(profile: Profile) -> dict[str, Any]:
         "instances": _instances(profile.tasks),
         "timeline": _timeline(profile.segments, float(info["duration_s"])),
         "power": _power(profile.power),
+        "expected": _expected(profile),
     }
     plain: dict[str, Any] = clean(data)
     return plain
@@ -83,6 +84,21 @@ def _power(power: pd.DataFrame) -> dict[str, Any]:
         for name in domains
     }
     return {"x": [*time_s[starts].tolist(), float(time_s[-1] + length_s[-1])], "watts": watts}
+
+
+def _expected(profile: Profile) -> dict[str, Any]:
+    """Return the error of single instances by their length, and what is not in it."""
+    errors = profile.expected_errors
+    left_out = "how far an instance strays from its task's mean"
+    if not profile.recipe.fits:
+        left_out += f", and how far model {profile.info['model']} is from the truth"
+    middle_s = np.sqrt(errors["length_low_s"].to_numpy(float) * errors["length_high_s"].to_numpy(float))
+    return {
+        "length_s": middle_s.tolist(),
+        "error": errors["error"].to_numpy(float).tolist(),
+        "instances": errors["instances"].to_numpy(int).tolist(),
+        "left_out": left_out,
+    }
 
 
 def _summary(profile: Profile) -> list[dict[str, Any]]:

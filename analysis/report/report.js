@@ -127,7 +127,27 @@ function timeline() {
   }), Object.assign(layout, { barmode: "overlay" }));
 }
 
-const COLUMNS = [["task", "Task", String], ["instances", "Instances", (v) => v.toLocaleString("en")], ["energy_j", "Energy", (v) => si(v, "J")], ["share", "Share", share], ["energy_mean_j", "Mean", (v, r) => (r.energy_mean_low_j === null || v === null ? si(v, "J") : `${si(v, "J")}\n${si(r.energy_mean_low_j, "J")} … ${si(r.energy_mean_high_j, "J")}`)], ["duration_mean_s", "Mean time", (v) => si(v, "s")], ["own_mean_s", "Own time", (v) => si(v, "s")], ["power_w", "Power", (v) => si(v, "W")], ["edp_js", "EDP", (v) => si(v, "Js")], ["energy_time_corr", "Correlation", (v, r) => (v === null || r.instances < 10 ? "–" : v.toFixed(2))]];
+const MOST_MEANS = 30;
+function means() {
+  const rows = data.summary.filter((row) => row.energy_mean_j > 0 && row.energy_mean_low_j !== null).slice(0, MOST_MEANS).reverse(), { axis, layout } = style();
+  at("means").hidden = !rows.length;
+  at("means").style.height = `${110 + 26 * rows.length}px`;
+  const all = rows.map((row) => row.energy_mean_j), wide = Math.max(...all) > 20 * Math.min(...all);
+  const far = (name) => rows.map((row) => Math.abs(row[name] - row.energy_mean_j));
+  draw("means", [{ type: "scatter", mode: "markers", x: all, y: rows.map((row) => plain(row.task)), marker: { size: 9, color: COLOURS[0], symbol: rows.map((row) => (row.resolved ? "circle" : "circle-open")) }, error_x: { type: "data", symmetric: false, array: far("energy_mean_high_j"), arrayminus: far("energy_mean_low_j"), color: COLOURS[3], thickness: 2 }, text: rows.map((row) => `${si(row.energy_mean_low_j, "J")} … ${si(row.energy_mean_high_j, "J")}${row.resolved ? "" : ", not resolved"}`), hovertemplate: "%{x:.3s}J, 95 %: %{text}<extra></extra>" }],
+    Object.assign(layout, { margin: { ...layout.margin, l: 12 }, xaxis: { ...named(axis, `mean energy${tag}`, "J"), ...(wide ? { type: "log" } : { rangemode: "tozero" }) }, yaxis: { ...axis, type: "category" } }));
+}
+
+function expected() {
+  const all = data.expected, { axis, layout } = style();
+  at("sure").hidden = !all.length_s.length;
+  if (!all.length_s.length) return;
+  at("sure-note").textContent = `This recording played again with known powers under its own sensor (simulated): the root mean square error of one instance's energy above static power, by the instance's length. Not in it: ${all.left_out}.`;
+  draw("expected", [{ type: "scatter", mode: "lines+markers", x: all.length_s, y: all.error, line: { color: COLOURS[0], width: 2 }, marker: { size: 8 }, text: all.instances.map((n) => `${n.toLocaleString("en")} instances`), hovertemplate: "%{x:.2s}s: %{y:.2%}<br>%{text}<extra></extra>" }],
+    Object.assign(layout, { xaxis: named({ ...axis, type: "log" }, "length of an instance", "s"), yaxis: { ...axis, type: "log", title: { text: "expected error (simulated)" }, tickformat: "~p" } }));
+}
+
+const COLUMNS = [["task", "Task", String], ["instances", "Instances", (v) => v.toLocaleString("en")], ["energy_j", "Energy", (v) => si(v, "J")], ["share", "Share", share], ["energy_mean_j", "Mean", (v, r) => (r.energy_mean_low_j === null || v === null ? si(v, "J") : `${r.resolved ? si(v, "J") : si(null)}\n${si(r.energy_mean_low_j, "J")} … ${si(r.energy_mean_high_j, "J")}`)], ["duration_mean_s", "Mean time", (v) => si(v, "s")], ["own_mean_s", "Own time", (v) => si(v, "s")], ["power_w", "Power", (v) => si(v, "W")], ["edp_js", "EDP", (v) => si(v, "Js")], ["energy_time_corr", "Correlation", (v, r) => (v === null || r.instances < 10 ? "–" : v.toFixed(2))]];
 let order = ["energy_j", -1];
 function table() {
   const head = at("tasks").tHead, body = at("tasks").tBodies[0], [by, way] = order;
@@ -155,7 +175,7 @@ function sources() {
   }));
 }
 const pick = (id, first, pairs) => { [["", first], ...pairs].forEach(([value, text]) => { make(at(id), "option", text).value = value; }); at(id).addEventListener("change", instances); };
-const plots = () => { instances(); power(); timeline(); };
+const plots = () => { instances(); power(); timeline(); means(); expected(); };
 document.documentElement.classList.toggle("dark", matchMedia("(prefers-color-scheme: dark)").matches);
 at("theme").addEventListener("click", () => { document.documentElement.classList.toggle("dark"); plots(); });
 at("tasks-title").textContent += tag;

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.optimize import nnls
-from tprof.analysis import Coefficients
+from tprof.analysis.calibration import fit
 from tprof.benchmarks.virtual import STRESS
 
 from .phases import Phases, observe, predicted_w
@@ -16,7 +15,7 @@ from .phases import Phases, observe, predicted_w
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tprof.analysis.calibration import Observations
+    from tprof.analysis import Coefficients
     from tprof.benchmarks.virtual import Kernel, Package
 
 SEED = 1000
@@ -26,17 +25,12 @@ def calibrate(package: Package, kernels: Sequence[Kernel] = STRESS) -> tuple[Coe
     """Calibrate on stress kernels, none of which is validated; returns the model and how well it fits, plain."""
     with tempfile.TemporaryDirectory(prefix="tprof-validate-") as folder:
         seen = observe(Phases(kernels).record(Path(folder) / "calibration.tprof", package, seed=SEED))
-    model = _fitted(seen)
+    calibration = fit(seen)
+    model = calibration.coefficients
     error = predicted_w(model, seen) / seen.power_w - 1
     worth = {
         "a": model.a, "b": model.b, "c": model.c, "C1": model.c1, "C2": model.c2,
         "runs": len(seen), "mean_error": float(np.abs(error).mean()), "worst_error": float(np.abs(error).max()),
+        "left_out_error": calibration.worth.left_out_error,
     }  # fmt: skip
     return model, worth
-
-
-def _fitted(seen: Observations) -> Coefficients:
-    """Least squares of relative errors, nothing negative."""
-    columns = np.column_stack([seen.ipc, seen.l2_gbs, seen.llc_gbs, seen.active_cores, np.ones(len(seen))])
-    a, b, c, c1, c2 = nnls(columns / seen.power_w[:, None], np.ones(len(seen)))[0]
-    return Coefficients(a=a, b=b, c=c, c1=c1, c2=c2)

@@ -145,8 +145,13 @@ def _calibration(worth: Mapping[str, Any]) -> Table:
     names = ("a", "b", "c", "C1", "C2")
     return Table(
         f"The calibrated model: equation 1 fitted to {worth['runs']} simulated runs of stress kernels",
-        (*names, "mean error", "worst"),
-        ((*(f"{worth[name]:.3g}" for name in names), percent(worth["mean_error"]), percent(worth["worst_error"])),),
+        (*names, "mean error", "worst", "kernel left out"),
+        (
+            (
+                *(f"{worth[name]:.3g}" for name in names),
+                *(percent(worth[name]) for name in ("mean_error", "worst_error", "left_out_error")),
+            ),
+        ),
         "a: W per IPC; b, c: W per GB/s of L2 and LLC traffic; C1: W per core; C2: W. The law's: 1.1, 0.08, 0.19, 8 "
         "and 5.2, before it bends.",
         texts=0,

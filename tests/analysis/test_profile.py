@@ -314,3 +314,17 @@ def test_segments_and_power_add_up_to_the_same_joules(tmp_path) -> None:
 
     assert profile.segments["energy_j"].sum() == pytest.approx(10.0)
     assert (profile.power["package-0_w"] * profile.power["duration_s"]).sum() == pytest.approx(10.0)
+
+
+def test_a_mean_whose_interval_reaches_zero_is_said_not_to_be_resolved(tmp_path):
+    """A task of 10 us in one quantum of 1 ms may have drawn nothing; one of 10 ms over ten of them did draw."""
+    us = 1000
+    thread = {"t_ns": [0, 10 * us, 1000 * us, 11_000 * us], "instance": [1, 0, 2, 0], "task": [0, -1, 1, -1]}
+    other = {"t_ns": [0, 11_000 * us], "instance": [3, 0], "task": [1, -1], "tid": 2}
+    t_ns = np.arange(12) * 1000 * us
+    energy = {"package-0": (t_ns, t_ns * 20e-9)}
+    tprof.write_trace(tmp_path / "t.tprof", tasks=["short", "long"], threads=[thread, other], energy=energy)
+
+    summary = tprof.load(tmp_path / "t.tprof").profile(model="cputime").summary()
+
+    assert summary["resolved"].to_dict() == {"long": True, "short": False}

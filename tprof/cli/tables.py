@@ -71,7 +71,7 @@ def show(profile: Profile, stream: TextIO, *, top: int | None = None) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(file=stream, highlight=False, width=None if stream.isatty() else 140)
+    console = Console(file=stream, highlight=False, width=None if stream.isatty() else 160)
     label = f" ({profile.info['quality']})"
     console.print(_accounts(profile, label))
     console.print(_tasks(profile, label, top))
@@ -114,7 +114,7 @@ def _tasks(profile: Profile, label: str, top: int | None) -> Any:
             f"{int(row['instances']):,}",
             quantity(float(row["energy_j"]), "J"),
             percent(float(row["share"])),
-            quantity(float(row["energy_mean_j"]), "J"),
+            quantity(float(row["energy_mean_j"]), "J") if row["resolved"] else NOT_RESOLVED,
             _interval(float(row["energy_mean_low_j"]), float(row["energy_mean_high_j"])),
             "–" if row["instances"] < 2 else quantity(float(row["energy_std_j"]), "J"),
             quantity(float(row["duration_mean_s"]), "s"),

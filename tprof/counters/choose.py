@@ -46,7 +46,11 @@ def probe_event(event: Event) -> tuple[int, int, int, int]:
 
 
 def choose(
-    counters: str | Sequence[str] = "auto", *, root: Path = Path("/"), probe: Probe = probe_event
+    counters: str | Sequence[str] = "auto",
+    *,
+    wanted: Sequence[str] = (),
+    root: Path = Path("/"),
+    probe: Probe = probe_event,
 ) -> CounterPlan:
     """Choose the counters of a recording.
 
@@ -55,6 +59,8 @@ def choose(
     counters
         "auto": instructions, cycles and LLC misses where the processor has them, else page faults, context
         switches and migrations; "none"; or names of counters, which are added to instructions and cycles.
+    wanted
+        What "auto" takes besides where it counts, since a calibrated model needs it.
     root
         What /proc is below.
     probe
@@ -70,7 +76,7 @@ def choose(
     if counters == "none":
         return CounterPlan("none", (), "as asked")
     if counters == "auto":
-        return _best(probe)
+        return _best(probe, wanted)
     named = _named(counters.split(",") if isinstance(counters, str) else counters)
     if L2_REFS in named and not _is_intel(root):
         message = "the counter l2_refs is known for Intel processors only: leave it out here"
@@ -94,8 +100,9 @@ def _named(names: Sequence[str]) -> tuple[Event, ...]:
     return tuple(dict.fromkeys(asked))
 
 
-def _best(probe: Probe) -> CounterPlan:
-    problems = [(event, _problem(event, probe)) for event in DEFAULT]
+def _best(probe: Probe, wanted: Sequence[str]) -> CounterPlan:
+    events = dict.fromkeys([*DEFAULT, *(BY_NAME[name] for name in wanted if name in BY_NAME)])
+    problems = [(event, _problem(event, probe)) for event in events]
     working = tuple(event for event, problem in problems if problem is None)
     if {event.column for event in working} >= {"instructions", "cycles"}:
         missing = [f"no {event.column}: {problem}" for event, problem in problems if problem is not None]

@@ -42,7 +42,7 @@ static uint64_t poll_due(uint64_t now_ns)
         struct tprof_source *source = &sources[i];
         if (source->next_poll_ns <= now_ns) {
             const bool changed = tprof_source_poll(source, false);
-            source->next_poll_ns = tprof_pace_next(&pace, source, now_ns, changed && is_sensor(source));
+            source->next_poll_ns = tprof_pace_next(&pace, source, now_ns, is_sensor(source), changed);
         }
         if (source->next_poll_ns < next_ns)
             next_ns = source->next_poll_ns;

@@ -86,15 +86,25 @@ static void show_live(struct tprof_source *source, uint64_t value, uint64_t now_
     __atomic_store_n(&source->live->energy_uj[source->package], (uint64_t)source->total_uj, __ATOMIC_RELAXED);
 }
 
+/* How long before now the value may have changed: since the look before, or, where that was more than an update ago,
+ * within the usual gap between updates, since it is the last of them that shows. */
+static uint32_t window_before(const struct tprof_source *source, uint64_t now_ns)
+{
+    uint64_t window_ns = source->last_success_ns != 0 ? now_ns - source->last_success_ns : 0;
+    const uint64_t usual_ns = source->gap_ns + source->gap_ns / 20;
+    if (source->gap_ns != 0 && window_ns > usual_ns)
+        window_ns = usual_ns;
+    return window_ns > UINT32_MAX ? UINT32_MAX : (uint32_t)window_ns;
+}
+
 static void record(struct tprof_source *source, uint64_t now_ns, uint64_t value, int error)
 {
     struct tprof_reading *reading = tprof_stream_slot(&source->stream);
     if (reading == NULL)
         return;
-    const uint64_t window_ns = source->last_success_ns != 0 ? now_ns - source->last_success_ns : 0;
     reading->t_ns = now_ns;
     reading->value = value;
-    reading->window_ns = window_ns > UINT32_MAX ? UINT32_MAX : (uint32_t)window_ns;
+    reading->window_ns = window_before(source, now_ns);
     reading->flags = (uint16_t)((error != 0 ? TPROF_MISSING : 0) | (source->reopened ? TPROF_REOPENED : 0));
     reading->error = (uint16_t)error;
     reading->suspended_ns = tprof_suspended_ns();

@@ -32,8 +32,10 @@ struct tprof_source {
     bool reopened, has_value, missing;
     uint64_t last_value, last_success_ns, last_record_ns, next_poll_ns, next_reopen_ns;
     uint64_t last_change_ns;         /* the show of joules is held against it */
-    uint64_t last_update_ns, gap_ns; /* of the pace; the gap between updates, on average */
-    bool closely;                    /* the next update is looked for closely */
+    /* Of the pace: */
+    uint64_t looked_ns, last_update_ns, gap_ns; /* the gap between updates, on average */
+    bool closely;                               /* the next update is looked for closely */
+    bool sharp;                                 /* the last one was seen within a period */
     uint64_t started_ns, started_busy_ns; /* ESTIMATE */
     double total_uj;                      /* what the live page shows */
     uint32_t changes, failures;

@@ -1,0 +1,122 @@
+"""Fits equation 1 of TProf to runs whose power was measured, and says what the fit is worth.
+
+P = sum over active cores of (a IPC + b L2 + c LLC + C1) + C2. Every coefficient is a power and cannot be negative.
+Errors count as parts of the power, as they are reported (the paper's table 2). Idle runs are not fitted: an idle
+package sleeps, while C2 is what an awake one draws.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from tprof.analysis.models.linear import Coefficients
+
+from tprof.errors import UsageError
+
+from .frequency import Scale, frequency_of, scales
+from .regression import columns_of, solve
+from .worth import Worth, judge
+
+if TYPE_CHECKING:
+    from .observations import Observations
+
+Floats = NDArray[np.float64]
+LEAST_RUNS = 8
+BUSY = 0.5
+"""Active cores from which on a run counts as busy."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Coefficients and what they are worth.
+
+    Attributes
+    ----------
+    coefficients : watts per unit of IPC, per GB/s of L2 and LLC traffic, per active core, per package; the scale of a
+        core's power at each other frequency.
+    worth : errors, intervals, collinearity.
+    hz : frequency of the coefficients, median of the runs they were fitted to; None where it is not known.
+    other_frequencies : what was found at each of them.
+    idle_w : of the package when nothing ran; None where no idle run was seen.
+    runs, kernels : how many were fitted.
+    left_out : coefficients that no counter tells.
+    """
+
+    coefficients: Coefficients
+    worth: Worth
+    hz: float | None
+    other_frequencies: tuple[Scale, ...]
+    idle_w: float | None
+    runs: int
+    kernels: int
+    left_out: tuple[str, ...]
+
+
+def fit(observations: Observations) -> Calibration:
+    """Fit the coefficients.
+
+    Parameters
+    ----------
+    observations
+        At least eight busy runs, at two numbers of active cores or more.
+
+    Raises
+    ------
+    UsageError
+        If there are too few runs, or all at one number of active cores: then C1 and C2 cannot be told apart.
+    """
+    usable = observations.where(_usable(observations))
+    busy = usable.where(usable.active_cores >= BUSY)
+    _check(busy)
+    group, hz = frequency_of(busy.hz)
+    most = int(np.bincount(group).argmax())
+    main = busy.where(group == most)
+    _check(main)
+    columns, left_out = columns_of(main)
+    power = solve(columns, main.power_w)
+    idle = usable.power_w[usable.active_cores < BUSY]
+    others = scales(busy, group, hz, power)
+    return Calibration(
+        _coefficients(power, others),
+        judge(main, columns, power),
+        float(np.median(main.hz)) if np.isfinite(main.hz).all() else None,
+        others[:most] + others[most + 1 :],
+        float(np.median(idle)) if len(idle) else None,
+        len(main),
+        len(np.unique(main.kernel)),
+        left_out,
+    )
+
+
+def _usable(observations: Observations) -> NDArray[np.bool_]:
+    """Rows with a power and with what every run must say; a counter that no row has is left out as a column."""
+    good = np.isfinite(observations.power_w) & (observations.power_w > 0) & np.isfinite(observations.active_cores)
+    for values in (observations.ipc, observations.l2_gbs, observations.llc_gbs):
+        if np.isfinite(values).any():
+            good &= np.isfinite(values)
+    return np.asarray(good, bool)
+
+
+def _check(busy: Observations) -> None:
+    if len(busy) < LEAST_RUNS:
+        message = (
+            f"a calibration needs at least {LEAST_RUNS} runs with a power and a number of active cores, got "
+            f"{len(busy)}: run more kernels"
+        )
+        raise UsageError(message)
+    cores = np.unique(np.round(2 * busy.active_cores) / 2)
+    if len(cores) < 2:
+        message = (
+            f"all runs had {cores[0]:g} active cores, so the power of a core (C1) and that of the package (C2) cannot "
+            "be told apart: add runs with another number of busy cores"
+        )
+        raise UsageError(message)
+
+
+def _coefficients(power: Floats, others: tuple[Scale, ...]) -> Coefficients:
+    a, b, c, c1, c2 = (float(value) for value in power)
+    pairs = tuple((one.hz, one.core) for one in others) if len(others) > 1 else ()
+    return Coefficients(a, b, c, c1, c2, pairs)

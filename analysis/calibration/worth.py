@@ -1,0 +1,123 @@
+"""What a fit is worth: errors within and without the data, intervals of coefficients, columns that go together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import mean_absolute_percentage_error, r2_score
+from sklearn.model_selection import LeaveOneGroupOut
+
+from .regression import NAMES, predict, solve
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .observations import Observations
+
+Floats = NDArray[np.float64]
+RESAMPLED = 300
+COLLINEAR = 10.0
+"""Variance inflation factor from which on a coefficient is called doubtful (a common rule)."""
+NEARLY_ONE_CORE_COUNT = 0.25
+
+
+@dataclass(frozen=True)
+class Worth:
+    """How far a fit can be trusted.
+
+    Attributes
+    ----------
+    r2 : part of the power's variance that the fit explains.
+    error : mean absolute relative error on the runs it was fitted to.
+    left_out_error : the same where each kernel is predicted from the others; NaN for a single kernel.
+    mean_error : the same where the mean power of the others is predicted.
+    residual_share : standard deviation of the relative error on kernels left out: the model's own error.
+    intervals : 95 % interval of each coefficient, by resampling whole kernels.
+    inflation : variance inflation factor of each coefficient but C2; NaN for a column of zeros.
+    warnings : in words.
+    """
+
+    r2: float
+    error: float
+    left_out_error: float
+    mean_error: float
+    residual_share: float
+    intervals: dict[str, tuple[float, float]]
+    inflation: dict[str, float]
+    warnings: tuple[str, ...]
+
+
+def judge(observations: Observations, columns: Floats, power: Floats) -> Worth:
+    """Judge the fit `power` of `columns` to the runs' watts."""
+    watts, kernel = observations.power_w, observations.kernel
+    fitted = predict(columns, power)
+    left_out, mean = left_out_predictions(columns, watts, kernel)
+    inflation = {name: inflation_of(columns[:, :-1], place) for place, name in enumerate(NAMES[:-1])}
+    return Worth(
+        float(r2_score(watts, fitted)),
+        float(mean_absolute_percentage_error(watts, fitted)),
+        _relative(left_out, watts),
+        _relative(mean, watts),
+        float(np.sqrt(np.mean((left_out / watts - 1) ** 2))),
+        resampled_intervals(columns, watts, kernel, NAMES),
+        inflation,
+        tuple(_warnings(observations, inflation)),
+    )
+
+
+def left_out_predictions(columns: Floats, watts: Floats, group: NDArray[np.str_]) -> tuple[Floats, Floats]:
+    """Predict each group from the others, by the fit and by their mean power; NaN for a single group."""
+    by_fit, by_mean = np.full(len(watts), np.nan), np.full(len(watts), np.nan)
+    if len(np.unique(group)) > 1:
+        for train, test in LeaveOneGroupOut().split(columns, watts, group):
+            by_fit[test] = predict(columns[test], solve(columns[train], watts[train]))
+            by_mean[test] = watts[train].mean()
+    return by_fit, by_mean
+
+
+def _relative(predicted: Floats, watts: Floats) -> float:
+    return float(np.abs(predicted / watts - 1).mean())
+
+
+def resampled_intervals(
+    columns: Floats, watts: Floats, group: NDArray[np.str_], of: Sequence[str]
+) -> dict[str, tuple[float, float]]:
+    """Return the 95 % interval of the coefficient of each column: whole groups are drawn anew, with repeats."""
+    names = np.unique(group)
+    rows = [np.flatnonzero(group == name) for name in names]
+    random = np.random.default_rng(0)
+    drawn = []
+    for _ in range(RESAMPLED):
+        taken = np.concatenate([rows[place] for place in random.integers(len(names), size=len(names))])
+        drawn.append(solve(columns[taken], watts[taken]))
+    low, high = np.percentile(drawn, (2.5, 97.5), axis=0)
+    return {name: (float(low[place]), float(high[place])) for place, name in enumerate(of)}
+
+
+def inflation_of(columns: Floats, place: int) -> float:
+    """Return the variance inflation factor of one of (n, k) columns; NaN where it is all zeros."""
+    own, others = columns[:, place], np.delete(columns, place, axis=1)
+    if not own.any():
+        return float("nan")
+    if np.ptp(own) == 0:
+        return float("inf")
+    explained = float(LinearRegression().fit(others, own).score(others, own))
+    return 1 / max(1 - explained, 1e-12)
+
+
+def _warnings(observations: Observations, inflation: dict[str, float]) -> list[str]:
+    out = []
+    doubtful = [name for name, factor in inflation.items() if factor > COLLINEAR]
+    if doubtful:
+        out.append(
+            f"{', '.join(doubtful)} can hardly be told from the other coefficients (variance inflation above "
+            f"{COLLINEAR:g}): their sum is known, each is not; add kernels that stress one part alone"
+        )
+    cores = observations.active_cores
+    if cores.std() < NEARLY_ONE_CORE_COUNT * cores.mean() / 2:
+        out.append("the numbers of active cores hardly differ: C1 and C2 can hardly be told apart")
+    return out

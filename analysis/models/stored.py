@@ -1,0 +1,47 @@
+"""The calibrated model that a trace brings along from the machine it was recorded on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tprof.trace.power_model import problem_of
+
+from .linear import Coefficients
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A calibrated model.
+
+    Attributes
+    ----------
+    coefficients : of equation 1.
+    residual_share : the model's own error, as a part of the power; None if nobody measured it.
+    intervals : 95 % intervals of the coefficients, as they were kept.
+    why : where it comes from, in a clause.
+    """
+
+    coefficients: Coefficients
+    residual_share: float | None
+    intervals: dict[str, Any]
+    why: str
+
+
+def stored_model(said: object) -> tuple[Stored | None, str | None]:
+    """Return the model that a manifest carries, and a warning if it carries one that cannot be used."""
+    if said is None:
+        return None, None
+    problem = problem_of(said)
+    if problem is not None or not isinstance(said, dict):
+        return None, f"the power model in the trace's manifest was not used: {problem}"
+    found = {name: float(value) for name, value in said["coefficients"].items() if isinstance(value, int | float)}
+    scales = tuple((float(hz), float(factor)) for hz, factor in said.get("scales", []))
+    share = said.get("residual_share")
+    intervals = said.get("intervals")
+    return Stored(
+        Coefficients(found["a"], found["b"], found["c"], found["C1"], found["C2"], scales),
+        None if share is None else float(share),
+        intervals if isinstance(intervals, dict) else {},
+        f"calibrated on {said.get('processor')}, {said.get('date')} ({said.get('source')}, {said.get('quality')})",
+    ), None

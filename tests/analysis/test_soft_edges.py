@@ -1,0 +1,103 @@
+"""Quanta that overlap where their edge is not known give out their joules whole, and to whom ran."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tprof.analysis.load import Load
+from tprof.analysis.quanta import Quanta
+from tprof.analysis.soft_edges import STEPS, cut_softly, fill
+
+MS = 1_000_000
+
+
+def quanta(lengths_ms, windows_ms, energy_j, valid=None):
+    edges_ns = np.concatenate(([0], np.cumsum(np.round(np.array(lengths_ms) * MS)))).astype(np.int64)
+    count = len(lengths_ms)
+    return Quanta(
+        name="package-0",
+        scope="package",
+        package=None,
+        counted=True,
+        quality="measured",
+        edges_ns=edges_ns,
+        energy_j=np.array(energy_j, float),
+        valid=np.ones(count, bool) if valid is None else np.array(valid),
+        stuck=np.zeros(count, bool),
+        window_s=np.array([0.0, *windows_ms, 0.0]) * 1e-3,
+        unit_j=1e-6,
+        warnings=(),
+    )
+
+
+def idle_load(pieces, busy_w):
+    """Make a load in which only CPU time that no sample shows ran, `busy_w` of it in each piece."""
+    seconds = np.diff(pieces.edges_ns) * 1e-9
+    return Load(pieces, (), (), (), np.zeros(len(seconds)), busy_w * seconds)
+
+
+@st.composite
+def some_quanta(draw):
+    count = draw(st.integers(2, 8))
+    lengths = draw(st.lists(st.floats(0.2, 3.0), min_size=count, max_size=count))
+    energies = draw(st.lists(st.floats(0.0, 1.0), min_size=count, max_size=count))
+    shares = draw(st.lists(st.floats(0.0, 0.9), min_size=count - 1, max_size=count - 1))
+    windows = [share * min(pair) for share, pair in zip(shares, itertools.pairwise(lengths), strict=True)]
+    valid = draw(st.lists(st.booleans(), min_size=count, max_size=count))
+    return quanta(lengths, windows, np.where(valid, energies, 0.0), valid)
+
+
+@given(some_quanta(), st.floats(0, 20), st.data())
+@settings(max_examples=60, deadline=None)
+def test_every_quantums_joules_are_given_out_whole(measured, static_w, data):
+    soft = cut_softly(measured)
+    if soft is None:
+        return
+    ran = np.array(data.draw(st.lists(st.floats(0, 4), min_size=len(soft.pieces), max_size=len(soft.pieces))))
+
+    load, static_piece_w, dynamic_j = fill(soft, idle_load(soft.pieces, ran), np.full(len(measured), static_w), 1.0)
+
+    assert load.quanta.energy_j.sum() == pytest.approx(measured.energy_j.sum(), rel=1e-9, abs=1e-12)
+    assert (load.quanta.energy_j >= -1e-15).all()
+    assert (load.quanta.energy_j[~soft.pieces.valid] == 0).all()
+    assert (dynamic_j >= 0).all()
+    assert (static_piece_w <= static_w * (1 + 1e-6)).all()
+
+
+@given(some_quanta())
+@settings(max_examples=60, deadline=None)
+def test_pieces_tile_the_quanta_and_belong_to_the_ones_they_touch(measured):
+    soft = cut_softly(measured)
+    if soft is None:
+        return
+    seconds = np.diff(soft.pieces.edges_ns) * 1e-9
+
+    assert (seconds > 0).all()
+    assert soft.pieces.edges_ns[[0, -1]].tolist() == measured.edges_ns[[0, -1]].tolist()
+    assert soft.gathered(seconds) == pytest.approx(np.diff(measured.edges_ns) * 1e-9, rel=1e-6, abs=2e-8)
+    middle_ns = (soft.pieces.edges_ns[1:] + soft.pieces.edges_ns[:-1]) // 2
+    owner = soft.owner[1:-1] - 1
+    # A piece at the very middle of a window may go to either side.
+    inside = (soft.part < 0.4) | (soft.part > 0.6)
+    held = np.searchsorted(measured.edges_ns, middle_ns, side="right") - 1
+    assert (owner == held)[inside].all()
+
+
+def test_edges_that_are_known_well_are_left_as_they_are():
+    assert cut_softly(quanta([1.0, 1.0], [0.05], [1.0, 2.0])) is None
+
+
+def test_an_edge_next_to_an_interval_without_a_reading_is_not_softened():
+    assert cut_softly(quanta([1.0, 1.0], [0.8], [1.0, 0.0], [True, False])) is None
+
+
+def test_where_nothing_changes_power_slides_from_one_quantum_to_the_next():
+    soft = cut_softly(quanta([1.0, 1.0], [0.6], [1e-3, 3e-3]))
+
+    load, _, _ = fill(soft, idle_load(soft.pieces, 1.0), np.zeros(2), 1.0)
+
+    watts = load.quanta.energy_j / (np.diff(load.quanta.edges_ns) * 1e-9)
+    steps = (np.arange(STEPS) + 0.5) / STEPS
+    assert watts == pytest.approx([1.0, *(1.0 + 2.0 * steps), 3.0], rel=1e-6)

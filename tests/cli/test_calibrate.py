@@ -1,0 +1,132 @@
+"""`tprof calibrate --from` reads tables, says what they are worth, and keeps a model that recordings then use."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import tprof
+from tprof.host import describe_host
+from tprof.power_model import model_path, read_model, write_model
+
+KERNELS = {"pipeline": (2.8, 0.5, 0.1), "chain": (0.7, 0.1, 0.0), "l2": (1.2, 60.0, 1.0), "llc": (0.8, 25.0, 22.0),
+           "memory": (0.4, 9.0, 9.0)}  # fmt: skip
+
+
+def run(home, *arguments):
+    command = [sys.executable, "-P", "-c", "import tprof.cli; tprof.cli.main()", "calibrate", *map(str, arguments)]
+    environment = {"PATH": "/usr/bin:/bin", "XDG_CONFIG_HOME": str(home), "HOME": str(home)}
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=home, env=environment, check=False)
+
+
+@pytest.fixture
+def table(tmp_path):
+    lines = ["kernel,busy,ipc,l2,llc,watts"]
+    for name, (ipc, l2, llc) in KERNELS.items():
+        for n in (1, 2, 4):
+            watts = n * (1.1 * ipc + 0.08 * l2 + 0.19 * llc + 8.0) + 5.2
+            lines.append(f"{name},{n},{n * ipc},{n * l2},{n * llc},{watts}")
+    path = tmp_path / "runs.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+EQUATION_1 = ("--power", "watts", "--group", "kernel", "--cores", "busy", "--ipc", "ipc", "--l2", "l2", "--llc", "llc")
+
+
+def test_equation_1_of_a_table_is_printed_with_its_worth(tmp_path, table):
+    done = run(tmp_path, "--from", table, *EQUATION_1, "--json")
+
+    model = json.loads(done.stdout)
+    assert model["coefficients"] == pytest.approx({"a": 1.1, "b": 0.08, "c": 0.19, "C1": 8.0, "C2": 5.2}, rel=1e-4)
+    assert model["left_out_error"] < 0.001 < model["mean_error"]
+    assert set(model["intervals"]) == {"a", "b", "c", "C1", "C2"}
+    assert not (tmp_path / "tprof").exists()
+
+
+def test_a_model_that_is_kept_is_read_by_the_next_recording(tmp_path, table, monkeypatch):
+    done = run(tmp_path, "--from", table, *EQUATION_1, "--keep")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+    with tprof.record(tmp_path / "t.tprof", energy="none"):
+        pass
+
+    assert done.returncode == 0, done.stderr
+    assert "kept in" in done.stdout
+    said = tprof.load(tmp_path / "t.tprof").manifest["power_model"]
+    assert said["coefficients"]["C1"] == pytest.approx(8.0, rel=1e-4)
+
+
+def test_any_counters_are_fitted_and_written_where_asked(tmp_path):
+    random = np.random.default_rng(0)
+    rows = [(f"p{i % 4}", *random.random(2)) for i in range(120)]
+    text = "group,x,y,watts\n" + "".join(f"{g},{x},{y},{20 + 30 * x + 5 * y}\n" for g, x, y in rows)
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+
+    done = run(tmp_path, "--from", "t.csv", "--power", "watts", "--group", "group", "-o", "found.json")
+
+    assert done.returncode == 0, done.stderr
+    assert "a straight line" in done.stdout
+    assert "predict the mean" in done.stdout
+    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    assert found["coefficients"] == pytest.approx({"x": 30, "y": 5, "constant": 20}, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--from", "missing.csv", "--power", "watts"), "cannot read a table from missing.csv: No such file"),
+        (("--from", "runs.csv"), "which column of runs.csv holds the watts? name it with --power"),
+        (("--from", "runs.csv", "--power", "W"), 'there is no column "W": the table has kernel, busy'),
+        (("--from", "runs.csv", "--power", "kernel"), "column \"kernel\" must hold numbers, got 'pipeline' in line 2"),
+        (("--from", "runs.csv", "--power", "watts", "--ipc", "ipc"), "equation 1 needs the number of active cores"),
+        (("--from", "runs.csv", "--power", "watts", "--keep"), "only a model of equation 1 can be kept"),
+    ],
+)
+def test_a_mistake_is_one_sentence(tmp_path, table, arguments, said):
+    done = run(tmp_path, *arguments)
+
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert table.exists()
+
+
+def model(**changes):
+    coefficients = {"a": 1.0, "b": 0.1, "c": 0.2, "C1": 5.0, "C2": 4.0}
+    said = {"format": 1, "processor": describe_host()["processor"], "coefficients": coefficients, "scales": []}
+    return said | changes
+
+
+def test_a_model_is_kept_whole_and_read_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+    write_model(model())
+
+    assert read_model(describe_host()["processor"]) == (model(), None)
+    assert [one.name for one in model_path().parent.iterdir()] == ["power-model.json"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "it is no JSON"),
+        ("[]", "it is no JSON object"),
+        (json.dumps(model(format=2)), "its format is 2"),
+        (json.dumps(model(processor="Other")), "it is of another processor (Other)"),
+        (json.dumps(model(coefficients={"a": -1})), "its coefficients are not"),
+        (json.dumps(model(scales=[[2e9, 1.0], [1e9, 1.0]])), "its scales are not"),
+        (json.dumps(model(residual_share="x")), "its residual_share"),
+    ],
+)
+def test_a_model_that_cannot_be_believed_is_not_used_and_said(tmp_path, text, why):
+    path = tmp_path / "model.json"
+    path.write_text(text, encoding="utf-8")
+
+    found, note = read_model(describe_host()["processor"], path)
+
+    assert found is None
+    assert why in note
+    assert "tprof calibrate" in note

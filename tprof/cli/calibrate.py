@@ -1,0 +1,201 @@
+"""`tprof calibrate`: find what a core, its instructions and its traffic draw on this machine."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from datetime import UTC
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tprof.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_HELP = """Fit a power model to this machine, or to a table of counters and power.
+
+Without --from it runs kernels that load pipeline, caches and memory on several numbers of cores (some minutes, on an
+otherwise idle machine), fits watts per unit of IPC, per GB/s of L2 and LLC traffic, per core and for the package, and
+keeps them: recordings of this machine then use them. It needs an energy sensor and hardware counters (tprof doctor).
+
+Examples:
+
+  tprof calibrate
+
+  tprof calibrate --from node.csv --power watts --group program
+
+  tprof calibrate --from runs.csv --power P --cores busy --ipc ipc --l2 l2_gbs --llc llc_gbs --group kernel
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("calibrate", help=_HELP, rich_help_panel="Measure")(calibrate)
+
+
+def calibrate(  # noqa: PLR0913 - one parameter an option
+    table: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE", help="A CSV table, or a session of an earlier calibration.")
+    ] = None,
+    power: Annotated[str | None, typer.Option(help="Table: the column of watts.")] = None,
+    group: Annotated[str | None, typer.Option(help="Table: the column that tells programs or kernels apart.")] = None,
+    counters: Annotated[str | None, typer.Option(metavar="A,B,…", help="Table: columns to fit; default: all.")] = None,
+    cores: Annotated[str | None, typer.Option(help="Table, equation 1: active cores.")] = None,
+    ipc: Annotated[str | None, typer.Option(help="Table, equation 1: IPC, summed over active cores.")] = None,
+    l2: Annotated[str | None, typer.Option(help="Table, equation 1: L2 traffic, GB/s.")] = None,
+    llc: Annotated[str | None, typer.Option(help="Table, equation 1: LLC traffic, GB/s.")] = None,
+    hz: Annotated[str | None, typer.Option(help="Table, equation 1: frequency, Hz.")] = None,
+    seconds: Annotated[float, typer.Option(min=0.05, help="Of each kernel at each number of cores.")] = 0.5,
+    session: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep the recording of the kernels in this directory.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the model there.")
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Table: keep its equation 1 for this machine.")] = False,  # noqa: FBT002
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Keep nothing.")] = False,  # noqa: FBT002 - typer's default
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
+) -> None:
+    """Calibrate; the command's help says how."""
+    chosen = {
+        name: value
+        for name, value in {"cores": cores, "ipc": ipc, "l2": l2, "llc": llc, "hz": hz}.items()
+        if value is not None
+    }
+    if table is not None and not table.is_dir():
+        if power is None:
+            message = f"which column of {table} holds the watts? name it with --power"
+            raise UsageError(message)
+        if not chosen:
+            if keep:
+                message = (
+                    "only a model of equation 1 can be kept for this machine: name its columns with --cores, --ipc, …"
+                )
+                raise UsageError(message)
+            _fit_counters(table, power, group, counters, output, as_json=as_json)
+            return
+        model = _fit_table(table, power, group, chosen)
+        kept = keep and not dry_run
+    else:
+        model = _fit_session(table) if table is not None else _run_kernels(session, seconds)
+        kept = not dry_run
+    _finish(model, output, kept=kept, as_json=as_json)
+
+
+def _fit_counters(
+    table: Path, power: str, group: str | None, counters: str | None, output: Path | None, *, as_json: bool
+) -> None:
+    from dataclasses import asdict
+
+    from tprof.analysis.calibration.counters import fit_counters
+    from tprof.analysis.calibration.table import counters_table, read_csv
+
+    from .calibration_text import show_counters
+    from .tables import dump, plain
+
+    named = counters.split(",") if counters else None
+    rows = counters_table(read_csv(table), power=power, group=group, counters=named)
+    with _status("leaving out") as say:
+        found = fit_counters(rows, progress=say)
+    result = {"source": table.name, "power": power, "group": group, **asdict(found)}
+    if output is not None:
+        _write(result, output)
+    if as_json:
+        dump(result)
+    else:
+        show_counters(plain(result))
+
+
+def _fit_table(table: Path, power: str, group: str | None, columns: dict[str, str]) -> dict[str, Any]:
+    from tprof.analysis.calibration import fit
+    from tprof.analysis.calibration.table import equation_1_table, read_csv
+
+    observations = equation_1_table(read_csv(table), power=power, group=group, columns=columns)
+    return _as_model(fit(observations), source=table.name, quality="given")
+
+
+def _run_kernels(session: Path | None, seconds: float) -> dict[str, Any]:
+    import tempfile
+
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from tprof.benchmarks.calibration import record
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with tempfile.TemporaryDirectory(prefix="tprof-calibrate-") as folder:
+        with Progress(*columns, console=Console(file=sys.stderr), transient=True) as progress:
+            bar = progress.add_task("calibrating")
+
+            def tell(name: str, done: int, total: int) -> None:
+                progress.update(bar, description=name, completed=done, total=total)
+
+            path = record(session or Path(folder), seconds_each=seconds, progress=tell)
+        return _fit_session(path)
+
+
+def _fit_session(path: Path) -> dict[str, Any]:
+    from tprof.analysis.calibration import fit, observe
+    from tprof.trace import load
+
+    trace = load(path)
+    qualities = sorted(
+        {str(one.quality) for one in trace.readings.values() if one.quantity == "energy" and one.counted}
+    )
+    host = trace.manifest.get("host") or {}
+    model = _as_model(fit(observe(trace)), source="tprof calibrate", quality=", ".join(qualities) or "unknown")
+    return model | {"processor": host.get("processor")}
+
+
+def _as_model(calibration: Any, *, source: str, quality: str) -> dict[str, Any]:
+    from datetime import datetime
+    from importlib.metadata import version
+
+    from tprof.analysis.calibration import as_model
+    from tprof.host import describe_host
+
+    date = datetime.now(UTC).astimezone().date().isoformat()
+    processor = describe_host()["processor"]
+    return as_model(
+        calibration, processor=processor, date=date, version=version("tprof"), source=source, quality=quality
+    )
+
+
+def _finish(model: dict[str, Any], output: Path | None, *, kept: bool, as_json: bool) -> None:
+    from tprof.power_model import model_path, write_model
+
+    from .calibration_text import show_model
+    from .tables import dump
+
+    if output is not None:
+        _write(model, output)
+    if kept:
+        write_model(model)
+    if as_json:
+        dump(model)
+        return
+    show_model(model)
+    if kept:
+        print(f"kept in {model_path()}: recordings of this machine use it from now on")
+    elif output is None:
+        print("nothing was kept")
+
+
+def _write(model: dict[str, Any], output: Path) -> None:
+    from tprof.power_model import write_model
+
+    from .tables import plain
+
+    write_model(plain(model), output)
+    print(f"written to {output}", file=sys.stderr)
+
+
+@contextmanager
+def _status(doing: str) -> Iterator[Callable[[str], None]]:
+    from rich.console import Console
+
+    with Console(file=sys.stderr).status(doing) as status:
+        yield lambda name: status.update(f"{doing} {name}")
