@@ -13,6 +13,7 @@ from .busy import measure_unseen
 from .doubts import tell_doubts, tell_fits, tell_stuck
 from .fitting import Belief, Fit, fit_powers
 from .fitting.means import mean_errors
+from .idle import idle_power_w
 from .info import describe
 from .instances import join_rows
 from .load import Load
@@ -118,7 +119,7 @@ def build_profile(
     recipe = Recipe(chosen, quanta, packages, _static_power(trace, chosen, quanta), {})
     segments = recipe.read(trace)
     unseen = measure_unseen(trace, segments)
-    recipe = _fitted(recipe, trace, segments, unseen, asked=model)
+    recipe = _fitted(_idled(recipe, trace, segments, unseen), trace, segments, unseen, asked=model)
     joined = join_rows([lane.rows for lane in segments])
     for lane, place in zip(segments, joined.places, strict=True):
         if isinstance(place, slice):
@@ -190,6 +191,17 @@ def _static_power(trace: Trace, model: Chosen, quanta: tuple[Quanta, ...]) -> di
     if model.coefficients is not None and model.coefficients.c2 > 0:
         return {q.name: model.coefficients.c2 for q in quanta if q.scope == "package"} | known
     return known
+
+
+def _idled(recipe: Recipe, trace: Trace, segments: list[Segments], unseen: Unseen) -> Recipe:
+    """Put what idle quanta drew in place of a calibrated C2, which is that of another frequency and temperature."""
+    coefficients, static_w = recipe.model.coefficients, dict(recipe.static_power_w)
+    said = trace.manifest.get("static_power_w") or {}
+    for domain in recipe.quanta:
+        if coefficients is not None and domain.name in static_w and domain.name not in said and len(domain):
+            idle_w = idle_power_w(recipe.load(domain, segments, unseen))
+            static_w[domain.name] = static_w[domain.name] if idle_w is None else idle_w
+    return replace(recipe, static_power_w=static_w)
 
 
 def _fill_uncounted(segments: list[Segments]) -> None:

@@ -21,6 +21,7 @@ HUBER = 3.0
 ROUNDS = 4
 OWN_BOUNDS = (-14.0, 10.0)
 GRID = 7
+LAGS = 3
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,28 @@ def solve(time: Floats, energy_j: Floats, noise: Noise, prior: Prior, bounded: N
     white, _ = _noise(noise, size, scale, weights).whiten(np.column_stack([time, energy_j]))
     precise, target = _with_prior(white[:, :-1], white[:, -1], prior)
     power = _bounded(precise, target, bounded)
-    covariance = np.linalg.pinv(precise.T @ precise, hermitian=True)
-    return Solution(power, np.asarray(covariance, np.float64), scale, badness)
+    unexplained = white[:, -1] - white[:, :-1] @ power
+    return Solution(power, _covariance(precise, white[:, :-1] * unexplained[:, None]), scale, badness)
+
+
+def _covariance(precise: Floats, scores: Floats) -> Floats:
+    """Return the covariance of the powers, from residuals as they go with their neighbours' (Newey and West, 1987).
+
+    The noise model takes a quantum's own noise for independent, and as large in every quantum. It is neither: an
+    instance that lies across an edge is in two quanta, and which tasks run decides how much is open. The residuals
+    show what is left of both; where they show less than the model expects, the model is believed.
+    """
+    count, columns = scores.shape
+    inverse = np.linalg.pinv(precise.T @ precise, hermitian=True)
+    seen = scores.T @ scores
+    for lag in range(1, min(LAGS, count - 1) + 1):
+        both = scores[lag:].T @ scores[:-lag]
+        seen += (1 - lag / (LAGS + 1)) * (both + both.T)
+    prior = precise[count:]
+    seen = seen * (count / max(count - columns, 1)) + prior.T @ prior
+    found = inverse @ seen @ inverse
+    larger = np.sqrt(np.maximum(np.diag(inverse) / np.maximum(np.diag(found), 1e-300), 1.0))
+    return np.asarray(found * np.outer(larger, larger), np.float64)
 
 
 def _noise(noise: Noise, size: float, scale: float, weights: Floats) -> Noise:

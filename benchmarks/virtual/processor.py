@@ -1,155 +1,170 @@
-"""A package with known power: static watts that may drift, and for each core the watts of the task it runs.
+"""A package of cores that run a schedule under a law: joules and counts as integrals of step functions.
 
-A task's watts may be scaled by how many cores are busy (shared cache, turbo), which no model that adds up tasks can
-follow exactly. All energies are integrals of step functions, taken at the moments where something changes.
+What a core does changes only where an instance begins or ends on some core, since then the frequency and the load on
+the shared cache may change for all. Between two such moments everything is constant, so every integral is exact; only
+the warming of the package is followed on a grid of a millisecond.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import lfilter
+
+from .law import COUNTERS, STATED, Law, Rates, demand_gbs, rates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from .kernels import Kernel
 
-    Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Task:
-    """A kind of work: how long an instance takes, what a core draws meanwhile.
-
-    Attributes
-    ----------
-    duration_s : mean of the instances.
-    power_w : of a core that runs it, above static power.
-    duration_spread, power_spread : of instances, as a part of the mean (log-normal).
-    """
-
-    name: str
-    duration_s: float
-    power_w: float
-    duration_spread: float = 0.1
-    power_spread: float = 0.0
+Floats = NDArray[np.float64]
+GRID_S = 1e-3
 
 
 @dataclass(frozen=True)
 class Core:
-    """What one core does: instances one after the other, seconds; `task` is an index, (n,) each."""
+    """What one core does: instances one after the other, seconds; `task` is an index, (n,) each.
+
+    Attributes
+    ----------
+    begin_s, end_s : whole nanoseconds.
+    scale : of each instance's power, against what the law says of its kernel.
+    """
 
     begin_s: Floats
     end_s: Floats
     task: NDArray[np.int64]
-    power_w: Floats
+    scale: Floats
 
 
 @dataclass(frozen=True)
 class Package:
-    """A package of cores.
+    """A package under a law.
 
     Attributes
     ----------
-    static_w : drawn always.
-    drift_w : by how much static power has risen at the end (temperature).
-    contention : part of a task's watts that is lost when all cores are busy.
+    set_hz : the frequency that was asked for.
+    turbo : whether a package at the law's base frequency may run faster.
     """
 
-    static_w: float = 10.0
-    drift_w: float = 0.0
-    contention: float = 0.0
+    law: Law = STATED
+    set_hz: float = 3.3e9
+    turbo: bool = False
 
-    def energies(self, cores: Sequence[Core], t_s: Floats, end_s: float) -> tuple[Floats, list[Floats]]:
-        """Return joules drawn by the package up to each time, and dynamic joules of each core's instances.
 
-        Parameters
-        ----------
-        cores
-            Their schedules.
-        t_s
-            (m,) seconds, increasing.
-        end_s
-            Of the run: drift is a part of it.
+@dataclass(frozen=True)
+class Run:
+    """A schedule on a package until `end_s`; `kernels` are what the tasks of its cores run."""
+
+    package: Package
+    kernels: Sequence[Kernel]
+    cores: Sequence[Core]
+    end_s: float
+
+    @cached_property
+    def moments_s(self) -> Floats:
+        """Where something changes, (m,)."""
+        ends = [np.array([0.0, self.end_s]), *[one.begin_s for one in self.cores], *[one.end_s for one in self.cores]]
+        return np.unique(np.concatenate(ends))
+
+    @cached_property
+    def instance(self) -> NDArray[np.int64]:
+        """Which instance runs on each core from each moment on: (cores, m - 1), -1 none."""
+        since = self.moments_s[:-1]
+        found = np.full((len(self.cores), len(since)), -1, np.int64)
+        for row, core in zip(found, self.cores, strict=True):
+            if len(core.task):
+                last = np.searchsorted(core.begin_s, since, side="right") - 1
+                row[:] = np.where((last >= 0) & (core.end_s[last] > since), last, -1)
+        return found
+
+    @cached_property
+    def busy(self) -> NDArray[np.int64]:
+        """How many cores run from each moment on: (m - 1,)."""
+        return np.asarray((self.instance >= 0).sum(axis=0))
+
+    @cached_property
+    def hz(self) -> Floats:
+        """Frequency from each moment on: (m - 1,)."""
+        return self.package.law.frequency_hz(self.busy, self.package.set_hz, turbo=self.package.turbo)
+
+    def rates(self, place: int) -> Rates:
+        """What a core does from each moment on."""
+        number = self._number(place)
+        others_gbs = self._demand_gbs - demand_gbs(self.package.law, self.kernels, number, self.hz)
+        return rates(self.package.law, self.kernels, number, self.hz, np.maximum(others_gbs, 0.0))
+
+    def dynamic_j(self, place: int) -> Floats:
+        """Joules of a core up to each moment: (m,)."""
+        core, instance = self.cores[place], self.instance[place]
+        scale = np.append(core.scale, 0.0)[instance]
+        return self._integral(self.rates(place).power_w * scale)
+
+    def instances_j(self, place: int) -> Floats:
+        """Return dynamic joules of each instance of a core."""
+        return self._by_instance(self.cores[place], self.dynamic_j(place))
+
+    def static_shares_j(self, place: int, edges_s: Floats) -> Floats:
+        """Return static joules of each instance of a core, by the convention that quanta set.
+
+        Who causes static power is a matter of convention: between two edges each core that runs takes an even share,
+        each as far as it is busy, and nobody takes the rest of one core.
         """
-        moments = np.unique(
-            np.concatenate([[0.0, end_s], *[core.begin_s for core in cores], *[core.end_s for core in cores]])
-        )
-        change = np.zeros(len(moments))
-        for core in cores:
-            np.add.at(change, np.searchsorted(moments, core.begin_s), 1)
-            np.subtract.at(change, np.searchsorted(moments, core.end_s), 1)
-        busy = np.cumsum(change)[:-1]
-        crowd = np.maximum(busy - 1, 0) / max(len(cores) - 1, 1)
-        scale = 1.0 - self.contention * crowd
-        length_s = np.diff(moments)
-        # What one watt of a task comes to, integrated up to each moment.
-        scaled_s = np.concatenate(([0.0], np.cumsum(scale * length_s)))
-        instances = [core.power_w * _between(core, moments, scaled_s) for core in cores]
-        power = np.zeros(len(moments))
-        for core in cores:
-            np.add.at(power, np.searchsorted(moments, core.begin_s), core.power_w)
-            np.subtract.at(power, np.searchsorted(moments, core.end_s), core.power_w)
-        dynamic_j = np.concatenate(([0.0], np.cumsum(np.cumsum(power)[:-1] * scale * length_s)))
-        static_j = self.static_w * t_s + self.drift_w * t_s**2 / (2 * end_s)
-        return static_j + np.interp(t_s, moments, dynamic_j), instances
+        edges_s = np.unique(np.concatenate(([0.0], edges_s, [self.end_s])))
+        busy_s = np.append(0.0, np.cumsum(self.busy * np.diff(self.moments_s)))
+        claimed_s = np.maximum(np.diff(np.interp(edges_s, self.moments_s, busy_s)), np.diff(edges_s))
+        per_second = np.diff(self.static_j(edges_s)) / claimed_s
+        total_j = np.append(0.0, np.cumsum(per_second * np.diff(edges_s)))
+        core = self.cores[place]
+        return np.asarray(np.interp(core.end_s, edges_s, total_j) - np.interp(core.begin_s, edges_s, total_j))
 
+    def joules(self, t_s: Floats) -> Floats:
+        """Joules drawn by the package up to each time."""
+        return np.asarray(np.interp(t_s, self.moments_s, self._all_dynamic_j) + self.static_j(t_s))
 
-def _between(core: Core, moments: Floats, running_s: Floats) -> Floats:
-    end, begin = np.searchsorted(moments, core.end_s), np.searchsorted(moments, core.begin_s)
-    return np.asarray(running_s[end] - running_s[begin])
+    def static_j(self, t_s: Floats) -> Floats:
+        """Static joules of the package up to each time, what its warmth leaks included."""
+        return np.asarray(np.interp(t_s, *self._static))
 
+    def counts(self, place: int, t_s: Floats) -> dict[str, NDArray[np.uint64]]:
+        """Return the counters of a core at times at which something changes."""
+        done, at = self.rates(place), np.searchsorted(self.moments_s, t_s)
+        return {name: np.floor(self._integral(getattr(done, name))[at]).astype(np.uint64) for name in COUNTERS}
 
-def random_mix(
-    tasks: Sequence[Task],
-    *,
-    cores: int,
-    duration_s: float,
-    seed: int,
-    idle_s: float = 1 / 3,
-    busy: float = 1.0,
-    changing: bool = False,
-) -> list[Core]:
-    """Let each core run tasks in random order, each task for about the same part of the time.
+    @cached_property
+    def _all_dynamic_j(self) -> Floats:
+        return sum((self.dynamic_j(place) for place in range(len(self.cores))), np.zeros(len(self.moments_s)))
 
-    Parameters
-    ----------
-    tasks
-        What is run.
-    cores, duration_s, seed
-        How many, for how long after the idle time, and which random numbers.
-    idle_s
-        Before anything runs.
-    busy
-        Part of the time in which a core runs something.
-    changing
-        Let the mix change every tenth of a second, as phases of a program do.
-    """
-    random = np.random.default_rng(seed)
-    return [_random_core(tasks, random, idle_s, duration_s, busy, changing=changing) for _ in range(cores)]
+    @cached_property
+    def _demand_gbs(self) -> Floats:
+        law, places = self.package.law, range(len(self.cores))
+        alone = (demand_gbs(law, self.kernels, self._number(place), self.hz) for place in places)
+        return sum(alone, np.zeros(len(self.hz)))
 
+    @cached_property
+    def _static(self) -> tuple[Floats, Floats]:
+        """Static joules up to each point of a grid."""
+        law = self.package.law
+        t_s = np.append(np.arange(0.0, self.end_s, GRID_S), self.end_s)
+        static_j = law.static_at_w(self.package.set_hz) * t_s
+        if not law.leak:
+            return t_s, static_j
+        power_w = np.diff(np.interp(t_s, self.moments_s, self._all_dynamic_j)) / np.diff(t_s)
+        fading = np.exp(-GRID_S / law.warm_s)
+        warm_w = lfilter([1 - fading], [1, -fading], power_w)
+        return t_s, static_j + np.append(0.0, np.cumsum(law.leak * warm_w * np.diff(t_s)))
 
-def _random_core(
-    tasks: Sequence[Task], random: np.random.Generator, idle_s: float, duration_s: float, busy: float, *, changing: bool
-) -> Core:
-    mean_s = np.array([task.duration_s for task in tasks])
-    evenly = (1 / mean_s) / (1 / mean_s).sum()
-    count = int(1.5 * duration_s * busy / (evenly @ mean_s)) + 50
-    task = random.choice(len(tasks), count, p=evenly)
-    if changing:
-        phases = random.dirichlet(np.ones(len(tasks)), size=count // 500 + 1) / mean_s
-        odds = (phases / phases.sum(axis=1, keepdims=True))[np.arange(count) // 500]
-        task = (np.cumsum(odds, axis=1) < random.random((count, 1))).sum(axis=1).clip(max=len(tasks) - 1)
-    spread = np.array([one.duration_spread for one in tasks])[task]
-    length_s = mean_s[task] * random.lognormal(-(spread**2) / 2, spread)
-    gap_s = length_s * (1 / busy - 1) * random.exponential(1, count)
-    # Whole nanoseconds, as a clock gives them.
-    end_s = np.round((idle_s + np.cumsum(length_s + gap_s)) * 1e9) / 1e9
-    begin_s = np.round((end_s - length_s) * 1e9) / 1e9
-    begin_s[1:] = np.maximum(begin_s[1:], end_s[:-1])
-    kept = end_s < idle_s + duration_s
-    power_spread = np.array([one.power_spread for one in tasks])[task]
-    power_w = np.array([one.power_w for one in tasks])[task] * random.lognormal(-(power_spread**2) / 2, power_spread)
-    return Core(begin_s[kept], end_s[kept], task[kept], power_w[kept])
+    def _number(self, place: int) -> NDArray[np.int64]:
+        return np.asarray(np.append(self.cores[place].task, -1)[self.instance[place]])
+
+    def _integral(self, rate: Floats) -> Floats:
+        return np.append(0.0, np.cumsum(rate * np.diff(self.moments_s)))
+
+    def _by_instance(self, core: Core, total: Floats) -> Floats:
+        end, begin = np.searchsorted(self.moments_s, core.end_s), np.searchsorted(self.moments_s, core.begin_s)
+        return np.asarray(total[end] - total[begin])

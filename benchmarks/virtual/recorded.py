@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tprof.trace import write_trace
+
+from .register import put_register
 
 if TYPE_CHECKING:
     import os
@@ -15,94 +18,105 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from .processor import Core, Package, Task
+    from .processor import Run
     from .sensor import Sensor
+
+    Floats = NDArray[np.float64]
+
+DOMAIN = "package-0"
 
 
 @dataclass(frozen=True)
 class Truth:
-    """What each instance really drew, above static power.
+    """What each instance really drew.
 
     Attributes
     ----------
     instance : (n,) ids, as in the trace.
     task : (n,) index into the tasks.
-    energy_j, duration_s : (n,).
-    static_w : of the package at the start.
+    dynamic_j : (n,) above static power.
+    static_j : (n,) of static power, in each quantum split evenly over the cores that run.
+    duration_s : (n,).
     """
 
     instance: NDArray[np.uint64]
     task: NDArray[np.int64]
-    energy_j: NDArray[np.float64]
-    duration_s: NDArray[np.float64]
-    static_w: float
+    dynamic_j: Floats
+    static_j: Floats
+    duration_s: Floats
 
 
 def write(
     path: str | os.PathLike[str],
-    tasks: Sequence[Task],
-    cores: Sequence[Core],
+    names: Sequence[str],
+    run: Run,
     *,
-    package: Package,
     sensor: Sensor,
-    end_s: float,
     seed: int,
+    counters: bool = True,
 ) -> Truth:
-    """Write the trace of these cores; every figure in it is called simulated.
+    """Write the trace of a run; every figure in it is called simulated.
 
     Parameters
     ----------
     path
         Of the session.
-    tasks, cores
-        What ran.
-    package, sensor
-        What it drew and how that was read.
-    end_s
-        Of the recording.
+    names, run
+        Of the tasks, and what ran.
+    sensor
+        How it was read.
     seed
-        For the sensor's jitter.
+        For the sensor's jitter and noise.
+    counters
+        Whether the recorder had them.
     """
-    updates_s = sensor.updates(end_s, np.random.default_rng(seed))
-    joules, instances_j = package.energies(cores, updates_s, end_s)
-    counts = np.floor(joules / sensor.unit_j)
+    random = np.random.default_rng(seed)
+    updates_s = sensor.updates(run.end_s, random)
+    register = sensor.register(run.joules(updates_s), random)
     seen_ns = np.round(sensor.seen(updates_s) * 1e9).astype(np.int64)
     window_ns = np.full(len(seen_ns), round(sensor.poll_s * 1e9))
-    first = np.concatenate(([0], np.cumsum([len(core.task) for core in cores])[:-1]))
     write_trace(
         path,
-        tasks=[task.name for task in tasks],
-        threads=[
-            _thread(core, number, int(start)) for number, (core, start) in enumerate(zip(cores, first, strict=True))
-        ],
-        energy={"package-0": (seen_ns, counts * sensor.unit_j, window_ns)},
+        tasks=list(names),
+        threads=[_thread(run, place, counters=counters) for place in range(len(run.cores))],
+        energy={DOMAIN: (seen_ns, np.arange(len(seen_ns), dtype=float), window_ns)},
         quality="simulated",
     )
+    put_register(Path(path) / "readings" / f"{DOMAIN}.readings", register, sensor.unit_j)
+    return truth_of(run, updates_s)
+
+
+def truth_of(run: Run, edges_s: Floats) -> Truth:
+    """Return what the instances of a run really drew; `edges_s` are those of the quanta."""
+    places = range(len(run.cores))
     return Truth(
-        instance=1 + np.arange(sum(len(core.task) for core in cores), dtype=np.uint64),
-        task=np.concatenate([core.task for core in cores]),
-        energy_j=np.concatenate(instances_j),
-        duration_s=np.concatenate([core.end_s - core.begin_s for core in cores]),
-        static_w=package.static_w,
+        instance=1 + np.arange(sum(len(core.task) for core in run.cores), dtype=np.uint64),
+        task=np.concatenate([core.task for core in run.cores]),
+        dynamic_j=np.concatenate([run.instances_j(place) for place in places]),
+        static_j=np.concatenate([run.static_shares_j(place, edges_s) for place in places]),
+        duration_s=np.concatenate([core.end_s - core.begin_s for core in run.cores]),
     )
 
 
-def _thread(core: Core, number: int, first: int) -> dict[str, Any]:
+def _thread(run: Run, place: int, *, counters: bool) -> dict[str, Any]:
     """One sample where an instance begins, one where it ends unless the next begins at once."""
-    count = len(core.task)
-    begin_ns, end_ns = (np.round(at * 1e9).astype(np.int64) for at in (core.begin_s, core.end_s))
-    t_ns = np.column_stack([begin_ns, end_ns]).ravel()
+    core = run.cores[place]
+    count, first = len(core.task), sum(len(before.task) for before in run.cores[:place])
+    t_s = np.column_stack([core.begin_s, core.end_s]).ravel()
+    t_ns = np.round(t_s * 1e9).astype(np.int64)
     instance = np.column_stack([1 + first + np.arange(count), np.zeros(count, np.int64)]).ravel().astype(np.uint64)
     task = np.column_stack([core.task, np.full(count, -1)]).ravel()
     # An end at which the next begins says nothing of its own.
     kept = np.ones(len(t_ns), bool)
     kept[1:-1:2] = t_ns[1:-1:2] < t_ns[2::2]
-    cpu_ns = np.cumsum(np.column_stack([np.zeros(count, np.int64), end_ns - begin_ns]).ravel())
+    lengths_ns = t_ns[1::2] - t_ns[::2]
+    cpu_ns = np.cumsum(np.column_stack([np.zeros(count, np.int64), lengths_ns]).ravel())
     return {
         "t_ns": t_ns[kept],
         "instance": instance[kept],
         "task": task[kept],
-        "cpu": np.full(int(kept.sum()), number),
+        "cpu": np.full(int(kept.sum()), place),
         "cpu_ns": cpu_ns[kept],
-        "name": f"core {number}",
+        "name": f"core {place}",
+        **(run.counts(place, t_s[kept]) if counters else {}),
     }

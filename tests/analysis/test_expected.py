@@ -2,19 +2,20 @@
 
 import numpy as np
 import pytest
-from tprof.benchmarks.virtual import ICE_LAKE, Package, Sensor, Task, random_mix, write
+from tprof.benchmarks.virtual import ICE_LAKE, Mix, Package, Run, Sensor, random_mix, stated, write
 
 import tprof
 
-TASKS = (Task("short", 50e-6, 9.0), Task("long", 5e-3, 6.0))
+TASKS = (stated("short", 50e-6, 9.0), stated("long", 5e-3, 6.0))
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     path = tmp_path_factory.mktemp("expected") / "t.tprof"
-    cores = random_mix(TASKS, cores=4, duration_s=1.5, seed=2)
+    cores = random_mix(TASKS, Mix(duration_s=1.5), seed=2)
     sensor = Sensor(ICE_LAKE.gaps_ms, ICE_LAKE.unit_j, poll_s=1e-3)
-    truth = write(path, TASKS, cores, package=Package(), sensor=sensor, end_s=2.0, seed=2)
+    simulated = Run(Package(), [task.kernel for task in TASKS], cores, 2.0)
+    truth = write(path, [task.name for task in TASKS], simulated, sensor=sensor, seed=2, counters=False)
     return tprof.load(path), truth
 
 
@@ -27,7 +28,7 @@ def test_expected_errors_are_those_that_are_made(run):
     got = profile.tasks.set_index("instance").loc[truth.instance, "dynamic_j"].to_numpy()
     for row in expected[expected["instances"] > 100].itertuples():
         own = (truth.duration_s >= row.length_low_s) & (truth.duration_s < row.length_high_s) & np.isfinite(got)
-        made = np.sqrt(((got[own] - truth.energy_j[own]) ** 2).mean()) / truth.energy_j[own].mean()
+        made = np.sqrt(((got[own] - truth.dynamic_j[own]) ** 2).mean()) / truth.dynamic_j[own].mean()
         assert row.error == pytest.approx(made, rel=0.5)
 
 

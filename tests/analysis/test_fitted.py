@@ -6,23 +6,22 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tprof.benchmarks.virtual import ICE_LAKE, Package, Sensor, Task, random_mix, write
+from tprof.benchmarks.virtual import ICE_LAKE, STATED, Mix, Package, Run, Sensor, Task, random_mix, stated, write
 
 import tprof
 
-TASKS = (Task("short", 20e-6, 4.0), Task("middle", 50e-6, 8.0), Task("long", 200e-6, 12.0))
+TASKS = (stated("short", 20e-6, 4.0), stated("middle", 50e-6, 8.0), stated("long", 200e-6, 12.0))
 
 
 def profiled(
     path, tasks=TASKS, *, seed=1, model="fitted", package=None, sensor=ICE_LAKE, cores=None, end_s=None, **mix
 ):
     """Profile two seconds of four cores; returns the profile and the truth."""
-    idle_s = mix.setdefault("idle_s", 1 / 3)
+    layout = Mix(duration_s=2.0, **mix)
     if cores is None:
-        cores = random_mix(tasks, cores=4, duration_s=2.0, seed=seed, **mix)
-    truth = write(
-        path, tasks, cores, package=package or Package(), sensor=sensor, end_s=end_s or 2.0 + idle_s, seed=seed
-    )
+        cores = random_mix(tasks, layout, seed=seed)
+    run = Run(package or Package(), [task.kernel for task in tasks], cores, end_s or 2.0 + layout.idle_s)
+    truth = write(path, [task.name for task in tasks], run, sensor=sensor, seed=seed, counters=False)
     return tprof.load(path).profile(model=model), truth
 
 
@@ -31,7 +30,7 @@ def errors(profile, truth, tasks=TASKS):
     rows = profile.tasks.set_index("instance").loc[truth.instance]
     resolved = np.isfinite(rows["dynamic_j"].to_numpy())
     means = [
-        (rows["dynamic_j"].to_numpy()[where].mean(), truth.energy_j[where].mean())
+        (rows["dynamic_j"].to_numpy()[where].mean(), truth.dynamic_j[where].mean())
         for where in (resolved & (truth.task == number) for number in range(len(tasks)))
     ]
     return {task.name: abs(got / true - 1) for task, (got, true) in zip(tasks, means, strict=True)}
@@ -62,13 +61,13 @@ def test_intervals_are_narrow_and_hold_the_truth(tmp_path):
     for number, task in enumerate(TASKS):
         low, high = summary.loc[task.name, ["energy_mean_low_j", "energy_mean_high_j"]]
         static = rows["static_j"].to_numpy()[truth.task == number]
-        true = truth.energy_j[truth.task == number].mean() + np.nanmean(static)
+        true = truth.dynamic_j[truth.task == number].mean() + np.nanmean(static)
         assert low * 0.999 < true < high * 1.001
         assert (high - low) / true < 0.1
 
 
 def test_auto_takes_it_where_tasks_differ_and_not_where_they_do_not(tmp_path):
-    alike = tuple(dataclasses.replace(task, power_w=8.0) for task in TASKS)
+    alike = tuple(stated(task.name, task.duration_s, 8.0) for task in TASKS)
 
     differ, _ = profiled(tmp_path / "a.tprof", model="auto")
     same, _ = profiled(tmp_path / "b.tprof", alike, model="auto")
@@ -79,7 +78,7 @@ def test_auto_takes_it_where_tasks_differ_and_not_where_they_do_not(tmp_path):
 
 
 def test_drift_of_static_power_does_not_go_to_the_tasks(tmp_path):
-    profile, truth = profiled(tmp_path / "t.tprof", package=Package(drift_w=3.0))
+    profile, truth = profiled(tmp_path / "t.tprof", package=Package(dataclasses.replace(STATED, leak=0.11, warm_s=1.0)))
 
     assert max(errors(profile, truth).values()) < 0.02
 
@@ -95,15 +94,16 @@ def test_without_idle_time_the_common_level_is_uncertain_and_said_to_be(tmp_path
 
 def test_tasks_that_always_run_together_are_named_and_their_sum_is_right(tmp_path):
     """Each core alternates two tasks of 10 and 30 us: in every quantum they have the same mix."""
-    pair = (Task("give", 10e-6, 4.0), Task("take", 30e-6, 12.0))
-    cores = random_mix((Task("both", 40e-6, 1.0, duration_spread=0.0),), cores=4, duration_s=2.0, seed=3, busy=0.5)
+    pair = (stated("give", 10e-6, 4.0), stated("take", 30e-6, 12.0))
+    both = Task("both", 40e-6, pair[0].kernel, duration_spread=0.0)
+    cores = random_mix((both,), Mix(duration_s=2.0, busy=0.5), seed=3)
     split = [
         dataclasses.replace(
             core,
             begin_s=np.column_stack([core.begin_s, core.begin_s + 10e-6]).ravel(),
             end_s=np.column_stack([core.begin_s + 10e-6, core.end_s]).ravel(),
             task=np.tile([0, 1], len(core.task)),
-            power_w=np.tile([4.0, 12.0], len(core.task)),
+            scale=np.ones(2 * len(core.task)),
         )
         for core in cores
     ]
@@ -111,13 +111,13 @@ def test_tasks_that_always_run_together_are_named_and_their_sum_is_right(tmp_pat
     profile, truth = profiled(tmp_path / "t.tprof", pair, cores=split)
 
     assert any("give and take always ran together" in text for text in profile.info["warnings"])
-    assert np.nansum(profile.tasks["dynamic_j"]) == pytest.approx(truth.energy_j.sum(), rel=0.01)
+    assert np.nansum(profile.tasks["dynamic_j"]) == pytest.approx(truth.dynamic_j.sum(), rel=0.01)
     summary = profile.summary().loc["give"]
     assert summary["energy_mean_low_j"] < 40e-6 + 10e-6 * 2.5 < summary["energy_mean_high_j"]
 
 
 def test_a_task_that_is_hardly_seen_is_uncertain_rather_than_absurd(tmp_path):
-    cores = random_mix(TASKS[:2], cores=4, duration_s=2.0, seed=5)
+    cores = random_mix(TASKS[:2], Mix(duration_s=2.0), seed=5)
     first = cores[0]
     cores[0] = dataclasses.replace(first, task=np.where(np.arange(len(first.task)) == 40, 2, first.task))
 
@@ -137,12 +137,13 @@ def test_a_burst_that_no_task_explains_does_not_decide(tmp_path):
     value = reading.value.copy()
     value[1000:] += np.uint64(round(2.0 / reading.unit))
     value[1500:] += np.uint64(round(1.0 / reading.unit))
+    value %= np.uint64(reading.modulus)
     burst = dataclasses.replace(trace, readings={"package-0": dataclasses.replace(reading, value=value)})
 
     profile = burst.profile(model="fitted")
 
     powers = profile.recipe.fits["package-0"].power[:3]
-    assert powers == pytest.approx([task.power_w for task in TASKS], rel=0.03)
+    assert powers == pytest.approx([task.kernel.unseen_w for task in TASKS], rel=0.03)
 
 
 def test_a_sensor_polled_each_millisecond_still_tells_tasks_apart(tmp_path):
@@ -154,7 +155,7 @@ def test_a_sensor_polled_each_millisecond_still_tells_tasks_apart(tmp_path):
 
 def test_too_few_readings_are_refused_with_what_to_do(tmp_path):
     with pytest.raises(tprof.UsageError, match=r"needs 30 readings.*record for longer"):
-        profiled(tmp_path / "t.tprof", cores=random_mix(TASKS, cores=1, duration_s=0.01, seed=1, idle_s=0), end_s=0.02)
+        profiled(tmp_path / "t.tprof", cores=random_mix(TASKS, Mix(1, 0.01, idle_s=0.0), seed=1), end_s=0.02)
 
 
 def test_an_estimate_is_refused(tmp_path):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator
 
 
 def register(app: typer.Typer) -> None:
@@ -18,60 +20,71 @@ def register(app: typer.Typer) -> None:
 
 def validate(
     seeds: Annotated[int | None, typer.Option(min=1, help="Simulated runs of each case; default 20.")] = None,
+    case: Annotated[list[str] | None, typer.Option(help="Only this case; may be repeated.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="See that it works; no figures to quote.")] = False,  # noqa: FBT002
+    plot: Annotated[Path | None, typer.Option(help="Draw the result as a page of HTML.", metavar="FILE.html")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
 ) -> None:
     """Simulate a processor with known power, and print each model's error beside the others'."""
     from dataclasses import replace
 
-    from rich.console import Console
-
+    from tprof.benchmarks.validation import chosen
     from tprof.benchmarks.validation import validate as validation
 
     from .tables import dump
 
     effort = validation.QUICK if quick else validation.FULL
     if seeds is not None:
-        effort = replace(effort, seeds=seeds)
-    with Console(file=sys.stderr).status("simulating") as status:
-        result = validation.measure(effort, progress=lambda case: status.update(f"simulating: {case}"))
+        effort = replace(effort, seeds=seeds, coverage_seeds=seeds * effort.coverage_seeds // effort.seeds)
+    cases = chosen(tuple(case or ()))
+    if plot is not None:
+        _refuse_folder(plot)
+    with _progress() as tell:
+        result = validation.measure(effort, cases=cases, progress=tell)
+    if plot is not None:
+        from tprof.benchmarks.validation.draw import write_page
+
+        write_page(result, plot)
     if as_json:
         dump(result)
     else:
         _print(result)
 
 
-def _print(result: Mapping[str, Any]) -> None:
+def _refuse_folder(path: Path) -> None:
+    """Say before minutes of work, not after, that a plot cannot go there."""
+    from tprof.errors import UsageError
+
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        message = f"cannot write the plot to {path}: name a file in a directory that exists, such as validation.html"
+        raise UsageError(message)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("simulating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as progress:
+        task = progress.add_task("simulating", total=None)
+        yield lambda done, of: progress.update(task, completed=done, total=of)
+
+
+def _print(result: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    from .tables import percent
+    from tprof.benchmarks.validation.show import tables
 
-    effort = result["effort"]
     console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 160)
-    title = f"Errors on a virtual processor ({effort['seeds']} runs of {effort['duration_s']:g} s, no hardware)"
-    table = Table(title=title, title_justify="left")
-    for heading in ("case", "task"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("fitted", "cputime", "wall time", "95 % interval held", "one instance, fitted", "target"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    rows: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
-    for row in result["rows"]:
-        rows.setdefault((row["case"], row["task"]), {})[row["model"]] = row
-    before = None
-    for (case, task), models in rows.items():
-        if before not in (None, case):
-            table.add_section()
-        fitted = models["fitted"]
-        met = {True: " met", False: " MISSED", None: ""}[fitted["met"]]
-        table.add_row(
-            "" if case == before else case,
-            task,
-            *(percent(models[name]["mean_error"]) for name in ("fitted", "cputime", "wall time")),
-            percent(fitted["coverage"]),
-            percent(fitted["instance_error"]),
-            "" if fitted["target"] is None else f"≤ {percent(fitted['target'])}{met}",
-        )
-        before = case
-    console.print(table)
-    console.print("Errors are root mean squares over runs of a task's mean energy above static power.")
+    for shown in tables(result):
+        table = Table(title=shown.title, title_justify="left")
+        for place, heading in enumerate(shown.headings):
+            table.add_column(heading, justify="left" if place < shown.texts else "right", overflow="fold")
+        for row in shown.rows:
+            table.add_row(*(Text(cell) for cell in row))
+        console.print(table)
+        console.print(Text(shown.note))
+        console.print()

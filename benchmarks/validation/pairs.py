@@ -1,0 +1,111 @@
+"""The paper's tables 2, 3 and 4 on the virtual processor: what was apportioned beside what was drawn."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tprof.benchmarks.virtual import ICE_LAKE, POLYBENCH, Run, length_s, side_by_side, write
+from tprof.benchmarks.virtual.schedule import IDLE_S
+
+from tprof.trace import load
+
+from . import published
+from .phases import Phases, observe, predicted_w
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+    from tprof.analysis import Coefficients, Profile
+    from tprof.benchmarks.virtual import Kernel, Package, Truth
+
+    Row = dict[str, Any]
+    Kernels = tuple[Kernel, ...]
+
+TABLE_3 = (("atax", "mm2"), ("atax", "jacobi1d"), ("atax", "adi"), ("bicg", "mm2"), ("correlation", "covariance"))
+TABLE_4 = TABLE_3[:2]
+LOW_HZ = 1.6e9
+RUN_S = 2.0
+INSTANCE_S = 0.01
+
+
+def table_2(package: Package, model: Coefficients, *, seed: int) -> list[Row]:
+    """Return by how much the model misses the package's power with one and with four cores."""
+    kernels = POLYBENCH[: len(published.table_2())]
+    with tempfile.TemporaryDirectory(prefix="tprof-validate-") as folder:
+        seen = observe(Phases(kernels, busy=(1, 4)).record(Path(folder) / "kernels.tprof", package, seed=seed))
+    error = np.abs(predicted_w(model, seen) / seen.power_w - 1).reshape(-1, 2)
+    return [
+        {"kernel": one.name, "single_core_error": float(single), "quad_core_error": float(quad)}
+        for one, (single, quad) in zip(kernels, error, strict=True)
+    ]
+
+
+def table_3(
+    package: Package, model: Coefficients, *, cores: int = 2, kernels: Kernels = POLYBENCH, seed: int
+) -> list[Row]:
+    """Return what each kernel of the five pairs drew and was given, on two cores, or twice each on four."""
+    return _paired(package, model, _named(TABLE_3, kernels), cores=cores, seed=seed)
+
+
+def table_4(
+    package: Package, model: Coefficients, *, cores: int = 2, kernels: Kernels = POLYBENCH, seed: int
+) -> list[Row]:
+    """Return the same at the lowest frequency, by the model of the highest."""
+    return _paired(replace(package, set_hz=LOW_HZ), model, _named(TABLE_4, kernels), cores=cores, seed=seed)
+
+
+def _named(pairs: Sequence[tuple[str, str]], kernels: Kernels) -> list[Kernels]:
+    by_name = {one.name: one for one in kernels}
+    return [tuple(by_name[name] for name in pair) for pair in pairs]
+
+
+def _paired(package: Package, model: Coefficients, pairs: Sequence[Kernels], *, cores: int, seed: int) -> list[Row]:
+    rows: list[Row] = []
+    for number, pair in enumerate(pairs, 1):
+        found = _pair(package, model, pair, cores=cores, seed=seed + number)
+        rows.extend({"pair": number, **row} for row in found)
+    return rows
+
+
+def _pair(package: Package, model: Coefficients, pair: Kernels, *, cores: int, seed: int) -> list[Row]:
+    runs = [[place % len(pair) for place in range(cores)]]
+    schedule = side_by_side(runs, instance_s=INSTANCE_S, phase_s=RUN_S, idle_s=IDLE_S)
+    run = Run(package, pair, schedule, length_s(1, RUN_S, IDLE_S))
+    with tempfile.TemporaryDirectory(prefix="tprof-validate-") as folder:
+        path = Path(folder) / "pair.tprof"
+        truth = write(path, [one.name for one in pair], run, sensor=ICE_LAKE, seed=seed)
+        profile = load(path).profile(model="linear", coefficients=model)
+    return [_row(one.name, place, profile, truth, model) for place, one in enumerate(pair)]
+
+
+def _row(name: str, place: int, profile: Profile, truth: Truth, model: Coefficients) -> Row:
+    table = profile.tasks
+    own = table[table["task"] == name]
+    here = truth.task == place
+    time_s = truth.duration_s[here].sum()
+    real_w = truth.dynamic_j[here].sum() / time_s
+    share = own["dynamic_j"].sum() / table["dynamic_j"].sum()
+    slice_w = own["dynamic_j"].sum() / time_s
+    return {
+        "kernel": name,
+        "real_w": float(real_w),
+        "share": float(share),
+        "slice_w": float(slice_w),
+        "slice_error": float(slice_w / real_w - 1),
+        "share_error": float(share / (truth.dynamic_j[here].sum() / truth.dynamic_j.sum()) - 1),
+        "model_w": _model_w(own, model),
+        "model_error": _model_w(own, model) / float(real_w) - 1,
+    }
+
+
+def _model_w(own: pd.DataFrame, model: Coefficients) -> float:
+    """Return the per-core term of equation 1 from what was counted, without the sensor."""
+    time_s = own["duration_s"].sum()
+    ipc = own["instructions"].sum() / own["cycles"].sum()
+    l2_gbs, llc_gbs = (own[name].sum() * 64e-9 / time_s for name in ("l2_refs", "llc_refs"))
+    return float(model.c1 + model.a * ipc + model.b * l2_gbs + model.c * llc_gbs)

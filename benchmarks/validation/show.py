@@ -1,0 +1,170 @@
+"""What `tprof validate` prints: rows of plain text, a table at a time; whoever draws them decides on nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tprof.benchmarks import present
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+MODELS = ("fitted + linear", "fitted", "linear", "ipc", "fesc", "cputime", "wall time")
+NONE = "–"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table ready to be drawn: of a row's cells the first `texts` are words, the rest figures."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str
+    texts: int = 2
+
+
+def tables(result: Mapping[str, Any]) -> Iterator[Table]:
+    """Return all tables of a result of `measure`, in the order in which they are read."""
+    effort = result["effort"]
+    runs = f"{effort['seeds']} runs of {effort['duration_s']:g} s, simulated"
+    for column, what, note in (
+        ("mean_error", "mean energy of a task above static power", "Root mean squares over runs."),
+        ("instance_error", "single instances", "Root mean squares over instances and runs, parts of the task's mean."),
+        ("coverage", "how often the 95 % interval of a task's mean held the truth", "Wall time gives no interval."),
+    ):
+        title = f"{'Error: ' if column != 'coverage' else 'Coverage: '}{what} ({runs})"
+        yield Table(title, ("case", "task", *MODELS), tuple(_by_model(result["rows"], column)), note)
+    if result["coverage"]:
+        yield _coverage(result)
+    yield _table_2(result["tables"])
+    for key, other in (
+        ("3", "3"),
+        ("3 on four cores", None),
+        ("3 with turbo", None),
+        ("3 with instructions that differ by 30 %", None),
+        ("4", "4"),
+    ):
+        yield _pairs(result["tables"], key, other)
+    yield _calibration(result["calibration"])
+    yield _figures(result["figures"])
+
+
+def percent(value: float | None, *, signed: bool = False) -> str:
+    """Write a part of 1 in percent, with two digits below ten."""
+    if value is None:
+        return NONE
+    digits = 2 if abs(value) < 0.1 else 1
+    return f"{100 * value:{'+' if signed else ''}.{digits}f} %"
+
+
+def _by_model(rows: Sequence[Mapping[str, Any]], column: str) -> Iterator[tuple[str, ...]]:
+    found: dict[tuple[str, str], dict[str, float | None]] = {}
+    for row in rows:
+        found.setdefault((row["case"], row["task"]), {})[row["model"]] = row[column]
+    before = None
+    for (case, task), models in found.items():
+        yield ("" if case == before else case, task, *(percent(models.get(model)) for model in MODELS))
+        before = case
+
+
+def _coverage(result: Mapping[str, Any]) -> Table:
+    names = {row["key"]: row["case"] for row in result["rows"]}
+    rows = tuple(
+        (
+            names[row["key"]],
+            task["task"],
+            percent(task["coverage"]),
+            f"{task['score_std']:.2f}",
+            f"{percent(row['coverage'])} ± {100 * row['coverage_error']:.1f}",
+        )
+        for row in result["coverage"]
+        for task in row["tasks"]
+    )
+    effort = result["effort"]
+    return Table(
+        f"Coverage of fitted, {effort['coverage_seeds']} runs of {effort['coverage_s']:g} s, simulated",
+        ("case", "task", "held", "error / claimed", "the case"),
+        rows,
+        "error / claimed: standard deviation of the error in units of the standard error that was claimed.",
+    )
+
+
+def _table_2(found: Mapping[str, Any]) -> Table:
+    theirs = {row["kernel"]: row for row in found["published"]["2"]}
+    columns = ("single_core_error", "quad_core_error")
+    rows = [(row["kernel"], *_both(row, theirs[row["kernel"]], columns)) for row in found["2"]]
+    mean = [
+        {name: sum(row[name] for row in table) / len(table) for name in columns}
+        for table in (found["2"], found["published"]["2"])
+    ]
+    return Table(
+        "Table 2: error of the calibrated model on kernels that it was not calibrated on (simulated; paper: measured)",
+        ("kernel", "one core", "paper", "four cores", "paper"),
+        (*rows, ("mean", *_both(mean[0], mean[1], columns))),
+        "Kernels of the virtual processor bear the paper's names; their characters are invented.",
+        texts=1,
+    )
+
+
+def _both(ours: Mapping[str, Any], theirs: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
+    return tuple(percent(table[name]) for name in columns for table in (ours, theirs))
+
+
+def _pairs(found: Mapping[str, Any], key: str, other: str | None) -> Table:
+    theirs = {(row["pair"], row["kernel"]): row for row in found["published"].get(other, [])}
+    rows = []
+    for row in found[key]:
+        paper = theirs.get((row["pair"], row["kernel"]), {})
+        rows.append(
+            (
+                str(row["pair"]), row["kernel"], f"{row['real_w']:.2f} W", f"{row['slice_w']:.2f} W",
+                percent(row["slice_error"], signed=True), percent(row["share_error"], signed=True),
+                percent(row["model_error"], signed=True), _watts(paper.get("real_w")), _watts(paper.get("slice_w")),
+                percent(paper.get("slice_error"), signed=True), percent(paper.get("model_error"), signed=True),
+            )
+        )  # fmt: skip
+    what = "1.6 GHz by the model of 3.3 GHz" if key == "4" else "pairs of kernels"
+    return Table(
+        f"Table {key}: {what}, power of a core (simulated; paper: measured)",
+        (
+            "pair", "kernel", "real", "slice", "error", "of share", "model alone",
+            "paper: real", "slice", "error", "model alone",
+        ),
+        tuple(rows),
+        "Slice: the sensor's joules shared by the model. Model alone: equation 1 without the sensor. C2 is in neither.",
+    )  # fmt: skip
+
+
+def _watts(value: float | None) -> str:
+    return NONE if value is None else f"{value:.2f} W"
+
+
+def _calibration(worth: Mapping[str, Any]) -> Table:
+    names = ("a", "b", "c", "C1", "C2")
+    return Table(
+        f"The calibrated model: equation 1 fitted to {worth['runs']} simulated runs of stress kernels",
+        (*names, "mean error", "worst", "kernel left out"),
+        (
+            (
+                *(f"{worth[name]:.3g}" for name in names),
+                *(percent(worth[name]) for name in ("mean_error", "worst_error", "left_out_error")),
+            ),
+        ),
+        "a: W per IPC; b, c: W per GB/s of L2 and LLC traffic; C1: W per core; C2: W. The law's: 1.1, 0.08, 0.19, 8 "
+        "and 5.2, before it bends.",
+        texts=0,
+    )
+
+
+def _figures(figures: Sequence[Mapping[str, Any]]) -> Table:
+    rows = present.rows({"figures": figures})
+    met = {True: "met", False: "MISSED", None: ""}
+    return Table(
+        "Figures",
+        ("what", "value", "spread", "", "target", "", "note"),
+        tuple((row.name, row.value, row.spread, row.unit, row.target, met[row.met], row.note) for row in rows),
+        "part: of 1.",
+        texts=1,
+    )
