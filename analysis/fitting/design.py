@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from tprof.analysis.segments import Segments
 
 Floats = NDArray[np.float64]
-FEWEST, MOST = 4, 24
-"""Points in the window of an edge."""
+FEWEST, MOST, SPACING_NS = 4, 24, 20_000
+"""Points in the window of an edge, and how far apart they need not be closer."""
 LEAST_ROWS = 30
 ENOUGH = 120
 """Edges that are known well, from which on the others are left out."""
@@ -115,9 +115,10 @@ def _blurred(
     tasks shorter than a window would be drawn towards each other; taken as the mean over the window, what is left is
     noise without bias. The mean is taken over points that lie closer than short tasks last.
     """
-    many = min(max(LARGEST // (count * len(edges)), FEWEST), MOST) if quanta.timed else 1
-    offsets = (np.arange(many) + 0.5) / many - 0.5
     window_ns = quanta.window_s[edges] * 1e9
+    wanted = min(int(np.median(window_ns) / SPACING_NS), MOST)
+    many = max(min(wanted, LARGEST // (count * len(edges))), FEWEST) if quanta.timed else 1
+    offsets = (np.arange(many) + 0.5) / many - 0.5
     points_ns = quanta.edges_ns[edges][:, None] + np.round(window_ns[:, None] * offsets).astype(np.int64)
     grid_ns, place = np.unique(points_ns, return_inverse=True)
     table = np.zeros((count, len(grid_ns) + 1))

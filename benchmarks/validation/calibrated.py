@@ -10,7 +10,7 @@ import numpy as np
 from tprof.analysis.calibration import fit
 from tprof.benchmarks.virtual import STRESS
 
-from .phases import Phases, observe, predicted_w
+from .phases import Phases, predicted_w
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ SEED = 1000
 def calibrate(package: Package, kernels: Sequence[Kernel] = STRESS) -> tuple[Coefficients, dict[str, Any]]:
     """Calibrate on stress kernels, none of which is validated; returns the model and how well it fits, plain."""
     with tempfile.TemporaryDirectory(prefix="tprof-validate-") as folder:
-        seen = observe(Phases(kernels).record(Path(folder) / "calibration.tprof", package, seed=SEED))
+        seen = Phases(kernels).observed(Path(folder) / "calibration.tprof", package, seed=SEED)
     calibration = fit(seen)
     model = calibration.coefficients
     error = predicted_w(model, seen) / seen.power_w - 1

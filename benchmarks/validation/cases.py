@@ -41,6 +41,8 @@ WARMING = Law(
 )
 HALF = Mix(busy=0.5)
 COARSE = Sensor(ICE_LAKE.gaps_ms, ICE_LAKE.unit_j, poll_s=1e-3)
+RECORDED = Sensor(ICE_LAKE.gaps_ms, ICE_LAKE.unit_j, poll_s=1e-3, closely=1 / 8)
+SPARED = Sensor(ICE_LAKE.gaps_ms, ICE_LAKE.unit_j, poll_s=4e-3, closely=1 / 8)
 NOISY = Sensor(KNIGHTS_LANDING.gaps_ms, KNIGHTS_LANDING.unit_j, noise_j=200e-6)
 
 
@@ -75,6 +77,8 @@ CASES = (
     Case("bursts", "bursts of 5 ms, gaps of 10 ms", mix=Mix(burst_s=5e-3, gap_s=10e-3)),
     Case("warming", "static power rises by 1 W", package=Package(WARMING)),
     Case("coarse", "sensor polled each millisecond", sensor=COARSE),
+    Case("recorded", "sensor read as a recording reads it", sensor=RECORDED),
+    Case("spared", "the same where waking is dear", sensor=SPARED, mix=HALF),
     Case("noisy", "15.3 µJ unit, 200 µJ noise", sensor=NOISY),
     Case("no-idle", "no idle time before the run", mix=Mix(idle_s=0.0)),
     Case("kernels", "kernels, 3.3 GHz", KERNELS, Package(Law()), models=WITH_COUNTERS),

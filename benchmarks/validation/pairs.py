@@ -14,7 +14,7 @@ from tprof.benchmarks.virtual.schedule import IDLE_S
 from tprof.trace import load
 
 from . import published
-from .phases import Phases, observe, predicted_w
+from .phases import Phases, predicted_w
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,7 @@ def table_2(package: Package, model: Coefficients, *, seed: int) -> list[Row]:
     """Return by how much the model misses the package's power with one and with four cores."""
     kernels = POLYBENCH[: len(published.table_2())]
     with tempfile.TemporaryDirectory(prefix="tprof-validate-") as folder:
-        seen = observe(Phases(kernels, busy=(1, 4)).record(Path(folder) / "kernels.tprof", package, seed=seed))
+        seen = Phases(kernels, busy=(1, 4)).observed(Path(folder) / "kernels.tprof", package, seed=seed)
     error = np.abs(predicted_w(model, seen) / seen.power_w - 1).reshape(-1, 2)
     return [
         {"kernel": one.name, "single_core_error": float(single), "quad_core_error": float(quad)}

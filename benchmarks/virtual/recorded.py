@@ -73,8 +73,8 @@ def write(
     random = np.random.default_rng(seed)
     updates_s = sensor.updates(run.end_s, random)
     register = sensor.register(run.joules(updates_s), random)
-    seen_ns = np.round(sensor.seen(updates_s) * 1e9).astype(np.int64)
-    window_ns = np.full(len(seen_ns), round(sensor.poll_s * 1e9))
+    seen = sensor.seen(updates_s)
+    seen_ns, window_ns = (np.round(part * 1e9).astype(np.int64) for part in (seen.at_s, seen.window_s))
     write_trace(
         path,
         tasks=list(names),
@@ -82,7 +82,7 @@ def write(
         energy={DOMAIN: (seen_ns, np.arange(len(seen_ns), dtype=float), window_ns)},
         quality="simulated",
     )
-    put_register(Path(path) / "readings" / f"{DOMAIN}.readings", register, sensor.unit_j)
+    put_register(Path(path) / "readings" / f"{DOMAIN}.readings", register[seen.update], sensor.unit_j)
     return truth_of(run, updates_s)
 
 

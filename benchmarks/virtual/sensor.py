@@ -13,6 +13,19 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 PARTS = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999, 1.0)
 BITS = 32
+CLOSE_S = 50e-6
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a poller saw: (n,) index of the last update before each look that found a new value.
+
+    `at_s` is when it looked, `window_s` within which time before that the value changed.
+    """
+
+    update: NDArray[np.int64]
+    at_s: Floats
+    window_s: Floats
 
 
 @dataclass(frozen=True)
@@ -24,6 +37,7 @@ class Sensor:
     gaps_ms : quantiles of the gaps between updates, at `PARTS`.
     unit_j : one count.
     poll_s : between two looks of the poller.
+    closely : part of the updates seen that are followed by looks each 50 µs until the next; 0: none.
     noise_j : standard deviation of what an update is off by; it never falls.
     left_j : joules after which the register wraps for the first time, so that even a short run sees it wrap.
     """
@@ -31,6 +45,7 @@ class Sensor:
     gaps_ms: tuple[float, ...]
     unit_j: float
     poll_s: float = 50e-6
+    closely: float = 0.0
     noise_j: float = 0.0
     left_j: float = 20.0
 
@@ -41,9 +56,30 @@ class Sensor:
         t_s = np.cumsum(gaps_s)
         return np.asarray(t_s[t_s < end_s])
 
-    def seen(self, updates_s: Floats) -> Floats:
-        """Return when the poller saw each update: at its next look."""
-        return np.asarray(np.ceil(updates_s / self.poll_s) * self.poll_s)
+    def seen(self, updates_s: Floats) -> Seen:
+        """Return which updates a poller sees, when, and how long before each the value may have changed."""
+        gap_s = float(np.diff(updates_s).mean())
+        if not self.closely:
+            number = np.ceil(updates_s / self.poll_s).astype(np.int64)
+            last = np.flatnonzero(np.diff(number, append=number[-1] + 1))
+            return Seen(last, number[last] * self.poll_s, np.full(len(last), min(self.poll_s, gap_s)))
+        return self._looked_closely(updates_s, gap_s)
+
+    def _looked_closely(self, updates_s: Floats, gap_s: float) -> Seen:
+        look, closely, credit = 0.0, False, 0.0
+        found: list[tuple[int, float, float]] = []
+        before, seen = 0.0, 0
+        # Looks, one after the other, as the recorder's thread takes them.
+        while seen < len(updates_s):
+            number = int(np.searchsorted(updates_s, look, side="right"))
+            if number > seen:
+                found.append((number - 1, look, min(look - before, gap_s)))
+                seen, credit = number, credit + self.closely
+                closely = credit >= 1
+                credit -= closely
+            before, look = look, look + (CLOSE_S if closely else self.poll_s)
+        update, at_s, window_s = zip(*found, strict=True)
+        return Seen(np.array(update), np.array(at_s), np.array(window_s))
 
     def register(self, joules: Floats, random: np.random.Generator) -> NDArray[np.uint64]:
         """Return what the register holds at each update: whole counts, modulo 2 to the 32."""

@@ -14,7 +14,7 @@ from tprof.benchmarks.validation.draw import write_page
 from tprof.benchmarks.validation.errors import population_j, run_case
 from tprof.benchmarks.validation.held import held_figures
 from tprof.benchmarks.validation.pairs import table_3, table_4
-from tprof.benchmarks.validation.phases import Phases, observe, predicted_w
+from tprof.benchmarks.validation.phases import Phases, predicted_w
 from tprof.benchmarks.validation.pool import run_all
 from tprof.benchmarks.validation.show import tables
 from tprof.benchmarks.virtual import ICE_LAKE, STRESS, Law, Mix, Package, Run, random_mix, stated, truth_of, write
@@ -94,7 +94,7 @@ def test_a_law_that_does_not_bend_is_calibrated_to_its_own_coefficients():
 
 def test_phases_are_observed_with_the_cores_and_counters_that_ran(tmp_path):
     package = Package(STRAIGHT)
-    seen = observe(Phases(STRESS[:2], busy=(1, 3), phase_s=0.1).record(tmp_path / "p.tprof", package, seed=0))
+    seen = Phases(STRESS[:2], busy=(1, 3), phase_s=0.1).observed(tmp_path / "p.tprof", package, seed=0)
 
     assert seen.active_cores.tolist() == [1, 3, 1, 3]
     assert seen.ipc == pytest.approx(np.array([1, 3, 0, 0]) * STRESS[0].ipc + np.array([0, 0, 1, 3]) * STRESS[1].ipc)
@@ -151,11 +151,13 @@ def test_figures_are_met_where_they_are_within_their_targets(result):
 
 @pytest.mark.parametrize(("coverage", "met"), [(0.92, False), (0.93, True), (0.97, True), (0.99, False)])
 def test_intervals_that_hold_too_often_are_as_wrong_as_those_that_hold_too_seldom(result, coverage, met):
-    row = {"key": "steady", "coverage": coverage, "coverage_error": 0.01, "intervals": 600}
+    row = {"key": "steady", "coverage": coverage, "coverage_error": 0.01, "intervals": 600, "runs": 200}
 
     found = held_figures([], [row], result["tables"], measured=False)
+    of_few = held_figures([], [row | {"runs": 4}], result["tables"], measured=False)
 
     assert found[0]["met"] is met
+    assert of_few[0]["met"] is None
 
 
 def test_everything_that_was_found_is_printed(result):

@@ -155,11 +155,25 @@ def test_cycles_over_time_is_the_frequency_and_instructions_over_cycles_the_ipc(
 
 def test_updates_come_at_a_thousand_a_second_and_are_seen_late_by_less_than_a_poll():
     updates_s = ICE_LAKE.updates(5.0, np.random.default_rng(0))
-    late_s = ICE_LAKE.seen(updates_s) - updates_s
+    seen = ICE_LAKE.seen(updates_s)
+    late_s = seen.at_s - updates_s[seen.update]
 
     assert len(updates_s) == pytest.approx(5000, rel=0.03)
     assert (late_s >= 0).all()
     assert (late_s < ICE_LAKE.poll_s + 1e-12).all()
+
+
+def test_a_sensor_read_as_a_recording_reads_it_times_some_updates_closely():
+    updates_s = ICE_LAKE.updates(5.0, np.random.default_rng(0))
+
+    seen = replace(ICE_LAKE, poll_s=1e-3, closely=1 / 8).seen(updates_s)
+
+    close = seen.window_s < 60e-6
+    assert close.mean() == pytest.approx(1 / 8, abs=0.03)
+    assert seen.window_s[~close].max() <= 1.001e-3
+    late_s = seen.at_s - updates_s[seen.update]
+    assert (late_s[close] <= seen.window_s[close] + 1e-9).all()
+    assert (np.diff(seen.update) > 0).all()
 
 
 def test_a_register_counts_whole_units_and_wraps_at_32_bits():
