@@ -76,10 +76,12 @@ class Recipe:
         if soft is None:
             load = self.load(domain, segments, unseen).corrected(fit.power)
             return plan_sharing(load, fit.static_w, fit.other)
+        static_j = np.minimum(domain.energy_j, fit.static_w * np.diff(domain.edges_ns) * 1e-9)
+        dynamic_j = domain.energy_j - static_j
         pieces = self.load(soft.pieces, segments, unseen).corrected(fit.power)
-        load, static_w, dynamic_j = fill(soft, pieces, fit.static_w, fit.other)
-        sharing = plan_sharing(load, static_w, fit.other)
-        return replace(sharing, measured=domain, owner=soft.owner, dynamic_j=dynamic_j)
+        sharing = plan_sharing(fill(soft, pieces, dynamic_j, fit.other), 0.0, fit.other)
+        sharing = replace(sharing, measured=domain, owner=soft.owner, dynamic_j=dynamic_j)
+        return sharing.with_static(self.load(domain, segments, unseen), static_j)
 
     def again(self, trace: Trace) -> tuple[list[Segments], list[Sharing]]:
         """Read the trace once more and plan its counted domains."""

@@ -151,7 +151,7 @@ def _shared(
     nothing = np.zeros(len(grid))
     load = Load(grid, (), lanes, (), nothing, nothing)
     if pieces is not None:
-        load, _, _ = fill(pieces, load, np.zeros(len(quanta)), 0.0)
+        load = fill(pieces, load, quanta.energy_j, 0.0)
     rate = Rate.of(rates(padded(load.quanta.energy_j), load.modelled()), grid.edges_ns)
     return [gather(lane, grid.edges_ns, rate).energy_j for lane in lanes]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +32,7 @@ class Sharing:
     rate : joules per modelled unit in each quantum
     dynamic_j : (k,) joules of each measured quantum without its static ones
     static : how static joules are shared; None without any
+    static_load : what shares them, against the measured quanta
     """
 
     load: Load
@@ -40,6 +41,7 @@ class Sharing:
     rate: Rate
     dynamic_j: Floats
     static: Static | None
+    static_load: Load
     other_j: float
     unseen_j: float
     idle_j: float
@@ -51,12 +53,25 @@ class Sharing:
 
     def segment_shares(self, index: int) -> tuple[Shares, Floats | None]:
         """Return dynamic shares and static joules of one thread's segments."""
-        edges_ns = self.load.quanta.edges_ns
-        shares = gather(self.load.lanes[index], edges_ns, self.rate)
+        shares = gather(self.load.lanes[index], self.load.quanta.edges_ns, self.rate)
         if self.static is None:
             return shares, None
-        row = self.static.cores[index]
-        return shares, gather(self.load.busy_lane(index), edges_ns, self.static.rate, row=row).energy_j
+        row, load = self.static.cores[index], self.static_load
+        return shares, gather(load.busy_lane(index), load.quanta.edges_ns, self.static.rate, row=row).energy_j
+
+    def with_static(self, load: Load, static_j: Floats) -> Sharing:
+        """Return the same with static joules, (k,) of the measured quanta, shared among what ran in them."""
+        if not static_j.any():
+            return self
+        static = plan_static(load, static_j)
+        return replace(
+            self,
+            static=static,
+            static_load=load,
+            other_j=self.other_j + static.other_j,
+            unseen_j=self.unseen_j + static.unseen_j,
+            idle_j=self.idle_j + static.idle_j,
+        )
 
 
 def plan_sharing(load: Load, static_power_w: float | Floats, hidden_power: float | None = None) -> Sharing:
@@ -81,21 +96,19 @@ def plan_sharing(load: Load, static_power_w: float | Floats, hidden_power: float
     claimed = _claimed(load, total, mean * padded(seconds))
     rate = rates(padded(dynamic_j), claimed)
     per_second = (rate * mean)[1:-1]
-    static = None
-    if static_j.any():
-        static = plan_static(load, static_j)
-    return Sharing(
+    sharing = Sharing(
         load,
         quanta,
         None,
         Rate.of(rate, edges_ns),
         dynamic_j,
-        static,
-        other_j=float(per_second @ hidden_s[0]) + (static.other_j if static else 0.0),
-        unseen_j=float(per_second @ hidden_s[1]) + (static.unseen_j if static else 0.0),
-        idle_j=float(padded(dynamic_j)[claimed <= 0].sum() + rate @ (claimed - total))
-        + (static.idle_j if static else 0.0),
+        static=None,
+        static_load=load,
+        other_j=float(per_second @ hidden_s[0]),
+        unseen_j=float(per_second @ hidden_s[1]),
+        idle_j=float(padded(dynamic_j)[claimed <= 0].sum() + rate @ (claimed - total)),
     )
+    return sharing.with_static(load, static_j)
 
 
 def _claimed(load: Load, total: Floats, core: Floats) -> Floats:

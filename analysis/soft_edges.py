@@ -98,30 +98,22 @@ def cut_softly(quanta: Quanta) -> SoftEdges | None:
     )
 
 
-def fill(soft: SoftEdges, load: Load, static_power_w: Floats, hidden_power: float) -> tuple[Load, Floats, Floats]:
-    """Give the pieces their joules: each quantum's, by what ran in its pieces.
+def fill(soft: SoftEdges, load: Load, dynamic_j: Floats, hidden_power: float) -> Load:
+    """Return the load with its pieces' joules: each quantum's, by what ran in its pieces.
 
     Parameters
     ----------
     soft : the pieces
     load : what ran in them, with modelled energy
-    static_power_w : (k,) of the quanta
+    dynamic_j : (k,) joules of the quanta above static ones
     hidden_power : modelled power of CPU time that no sample shows
-
-    Returns
-    -------
-    The load with joules; (m,) static watts of its pieces; (k,) dynamic joules of the quanta.
     """
-    quanta = soft.measured
-    length_s, piece_s = (np.diff(one.edges_ns) * 1e-9 for one in (quanta, soft.pieces))
+    piece_s = np.diff(soft.pieces.edges_ns) * 1e-9
     shared_s = np.maximum(soft.gathered(piece_s), 1e-12)
-    static_j = np.minimum(quanta.energy_j, static_power_w * length_s)
-    dynamic_j = quanta.energy_j - static_j
     ran = load.modelled()[1:-1] + hidden_power * (load.other_s + load.unseen_s)
     inside = soft.gathered(ran)
     idle = np.maximum(WAITING * hidden_power * shared_s - inside, 0.0) / shared_s
     idle = np.where(inside + idle > 0, idle, 1.0)
     rate = dynamic_j / (inside + idle * shared_s)
-    static_w = soft.mixed(static_j / shared_s)
-    energy_j = soft.mixed(rate) * ran + soft.mixed(rate * idle) * piece_s + static_w * piece_s
-    return replace(load, quanta=replace(soft.pieces, energy_j=energy_j)), static_w, dynamic_j
+    energy_j = soft.mixed(rate) * ran + soft.mixed(rate * idle) * piece_s
+    return replace(load, quanta=replace(soft.pieces, energy_j=energy_j))

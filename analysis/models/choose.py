@@ -104,7 +104,13 @@ def choose_model(
     if stored is not None:
         known = stored.coefficients
     chosen = _chosen(name, present, known, stored)
-    return replace(chosen, stored=stored) if chosen.coefficients is not None else chosen
+    if stored is None:
+        return chosen
+    if chosen.coefficients is not None:
+        return replace(chosen, stored=stored)
+    missing = ", ".join(column for column in stored.coefficients.columns if column not in present)
+    unused = f"; the model {stored.why} needs the counters {missing}, which this trace lacks" if missing else ""
+    return replace(chosen, why=chosen.why + unused)
 
 
 def _chosen(name: str, present: frozenset[str], known: linear.Coefficients | None, stored: Stored | None) -> Chosen:

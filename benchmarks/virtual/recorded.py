@@ -83,7 +83,7 @@ def write(
         quality="simulated",
     )
     put_register(Path(path) / "readings" / f"{DOMAIN}.readings", register[seen.update], sensor.unit_j)
-    return truth_of(run, updates_s)
+    return truth_of(run, updates_s[seen.update])
 
 
 def truth_of(run: Run, edges_s: Floats) -> Truth:

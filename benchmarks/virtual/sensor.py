@@ -62,7 +62,9 @@ class Sensor:
         if not self.closely:
             number = np.ceil(updates_s / self.poll_s).astype(np.int64)
             last = np.flatnonzero(np.diff(number, append=number[-1] + 1))
-            return Seen(last, number[last] * self.poll_s, np.full(len(last), min(self.poll_s, gap_s)))
+            return Seen(
+                last, np.asarray(number[last] * self.poll_s, np.float64), np.full(len(last), min(self.poll_s, gap_s))
+            )
         return self._looked_closely(updates_s, gap_s)
 
     def _looked_closely(self, updates_s: Floats, gap_s: float) -> Seen:

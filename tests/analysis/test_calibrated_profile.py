@@ -91,3 +91,12 @@ def test_a_model_that_cannot_be_believed_is_refused_in_a_warning(tmp_path, hosti
 
     assert profile.info["model"] != "linear"
     assert any("power model in the trace's manifest was not used" in text for text in profile.info["warnings"])
+
+
+def test_a_model_whose_counters_the_trace_lacks_is_named(tmp_path):
+    model = MODEL | {"coefficients": MODEL["coefficients"] | {"c": 0.1}}
+
+    info = trace_of(tmp_path / "t.tprof", model).profile().info
+
+    assert info["model"] != "linear"
+    assert "needs the counters llc_refs, which this trace lacks" in info["model_why"]

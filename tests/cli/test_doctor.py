@@ -18,7 +18,7 @@ from tprof.sensors import advice
 TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
 DEADLINE_S = 60
 WORKS = (0, 1000, 50, 50)
-GROUPS = ["Energy sensors", "Counters", "Clock and processors", "Session directory", "Optional packages"]
+GROUPS = ["Energy sensors", "Counters", "Power model", "Clock and processors", "Session directory", "Optional packages"]
 
 
 def doctor(folder, root, *words):

@@ -12,9 +12,12 @@ from support import fake_trees
 from tprof.counters.events import HARDWARE
 from tprof.doctor import State
 from tprof.doctor.counting import counter_facts
+from tprof.doctor.model import model_facts
 from tprof.doctor.packages import package_facts
 from tprof.doctor.place import file_system_of, place_facts
 from tprof.doctor.processors import processor_facts
+from tprof.host import describe_host
+from tprof.power_model import write_model
 from tprof.sensors import advice
 
 DEADLINE_S = 60
@@ -211,3 +214,20 @@ def test_packages_of_extras_are_there_or_come_by_a_command():
     assert "pyarrow" in facts
     for fact in facts.values():
         assert fact.state is State.OK or commands(fact)[0].startswith('pip install "tprof[')
+
+
+def test_the_calibrated_model_is_missing_kept_or_not_believed(tmp_path):
+    path = tmp_path / "model.json"
+
+    missing = model_facts(path)[0]
+    coefficients = dict.fromkeys(("a", "b", "c", "C1", "C2"), 1.0)
+    model = {"format": 1, "processor": describe_host()["processor"], "coefficients": coefficients}
+    write_model(model | {"date": "2026-11-20", "quality": "measured", "left_out_error": 0.031}, path)
+    kept = model_facts(path)[0]
+    path.write_text("{", encoding="utf-8")
+    damaged = model_facts(path)[0]
+
+    assert (missing.state, commands(missing)) == (State.MISSING, ["tprof calibrate"])
+    assert (kept.state, kept.why) == (State.OK, "of 2026-11-20 (measured), 3.1 % off on kernels left out")
+    assert damaged.state is State.LIMITED
+    assert "it is no JSON" in damaged.why

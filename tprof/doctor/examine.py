@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from .counting import counter_facts
 from .energy import energy_facts
 from .fact import Group
+from .model import model_facts
 from .packages import package_facts
 from .place import place_facts
 from .processors import processor_facts
@@ -28,6 +29,7 @@ def examine(root: Path, directory: Path) -> tuple[Group, ...]:
     return (
         Group("Energy sensors", energy_facts(root)),
         Group("Counters", counter_facts(root)),
+        Group("Power model", model_facts()),
         Group("Clock and processors", processor_facts(root)),
         Group("Session directory", place_facts(directory)),
         Group("Optional packages", package_facts()),

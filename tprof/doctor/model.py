@@ -1,0 +1,30 @@
+"""The finding about the power model that is kept for this machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tprof.host import describe_host
+from tprof.power_model import model_path, read_model
+from tprof.sensors.advice import Remedy
+
+from .fact import Fact, State
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CALIBRATE = (Remedy("tprof calibrate"),)
+
+
+def model_facts(path: Path | None = None) -> tuple[Fact, ...]:
+    """Say whether a calibrated model is kept, of when, and how far it is off; `path` is that of the model."""
+    path = path or model_path()
+    model, note = read_model(describe_host()["processor"], path)
+    if note is not None:
+        return (Fact("calibrated model", State.LIMITED, note, CALIBRATE),)
+    if model is None:
+        why = "none is kept for this machine: powers are fitted to each recording, or all busy cores count alike"
+        return (Fact("calibrated model", State.MISSING, why, CALIBRATE),)
+    error = model.get("left_out_error")
+    off = f", {100 * error:.1f} % off on kernels left out" if isinstance(error, int | float) else ""
+    return (Fact("calibrated model", State.OK, f"of {model.get('date')} ({model.get('quality')}){off}"),)
