@@ -16,13 +16,14 @@ from .fitting.means import mean_errors
 from .idle import idle_power_w
 from .info import describe
 from .instances import join_rows
+from .likely_edges import likely_edges
 from .load import Load
 from .models import Chosen, Coefficients, choose_model, needs_fit, stored_model
 from .profile import Profile
 from .quanta import Quanta, build_quanta
 from .segments import Segments, read_segments
 from .sharing import Sharing, plan_sharing
-from .soft_edges import cut_softly, fill
+from .soft_edges import cut_softly, fill, is_soft
 from .tables import tasks_table
 
 if TYPE_CHECKING:
@@ -72,12 +73,15 @@ class Recipe:
         fit = self.fits.get(domain.name)
         if fit is None:
             return plan_sharing(self.load(domain, segments, unseen), self.static_power_w.get(domain.name, 0.0))
-        soft = cut_softly(domain)
-        if soft is None:
+        if not is_soft(domain):
             load = self.load(domain, segments, unseen).corrected(fit.power)
             return plan_sharing(load, fit.static_w, fit.other)
+        soft = cut_softly(domain)
+        pieces = self.load(soft.pieces, segments, unseen).corrected(fit.power)
+        domain = likely_edges(soft, pieces, fit.static_w, fit.other, fit.own_w)
         static_j = np.minimum(domain.energy_j, fit.static_w * np.diff(domain.edges_ns) * 1e-9)
         dynamic_j = domain.energy_j - static_j
+        soft = cut_softly(domain)
         pieces = self.load(soft.pieces, segments, unseen).corrected(fit.power)
         sharing = plan_sharing(fill(soft, pieces, dynamic_j, fit.other), 0.0, fit.other)
         sharing = replace(sharing, measured=domain, owner=soft.owner, dynamic_j=dynamic_j)

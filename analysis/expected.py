@@ -17,9 +17,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .attribution import Lane, Rate, gather, locate, padded, rates, spread, sum_by
+from .likely_edges import likely_edges
 from .load import Load
 from .segments import task_of
-from .soft_edges import cut_softly, fill
+from .soft_edges import cut_softly, fill, is_soft
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +115,7 @@ def _replay(played: Played, fit: Fit | None, random: np.random.Generator) -> tup
         joules if error is None else joules * error[task]
         for joules, task in zip(played.joules, played.task, strict=True)
     ]
-    given = _shared(replace(quanta, energy_j=energy_j), played.t_ns, thought, soft=fit is not None)
+    given = _shared(replace(quanta, energy_j=energy_j), played.t_ns, thought, fit)
     parts = [
         _instances(*one) for one in zip(played.t_ns, played.slot, played.joules, given, strict=True) if len(one[1])
     ]
@@ -143,17 +144,27 @@ def _drawn_powers(fit: Fit, random: np.random.Generator) -> Floats:
 
 
 def _shared(
-    quanta: Quanta, t_ns: Sequence[NDArray[np.int64]], thought: Sequence[Floats], *, soft: bool
+    quanta: Quanta, t_ns: Sequence[NDArray[np.int64]], thought: Sequence[Floats], fit: Fit | None
 ) -> list[Floats]:
-    pieces = cut_softly(quanta) if soft else None
-    grid = quanta if pieces is None else pieces.pieces
-    lanes = tuple(Lane(t, j, locate(t, grid.edges_ns)) for t, j in zip(t_ns, thought, strict=True))
-    nothing = np.zeros(len(grid))
-    load = Load(grid, (), lanes, (), nothing, nothing)
-    if pieces is not None:
-        load = fill(pieces, load, quanta.energy_j, 0.0)
-    rate = Rate.of(rates(padded(load.quanta.energy_j), load.modelled()), grid.edges_ns)
-    return [gather(lane, grid.edges_ns, rate).energy_j for lane in lanes]
+    if fit is None or not is_soft(quanta):
+        return _given(_load(quanta, t_ns, thought))
+    nothing = np.zeros(len(quanta))
+    soft = cut_softly(quanta)
+    likely = likely_edges(soft, _load(soft.pieces, t_ns, thought), nothing, 0.0, fit.own_w)
+    soft = cut_softly(likely)
+    return _given(fill(soft, _load(soft.pieces, t_ns, thought), likely.energy_j, 0.0))
+
+
+def _load(quanta: Quanta, t_ns: Sequence[NDArray[np.int64]], thought: Sequence[Floats]) -> Load:
+    lanes = tuple(Lane(t, j, locate(t, quanta.edges_ns)) for t, j in zip(t_ns, thought, strict=True))
+    nothing = np.zeros(len(quanta))
+    return Load(quanta, (), lanes, (), nothing, nothing)
+
+
+def _given(load: Load) -> list[Floats]:
+    edges_ns = load.quanta.edges_ns
+    rate = Rate.of(rates(padded(load.quanta.energy_j), load.modelled()), edges_ns)
+    return [gather(lane, edges_ns, rate).energy_j for lane in load.lanes]
 
 
 def _instances(

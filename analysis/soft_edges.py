@@ -38,6 +38,7 @@ class SoftEdges:
     pieces : (m quanta) cut at both ends of each window and within it, joules not yet known.
     before, after : (m,) index of the two quanta a piece belongs to.
     part : (m,) of it that belongs to `after`.
+    soft : (k + 1,) bool, edges of the quanta that are cut softly.
     """
 
     measured: Quanta
@@ -45,6 +46,7 @@ class SoftEdges:
     before: NDArray[np.intp]
     after: NDArray[np.intp]
     part: Floats
+    soft: NDArray[np.bool_]
 
     @property
     def owner(self) -> NDArray[np.int32]:
@@ -65,14 +67,22 @@ class SoftEdges:
         return np.asarray(values[self.before] * (1 - self.part) + values[self.after] * self.part)
 
 
-def cut_softly(quanta: Quanta) -> SoftEdges | None:
-    """Cut quanta into pieces; None where all edges are known well enough, or nothing is known of them."""
+def is_soft(quanta: Quanta) -> bool:
+    """Tell whether any edge is known so badly that its quanta overlap there."""
+    return bool(_soft(quanta).any())
+
+
+def _soft(quanta: Quanta) -> NDArray[np.bool_]:
     length_s = np.diff(quanta.edges_ns) * 1e-9
     soft = np.zeros(len(quanta.edges_ns), bool)
     soft[1:-1] = quanta.window_s[1:-1] > WIDE * np.minimum(length_s[1:], length_s[:-1])
     soft[1:-1] &= quanta.valid[1:] & quanta.valid[:-1]
-    if not soft.any():
-        return None
+    return soft
+
+
+def cut_softly(quanta: Quanta) -> SoftEdges:
+    """Cut quanta into pieces: at both ends of each soft edge's window and within it, at the other edges themselves."""
+    soft = _soft(quanta)
     window_ns = np.where(soft, quanta.window_s * 1e9, 0.0)
     steps = np.round(window_ns[:, None] * (np.arange(STEPS + 1) / STEPS - 0.5)).astype(np.int64)
     points_ns = np.maximum.accumulate((quanta.edges_ns[:, None] + steps).ravel())
@@ -95,6 +105,7 @@ def cut_softly(quanta: Quanta) -> SoftEdges | None:
         np.where(whole, owner, np.maximum(number - 1, 0)),
         owner,
         np.where(whole, 1.0, (step + 0.5) / STEPS),
+        soft,
     )
 
 

@@ -57,6 +57,7 @@ class Fit:
     static_error_w : standard error of the level.
     together : groups of tasks that always ran together: only their sum is known.
     unresolved : (tasks,) bool; the interval of the power reaches zero.
+    own_w : variance of a quantum's own noise, joules squared a second.
     gain : by how much the fit is better than one power for all (Bayesian information criterion); above 10: much better.
     """
 
@@ -67,6 +68,7 @@ class Fit:
     static_error_w: float
     together: tuple[tuple[int, ...], ...]
     unresolved: NDArray[np.bool_]
+    own_w: float
     gain: float
 
 
@@ -110,6 +112,7 @@ def fit_powers(
         static_error_w=float(error[tasks + 2]),
         together=_together(rows, solution),
         unresolved=ran & (solution.power[:tasks] < NORMAL_95 * error[:tasks]),
+        own_w=float(np.median(solution.own / np.maximum(rows.length_s, 1e-12))),
         gain=_gain(rows, noise, prior, bounded, solution),
     )
 

@@ -40,12 +40,14 @@ class Solution:
     ----------
     power : (k,), not negative where `bounded`.
     covariance : (k, k) of the estimates before they were bounded.
+    own : (n,) variance of each quantum's own noise, joules squared.
     scale : of the noise against what was expected of it: 1 where the windows explain all.
     badness : twice the negative logarithm of the likelihood.
     """
 
     power: Floats
     covariance: Floats
+    own: Floats
     scale: float
     badness: float
 
@@ -77,7 +79,8 @@ def solve(time: Floats, energy_j: Floats, noise: Noise, prior: Prior, bounded: N
     precise, target = _with_prior(white[:, :-1], white[:, -1], prior)
     power = _bounded(precise, target, bounded)
     unexplained = white[:, -1] - white[:, :-1] @ power
-    return Solution(power, _covariance(precise, white[:, :-1] * unexplained[:, None]), scale, badness)
+    covariance = _covariance(precise, white[:, :-1] * unexplained[:, None])
+    return Solution(power, covariance, size * scale * noise.own, scale, badness)
 
 
 def _covariance(precise: Floats, scores: Floats) -> Floats:

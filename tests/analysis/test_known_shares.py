@@ -32,5 +32,5 @@ def test_four_threads_share_by_cpu_time(tmp_path):
             thread.join()
 
     summary = recording.profile(model="cputime").summary()
-    assert dict(summary["share"]) == pytest.approx(SHARES, abs=0.05)
+    assert dict(summary["share"]) == pytest.approx(SHARES, abs=0.08)
     assert summary["energy_j"].sum() == pytest.approx(8.0 * TOTAL_S, rel=0.15), "other programs of the machine blur it"
