@@ -140,12 +140,9 @@ def build_profile(
             stuck += tell_stuck(domain, plan, trace.start_ns)
             del plan
     names = [entry.name for entry in trace.tasks]
-    doubts = [
-        *([stored_doubt] if stored_doubt else []),
-        *stuck,
-        *tell_doubts(segments, unseen, joined.rows, recipe.model),
-        *tell_fits(recipe.fits, names),
-    ]
+    about_model = [text for text in (trace.manifest.get("power_model_problem"), stored_doubt) if isinstance(text, str)]
+    doubts = [*about_model, *stuck, *tell_doubts(segments, unseen, joined.rows, recipe.model)]
+    doubts += tell_fits(recipe.fits, names)
     info = describe(trace, recipe.model, quanta, doubts)
     info["static_power_w"] = recipe.static_power_w | {
         name: float(fit.static_w.mean()) for name, fit in recipe.fits.items()

@@ -72,6 +72,7 @@ def prepare(
         "counters": {"source": counted.source, "why": counted.why},
         "energy_filtering": choice.energy_filtering,
         "power_model": model,
+        "power_model_problem": model_note,
         "recorder": plan.as_json(),
         "notes": list(notes),
         **describe_start(),

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 SHOWN = 30
+TOO_LARGE = 1e30
+MOSTLY = 0.5
 EQUATION_1 = ("cores", "ipc", "l2", "llc", "hz")
 
 
@@ -74,6 +76,10 @@ def counters_table(frame: pd.DataFrame, *, power: str, group: str | None, counte
     """
     power_w = _watts(frame, power)
     names = tuple(counters) if counters else _numeric(frame, {power, group})
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        message = f'column "{twice[0]}" is named twice in --counters: name it once'
+        raise UsageError(message)
     if not names:
         message = f"no column of numbers is left to fit {power} to: the table has {_columns(frame)}"
         raise UsageError(message)
@@ -119,10 +125,14 @@ def numbers(frame: pd.DataFrame, name: str) -> Floats:
         message = f'there is no column "{name}": the table has {_columns(frame)}'
         raise UsageError(message)
     values = pd.to_numeric(frame[name], errors="coerce").to_numpy(float)
-    bad = np.flatnonzero(~np.isfinite(values))
+    bad = np.flatnonzero(~(np.abs(values) < TOO_LARGE))
     if len(bad):
-        line, text = int(bad[0]) + 2, frame[name].iloc[bad[0]]
-        message = f'column "{name}" must hold numbers, got {text!r} in line {line}: leave that line out or the column'
+        line, cell = int(bad[0]) + 2, frame[name].iloc[bad[0]]
+        got = "nothing" if pd.isna(cell) else f'"{cell}"'
+        message = (
+            f'column "{name}" must hold numbers below {TOO_LARGE:g}, got {got} in line {line}: leave that line out or '
+            "the column"
+        )
         raise UsageError(message)
     return values
 
@@ -147,10 +157,15 @@ def _groups(frame: pd.DataFrame, name: str | None) -> NDArray[np.str_]:
 
 
 def _numeric(frame: pd.DataFrame, taken: set[str | None]) -> tuple[str, ...]:
-    kept = frame.select_dtypes("number").columns
+    kept = [name for name in frame.columns if _is_mostly_numbers(frame[name])]
     return tuple(
         name for name in kept if name not in taken and not _is_time(str(name)) and not _is_constant(frame[name])
     )
+
+
+def _is_mostly_numbers(column: pd.Series[float]) -> bool:
+    """Tell a column of numbers, one with a stray text in it too: that is to be said, not passed over."""
+    return bool(pd.to_numeric(column, errors="coerce").notna().mean() > MOSTLY)
 
 
 def _is_constant(column: pd.Series[float]) -> bool:

@@ -105,6 +105,8 @@ def inflation_of(columns: Floats, place: int) -> float:
         return float("nan")
     if np.ptp(own) == 0:
         return float("inf")
+    if not others.shape[1]:
+        return 1.0
     explained = float(LinearRegression().fit(others, own).score(others, own))
     return 1 / max(1 - explained, 1e-12)
 

@@ -147,7 +147,7 @@ function expected() {
     Object.assign(layout, { xaxis: named({ ...axis, type: "log" }, "length of an instance", "s"), yaxis: { ...axis, type: "log", title: { text: "expected error (simulated)" }, tickformat: "~p" } }));
 }
 
-const COLUMNS = [["task", "Task", String], ["instances", "Instances", (v) => v.toLocaleString("en")], ["energy_j", "Energy", (v) => si(v, "J")], ["share", "Share", share], ["energy_mean_j", "Mean", (v, r) => (r.energy_mean_low_j === null || v === null ? si(v, "J") : `${r.resolved ? si(v, "J") : si(null)}\n${si(r.energy_mean_low_j, "J")} … ${si(r.energy_mean_high_j, "J")}`)], ["duration_mean_s", "Mean time", (v) => si(v, "s")], ["own_mean_s", "Own time", (v) => si(v, "s")], ["power_w", "Power", (v) => si(v, "W")], ["edp_js", "EDP", (v) => si(v, "Js")], ["energy_time_corr", "Correlation", (v, r) => (v === null || r.instances < 10 ? "–" : v.toFixed(2))]];
+const COLUMNS = [["task", "Task", String], ["instances", "Instances", (v) => v.toLocaleString("en")], ["energy_j", "Energy", (v) => si(v, "J")], ["share", "Share", share], ["energy_mean_j", "Mean", (v, r) => (r.energy_mean_low_j === null || v === null ? si(v, "J") : `${r.resolved ? si(v, "J") : si(null)}\n${si(r.energy_mean_low_j, "J")} … ${si(r.energy_mean_high_j, "J")}`)], ["duration_mean_s", "Mean time", (v) => si(v, "s")], ["own_mean_s", "Own time", (v) => si(v, "s")], ["power_w", "Power", (v, r) => si(r.resolved ? v : null, "W")], ["edp_js", "EDP", (v, r) => si(r.resolved ? v : null, "Js")], ["energy_time_corr", "Correlation", (v, r) => (v === null || r.instances < 10 ? "–" : v.toFixed(2))]];
 let order = ["energy_j", -1];
 function table() {
   const head = at("tasks").tHead, body = at("tasks").tBodies[0], [by, way] = order;

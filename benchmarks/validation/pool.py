@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
@@ -42,11 +43,15 @@ def run_all(
         return [_told(work(*job), number, len(jobs), tell) for number, job in enumerate(jobs, 1)]
     # A fork would copy the thread that draws the progress in the middle of what it does.
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=spawn, initializer=_one_thread) as pool:
+    pool = ProcessPoolExecutor(workers, mp_context=spawn, initializer=_prepare_process)
+    try:
         futures = [pool.submit(work, *job) for job in jobs]
         for number, _ in enumerate(as_completed(futures), 1):
             tell(number, len(jobs))
         return [future.result() for future in futures]
+    finally:
+        # Those that run are seconds from their end and clean up behind themselves; an interrupt drops the rest.
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _silent(done: int, of: int) -> None:
@@ -59,6 +64,7 @@ def _told(result: Result, number: int, of: int, tell: Progress) -> Result:
     return result
 
 
-def _one_thread() -> None:
-    """Each process has a processor: threads of its linear algebra would take the others'."""
+def _prepare_process() -> None:
+    """Each process has a processor: threads of its linear algebra would take the others'. Its parent ends it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _held.enter_context(threadpool_limits(1))

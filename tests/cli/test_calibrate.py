@@ -59,6 +59,17 @@ def test_a_model_that_is_kept_is_read_by_the_next_recording(tmp_path, table, mon
     assert said["coefficients"]["C1"] == pytest.approx(8.0, rel=1e-4)
 
 
+def test_a_damaged_model_is_named_in_the_profile_of_the_next_recording(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    model_path().parent.mkdir()
+    model_path().write_text("{", encoding="utf-8")
+
+    with tprof.record(tmp_path / "t.tprof", energy="none") as recording:
+        pass
+
+    assert any("was not used: it is no JSON" in text for text in recording.profile().info["warnings"])
+
+
 def test_any_counters_are_fitted_and_written_where_asked(tmp_path):
     random = np.random.default_rng(0)
     rows = [(f"p{i % 4}", *random.random(2)) for i in range(120)]
@@ -74,13 +85,39 @@ def test_any_counters_are_fitted_and_written_where_asked(tmp_path):
     assert found["coefficients"] == pytest.approx({"x": 30, "y": 5, "constant": 20}, rel=1e-3)
 
 
+@pytest.mark.parametrize("cell", ["", "text", "1e308", "inf"])
+def test_a_cell_that_is_no_number_is_named_even_where_columns_are_found_alone(tmp_path, cell):
+    rows = [f"{50 + i},{cell if i == 5 else i},g{i % 3}" for i in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join(["P,x,g", *rows]) + "\n", encoding="utf-8")
+
+    done = run(tmp_path, "--from", "t.csv", "--power", "P", "--group", "g")
+
+    assert done.returncode == 2
+    assert 'column "x" must hold numbers' in done.stderr
+    assert "in line 7" in done.stderr
+
+
+def test_a_single_counter_is_enough(tmp_path):
+    rows = [f"{50 + i},{i},g{i % 3}" for i in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join(["P,x,g", *rows]) + "\n", encoding="utf-8")
+
+    done = run(tmp_path, "--from", "t.csv", "--power", "P", "--json")
+
+    assert json.loads(done.stdout)["coefficients"] == pytest.approx({"x": 1, "constant": 50}, rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("--from", "missing.csv", "--power", "watts"), "cannot read a table from missing.csv: No such file"),
         (("--from", "runs.csv"), "which column of runs.csv holds the watts? name it with --power"),
         (("--from", "runs.csv", "--power", "W"), 'there is no column "W": the table has kernel, busy'),
-        (("--from", "runs.csv", "--power", "kernel"), "column \"kernel\" must hold numbers, got 'pipeline' in line 2"),
+        (
+            ("--from", "runs.csv", "--power", "kernel"),
+            'column "kernel" must hold numbers below 1e+30, got "pipeline" in line 2',
+        ),
+        (("--from", "runs.csv", "--power", "watts", "--counters", "l2,l2"), 'column "l2" is named twice'),
+        (("--power", "watts"), "columns are those of a table: name it with --from"),
         (("--from", "runs.csv", "--power", "watts", "--ipc", "ipc"), "equation 1 needs the number of active cores"),
         (("--from", "runs.csv", "--power", "watts", "--keep"), "only a model of equation 1 can be kept"),
     ],

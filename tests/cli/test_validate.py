@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sysconfig
+import time
 from pathlib import Path
 
 import pytest
@@ -51,3 +53,23 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(tmp_path, words, said):
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+def test_an_interrupt_ends_it_and_its_processes_without_a_traceback(tmp_path):
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    environment["TMPDIR"] = str(tmp_path)
+    process = subprocess.Popen(
+        [TPROF, "validate", "--case", "steady"], cwd=tmp_path, env=environment, text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    deadline_s = time.monotonic() + 60
+    # The first simulation has begun once its session's folder is there.
+    while not list(tmp_path.glob("tprof-validate-*/*")) and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert not list(tmp_path.glob("tprof-validate-*"))

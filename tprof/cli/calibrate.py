@@ -65,6 +65,9 @@ def calibrate(  # noqa: PLR0913 - one parameter an option
         for name, value in {"cores": cores, "ipc": ipc, "l2": l2, "llc": llc, "hz": hz}.items()
         if value is not None
     }
+    if table is None and (chosen or power or group or counters):
+        message = "columns are those of a table: name it with --from, or leave them out to calibrate this machine"
+        raise UsageError(message)
     if table is not None and not table.is_dir():
         if power is None:
             message = f"which column of {table} holds the watts? name it with --power"

@@ -119,8 +119,8 @@ def _tasks(profile: Profile, label: str, top: int | None) -> Any:
             "–" if row["instances"] < 2 else quantity(float(row["energy_std_j"]), "J"),
             quantity(float(row["duration_mean_s"]), "s"),
             quantity(float(row["own_mean_s"]), "s"),
-            quantity(float(row["power_w"]), "W"),
-            quantity(float(row["edp_js"]), "Js"),
+            quantity(float(row["power_w"]), "W") if row["resolved"] else NOT_RESOLVED,
+            quantity(float(row["edp_js"]), "Js") if row["resolved"] else NOT_RESOLVED,
             "–" if math.isnan(correlation) or row["instances"] < LEAST_CORRELATED else f"{correlation:.2f}",
         )
     return table
