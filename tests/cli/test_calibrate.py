@@ -6,6 +6,8 @@ import sys
 
 import numpy as np
 import pytest
+from tprof.benchmarks.validation.phases import Phases
+from tprof.benchmarks.virtual import STRESS, Law, Package
 
 import tprof
 from tprof.host import describe_host
@@ -57,6 +59,18 @@ def test_a_model_that_is_kept_is_read_by_the_next_recording(tmp_path, table, mon
     assert "kept in" in done.stdout
     said = tprof.load(tmp_path / "t.tprof").manifest["power_model"]
     assert said["coefficients"]["C1"] == pytest.approx(8.0, rel=1e-4)
+
+
+def test_a_simulated_sessions_model_is_shown_and_not_kept(tmp_path):
+    phases = Phases(STRESS[:4], busy=(1, 2, 4), phase_s=0.1)
+    phases.record(tmp_path / "virtual.tprof", Package(Law()), seed=1)
+
+    done = run(tmp_path, "--from", "virtual.tprof")
+
+    assert done.returncode == 0, done.stderr
+    assert "(simulated)" in done.stdout
+    assert "nothing was kept" in done.stdout
+    assert not (tmp_path / "tprof").exists()
 
 
 def test_a_damaged_model_is_named_in_the_profile_of_the_next_recording(tmp_path, monkeypatch):

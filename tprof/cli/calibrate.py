@@ -84,7 +84,7 @@ def calibrate(  # noqa: PLR0913 - one parameter an option
         kept = keep and not dry_run
     else:
         model = _fit_session(table) if table is not None else _run_kernels(session, seconds)
-        kept = not dry_run
+        kept = not dry_run and _is_of_this_machine(model)
     _finish(model, output, kept=kept, as_json=as_json)
 
 
@@ -153,6 +153,13 @@ def _fit_session(path: Path) -> dict[str, Any]:
     return model | {"processor": host.get("processor")}
 
 
+def _is_of_this_machine(model: dict[str, Any]) -> bool:
+    """Tell whether a session's model may be kept: one of another machine, or of a simulated one, is only shown."""
+    from tprof.host import describe_host
+
+    return model["quality"] == "measured" and model["processor"] == describe_host()["processor"]
+
+
 def _as_model(calibration: Any, *, source: str, quality: str) -> dict[str, Any]:
     from datetime import datetime
     from importlib.metadata import version
@@ -184,7 +191,7 @@ def _finish(model: dict[str, Any], output: Path | None, *, kept: bool, as_json: 
     if kept:
         print(f"kept in {model_path()}: recordings of this machine use it from now on")
     elif output is None:
-        print("nothing was kept")
+        print("nothing was kept: name a file with --output")
 
 
 def _write(model: dict[str, Any], output: Path) -> None:

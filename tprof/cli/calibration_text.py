@@ -24,7 +24,7 @@ MEANINGS = {
 def show_model(model: Mapping[str, Any]) -> None:
     """Print a model of equation 1 and what it is worth."""
     console = _console()
-    title = f"Power model of {clean(model['processor'])} ({clean(model['quality'])})"
+    title = f"Power model of {clean(model['processor'] or 'a processor not named')} ({clean(model['quality'])})"
     rows = [
         (f"{name}: {MEANINGS[name][0]}", value, MEANINGS[name][1], name)
         for name, value in model["coefficients"].items()
