@@ -1,7 +1,9 @@
 """The equations: in each quantum, how much modelled time each task ran, and what the sensor measured.
 
 Columns are the tasks, then the program between its tasks (`runtime`), then CPU time that no sample shows (`other`),
-then static power: its level and a slow trend, since silicon leaks more as it warms.
+then static power: its level and a slow trend, since silicon leaks more as it warms; last the crowd: by how much a busy
+core draws more or less than usual as more of them are busy (turbo steps down, caches are shared). Without that column
+what belongs to the crowd goes to the tasks that happen to run in it.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ class Equations:
 
     Attributes
     ----------
-    time : (n, k) seconds times modelled power: the columns of tasks, runtime, other, static, trend.
+    time : (n, k) seconds times modelled power: the columns of tasks, runtime, other, static, trends, crowd.
     energy_j : (n,) joules measured.
     length_s : (n,) seconds.
     window_s : (n + 1,) in which each edge lies; of rows that follow each other the edge is shared.
@@ -69,7 +71,7 @@ def equations(
     tasks : how many there are
     """
     length_s = np.diff(quanta.edges_ns) * 1e-9
-    edges = _edges(quanta, tasks + 3 + TRENDS)
+    edges = _edges(quanta, tasks + 4 + TRENDS)
     time = _blurred(quanta, edges, lanes, [task_of(segment, tasks) for segment in segments], tasks + 1)
     known = np.column_stack([hidden_s, length_s, quanta.energy_j])[: edges[-1]]
     sums = np.add.reduceat(known, edges[:-1], axis=0)
@@ -83,7 +85,7 @@ def equations(
         linked=np.asarray(end[:-1] == begin[1:]),
         tasks=tasks,
     )
-    return _with_trend(rows)
+    return _with_trend_and_crowd(rows)
 
 
 def _edges(quanta: Quanta, columns: int) -> NDArray[np.intp]:
@@ -130,12 +132,14 @@ def _blurred(
     return np.asarray(np.diff(at_edges, axis=1).T / many)
 
 
-def _with_trend(plain: Equations) -> Equations:
-    """Add a straight and a bent trend of static power over the run, without a mean of their own."""
+def _with_trend_and_crowd(plain: Equations) -> Equations:
+    """Add a straight and a bent trend of static power over the run, without a mean of their own, and the crowd."""
     middle_s = np.cumsum(plain.length_s) - plain.length_s / 2
     place = 2 * middle_s / max(plain.length_s.sum(), 1e-9) - 1
     trend = np.column_stack([place, place**2 - 1 / 3]) * plain.length_s[:, None]
-    return Equations(
-        np.column_stack([plain.time, trend]),
-        plain.energy_j, plain.length_s, plain.window_s, plain.linked, plain.tasks,
-    )  # fmt: skip
+    ran = plain.time[:, : plain.tasks + 2].sum(axis=1)
+    busy = ran / np.maximum(plain.length_s, 1e-12)
+    # Usual is what a busy second meets, so that the tasks' powers are those of their own mean.
+    usual = max(float(busy @ ran) / max(float(ran.sum()), 1e-300), 1e-300)
+    crowd = ran * (busy / usual - 1)
+    return replace(plain, time=np.column_stack([plain.time, trend, crowd]))

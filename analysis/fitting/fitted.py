@@ -25,6 +25,8 @@ UNTOLD = 0.2  # standard error along a direction, as a part of the mean power
 MEMBER = 0.15
 ALIKE = 0.05
 NORMAL_95 = 1.96
+CROWD = 0.5
+"""Of a busy core's power: how far it may change as twice as many are busy."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,7 @@ def _prior(rows: Equations, belief: Belief) -> tuple[Prior, NDArray[np.bool_]]:
     deviation[rows.tasks : level] = mean[rows.tasks : level]
     mean[level], deviation[level] = floor_w, floor_w if unknown else belief.static_share * floor_w + 1e-9
     mean[level + 1 :], deviation[level + 1 :] = 0.0, 0.1 * max(float(watts.mean()), 1e-9)
+    deviation[-1] = CROWD * mean[0]
     bounded = np.ones(columns, bool)
     bounded[level + 1 :] = False
     return Prior(mean, deviation), bounded

@@ -6,7 +6,20 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tprof.benchmarks.virtual import ICE_LAKE, STATED, Mix, Package, Run, Sensor, Task, random_mix, stated, write
+from tprof.benchmarks.virtual import (
+    ICE_LAKE,
+    STATED,
+    Law,
+    Mix,
+    Package,
+    Run,
+    Sensor,
+    Task,
+    kernel,
+    random_mix,
+    stated,
+    write,
+)
 
 import tprof
 
@@ -168,3 +181,19 @@ def test_an_estimate_is_refused(tmp_path):
 
     with pytest.raises(tprof.UsageError, match=r'these joules are an estimate.*take model="cputime"'):
         recording.profile(model="fitted")
+
+
+def test_turbo_that_steps_down_as_cores_get_busy_is_not_taken_for_the_tasks(tmp_path):
+    """One core of four at 3.7 GHz draws a third more than each of four: what runs in crowds would look frugal."""
+    tasks = (Task("mm2", 20e-6, kernel("mm2")), Task("jacobi1d", 200e-6, kernel("jacobi1d")))
+    mix = Mix(duration_s=3.0, busy=0.5)
+    cores = random_mix(tasks, mix, seed=7)
+    run = Run(Package(Law(), turbo=True), [task.kernel for task in tasks], cores, mix.idle_s + mix.duration_s)
+    truth = write(tmp_path / "t.tprof", [task.name for task in tasks], run, sensor=ICE_LAKE, seed=7, counters=False)
+
+    profile = tprof.load(tmp_path / "t.tprof").profile(model="fitted")
+
+    got = profile.tasks.set_index("instance").loc[truth.instance, "dynamic_j"].to_numpy()
+    for number in range(2):
+        own = (truth.task == number) & np.isfinite(got)
+        assert got[own].mean() == pytest.approx(truth.dynamic_j[own].mean(), rel=0.02)

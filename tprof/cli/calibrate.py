@@ -157,7 +157,7 @@ def _is_of_this_machine(model: dict[str, Any]) -> bool:
     """Tell whether a session's model may be kept: one of another machine, or of a simulated one, is only shown."""
     from tprof.host import describe_host
 
-    return model["quality"] == "measured" and model["processor"] == describe_host()["processor"]
+    return bool(model["quality"] == "measured" and model["processor"] == describe_host()["processor"])
 
 
 def _as_model(calibration: Any, *, source: str, quality: str) -> dict[str, Any]:
