@@ -5,11 +5,17 @@ from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import Any, Self
 
+from tprof.access import Access
+
+runtime_api: object
+"""A capsule with what a task runtime asks of the recorder: csrc/runtime_api.h."""
+
 class Task:
     """A callable that is a task; `functools.update_wrapper` gives it the function's face."""
 
     number: int
-    def __new__(cls, function: Callable[..., Any], number: int) -> Self: ...
+    access: Access | None
+    def __new__(cls, function: Callable[..., Any], number: int, access: Access | None = None) -> Self: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __get__(self, instance: object, owner: type | None = None) -> Callable[..., Any]: ...
 
@@ -69,6 +75,9 @@ def start(
 
 def stop() -> None:
     """End recording in this process."""
+
+def set_spawner(spawner: Callable[..., Any] | None, /) -> None:
+    """Let calls of tasks that say something of their data go to the spawner, with the task as the first argument."""
 
 def set_threads(threads: dict[int, threading.Thread], /) -> None:
     """Set where the names of threads are looked up, by their identifier."""

@@ -128,7 +128,7 @@ class Recording:
         from tprof.trace.manifest import write_manifest  # noqa: PLC0415
         from tprof.trace.running import Lock  # noqa: PLC0415
 
-        for room in ("threads", "tasks", "readings"):
+        for room in ("threads", "tasks", "readings", "graph"):
             (self.path / room).mkdir(mode=0o700)
         write_manifest(self.path, prepared.manifest)
         process = _core.session_create(os.fspath(self.path))

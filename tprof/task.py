@@ -6,6 +6,7 @@ import functools
 import sys
 
 from tprof import _core, registry
+from tprof.access import NOTHING, pack
 
 # `typing` and `inspect` take longer to import than all of this package does.
 TYPE_CHECKING = False
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
     from types import CodeType
     from typing import Any, ParamSpec, TypeVar, cast, overload
+
+    from tprof.access import Access, Names, Priority
 
     P = ParamSpec("P")
     R = TypeVar("R")
@@ -34,10 +37,26 @@ if TYPE_CHECKING:
     @overload
     def task(function: F, /) -> F: ...
     @overload
-    def task(*, name: str | None = None) -> Callable[[F], F]: ...
+    def task(
+        *,
+        name: str | None = None,
+        reads: Names = (),
+        writes: Names = (),
+        updates: Names = (),
+        priority: Priority = 0,
+    ) -> Callable[[F], F]: ...
 
 
-def task(function: F | None = None, /, *, name: str | None = None) -> F | Callable[[F], F]:
+def task(
+    function: F | None = None,
+    /,
+    *,
+    name: str | None = None,
+    reads: Names = (),
+    writes: Names = (),
+    updates: Names = (),
+    priority: Priority = 0,
+) -> F | Callable[[F], F]:
     """Make a function a task: while a recording runs, each call is an instance with its own joules.
 
     Works on functions, methods, static and class methods, ``async def``, generators and asynchronous
@@ -50,6 +69,13 @@ def task(function: F | None = None, /, *, name: str | None = None) -> F | Callab
         The function; also a `staticmethod` or `classmethod` object.
     name
         What the task is called in tables; by default its qualified name within the module.
+    reads, writes, updates
+        Names of the parameters whose data the task reads, overwrites whole, or reads and changes: one name or
+        several. Inside a `tprof.runtime.Runtime` a call becomes a task that waits for the data; without one
+        they mean nothing.
+    priority
+        Inside a runtime, -32 to 31: of the tasks that could run, the highest goes first. Also a function of the
+        task's arguments.
 
     Returns
     -------
@@ -60,7 +86,9 @@ def task(function: F | None = None, /, *, name: str | None = None) -> F | Callab
     Raises
     ------
     TypeError
-        If what is decorated is not a function.
+        If what is decorated is not a function, or has no parameter of such a name.
+    ValueError
+        If the priority is out of range.
 
     Examples
     --------
@@ -71,13 +99,30 @@ def task(function: F | None = None, /, *, name: str | None = None) -> F | Callab
     >>> double(21)
     42
     """
-    if function is None:
-        return functools.partial(make_task, name=name)
-    return make_task(function, name=name)
 
 
-def make_task(function: F, name: str | None = None) -> F:
+    def decorate(function: F) -> F:
+        inner = getattr(function, "__func__", function)
+        said = reads or writes or updates or priority != 0
+        if not said:
+            return make_task(function, name, NOTHING)
+        return make_task(function, name, pack(inner, reads=reads, writes=writes, updates=updates, priority=priority))
+
+    return decorate if function is None else decorate(function)
+
+
+def make_task(function: F, name: str | None = None, access: Access | None = None) -> F:
     """Return what stands for the function as a task; a task is returned as it is.
+
+    Parameters
+    ----------
+    function
+        As for `task`.
+    name
+        As for `task`.
+    access
+        What it says of its data; None: a runtime leaves its calls alone, as those of a function that was made a
+        task from outside and whose callers expect its result.
 
     Raises
     ------
@@ -85,15 +130,15 @@ def make_task(function: F, name: str | None = None) -> F:
         If it is a class or not callable.
     """
     if isinstance(function, staticmethod | classmethod):
-        return cast("F", type(function)(make_task(function.__func__, name)))
+        return cast("F", type(function)(make_task(function.__func__, name, access)))
     if isinstance(function, type) or not callable(function):
         what = "decorate its methods instead" if isinstance(function, type) else "a name goes into task(name=...)"
         message = f"tprof.task goes on a function or method, got {function!r}: {what}"
         raise TypeError(message)
-    if hasattr(function, NUMBER_ATTRIBUTE) and name is None:
+    if hasattr(function, NUMBER_ATTRIBUTE) and name is None and (access is None or access is NOTHING):
         return function
     number = _define(function, name)
-    wrapped = _wrap(function, number)
+    wrapped = _wrap(function, number, access)
     setattr(wrapped, NUMBER_ATTRIBUTE, number)
     return cast("F", wrapped)
 
@@ -132,15 +177,21 @@ def _flags(function: Callable[..., Any]) -> int:
     return flags | COROUTINE if hasattr(function, "_is_coroutine_mark") else flags
 
 
-def _wrap(function: Callable[..., Any], number: int) -> Callable[..., Any]:
+def _wrap(function: Callable[..., Any], number: int, access: Access | None) -> Callable[..., Any]:
     flags = _flags(function)
+    if access is not None and access is not NOTHING and flags & (COROUTINE | ASYNC_GENERATOR | GENERATOR):
+        message = (
+            f"a runtime runs plain functions: {function!r} gives back a coroutine or generator, "
+            "so it cannot say what it reads or writes"
+        )
+        raise TypeError(message)
     if flags & COROUTINE:
         return _wrap_coroutine(function, number)
     if flags & ASYNC_GENERATOR:
         return _wrap_async_generator(function, number)
     if flags & GENERATOR:
         return _wrap_generator(function, number)
-    return functools.update_wrapper(_core.Task(function, number), function)
+    return functools.update_wrapper(_core.Task(function, number, access), function)
 
 
 def _wrap_coroutine(function: Callable[P, Coroutine[Any, Any, R]], number: int) -> Callable[P, Coroutine[Any, Any, R]]:
@@ -228,7 +279,7 @@ def reduce_task(wrapped: Any) -> str | tuple[Callable[..., Any], tuple[Any, ...]
     asking = sys._getframe(1).f_globals.get("__name__", "")  # noqa: SLF001 - see above
     module, name = wrapped.__module__, wrapped.__qualname__
     if asking.rpartition(".")[2] == "cloudpickle" and (module == "__main__" or "<locals>" in name):
-        return make_task, (wrapped.__wrapped__, _name_of(wrapped))
+        return make_task, (wrapped.__wrapped__, _name_of(wrapped), getattr(wrapped, "access", None))
     return cast("str", name)
 
 

@@ -24,6 +24,10 @@ PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *tprof_py_stop(PyObject *module, PyObject *unused);
 PyObject *tprof_py_set_threads(PyObject *module, PyObject *threads);
 
+/* binding_runtime.c */
+PyObject *tprof_py_set_spawner(PyObject *module, PyObject *spawner);
+int tprof_add_runtime_api(PyObject *module);
+
 /* binding_sensors.c */
 PyObject *tprof_py_sensors_start(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *tprof_py_sensors_stop(PyObject *module, PyObject *unused);

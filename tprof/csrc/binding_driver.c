@@ -63,10 +63,10 @@ static void resume(struct driver *self, struct tprof_frame *frame)
     if (self->done || !tprof_recording())
         return;
     if (self->instance != 0 && self->generation == __atomic_load_n(&tprof_generation, __ATOMIC_ACQUIRE)) {
-        (void)tprof_enter(frame, self->inner_task, self->inner_instance);
+        (void)tprof_enter(frame, self->inner_task, self->inner_instance, TPROF_RESUME);
         return;
     }
-    if (tprof_enter(frame, self->number, 0)) {
+    if (tprof_enter(frame, self->number, 0, TPROF_START)) {
         self->generation = frame->generation;
         self->instance = frame->instance;
     }

@@ -64,7 +64,7 @@ static PyObject *enter(PyObject *object, PyObject *unused)
     struct tprof_frame *frame = &self->frames[self->depth++];
     frame->generation = 0;
     if (tprof_recording())
-        (void)tprof_enter(frame, self->number, 0);
+        (void)tprof_enter(frame, self->number, 0, TPROF_START);
     return Py_NewRef(object);
 }
 

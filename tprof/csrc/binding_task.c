@@ -1,42 +1,56 @@
 /* Task: a callable around a function. While nothing is recorded it only passes the call on. */
-#include "binding.h"
+#include "binding_task.h"
+
 #include "recorder.h"
 
 #include <structmember.h>
 
-struct task {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
-    PyObject *function;
-    PyObject *dict;
-    PyObject *weak_references;
-    uint32_t number;
-};
+PyTypeObject *tprof_task_type;
 
-static PyObject *call_recorded(struct task *self, PyObject *const *args, size_t count, PyObject *names)
+PyObject *tprof_task_run(struct task *self, PyObject *const *args, size_t count, PyObject *names, uint64_t instance)
 {
     struct tprof_frame frame;
-    if (!tprof_enter(&frame, self->number, 0))
+    if (!tprof_recording() || !tprof_enter(&frame, self->number, instance, TPROF_START))
         return PyObject_Vectorcall(self->function, args, count, names);
     PyObject *result = PyObject_Vectorcall(self->function, args, count, names);
     tprof_leave(&frame, TPROF_FINISH, result == NULL ? TPROF_FAILED : 0);
     return result;
 }
 
+/* The spawner gets the task and then its arguments. */
+static PyObject *spawn(PyObject *spawner, PyObject *self, PyObject *const *args, size_t count, PyObject *names)
+{
+    PyObject *few[8], **all = few;
+    const size_t positional = (size_t)PyVectorcall_NARGS(count);
+    const size_t passed = positional + (names != NULL ? (size_t)PyTuple_GET_SIZE(names) : 0);
+    if (passed + 1 > sizeof few / sizeof *few && (all = PyMem_Malloc((passed + 1) * sizeof *all)) == NULL)
+        return PyErr_NoMemory();
+    all[0] = self;
+    for (size_t i = 0; i < passed; i++)
+        all[i + 1] = args[i];
+    PyObject *result = PyObject_Vectorcall(spawner, all, positional + 1, names);
+    if (all != few)
+        PyMem_Free(all);
+    return result;
+}
+
 static PyObject *call(PyObject *callable, PyObject *const *args, size_t count, PyObject *names)
 {
     struct task *self = (struct task *)callable;
+    PyObject *spawner = __atomic_load_n(&tprof_spawner, __ATOMIC_ACQUIRE);
+    if (spawner != NULL && self->access != NULL)
+        return spawn(spawner, callable, args, count, names);
     if (!tprof_recording())
         return PyObject_Vectorcall(self->function, args, count, names);
-    return call_recorded(self, args, count, names);
+    return tprof_task_run(self, args, count, names, 0);
 }
 
 static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"function", "number", NULL};
-    PyObject *function;
+    static char *names[] = {"function", "number", "access", NULL};
+    PyObject *function, *access = Py_None;
     unsigned int number;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OI", names, &function, &number))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OI|O", names, &function, &number, &access))
         return NULL;
     if (!PyCallable_Check(function)) {
         PyErr_Format(PyExc_TypeError, "a task is made of a callable, got %.100s", Py_TYPE(function)->tp_name);
@@ -47,6 +61,7 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     self->vectorcall = call;
     self->function = Py_NewRef(function);
+    self->access = access == Py_None ? NULL : Py_NewRef(access);
     self->number = number;
     return (PyObject *)self;
 }
@@ -56,6 +71,7 @@ static int traverse(PyObject *object, visitproc visit, void *arg)
     struct task *self = (struct task *)object;
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->function);
+    Py_VISIT(self->access);
     Py_VISIT(self->dict);
     return 0;
 }
@@ -64,6 +80,7 @@ static int clear(PyObject *object)
 {
     struct task *self = (struct task *)object;
     Py_CLEAR(self->function);
+    Py_CLEAR(self->access);
     Py_CLEAR(self->dict);
     return 0;
 }
@@ -112,6 +129,7 @@ static PyMemberDef members[] = {
     {"__dictoffset__", T_PYSSIZET, offsetof(struct task, dict), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(struct task, weak_references), READONLY, NULL},
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(struct task, vectorcall), READONLY, NULL},
+    {"access", T_OBJECT, offsetof(struct task, access), READONLY, NULL},
     {"number", T_UINT, offsetof(struct task, number), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };

@@ -2,6 +2,7 @@
 #include <pthread.h>
 
 #include "binding.h"
+#include "binding_task.h"
 #include "clock.h"
 #include "recorder.h"
 #include "sensor_thread.h"
@@ -61,6 +62,7 @@ static PyMethodDef methods[] = {
     {"session_end", tprof_py_session_end, METH_NOARGS, NULL},
     {"start", (PyCFunction)(void (*)(void))tprof_py_start, METH_VARARGS | METH_KEYWORDS, NULL},
     {"stop", tprof_py_stop, METH_NOARGS, NULL},
+    {"set_spawner", tprof_py_set_spawner, METH_O, NULL},
     {"set_threads", tprof_py_set_threads, METH_O, NULL},
     {"sensors_start", (PyCFunction)(void (*)(void))tprof_py_sensors_start, METH_VARARGS | METH_KEYWORDS, NULL},
     {"sensors_stop", tprof_py_sensors_stop, METH_NOARGS, NULL},
@@ -68,12 +70,14 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static int add_type(PyObject *module, PyType_Spec *spec)
+static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **kept)
 {
     PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
     if (type == NULL)
         return -1;
     const int failed = PyModule_AddType(module, (PyTypeObject *)type);
+    if (kept != NULL && !failed)
+        *kept = (PyTypeObject *)Py_NewRef(type);
     Py_DECREF(type);
     return failed;
 }
@@ -91,10 +95,10 @@ static int execute(PyObject *module)
             return -1;
         }
     }
-    if (add_type(module, &tprof_task_spec) < 0 || add_type(module, &tprof_region_spec) < 0 ||
-        add_type(module, &tprof_driver_spec) < 0)
+    if (add_type(module, &tprof_task_spec, &tprof_task_type) < 0 || add_type(module, &tprof_region_spec, NULL) < 0 ||
+        add_type(module, &tprof_driver_spec, NULL) < 0)
         return -1;
-    return 0;
+    return tprof_add_runtime_api(module);
 }
 
 static PyModuleDef_Slot slots[] = {

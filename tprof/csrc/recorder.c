@@ -29,8 +29,11 @@ static pthread_key_t exit_key;
 static struct tprof_thread *threads;
 static uint64_t last_generation;
 static struct tprof_header header_template;
-static char threads_directory[PATH_MAX];
-static struct stat threads_identity;
+struct room {
+    char path[PATH_MAX];
+    struct stat identity;
+};
+static struct room samples_room, graph_room;
 static struct tprof_event planned_events[TPROF_MAX_EVENTS];
 static int planned_count;
 
@@ -69,6 +72,15 @@ static void write_end(struct tprof_thread *thread, uint32_t reason, uint64_t cpu
     __atomic_store_n(&header->end_reason, reason, __ATOMIC_RELEASE);
 }
 
+static void end_graph(struct tprof_thread *thread, uint32_t reason)
+{
+    struct tprof_header *header = thread->graph.header;
+    if (header == NULL || header->end_reason != TPROF_OPEN)
+        return;
+    header->end_ns = tprof_now_ns();
+    __atomic_store_n(&header->end_reason, reason, __ATOMIC_RELEASE);
+}
+
 /* By the owner: its last sample, the end, and back with the memory. */
 static void retire(struct tprof_thread *thread)
 {
@@ -83,6 +95,8 @@ static void retire(struct tprof_thread *thread)
         tprof_sample(thread, TPROF_CLOSE, aborted ? TPROF_ABORTED : 0);
         write_end(thread, aborted ? TPROF_END_ABORTED : TPROF_ENDED, thread->counters.last_cpu_ns);
     }
+    end_graph(thread, TPROF_ENDED);
+    tprof_stream_close(&thread->graph, true);
     tprof_stream_close(&thread->stream, true);
     tprof_counters_close(&thread->counters);
     free(thread);
@@ -104,27 +118,35 @@ static void fill_header(struct tprof_header *header, uint32_t ordinal, uint64_t 
     (void)prctl(PR_GET_NAME, header->thread_name);
 }
 
+static void enter_room(struct room *room, const char *directory, const char *name)
+{
+    snprintf(room->path, sizeof room->path, "%s/%s", directory, name);
+    if (lstat(room->path, &room->identity) != 0)
+        memset(&room->identity, 0, sizeof room->identity);
+}
+
 /* The directory by its name, if it still is the one in which the recording began: whoever may write to its parent
  * could have put another there, or a link. Returns -1 with errno set. */
-static int open_directory(void)
+static int open_room(const struct room *room)
 {
     struct stat status;
-    const int fd = open(threads_directory, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const int fd = open(room->path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return -1;
-    if (fstat(fd, &status) == 0 && status.st_dev == threads_identity.st_dev && status.st_ino == threads_identity.st_ino)
+    if (fstat(fd, &status) == 0 && status.st_dev == room->identity.st_dev && status.st_ino == room->identity.st_ino)
         return fd;
     close(fd);
     errno = ESTALE;
     return -1;
 }
 
-static int create_stream(struct tprof_stream *stream, const struct tprof_header *header)
+static int create_stream(struct tprof_stream *stream, const struct tprof_header *header, const struct room *room)
 {
     char path[PATH_MAX];
-    if (snprintf(path, sizeof path, "%s/%08u.samples", threads_directory, header->thread) >= (int)sizeof path)
+    const char *ending = header->kind == TPROF_EVENTS ? "events" : "samples";
+    if (snprintf(path, sizeof path, "%s/%08u.%s", room->path, header->thread, ending) >= (int)sizeof path)
         return ENAMETOOLONG;
-    const int directory = open_directory();
+    const int directory = open_room(room);
     if (directory < 0)
         return errno;
     const int error = tprof_stream_create(stream, directory, path, header);
@@ -144,9 +166,45 @@ static void open_file(struct tprof_thread *thread)
         __atomic_fetch_add(&tprof_live->uncounted_threads, 1, __ATOMIC_RELAXED);
     thread->next_instance = ((uint64_t)(ordinal + 1) << 40) | 1;
     fill_header(&header, ordinal, absent);
-    thread->lost_error = create_stream(&thread->stream, &header);
+    thread->lost_error = create_stream(&thread->stream, &header, &samples_room);
     if (thread->lost_error != 0)
         __atomic_fetch_add(&tprof_live->lost_threads, 1, __ATOMIC_RELAXED);
+}
+
+/* A thread whose samples could not be kept tells nothing of the graph either: nobody could read it. */
+static void begin_graph(struct tprof_thread *thread)
+{
+    static const char description[] = "{\"events\": \"graph\"}";
+    thread->graph_begun = true;
+    if (thread->stream.header == NULL)
+        return;
+    struct tprof_header header = header_template;
+    header.kind = TPROF_EVENTS;
+    header.record_bytes = (uint32_t)sizeof(struct tprof_graph_event);
+    header.thread = thread->stream.header->thread;
+    header.tid = thread->stream.header->tid;
+    header.start_ns = tprof_now_ns();
+    memcpy(header.thread_name, thread->stream.header->thread_name, sizeof header.thread_name);
+    memset(header.description, 0, sizeof header.description);
+    memcpy(header.description, description, sizeof description);
+    header.description_bytes = (uint32_t)(sizeof description - 1);
+    if (create_stream(&thread->graph, &header, &graph_room) != 0)
+        __atomic_fetch_add(&tprof_live->lost_threads, 1, __ATOMIC_RELAXED);
+}
+
+void tprof_graph_write(struct tprof_thread *thread, const struct tprof_graph_event *event)
+{
+    if (thread->busy || thread->finished)
+        return;
+    thread->busy = true;
+    if (!thread->graph_begun)
+        begin_graph(thread);
+    struct tprof_graph_event *slot = tprof_stream_slot(&thread->graph);
+    if (slot != NULL) {
+        *slot = *event;
+        tprof_stream_commit(&thread->graph);
+    }
+    thread->busy = false;
 }
 
 struct tprof_thread *tprof_recorder_join(void)
@@ -198,9 +256,8 @@ uint64_t tprof_recorder_start(const struct tprof_setup *setup)
     header->pid = (uint32_t)getpid();
     header->description_bytes = (uint32_t)strnlen(setup->description, TPROF_DESCRIPTION_BYTES);
     memcpy(header->description, setup->description, header->description_bytes);
-    snprintf(threads_directory, sizeof threads_directory, "%s/threads", setup->directory);
-    if (lstat(threads_directory, &threads_identity) != 0)
-        memset(&threads_identity, 0, sizeof threads_identity);
+    enter_room(&samples_room, setup->directory, "threads");
+    enter_room(&graph_room, setup->directory, "graph");
     memcpy(planned_events, setup->events, sizeof planned_events);
     planned_count = setup->event_count;
     for (uint32_t cpu = 0; cpu < TPROF_MAX_CPUS; cpu++)
@@ -221,6 +278,7 @@ void tprof_recorder_stop(void)
         if (thread->finished || thread->generation != last_generation)
             continue;
         write_end(thread, TPROF_STOPPED, tprof_clock_ns(thread->clock));
+        end_graph(thread, TPROF_STOPPED);
         thread->finished = true;
     }
     pthread_mutex_unlock(&lock);

@@ -20,6 +20,8 @@
 struct tprof_thread {
     uint64_t generation;
     struct tprof_stream stream;
+    struct tprof_stream graph; /* what a runtime tells; begun with its first event */
+    bool graph_begun;
     struct tprof_counters counters;
     uint64_t instance; /* who runs now; 0: nobody */
     uint32_t task;
@@ -102,6 +104,8 @@ static inline uint64_t tprof_last_energy_uj(int cpu)
 }
 
 void tprof_sample_lost(struct tprof_thread *thread);
+/* Write an event of the task graph into the thread's second file. */
+void tprof_graph_write(struct tprof_thread *thread, const struct tprof_graph_event *event);
 
 /* Write who runs from now on. */
 static inline void tprof_sample(struct tprof_thread *thread, uint8_t kind, uint8_t flags)
@@ -137,8 +141,8 @@ static inline void tprof_sample(struct tprof_thread *thread, uint8_t kind, uint8
     thread->busy = false;
 }
 
-/* Start a new instance of the task (instance 0) or resume one. */
-static inline bool tprof_enter(struct tprof_frame *frame, uint32_t task, uint64_t instance)
+/* Run an instance of the task from now on: a new one (instance 0), or one that began or was numbered before. */
+static inline bool tprof_enter(struct tprof_frame *frame, uint32_t task, uint64_t instance, uint8_t kind)
 {
     frame->generation = __atomic_load_n(&tprof_generation, __ATOMIC_ACQUIRE);
     if (frame->generation == 0)
@@ -154,7 +158,7 @@ static inline bool tprof_enter(struct tprof_frame *frame, uint32_t task, uint64_
     frame->instance = instance != 0 ? instance : thread->next_instance++;
     thread->instance = frame->instance;
     thread->task = task;
-    tprof_sample(thread, instance != 0 ? TPROF_RESUME : TPROF_START, 0);
+    tprof_sample(thread, kind, 0);
     return true;
 }
 

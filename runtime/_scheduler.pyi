@@ -1,0 +1,101 @@
+"""The native scheduler: dependences, queues, workers, waiting. Only `tprof.runtime` itself calls it."""
+
+from collections.abc import Callable
+from typing import Any, Self
+
+from tprof.access import Access
+
+class Work:
+    """A task instance in the graph; the native half of `tprof.runtime.Task`."""
+
+    number: int
+    callable: Callable[..., Any]
+    error: BaseException | None
+    cause: Work | None
+    @property
+    def state(self) -> str:
+        """`pending`, `queued`, `running`, `finished`, `failed` or `cancelled`."""
+
+    def wait(self, timeout: float | None = None, /) -> bool:
+        """Wait for its end; returns whether it came in time."""
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Return what it returned, or call `_raise`."""
+
+    def cancel(self) -> bool:
+        """Let it not run, if it has not begun; returns whether it will not."""
+
+    def add_done_callback(self, callback: Callable[[Any], object], /) -> None:
+        """Call it with this object once it has ended."""
+
+    def acknowledge(self) -> None:
+        """Note that somebody knows of its failure."""
+
+class Group:
+    """Works that were spawned inside a with-block."""
+
+    def __new__(cls, scheduler: Scheduler) -> Self: ...
+    def count_open(self, by: int, /) -> None:
+        """Count groups in whose block somebody is: without any, spawning need not look for one."""
+
+    def wait(self) -> None: ...
+    def cancel(self) -> None: ...
+    def take_failures(self) -> list[Work]: ...
+
+class Scheduler:
+    """A graph of works and the seats of the threads that run them."""
+
+    def __new__(
+        cls,
+        *,
+        seats: int,
+        future_type: type[Work],
+        start_thread: Callable[[], object],
+        take_seat: Callable[[int], object],
+        group_variable: object,
+        note: Callable[[BaseException, Any], object],
+        most_unfinished: int,
+        graph: list[Any] | None,
+    ) -> Self: ...
+    def serve(self) -> None:
+        """Work on the calling thread until the scheduler stops."""
+
+    def submit(self, callable: Callable[..., Any], access: Access, /, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
+        """Spawn a work; returns it."""
+
+    def wait(self) -> None:
+        """Wait for all works of the task that runs here, or of the whole program."""
+
+    def wait_on(self, data: object, /) -> None:
+        """Wait for those of them that touch the data."""
+
+    def take_failures(self) -> list[Work]:
+        """Return those of them that failed and that nobody has asked about, in the order of their ends."""
+
+    def cancel(self) -> None: ...
+    def stop(self) -> None:
+        """Let the threads end once nothing is left to run."""
+
+    def abandon(self) -> None:
+        """Forget the threads, in a forked child."""
+
+    def counts(self) -> dict[str, int]:
+        """Return spawned, executed, stolen, peak_unfinished, unfinished, threads."""
+
+def spawn(task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Spawn a call of the task where a scheduler is current, else make the call."""
+
+def set_current(scheduler: Scheduler | None, /) -> None:
+    """Set the scheduler that calls of other threads than its own go to."""
+
+def scheduler_here() -> Scheduler | None:
+    """Return the scheduler whose task the calling thread runs."""
+
+def seat_here() -> int | None:
+    """Return the seat of the calling thread, -1 without one, None for other threads than workers."""
+
+def forget_thread() -> None:
+    """Let the calling thread be no worker any more, in a forked child."""
+
+def share_memory(one: object, other: object, /) -> bool:
+    """Return whether two buffers have a byte in common."""

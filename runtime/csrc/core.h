@@ -1,0 +1,249 @@
+/* What the files of the scheduler share: works, the data they touch, queues, threads.
+ *
+ * One mutex a scheduler guards all of it. Under the mutex no Python code runs and no reference is dropped: what has to
+ * be told to Python afterwards is strung on a list and done when the mutex is free ("settled"). Sections are short
+ * (a push, a pop, the release of some successors), so one mutex serves the few dozen threads of a processor. */
+#ifndef TPROF_RUNTIME_CORE_H
+#define TPROF_RUNTIME_CORE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../../tprof/csrc/runtime_api.h"
+#include "shape.h"
+
+#define TPROF_LEVELS 64 /* of priority, one bit each: -32 to 31 */
+#define TPROF_LEVEL_OF_ZERO 32
+
+struct scheduler;
+struct work;
+
+/* Something that counts down, and threads that wait for it to fall. */
+struct waiter {
+    sem_t semaphore;
+    size_t enough; /* woken once the count is no larger */
+    bool woken;
+    struct waiter *next;
+};
+
+struct latch {
+    size_t count;
+    struct waiter *waiters;
+};
+
+enum mode { TPROF_READS = 1, TPROF_WRITES = 2, TPROF_UPDATES = 3 };
+
+/* One datum that a work touches; in the list of readers of its region while it reads and has not ended. */
+struct access {
+    struct work *work;
+    struct region *region; /* NULL: nobody has to wait for this access any more */
+    struct access *next, *previous;
+    PyObject *object; /* borrowed from the arguments */
+    enum mode mode;
+};
+
+/* What a work says of one datum before it enters: bytes, or (with `handle`) an object that stands for itself. */
+struct datum {
+    struct shape shape;
+    const void *handle;
+    PyObject *object;
+    enum mode mode;
+};
+
+/* The works that a with-block spawned. */
+struct group {
+    PyObject_HEAD
+    struct scheduler *scheduler;
+    struct latch unfinished;
+    struct work *failed; /* by `next_failed`, the last first */
+    bool cancelling;
+};
+
+/* Works with the same parent, and the data by which they depend on each other. */
+struct domain {
+    struct latch unfinished;
+    struct table *table; /* regions.h; made with the first access */
+    PyObject *handles;   /* dict: each handle to the first one that was equal to it */
+    struct work *failed; /* by `next_failed`, the last first */
+    uint64_t forgiven;   /* failures of works up to this number keep nobody from their data */
+};
+
+enum state { TPROF_PENDING, TPROF_QUEUED, TPROF_RUNNING, TPROF_FINISHED, TPROF_FAILED_WORK, TPROF_CANCELLED };
+
+struct work {
+    PyObject_HEAD
+    struct scheduler *scheduler;
+    PyObject *callable, *args, *names; /* as vectorcall has them; NULL once settled */
+    PyObject *result, *error;
+    PyObject *callbacks;
+    struct work *parent;
+    struct group *group;
+    struct work *cause; /* why it was cancelled: the work that failed or was cancelled first */
+    struct domain *children;
+    struct access *accesses;
+    struct work **successors;
+    uint32_t access_count, successor_count, successor_room;
+    uint32_t unmet; /* predecessors that have not ended */
+    uint32_t task;  /* number of the task in the trace */
+    uint32_t depth; /* of nested spawning */
+    uint16_t queue; /* where it lies while it is queued */
+    uint8_t level, state;
+    bool doomed; /* to be cancelled as soon as what it waits for has ended */
+    bool body_ended, settled, acknowledged;
+    struct latch done;
+    struct tprof_instance instance;
+    uint64_t number; /* from 1, in the order of spawning */
+    struct work *next, *previous; /* in a queue */
+    struct work *next_settled, *next_failed;
+};
+
+struct queue {
+    struct work *front, *back;
+};
+
+/* A thread that works. It holds a seat while it runs tasks; there are as many seats as workers. */
+struct thread {
+    struct scheduler *scheduler;
+    struct work *work; /* that it runs, NULL: none */
+    int seat, former_seat;
+    int depth;         /* of works that it runs inside waits */
+    sem_t semaphore;
+    struct thread *next;
+    uint64_t told; /* the recording that knows of its seat */
+};
+
+struct scheduler {
+    PyObject_HEAD
+    pthread_mutex_t mutex;
+    uint32_t seats;
+    struct thread **seated; /* who holds which seat, NULL: nobody */
+    struct thread *sleeping; /* seated, nothing to run */
+    struct thread *parked;   /* no seat and none wanted */
+    struct thread *returning; /* no seat, in the midst of a task that goes on as soon as there is one */
+    size_t threads, starting, groups;
+    struct queue *queues[TPROF_LEVELS]; /* one a seat, and the last for works spawned by other threads */
+    size_t queued[TPROF_LEVELS];
+    uint64_t levels; /* bit set: something is queued there */
+    struct domain root;
+    size_t unfinished; /* works in all domains */
+    size_t entering;   /* spawning threads that have looked at the data and hold no mutex yet */
+    uint64_t spawned, executed, stolen, peak;
+    size_t most_unfinished; /* in one domain before spawning waits; 0: no limit */
+    bool stopping, cancelling, dead;
+    PyTypeObject *future_type;
+    PyObject *start_thread; /* asks for one more thread */
+    PyObject *take_seat;    /* told which seat a thread has now */
+    PyObject *group_variable;
+    PyObject *note;  /* adds to an exception where it came from */
+    PyObject *graph; /* list of what was spawned, NULL: not kept */
+};
+
+/* What a section under the mutex leaves to be done when it is free. */
+struct aftermath {
+    struct work *settled;   /* works that ended, by `next_settled`, each with a reference */
+    PyObject **loose;       /* references to drop */
+    size_t loose_count, loose_room;
+    size_t readied;         /* works queued */
+    size_t threads_wanted;
+    bool edges_wanted;      /* whoever enters a work wants to know its predecessors */
+    uint64_t *edges;        /* their numbers */
+    size_t edge_count, edge_room;
+};
+
+extern const struct tprof_runtime_api *tprof_api;
+extern _Thread_local struct thread *tprof_thread_here;
+extern PyType_Spec tprof_work_spec, tprof_group_spec, tprof_scheduler_spec;
+extern PyTypeObject *tprof_work_type, *tprof_group_type, *tprof_scheduler_type;
+
+static inline void tprof_lock(struct scheduler *scheduler)
+{
+    pthread_mutex_lock(&scheduler->mutex);
+}
+
+static inline void tprof_unlock(struct scheduler *scheduler)
+{
+    pthread_mutex_unlock(&scheduler->mutex);
+}
+
+static inline bool tprof_has_ended(const struct work *work)
+{
+    return work->state >= TPROF_FINISHED;
+}
+
+/* latch.c; under the mutex, except to wait */
+void tprof_latch_fall(struct latch *latch);
+void tprof_latch_expect(struct latch *latch, struct waiter *waiter, size_t enough);
+void tprof_latch_forget(struct latch *latch, struct waiter *waiter);
+
+/* queues.c; under the mutex */
+int tprof_queues_make(struct scheduler *scheduler);
+void tprof_queues_free(struct scheduler *scheduler);
+void tprof_queue_push(struct scheduler *scheduler, struct work *work, const struct thread *by);
+struct work *tprof_queue_take(struct scheduler *scheduler, const struct thread *by, int *victim);
+void tprof_queue_remove(struct scheduler *scheduler, struct work *work);
+/* The youngest of the seat's own queue if the work spawned it, directly or not. */
+struct work *tprof_queue_descendant(struct scheduler *scheduler, const struct thread *by, const struct work *work);
+
+/* graph.c; under the mutex */
+struct domain *tprof_domain_of(struct scheduler *scheduler, struct work *parent);
+/* Find what it depends on and queue it if that is nothing; the work has room for as many accesses as there are data.
+ * Returns -1 without memory: the work has ended then. */
+int tprof_graph_enter(struct work *work, const struct datum *data, struct work *const *needed, size_t needed_count,
+                      struct aftermath *after);
+void tprof_graph_body_ended(struct work *work, struct aftermath *after);
+/* Returns whether it had not begun and so could be cancelled. */
+bool tprof_graph_cancel(struct work *work, struct aftermath *after);
+/* All that are queued, of this group where one is given; those that wait for others follow when these end. */
+void tprof_graph_cancel_queued(struct scheduler *scheduler, const struct group *group, struct aftermath *after);
+/* The domain's works have been waited for: nobody is kept from what failed ones left unwritten. */
+void tprof_graph_forgive(struct scheduler *scheduler, struct domain *domain, struct aftermath *after);
+/* The works that touch it and have not ended, with references; the caller frees the list. -1 without memory. */
+int tprof_graph_touching(struct domain *domain, const struct datum *datum, struct work ***works, size_t *count);
+
+/* settle.c; settle without the mutex, the others under it */
+void tprof_settle(struct scheduler *scheduler, struct aftermath *after);
+void tprof_loosen(struct aftermath *after, void *object); /* drop this reference later */
+void tprof_note_edge(struct aftermath *after, uint64_t number);
+
+/* seats.c; under the mutex */
+void tprof_seat_take(struct scheduler *scheduler, struct thread *thread, int seat);
+bool tprof_seat_find(struct scheduler *scheduler, struct thread *thread); /* an empty or an idle one */
+void tprof_seat_leave(struct scheduler *scheduler, struct thread *thread);
+void tprof_wake_for(struct scheduler *scheduler, size_t works, struct aftermath *after);
+void tprof_wake_all(struct scheduler *scheduler);
+void tprof_all_ended(struct scheduler *scheduler);
+struct thread *tprof_pop(struct thread **list);
+void tprof_push_last(struct thread **list, struct thread *thread);
+
+/* threads.c; attached to Python, without the mutex */
+void tprof_run(struct thread *thread, struct work *work, int victim);
+void tprof_thread_serve(struct scheduler *scheduler);
+void tprof_thread_sleep(struct thread *thread);
+void tprof_thread_settle_in(struct thread *thread); /* it may have another seat than before: say so */
+
+/* waiting.c; attached to Python, without the mutex. 0, 1 when the time was up, or -1 with an exception set. A worker
+ * runs what the waiting depends on meanwhile: the work it wants, and what its own work spawned. No time limit: < 0. */
+int tprof_wait(struct scheduler *scheduler, struct latch *latch, size_t enough, struct work *wanted, double timeout_s);
+
+/* data.c; attached to Python, without the mutex */
+struct reading {
+    struct datum *data;
+    size_t count, room;
+    struct datum few[6];
+};
+/* Returns -1 with an exception set if the object can carry no dependence. */
+int tprof_data_add(struct reading *reading, struct domain *domain, PyObject *object, enum mode mode);
+void tprof_data_free(struct reading *reading);
+
+/* spawn.c */
+extern PyObject *tprof_current; /* the scheduler that calls from other threads go to, or NULL */
+PyObject *tprof_spawn(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
+PyObject *tprof_submit(struct scheduler *scheduler, PyObject *callable, PyObject *access, PyObject *const *args,
+                       size_t count, PyObject *names);
+
+#endif

@@ -1,0 +1,140 @@
+/* What an argument is as data: memory, by the buffer protocol or NumPy's array interface; a list of such; or a
+ * handle, an object that stands for whatever the program means by it and is the same for all that are equal. */
+#include "core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_DIMENSIONS 64
+
+/* NumPy's array interface, as `__array_struct__` gives it. */
+struct array_interface {
+    int two, dimensions;
+    char kind;
+    int item_bytes, flags;
+    Py_ssize_t *lengths, *strides;
+    void *data;
+};
+
+static struct datum *next_datum(struct reading *reading)
+{
+    if (reading->data == NULL) {
+        reading->data = reading->few;
+        reading->room = sizeof reading->few / sizeof *reading->few;
+    }
+    if (reading->count == reading->room) {
+        const size_t room = reading->room * 2;
+        struct datum *grown = malloc(room * sizeof *grown);
+        if (grown == NULL) {
+            PyErr_NoMemory();
+            return NULL;
+        }
+        memcpy(grown, reading->data, reading->count * sizeof *grown);
+        if (reading->data != reading->few)
+            free(reading->data);
+        reading->data = grown;
+        reading->room = room;
+    }
+    return &reading->data[reading->count];
+}
+
+void tprof_data_free(struct reading *reading)
+{
+    if (reading->data != reading->few)
+        free(reading->data);
+}
+
+/* An array without a byte carries no dependence. */
+static void keep_memory(struct reading *reading, struct datum *datum, PyObject *object, enum mode mode)
+{
+    datum->handle = NULL;
+    datum->object = object;
+    datum->mode = mode;
+    if (datum->shape.width > 0)
+        reading->count++;
+}
+
+/* 1: it is one. 0: it is none. -1: an exception is set. */
+static int add_buffer(struct reading *reading, PyObject *object, PyObject *owner, enum mode mode)
+{
+    Py_buffer view;
+    if (!PyObject_CheckBuffer(object) || PyBytes_Check(object))
+        return 0;
+    if (PyObject_GetBuffer(object, &view, PyBUF_STRIDES) < 0) {
+        PyErr_Clear();
+        return 0;
+    }
+    struct datum *datum = next_datum(reading);
+    if (datum != NULL) {
+        tprof_shape_make(&datum->shape, (uintptr_t)view.buf, (size_t)view.itemsize, view.ndim, view.shape, view.strides);
+        keep_memory(reading, datum, owner, mode);
+    }
+    PyBuffer_Release(&view);
+    return datum != NULL ? 1 : -1;
+}
+
+/* For types that the buffer protocol has no letter for, such as NumPy's times. */
+static int add_array(struct reading *reading, PyObject *object, PyObject *owner, enum mode mode)
+{
+    PyObject *capsule = PyObject_GetAttrString(object, "__array_struct__");
+    if (capsule == NULL) {
+        PyErr_Clear();
+        return 0;
+    }
+    int outcome = 0;
+    const struct array_interface *array =
+        PyCapsule_IsValid(capsule, NULL) ? PyCapsule_GetPointer(capsule, NULL) : NULL;
+    if (array != NULL && array->two == 2 && array->dimensions <= MOST_DIMENSIONS) {
+        struct datum *datum = next_datum(reading);
+        outcome = datum != NULL ? 1 : -1;
+        if (datum != NULL) {
+            tprof_shape_make(&datum->shape, (uintptr_t)array->data, (size_t)array->item_bytes, array->dimensions,
+                             array->lengths, array->strides);
+            keep_memory(reading, datum, owner, mode);
+        }
+    }
+    Py_DECREF(capsule);
+    return outcome;
+}
+
+static int add_handle(struct reading *reading, struct domain *domain, PyObject *object, PyObject *owner,
+                      enum mode mode)
+{
+    struct datum *datum = next_datum(reading);
+    if (datum == NULL || (domain->handles == NULL && (domain->handles = PyDict_New()) == NULL))
+        return -1;
+    const PyObject *first = PyDict_SetDefault(domain->handles, object, object);
+    if (first == NULL)
+        return -1;
+    *datum = (struct datum){.handle = first, .object = owner, .mode = mode};
+    reading->count++;
+    return 1;
+}
+
+static int add_one(struct reading *reading, struct domain *domain, PyObject *object, PyObject *owner, enum mode mode)
+{
+    int outcome = add_buffer(reading, object, owner, mode);
+    if (outcome == 0)
+        outcome = add_array(reading, object, owner, mode);
+    if (outcome == 0)
+        outcome = add_handle(reading, domain, object, owner, mode);
+    return outcome < 0 ? -1 : 0;
+}
+
+int tprof_data_add(struct reading *reading, struct domain *domain, PyObject *object, enum mode mode)
+{
+    if (object == Py_None)
+        return 0;
+    const bool hashable_tuple = PyTuple_Check(object) && PyObject_Hash(object) != -1;
+    if (!hashable_tuple && (PyTuple_Check(object) || PyList_Check(object))) {
+        PyErr_Clear();
+        PyObject *members = PySequence_Tuple(object);
+        int outcome = members == NULL ? -1 : 0;
+        for (Py_ssize_t i = 0; outcome == 0 && i < PyTuple_GET_SIZE(members); i++)
+            if (PyTuple_GET_ITEM(members, i) != Py_None)
+                outcome = add_one(reading, domain, PyTuple_GET_ITEM(members, i), object, mode);
+        Py_XDECREF(members);
+        return outcome;
+    }
+    return add_one(reading, domain, object, object, mode);
+}

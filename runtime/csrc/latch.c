@@ -1,0 +1,41 @@
+/* Counting down, and waking those who wait for it. Each waiter sleeps on a semaphore of its own: a signal ends the
+ * sleep (the program's Ctrl-C), which a condition variable would not allow. */
+#include "core.h"
+
+static void wake_those_with_enough(struct latch *latch)
+{
+    for (struct waiter **at = &latch->waiters; *at != NULL;) {
+        struct waiter *waiter = *at;
+        if (waiter->enough < latch->count) {
+            at = &waiter->next;
+            continue;
+        }
+        *at = waiter->next;
+        waiter->woken = true;
+        sem_post(&waiter->semaphore);
+    }
+}
+
+void tprof_latch_fall(struct latch *latch)
+{
+    latch->count--;
+    if (latch->waiters != NULL)
+        wake_those_with_enough(latch);
+}
+
+void tprof_latch_expect(struct latch *latch, struct waiter *waiter, size_t enough)
+{
+    waiter->enough = enough;
+    waiter->woken = false;
+    waiter->next = latch->waiters;
+    latch->waiters = waiter;
+}
+
+void tprof_latch_forget(struct latch *latch, struct waiter *waiter)
+{
+    for (struct waiter **at = &latch->waiters; *at != NULL; at = &(*at)->next)
+        if (*at == waiter) {
+            *at = waiter->next;
+            return;
+        }
+}

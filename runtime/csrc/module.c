@@ -1,0 +1,120 @@
+/* tprof.runtime._scheduler: the method table and the module's birth. _scheduler.pyi documents each name. */
+#include "core.h"
+
+const struct tprof_runtime_api *tprof_api;
+PyTypeObject *tprof_work_type, *tprof_group_type, *tprof_scheduler_type;
+
+static PyObject *set_current(PyObject *module, PyObject *scheduler)
+{
+    (void)module;
+    PyObject *former = tprof_current;
+    __atomic_store_n(&tprof_current, scheduler == Py_None ? NULL : Py_NewRef(scheduler), __ATOMIC_RELEASE);
+    Py_XDECREF(former);
+    Py_RETURN_NONE;
+}
+
+static PyObject *scheduler_here(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    const struct thread *thread = tprof_thread_here;
+    if (thread == NULL || thread->work == NULL)
+        Py_RETURN_NONE;
+    return Py_NewRef((PyObject *)thread->scheduler);
+}
+
+static PyObject *seat_here(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    if (tprof_thread_here == NULL)
+        Py_RETURN_NONE;
+    return PyLong_FromLong(tprof_thread_here->seat);
+}
+
+static PyObject *forget_thread(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    tprof_thread_here = NULL;
+    Py_RETURN_NONE;
+}
+
+static struct shape shape_of(PyObject *object, int *failed)
+{
+    Py_buffer view;
+    struct shape shape = {0};
+    *failed = PyObject_GetBuffer(object, &view, PyBUF_STRIDES);
+    if (*failed == 0) {
+        tprof_shape_make(&shape, (uintptr_t)view.buf, (size_t)view.itemsize, view.ndim, view.shape, view.strides);
+        PyBuffer_Release(&view);
+    }
+    return shape;
+}
+
+static PyObject *share_memory(PyObject *module, PyObject *args)
+{
+    PyObject *one, *other;
+    int failed;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OO", &one, &other))
+        return NULL;
+    const struct shape first = shape_of(one, &failed);
+    if (failed)
+        return NULL;
+    const struct shape second = shape_of(other, &failed);
+    return failed ? NULL : PyBool_FromLong(tprof_shapes_overlap(&first, &second));
+}
+
+static PyMethodDef methods[] = {
+    {"spawn", (PyCFunction)(void (*)(void))tprof_spawn, METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"set_current", set_current, METH_O, NULL},
+    {"scheduler_here", scheduler_here, METH_NOARGS, NULL},
+    {"seat_here", seat_here, METH_NOARGS, NULL},
+    {"forget_thread", forget_thread, METH_NOARGS, NULL},
+    {"share_memory", share_memory, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **kept)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
+    if (type == NULL)
+        return -1;
+    *kept = (PyTypeObject *)type;
+    return PyModule_AddType(module, (PyTypeObject *)type);
+}
+
+static int execute(PyObject *module)
+{
+    tprof_api = PyCapsule_Import(TPROF_RUNTIME_API_NAME, 0);
+    if (tprof_api == NULL || add_type(module, &tprof_work_spec, &tprof_work_type) < 0 ||
+        add_type(module, &tprof_group_spec, &tprof_group_type) < 0 ||
+        add_type(module, &tprof_scheduler_spec, &tprof_scheduler_type) < 0)
+        return -1;
+    return 0;
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, execute},
+#ifdef Py_mod_multiple_interpreters
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+#ifdef Py_mod_gil
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "tprof.runtime._scheduler",
+    .m_doc = "The task runtime's native core.",
+    .m_methods = methods,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit__scheduler(void)
+{
+    return PyModuleDef_Init(&definition);
+}

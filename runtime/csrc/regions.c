@@ -1,0 +1,269 @@
+/* Regions by their exact bytes in one hash table, and by where they lie in a grid of cells, each mesh a power of two.
+ * A new region looks for those it overlaps once and is then their neighbour, so an access that comes again costs one
+ * look-up, whatever the number of regions. Regions that nobody uses are kept, since programs come back to their
+ * tiles, and thrown out when the table would double. */
+#include "regions.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FEW 256u
+
+struct table *tprof_table_make(void)
+{
+    struct table *table = calloc(1, sizeof *table);
+    if (table == NULL)
+        return NULL;
+    table->bucket_count = table->cell_count = FEW;
+    table->prune_at = FEW;
+    table->buckets = calloc(FEW, sizeof(struct region *));
+    table->cells = calloc(FEW, sizeof(struct place *));
+    if (table->buckets != NULL && table->cells != NULL)
+        return table;
+    free(table->buckets);
+    free(table->cells);
+    free(table);
+    return NULL;
+}
+
+static uint64_t hash_of(const struct shape *shape, const void *handle)
+{
+    return handle != NULL ? ((uintptr_t)handle * 0x9e3779b97f4a7c15u) >> 20 : tprof_shape_hash(shape);
+}
+
+static uint64_t cell_hash(uint32_t mesh, uint64_t cell)
+{
+    return ((cell + mesh) * 0x9e3779b97f4a7c15u) >> 24;
+}
+
+static uint32_t mesh_of(size_t extent)
+{
+    return extent <= 1 ? 0 : 64 - (uint32_t)__builtin_clzll(extent - 1);
+}
+
+static void put_into_cells(struct table *table, struct region *region)
+{
+    const uintptr_t last = region->shape.start + region->shape.extent - 1;
+    const uint64_t cells[2] = {region->shape.start >> region->mesh, last >> region->mesh};
+    region->place_count = cells[0] == cells[1] ? 1 : 2;
+    for (int i = 0; i < region->place_count; i++) {
+        struct place **head = &table->cells[cell_hash(region->mesh, cells[i]) & (table->cell_count - 1)];
+        region->places[i] = (struct place){region, cells[i], *head};
+        *head = &region->places[i];
+    }
+    table->at_mesh[region->mesh]++;
+}
+
+static void take_from_cells(struct table *table, struct region *region)
+{
+    for (int i = 0; i < region->place_count; i++) {
+        struct place **at = &table->cells[cell_hash(region->mesh, region->places[i].cell) & (table->cell_count - 1)];
+        while (*at != &region->places[i])
+            at = &(*at)->next;
+        *at = region->places[i].next;
+    }
+    if (region->place_count > 0)
+        table->at_mesh[region->mesh]--;
+}
+
+static void forget_neighbour(struct region *region, const struct region *gone)
+{
+    for (uint32_t i = 0; i < region->neighbour_count; i++)
+        if (region->neighbours[i] == gone) {
+            region->neighbours[i] = region->neighbours[--region->neighbour_count];
+            return;
+        }
+}
+
+static void free_region(struct table *table, struct region *region)
+{
+    take_from_cells(table, region);
+    for (uint32_t i = 0; i < region->neighbour_count; i++)
+        forget_neighbour(region->neighbours[i], region);
+    free(region->neighbours);
+    free(region);
+    table->count--;
+}
+
+static bool is_idle(const struct region *region)
+{
+    /* A handle stays: the domain's dict of handles still leads to it. */
+    return region->writer == NULL && region->readers == NULL && region->cause == NULL && region->handle == NULL;
+}
+
+static void prune(struct table *table)
+{
+    for (size_t i = 0; i < table->bucket_count; i++)
+        for (struct region **at = &table->buckets[i]; *at != NULL;) {
+            struct region *region = *at;
+            if (!is_idle(region)) {
+                at = &region->next;
+                continue;
+            }
+            *at = region->next;
+            free_region(table, region);
+        }
+}
+
+/* Twice the buckets; without memory for them the chains grow longer, and nothing is lost. */
+static void grow(struct table *table)
+{
+    const size_t count = table->bucket_count * 2;
+    struct region **buckets = calloc(count, sizeof *buckets);
+    struct place **cells = calloc(count, sizeof *cells);
+    if (buckets == NULL || cells == NULL) {
+        free(buckets);
+        free(cells);
+        return;
+    }
+    struct region **old = table->buckets;
+    const size_t old_count = table->bucket_count;
+    free(table->cells);
+    table->buckets = buckets;
+    table->cells = cells;
+    table->bucket_count = table->cell_count = count;
+    memset(table->at_mesh, 0, sizeof table->at_mesh);
+    for (size_t i = 0; i < old_count; i++)
+        for (struct region *region = old[i], *next; region != NULL; region = next) {
+            next = region->next;
+            struct region **head = &buckets[hash_of(&region->shape, region->handle) & (count - 1)];
+            region->next = *head;
+            *head = region;
+            if (region->handle == NULL)
+                put_into_cells(table, region);
+        }
+    free(old);
+}
+
+void tprof_table_free(struct table *table, struct aftermath *after)
+{
+    for (size_t i = 0; i < table->bucket_count; i++)
+        for (struct region *region = table->buckets[i], *next; region != NULL; region = next) {
+            next = region->next;
+            tprof_loosen(after, region->cause);
+            tprof_loosen(after, region->keep);
+            free(region->neighbours);
+            free(region);
+        }
+    free(table->buckets);
+    free(table->cells);
+    free(table);
+}
+
+static bool in_cell(const struct place *place, uint32_t mesh, uint64_t cell)
+{
+    return place->cell == cell && place->region->mesh == mesh;
+}
+
+static void visit_mesh(struct table *table, const struct shape *shape, uint32_t mesh,
+                       void (*visit)(struct region *, void *), void *context)
+{
+    const uint64_t first = shape->start >> mesh, last = (shape->start + shape->extent - 1) >> mesh;
+    for (uint64_t cell = first; cell <= last; cell++)
+        for (struct place *place = table->cells[cell_hash(mesh, cell) & (table->cell_count - 1)]; place != NULL;
+             place = place->next) {
+            /* What lies in two cells is met in the first of them that is looked at. */
+            const bool again = place == &place->region->places[1] && cell > first;
+            if (in_cell(place, mesh, cell) && !again && tprof_shapes_overlap(shape, &place->region->shape))
+                visit(place->region, context);
+        }
+}
+
+static void visit_all(struct table *table, const struct shape *shape, void (*visit)(struct region *, void *),
+                      void *context)
+{
+    for (size_t i = 0; i < table->bucket_count; i++)
+        for (struct region *region = table->buckets[i], *next; region != NULL; region = next) {
+            next = region->next;
+            if (region->handle == NULL && tprof_shapes_overlap(shape, &region->shape))
+                visit(region, context);
+        }
+}
+
+void tprof_regions_touching(struct table *table, const struct shape *shape, void (*visit)(struct region *, void *),
+                            void *context)
+{
+    uint64_t cells = 0;
+    if (shape->width == 0)
+        return;
+    for (uint32_t mesh = 0; mesh < 64; mesh++)
+        if (table->at_mesh[mesh] > 0)
+            cells += (shape->extent >> mesh) + 2;
+    if (cells > 2 * table->count + 64) {
+        visit_all(table, shape, visit, context);
+        return;
+    }
+    for (uint32_t mesh = 0; mesh < 64; mesh++)
+        if (table->at_mesh[mesh] > 0)
+            visit_mesh(table, shape, mesh, visit, context);
+}
+
+static bool befriend(struct region *one, struct region *other)
+{
+    if (one->neighbour_count == one->neighbour_room) {
+        const uint32_t room = one->neighbour_room == 0 ? 4 : one->neighbour_room * 2;
+        struct region **grown = realloc(one->neighbours, room * sizeof *grown);
+        if (grown == NULL)
+            return false;
+        one->neighbours = grown;
+        one->neighbour_room = room;
+    }
+    one->neighbours[one->neighbour_count++] = other;
+    return true;
+}
+
+struct meeting {
+    struct region *region;
+    bool failed;
+};
+
+static void meet(struct region *other, void *context)
+{
+    struct meeting *meeting = context;
+    if (meeting->failed)
+        return;
+    if (!befriend(meeting->region, other))
+        meeting->failed = true;
+    else if (!befriend(other, meeting->region)) {
+        meeting->region->neighbour_count--;
+        meeting->failed = true;
+    }
+}
+
+static struct region *add(struct table *table, const struct shape *shape, const void *handle)
+{
+    if (table->count >= table->prune_at) {
+        prune(table);
+        table->prune_at = table->count < FEW / 2 ? FEW : 2 * table->count;
+    }
+    if (table->count >= table->bucket_count)
+        grow(table);
+    struct region *region = calloc(1, sizeof *region);
+    if (region == NULL)
+        return NULL;
+    region->shape = *shape;
+    region->handle = handle;
+    struct meeting meeting = {region, false};
+    if (handle == NULL) {
+        tprof_regions_touching(table, shape, meet, &meeting);
+        region->mesh = mesh_of(shape->extent);
+        put_into_cells(table, region);
+    }
+    table->count++;
+    if (meeting.failed) {
+        free_region(table, region);
+        return NULL;
+    }
+    struct region **head = &table->buckets[hash_of(shape, handle) & (table->bucket_count - 1)];
+    region->next = *head;
+    *head = region;
+    return region;
+}
+
+struct region *tprof_region_find(struct table *table, const struct shape *shape, const void *handle)
+{
+    struct region *region = table->buckets[hash_of(shape, handle) & (table->bucket_count - 1)];
+    while (region != NULL && (region->handle != handle || !tprof_shapes_equal(&region->shape, shape)))
+        region = region->next;
+    return region != NULL ? region : add(table, shape, handle);
+}

@@ -1,0 +1,50 @@
+/* The data of one domain: who wrote each last, who reads it since. Guarded by the scheduler's mutex. */
+#ifndef TPROF_REGIONS_H
+#define TPROF_REGIONS_H
+
+#include "core.h"
+
+/* Where a region is found by those that may overlap it: cells of a grid whose mesh is the region's extent, rounded up
+ * to a power of two, so that a region lies in two cells at most. */
+struct place {
+    struct region *region;
+    uint64_t cell;
+    struct place *next;
+};
+
+/* Exactly these bytes, or (without any) a handle. */
+struct region {
+    struct shape shape;
+    const void *handle;
+    struct access *writer;  /* the last one, while it has not ended */
+    struct access *readers; /* since then */
+    struct work *cause;     /* whose failure left the data unwritten, with a reference */
+    PyObject *keep;         /* the object while there is a cause: its memory must not become another's */
+    struct region **neighbours;
+    uint32_t neighbour_count, neighbour_room;
+    uint32_t mesh;
+    struct region *next;
+    struct place places[2];
+    int place_count;
+};
+
+struct table {
+    struct region **buckets;
+    struct place **cells;
+    size_t bucket_count, cell_count;
+    size_t count, prune_at;
+    size_t at_mesh[64];
+};
+
+struct table *tprof_table_make(void);
+/* References that the table held go to `after`. */
+void tprof_table_free(struct table *table, struct aftermath *after);
+
+/* The region of these bytes or this handle, made if it is new. NULL without memory. */
+struct region *tprof_region_find(struct table *table, const struct shape *shape, const void *handle);
+
+/* Call `visit` with each region that shares a byte with the shape, which need not be in the table. */
+void tprof_regions_touching(struct table *table, const struct shape *shape, void (*visit)(struct region *, void *),
+                            void *context);
+
+#endif

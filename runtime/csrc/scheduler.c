@@ -1,0 +1,264 @@
+/* The scheduler as Python sees it; runtime/runtime.py is its face. */
+#include "core.h"
+
+#include "failures.h"
+#include "regions.h"
+
+#include <stdlib.h>
+
+#define MOST_SEATS 4096
+
+static int take_arguments(struct scheduler *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"seats", "future_type", "start_thread", "take_seat", "group_variable", "note",
+                            "most_unfinished", "graph", NULL};
+    PyObject *future_type, *start_thread, *take_seat, *group_variable, *note, *graph;
+    unsigned int seats;
+    Py_ssize_t most;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IO!OOOOnO", names, &seats, &PyType_Type, &future_type,
+                                     &start_thread, &take_seat, &group_variable, &note, &most, &graph))
+        return -1;
+    if (seats < 1 || seats > MOST_SEATS) {
+        PyErr_Format(PyExc_ValueError, "a runtime has from 1 to %d workers, got %u", MOST_SEATS, seats);
+        return -1;
+    }
+    if (!PyType_IsSubtype((PyTypeObject *)future_type, tprof_work_type)) {
+        PyErr_SetString(PyExc_TypeError, "future_type must be a kind of Work");
+        return -1;
+    }
+    self->seats = seats;
+    self->starting = seats;
+    self->future_type = (PyTypeObject *)Py_NewRef(future_type);
+    self->start_thread = Py_NewRef(start_thread);
+    self->take_seat = Py_NewRef(take_seat);
+    self->group_variable = Py_NewRef(group_variable);
+    self->note = Py_NewRef(note);
+    self->most_unfinished = (size_t)most;
+    self->graph = graph == Py_None ? NULL : Py_NewRef(graph);
+    return 0;
+}
+
+static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    struct scheduler *self = (struct scheduler *)type->tp_alloc(type, 0);
+    if (self == NULL)
+        return NULL;
+    pthread_mutex_init(&self->mutex, NULL);
+    if (take_arguments(self, args, kwargs) < 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    self->seated = calloc(self->seats, sizeof(struct thread *));
+    if (self->seated == NULL || tprof_queues_make(self) < 0) {
+        PyErr_NoMemory();
+        Py_CLEAR(self);
+    }
+    return (PyObject *)self;
+}
+
+static int traverse(PyObject *object, visitproc visit, void *arg)
+{
+    struct scheduler *self = (struct scheduler *)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->future_type);
+    Py_VISIT(self->start_thread);
+    Py_VISIT(self->take_seat);
+    Py_VISIT(self->group_variable);
+    Py_VISIT(self->note);
+    Py_VISIT(self->graph);
+    return 0;
+}
+
+static int clear(PyObject *object)
+{
+    struct scheduler *self = (struct scheduler *)object;
+    Py_CLEAR(self->start_thread);
+    Py_CLEAR(self->take_seat);
+    Py_CLEAR(self->group_variable);
+    Py_CLEAR(self->note);
+    Py_CLEAR(self->graph);
+    return 0;
+}
+
+/* Every work and every thread holds a reference, so nothing is queued and nobody waits any more. */
+static void deallocate(PyObject *object)
+{
+    struct scheduler *self = (struct scheduler *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    PyObject *failed = tprof_failures_take(self, &self->root.failed);
+    Py_XDECREF(failed);
+    struct aftermath after = {0};
+    if (self->root.table != NULL)
+        tprof_table_free(self->root.table, &after);
+    tprof_settle(self, &after);
+    Py_CLEAR(self->root.handles);
+    (void)clear(object);
+    Py_CLEAR(self->future_type);
+    tprof_queues_free(self);
+    free(self->seated);
+    pthread_mutex_destroy(&self->mutex);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static PyObject *serve(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    tprof_thread_serve((struct scheduler *)object);
+    Py_RETURN_NONE;
+}
+
+static PyObject *submit(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    if (count < 2) {
+        PyErr_SetString(PyExc_TypeError, "submit() needs a callable and what it says of its data");
+        return NULL;
+    }
+    return tprof_submit((struct scheduler *)object, args[0], args[1], args + 2, (size_t)count - 2, names);
+}
+
+/* Of the task that the calling thread runs here, else that of all other threads. */
+static struct domain *domain_here(struct scheduler *self)
+{
+    struct work *work = tprof_thread_here == NULL || tprof_thread_here->scheduler != self ? NULL
+                                                                                          : tprof_thread_here->work;
+    tprof_lock(self);
+    struct domain *domain = tprof_domain_of(self, work);
+    tprof_unlock(self);
+    if (domain == NULL)
+        PyErr_NoMemory();
+    return domain;
+}
+
+static PyObject *wait_method(PyObject *object, PyObject *unused)
+{
+    struct scheduler *self = (struct scheduler *)object;
+    struct domain *domain = domain_here(self);
+    (void)unused;
+    return domain == NULL || tprof_wait(self, &domain->unfinished, 0, NULL, -1) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *take_failures(PyObject *object, PyObject *unused)
+{
+    struct scheduler *self = (struct scheduler *)object;
+    struct domain *domain = domain_here(self);
+    struct aftermath after = {0};
+    (void)unused;
+    if (domain == NULL)
+        return NULL;
+    tprof_lock(self);
+    tprof_graph_forgive(self, domain, &after);
+    tprof_unlock(self);
+    tprof_settle(self, &after);
+    return tprof_failures_take(self, &domain->failed);
+}
+
+static int wait_for_works(struct scheduler *self, struct work **works, size_t count)
+{
+    int outcome = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (outcome == 0)
+            outcome = tprof_wait(self, &works[i]->done, 0, works[i], -1);
+        Py_DECREF(works[i]);
+    }
+    free(works);
+    return outcome;
+}
+
+static PyObject *wait_on(PyObject *object, PyObject *data)
+{
+    struct scheduler *self = (struct scheduler *)object;
+    struct domain *domain = domain_here(self);
+    struct reading reading = {0};
+    if (domain == NULL)
+        return NULL;
+    int outcome = tprof_data_add(&reading, domain, data, TPROF_UPDATES);
+    for (size_t i = 0; outcome == 0 && i < reading.count; i++) {
+        struct work **works = NULL;
+        size_t count = 0;
+        tprof_lock(self);
+        const int failed = tprof_graph_touching(domain, &reading.data[i], &works, &count);
+        tprof_unlock(self);
+        outcome = wait_for_works(self, works, count);
+        if (failed && outcome == 0) {
+            PyErr_NoMemory();
+            outcome = -1;
+        }
+    }
+    tprof_data_free(&reading);
+    return outcome < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *cancel_method(PyObject *object, PyObject *unused)
+{
+    struct scheduler *self = (struct scheduler *)object;
+    struct aftermath after = {0};
+    (void)unused;
+    (void)tprof_api->join();
+    tprof_lock(self);
+    self->cancelling = self->unfinished > 0;
+    tprof_graph_cancel_queued(self, NULL, &after);
+    tprof_unlock(self);
+    tprof_settle(self, &after);
+    Py_RETURN_NONE;
+}
+
+static PyObject *stop(PyObject *object, PyObject *unused)
+{
+    struct scheduler *self = (struct scheduler *)object;
+    (void)unused;
+    tprof_lock(self);
+    self->stopping = true;
+    tprof_wake_all(self);
+    tprof_unlock(self);
+    Py_RETURN_NONE;
+}
+
+/* In a forked child: the threads are gone, and the mutex may have been anybody's. */
+static PyObject *abandon(PyObject *object, PyObject *unused)
+{
+    struct scheduler *self = (struct scheduler *)object;
+    (void)unused;
+    pthread_mutex_init(&self->mutex, NULL);
+    self->dead = self->stopping = true;
+    Py_RETURN_NONE;
+}
+
+static PyObject *counts(PyObject *object, PyObject *unused)
+{
+    struct scheduler *self = (struct scheduler *)object;
+    (void)unused;
+    tprof_lock(self);
+    const unsigned long long spawned = self->spawned, executed = self->executed, stolen = self->stolen;
+    const unsigned long long peak = self->peak;
+    const Py_ssize_t unfinished = (Py_ssize_t)self->unfinished, threads = (Py_ssize_t)self->threads;
+    tprof_unlock(self);
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:n,s:n}", "spawned", spawned, "executed", executed, "stolen", stolen,
+                         "peak_unfinished", peak, "unfinished", unfinished, "threads", threads);
+}
+
+static PyMethodDef methods[] = {
+    {"serve", serve, METH_NOARGS, NULL},
+    {"submit", (PyCFunction)(void (*)(void))submit, METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"wait", wait_method, METH_NOARGS, NULL},
+    {"wait_on", wait_on, METH_O, NULL},
+    {"take_failures", take_failures, METH_NOARGS, NULL},
+    {"cancel", cancel_method, METH_NOARGS, NULL},
+    {"stop", stop, METH_NOARGS, NULL},
+    {"abandon", abandon, METH_NOARGS, NULL},
+    {"counts", counts, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, create},   {Py_tp_dealloc, deallocate}, {Py_tp_traverse, traverse},
+    {Py_tp_clear, clear},  {Py_tp_methods, methods},    {0, NULL},
+};
+
+PyType_Spec tprof_scheduler_spec = {
+    .name = "tprof.runtime._scheduler.Scheduler",
+    .basicsize = sizeof(struct scheduler),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .slots = slots,
+};

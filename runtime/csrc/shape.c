@@ -1,0 +1,152 @@
+/* Two arrays share a byte if a sum of their strides, each taken so many times, falls into an interval: the bounded
+ * linear Diophantine problem that `numpy.shares_memory` solves too. With the strides in falling order a search has
+ * one or two choices a step for arrays that people write; contrived ones run into the limit. */
+#include "shape.h"
+
+#include <string.h>
+
+#define MOST_DIMENSIONS 64
+#define MOST_STEPS 20000
+
+struct axis {
+    size_t stride, count;
+};
+
+/* Axes that have a length and a step, strides made positive and rising. Returns how many, -1 if there is no byte. */
+static int collect(struct axis *axes, uintptr_t *start, int dimensions, const ptrdiff_t *lengths,
+                   const ptrdiff_t *strides)
+{
+    int count = 0;
+    for (int i = 0; i < dimensions; i++) {
+        if (lengths[i] == 0)
+            return -1;
+        if (lengths[i] == 1 || strides[i] == 0)
+            continue;
+        struct axis axis = {(size_t)strides[i], (size_t)lengths[i]};
+        if (strides[i] < 0) {
+            axis.stride = (size_t)-strides[i];
+            *start -= axis.stride * (axis.count - 1);
+        }
+        int at = count++;
+        for (; at > 0 && axes[at - 1].stride > axis.stride; at--)
+            axes[at] = axes[at - 1];
+        axes[at] = axis;
+    }
+    return count;
+}
+
+/* Fold what is dense into the width and regular steps into one axis. Returns how many axes remain, rising. */
+static int merge(struct axis *axes, int count, size_t *width)
+{
+    int kept = 0;
+    for (int i = 0; i < count; i++) {
+        if (kept == 0 && axes[i].stride <= *width)
+            *width += axes[i].stride * (axes[i].count - 1);
+        else if (kept > 0 && axes[i].stride == axes[kept - 1].stride * axes[kept - 1].count)
+            axes[kept - 1].count *= axes[i].count;
+        else
+            axes[kept++] = axes[i];
+    }
+    return kept;
+}
+
+void tprof_shape_make(struct shape *shape, uintptr_t data, size_t item_bytes, int dimensions, const ptrdiff_t *lengths,
+                      const ptrdiff_t *strides)
+{
+    struct axis axes[MOST_DIMENSIONS];
+    memset(shape, 0, sizeof *shape);
+    shape->start = data;
+    int count = collect(axes, &shape->start, dimensions, lengths, strides);
+    if (count < 0 || item_bytes == 0)
+        return;
+    shape->width = item_bytes;
+    count = merge(axes, count, &shape->width);
+    struct axis *first = axes;
+    for (; count > TPROF_SHAPE_DIMENSIONS; count--, first++)
+        shape->width += first->stride * (first->count - 1);
+    shape->extent = shape->width;
+    shape->dimensions = (uint32_t)count;
+    for (int i = 0; i < count; i++) {
+        const struct axis axis = first[count - 1 - i];
+        shape->dimension[i].stride = axis.stride;
+        shape->dimension[i].count = axis.count;
+        shape->extent += axis.stride * (axis.count - 1);
+    }
+}
+
+bool tprof_shapes_equal(const struct shape *one, const struct shape *other)
+{
+    return memcmp(one, other, sizeof *one) == 0;
+}
+
+uint64_t tprof_shape_hash(const struct shape *shape)
+{
+    uint64_t hash = shape->start * 0x9e3779b97f4a7c15u ^ shape->width;
+    for (uint32_t i = 0; i < shape->dimensions; i++) {
+        hash = (hash ^ shape->dimension[i].stride) * 0xff51afd7ed558ccdu;
+        hash = (hash ^ shape->dimension[i].count) * 0xc4ceb9fe1a85ec53u;
+    }
+    return hash ^ hash >> 32;
+}
+
+struct search {
+    struct axis axes[2 * TPROF_SHAPE_DIMENSIONS];
+    int64_t rest[2 * TPROF_SHAPE_DIMENSIONS + 1]; /* the most that the axes from here on add up to */
+    int count, steps;
+};
+
+static void add_axis(struct search *search, size_t stride, size_t count)
+{
+    int at = 0;
+    while (at < search->count && search->axes[at].stride > stride)
+        at++;
+    if (at < search->count && search->axes[at].stride == stride) {
+        search->axes[at].count += count - 1;
+        return;
+    }
+    memmove(search->axes + at + 1, search->axes + at, (size_t)(search->count - at) * sizeof *search->axes);
+    search->axes[at] = (struct axis){stride, count};
+    search->count++;
+}
+
+/* Whether multiples of the strides from axis `at` on add up to something in [low, high]. */
+static bool reaches(struct search *search, int at, int64_t low, int64_t high)
+{
+    if (low > search->rest[at] || high < 0)
+        return false;
+    if (low <= 0)
+        return true;
+    if (at == search->count)
+        return false;
+    if (++search->steps > MOST_STEPS)
+        return true;
+    const int64_t stride = (int64_t)search->axes[at].stride, last = (int64_t)search->axes[at].count - 1;
+    const int64_t needed = low - search->rest[at + 1];
+    int64_t most = high / stride;
+    if (most > last)
+        most = last;
+    for (int64_t times = needed > 0 ? (needed + stride - 1) / stride : 0; times <= most; times++)
+        if (reaches(search, at + 1, low - times * stride, high - times * stride))
+            return true;
+    return false;
+}
+
+bool tprof_shapes_overlap(const struct shape *one, const struct shape *other)
+{
+    if (one->width == 0 || other->width == 0 || one->start >= other->start + other->extent ||
+        other->start >= one->start + one->extent)
+        return false;
+    struct search search = {.count = 0, .steps = 0};
+    /* From the last row of `one`, so that all axes count upwards. */
+    int64_t distance = (int64_t)(other->start - one->start);
+    for (uint32_t i = 0; i < one->dimensions; i++) {
+        add_axis(&search, one->dimension[i].stride, one->dimension[i].count);
+        distance -= (int64_t)(one->dimension[i].stride * (one->dimension[i].count - 1));
+    }
+    for (uint32_t i = 0; i < other->dimensions; i++)
+        add_axis(&search, other->dimension[i].stride, other->dimension[i].count);
+    search.rest[search.count] = 0;
+    for (int i = search.count - 1; i >= 0; i--)
+        search.rest[i] = search.rest[i + 1] + (int64_t)(search.axes[i].stride * (search.axes[i].count - 1));
+    return reaches(&search, 0, 1 - (int64_t)other->width - distance, (int64_t)one->width - 1 - distance);
+}

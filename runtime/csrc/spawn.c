@@ -1,0 +1,288 @@
+/* From a call of a task to a work in the graph. The calling thread does all of it: where it is a worker that runs a
+ * task, the new work is that task's child. */
+#include "core.h"
+
+#include <stdlib.h>
+
+PyObject *tprof_current;
+
+/* What a task says of its data, as tprof/access.py packs it. */
+struct clauses {
+    const unsigned char *modes; /* one a parameter */
+    Py_ssize_t count;
+    PyObject *names, *defaults; /* tuples, one entry a parameter; the default of one without is Ellipsis */
+    Py_ssize_t positional;      /* of these, how many may be positional */
+    int rest;                   /* mode of further positional arguments */
+    PyObject *priority;
+};
+
+static int unpack(PyObject *access, struct clauses *clauses)
+{
+    const char *modes;
+    return PyArg_ParseTuple(access, "y#O!O!niO", &modes, &clauses->count, &PyTuple_Type, &clauses->names, &PyTuple_Type,
+                            &clauses->defaults, &clauses->positional, &clauses->rest, &clauses->priority)
+               ? (clauses->modes = (const unsigned char *)modes, 0)
+               : -1;
+}
+
+static Py_ssize_t find_name(const struct clauses *clauses, PyObject *name)
+{
+    for (Py_ssize_t i = 0; i < clauses->count; i++)
+        if (PyTuple_GET_ITEM(clauses->names, i) == name)
+            return i;
+    for (Py_ssize_t i = 0; i < clauses->count; i++)
+        if (PyUnicode_Compare(PyTuple_GET_ITEM(clauses->names, i), name) == 0)
+            return i;
+    return -1;
+}
+
+struct reader {
+    const struct clauses *clauses;
+    struct reading *reading;
+    struct domain *domain;
+    PyObject *callable;
+};
+
+static int add(const struct reader *reader, PyObject *object, int mode, Py_ssize_t parameter)
+{
+    if (mode == 0 || tprof_data_add(reader->reading, reader->domain, object, (enum mode)mode) == 0)
+        return 0;
+    if (PyErr_ExceptionMatches(PyExc_TypeError)) {
+        PyObject *task = PyObject_GetAttrString(reader->callable, "__qualname__");
+        PyErr_Format(PyExc_TypeError,
+                     "task %S says that it touches its argument %R, which got a %.100s: that is neither an array nor "
+                     "hashable; pass an array, a list of arrays or a hashable handle",
+                     task, parameter < 0 ? Py_None : PyTuple_GET_ITEM(reader->clauses->names, parameter),
+                     Py_TYPE(object)->tp_name);
+        Py_XDECREF(task);
+    }
+    return -1;
+}
+
+static int add_positional(const struct reader *reader, PyObject *const *args, Py_ssize_t count)
+{
+    const struct clauses *clauses = reader->clauses;
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (add(reader, args[i], i < clauses->positional ? clauses->modes[i] : clauses->rest,
+                i < clauses->positional ? i : -1) < 0)
+            return -1;
+    return 0;
+}
+
+static int add_named(const struct reader *reader, PyObject *const *values, PyObject *names, uint64_t *given)
+{
+    for (Py_ssize_t i = 0; names != NULL && i < PyTuple_GET_SIZE(names); i++) {
+        const Py_ssize_t parameter = find_name(reader->clauses, PyTuple_GET_ITEM(names, i));
+        if (parameter < 0)
+            continue;
+        *given |= parameter < 64 ? UINT64_C(1) << parameter : 0;
+        if (add(reader, values[i], reader->clauses->modes[parameter], parameter) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int read_data(const struct reader *reader, PyObject *const *args, Py_ssize_t positional, PyObject *names)
+{
+    uint64_t given = 0;
+    if (add_positional(reader, args, positional) < 0 || add_named(reader, args + positional, names, &given) < 0)
+        return -1;
+    if (positional > reader->clauses->positional)
+        positional = reader->clauses->positional;
+    for (Py_ssize_t i = positional; i < reader->clauses->count && i < 64; i++) {
+        PyObject *value = PyTuple_GET_ITEM(reader->clauses->defaults, i);
+        if ((given >> i & 1) == 0 && value != Py_Ellipsis && add(reader, value, reader->clauses->modes[i], i) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* The level of a priority: a number, or a function of the arguments. Returns -1 with an exception set. */
+static int level_of(PyObject *priority, PyObject *const *args, size_t count, PyObject *names)
+{
+    PyObject *number = PyCallable_Check(priority) ? PyObject_Vectorcall(priority, args, count, names)
+                                                  : Py_NewRef(priority);
+    const long value = number == NULL ? -1 : PyLong_AsLong(number);
+    Py_XDECREF(number);
+    if (value == -1 && PyErr_Occurred())
+        return -1;
+    if (value < -TPROF_LEVEL_OF_ZERO || value >= TPROF_LEVELS - TPROF_LEVEL_OF_ZERO) {
+        PyErr_Format(PyExc_ValueError, "a priority is a whole number from %d to %d, got %ld", -TPROF_LEVEL_OF_ZERO,
+                     TPROF_LEVELS - TPROF_LEVEL_OF_ZERO - 1, value);
+        return -1;
+    }
+    return (int)value + TPROF_LEVEL_OF_ZERO;
+}
+
+static int find_group(struct scheduler *scheduler, struct group **group)
+{
+    PyObject *value = NULL;
+    *group = NULL;
+    if (scheduler->groups == 0)
+        return 0;
+    if (PyContextVar_Get(scheduler->group_variable, NULL, &value) < 0)
+        return -1;
+    if (value != NULL && PyObject_TypeCheck(value, tprof_group_type) &&
+        ((struct group *)value)->scheduler == scheduler)
+        *group = (struct group *)value;
+    else
+        Py_XDECREF(value);
+    return 0;
+}
+
+static PyObject *pack(PyObject *const *args, Py_ssize_t count)
+{
+    PyObject *packed = PyTuple_New(count);
+    for (Py_ssize_t i = 0; packed != NULL && i < count; i++)
+        PyTuple_SET_ITEM(packed, i, Py_NewRef(args[i]));
+    return packed;
+}
+
+static struct work *make_work(struct scheduler *scheduler, PyObject *callable, PyObject *const *args, size_t count,
+                              PyObject *names)
+{
+    const Py_ssize_t passed = (Py_ssize_t)count + (names == NULL ? 0 : PyTuple_GET_SIZE(names));
+    struct thread *thread = tprof_thread_here;
+    struct tprof_task_view view = {.number = TPROF_NO_TASK};
+    struct work *work = (struct work *)scheduler->future_type->tp_alloc(scheduler->future_type, 0);
+    if (work == NULL)
+        return NULL;
+    work->scheduler = (struct scheduler *)Py_NewRef((PyObject *)scheduler);
+    work->callable = Py_NewRef(callable);
+    work->names = Py_XNewRef(names);
+    work->args = pack(args, passed);
+    if (thread != NULL && thread->scheduler == scheduler && thread->work != NULL) {
+        work->parent = (struct work *)Py_NewRef((PyObject *)thread->work);
+        work->depth = work->parent->depth + 1;
+    }
+    if (tprof_api->view(callable, &view))
+        work->instance = tprof_api->number();
+    work->task = view.number;
+    if (work->args == NULL || find_group(scheduler, &work->group) < 0) {
+        Py_DECREF(work);
+        return NULL;
+    }
+    return work;
+}
+
+/* Futures that are arguments: their results are waited for. Borrowed. Returns how many, -1 without memory. */
+static Py_ssize_t find_futures(const struct work *work, struct work ***found, struct work **few, Py_ssize_t room)
+{
+    Py_ssize_t count = 0;
+    *found = few;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(work->args); i++)
+        count += Py_TYPE(PyTuple_GET_ITEM(work->args, i)) == work->scheduler->future_type;
+    if (count > room && (*found = malloc((size_t)count * sizeof **found)) == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0, at = 0; at < count; i++)
+        if (Py_TYPE(PyTuple_GET_ITEM(work->args, i)) == work->scheduler->future_type)
+            (*found)[at++] = (struct work *)PyTuple_GET_ITEM(work->args, i);
+    return count;
+}
+
+/* For the graph that a program asked to keep: number, callable, the spawner's number, the predecessors' numbers. */
+static int keep_node(struct scheduler *scheduler, const struct work *work, const struct aftermath *after)
+{
+    PyObject *edges = PyTuple_New((Py_ssize_t)after->edge_count);
+    for (size_t i = 0; edges != NULL && i < after->edge_count; i++)
+        PyTuple_SET_ITEM(edges, (Py_ssize_t)i, PyLong_FromUnsignedLongLong(after->edges[i]));
+    PyObject *node = edges == NULL ? NULL
+                                   : Py_BuildValue("(KOKN)", (unsigned long long)work->number, work->callable,
+                                                   (unsigned long long)(work->parent ? work->parent->number : 0), edges);
+    const int failed = node == NULL ? -1 : PyList_Append(scheduler->graph, node);
+    Py_XDECREF(node);
+    return failed;
+}
+
+static int enter(struct scheduler *scheduler, struct work *work, const struct reading *reading)
+{
+    struct work *few[8], **futures;
+    struct aftermath after = {.edges_wanted = scheduler->graph != NULL};
+    const Py_ssize_t future_count = find_futures(work, &futures, few, 8);
+    if (future_count < 0)
+        return -1;
+    if (reading->count > 0 && (work->accesses = malloc(reading->count * sizeof *work->accesses)) == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    work->access_count = (uint32_t)reading->count;
+    (void)tprof_api->join();
+    Py_INCREF(work);
+    tprof_lock(scheduler);
+    int failed = tprof_graph_enter(work, reading->data, futures, (size_t)future_count, &after);
+    tprof_wake_for(scheduler, after.readied, &after);
+    tprof_unlock(scheduler);
+    if (failed)
+        PyErr_NoMemory();
+    else if (scheduler->graph != NULL)
+        failed = keep_node(scheduler, work, &after);
+    Py_DECREF(work);
+    tprof_settle(scheduler, &after);
+    if (futures != few)
+        free(futures);
+    return failed;
+}
+
+/* A spawner that runs far ahead waits until some have ended, or as a worker runs some of them. */
+static int throttle(struct scheduler *scheduler, struct work *parent)
+{
+    struct domain *domain = parent == NULL ? &scheduler->root : parent->children;
+    if (domain == NULL || scheduler->most_unfinished == 0 || domain->unfinished.count < scheduler->most_unfinished)
+        return 0;
+    return tprof_wait(scheduler, &domain->unfinished, scheduler->most_unfinished - scheduler->most_unfinished / 4, NULL,
+                      -1);
+}
+
+PyObject *tprof_submit(struct scheduler *scheduler, PyObject *callable, PyObject *access, PyObject *const *args,
+                       size_t count, PyObject *names)
+{
+    struct clauses clauses;
+    struct reading reading = {0};
+    const struct thread *thread = tprof_thread_here;
+    struct work *parent = thread == NULL || thread->scheduler != scheduler ? NULL : thread->work;
+    if (unpack(access, &clauses) < 0 || throttle(scheduler, parent) < 0)
+        return NULL;
+    const int level = level_of(clauses.priority, args, count, names);
+    struct work *work = level < 0 ? NULL : make_work(scheduler, callable, args, count, names);
+    if (work == NULL)
+        return NULL;
+    work->level = (uint8_t)level;
+    tprof_lock(scheduler);
+    scheduler->entering++;
+    struct domain *domain = tprof_domain_of(scheduler, work->parent);
+    tprof_unlock(scheduler);
+    const struct reader reader = {&clauses, &reading, domain, callable};
+    int failed = -1;
+    if (domain == NULL)
+        PyErr_NoMemory();
+    else if (read_data(&reader, args, (Py_ssize_t)count, names) == 0)
+        failed = enter(scheduler, work, &reading);
+    tprof_lock(scheduler);
+    scheduler->entering--;
+    tprof_unlock(scheduler);
+    tprof_data_free(&reading);
+    if (failed) {
+        Py_DECREF(work);
+        return NULL;
+    }
+    return (PyObject *)work;
+}
+
+PyObject *tprof_spawn(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    (void)module;
+    struct tprof_task_view view;
+    struct thread *thread = tprof_thread_here;
+    struct scheduler *scheduler = (struct scheduler *)tprof_current;
+    if (thread != NULL && thread->work != NULL)
+        scheduler = thread->scheduler;
+    if (count < 1 || !tprof_api->view(args[0], &view)) {
+        PyErr_SetString(PyExc_TypeError, "the spawner gets a task and its arguments");
+        return NULL;
+    }
+    if (scheduler == NULL || scheduler->dead)
+        return tprof_api->run(args[0], args + 1, (size_t)count - 1, names, (struct tprof_instance){0, 0});
+    return tprof_submit(scheduler, args[0], view.access, args + 1, (size_t)count - 1, names);
+}

@@ -1,0 +1,190 @@
+/* A worker: takes a work, runs it, tells the graph, and sleeps when there is none. */
+#include "core.h"
+
+#include <errno.h>
+#include <string.h>
+
+_Thread_local struct thread *tprof_thread_here;
+
+void tprof_thread_sleep(struct thread *thread)
+{
+    Py_BEGIN_ALLOW_THREADS;
+    while (sem_wait(&thread->semaphore) != 0 && errno == EINTR)
+        ;
+    Py_END_ALLOW_THREADS;
+}
+
+static void tell_begin(struct thread *thread)
+{
+    const uint64_t generation = tprof_api->join();
+    if (generation == thread->told || thread->seat < 0)
+        return;
+    thread->told = generation;
+    if (generation == 0)
+        return;
+    const struct tprof_graph_event event = {.t_ns = tprof_api->now_ns(), .task = TPROF_NO_TASK,
+                                            .worker = (uint16_t)thread->seat, .kind = TPROF_BEGIN};
+    tprof_api->tell(&event);
+}
+
+void tprof_thread_settle_in(struct thread *thread)
+{
+    if (thread->seat >= 0 && thread->seat != thread->former_seat) {
+        PyObject *result = PyObject_CallFunction(thread->scheduler->take_seat, "i", thread->seat);
+        if (result == NULL)
+            PyErr_WriteUnraisable(thread->scheduler->take_seat);
+        Py_XDECREF(result);
+        thread->former_seat = thread->seat;
+        thread->told = 0;
+    }
+    tell_begin(thread);
+}
+
+static PyObject *take_exception(void)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    return PyErr_GetRaisedException();
+#else
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback != NULL)
+        PyException_SetTraceback(value, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
+#endif
+}
+
+static PyObject *failure_of(struct work *work)
+{
+    PyObject *error = take_exception();
+    PyObject *noted = PyObject_CallFunctionObjArgs(work->scheduler->note, error, (PyObject *)work, NULL);
+    if (noted == NULL)
+        PyErr_WriteUnraisable(work->scheduler->note);
+    Py_XDECREF(noted);
+    return error;
+}
+
+/* Futures among the arguments have ended well by now: their results take their places. */
+static void put_results(struct work *work)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(work->args); i++) {
+        PyObject *argument = PyTuple_GET_ITEM(work->args, i);
+        if (Py_TYPE(argument) != work->scheduler->future_type)
+            continue;
+        PyTuple_SET_ITEM(work->args, i, Py_NewRef(((struct work *)argument)->result));
+        Py_DECREF(argument);
+    }
+}
+
+static void tell_steal(const struct work *work, int victim)
+{
+    const struct tprof_graph_event event = {tprof_api->now_ns(), work->instance.number, 0, work->task,
+                                            (uint16_t)victim, TPROF_STEAL, 0};
+    if (work->instance.number != 0 && work->instance.generation == tprof_api->join())
+        tprof_api->tell(&event);
+}
+
+void tprof_run(struct thread *thread, struct work *work, int victim)
+{
+    struct scheduler *scheduler = thread->scheduler;
+    struct work *outer = thread->work;
+    struct aftermath after = {0};
+    tell_begin(thread);
+    if (victim >= 0)
+        tell_steal(work, victim);
+    put_results(work);
+    const Py_ssize_t names = work->names == NULL ? 0 : PyTuple_GET_SIZE(work->names);
+    thread->work = work;
+    thread->depth++;
+    PyObject *result = tprof_api->run(work->callable, &PyTuple_GET_ITEM(work->args, 0),
+                                      (size_t)(PyTuple_GET_SIZE(work->args) - names), work->names, work->instance);
+    PyObject *error = result == NULL ? failure_of(work) : NULL;
+    thread->work = outer;
+    thread->depth--;
+    tprof_lock(scheduler);
+    work->result = result;
+    work->error = error;
+    scheduler->executed++;
+    tprof_graph_body_ended(work, &after);
+    /* A worker between tasks takes one of them itself. */
+    if (after.readied > (outer == NULL))
+        tprof_wake_for(scheduler, after.readied - (outer == NULL), &after);
+    tprof_unlock(scheduler);
+    tprof_settle(scheduler, &after);
+    Py_DECREF(work);
+}
+
+/* One step of a worker that has a seat; under the mutex, which it gives up meanwhile. Returns whether it goes on. */
+static bool step(struct scheduler *scheduler, struct thread *thread)
+{
+    int victim;
+    if (scheduler->returning != NULL) {
+        tprof_seat_leave(scheduler, thread);
+        return true;
+    }
+    struct work *work = tprof_queue_take(scheduler, thread, &victim);
+    if (work == NULL && scheduler->stopping && scheduler->unfinished == 0)
+        return false;
+    if (work != NULL)
+        work->state = TPROF_RUNNING;
+    else {
+        thread->next = scheduler->sleeping;
+        scheduler->sleeping = thread;
+    }
+    tprof_unlock(scheduler);
+    if (work != NULL)
+        tprof_run(thread, work, victim);
+    else {
+        tprof_thread_sleep(thread);
+        tprof_thread_settle_in(thread);
+    }
+    tprof_lock(scheduler);
+    return true;
+}
+
+/* Without a seat and without a task: until somebody gives it a seat. Returns whether it goes on. */
+static bool park(struct scheduler *scheduler, struct thread *thread)
+{
+    if (scheduler->stopping && scheduler->unfinished == 0)
+        return false;
+    tprof_push_last(&scheduler->parked, thread);
+    tprof_unlock(scheduler);
+    tprof_thread_sleep(thread);
+    tprof_thread_settle_in(thread);
+    tprof_lock(scheduler);
+    return true;
+}
+
+static void find_first_seat(struct scheduler *scheduler, struct thread *thread)
+{
+    for (uint32_t seat = 0; seat < scheduler->seats; seat++)
+        if (scheduler->seated[seat] == NULL) {
+            tprof_seat_take(scheduler, thread, (int)seat);
+            return;
+        }
+}
+
+void tprof_thread_serve(struct scheduler *scheduler)
+{
+    struct thread thread = {.scheduler = scheduler, .seat = -1, .former_seat = -1};
+    sem_init(&thread.semaphore, 0, 0);
+    tprof_thread_here = &thread;
+    tprof_lock(scheduler);
+    scheduler->threads++;
+    if (scheduler->starting > 0)
+        scheduler->starting--;
+    find_first_seat(scheduler, &thread);
+    tprof_unlock(scheduler);
+    tprof_thread_settle_in(&thread);
+    tprof_lock(scheduler);
+    bool goes_on = true;
+    while (goes_on && !scheduler->dead)
+        goes_on = thread.seat >= 0 ? step(scheduler, &thread) : park(scheduler, &thread);
+    tprof_seat_leave(scheduler, &thread);
+    scheduler->threads--;
+    tprof_unlock(scheduler);
+    tprof_thread_here = NULL;
+    sem_destroy(&thread.semaphore);
+}

@@ -1,0 +1,194 @@
+/* A work as Python sees it: the half of a future that knows how a task stands. runtime/future.py is the other half. */
+#include "core.h"
+
+#include <structmember.h>
+
+#if PY_VERSION_HEX < 0x030D0000
+#define Py_BEGIN_CRITICAL_SECTION(object) {
+#define Py_END_CRITICAL_SECTION() }
+#endif
+
+static int traverse(PyObject *object, visitproc visit, void *arg)
+{
+    struct work *self = (struct work *)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->scheduler);
+    Py_VISIT(self->callable);
+    Py_VISIT(self->args);
+    Py_VISIT(self->result);
+    Py_VISIT(self->error);
+    Py_VISIT(self->callbacks);
+    Py_VISIT(self->cause);
+    return 0;
+}
+
+static int clear(PyObject *object)
+{
+    struct work *self = (struct work *)object;
+    Py_CLEAR(self->callable);
+    Py_CLEAR(self->args);
+    Py_CLEAR(self->names);
+    Py_CLEAR(self->result);
+    Py_CLEAR(self->error);
+    Py_CLEAR(self->callbacks);
+    Py_CLEAR(self->parent);
+    Py_CLEAR(self->group);
+    Py_CLEAR(self->cause);
+    Py_CLEAR(self->scheduler);
+    return 0;
+}
+
+static void deallocate(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    (void)clear(object);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static bool stands_still(const struct work *self)
+{
+    return tprof_has_ended(self) || (self->doomed && self->state == TPROF_PENDING);
+}
+
+/* Seconds, None for ever; -2 with an exception set. */
+static double timeout_of(PyObject *object)
+{
+    if (object == NULL || object == Py_None)
+        return -1;
+    const double timeout_s = PyFloat_AsDouble(object);
+    if (timeout_s == -1 && PyErr_Occurred())
+        return -2;
+    return timeout_s > 0 ? timeout_s : 0;
+}
+
+static int wait_for_end(struct work *self, PyObject *timeout)
+{
+    const double timeout_s = timeout_of(timeout);
+    if (timeout_s == -2)
+        return -1;
+    if (stands_still(self))
+        return 0;
+    if (self->scheduler->dead) {
+        PyErr_SetString(PyExc_RuntimeError, "this task belongs to a runtime of the parent process: it never ends here");
+        return -1;
+    }
+    return tprof_wait(self->scheduler, &self->done, 0, self, timeout_s);
+}
+
+static PyObject *wait_method(PyObject *object, PyObject *const *args, Py_ssize_t count)
+{
+    const int outcome = wait_for_end((struct work *)object, count > 0 ? args[0] : NULL);
+    return outcome < 0 ? NULL : PyBool_FromLong(outcome == 0);
+}
+
+/* What went well is answered here; the rest knows future.py. */
+static PyObject *result_method(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    struct work *self = (struct work *)object;
+    const Py_ssize_t named = names == NULL ? 0 : PyTuple_GET_SIZE(names);
+    if (count + named > 1 ||
+        (named == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "timeout") != 0)) {
+        PyErr_SetString(PyExc_TypeError, "result() takes one argument, timeout");
+        return NULL;
+    }
+    const int outcome = wait_for_end(self, count + named > 0 ? args[0] : NULL);
+    if (outcome < 0)
+        return NULL;
+    if (self->state == TPROF_FINISHED)
+        return Py_NewRef(self->result);
+    return PyObject_CallMethod(object, "_raise", NULL);
+}
+
+static PyObject *cancel_method(PyObject *object, PyObject *unused)
+{
+    struct work *self = (struct work *)object;
+    struct scheduler *scheduler = self->scheduler;
+    struct aftermath after = {0};
+    (void)unused;
+    if (scheduler->dead)
+        Py_RETURN_FALSE;
+    (void)tprof_api->join();
+    tprof_lock(scheduler);
+    const bool cancelled = tprof_graph_cancel(self, &after) || self->state == TPROF_CANCELLED;
+    tprof_wake_for(scheduler, after.readied, &after);
+    tprof_unlock(scheduler);
+    tprof_settle(scheduler, &after);
+    return PyBool_FromLong(cancelled);
+}
+
+static PyObject *add_done_callback(PyObject *object, PyObject *callback)
+{
+    struct work *self = (struct work *)object;
+    bool settled;
+    int failed = 0;
+    Py_BEGIN_CRITICAL_SECTION(object);
+    settled = self->settled;
+    if (!settled) {
+        if (self->callbacks == NULL)
+            self->callbacks = PyList_New(0);
+        failed = self->callbacks == NULL || PyList_Append(self->callbacks, callback) < 0;
+    }
+    Py_END_CRITICAL_SECTION();
+    if (failed)
+        return NULL;
+    if (!settled)
+        Py_RETURN_NONE;
+    PyObject *result = PyObject_CallOneArg(callback, object);
+    if (result == NULL)
+        PyErr_WriteUnraisable(callback);
+    Py_XDECREF(result);
+    Py_RETURN_NONE;
+}
+
+static PyObject *acknowledge(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    ((struct work *)object)->acknowledged = true;
+    Py_RETURN_NONE;
+}
+
+static PyObject *get_state(PyObject *object, void *unused)
+{
+    static const char *const names[] = {"pending", "queued", "running", "finished", "failed", "cancelled"};
+    const struct work *self = (struct work *)object;
+    (void)unused;
+    const bool doomed = self->doomed && self->state == TPROF_PENDING;
+    return PyUnicode_FromString(names[doomed ? TPROF_CANCELLED : self->state]);
+}
+
+static PyMethodDef methods[] = {
+    {"wait", (PyCFunction)(void (*)(void))wait_method, METH_FASTCALL, NULL},
+    {"result", (PyCFunction)(void (*)(void))result_method, METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"cancel", cancel_method, METH_NOARGS, NULL},
+    {"add_done_callback", add_done_callback, METH_O, NULL},
+    {"acknowledge", acknowledge, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef members[] = {
+    {"number", T_ULONGLONG, offsetof(struct work, number), READONLY, NULL},
+    {"callable", T_OBJECT, offsetof(struct work, callable), READONLY, NULL},
+    {"error", T_OBJECT, offsetof(struct work, error), READONLY, NULL},
+    {"cause", T_OBJECT, offsetof(struct work, cause), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef attributes[] = {
+    {"state", get_state, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_dealloc, deallocate}, {Py_tp_traverse, traverse}, {Py_tp_clear, clear},
+    {Py_tp_methods, methods},    {Py_tp_members, members},   {Py_tp_getset, attributes},
+    {0, NULL},
+};
+
+PyType_Spec tprof_work_spec = {
+    .name = "tprof.runtime._scheduler.Work",
+    .basicsize = sizeof(struct work),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = slots,
+};

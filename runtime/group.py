@@ -1,0 +1,103 @@
+"""Tasks that belong together: a with-block that ends when they have."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar, Token
+from typing import TYPE_CHECKING, Self
+
+from tprof.runtime import _scheduler
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from tprof.runtime._scheduler import Scheduler, Work
+
+GROUP: ContextVar[object] = ContextVar("tprof_group")
+"""The innermost group whose block the running code is in; a coroutine's own, not its thread's."""
+
+
+class Group(_scheduler.Group):
+    """Waits, at the end of its block, for the tasks that the block spawned, and raises the first exception.
+
+    A task that failed cancels those that depend on it; the others go on. An exception of the block itself cancels
+    all that have not begun. Also ``async with``, which lets the event loop go on meanwhile.
+
+    Examples
+    --------
+    >>> import tprof
+    >>> from tprof.runtime import Runtime
+    >>> @tprof.task
+    ... def double(x):
+    ...     return 2 * x
+    >>> with Runtime(workers=2) as runtime, runtime.group():
+    ...     four = double(2)
+    >>> four.result()
+    4
+    """
+
+    _token: Token[object] | None = None
+
+    def __new__(cls, scheduler: Scheduler) -> Self:
+        """Make one; `Runtime.group` does."""
+        return super().__new__(cls, scheduler)
+
+    def __enter__(self) -> Self:
+        """Let what is spawned from here on belong to the group."""
+        if self._token is not None:
+            message = "this group's block has begun already: make one group for each block"
+            raise RuntimeError(message)
+        self.count_open(1)
+        self._token = GROUP.set(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Wait for its tasks."""
+        self._leave()
+        self._finish(error)
+
+    async def __aenter__(self) -> Self:
+        """Let what is spawned from here on belong to the group."""
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Wait for its tasks without holding up the event loop."""
+        import asyncio  # noqa: PLC0415 - most programs have none
+
+        self._leave()
+        if error is not None:
+            self.cancel()
+        await asyncio.to_thread(self.wait)
+        self._finish(error)
+
+    def _leave(self) -> None:
+        if self._token is not None:
+            GROUP.reset(self._token)
+            self.count_open(-1)
+
+    def _finish(self, error: BaseException | None) -> None:
+        if error is not None:
+            self.cancel()
+        self.wait()
+        raise_first(self.take_failures(), error)
+
+
+def raise_first(failures: Sequence[Work], instead: BaseException | None = None) -> None:
+    """Raise the first exception, saying how many others there were; note them on `instead` where that is raised."""
+    if instead is not None:
+        for failed in failures:
+            instead.add_note(f"meanwhile {failed!r} raised {failed.error!r}")
+        return
+    if not failures:
+        return
+    first = failures[0].error
+    if first is None:
+        return
+    if len(failures) > 1:
+        others = "one other task" if len(failures) == 2 else f"{len(failures) - 1} other tasks"
+        first.add_note(f"{others} failed too: {', '.join(repr(failed) for failed in failures[1:6])}")
+    raise first

@@ -1,0 +1,73 @@
+"""The graph of a program's tasks, as DOT or for networkx."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tprof.errors import UsageError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+
+    import networkx
+
+
+@dataclass(frozen=True)
+class Graph:
+    """What was spawned and what it had to wait for.
+
+    An edge stands where a task had to wait for another. One that had ended before is not waited for and has no edge.
+
+    Attributes
+    ----------
+    names : each task's number, in the order of spawning, and its name.
+    edges : pairs of numbers: the second waited for the first.
+    parents : each nested task's number and that of the task that spawned it.
+    """
+
+    names: dict[int, str]
+    edges: tuple[tuple[int, int], ...]
+    parents: dict[int, int]
+
+    @classmethod
+    def of(cls, nodes: Iterable[tuple[int, str, int, tuple[int, ...]]]) -> Graph:
+        """Make it of (number, name, spawner's number or 0, predecessors' numbers)."""
+        names, edges, parents = {}, [], {}
+        for number, name, parent, predecessors in sorted(nodes):
+            names[number] = name
+            edges.extend((predecessor, number) for predecessor in predecessors)
+            if parent:
+                parents[number] = parent
+        return cls(names, tuple(edges), parents)
+
+    def to_dot(self, path: str | os.PathLike[str]) -> None:
+        """Write it for Graphviz: solid arrows to those that wait, dotted ones to what a task spawned."""
+        lines = ["digraph tasks {", '  node [shape=box, style=rounded, fontname="sans-serif"];']
+        for number, name in self.names.items():
+            label = name.replace("\\", "\\\\").replace('"', '\\"')
+            lines.append(f'  {number} [label="{label}\\n#{number}"];')
+        lines += [f"  {before} -> {after};" for before, after in self.edges]
+        lines += [f"  {parent} -> {child} [style=dotted];" for child, parent in self.parents.items()]
+        Path(path).write_text("\n".join([*lines, "}", ""]), encoding="utf-8")
+
+    def to_networkx(self) -> networkx.DiGraph[Any]:
+        """Return it as a `networkx.DiGraph`; nodes have ``name``, edges ``kind`` (``"data"`` or ``"spawn"``).
+
+        Raises
+        ------
+        UsageError
+            If networkx is not installed.
+        """
+        try:
+            import networkx as nx  # noqa: PLC0415 - few need it
+        except ImportError:
+            message = "to_networkx() needs networkx, which is not installed: install it, or use to_dot()"
+            raise UsageError(message) from None
+        graph: networkx.DiGraph[Any] = nx.DiGraph()
+        graph.add_nodes_from((number, {"name": name}) for number, name in self.names.items())
+        graph.add_edges_from(((child_parent[1], child_parent[0]) for child_parent in self.parents.items()), kind="spawn")
+        graph.add_edges_from(self.edges, kind="data")
+        return graph

@@ -1,0 +1,331 @@
+"""The runtime's face: what a program enters, spawns into, and waits for."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from typing import TYPE_CHECKING, Any, Self
+
+from tprof import _core
+from tprof.access import NOTHING, pack
+from tprof.errors import UsageError
+from tprof.runtime import _scheduler
+from tprof.runtime.future import Task, name_of
+from tprof.runtime.group import GROUP, Group, raise_first
+from tprof.runtime.kept_graph import Graph
+from tprof.runtime.workers import Workers, usable_cpus
+from tprof.task import make_task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType, TracebackType
+
+    from tprof.access import Names, Priority
+
+MAX_PENDING = 100_000
+
+
+class Runtime:
+    """Runs tasks on a pool of workers, in an order that what they say of their data allows.
+
+    Inside its with-block a call of a `tprof.task` is not a call: it spawns a task and returns its future. A task
+    that reads data waits for the tasks spawned before it that write it; one that writes data waits for those that
+    read or write it. Data are arrays, told apart by the bytes they cover (views that overlap are the same data
+    where they do), lists of arrays, or any hashable handle. The end of the block waits for all tasks and raises
+    the first exception; what depends on a task that failed is cancelled.
+
+    Tasks that a task spawns are its children: what they say of their data orders them among each other, and the
+    task counts as ended when they have. A task that waits for something lends its core to another meanwhile.
+
+    Parameters
+    ----------
+    workers
+        How many tasks run at a time; by default as many as there are processors for this process.
+    pin
+        Whether each worker stays on a core of its own; by default where there are no more workers than
+        processors. Processes that a task starts inherit its core.
+    library_threads
+        How many threads BLAS and OpenMP may use inside a task, in this whole process while the runtime runs;
+        None leaves them alone.
+    max_pending
+        How far spawning may run ahead: with so many unfinished tasks (or unfinished children of one task) a
+        spawn waits until a quarter has ended. None: no limit.
+    keep_graph
+        Whether to keep what depended on what, for `graph`.
+    name
+        What the workers' names begin with.
+
+    Raises
+    ------
+    UsageError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np, tprof
+    >>> from tprof.runtime import Runtime
+    >>> @tprof.task(updates="tile")
+    ... def add(tile, number):
+    ...     tile += number
+    >>> ones = np.zeros(8)
+    >>> with Runtime(workers=2) as runtime:
+    ...     _ = add(ones[:4], 1), add(ones[4:], 2), add(ones, 3)
+    >>> ones
+    array([4., 4., 4., 4., 5., 5., 5., 5.])
+    """
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        *,
+        pin: bool | None = None,
+        library_threads: int | None = 1,
+        max_pending: int | None = MAX_PENDING,
+        keep_graph: bool = False,
+        name: str = "worker",
+    ) -> None:
+        """Check the arguments; threads start with the with-block."""
+        cpus = usable_cpus()
+        self.workers = _whole("workers", len(cpus) if workers is None else workers, 4096)
+        if pin is None:
+            pin = self.workers <= len(cpus)
+        if library_threads is not None:
+            library_threads = _whole("library_threads", library_threads, 4096)
+        limit = 0 if max_pending is None else _whole("max_pending", max_pending, 2**40)
+        self._nodes: list[tuple[int, Callable[..., Any], int, tuple[int, ...]]] | None = [] if keep_graph else None
+        self._workers = Workers(name, cpus=cpus if pin else None, library_threads=library_threads)
+        self._scheduler = _scheduler.Scheduler(
+            seats=self.workers,
+            future_type=Task,
+            start_thread=self._start_thread,
+            take_seat=self._workers.place,
+            group_variable=GROUP,
+            note=_note,
+            most_unfinished=limit,
+            graph=self._nodes,
+        )
+        self._begun = self._ended = False
+
+    def __enter__(self) -> Self:
+        """Start the workers; from here on calls of tasks are spawned."""
+        if self._begun:
+            message = "a runtime runs once: make another"
+            raise UsageError(message)
+        self._begun = True
+        self._workers.limit_libraries()
+        try:
+            for _ in range(self.workers):
+                self._start_thread()
+        except BaseException:
+            self._end()
+            raise
+        _running.append(self)
+        _hand_over()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Wait for all tasks and end the workers; after an exception only for those that run."""
+        if self not in _running:
+            return
+        try:
+            if error is not None:
+                self._scheduler.cancel()
+            self._scheduler.wait()
+        except BaseException:
+            self._scheduler.cancel()
+            self._leave()
+            raise
+        failures = self._scheduler.take_failures()
+        self._leave()
+        self._workers.join()
+        raise_first(failures, error)
+
+    def submit(
+        self,
+        function: Callable[..., Any],
+        /,
+        *args: Any,
+        reads: Names = (),
+        writes: Names = (),
+        updates: Names = (),
+        priority: Priority = 0,
+        **kwargs: Any,
+    ) -> Task:
+        """Spawn a call of any function.
+
+        Parameters
+        ----------
+        function
+            A task, or a plain function, which becomes one.
+        reads, writes, updates, priority
+            As for `tprof.task`; for a task in place of what its decorator says, if any is given.
+        *args, **kwargs
+            Passed on.
+
+        Raises
+        ------
+        UsageError
+            If the runtime does not run.
+        TypeError, ValueError
+            As `tprof.task` and the spawning of a task do.
+        """
+        self._check_running()
+        said = reads or writes or updates or priority != 0
+        access = getattr(function, "access", None) or NOTHING
+        if said:
+            plain = getattr(function, "__wrapped__", function)
+            access = pack(plain, reads=reads, writes=writes, updates=updates, priority=priority)
+        task: Task = self._scheduler.submit(_as_task(function), access, *args, **kwargs)
+        return task
+
+    def wait(self, *data: object) -> None:
+        """Wait for all tasks, or for those that touch the data; inside a task for its own children.
+
+        Parameters
+        ----------
+        *data
+            Arrays, lists of arrays, handles or futures.
+
+        Raises
+        ------
+        Exception
+            The first that a task raised and that nobody has asked its future about, with a note on the task.
+        """
+        self._check_running()
+        if not data:
+            self._scheduler.wait()
+            raise_first(self._scheduler.take_failures())
+        for item in data:
+            if isinstance(item, Task):
+                item.result()
+            else:
+                self._scheduler.wait_on(item)
+
+    def group(self) -> Group:
+        """Return a with-block that waits for the tasks it spawns."""
+        self._check_running()
+        return Group(self._scheduler)
+
+    def cancel(self) -> None:
+        """Cancel all tasks that have not begun."""
+        self._check_running()
+        self._scheduler.cancel()
+
+    def counts(self) -> dict[str, int]:
+        """Return how many tasks were spawned, executed, stolen, are unfinished and were at most; and the threads."""
+        return self._scheduler.counts()
+
+    def graph(self) -> Graph:
+        """Return what depended on what so far.
+
+        Raises
+        ------
+        UsageError
+            If the runtime was made without ``keep_graph=True``.
+        """
+        if self._nodes is None:
+            message = "the graph was not kept: make the runtime with keep_graph=True"
+            raise UsageError(message)
+        nodes = [
+            (number, name_of(function), parent, predecessors)
+            for number, function, parent, predecessors in self._nodes.copy()
+        ]
+        return Graph.of(nodes)
+
+    def _start_thread(self) -> None:
+        self._workers.start(self._scheduler)
+
+    def _check_running(self) -> None:
+        if self not in _running:
+            state = "has ended" if self._ended else "has not begun: enter it with a with-block"
+            message = f"this runtime {state}"
+            raise UsageError(message)
+
+    def _leave(self) -> None:
+        _running.remove(self)
+        _hand_over()
+        self._end()
+
+    def _end(self) -> None:
+        self._ended = True
+        self._scheduler.stop()
+        self._workers.release_libraries()
+
+    def _abandon(self) -> None:
+        self._ended = True
+        self._scheduler.abandon()
+
+
+_running: list[Runtime] = []
+"""The runtimes whose blocks were entered, the innermost last."""
+
+
+def current() -> Runtime:
+    """Return the runtime that a call of a task here would spawn into.
+
+    Raises
+    ------
+    UsageError
+        If there is none.
+    """
+    here = _scheduler.scheduler_here()
+    for runtime in reversed(_running):
+        if here is None or runtime._scheduler is here:  # noqa: SLF001 - the same module
+            return runtime
+    message = "no runtime runs here: enter one with a with-block"
+    raise UsageError(message)
+
+
+def _hand_over() -> None:
+    innermost = _running[-1]._scheduler if _running else None  # noqa: SLF001 - the same module
+    _scheduler.set_current(innermost)
+    _core.set_spawner(_scheduler.spawn if innermost is not None else None)
+
+
+_numbers: dict[CodeType, int] = {}
+
+
+def _as_task(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return it as a task; functions made of the same code, as those of a loop, are one."""
+    if isinstance(function, _core.Task):
+        return function
+    code = getattr(function, "__code__", None)
+    number = _numbers.get(code) if code is not None else None
+    if number is not None:
+        return _core.Task(function, number, NOTHING)
+    task = make_task(function, None, NOTHING)
+    if code is not None and isinstance(task, _core.Task):
+        _numbers[code] = task.number
+    return task
+
+
+def _note(error: BaseException, task: Task) -> None:
+    error.add_note(f"raised in task {task.name} (#{task.number})")
+
+
+def _whole(name: str, value: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        message = f"{name} is a whole number from 1 to {most}, got {value!r}"
+        raise UsageError(message)
+    return value
+
+
+def _forget_in_child() -> None:
+    for runtime in _running:
+        runtime._abandon()  # noqa: SLF001 - the same module
+    _running.clear()
+    _scheduler.forget_thread()
+    _hand_over()
+
+
+def _end_with_program() -> None:
+    """A block that was never left, in a program that ends: what has not begun does not begin any more."""
+    for runtime in list(_running):
+        runtime._scheduler.cancel()  # noqa: SLF001 - the same module
+        runtime._leave()  # noqa: SLF001 - the same module
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
+atexit.register(_end_with_program)

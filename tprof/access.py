@@ -1,0 +1,79 @@
+"""What a task says of its data, packed for a runtime; tprof itself only keeps it."""
+
+from __future__ import annotations
+
+# `typing` takes longer to import than all of this package does.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import CodeType
+    from typing import Any, TypeAlias
+
+    Names: TypeAlias = str | Sequence[str]
+    Priority: TypeAlias = int | Callable[..., int]
+    # Modes of the parameters, their names, their defaults (Ellipsis: none), how many may be positional, the mode of
+    # *args, the priority.
+    Access: TypeAlias = tuple[bytes, tuple[str, ...], tuple[object, ...], int, int, Priority]
+
+READS, WRITES, UPDATES = 1, 2, 3
+LOWEST_PRIORITY, HIGHEST_PRIORITY = -32, 31
+VARIADIC = 0x04  # the bit of a code object's co_flags that says that it takes *args
+
+NOTHING: Access = (b"", (), (), 0, 0, 0)
+"""Of a task that says nothing: it waits for nobody."""
+
+
+def pack(function: Callable[..., Any], *, reads: Names, writes: Names, updates: Names, priority: Priority) -> Access:
+    """Return what the task says, parameter by parameter; what is read and written is updated.
+
+    Raises
+    ------
+    TypeError
+        If a name is not that of a parameter, or the function does not tell its parameters.
+    ValueError
+        If the priority is out of range.
+    """
+    _check_priority(priority)
+    code: CodeType | None = getattr(function, "__code__", None)
+    if code is None:
+        message = f"what {function!r} does with its arguments cannot be said: it does not tell their names"
+        raise TypeError(message)
+    count = code.co_argcount + code.co_kwonlyargcount
+    names = code.co_varnames[:count]
+    rest = code.co_varnames[count] if code.co_flags & VARIADIC else None
+    modes = dict.fromkeys((*names, *([rest] if rest else ())), 0)
+    for said, mode in ((reads, READS), (writes, WRITES), (updates, UPDATES)):
+        for name in (said,) if isinstance(said, str) else said:
+            if name not in modes:
+                message = (
+                    f"task {code.co_name} has no parameter {name!r} to read or write: it has {', '.join(modes) or 'none'}"
+                )
+                raise TypeError(message)
+            modes[name] |= mode
+    return (
+        bytes(modes[name] for name in names),
+        names,
+        _defaults(function, code),
+        code.co_argcount,
+        modes.get(rest or "", 0),
+        priority,
+    )
+
+
+def _check_priority(priority: Priority) -> None:
+    if callable(priority):
+        return
+    if not isinstance(priority, int) or not LOWEST_PRIORITY <= priority <= HIGHEST_PRIORITY:
+        message = (
+            f"a priority is a whole number from {LOWEST_PRIORITY} to {HIGHEST_PRIORITY}, "
+            f"or a function of the arguments that gives one; got {priority!r}"
+        )
+        raise ValueError(message)
+
+
+def _defaults(function: Callable[..., Any], code: CodeType) -> tuple[object, ...]:
+    positional: tuple[object, ...] = getattr(function, "__defaults__", None) or ()
+    named: dict[str, object] = getattr(function, "__kwdefaults__", None) or {}
+    first = code.co_argcount - len(positional)
+    keyword_only = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    return (*(...,) * first, *positional, *(named.get(name, ...) for name in keyword_only))

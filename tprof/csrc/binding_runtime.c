@@ -1,0 +1,101 @@
+/* What a task runtime sees of the recorder, and the hook by which a running one takes over the calls of tasks. */
+#include "binding.h"
+#include "binding_task.h"
+#include "recorder.h"
+#include "runtime_api.h"
+
+PyObject *tprof_spawner;
+
+/* The former one is kept for good: a call that just found it may still use it. */
+PyObject *tprof_py_set_spawner(PyObject *module, PyObject *spawner)
+{
+    (void)module;
+    PyObject *kept = spawner == Py_None ? NULL : Py_NewRef(spawner);
+    __atomic_store_n(&tprof_spawner, kept, __ATOMIC_RELEASE);
+    Py_RETURN_NONE;
+}
+
+static struct tprof_thread *here(void)
+{
+    const uint64_t generation = __atomic_load_n(&tprof_generation, __ATOMIC_ACQUIRE);
+    return generation == 0 ? NULL : tprof_current_thread(generation);
+}
+
+static uint64_t join(void)
+{
+    const struct tprof_thread *thread = here();
+    return thread == NULL ? 0 : thread->generation;
+}
+
+static struct tprof_instance number(void)
+{
+    struct tprof_thread *thread = here();
+    if (thread == NULL)
+        return (struct tprof_instance){0, 0};
+    return (struct tprof_instance){thread->generation, thread->next_instance++};
+}
+
+static uint64_t running(void)
+{
+    const struct tprof_thread *thread = here();
+    return thread == NULL ? 0 : thread->instance;
+}
+
+static void tell(const struct tprof_graph_event *event)
+{
+    struct tprof_thread *thread = here();
+    if (thread != NULL)
+        tprof_graph_write(thread, event);
+}
+
+static int view(PyObject *callable, struct tprof_task_view *view)
+{
+    if (!PyObject_TypeCheck(callable, tprof_task_type))
+        return 0;
+    const struct task *task = (struct task *)callable;
+    *view = (struct tprof_task_view){task->function, task->access, task->number};
+    return 1;
+}
+
+static PyObject *run(PyObject *callable, PyObject *const *args, size_t count, PyObject *names,
+                     struct tprof_instance instance)
+{
+    if (!PyObject_TypeCheck(callable, tprof_task_type))
+        return PyObject_Vectorcall(callable, args, count, names);
+    const bool known = instance.generation == __atomic_load_n(&tprof_generation, __ATOMIC_ACQUIRE);
+    return tprof_task_run((struct task *)callable, args, count, names, known ? instance.number : 0);
+}
+
+static void pause_here(struct tprof_paused *paused)
+{
+    struct tprof_thread *thread = here();
+    *paused = (struct tprof_paused){0, 0, TPROF_NO_TASK};
+    if (thread == NULL || thread->instance == 0)
+        return;
+    *paused = (struct tprof_paused){thread->generation, thread->instance, thread->task};
+    thread->instance = 0;
+    thread->task = TPROF_NO_TASK;
+    tprof_sample(thread, TPROF_SUSPEND, 0);
+}
+
+static void resume(const struct tprof_paused *paused)
+{
+    struct tprof_thread *thread = here();
+    if (paused->instance == 0 || thread == NULL || thread->generation != paused->generation)
+        return;
+    thread->instance = paused->instance;
+    thread->task = paused->task;
+    tprof_sample(thread, TPROF_RESUME, 0);
+}
+
+static const struct tprof_runtime_api api = {tprof_now_ns, join, number, running, tell, view, run, pause_here, resume};
+
+int tprof_add_runtime_api(PyObject *module)
+{
+    PyObject *capsule = PyCapsule_New((void *)(uintptr_t)&api, TPROF_RUNTIME_API_NAME, NULL);
+    if (capsule == NULL)
+        return -1;
+    const int failed = PyModule_AddObjectRef(module, "runtime_api", capsule);
+    Py_DECREF(capsule);
+    return failed;
+}
