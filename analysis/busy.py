@@ -87,6 +87,13 @@ def measure_unseen(trace: Trace, segments: Sequence[Segments]) -> Unseen:
     )
 
 
+def machine_busy_s(trace: Trace, edges_ns: NDArray[np.int64]) -> Floats:
+    """Return the CPU seconds of all processes in each quantum, (k,); 0 where the trace does not say."""
+    busy = [reading for reading in trace.readings.values() if reading.quantity == "busy" and len(reading.t_ns) > 1]
+    total_s = sum((_cumulative(reading, edges_ns) for reading in busy), np.zeros(len(edges_ns)))
+    return np.diff(total_s)
+
+
 def _grid(readings: Sequence[Readings]) -> NDArray[np.int64]:
     begin = max(int(reading.t_ns[0]) for reading in readings)
     end = min(int(reading.t_ns[-1]) for reading in readings)

@@ -1,8 +1,14 @@
 """Reads a calibration's session: of each phase the package's watts and what its cores did meanwhile.
 
 A phase is a group of overlapping instances of one task called `<kernel>@<number of cores>`. Only the time in which
-all of them ran counts, so that beginnings and ends of single cores do not blur it. The time before the first phase, in
-which nobody ran, is the idle observation.
+all of them ran counts, so that beginnings and ends of single cores do not blur it.
+
+Idle is what lies before anybody took part: the recording's own thread joins when the recording has read idle time, and
+only then prepares the first phase, which is seconds of work that no task shows. Quanta in which the kernel counted busy
+time are no idle ones either, whoever ran.
+
+Power is that of the quanta that lie wholly within. A quantum that an end of a phase cuts has joules of both sides, and
+shared by time they would always pull a phase towards what is beside it.
 """
 
 from __future__ import annotations
@@ -14,6 +20,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from tprof.analysis.build import build_profile
+from tprof.analysis.busy import machine_busy_s
+from tprof.analysis.idle import WAITING
 
 from tprof.errors import UsageError
 
@@ -59,7 +67,7 @@ def observe(trace: Trace) -> Observations:
             'kernel@cores; record one with "tprof calibrate --session DIR"'
         )
         raise UsageError(message)
-    idle = _idle(tasks, packages, trace.start_ns)
+    idle = _idle(trace, packages, trace.start_ns + round(tasks["start_s"].min() * 1e9))
     return _joined(rows + ([idle] if idle is not None else []))
 
 
@@ -108,28 +116,44 @@ def _quanta_of(packages: list[Quanta], number: int) -> Quanta | None:
 
 
 def _watts(quanta: Quanta, begin_ns: float, end_ns: float) -> float | None:
-    """Return the mean watts between two times; None where readings are too few or not all valid."""
-    first, last = np.searchsorted(quanta.edges_ns, (begin_ns, end_ns))
-    if last - first <= LEAST_QUANTA or first == 0 or last >= len(quanta.edges_ns):
+    """Return the mean watts between two times; None where quanta are too few or not all valid."""
+    inside = _whole(quanta, begin_ns, end_ns)
+    if inside.stop - inside.start < LEAST_QUANTA or not quanta.valid[inside].all():
         return None
-    if not quanta.valid[first - 1 : last].all():
-        return None
-    joules = np.concatenate(([0.0], np.cumsum(quanta.energy_j)))
-    at = np.interp((begin_ns, end_ns), quanta.edges_ns, joules)
-    return float((at[1] - at[0]) / ((end_ns - begin_ns) * 1e-9))
+    length_s = float(quanta.edges_ns[inside.stop] - quanta.edges_ns[inside.start]) * 1e-9
+    return float(quanta.energy_j[inside].sum()) / length_s
 
 
-def _idle(tasks: pd.DataFrame, packages: list[Quanta], start_ns: int) -> dict[str, object] | None:
-    """Return what a package draws before the first phase."""
+def _whole(quanta: Quanta, begin_ns: float, end_ns: float) -> slice:
+    """Return the quanta that lie between two times wherever in their windows their edges are.
+
+    The first and the last reading are no edges: their values may have stood for long.
+    """
+    half_ns = quanta.window_s * 5e8
+    first = max(int(np.searchsorted(quanta.edges_ns - half_ns, begin_ns, side="left")), 1)
+    last = min(int(np.searchsorted(quanta.edges_ns + half_ns, end_ns, side="right")) - 1, len(quanta) - 1)
+    return slice(first, max(first, last))
+
+
+def _idle(trace: Trace, packages: list[Quanta], phase_ns: int) -> dict[str, object] | None:
+    """Return what a package drew before the first phase while nobody ran; None where that was not seen."""
     if len(packages) != 1 or not len(packages[0]):
         return None
-    begin_ns = float(packages[0].edges_ns[0]) + 1.0
-    end_ns = start_ns + float(tasks["start_s"].min()) * 1e9
-    power_w = _watts(packages[0], begin_ns, end_ns) if end_ns - begin_ns > IDLE_LEAST_S * 1e9 else None
-    if power_w is None:
+    quanta = packages[0]
+    inside = _whole(quanta, quanta.edges_ns[0], min(phase_ns, _first_sample_ns(trace)))
+    length_s = np.diff(quanta.edges_ns) * 1e-9
+    quiet = (quanta.valid & (machine_busy_s(trace, quanta.edges_ns) < WAITING * length_s))[inside]
+    total_s = float(length_s[inside][quiet].sum())
+    if quiet.sum() < LEAST_QUANTA or total_s < IDLE_LEAST_S:
         return None
     nothing = dict.fromkeys(("active_cores", "ipc", "l2_gbs", "llc_gbs"), 0.0)
+    power_w = float(quanta.energy_j[inside][quiet].sum()) / total_s
     return {"power_w": power_w, **nothing, "kernel": "idle", "hz": np.nan}
+
+
+def _first_sample_ns(trace: Trace) -> int:
+    times_ns = (thread.read()["t_ns"] for thread in trace.threads)
+    return min(int(one[0]) for one in times_ns if len(one))
 
 
 def _joined(rows: list[dict[str, object]]) -> Observations:

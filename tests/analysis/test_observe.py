@@ -1,11 +1,14 @@
 """What is read back from a calibration's session is what was run in it."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from tprof.analysis.calibration import fit, observe
 
 import tprof
 from tprof.errors import UsageError
+from tprof.trace import Quality, Readings
 
 MS = 1_000_000
 HZ = 2.5e9
@@ -20,12 +23,17 @@ def power_of(kernel, cores):
     return cores * (LAW["a"] * ipc + LAW["b"] * l2 + LAW["c"] * llc + LAW["C1"]) + LAW["C2"]
 
 
-def session(path, *, late_ms=0, columns=("l2_refs", "llc_refs")):
-    """Phases of all kernels on one to three cores after 200 ms idle; cores but the first begin `late_ms` later."""
+def session(path, *, late_ms=0, columns=("l2_refs", "llc_refs"), drawn=((0, 200, 4.0),), joined_ms=None):
+    """Phases of all kernels on one to three cores after 200 ms; cores but the first begin `late_ms` later.
+
+    What is drawn before the phases is given as (from ms, to ms, watts). A thread without tasks joins at `joined_ms`.
+    """
     phases = [(kernel, cores) for cores in (1, 2, 3) for kernel in KERNELS]
     names = [f"{kernel}@{cores}" for kernel, cores in phases]
     threads, instance = [], 0
     power = np.full(200 + len(phases) * (PHASE_MS + PAUSE_MS), 4.0)
+    for from_ms, to_ms, watts in drawn:
+        power[from_ms:to_ms] = watts
     for core in range(3):
         rows = []
         counts = np.zeros(5)
@@ -60,10 +68,33 @@ def session(path, *, late_ms=0, columns=("l2_refs", "llc_refs")):
                 if name in ("cpu_ns", "instructions", "cycles", *columns)
             }
         )
+    if joined_ms is not None:
+        threads.append({"t_ns": [joined_ms * MS], "instance": [0], "task": [-1], "cpu_ns": [0], "tid": 9})
     joules = np.concatenate(([0.0], np.cumsum(power * 1e-3)))
     energy = {"package-0": (np.arange(len(joules)) * MS, joules)}
     tprof.write_trace(path, tasks=names, threads=threads, energy=energy)
     return tprof.load(path)
+
+
+def busy(trace, *spans_ms):
+    """Let the trace say that one processor was busy in these spans and in the phases: a reading each 10 ms."""
+    t_ms = np.arange(0, 200 + 15 * (PHASE_MS + PAUSE_MS), 10)
+    ran = t_ms[:-1] >= 200
+    for from_ms, to_ms in spans_ms:
+        ran |= (t_ms[:-1] >= from_ms) & (t_ms[:-1] < to_ms)
+    ticks = np.concatenate(([0], np.cumsum(ran))).astype(np.uint64)
+    nothing = np.zeros(len(t_ms), np.int64)
+    readings = Readings(
+        "busy-0", "busy", "machine", 0, "proc", Quality.MEASURED, counted=False, unit=1e-2, modulus=None,
+        t_ns=t_ms * MS, value=ticks, window_ns=nothing.astype(np.uint32), missing=nothing > 0, reopened=nothing > 0,
+        suspended_ns=nothing, dropped=0,
+    )  # fmt: skip
+    return dataclasses.replace(trace, readings=trace.readings | {"busy-0": readings})
+
+
+def idle_w(trace):
+    found = observe(trace)
+    return found.power_w[found.kernel == "idle"].tolist()
 
 
 def test_power_and_counters_of_each_phase_are_read_back(tmp_path):
@@ -85,6 +116,32 @@ def test_the_time_before_the_first_phase_is_idle(tmp_path):
     idle = found.where(found.kernel == "idle")
     assert idle.power_w.tolist() == pytest.approx([4.0])
     assert idle.active_cores.tolist() == [0.0]
+
+
+def test_preparing_the_first_phase_is_not_idle(tmp_path):
+    """The recording's own thread joins where idle ends; no task shows what it then prepares."""
+    trace = session(tmp_path / "t.tprof", drawn=[(90, 200, 15.0)], joined_ms=90)
+
+    assert idle_w(trace) == pytest.approx([4.0])
+
+
+def test_preparing_is_not_idle_where_no_thread_was_seen_to_join_either(tmp_path):
+    trace = session(tmp_path / "t.tprof", drawn=[(90, 200, 15.0)])
+
+    assert idle_w(busy(trace, (90, 200))) == pytest.approx([4.0])
+
+
+def test_time_in_which_other_processes_ran_is_not_idle(tmp_path):
+    trace = session(tmp_path / "t.tprof", drawn=[(40, 80, 12.0), (120, 150, 9.0)], joined_ms=190)
+
+    assert idle_w(busy(trace, (40, 80), (120, 150))) == pytest.approx([4.0])
+
+
+def test_without_idle_time_no_idle_power_is_given(tmp_path):
+    trace = session(tmp_path / "t.tprof", drawn=[(0, 200, 12.0)], joined_ms=190)
+
+    assert idle_w(busy(trace, (0, 200))) == []
+    assert fit(observe(busy(trace, (0, 200)))).idle_w is None
 
 
 def test_a_calibration_finds_the_law_that_was_run(tmp_path):

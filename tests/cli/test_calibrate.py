@@ -70,7 +70,20 @@ def test_a_simulated_sessions_model_is_shown_and_not_kept(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "(simulated)" in done.stdout
     assert "nothing was kept" in done.stdout
+    assert "idle package: " in done.stdout
     assert not (tmp_path / "tprof").exists()
+
+
+def test_a_session_without_idle_time_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("tprof.benchmarks.validation.phases.IDLE_S", 0.0)
+    phases = Phases(STRESS[:4], busy=(1, 2, 4), phase_s=0.1)
+    phases.record(tmp_path / "virtual.tprof", Package(Law()), seed=1)
+
+    done = run(tmp_path, "--from", "virtual.tprof", "--json")
+
+    model = json.loads(done.stdout)
+    assert model["idle_w"] is None
+    assert any("what the idle package draws was not seen" in text for text in model["warnings"])
 
 
 def test_a_damaged_model_is_named_in_the_profile_of_the_next_recording(tmp_path, monkeypatch):

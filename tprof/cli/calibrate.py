@@ -30,6 +30,11 @@ Examples:
   tprof calibrate --from runs.csv --power P --cores busy --ipc ipc --l2 l2_gbs --llc llc_gbs --group kernel
 """
 
+NO_IDLE = (
+    "what the idle package draws was not seen, and is not needed for the coefficients: other processes ran before the "
+    "first kernel, that time was too short, or the session is of several packages"
+)
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -150,6 +155,8 @@ def _fit_session(path: Path) -> dict[str, Any]:
     )
     host = trace.manifest.get("host") or {}
     model = _as_model(fit(observe(trace)), source="tprof calibrate", quality=", ".join(qualities) or "unknown")
+    if model["idle_w"] is None:
+        model["warnings"].append(NO_IDLE)
     return model | {"processor": host.get("processor")}
 
 
