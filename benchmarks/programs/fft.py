@@ -4,8 +4,8 @@ The vector of side² numbers is transformed as a matrix of side rows: transpose;
 twiddle factors and transpose; transform each row; transpose (the six-step method, twiddling and transposing as one).
 Tasks transpose in place, a block on the diagonal or a pair of blocks across it, and transform groups of rows. Nothing
 waits between the phases: a task begins once those before it are done whose blocks or rows it shares.
-The paper's 5656 rows are 29 blocks of 200 and a rest, which gives the 1363 instances of its table 5. A block is
-640 kB, as printed there; the 200 rows of a row task are 18 MB, which that table leaves out.
+The paper's 5656 rows are 28 blocks of 200 and one of 56, which gives the 1363 instances of its table 5. A block is
+the 0.6 MB that it prints as the footprint; a pair is twice that, and the 200 rows of a row task are 18 MB.
 Every kernel is NumPy's or SciPy's, with the interpreter's lock released.
 
 References
