@@ -107,5 +107,25 @@ PROGRAMS = {
             },
             tasks=("read", "parse", "compress", "restore", "digest"),
         ),
+        Program(
+            name="fft",
+            description="transforms one long vector by five phases of tasks on a square matrix, as in the paper",
+            module="tprof.benchmarks.programs.fft",
+            inputs={
+                "small": "500 × 500 complex numbers in blocks of 120 × 120",
+                "paper": "5656 × 5656 complex numbers in blocks of 200 × 200 (512 MB)",
+            },
+            tasks=("transp_blk", "transp_swp", "fft1", "tw_transp_blk", "tw_transp_swp", "fft2"),
+        ),
+        Program(
+            name="multisort",
+            description="sorts 64 chunks and merges them in pairs until one is left, as in the paper",
+            module="tprof.benchmarks.programs.multisort",
+            inputs={
+                "small": "2^20 integers of 4 bytes in chunks of 2^14",
+                "paper": "2^26 integers of 4 bytes in chunks of 2^20 (256 MiB, and as much to merge into)",
+            },
+            tasks=("sort", "merge"),
+        ),
     )
 }
