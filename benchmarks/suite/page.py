@@ -55,11 +55,11 @@ def render(suite: Suite) -> str:
 
 def page_data(suite: Suite) -> dict[str, Any]:
     """Return what the page shows, as plain values without NaN."""
-    first = suite.runs[0].outcome
+    first, repeats = suite.runs[0].outcome, len(suite.runs[0].outcomes)
     data: dict[str, Any] = clean(
         {
             "machine": machine_sentence(dict(suite.machine)),
-            "how": f"Inputs: {first.size}. Workers: {first.workers}. Runs of each program: {len(suite.runs[0].outcomes)}.",
+            "how": f"Inputs: {first.size}. Workers: {first.workers}. Runs of each program: {repeats}.",
             "qualities": sorted({runs.quality for runs in suite.runs}),
             "sensors": sorted({str(runs.profile.info["sensor"]) for runs in suite.runs}),
             "tables": [vars(table) for table in tables(suite)],

@@ -47,8 +47,8 @@ def runs_table(suite: tuple[Runs, ...]) -> Table:
         "Time and energy of each program",
         ("benchmark", "joules are", "model", "runs", "time (s)", "from … to", "energy (J)", "from … to"),
         rows,
-        "Medians over the runs. Time: the parallel part. Energy: the whole machine meanwhile, and what idle time was "
-        "read before.",
+        "Medians over the runs, and the least and most of them. Time: of the parallel part. Energy: of the whole "
+        "recording, idle cores and other programs included.",
         texts=3,
     )
 

@@ -1,7 +1,7 @@
 (() => {
 const { at, make, plain, si, COLOURS, SYMBOLS, style, draw, named, theme } = drawing;
 const data = JSON.parse(at("data").textContent);
-const GAP = 0.04, HEADING = 64, PANEL = 250;
+const GAP = 0.08, ABOVE = 32, PANEL = 240, BELOW = 58, CELL = ABOVE + PANEL + BELOW;  // pixels, but the gap
 
 function head() {
   data.qualities.filter((one) => one !== "measured").forEach((one) => make(at("badges"), "span", one.toUpperCase(), "badge"));
@@ -46,18 +46,17 @@ function section(one) {
   make(room, "div", undefined, "plot").id = `time-${one.program}`;
 }
 
-// Panels are placed by hand: places in rows from the top, so that all have the same size and share their axes' ranges.
+// Panels are placed by hand: row by row from the top, all of the same size, their titles and axes between them.
 function panel(layout, titles, place, columns) {
-  const rows = Math.ceil(titles.length / columns), column = place % columns, row = Math.floor(place / columns);
-  const width = (1 - GAP * 2 * (columns - 1)) / columns, height = 1 / rows, above = HEADING / 2 / (PANEL + HEADING);
-  const left = column * (width + GAP * 2), top = 1 - row * height;
-  layout.annotations.push({ text: plain(titles[place]), x: left, xanchor: "left", y: top - height * above, yanchor: "bottom", xref: "paper", yref: "paper", showarrow: false, font: { size: 14 } });
-  return { x: [left, left + width], y: [top - height * (1 - 0.14), top - height * above], last: row === rows - 1 || place + columns >= titles.length, first: column === 0, suffix: place ? String(place + 1) : "" };
+  const rows = Math.ceil(titles.length / columns), column = place % columns, row = Math.floor(place / columns), pixel = 1 / (rows * CELL);
+  const width = (1 - GAP * (columns - 1)) / columns, left = column * (width + GAP), top = 1 - (row * CELL + ABOVE) * pixel;
+  layout.annotations.push({ text: plain(titles[place]), x: left, xanchor: "left", y: top, yanchor: "bottom", xref: "paper", yref: "paper", showarrow: false, font: { size: 14 } });
+  return { x: [left, left + width], y: [top - PANEL * pixel, top], suffix: place ? String(place + 1) : "" };
 }
 
 const sheet = (count, columns) => {
   const { axis, layout } = style();
-  return { axis, layout: Object.assign(layout, { annotations: [], height: Math.ceil(count / columns) * (PANEL + HEADING) + 40, margin: { ...layout.margin, t: 10 }, legend: { orientation: "h", y: 1, yanchor: "bottom", x: 0 } }) };
+  return { axis, layout: Object.assign(layout, { annotations: [], height: Math.ceil(count / columns) * CELL + 50, margin: { ...layout.margin, t: 40, b: 10 }, legend: { orientation: "h", y: 1, yanchor: "bottom", x: 0 } }) };
 };
 
 function markers(one, rows, x, y, suffix, legend) {
@@ -76,9 +75,9 @@ function cores(one) {
   const columns = Math.min(one.cpus.length, one.cpus.length > 6 ? 3 : 2) || 1, { axis, layout } = sheet(one.cpus.length || 1, columns);
   const scale = isLog(one) ? { type: "log" } : { rangemode: "tozero" }, legend = everyName(one), titles = one.cpus.map((cpu) => nameOf(cpu, one));
   const traces = one.cpus.flatMap((cpu, place) => {
-    const { x, y, last, first, suffix } = panel(layout, titles, place, columns);
-    layout[`xaxis${suffix}`] = { ...named({ ...axis, ...scale, domain: x, anchor: `y${suffix}` }, last ? "execution time of an instance" : "", "s"), ...(place ? { matches: "x" } : {}) };
-    layout[`yaxis${suffix}`] = { ...named({ ...axis, ...scale, domain: y, anchor: `x${suffix}` }, first ? `energy of an instance${tag(one)}` : "", "J"), ...(place ? { matches: "y" } : {}) };
+    const { x, y, suffix } = panel(layout, titles, place, columns);
+    layout[`xaxis${suffix}`] = { ...named({ ...axis, ...scale, domain: x, anchor: `y${suffix}` }, "execution time", "s"), ...(place ? { matches: "x" } : {}) };
+    layout[`yaxis${suffix}`] = { ...named({ ...axis, ...scale, domain: y, anchor: `x${suffix}` }, `energy${tag(one)}`, "J"), ...(place ? { matches: "y" } : {}) };
     return markers(one, one.task.map((_, i) => i).filter((i) => one.cpu[i] === cpu), "duration_s", "energy_j", suffix, legend);
   });
   draw(`cores-${one.program}`, traces, layout);
@@ -97,7 +96,7 @@ function curves(one, column, suffix) {
 
 function overTime(one) {
   const { axis, layout } = sheet(4, 2), all = one.task.map((_, i) => i), legend = everyName(one), scale = isLog(one) ? { type: "log" } : { rangemode: "tozero" };
-  const energy = `energy of an instance${tag(one)}`, time = "execution time of an instance", during = "time of the run";
+  const energy = `energy${tag(one)}`, time = "execution time", during = "time of the run";
   const titles = ["a) energy over the run's time", "b) execution time over the run's time", "c) cumulative distribution of energy", "d) cumulative distribution of execution time"];
   const set = (place, below, belowUnit, left, leftUnit) => {
     const { x, y, suffix } = panel(layout, titles, place, 2), value = place < 2 ? { y: scale, x: {} } : { x: scale, y: { tickformat: ".0%", range: [0, 1.03] } };
@@ -108,8 +107,8 @@ function overTime(one) {
   draw(`time-${one.program}`, [
     ...markers(one, all, "start_s", "energy_j", set(0, during, "s", energy, "J"), legend),
     ...markers(one, all, "start_s", "duration_s", set(1, during, "s", time, "s"), legend),
-    ...curves(one, "energy_j", set(2, energy, "J", "instances up to it")),
-    ...curves(one, "duration_s", set(3, time, "s", "instances up to it")),
+    ...curves(one, "energy_j", set(2, energy, "J", "instances")),
+    ...curves(one, "duration_s", set(3, time, "s", "instances")),
   ], layout);
 }
 

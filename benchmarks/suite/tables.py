@@ -98,21 +98,23 @@ def table_6(suite: Sequence[Runs]) -> list[Row]:
 def _tasks(runs: Runs) -> Iterator[Row]:
     printed = PAPER.get(runs.program)
     left = list(printed.tasks) if printed else []
-    means = pd.concat([profile.summary()["energy_mean_j"] for profile in runs.profiles], axis=1)
-    for name, row in pooled(runs.profiles).iterrows():
-        task = printed.task(str(name)) if printed else None
+    means = [profile.summary()["energy_mean_j"] for profile in runs.profiles]
+    for key, row in pooled(runs.profiles).iterrows():
+        name = str(key)
+        task = printed.task(name) if printed else None
+        run_means = np.array([float(mean.get(name, math.nan)) for mean in means])
         if task in left:
             left.remove(task)
         ours = {
             "instances": int(row["instances"]),
-            **{key: float(row[key]) for key in ("energy_mean_j", "energy_mean_low_j", "energy_mean_high_j")},
+            **{column: float(row[column]) for column in ("energy_mean_j", "energy_mean_low_j", "energy_mean_high_j")},
             "resolved": bool(row["resolved"]),
             "energy_time_corr": float(row["energy_time_corr"]),
-            "run_mean_low_j": float(means.loc[name].min()),
-            "run_mean_high_j": float(means.loc[name].max()),
+            "run_mean_low_j": float(np.fmin.reduce(run_means)),
+            "run_mean_high_j": float(np.fmax.reduce(run_means)),
             "quality": runs.quality,
         }
-        yield {"benchmark": runs.program, "task": str(name), **ours, **_printed(task)}
+        yield {"benchmark": runs.program, "task": name, **ours, **_printed(task)}
     for task in left:
         empty = dict.fromkeys(
             (
