@@ -94,6 +94,7 @@ def _energies(suite: Suite) -> Table:
         f"for all instances. {NONE} for fewer than {LEAST_CORRELATED} instances. Where joules are estimated or shared "
         f"by a model, the correlation is partly that model's. {_PAPER}"
         + "".join(f" In the paper, {text}." for text in notes),
+        texts=3,
     )
 
 
@@ -108,7 +109,9 @@ def _energy(row: Row, *, several: bool) -> tuple[str, ...]:
     cells.append(_range(row["energy_mean_low_j"], row["energy_mean_high_j"]))
     cells += [_range(row["run_mean_low_j"], row["run_mean_high_j"])] if several else []
     cells += [NONE if row["instances"] < LEAST_CORRELATED else _correlation(row["energy_time_corr"])]
-    return (*cells, _millijoules(row["paper_energy_mean_j"]), NONE if theirs is None else _correlation(theirs))
+    printed_j = row["paper_energy_mean_j"]
+    cells += [NONE if printed_j is None else f"{printed_j * 1e3:.1f}"]
+    return (*cells, NONE if theirs is None else _correlation(theirs))
 
 
 def _correlation(value: float) -> str:

@@ -30,6 +30,7 @@ function table(one, place) {
 
 const title = (one) => `${one.number ? `Figure ${one.number}: ` : ""}${one.program}`;
 const tag = (one) => (one.quality === "measured" ? "" : ` (${one.quality})`);
+const most = () => (matchMedia("(min-width: 700px)").matches ? 3 : 1);
 const isLog = (one) => at(`log-${one.program}`).checked;
 
 function section(one) {
@@ -72,7 +73,7 @@ const everyName = (one) => new Set(one.names.map((_, code) => code));
 const nameOf = (cpu, one) => `${cpu < 0 ? "core not known" : `core ${cpu}`}: ${(one.counts[String(cpu)] || 0).toLocaleString("en")} instances`;
 
 function cores(one) {
-  const columns = Math.min(one.cpus.length, one.cpus.length > 6 ? 3 : 2) || 1, { axis, layout } = sheet(one.cpus.length || 1, columns);
+  const columns = Math.min(one.cpus.length, one.cpus.length > 6 ? 3 : 2, most()) || 1, { axis, layout } = sheet(one.cpus.length || 1, columns);
   const scale = isLog(one) ? { type: "log" } : { rangemode: "tozero" }, legend = everyName(one), titles = one.cpus.map((cpu) => nameOf(cpu, one));
   const traces = one.cpus.flatMap((cpu, place) => {
     const { x, y, suffix } = panel(layout, titles, place, columns);
@@ -95,11 +96,11 @@ function curves(one, column, suffix) {
 }
 
 function overTime(one) {
-  const { axis, layout } = sheet(4, 2), all = one.task.map((_, i) => i), legend = everyName(one), scale = isLog(one) ? { type: "log" } : { rangemode: "tozero" };
+  const columns = Math.min(2, most()), { axis, layout } = sheet(4, columns), all = one.task.map((_, i) => i), legend = everyName(one), scale = isLog(one) ? { type: "log" } : { rangemode: "tozero" };
   const energy = `energy${tag(one)}`, time = "execution time", during = "time of the run";
   const titles = ["a) energy over the run's time", "b) execution time over the run's time", "c) cumulative distribution of energy", "d) cumulative distribution of execution time"];
   const set = (place, below, belowUnit, left, leftUnit) => {
-    const { x, y, suffix } = panel(layout, titles, place, 2), value = place < 2 ? { y: scale, x: {} } : { x: scale, y: { tickformat: ".0%", range: [0, 1.03] } };
+    const { x, y, suffix } = panel(layout, titles, place, columns), value = place < 2 ? { y: scale, x: {} } : { x: scale, y: { tickformat: ".0%", range: [0, 1.03] } };
     layout[`xaxis${suffix}`] = named({ ...axis, ...value.x, domain: x, anchor: `y${suffix}` }, below, belowUnit);
     layout[`yaxis${suffix}`] = named({ ...axis, ...value.y, domain: y, anchor: `x${suffix}` }, left, leftUnit);
     return suffix;
