@@ -75,7 +75,8 @@ def _programs(suite: Suite) -> Table:
             "paper: footprint (MB)", "paper: tasks", "paper: instances",
         ),
         rows,
-        f"Footprint: of the largest task, by its arguments; 1 MB is {BYTES_A_MB:,} bytes, as in the paper.{smaller}",
+        "Footprint: of the largest task, by its arguments, as its program says; "
+        f"1 MB is {BYTES_A_MB:,} bytes, as in the paper.{smaller}",
         texts=1,
     )  # fmt: skip
 
