@@ -1,26 +1,8 @@
-"use strict";
 (() => {
-const data = JSON.parse(document.getElementById("data").textContent);
-const at = (id) => document.getElementById(id);
-const make = (parent, tag, text, kind) => {
-  const one = document.createElement(tag);
-  if (text !== undefined) one.textContent = text;
-  if (kind) one.className = kind;
-  parent.appendChild(one);
-  return one;
-};
-// Plotly reads some tags in its texts; escaped ones are shown as they are.
-const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-const si = (value, unit) => {
-  if (value === null || value === undefined) return "not resolved";
-  const steps = [[1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "µ"], [1e-9, "n"]];
-  const step = value === 0 ? [1, ""] : steps.find((s) => Math.abs(value) >= s[0]) || steps[5];
-  return `${Number((value / step[0]).toPrecision(3))} ${step[1]}${unit}`;
-};
+const { at, make, plain, si, COLOURS, SYMBOLS, style, draw, named, theme } = drawing;
+const data = JSON.parse(at("data").textContent);
 const share = (value) => (value === null ? "–" : `${(100 * value).toFixed(1)} %`);
-const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#888888"];
 const BINS = 60;
-const SYMBOLS = ["circle", "square", "diamond", "cross", "x", "triangle-up", "star", "triangle-down", "pentagon", "hexagon"];
 const info = data.info, estimated = info.quality !== "measured", tag = estimated ? ` (${info.quality})` : "";
 
 function cost() {
@@ -59,14 +41,6 @@ function domains() {
     make(list, "li", `${row.domain}: ${si(row.measured_j, "J")} (${parts})${row.counted ? "" : ", part of another domain or around it: not added"}`);
   });
 }
-
-const style = () => {
-  const of = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const axis = { gridcolor: of("--line"), zerolinecolor: of("--line"), automargin: true };
-  return { axis, layout: { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: of("--ink"), family: "system-ui, sans-serif" }, margin: { l: 56, r: 12, t: 30, b: 44 }, modebar: { bgcolor: "rgba(0,0,0,0)", color: of("--quiet"), activecolor: of("--ink") }, legend: { orientation: "h", y: -0.2 }, hovermode: "closest" } };
-};
-const draw = (id, traces, layout) => Plotly.react(at(id), traces, layout, { responsive: true, displaylogo: false, displayModeBar: matchMedia("(min-width: 600px)").matches });
-const named = (base, text, unit) => Object.assign({ title: { text } }, unit ? { exponentformat: "SI", minexponent: 1, ticksuffix: unit } : {}, base);
 
 // Plotly's own histogram bins evenly in the data even where the axis is logarithmic.
 function distribution(axisName, values, log) {
@@ -176,8 +150,7 @@ function sources() {
 }
 const pick = (id, first, pairs) => { [["", first], ...pairs].forEach(([value, text]) => { make(at(id), "option", text).value = value; }); at(id).addEventListener("change", instances); };
 const plots = () => { instances(); power(); timeline(); means(); expected(); };
-document.documentElement.classList.toggle("dark", matchMedia("(prefers-color-scheme: dark)").matches);
-at("theme").addEventListener("click", () => { document.documentElement.classList.toggle("dark"); plots(); });
+theme(plots);
 at("tasks-title").textContent += tag;
 cost(); table(); sources();
 pick("task", "all tasks", data.instances.names.map((name, i) => [String(i), name]));

@@ -1,4 +1,4 @@
-"""`tprof bench`: profile a benchmark program, or measure what tprof itself costs."""
+"""`tprof bench`: profile benchmark programs, run the paper's suite, or measure what tprof itself costs."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ import typer
 from tprof.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 MEASUREMENTS = {
     "overhead": "what recording costs: a sample, a task, the import, the sensor thread; beside cProfile and others",
     "analysis": "how fast 5 million samples are attributed, beside np.argsort; memory; size of the report",
 }
-_HELP = """Profile a benchmark program, or measure what tprof itself costs.
+_HELP = """Profile benchmark programs, run the paper's suite, or measure what tprof itself costs.
 
 Examples:
 
-  tprof bench --list
+  tprof bench --list --size paper
 
-  tprof bench blackscholes --size paper
+  tprof bench blackscholes stdlib_digest --size paper --repeat 5 -o out
+
+  tprof bench --all --size paper -o suite
 
   tprof bench overhead
 """
@@ -39,11 +41,16 @@ def bench(  # noqa: PLR0913 - one parameter an option
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Programs, overhead, analysis.")
     ] = None,
     listing: Annotated[bool, typer.Option("--list", help="Say what there is; run nothing.")] = False,  # noqa: FBT002
-    size: Annotated[str, typer.Option(help="small or paper.")] = "small",
+    everything: Annotated[  # noqa: FBT002 - typer's default
+        bool, typer.Option("--all", help="The paper's six programs, and a report of them: suite.html.")
+    ] = False,
+    size: Annotated[str | None, typer.Option(help="small or paper; default: small.")] = None,
     workers: Annotated[int | None, typer.Option(help="Threads; default: one a processor.")] = None,
+    repeat: Annotated[int, typer.Option(help="Runs of each program, each a session.")] = 1,
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="DIR", help="Where sessions and reports go.")
     ] = Path(),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace earlier sessions and reports.")] = False,  # noqa: FBT002
     energy: Annotated[str, typer.Option(help="auto, perf, powercap, estimate or none.")] = "auto",
     watts: Annotated[str | None, typer.Option(metavar="IDLE,PER_CORE", help="Watts for the estimate.")] = None,
     quick: Annotated[  # noqa: FBT002 - typer's default
@@ -52,77 +59,61 @@ def bench(  # noqa: PLR0913 - one parameter an option
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
 ) -> None:
     """Run what is named, one after the other."""
-    from tprof.benchmarks import PROGRAMS
-
-    if listing:
-        _list(as_json=as_json)
-        return
-    if not names:
-        message = f"name what to run: {', '.join([*PROGRAMS, *MEASUREMENTS])}, or --list"
-        raise UsageError(message)
-    for name in names:
-        if name not in PROGRAMS and name not in MEASUREMENTS:
-            message = f"there is no benchmark {name!r}: take {', '.join([*PROGRAMS, *MEASUREMENTS])}"
-            raise UsageError(message)
-    said = {}
-    for name in names:
-        if name in MEASUREMENTS:
-            said[name] = _measure(name, quick=quick, quiet=as_json)
-        else:
-            options = {"energy": energy, "watts": watts}
-            said[name] = _profile(name, size, workers, output, options, quiet=as_json)
-    if as_json:
-        from .tables import dump
-
-        dump(said)
-
-
-def _list(*, as_json: bool) -> None:
-    from tprof.benchmarks import PROGRAMS
+    from tprof.benchmarks.repeats import Order
 
     from .tables import dump
 
-    if as_json:
-        dump(
-            {
-                name: {
-                    "description": program.description,
-                    "inputs": dict(program.inputs),
-                    "instances": {size: program.instances(size) for size in program.inputs},
-                }
-                for name, program in PROGRAMS.items()
-            }
-        )
+    asked = _asked(names or [], everything=everything, listing=listing)
+    if listing:
+        from .bench_list import show_list
+
+        show_list(asked, MEASUREMENTS, size, as_json=as_json)
         return
-    for name, program in PROGRAMS.items():
-        print(f"{name}: {program.description}")
-        for size, what in program.inputs.items():
-            instances = ", ".join(f"{count:,} {task}" for task, count in program.instances(size).items())
-            print(f"  --size {size}: {what}; tasks: {instances}")
-    for name, what in MEASUREMENTS.items():
-        print(f"{name}: {what}")
+    recording = {"energy": energy, "watts": watts}
+    order = Order(output, size or "small", workers, repeat, overwrite=overwrite, recording=recording)
+    if everything:
+        from .bench_suite import run_suite
+
+        said = run_suite(order, quiet=as_json)
+    else:
+        said = _run(asked, order, quick=quick, quiet=as_json)
+    if as_json:
+        dump(said)
 
 
-def _profile(
-    name: str, size: str, workers: int | None, folder: Path, options: Mapping[str, Any], *, quiet: bool
-) -> dict[str, Any]:
-    import tprof
+def _asked(names: Sequence[str], *, everything: bool, listing: bool) -> list[str]:
+    """Return what is to be run or listed, each once."""
     from tprof.benchmarks import PROGRAMS
 
-    from .tables import as_plain, show
+    known = [*PROGRAMS, *MEASUREMENTS]
+    if everything and (names or listing):
+        message = f"--all is the whole suite: give {'--list' if listing else 'names'} or --all, not both"
+        raise UsageError(message)
+    if not names and not everything and not listing:
+        message = f"name what to run: {', '.join(known)}, --all for the suite, or --list"
+        raise UsageError(message)
+    for name in names:
+        if name not in known:
+            message = f"there is no benchmark {name!r}: take {', '.join(known)}"
+            raise UsageError(message)
+    return list(dict.fromkeys(names))
 
-    folder.mkdir(parents=True, exist_ok=True)
-    session = folder / f"{name}.tprof"
-    recording = tprof.record(session, overwrite=True, **options)
-    outcome = PROGRAMS[name].run(size, workers, during=recording)
-    profile = recording.profile()
-    report = session.with_suffix(".html")
-    profile.to_html(report)
-    if not quiet:
-        print(outcome.sentence())
-        show(profile, sys.stdout)
-        print(f"session: {session}\nreport: {report}")
-    return {"outcome": outcome.sentence(), "session": str(session), "report": str(report), **as_plain(profile)}
+
+def _run(names: Sequence[str], order: Any, *, quick: bool, quiet: bool) -> dict[str, Any]:
+    from .bench_programs import Progress, prepare, profile
+
+    programs = [name for name in names if name not in MEASUREMENTS]
+    if order.repeats != 1 and len(programs) < len(names):
+        message = f"--repeat is for programs: {' and '.join(sorted(set(names) - set(programs)))} repeats by itself"
+        raise UsageError(message)
+    prepare(programs, order)
+    progress = Progress(programs, order.repeats)
+    return {
+        name: profile(name, order, progress, quiet=quiet)
+        if name in programs
+        else _measure(name, quick=quick, quiet=quiet)
+        for name in names
+    }
 
 
 def _measure(name: str, *, quick: bool, quiet: bool) -> dict[str, Any]:

@@ -9,9 +9,11 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import TextIO
 
     from tprof.analysis import Profile
+    from tprof.benchmarks.validation.show import Table
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 NOT_RESOLVED = "not resolved"
@@ -78,6 +80,24 @@ def show(profile: Profile, stream: TextIO, *, top: int | None = None) -> None:
     console.print(Text(f"{clean(profile.info['sensor'])}; {clean(profile.info['model_why'])}"))
     for warning in profile.info["warnings"]:
         console.print(Text(f"warning: {clean(warning)}"))
+
+
+def show_tables(tables: Iterable[Table], stream: TextIO) -> None:
+    """Print tables of text, each with its note."""
+    from rich import table as rich
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=stream, highlight=False, width=None if stream.isatty() else 160)
+    for shown in tables:
+        table = rich.Table(title=shown.title, title_justify="left")
+        for place, heading in enumerate(shown.headings):
+            table.add_column(heading, justify="left" if place < shown.texts else "right", overflow="fold")
+        for row in shown.rows:
+            table.add_row(*(Text(clean(cell)) for cell in row))
+        console.print(table)
+        console.print(Text(shown.note))
+        console.print()
 
 
 def _accounts(profile: Profile, label: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -30,8 +30,9 @@ def validate(
 
     from tprof.benchmarks.validation import chosen
     from tprof.benchmarks.validation import validate as validation
+    from tprof.benchmarks.validation.show import tables
 
-    from .tables import dump
+    from .tables import dump, show_tables
 
     effort = validation.QUICK if quick else validation.FULL
     if seeds is not None:
@@ -48,7 +49,7 @@ def validate(
     if as_json:
         dump(result)
     else:
-        _print(result)
+        show_tables(tables(result), sys.stdout)
 
 
 def _refuse_folder(path: Path) -> None:
@@ -69,22 +70,3 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
     with Progress(*columns, console=Console(file=sys.stderr), transient=True) as progress:
         task = progress.add_task("simulating", total=None)
         yield lambda done, of: progress.update(task, completed=done, total=of)
-
-
-def _print(result: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    from tprof.benchmarks.validation.show import tables
-
-    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 160)
-    for shown in tables(result):
-        table = Table(title=shown.title, title_justify="left")
-        for place, heading in enumerate(shown.headings):
-            table.add_column(heading, justify="left" if place < shown.texts else "right", overflow="fold")
-        for row in shown.rows:
-            table.add_row(*(Text(cell) for cell in row))
-        console.print(table)
-        console.print(Text(shown.note))
-        console.print()

@@ -1,0 +1,93 @@
+"""A page of one file that needs no network: style, data, plot library and script in it, written whole or not at all."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from tprof.errors import TprofError
+
+# What could end a script element, or a line for an old parser; JSON reads the escape as the same character.
+_ESCAPES: dict[int, str | int | None] = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a page is made of.
+
+    Attributes
+    ----------
+    frame : HTML with the marks @HASHES@, @STYLE@, @DATA@, @PLOTLY@ and @SCRIPT@.
+    style : CSS that follows the reports' own.
+    script : JavaScript that follows `drawing.js` and finds its data in the element `data`.
+    data : plain values without NaN.
+    """
+
+    frame: str
+    script: str
+    data: Any
+    style: str = ""
+
+
+def embed(parts: Parts) -> str:
+    """Return the page's HTML. Raises ValueError where the data holds NaN."""
+    room = files(__package__)
+    script = (room / "drawing.js").read_text("utf-8") + parts.script
+    plotly = (files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")
+    marks = {
+        "@HASHES@": " ".join(f"'sha256-{_digest(text)}'" for text in (plotly, script)),
+        "@STYLE@": (room / "report.css").read_text("utf-8") + parts.style,
+        "@DATA@": script_json(parts.data),
+        "@PLOTLY@": plotly,
+        "@SCRIPT@": script,
+    }
+    page = parts.frame
+    for mark, text in marks.items():
+        before, _, after = page.rpartition(mark) if mark in ("@PLOTLY@", "@SCRIPT@") else page.partition(mark)
+        page = before + text + after
+    return page
+
+
+def script_json(value: Any) -> str:
+    """Return `value` as JSON that is safe inside a script element. Raises ValueError for NaN."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return text.translate(_ESCAPES)
+
+
+def write_page(path: str | os.PathLike[str], text: str) -> None:
+    """Write a page to `path`, replacing a file that is there.
+
+    Raises
+    ------
+    TprofError
+        `path` is a directory or cannot be written.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise TprofError(f"cannot write the report to {target}: it is a directory; name a file such as report.html")
+    try:
+        _replace(target, text)
+    except OSError as error:
+        raise TprofError(f"cannot write the report to {target}: {error.strerror}; name another file") from error
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _replace(target: Path, text: str) -> None:
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
