@@ -1,1 +1,1 @@
-"""Task-parallel programs, each a module with `run(size, workers)` and `count_instances(size)`."""
+"""Task-parallel programs, each a module with `run(size, workers, during)` and `count_instances(size)`, and what serves several."""
