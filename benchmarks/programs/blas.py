@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     Tile = NDArray[np.float64]
 
 LOWER, RIGHT, PLAIN, TRANSPOSED, NOT_UNIT = b"L", b"R", b"N", b"T", b"N"
-ONE, MINUS_ONE = ctypes.c_double(1), ctypes.c_double(-1)
+ONE, MINUS_ONE = ctypes.byref(ctypes.c_double(1)), ctypes.byref(ctypes.c_double(-1))
 
 
-def _find(module: ModuleType, name: str) -> Callable[..., None]:
+def find(module: ModuleType, name: str) -> Callable[..., None]:
     """Return the routine of that name; a signature is checked, since nothing else would notice a wider integer."""
     capsule = module.__pyx_capi__[name]
     get_name, get_address = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
@@ -50,12 +50,12 @@ def _kind(word: str) -> Any:
         return ctypes.POINTER(ctypes.c_int)
     if word == "double *" or word.endswith("_d *"):
         return ctypes.c_void_p
-    message = f"SciPy's BLAS takes an argument of type {word!r}, of which tprof knows nothing: use SciPy 1.17"
+    message = f"SciPy's BLAS takes a {word!r}, tprof gives it C's int and double: install SciPy from its official wheel"
     raise TprofError(message)
 
 
-_dgemm, _dsyrk, _dtrsm = (_find(cython_blas, name) for name in ("dgemm", "dsyrk", "dtrsm"))
-_dpotrf = _find(cython_lapack, "dpotrf")
+_dgemm, _dsyrk, _dtrsm = (find(cython_blas, name) for name in ("dgemm", "dsyrk", "dtrsm"))
+_dpotrf = find(cython_lapack, "dpotrf")
 
 
 def factor(tile: Tile) -> int:
@@ -73,39 +73,30 @@ def factor(tile: Tile) -> int:
 
 def solve(lower: Tile, tile: Tile) -> None:
     """Replace `tile` by X, where X·lowerᵀ is what it was."""
-    order = _order(tile)
-    _dtrsm(
-        RIGHT,
-        LOWER,
-        TRANSPOSED,
-        NOT_UNIT,
-        order,
-        order,
-        ctypes.byref(ONE),
-        _address(lower),
-        order,
-        _address(tile),
-        order,
-    )
+    order = _order(lower, tile)
+    shape = RIGHT, LOWER, TRANSPOSED, NOT_UNIT, order, order
+    _dtrsm(*shape, ONE, _address(lower), order, _address(tile), order)
 
 
 def subtract_square(left: Tile, tile: Tile) -> None:
     """Subtract left·leftᵀ from the lower half of `tile`."""
-    order = _order(tile)
-    scales = ctypes.byref(MINUS_ONE), ctypes.byref(ONE)
-    _dsyrk(LOWER, PLAIN, order, order, scales[0], _address(left), order, scales[1], _address(tile), order)
+    order = _order(left, tile)
+    _dsyrk(LOWER, PLAIN, order, order, MINUS_ONE, _address(left), order, ONE, _address(tile), order)
 
 
 def subtract_product(left: Tile, right: Tile, tile: Tile) -> None:
     """Subtract left·rightᵀ from `tile`."""
-    order = _order(tile)
-    scales = ctypes.byref(MINUS_ONE), ctypes.byref(ONE)
+    order = _order(left, right, tile)
     factors = _address(left), order, _address(right), order
-    _dgemm(PLAIN, TRANSPOSED, order, order, order, scales[0], *factors, scales[1], _address(tile), order)
+    _dgemm(PLAIN, TRANSPOSED, order, order, order, MINUS_ONE, *factors, ONE, _address(tile), order)
 
 
-def _order(tile: Tile) -> ctypes.c_int:
-    return ctypes.c_int(len(tile))
+def _order(*tiles: Tile) -> ctypes.c_int:
+    orders = {len(tile) for tile in tiles}
+    if len(orders) > 1:
+        message = f"a kernel works on tiles of one order, got orders {', '.join(map(str, sorted(orders)))}"
+        raise ValueError(message)
+    return ctypes.c_int(orders.pop())
 
 
 def _address(tile: Tile) -> int:
