@@ -98,6 +98,26 @@ PROGRAMS = {
             tasks=("blackscholes",),
         ),
         Program(
+            name="cholesky",
+            description="factors a symmetric matrix by tiles in BLAS kernels on the task runtime, as in the paper",
+            module="tprof.benchmarks.programs.cholesky",
+            inputs={
+                "small": "1,536 rows and columns in tiles of 128",
+                "paper": "10,240 rows and columns in tiles of 320",
+            },
+            tasks=("potrf", "trsm", "syrk", "gemm"),
+        ),
+        Program(
+            name="jacobi",
+            description="sweeps a 5-point stencil over a grid by tiles on the task runtime, as in the paper",
+            module="tprof.benchmarks.programs.jacobi",
+            inputs={
+                "small": "512 rows and columns in tiles of 128, 8 sweeps",
+                "paper": "5,120 rows and columns in tiles of 1,024, 32 sweeps",
+            },
+            tasks=("jacobi",),
+        ),
+        Program(
             name="stdlib_digest",
             description="reads, parses, compresses and digests Python's own standard library",
             module="tprof.benchmarks.programs.stdlib_digest",
