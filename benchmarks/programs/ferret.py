@@ -1,13 +1,14 @@
 """Ferret: content-based image search, as in PARSEC and in the paper: one task a query, from its file to its answer.
 
 A task reads its image, cuts it into segments, describes each by colour moments and bounding box, and ranks the
-database by how far weights must be carried between segments; `image_search` has each step. The paper asks 1,000
-images of a database of 59,695. Their photographs are not ours to give: images are made from a seed, and each query is
-a distorted copy of an image of the database. Making images and the database's features is no part of what is measured.
+database by how far weights must be carried between segments; each step is a module of `image_search`. The paper asks
+1,000 images of a database of 59,695, photographs that are not ours to give: these images are made from a seed, and
+each query is a distorted copy of an image of the database. The database's features are made once, which takes a minute
+or two for the paper's size, and kept in the user's cache folder. None of this is part of what is measured.
 
 References
 ----------
-C. Bienia, S. Kumar, J. Singh, K. Li: The PARSEC Benchmark Suite: Characterization and Architectural Implications (2008).
+C. Bienia, S. Kumar, J. P. Singh, K. Li: The PARSEC Benchmark Suite (2008), for the original.
 TProf, section 4.2 and table 5.
 """
 

@@ -31,7 +31,7 @@ ROUNDS = 6
 _TILES = (2, 4)  # of the image, with which the segments begin
 _PLACE = np.float32(0.6)  # what the way across the image weighs in cutting, beside that from black to white
 _COLOURS = np.array([[0.299, 0.587, 0.114], [0.5, -0.419, -0.081], [-0.169, -0.331, 0.5]], np.float32)  # of JPEG
-_WEIGHTS = np.repeat(np.array([2, 1, 1, 0.2, 0.2, 0.2, 1], np.float32), [3, 3, 3, 1, 1, 1, 2])
+WEIGHTS = np.repeat(np.array([2, 1, 1, 0.2, 0.2, 0.2, 1], np.float32), [3, 3, 3, 1, 1, 1, 2])
 
 
 class Segments(NamedTuple):
@@ -52,17 +52,9 @@ class Segments(NamedTuple):
 def extract(image: NDArray[np.uint8]) -> Segments:
     """Cut an image of shape (rows, columns, 3) into segments and describe each."""
     rows, columns, _ = image.shape
-    colours, places = _smooth(image), _places(rows, columns)
-    members = cut(np.vstack([colours, places * _PLACE]), _tiles(rows, columns))
-    sizes = np.count_nonzero(members, axis=1)
-    features = np.hstack([
-        _moments(colours, members, sizes),
-        _boxes(members.reshape(SEGMENTS, rows, columns), sizes),
-        _means(places, members, sizes),
-    ])  # fmt: skip
-    features[sizes == 0] = 0
-    roots = np.sqrt(sizes)
-    return Segments((features * _WEIGHTS).astype(np.float32), (roots / roots.sum()).astype(np.float32))
+    colours = _smooth(image)
+    points = np.vstack([colours, _places(rows, columns) * _PLACE])
+    return describe(colours, cut(points, _tiles(rows, columns)), rows, columns)
 
 
 def cut(points: Floats, members: Flags) -> Flags:
@@ -85,6 +77,29 @@ def cut(points: Floats, members: Flags) -> Flags:
     return members
 
 
+def describe(colours: Floats, members: Flags, rows: int, columns: int) -> Segments:
+    """Return what segments look like.
+
+    Parameters
+    ----------
+    colours
+        (3, rows * columns).
+    members
+        (SEGMENTS, rows * columns), which pixels belong to which segment.
+    rows, columns
+        Of the image.
+    """
+    sizes = np.count_nonzero(members, axis=1)
+    features = np.hstack([
+        _moments(colours, members, sizes),
+        _boxes(members.reshape(SEGMENTS, rows, columns), sizes),
+        _means(_places(rows, columns), members, sizes),
+    ])  # fmt: skip
+    features[sizes == 0] = 0
+    roots = np.sqrt(sizes)
+    return Segments((features * WEIGHTS).astype(np.float32), (roots / roots.sum()).astype(np.float32))
+
+
 def _nearest(points: Floats, centres: Floats) -> Flags:
     # Without |point|², which is the same for all centres.
     distances = (-2 * centres) @ points
@@ -94,7 +109,7 @@ def _nearest(points: Floats, centres: Floats) -> Flags:
 
 
 def _smooth(image: NDArray[np.uint8]) -> Floats:
-    """Return brightness, 0 to 1, and differences of colour, about 0, each pixel the mean of 3 × 3: (3, pixels)."""
+    """Return brightness, 0 to 1, and differences of colour, about 0, each pixel the mean of nine: (3, pixels)."""
     colours = image.astype(np.float32) @ (_COLOURS.T / np.float32(255))
     smooth = uniform_filter(colours, size=(3, 3, 1), mode="nearest")
     return np.ascontiguousarray(smooth.reshape(-1, 3).T)
@@ -133,7 +148,7 @@ def _moments(colours: Floats, members: Flags, sizes: NDArray[np.intp]) -> Double
 
 def _boxes(masks: Flags, sizes: NDArray[np.intp]) -> Doubles:
     """Return logarithms of aspect and area, as a share of the image, and the share that is filled: (SEGMENTS, 3)."""
-    heights, widths = _extents(masks.any(axis=2)), _extents(masks.any(axis=1))
+    heights, widths = (_extents(np.logical_or.reduce(masks, axis=axis)) for axis in (2, 1))
     areas = heights * widths
     return np.stack([np.log(widths / heights), np.log(areas / masks[0].size), sizes / areas], axis=1)
 
@@ -141,4 +156,5 @@ def _boxes(masks: Flags, sizes: NDArray[np.intp]) -> Doubles:
 def _extents(used: Flags) -> NDArray[np.intp]:
     """Return how far each row of flags reaches from its first to its last, at least 1."""
     ahead, behind = used.argmax(axis=1), used[:, ::-1].argmax(axis=1)
-    return np.maximum(used.shape[1] - ahead - behind, 1)
+    extents: NDArray[np.intp] = np.maximum(used.shape[1] - ahead - behind, 1)
+    return extents

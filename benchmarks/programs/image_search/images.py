@@ -88,7 +88,8 @@ def _background(scene: Scene, turn: float) -> Floats:
     along = np.float32(rows) * _ROWS + np.float32(columns) * _COLUMNS
     along -= along.min()
     along /= along.max()
-    return scene.ends[0] + along[..., None] * (scene.ends[1] - scene.ends[0])
+    faded: Floats = scene.ends[0] + along[..., None] * (scene.ends[1] - scene.ends[0])
+    return faded
 
 
 def _inside(place: Floats, radius: Floats, *, box: bool) -> NDArray[np.bool_]:
