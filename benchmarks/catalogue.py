@@ -118,6 +118,16 @@ PROGRAMS = {
             tasks=("jacobi",),
         ),
         Program(
+            name="ferret",
+            description="finds the images that are most like a query by their segments' features, as in the paper",
+            module="tprof.benchmarks.programs.ferret",
+            inputs={
+                "small": "32 images against a database of 2,000",
+                "paper": "1,000 images against a database of 59,695",
+            },
+            tasks=("ferret",),
+        ),
+        Program(
             name="stdlib_digest",
             description="reads, parses, compresses and digests Python's own standard library",
             module="tprof.benchmarks.programs.stdlib_digest",
