@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _HELP = """Calculate time and energy of a parallel algorithm from a machine's constants.
 
-Nothing is measured. Sizes and processors are one number, several with commas, or a range such as 1:4096 (powers of two).
+Nothing is measured. Sizes and processors are one number, several with commas, or a range such as 1:4096 (doublings).
 
 Examples:
 

@@ -54,7 +54,7 @@ def answer(name: str, asked: Asked) -> Answer:
         "sizes": shown,
     }
     return Answer(
-        f"{first.algorithm.title}; machine: {asked.machine or 'normalised'}", plain, sentences, tables,
+        f"{name}: {first.algorithm.title}; machine: {asked.machine or 'normalised'}", plain, sentences, tables,
         overview_notes(first.machine), lambda: figures(overviews[-1]),
     )  # fmt: skip
 
@@ -97,8 +97,9 @@ def _table(name: str, one: dict[str, Any], overview: Overview) -> Sheet:
 
     seconds, joules = units(overview.machine)
     columns = {
-        "cores": "cores", "X/F": "frequency", f"energy, {joules}": "energy_j", "above": "above", "computing": "compute_j",
-        "memory": "memory_j", "messages": "message_j", "leakage": "leakage_j", "X/F for E·T": "edp_frequency",
+        "cores": "cores", "X/F": "frequency", f"energy, {joules}": "energy_j", "above": "above",
+        "computing": "compute_j", "memory": "memory_j", "messages": "message_j", "leakage": "leakage_j",
+        "X/F for E·T": "edp_frequency",
         f"time, {seconds}": "edp_time_s", f"energy there, {joules}": "edp_energy_j",
     }  # fmt: skip
     least = min((row["energy_j"] for row in one["rows"] if row["energy_j"] > 0), default=math.nan)

@@ -35,7 +35,7 @@ def answer(name: str, asked: Asked) -> Answer:
     reached = _reached(overviews[0], found[0], asked.target)
     shown = [] if asked.minimise else [overview.as_plain() for overview in overviews]
     several = len(overviews) > 1
-    title = f"{algorithm.title}; machine: {machine.name}"
+    title = f"{name}: {algorithm.title}; machine: {machine.name}"
     sentences = [
         (f"n = {overview.problem.n:g}. " if several else "") + describe(best, minimise, limits)
         for overview, best in zip(overviews, found, strict=True)
@@ -48,7 +48,7 @@ def answer(name: str, asked: Asked) -> Answer:
     }  # fmt: skip
     return Answer(
         title, plain, [*sentences, *_said(reached)], tables,
-        overview_notes(algorithm, machine, min(_memories(found, asked))),
+        [*overview_notes(algorithm, machine, min(_memories(found, asked))), *_unbounded(overviews[0], found[0])],
         lambda: figures(overviews[-1], found[-1], limits),
     )  # fmt: skip
 
@@ -59,6 +59,9 @@ def _chosen(name: str, asked: Asked) -> tuple[Algorithm, Machine]:
     from tprof.errors import UsageError
 
     machine = find_machine(asked.machine or DEFAULT)
+    if isinstance(machine, Machine) and asked.memory is not None and asked.memory > machine.memory_words:
+        message = f"--memory {asked.memory:g} is more than {machine.name} has: {machine.memory_words:.6g} words"
+        raise UsageError(message)
     if not isinstance(machine, Machine):
         message = f"{name} needs a machine of one level, and {machine.name} has two: take {name}-two-level, or another"
         raise UsageError(message)
@@ -75,6 +78,14 @@ def _problems(algorithm: Algorithm, machine: Machine, asked: Asked) -> list[Any]
     ends = (asked.p[0], asked.p[-1]) if asked.p else None
     sizes = asked.n or [DEFAULT_N.get(algorithm.name, OTHER_N)]
     return [Problem(algorithm, machine, n, ends) for n in sizes]
+
+
+def _unbounded(overview: Overview, best: Optimum) -> list[str]:
+    """Say where the answer is only as many processors as there can be at all."""
+    problem = overview.problem
+    if problem.p_range or not best.feasible or best.p < problem.ends()[1] * (1 - 1e-6) or best.p == 1:
+        return []
+    return ["These are as many processors as there can be with a word of memory each: bound them with -p."]
 
 
 def _memories(found: Sequence[Optimum], asked: Asked) -> list[float]:
@@ -123,8 +134,10 @@ def _table(name: str, one: dict[str, Any]) -> Sheet:
         for row in one["rows"]
     )
     note = (
-        f"{one['memory_words']:.4g} words each where {limits['p_from']:.4g} to {limits['p_to']:.4g} processors share the "
-        "work; below that more, so that the data fits, above it less, since more would not help."
+        f"{one['memory_words']:.4g} words each where {limits['p_from']:.4g} to {limits['p_to']:.4g} processors share "
+        "the work; below that more, so that the data fits, above it less, since more would not help."
+        if limits["p_to"] > limits["p_from"]
+        else ""
     )
     headings = ("processors", "words each", "time, s", "energy, J", "power, W", "GFLOPS/W", "energy above", "scaling")
     return Sheet(f"{name}, n = {one['n']:g}", headings, rows, note, texts=0)

@@ -63,7 +63,7 @@ def answer(name: str, asked: Asked) -> Answer:
         ]  # fmt: skip
 
     note = "Calculated from constants of the machine by a model without constant factors; nothing was measured."
-    return Answer(f"{algorithm.title}; machine: {machine.name}", plain, [], tables, [note], figures)
+    return Answer(f"{name}: {algorithm.title}; machine: {machine.name}", plain, [], tables, [note], figures)
 
 
 def _chosen(name: str, asked: Asked) -> tuple[TwoLevelAlgorithm, TwoLevelMachine]:

@@ -10,7 +10,7 @@ from tprof.analysis.laws.page import Axis, Curve, Figure
 from .figures import RATIOS, figure_2, figure_3
 from .metrics import efficient
 from .overview import units
-from .run import isoperformance
+from .run import evaluate, isoperformance
 
 if TYPE_CHECKING:
     from .overview import Overview
@@ -26,14 +26,18 @@ def figures(overview: Overview) -> list[Figure]:
     slowed = isoperformance(algorithm, machine, n, cores, overview.time_s)
     balanced = efficient(algorithm, machine, n, cores)
     x, (_, joules) = cores.tolist(), units(machine)
-    parts = [("all", slowed.energy_j, "solid"), ("computing", slowed.compute_j, "dot"),
-             ("memory", slowed.memory_j, "dot"), ("messages", slowed.message_j, "dot"),
-             ("leakage", slowed.leakage_j, "dot")]  # fmt: skip
+    needed_j = evaluate(algorithm, machine, n, 1, machine.max_hz).memory_j
+    extra_j = np.maximum(slowed.memory_j - needed_j, 0)  # most of memory's energy does not depend on the cores
+    parts = [("all but one core's accesses", slowed.energy_j - np.minimum(needed_j, slowed.memory_j), "solid"),
+             ("computing", slowed.compute_j, "dot"), ("further accesses", extra_j, "dot"),
+             ("messages", slowed.message_j, "dot"), ("leakage", slowed.leakage_j, "dot")]  # fmt: skip
     shown = [
         Figure(
             "Energy over cores, each slowed down to the same time", _CORES, Axis(f"energy, {joules}"),
-            [Curve(name, x, part.tolist(), dash) for name, part, dash in parts if np.nansum(part) > 0],
-            f"Iso-performance within {overview.time_s:.6g} {units(machine)[0]}.",
+            [Curve(name, x, np.where(part > 0, part, np.nan).tolist(), dash)
+             for name, part, dash in parts if np.nansum(part) > 0],
+            f"Iso-performance within {overview.time_s:.6g} {units(machine)[0]}, without the {float(needed_j):.4g} "
+            f"{joules} of the accesses that one core alone would make.",
         ),
         Figure(
             "Frequency over cores", _CORES, Axis("frequency over the highest"),

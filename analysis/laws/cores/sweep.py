@@ -61,7 +61,8 @@ def fit_sweep(
     Raises
     ------
     UsageError
-        If columns differ in length, hold what is not above 0, or do not tell the constants apart.
+        If columns differ in length, hold what is not above 0, do not tell the constants apart, or if no run's time
+        is that of computing.
     """
     hz, count, took, joules = _columns((frequency_hz, cores, time_s, energy_j))
     unit = Multicore(max_hz=float(hz.max()), operation_cycles=1, access_cycles=0, dynamic_j=0, leakage_j=0,
@@ -70,6 +71,9 @@ def fit_sweep(
     times = {"operation_cycles": path[0] / hz, "access_s": path[1] + path[2], "message_s": path[3]}
     seconds, time_error = _fit("time", times, took)
     beta, access_s, message_s = (seconds[name] for name in times)
+    if not beta:
+        message = "these runs are not faster at higher frequencies or on more cores: there is no computing to fit"
+        raise UsageError(message)
     cycles, accesses, syncs, messages = total
     active_s = beta * cycles / hz + access_s * (accesses + syncs) + message_s * messages
     energies = {

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .machine import Machine
 
 ROWS = 14
+_WORDS = {"time_s": ("", "s"), "energy_j": ("", "J"), "power_w": ("", "W"), "processor_power_w": (" a processor", "W")}
 DEFAULT_N = {"nbody": 1e6, "fft-tree": 1e9, "fft-naive": 1e9}
 OTHER_N = 35000.0  # of the paper's case study
 
@@ -78,11 +79,17 @@ class Overview:
             ],
         }
 
-    def _processors(self, fewest: float, most: float) -> Floats:
-        if self.p is not None:
-            return np.asarray(self.p, float)
+    def ends(self, fewest: float, most: float) -> tuple[float, float]:
+        """Return the fewest and the most processors to show around a range."""
         low, high = self.problem.ends()
-        return powers(max(low, fewest / 4), min(high, max(most, fewest) * 16))
+        if self.p is not None:
+            return low, high
+        if self.problem.algorithm.least == self.problem.algorithm.most:
+            return low, min(high, max(4096 * low, 16 * most))
+        return max(low, fewest / 4), min(high, max(most, 1.0) * 16)
+
+    def _processors(self, fewest: float, most: float) -> Floats:
+        return powers(*self.ends(fewest, most)) if self.p is None else np.asarray(self.p, float)
 
 
 def powers(low: float, high: float, most: int = ROWS) -> Floats:
@@ -114,34 +121,35 @@ def describe(optimum: Optimum, minimise: str, limits: Limits) -> str:
     if optimum.feasible:
         wide = optimum.p_to > optimum.p_from * (1 + 1e-6)
         many = f"; the same energy on {optimum.p_from:.6g} to {optimum.p_to:.6g}" if wide else ""
+        what = "energy times time" if minimise == "edp" else minimise
         return (
-            f"Least {minimise}: {optimum.p:.6g} processors with {optimum.memory_words:.4g} words each take "
+            f"Least {what}: {optimum.p:.6g} processors with {optimum.memory_words:.4g} words each take "
             f"{optimum.time_s:.4g} s, {optimum.energy_j:.4g} J, {optimum.power_w:.4g} W{many}."
         )
-    asked = " and ".join(f"{name} of at most {value:.6g}" for name, value in limits.given().items())
-    parts = [
-        f"{name} must be at least {value:.6g}" + (" if the rest stays" if len(optimum.nearest) > 1 else "")
-        for name, value in optimum.nearest.items()
-    ]
-    return f"Infeasible: no execution keeps {asked}; {', or '.join(parts)}."
+    asked = " and ".join(_amount(name, value) for name, value in limits.given().items())
+    nearest = " or ".join(_amount(name, value) for name, value in optimum.nearest.items())
+    rest = ", all else unchanged" if len(optimum.nearest) > 1 else ""
+    return f"Infeasible: no execution keeps to {asked}; the least that one can keep to is {nearest}{rest}."
+
+
+def _amount(name: str, value: float) -> str:
+    what, unit = _WORDS[name]
+    return f"{value:.6g} {unit}{what}"
 
 
 def curves(overview: Overview, points: int = 200) -> dict[str, Any]:
     """Return figures over processors: time, energy and, for products of matrices, words of all processors together."""
     problem, words = overview.problem, overview.words()
     fewest, most = (float(end) for end in problem.algorithm.processor_range(problem.n, words))
-    low, high = problem.ends()
-    shown = np.asarray(overview.p, float) if overview.p is not None else None
-    low, high = (max(low, fewest / 4), min(high, max(most, fewest) * 16)) if shown is None else (shown[0], shown[-1])
-    p = np.geomspace(low, max(high, low), points)
-    run = overview.run(p, words)
-    run_at_most = evaluate(problem.algorithm, problem.machine, problem.n, p)
+    low, high = overview.ends(fewest, most)
+    p = np.geomspace(low, high, points)
+    run, widest = overview.run(p, words), evaluate(problem.algorithm, problem.machine, problem.n, p)
     found = {
         "p": p,
         "time_s": run.time_s,
         "energy_j": run.energy_j,
-        "most_memory_time_s": run_at_most.time_s,
-        "most_memory_energy_j": run_at_most.energy_j,
+        "most_memory_time_s": widest.time_s,
+        "most_memory_energy_j": widest.energy_j,
         "p_from": max(fewest, 1.0),
         "p_to": max(most, 1.0),
     }
