@@ -1,1 +1,1 @@
-"""Analytic models of time and energy: what an algorithm must cost on a machine of given constants."""
+"""Analytic models of the papers: what time, energy and power should be."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MEASUREMENTS = {
     "overhead": "what recording costs: a sample, a task, the import, the sensor thread; beside cProfile and others",
     "analysis": "how fast 5 million samples are attributed, beside np.argsort; memory; size of the report",
+    "laws": "how long a million evaluations of each analytic model take",
 }
 _HELP = """Profile benchmark programs, run the paper's suite, or measure what tprof itself costs.
 

@@ -139,6 +139,8 @@ def _table(name: str, one: dict[str, Any]) -> Sheet:
         if limits["p_to"] > limits["p_from"]
         else ""
     )
+    if one["left_out"]:
+        note = f"{note} Fewer than {one['left_out']:.4g} do not hold the data.".strip()
     headings = ("processors", "words each", "time, s", "energy, J", "power, W", "GFLOPS/W", "energy above", "scaling")
     return Sheet(f"{name}, n = {one['n']:g}", headings, rows, note, texts=0)
 

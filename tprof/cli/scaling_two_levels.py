@@ -34,11 +34,13 @@ def answer(name: str, asked: Asked) -> Answer:
     limits = {f"max_{key.rpartition('_')[0]}": value for key, value in asked.limits.items()}
     asked.refuse(name, minimise=asked.minimise, target=asked.target, **limits)
     algorithm, machine = _chosen(name, asked)
-    runs = {}
+    runs, notes = {}, {}
     for n in asked.n or [DEFAULT_N.get(name.removesuffix("-two-level"), OTHER_N)]:
         fewest = max(n**algorithm.size_power / machine.node.memory_words, 1.0)
         nodes = np.asarray(asked.p, float) if asked.p else powers(fewest, 2.0**13 * fewest)
-        nodes = nodes[nodes >= fewest * (1 - 1e-12)]
+        held = nodes >= fewest * (1 - 1e-12)
+        notes[n] = "" if held.all() else f"Fewer than {fewest:.4g} do not hold the data."
+        nodes = nodes[held]
         if not nodes.size:
             message = f"{name} with n = {n:g} needs {fewest:.6g} nodes of {machine.name} or more"
             raise UsageError(message)
@@ -48,7 +50,7 @@ def answer(name: str, asked: Asked) -> Answer:
     rows = {n: _rows(run, machine) for n, run in runs.items()}
     tables = [
         Sheet(f"{name}, n = {n:g}", tuple(COLUMNS),
-              tuple(tuple(number(row[column]) for column in COLUMNS.values()) for row in found), texts=0)
+              tuple(tuple(number(row[column]) for column in COLUMNS.values()) for row in found), notes[n], texts=0)
         for n, found in rows.items()
     ]  # fmt: skip
     plain = {"algorithm": name, "machine": asdict(machine), "sizes": [{"n": n, "rows": rows[n]} for n in rows]}

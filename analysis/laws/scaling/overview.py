@@ -54,7 +54,10 @@ class Overview:
         return evaluate(problem.algorithm, problem.machine, problem.n, p, np.clip(words, least, most))
 
     def as_plain(self) -> dict[str, Any]:
-        """Return `n`, `memory_words`, the `range` of processors that use it, and a row for each number of them."""
+        """Return `n`, `memory_words`, the `range` of processors that use it, and a row for each number of them.
+
+        Numbers too small to hold the data have none; `left_out` is then the fewest that do.
+        """
         problem, words = self.problem, self.words()
         fewest, most = (float(end) for end in problem.algorithm.processor_range(problem.n, words))
         p = self._processors(fewest, most)
@@ -65,6 +68,7 @@ class Overview:
             "n": problem.n,
             "memory_words": words,
             "range": {"p_from": max(fewest, 1.0), "p_to": max(most, 1.0), "perfect": problem.algorithm.scales},
+            "left_out": None if fits.all() else problem.ends()[0],
             "rows": [
                 {
                     "p": float(p[at]),
