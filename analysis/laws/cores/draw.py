@@ -10,46 +10,60 @@ from tprof.analysis.laws.page import Axis, Curve, Figure
 from .figures import RATIOS, figure_2, figure_3
 from .metrics import efficient
 from .overview import units
-from .run import evaluate, isoperformance
+from .run import isoperformance
 
 if TYPE_CHECKING:
+    from .algorithms import Floats
     from .overview import Overview
+    from .run import Run
 
 _CORES = Axis("cores")
 
 
 def figures(overview: Overview) -> list[Figure]:
     """Return energy and frequency over cores, and the best number of cores over size and the price of an access."""
-    algorithm, machine, n = overview.algorithm, overview.machine, overview.n
-    most = 4 * max((overview.best("energy").cores, 64.0), key=np.nan_to_num)
-    cores = np.unique(np.round(np.geomspace(1, min(most, algorithm.most_cores(n)), 160)))
-    slowed = isoperformance(algorithm, machine, n, cores, overview.time_s)
-    balanced = efficient(algorithm, machine, n, cores)
-    x, (_, joules) = cores.tolist(), units(machine)
-    needed_j = evaluate(algorithm, machine, n, 1, machine.max_hz).memory_j
-    extra_j = np.maximum(slowed.memory_j - needed_j, 0)  # most of memory's energy does not depend on the cores
-    parts = [("all but one core's accesses", slowed.energy_j - np.minimum(needed_j, slowed.memory_j), "solid"),
-             ("computing", slowed.compute_j, "dot"), ("further accesses", extra_j, "dot"),
-             ("messages", slowed.message_j, "dot"), ("leakage", slowed.leakage_j, "dot")]  # fmt: skip
-    shown = [
-        Figure(
-            "Energy over cores, each slowed down to the same time", _CORES, Axis(f"energy, {joules}"),
-            [Curve(name, x, np.where(part > 0, part, np.nan).tolist(), dash)
-             for name, part, dash in parts if np.nansum(part) > 0],
-            f"Iso-performance within {overview.time_s:.6g} {units(machine)[0]}, without the {float(needed_j):.4g} "
-            f"{joules} of the accesses that one core alone would make.",
-        ),
-        Figure(
-            "Frequency over cores", _CORES, Axis("frequency over the highest"),
-            [
-                Curve("iso-performance", x, (slowed.frequency_hz / machine.max_hz).tolist()),
-                Curve("least energy times time", x, (balanced.frequency_hz / machine.max_hz).tolist(), "dash"),
-            ],
-        ),
-    ]  # fmt: skip
+    best = overview.best("energy")
+    most = 16 * best.cores if best.feasible else 1024.0
+    cores = np.unique(np.round(np.geomspace(1, min(most, overview.algorithm.most_cores(overview.n)), 200)))
+    slowed = isoperformance(overview.algorithm, overview.machine, overview.n, cores, overview.time_s)
+    shown = [_frequencies(overview, cores, slowed), _parts(overview, cores, slowed)]
+    if best.feasible:
+        shown.insert(0, _above(overview, cores, slowed, best.energy_j))
     if overview.max_time_s is None:
         shown += _papers(overview)
     return shown
+
+
+def _above(overview: Overview, cores: Floats, slowed: Run, least_j: float) -> Figure:
+    part = slowed.energy_j / least_j - 1
+    return Figure(
+        "How much more energy than the best number of cores takes", _CORES, Axis("energy above the least, part of 1"),
+        [Curve("each slowed down to the same time", cores.tolist(), np.where(part > 0, part, np.nan).tolist())],
+        f"Iso-performance within {overview.time_s:.6g} {units(overview.machine)[0]}: few cores leak for longer at higher "
+        "frequencies, many make more accesses and messages.",
+    )  # fmt: skip
+
+
+def _frequencies(overview: Overview, cores: Floats, slowed: Run) -> Figure:
+    machine = overview.machine
+    balanced = efficient(overview.algorithm, machine, overview.n, cores)
+    return Figure(
+        "Frequency over cores", _CORES, Axis("frequency over the highest"),
+        [
+            Curve("iso-performance", cores.tolist(), (slowed.frequency_hz / machine.max_hz).tolist()),
+            Curve("least energy times time", cores.tolist(), (balanced.frequency_hz / machine.max_hz).tolist(), "dash"),
+        ],
+    )  # fmt: skip
+
+
+def _parts(overview: Overview, cores: Floats, slowed: Run) -> Figure:
+    joules = units(overview.machine)[1]
+    parts = {"computing": slowed.compute_j, "memory": slowed.memory_j, "messages": slowed.message_j,
+             "leakage": slowed.leakage_j}  # fmt: skip
+    return Figure(
+        "What energy is made of, each number of cores slowed down to the same time", _CORES, Axis(f"energy, {joules}"),
+        [Curve(name, cores.tolist(), part.tolist()) for name, part in parts.items() if np.nansum(part) > 0],
+    )  # fmt: skip
 
 
 def _papers(overview: Overview) -> list[Figure]:

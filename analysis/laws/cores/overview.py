@@ -114,9 +114,10 @@ def describe(best: Best, minimise: str, overview: Overview) -> str:
     last = (
         " (the most that were tried)" if best.cores in (MOST_CORES, overview.algorithm.most_cores(overview.n)) else ""
     )
+    what = "energy times time" if minimise == "edp" else minimise
     frequency = f"{best.frequency_hz / overview.machine.max_hz:.4g} F"
     return (
-        f"{QUESTIONS[minimise].capitalize()}: least {minimise}{bound} on {best.cores:.6g} cores{last} at "
+        f"{QUESTIONS[minimise].capitalize()}: least {what}{bound} on {best.cores:.6g} cores{last} at "
         f"{frequency}: {best.time_s:.6g} {seconds}, {best.energy_j:.6g} {joules}."
     )
 
