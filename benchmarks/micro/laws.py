@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,14 +64,14 @@ def _models(count: int) -> Iterator[tuple[str, Callable[[], object]]]:
     n, p = 10 ** random.uniform(4, 6, count), 10 ** random.uniform(0, 4, count)
     machine, multicore = scaling.machines()["jaketown"], cores.normalised()
     for algorithm in scaling.ALGORITHMS.values():
-        yield f"{algorithm.name}: time and energy", lambda one=algorithm: scaling.evaluate(one, machine, n, p)
+        yield f"{algorithm.name}: time and energy", partial(scaling.evaluate, algorithm, machine, n, p)
     for two_levels in scaling.TWO_LEVEL_ALGORITHMS.values():
         yield (
             f"{two_levels.name}: time and energy",
-            lambda one=two_levels: scaling.evaluate_two_levels(one, TWO_LEVELS, n, p),
+            partial(scaling.evaluate_two_levels, two_levels, TWO_LEVELS, n, p),
         )
     for parallel in cores.ALGORITHMS.values():
         yield (
             f"{parallel.name}: frequency and energy at the sequential time",
-            lambda one=parallel: cores.isoperformance(one, multicore, n, p),
+            partial(cores.isoperformance, parallel, multicore, n, p),
         )

@@ -39,8 +39,8 @@ def _above(overview: Overview, cores: Floats, slowed: Run, least_j: float) -> Fi
     return Figure(
         "How much more energy than the best number of cores takes", _CORES, Axis("energy above the least, part of 1"),
         [Curve("each slowed down to the same time", cores.tolist(), np.where(part > 0, part, np.nan).tolist())],
-        f"Iso-performance within {overview.time_s:.6g} {units(overview.machine)[0]}: few cores leak for longer at higher "
-        "frequencies, many make more accesses and messages.",
+        f"Iso-performance within {overview.time_s:.6g} {units(overview.machine)[0]}: few cores need a higher "
+        "frequency, many make more accesses and messages.",
     )  # fmt: skip
 
 

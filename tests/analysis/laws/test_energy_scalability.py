@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import doctest
 import math
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tprof.analysis.laws import cores
 from tprof.analysis.laws.cores import ALGORITHMS, Multicore, evaluate, isoperformance, normalised
+from tprof.analysis.laws.cores import algorithms as described
 
 from tprof.errors import UsageError
 
@@ -139,6 +141,10 @@ def test_a_bound_that_none_can_keep_says_the_nearest_that_one_can():
     assert cores.least_energy(ADDITION, MACHINE, 1e6, time_s=fast.nearest * 1.0001).feasible
     assert not cores.least_energy(ADDITION, MACHINE, 1e6, time_s=fast.nearest * 0.9999).feasible
     assert cores.least_time(ADDITION, MACHINE, 1e6, energy_j=frugal.nearest * 1.0001).feasible
+
+
+def test_the_example_of_how_to_describe_an_algorithm_holds():
+    assert doctest.testmod(described) == doctest.TestResults(failed=0, attempted=3)
 
 
 def test_more_cores_suit_larger_inputs_and_fewer_dearer_accesses():
