@@ -6,14 +6,15 @@ import atexit
 import os
 from typing import TYPE_CHECKING, Any, Self
 
-from tprof import _core
-from tprof.access import NOTHING, pack
-from tprof.errors import UsageError
 from tprof.runtime import _scheduler
 from tprof.runtime.future import Task, name_of
 from tprof.runtime.group import GROUP, Group, raise_first
 from tprof.runtime.kept_graph import Graph
 from tprof.runtime.workers import Workers, usable_cpus
+
+from tprof import _core
+from tprof.access import NOTHING, pack
+from tprof.errors import UsageError
 from tprof.task import make_task
 
 if TYPE_CHECKING:
@@ -322,7 +323,7 @@ def _forget_in_child() -> None:
 
 def _end_with_program() -> None:
     """A block that was never left, in a program that ends: what has not begun does not begin any more."""
-    for runtime in list(_running):
+    for runtime in _running.copy():
         runtime._scheduler.cancel()  # noqa: SLF001 - the same module
         runtime._leave()  # noqa: SLF001 - the same module
 
