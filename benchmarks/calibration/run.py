@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from tprof.benchmarks.kernels import kernels, read_caches
+from tprof.benchmarks.kernels import read_caches
 
 import tprof
 from tprof import counters as counter_events
@@ -15,6 +15,7 @@ from tprof import sensors
 from tprof.errors import SensorError
 from tprof.sensors.topology import read_topology
 
+from .load import check_set, chosen
 from .phases import one_a_core, plan_phases
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def record(
     progress: Progress | None = None,
     energy: str = "auto",
     counters: Sequence[str] | str | None = None,
+    kernels: str = "stress",
 ) -> Path:
     """Run the kernels under a recording.
 
@@ -54,6 +56,8 @@ def record(
         Told the name of a phase, how many are done, and how many there are.
     energy, counters
         As for `tprof.record`; by default what a calibration needs.
+    kernels
+        ``"stress"``, ``"polybench"`` or ``"all"``.
 
     Returns
     -------
@@ -62,10 +66,13 @@ def record(
 
     Raises
     ------
+    UsageError
+        If there are no such kernels.
     SensorError
         If no sensor measures energy here, or the processor's counters cannot be read, or there is one core only: C1
         and C2 cannot be told apart then. Nothing has run in that case.
     """
+    check_set(kernels)
     root = sensors.sysroot()
     cpus = one_a_core(read_topology(root))[:cores]
     _check_energy(energy, root)
@@ -73,7 +80,7 @@ def record(
     if len(cpus) < 2:
         message = f"{NEEDS} two cores or more, or the power of a core and of the package cannot be told apart: got 1"
         raise SensorError(message)
-    phases = plan_phases(kernels(read_caches(root), len(cpus)), cpus)
+    phases = plan_phases(chosen(kernels, read_caches(root), len(cpus)), cpus)
     path = directory / "calibration.tprof"
     directory.mkdir(parents=True, exist_ok=True)
     with tprof.record(path, energy=energy, counters=named, idle_s=0.5, overwrite=True):
