@@ -8,7 +8,7 @@ one more call of each kernel is compared with NumPy, number by number, and has t
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -82,7 +82,7 @@ def make_problems(size: str) -> list[Problem]:
 def call_all(problems: list[Problem], instances: int, workers: int) -> dict[str, list[int]]:
     """Call them in turn, so that each runs beside many others; return the sum of each call by the kernel's name."""
     with ThreadPoolExecutor(workers, thread_name_prefix="polybench") as pool:
-        calls = {problem.kernel.name: [] for problem in problems}  # type: dict[str, list[Any]]
+        calls: dict[str, list[Future[int]]] = {problem.kernel.name: [] for problem in problems}
         for _ in range(instances):
             for problem in problems:
                 calls[problem.kernel.name].append(pool.submit(call, problem))
@@ -97,7 +97,7 @@ def call(problem: Problem) -> int:
 
 
 def bit_sum(results: Iterable[Array]) -> int:
-    """Return the sum of the bits of all numbers, read as integers, modulo 2**64: the same only for the same numbers."""
+    """Return the sum of the bits of all numbers, read as integers, modulo 2**64: one number that differs changes it."""
     return sum(int(values.view(np.uint64).sum(dtype=np.uint64)) for values in results) % 2**64
 
 

@@ -7,6 +7,7 @@ draw beside another what they draw alone, and a core that is alone may run at a 
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -130,7 +131,7 @@ def slice_pairs(trace: Trace, coefficients: Coefficients | None = None) -> list[
     -------
     list of dict
         `pair`, `kernel`, `real_w`, `slice_w`, `share` of both slices, and `slice_error`, a part of 1. What was not
-        resolved is NaN.
+        resolved is None.
     """
     tasks = trace.profile(model="linear", coefficients=coefficients).tasks
     drawn = tasks.groupby(tasks["task"].astype(str))[["dynamic_j", "duration_s"]].sum(min_count=1)
@@ -140,9 +141,19 @@ def slice_pairs(trace: Trace, coefficients: Coefficients | None = None) -> list[
         slices_w = [watts[beside(*names)] for names in (pair, pair[::-1])]
         for name, slice_w in zip(pair, slices_w, strict=True):
             real_w = watts[alone(name)]
-            row = {"pair": number, "kernel": name, "real_w": real_w, "slice_w": slice_w}
-            rows.append(row | {"share": slice_w / sum(slices_w), "slice_error": slice_w / real_w - 1})
+            share, relative = _part(slice_w, sum(slices_w)), _part(slice_w, real_w)
+            error = None if relative is None else relative - 1
+            watt = {"real_w": _known(real_w), "slice_w": _known(slice_w)}
+            rows.append({"pair": number, "kernel": name, **watt, "share": share, "slice_error": error})
     return rows
+
+
+def _part(value: float, of: float) -> float | None:
+    return _known(value / of) if of else None
+
+
+def _known(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
 
 
 def _check_calibrated() -> None:

@@ -59,8 +59,8 @@ def measured_pairs(result: Mapping[str, Any]) -> Table:
         paper = theirs.get((row["pair"], row["kernel"]), {})
         rows.append(
             (
-                str(row["pair"]), row["kernel"], f"{row['real_w']:.2f} W", percent(row["share"]),
-                f"{row['slice_w']:.2f} W", percent(row["slice_error"], signed=True),
+                str(row["pair"]), row["kernel"], _watts(row["real_w"]), percent(row["share"]),
+                _watts(row["slice_w"]), percent(row["slice_error"], signed=True),
                 _watts(paper.get("real_w")), _watts(paper.get("slice_w")),
                 percent(paper.get("slice_error"), signed=True),
             )

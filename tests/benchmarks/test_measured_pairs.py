@@ -102,3 +102,11 @@ def test_an_estimate_measures_no_pairs(tmp_path, monkeypatch):
 
     with pytest.raises(SensorError, match=r"measuring pairs of kernels needs a sensor that measures.*tprof doctor"):
         record_pairs(tmp_path / "out")
+
+
+def test_what_was_not_resolved_is_shown_as_absent():
+    row = {"pair": 1, "kernel": "atax", "real_w": None, "slice_w": None, "share": None, "slice_error": None}
+
+    (cells,) = measured_pairs({"processor": "X", "pairs": [row], "published": []}).rows
+
+    assert cells == ("1", "atax", *[NONE] * 7)
