@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .expected import expected_errors
-from .graph import CriticalPath, critical_path, dependences, starvation, waits
+from .graph import CriticalPath, critical_path, dependences, runtime_facts, starvation, waits
 from .summary import summarize
 from .tables import power_table, segments_table
 
@@ -94,6 +94,11 @@ class Profile:
     def starvation(self) -> pd.DataFrame:
         """What each worker of a task runtime did; see `tprof.analysis.graph.starvation`."""
         return starvation(self)
+
+    @cached_property
+    def runtime(self) -> dict[str, float | int] | None:
+        """What a task runtime came to, in figures; None without one; see `tprof.analysis.graph.facts`."""
+        return runtime_facts(self)
 
     def __repr__(self) -> str:
         """Say in one line what it is a profile of."""

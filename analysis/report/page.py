@@ -43,7 +43,7 @@ def write_report(profile: Profile, path: str | os.PathLike[str]) -> None:
 def render(profile: Profile) -> str:
     """Return the page's HTML."""
     room = files(__package__)
-    script = (room / "report.js").read_text("utf-8")
+    script = "\n".join((room / name).read_text("utf-8") for name in ("runtime.js", "report.js"))
     plotly = (files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")
     hashes = " ".join(f"'sha256-{_digest(text)}'" for text in (plotly, script))
     parts = {

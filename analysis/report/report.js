@@ -164,6 +164,7 @@ function table() {
   const compare = (a, b) => (a === b ? 0 : a === null ? 1 : b === null ? -1 : (a < b ? -1 : 1) * way);
   [...data.summary].sort((a, b) => compare(a[by], b[by])).forEach((row) => {
     const line = make(body, "tr");
+    line.id = `task-${data.summary.indexOf(row)}`;
     COLUMNS.forEach(([key, , show]) => make(line, "td", show(row[key], row)));
   });
 }
@@ -175,7 +176,7 @@ function sources() {
   }));
 }
 const pick = (id, first, pairs) => { [["", first], ...pairs].forEach(([value, text]) => { make(at(id), "option", text).value = value; }); at(id).addEventListener("change", instances); };
-const plots = () => { instances(); power(); timeline(); means(); expected(); };
+const plots = () => { instances(); power(); timeline(); means(); expected(); drawRuntime(data, { at, make, si, share, plain, style, draw, named, COLOURS, tag }); };
 document.documentElement.classList.toggle("dark", matchMedia("(prefers-color-scheme: dark)").matches);
 at("theme").addEventListener("click", () => { document.documentElement.classList.toggle("dark"); plots(); });
 at("tasks-title").textContent += tag;

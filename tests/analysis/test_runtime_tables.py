@@ -11,12 +11,11 @@ from tprof.trace import EventKind, Kind
 
 @pytest.fixture
 def profile(tmp_path):
-    """Return two tasks on worker 0 of two; the second is stolen and waits for the first.
+    """Return two tasks on two workers; the second waits for the first and is stolen.
 
     0: both are spawned, the first is ready; 4: it starts; 34: it ends, the second is ready; 38: it starts; 58: it ends.
     """
     lanes = Flat([(30, set()), (20, {0})], workers=2, slow_ns=4).lanes
-    lanes[2].samples, lanes[2].events = lanes[2].samples, [*lanes[2].events]
     ran_second = next(lane for lane in lanes[1:] if any(sample[1] == 2 for sample in lane.samples))
     ran_second.event(38, EventKind.STEAL, 2, worker=1)
     lanes[0].event(0, EventKind.SPAWN, 3)
