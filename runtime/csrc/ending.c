@@ -79,7 +79,7 @@ static void conclude(struct work *work, enum state state, struct work **ended)
 static void cancel(struct work *work, struct work *cause, struct work **ended)
 {
     tprof_blame(work, cause);
-    tprof_tell_graph(TPROF_CANCEL, work, cause == NULL ? 0 : cause->instance.number);
+    tprof_tell_graph(TPROF_EVENT_CANCEL, work, cause == NULL ? 0 : cause->instance.number);
     conclude(work, TPROF_CANCELLED, ended);
 }
 
@@ -91,7 +91,7 @@ static void make_ready(struct work *work, const struct work *released_by, struct
         cancel(work, NULL, ended);
         return;
     }
-    tprof_tell_graph(TPROF_READY, work, released_by == NULL ? 0 : released_by->instance.number);
+    tprof_tell_graph(TPROF_EVENT_READY, work, released_by == NULL ? 0 : released_by->instance.number);
     tprof_queue_push(work->scheduler, work, tprof_thread_here);
     after->readied++;
 }

@@ -30,7 +30,7 @@ static int wait_for(struct work *work, struct work *predecessor, struct aftermat
     predecessor->successors[predecessor->successor_count++] = work;
     Py_INCREF(work);
     work->unmet++;
-    tprof_tell_graph(TPROF_DEPENDENCE, work, predecessor->instance.number);
+    tprof_tell_graph(TPROF_EVENT_DEPENDENCE, work, predecessor->instance.number);
     if (after->edges_wanted)
         tprof_note_edge(after, predecessor->number);
     return 0;
@@ -145,7 +145,7 @@ int tprof_graph_enter(struct work *work, const struct datum *data, struct work *
 {
     struct domain *domain = work->parent != NULL ? work->parent->children : &work->scheduler->root;
     count_in(work, domain);
-    tprof_tell_graph(TPROF_SPAWN, work, tprof_api->running());
+    tprof_tell_graph(TPROF_EVENT_SPAWN, work, tprof_api->running());
     const int failed = enter_needed(work, needed, needed_count, after) < 0 || enter_data(work, domain, data, after) < 0;
     work->doomed = failed || work->cause != NULL;
     if (work->unmet == 0)

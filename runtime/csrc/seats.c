@@ -58,7 +58,7 @@ void tprof_seat_leave(struct scheduler *scheduler, struct thread *thread)
         return;
     if (thread->told != 0) {
         const struct tprof_graph_event event = {.t_ns = tprof_api->now_ns(), .task = TPROF_NO_TASK,
-                                                .worker = (uint16_t)seat, .kind = TPROF_END};
+                                                .worker = (uint16_t)seat, .kind = TPROF_EVENT_END};
         tprof_api->tell(&event);
         thread->told = 0;
     }
