@@ -56,7 +56,7 @@ def run(size: str, workers: int, during: AbstractContextManager[object]) -> Outc
         instances=count_instances(size),
         duration_s=duration_s,
         checks=check(tiles, whole=size == "small"),
-        facts={"rows": ROWS[size], "tile_rows": TILE_ROWS[size]},
+        facts={"rows": ROWS[size], "tile_rows": TILE_ROWS[size], "footprint_bytes": 3 * TILE_ROWS[size] ** 2 * 8},
     )
 
 
