@@ -77,8 +77,8 @@ def read_execution(profile: Profile) -> Execution:
     parent, void = _parents(places.rows(tasks["parent"].to_numpy()), tasks, start_ns, spawn_ns)
     done_ns = _done(end_ns, parent, start_ns, spawn_ns)
     waits, waits_for, contradicting = _edges(trace.graph, places, start_ns, done_ns)
-    releaser = _releasers(trace.graph, places)
-    releaser, last_ns = _fallen_back(releaser, waits, waits_for, done_ns, spawn_ns)
+    last = _last_waited_for(waits, waits_for, done_ns)
+    last_ns = np.where(last >= 0, np.maximum(done_ns[last], spawn_ns), spawn_ns)
     return Execution(
         start_ns=start_ns,
         end_ns=end_ns,
@@ -87,7 +87,7 @@ def read_execution(profile: Profile) -> Execution:
         done_ns=done_ns,
         spawn_ns=spawn_ns,
         ready_ns=_ns_or(tasks["ready_s"].to_numpy(), np.minimum(last_ns, start_ns)),
-        releaser=releaser,
+        releaser=_releasers(trace.graph, places, last),
         parent=parent,
         waits=waits,
         waits_for=waits_for,
@@ -145,16 +145,17 @@ def _edges(graph: Graph, places: Places, start_ns: Times, done_ns: Times) -> tup
     return waits[sound], waits_for[sound], int((~sound).sum())
 
 
-def _releasers(graph: Graph, places: Places) -> Rows:
-    ready, _ = first_events(graph, EventKind.READY, places)
-    rows = places.rows(graph.other[np.maximum(ready, 0)]) if len(graph) else ready
-    return np.where(ready >= 0, rows, -1)
-
-
-def _fallen_back(releaser: Rows, waits: Rows, waits_for: Rows, done_ns: Times, spawn_ns: Times) -> tuple[Rows, Times]:
-    """Return as releaser, where no event names one, what was done last of all that an instance waited for; and when."""
+def _last_waited_for(waits: Rows, waits_for: Rows, done_ns: Times) -> Rows:
+    """Return for each instance what was done last of all that it waited for, -1: it waited for nothing."""
     by_time = np.argsort(done_ns[waits_for], kind="stable")
-    last = np.full(len(releaser), -1)
+    last = np.full(len(done_ns), -1)
     last[waits[by_time]] = waits_for[by_time]
-    last_ns = np.where(last >= 0, np.maximum(done_ns[last], spawn_ns), spawn_ns)
-    return np.where(releaser >= 0, releaser, last), last_ns
+    return last
+
+
+def _releasers(graph: Graph, places: Places, last: Rows) -> Rows:
+    """Return what READY names; `last` where there is no such event, or one that names what never ran."""
+    ready, _ = first_events(graph, EventKind.READY, places)
+    other = graph.other[np.maximum(ready, 0)]
+    named = places.rows(other)
+    return np.where((ready >= 0) & ((named >= 0) | (other == 0)), named, last)

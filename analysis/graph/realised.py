@@ -92,6 +92,8 @@ class _Walk:
         """A run after a pause: the children that ended in it were what it waited for."""
         paused_ns = int(self.run.runs.end_ns[self.place - 1])
         child = self._last_child(row, self.at)
+        if child >= 0 and self.run.spawn_ns[child] > paused_ns:  # of no length, as the run went on
+            child = self._last_child(row, self.at - 1)
         done_ns = int(self.run.done_ns[child]) if child >= 0 else -1
         if self._worker_was_busy(row, max(done_ns, paused_ns)):
             return
@@ -125,7 +127,7 @@ class _Walk:
         self._enter(row)
 
     def _last_child(self, row: int, until_ns: int) -> int:
-        """Return the child that was complete last at a time, -1: none."""
+        """Return the child that was complete last at a time, of several the one spawned first; -1: none."""
         first, children = self.children
         mine = children[int(first[row]) : int(first[row + 1])]
         place = int(np.searchsorted(self.run.done_ns[mine], until_ns, side="right")) - 1
@@ -145,7 +147,7 @@ def _children_by_end(execution: Execution) -> tuple[np.ndarray, np.ndarray]:
     """Return where each instance's children begin in a list of children, in the order in which they were complete."""
     child = np.flatnonzero(execution.parent >= 0)
     above = execution.parent[child]
-    order = np.lexsort((execution.done_ns[child], above))
+    order = np.lexsort((-execution.spawn_ns[child], execution.done_ns[child], above))
     return np.searchsorted(above[order], np.arange(len(execution) + 1)), child[order]
 
 
