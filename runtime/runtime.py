@@ -131,17 +131,26 @@ class Runtime:
         if self not in _running:
             return
         try:
-            if error is not None:
-                self._scheduler.cancel()
-            self._scheduler.wait()
+            self._wait_out(cancelled=error is not None)
         except BaseException:
-            self._scheduler.cancel()
             self._leave()
             raise
         failures = self._scheduler.take_failures()
         self._leave()
         self._workers.join()
         raise_first(failures, error)
+
+    def _wait_out(self, *, cancelled: bool) -> None:
+        """Wait for the end of all; the first interruption leaves only what runs to wait for, the second nothing."""
+        if cancelled:
+            self._scheduler.cancel()
+        try:
+            self._scheduler.wait()
+        except BaseException:
+            self._scheduler.cancel()
+            if not cancelled:
+                self._scheduler.wait()
+            raise
 
     def submit(
         self,

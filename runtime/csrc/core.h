@@ -121,6 +121,7 @@ struct scheduler {
     PyObject_HEAD
     pthread_mutex_t mutex;
     uint32_t seats;
+    uint32_t first_worker; /* in the trace seat 0 has this number: a process may have had other runtimes */
     struct thread **seated; /* who holds which seat, NULL: nobody */
     struct thread *sleeping; /* seated, nothing to run */
     struct thread *parked;   /* no seat and none wanted */
@@ -206,6 +207,8 @@ void tprof_graph_body_ended(struct work *work, struct aftermath *after);
 bool tprof_graph_cancel(struct work *work, struct aftermath *after);
 /* All that are queued, of this group where one is given; those that wait for others follow when these end. */
 void tprof_graph_cancel_queued(struct scheduler *scheduler, const struct group *group, struct aftermath *after);
+
+uint16_t tprof_worker_number(const struct scheduler *scheduler, int seat); /* seats.c */
 
 /* settle.c; settle without the mutex, the others under it */
 void tprof_settle(struct scheduler *scheduler, struct aftermath *after);
