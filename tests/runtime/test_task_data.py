@@ -2,7 +2,7 @@
 
 import array
 import ctypes
-import datetime
+import datetime as dt
 import mmap
 import pathlib
 import threading
@@ -83,13 +83,13 @@ def test_arrays_that_may_not_be_written_and_arrays_without_dimensions():
 
 
 EQUAL = [
-    ("name", "na" + "".join(["m", "e"])),
+    ("name", "NAME".lower()),
     (("row", 3), ("row", int("3"))),
     (10**20, int("1" + "0" * 20)),
     (1, True),
     (b"bytes", bytes(bytearray(b"bytes"))),
     (pathlib.Path("a/b"), pathlib.Path("a") / "b"),
-    (datetime.date(2020, 1, 1), datetime.date.fromisoformat("2020-01-01")),
+    (dt.date(2020, 1, 1), dt.date.fromisoformat("2020-01-01")),
     (frozenset([1, 2]), frozenset([2, 1])),
     (object, object),
 ]
@@ -122,14 +122,14 @@ def test_none_is_nothing():
 
 
 class Account:
-    def __init__(self, number):
+    def __init__(self, number) -> None:
         self.number = number
         self.sums = []
 
-    def __eq__(self, other):
+    def __eq__(self, other) -> bool:
         return isinstance(other, Account) and self.number == other.number
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self.number)
 
     @tprof.task(updates="self")
@@ -138,17 +138,17 @@ class Account:
 
     @staticmethod
     @tprof.task(updates="account")
-    def put(account, amount):
+    def put(account, amount) -> None:
         account.sums.append(amount)
 
     @classmethod
     @tprof.task(reads="cls")
-    def name(cls):
+    def name(cls) -> str:
         return cls.__name__
 
     @tprof.task(updates="self")
     @staticmethod
-    def outer_put(self, amount):  # noqa: PLW0211 - its first parameter's name is all there is to it
+    def outer_put(self, amount) -> None:  # noqa: PLW0211 - its first parameter's name is all there is to it
         self.sums.append(amount)
 
 
@@ -243,7 +243,7 @@ def test_data_that_can_carry_no_dependence_is_refused_in_one_sentence(data):
 
 def test_a_handle_whose_hash_raises_says_so_and_does_no_harm():
     class Broken:
-        def __hash__(self):
+        def __hash__(self) -> int:
             raise ValueError("no hash today")
 
     with Runtime(workers=1):
