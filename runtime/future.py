@@ -89,18 +89,18 @@ class Task(Work, concurrent.futures.Future[Any]):
         raise TaskCancelledError(message) from cause.error
 
     @property
-    def _state(self) -> str:
+    def _state(self) -> str:  # type: ignore[override]
         return _STATES[self.state]
 
     @property
-    def _waiters(self) -> _Waiters:
+    def _waiters(self) -> _Waiters:  # type: ignore[override]
         return _Waiters(self)
 
-    def set_result(self, result: object) -> NoReturn:
+    def set_result(self, result: object) -> NoReturn:  # noqa: ARG002 - as the base class has it
         """Refuse: only the runtime says how a task ended."""
         self._refuse()
 
-    def set_exception(self, exception: BaseException | None) -> NoReturn:
+    def set_exception(self, exception: BaseException | None) -> NoReturn:  # noqa: ARG002
         """Refuse: only the runtime says how a task ended."""
         self._refuse()
 

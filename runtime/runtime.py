@@ -6,14 +6,15 @@ import atexit
 import os
 from typing import TYPE_CHECKING, Any, Self
 
-from tprof import _core
-from tprof.access import NOTHING, pack
-from tprof.errors import UsageError
 from tprof.runtime import _scheduler
 from tprof.runtime.future import Task, name_of
 from tprof.runtime.group import GROUP, Group, raise_first
 from tprof.runtime.kept_graph import Graph
 from tprof.runtime.workers import Workers, usable_cpus
+
+from tprof import _core
+from tprof.access import NOTHING, pack
+from tprof.errors import UsageError
 from tprof.task import make_task
 
 if TYPE_CHECKING:
@@ -130,17 +131,26 @@ class Runtime:
         if self not in _running:
             return
         try:
-            if error is not None:
-                self._scheduler.cancel()
-            self._scheduler.wait()
+            self._wait_out(cancelled=error is not None)
         except BaseException:
-            self._scheduler.cancel()
             self._leave()
             raise
         failures = self._scheduler.take_failures()
         self._leave()
         self._workers.join()
         raise_first(failures, error)
+
+    def _wait_out(self, *, cancelled: bool) -> None:
+        """Wait for the end of all; the first interruption leaves only what runs to wait for, the second nothing."""
+        if cancelled:
+            self._scheduler.cancel()
+        try:
+            self._scheduler.wait()
+        except BaseException:
+            self._scheduler.cancel()
+            if not cancelled:
+                self._scheduler.wait()
+            raise
 
     def submit(
         self,
@@ -322,7 +332,7 @@ def _forget_in_child() -> None:
 
 def _end_with_program() -> None:
     """A block that was never left, in a program that ends: what has not begun does not begin any more."""
-    for runtime in list(_running):
+    for runtime in _running.copy():
         runtime._scheduler.cancel()  # noqa: SLF001 - the same module
         runtime._leave()  # noqa: SLF001 - the same module
 

@@ -100,9 +100,8 @@ def task(
     42
     """
 
-
     def decorate(function: F) -> F:
-        inner = getattr(function, "__func__", function)
+        inner = cast("Callable[..., Any]", getattr(function, "__func__", function))
         said = reads or writes or updates or priority != 0
         if not said:
             return make_task(function, name, NOTHING)

@@ -121,6 +121,7 @@ struct scheduler {
     PyObject_HEAD
     pthread_mutex_t mutex;
     uint32_t seats;
+    uint32_t first_worker; /* in the trace seat 0 has this number: a process may have had other runtimes */
     struct thread **seated; /* who holds which seat, NULL: nobody */
     struct thread *sleeping; /* seated, nothing to run */
     struct thread *parked;   /* no seat and none wanted */
@@ -189,8 +190,14 @@ void tprof_queue_remove(struct scheduler *scheduler, struct work *work);
 /* The youngest of the seat's own queue if the work spawned it, directly or not. */
 struct work *tprof_queue_descendant(struct scheduler *scheduler, const struct thread *by, const struct work *work);
 
-/* graph.c; under the mutex */
-struct domain *tprof_domain_of(struct scheduler *scheduler, struct work *parent);
+/* domain.c; under the mutex */
+struct domain *tprof_domain_of(struct scheduler *scheduler, struct work *parent); /* NULL without memory */
+/* The domain's works have been waited for: nobody is kept from what failed ones left unwritten. */
+void tprof_graph_forgive(struct scheduler *scheduler, struct domain *domain, struct aftermath *after);
+/* The works that touch it and have not ended, with references; the caller frees the list. -1 without memory. */
+int tprof_graph_touching(struct domain *domain, const struct datum *datum, struct work ***works, size_t *count);
+
+/* entering.c and ending.c; under the mutex */
 /* Find what it depends on and queue it if that is nothing; the work has room for as many accesses as there are data.
  * Returns -1 without memory: the work has ended then. */
 int tprof_graph_enter(struct work *work, const struct datum *data, struct work *const *needed, size_t needed_count,
@@ -200,10 +207,8 @@ void tprof_graph_body_ended(struct work *work, struct aftermath *after);
 bool tprof_graph_cancel(struct work *work, struct aftermath *after);
 /* All that are queued, of this group where one is given; those that wait for others follow when these end. */
 void tprof_graph_cancel_queued(struct scheduler *scheduler, const struct group *group, struct aftermath *after);
-/* The domain's works have been waited for: nobody is kept from what failed ones left unwritten. */
-void tprof_graph_forgive(struct scheduler *scheduler, struct domain *domain, struct aftermath *after);
-/* The works that touch it and have not ended, with references; the caller frees the list. -1 without memory. */
-int tprof_graph_touching(struct domain *domain, const struct datum *datum, struct work ***works, size_t *count);
+
+uint16_t tprof_worker_number(const struct scheduler *scheduler, int seat); /* seats.c */
 
 /* settle.c; settle without the mutex, the others under it */
 void tprof_settle(struct scheduler *scheduler, struct aftermath *after);

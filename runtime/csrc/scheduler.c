@@ -8,6 +8,8 @@
 
 #define MOST_SEATS 4096
 
+static uint32_t next_worker;
+
 static int take_arguments(struct scheduler *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"seats", "future_type", "start_thread", "take_seat", "group_variable", "note",
@@ -27,6 +29,7 @@ static int take_arguments(struct scheduler *self, PyObject *args, PyObject *kwar
         return -1;
     }
     self->seats = seats;
+    self->first_worker = __atomic_fetch_add(&next_worker, seats, __ATOMIC_RELAXED);
     self->starting = seats;
     self->future_type = (PyTypeObject *)Py_NewRef(future_type);
     self->start_thread = Py_NewRef(start_thread);

@@ -23,7 +23,8 @@ static void tell_begin(struct thread *thread)
     if (generation == 0)
         return;
     const struct tprof_graph_event event = {.t_ns = tprof_api->now_ns(), .task = TPROF_NO_TASK,
-                                            .worker = (uint16_t)thread->seat, .kind = TPROF_BEGIN};
+                                            .worker = tprof_worker_number(thread->scheduler, thread->seat),
+                                            .kind = TPROF_EVENT_BEGIN};
     tprof_api->tell(&event);
 }
 
@@ -81,7 +82,7 @@ static void put_results(struct work *work)
 static void tell_steal(const struct work *work, int victim)
 {
     const struct tprof_graph_event event = {tprof_api->now_ns(), work->instance.number, 0, work->task,
-                                            (uint16_t)victim, TPROF_STEAL, 0};
+                                            tprof_worker_number(work->scheduler, victim), TPROF_EVENT_STEAL, 0};
     if (work->instance.number != 0 && work->instance.generation == tprof_api->join())
         tprof_api->tell(&event);
 }

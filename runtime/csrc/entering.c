@@ -1,0 +1,155 @@
+/* How a work enters the graph: what it has to wait for, found from the data it touches.
+ *
+ * A work that reads waits for the last writer of every region that shares a byte with what it reads; one that writes
+ * waits for the readers since then as well. Only works that have not ended are waited for. A work whose needed data
+ * was left unwritten by one that failed is cancelled, whether it entered before the failure or after: how fast the
+ * other was does not matter. A cancelled work keeps its place until all that it waits for has ended, since others
+ * wait for these through it. */
+#include "core.h"
+
+#include "ending.h"
+#include "regions.h"
+
+#include <stdlib.h>
+
+static int wait_for(struct work *work, struct work *predecessor, struct aftermath *after)
+{
+    if (predecessor == NULL || predecessor == work || tprof_has_ended(predecessor))
+        return 0;
+    const uint32_t count = predecessor->successor_count;
+    if (count > 0 && predecessor->successors[count - 1] == work)
+        return 0;
+    if (count == predecessor->successor_room) {
+        const uint32_t room = count == 0 ? 4 : count * 2;
+        struct work **grown = realloc(predecessor->successors, room * sizeof *grown);
+        if (grown == NULL)
+            return -1;
+        predecessor->successors = grown;
+        predecessor->successor_room = room;
+    }
+    predecessor->successors[predecessor->successor_count++] = work;
+    Py_INCREF(work);
+    work->unmet++;
+    tprof_tell_graph(TPROF_EVENT_DEPENDENCE, work, predecessor->instance.number);
+    if (after->edges_wanted)
+        tprof_note_edge(after, predecessor->number);
+    return 0;
+}
+
+static int wait_for_region(struct work *work, struct region *region, enum mode mode, struct aftermath *after)
+{
+    if (region->writer != NULL && wait_for(work, region->writer->work, after) < 0)
+        return -1;
+    if (mode != TPROF_READS)
+        for (struct access *reader = region->readers; reader != NULL; reader = reader->next)
+            if (wait_for(work, reader->work, after) < 0)
+                return -1;
+    return 0;
+}
+
+/* The failure that keeps the data from being read, or NULL. One that somebody has been told of keeps nobody. */
+static struct work *spoilt(struct region *region, const struct domain *domain, struct aftermath *after)
+{
+    const struct work *cause = region->cause;
+    if (cause != NULL && (cause->acknowledged || cause->number <= domain->forgiven))
+        tprof_heal(region, after);
+    return region->cause;
+}
+
+static struct work *spoilt_around(struct region *region, const struct domain *domain, struct aftermath *after)
+{
+    struct work *cause = spoilt(region, domain, after);
+    for (uint32_t i = 0; cause == NULL && i < region->neighbour_count; i++)
+        cause = spoilt(region->neighbours[i], domain, after);
+    return cause;
+}
+
+static void claim(struct access *access, struct region *region)
+{
+    access->region = region;
+    if (access->mode == TPROF_READS) {
+        access->previous = NULL;
+        access->next = region->readers;
+        if (region->readers != NULL)
+            region->readers->previous = access;
+        region->readers = access;
+        return;
+    }
+    /* Whoever comes later waits for this writer, which waits for them. */
+    for (struct access *reader = region->readers, *next; reader != NULL; reader = next) {
+        next = reader->next;
+        reader->region = NULL;
+        reader->next = reader->previous = NULL;
+    }
+    region->readers = NULL;
+    if (region->writer != NULL)
+        region->writer->region = NULL;
+    region->writer = access;
+}
+
+static int enter_access(struct access *access, struct region *region, const struct domain *domain,
+                        struct aftermath *after)
+{
+    struct work *work = access->work;
+    if (wait_for_region(work, region, access->mode, after) < 0)
+        return -1;
+    for (uint32_t i = 0; i < region->neighbour_count; i++)
+        if (wait_for_region(work, region->neighbours[i], access->mode, after) < 0)
+            return -1;
+    if (access->mode == TPROF_WRITES)
+        tprof_heal(region, after);
+    else
+        tprof_blame(work, spoilt_around(region, domain, after));
+    claim(access, region);
+    return 0;
+}
+
+static int enter_data(struct work *work, struct domain *domain, const struct datum *data, struct aftermath *after)
+{
+    if (work->access_count > 0 && domain->table == NULL && (domain->table = tprof_table_make()) == NULL)
+        return -1;
+    for (uint32_t i = 0; i < work->access_count; i++) {
+        work->accesses[i] = (struct access){.work = work, .object = data[i].object, .mode = data[i].mode};
+        struct region *region = tprof_region_find(domain->table, &data[i].shape, data[i].handle);
+        if (region == NULL || enter_access(&work->accesses[i], region, domain, after) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int enter_needed(struct work *work, struct work *const *needed, size_t count, struct aftermath *after)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (wait_for(work, needed[i], after) < 0)
+            return -1;
+        if (needed[i]->state == TPROF_FAILED_WORK || needed[i]->state == TPROF_CANCELLED)
+            tprof_blame(work, tprof_root_cause(needed[i]));
+    }
+    return 0;
+}
+
+static void count_in(struct work *work, struct domain *domain)
+{
+    struct scheduler *scheduler = work->scheduler;
+    work->done.count = 1;
+    domain->unfinished.count++;
+    if (work->group != NULL)
+        work->group->unfinished.count++;
+    if (++scheduler->unfinished > scheduler->peak)
+        scheduler->peak = scheduler->unfinished;
+    work->number = ++scheduler->spawned;
+}
+
+int tprof_graph_enter(struct work *work, const struct datum *data, struct work *const *needed, size_t needed_count,
+                      struct aftermath *after)
+{
+    struct domain *domain = work->parent != NULL ? work->parent->children : &work->scheduler->root;
+    count_in(work, domain);
+    tprof_tell_graph(TPROF_EVENT_SPAWN, work, tprof_api->running());
+    const int failed = enter_needed(work, needed, needed_count, after) < 0 || enter_data(work, domain, data, after) < 0;
+    work->doomed = failed || work->cause != NULL;
+    if (work->unmet == 0)
+        tprof_graph_released(work, after);
+    return failed ? -1 : 0;
+}
+
