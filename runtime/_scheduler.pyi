@@ -88,8 +88,14 @@ def spawn(task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 def set_current(scheduler: Scheduler | None, /) -> None:
     """Set the scheduler that calls of other threads than its own go to."""
 
+def enter_here(scheduler: Scheduler, /) -> None:
+    """Let what the calling thread spawns go to this scheduler, as long as it runs the task that it runs now."""
+
+def leave_here(scheduler: Scheduler, /) -> None:
+    """Undo it."""
+
 def scheduler_here() -> Scheduler | None:
-    """Return the scheduler whose task the calling thread runs."""
+    """Return the scheduler that a call of a task here would go to."""
 
 def seat_here() -> int | None:
     """Return the seat of the calling thread, -1 without one, None for other threads than workers."""

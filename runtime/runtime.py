@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+from types import MethodType
 from typing import TYPE_CHECKING, Any, Self
 
 from tprof.runtime import _scheduler
@@ -121,6 +122,7 @@ class Runtime:
             self._end()
             raise
         _running.append(self)
+        _scheduler.enter_here(self._scheduler)
         _hand_over()
         return self
 
@@ -182,6 +184,10 @@ class Runtime:
             As `tprof.task` and the spawning of a task do.
         """
         self._check_running()
+        if isinstance(function, MethodType):
+            # Its parameters, and what they say, begin with the object.
+            args = (function.__self__, *args)
+            function = function.__func__
         said = reads or writes or updates or priority != 0
         access = getattr(function, "access", None) or NOTHING
         if said:
@@ -260,6 +266,7 @@ class Runtime:
 
     def _leave(self) -> None:
         _running.remove(self)
+        _scheduler.leave_here(self._scheduler)
         _hand_over()
         self._end()
 
@@ -286,8 +293,8 @@ def current() -> Runtime:
         If there is none.
     """
     here = _scheduler.scheduler_here()
-    for runtime in reversed(_running):
-        if here is None or runtime._scheduler is here:  # noqa: SLF001 - the same module
+    for runtime in _running:
+        if runtime._scheduler is here:  # noqa: SLF001 - the same module
             return runtime
     message = "no runtime runs here: enter one with a with-block"
     raise UsageError(message)

@@ -221,8 +221,8 @@ static PyObject *cancel_method(PyObject *object, PyObject *unused)
     (void)unused;
     (void)tprof_api->join();
     tprof_lock(self);
-    self->cancelling = self->unfinished > 0;
-    tprof_graph_cancel_queued(self, NULL, &after);
+    tprof_graph_cancel_all(self, NULL, &after);
+    tprof_wake_for(self, after.readied, &after);
     tprof_unlock(self);
     tprof_settle(self, &after);
     Py_RETURN_NONE;

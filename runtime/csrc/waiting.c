@@ -172,6 +172,8 @@ static int wait_inside(struct scheduler *scheduler, struct thread *thread, struc
 int tprof_wait(struct scheduler *scheduler, struct latch *latch, size_t enough, struct work *wanted, double timeout_s)
 {
     struct thread *thread = tprof_thread_here;
+    if (scheduler->dead)
+        return 0;
     if (thread == NULL)
         return wait_outside(scheduler, latch, enough, timeout_s);
     if (thread->scheduler != scheduler)

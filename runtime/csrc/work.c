@@ -141,12 +141,11 @@ static PyObject *cancel_method(PyObject *object, PyObject *unused)
     return PyBool_FromLong(cancelled);
 }
 
-static PyObject *add_done_callback(PyObject *object, PyObject *callback)
+int tprof_work_call_back(struct work *self, PyObject *callback)
 {
-    struct work *self = (struct work *)object;
     bool settled;
     int failed = 0;
-    Py_BEGIN_CRITICAL_SECTION(object);
+    Py_BEGIN_CRITICAL_SECTION(self);
     settled = self->settled;
     if (!settled) {
         if (self->callbacks == NULL)
@@ -155,14 +154,19 @@ static PyObject *add_done_callback(PyObject *object, PyObject *callback)
     }
     Py_END_CRITICAL_SECTION();
     if (failed)
-        return NULL;
+        return -1;
     if (!settled)
-        Py_RETURN_NONE;
-    PyObject *result = PyObject_CallOneArg(callback, object);
+        return 0;
+    PyObject *result = PyObject_CallOneArg(callback, (PyObject *)self);
     if (result == NULL)
         PyErr_WriteUnraisable(callback);
     Py_XDECREF(result);
-    Py_RETURN_NONE;
+    return 0;
+}
+
+static PyObject *add_done_callback(PyObject *object, PyObject *callback)
+{
+    return tprof_work_call_back((struct work *)object, callback) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 static PyObject *acknowledge(PyObject *object, PyObject *unused)
