@@ -46,9 +46,7 @@ _definitions: dict[int, Definition] = {}
 _listener: Callable[[Definition], None] | None = None
 
 
-def define(
-    name: str, *, file: str | None, line: int | None, code: CodeType | None, work: Work = (None, None)
-) -> int:
+def define(name: str, *, file: str | None, line: int | None, code: CodeType | None, work: Work = (None, None)) -> int:
     """Enter a task and return its number. While a recording runs, its table gains the line at once."""
     definition = Definition(next(_numbers), name, file, line, code, work)
     with _lock:

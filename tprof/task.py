@@ -121,9 +121,7 @@ def task(
     return decorate if function is None else decorate(function)
 
 
-def make_task(
-    function: F, name: str | None = None, access: Access | None = None, does: Work = work.NOT_SAID
-) -> F:
+def make_task(function: F, name: str | None = None, access: Access | None = None, does: Work = work.NOT_SAID) -> F:
     """Return what stands for the function as a task; a task is returned as it is.
 
     Parameters
@@ -203,6 +201,7 @@ def _wrap(function: Callable[..., Any], number: int, access: Access | None, does
         )
         raise TypeError(message)
     called = work.count_calls(function, number, does)
+    wrapped: Callable[..., Any]
     if flags & COROUTINE:
         wrapped = _wrap_coroutine(called, number)
     elif flags & ASYNC_GENERATOR:

@@ -1,8 +1,8 @@
 """What a task says that it computes and moves: flops and bytes, for the roofline.
 
-Numbers stand in the table of tasks. Functions of the arguments are asked at each call while a recording runs, inside the
-instance; what they say is summed up in each thread, and the sums are written when the process leaves the session. A
-task that says nothing, or says numbers, costs nothing more to call.
+Numbers stand in the table of tasks. Functions of the arguments are asked at each call while a recording runs, inside
+the instance; what they say is summed up in each thread, and the sums are written when the process leaves the session.
+A task that says nothing, or says numbers, costs nothing more to call.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def check(flops: Amount, traffic: Amount) -> Work:
     """
     for name, value in (("flops", flops), ("bytes", traffic)):
         if value is not None and not callable(value) and not _is_amount(value):
-            message = f"{name} must be a number of 0 or more, or a function of the arguments that gives one; got {value!r}"
+            message = (
+                f"{name} must be a number of 0 or more, or a function of the arguments that gives one; got {value!r}"
+            )
             raise ValueError(message)
     return flops, traffic
 
@@ -50,11 +52,13 @@ def summed(work: Work, sums: tuple[int, float, float, int]) -> dict[str, float]:
     said = {"flops_sum": flops} if callable(work[0]) else {}
     said |= {"bytes_sum": traffic} if callable(work[1]) else {}
     # A sum of finite numbers may still overflow, and JSON has no infinity.
-    return {"calls": calls, "calls_failed": failed} | {name: sum_ for name, sum_ in said.items() if math.isfinite(sum_)}
+    return {"calls": calls, "calls_failed": failed} | {
+        name: value for name, value in said.items() if math.isfinite(value)
+    }
 
 
 def count_calls(function: Callable[..., Any], number: int, work: Work) -> Callable[..., Any]:
-    """Return what asks for a call's flops and bytes before it makes it; the function itself if there is nothing to ask."""
+    """Return what asks for a call's flops and bytes before it makes it; the function itself if nothing is to ask."""
     flops, traffic = (value if callable(value) else None for value in work)
     if flops is None and traffic is None:
         return function

@@ -1,8 +1,9 @@
 """Finds a machine from runs of known flops and bytes: times by equation (3), joules by equation (9).
 
-Times: runs well below the balance point are memory's, those well above the flops'; the logarithms of each group have a
-mean. Runs within a factor of two of the balance point are left out: real machines overlap worst there (the paper's
-section IV-B). Where the point lies follows from the result, so this is repeated until it stays.
+Times: runs well below the balance point are memory's, those well above the flops'; of each group the median counts,
+since what disturbs a run only ever slows it. Runs within a factor of two of the balance point are left out: real
+machines overlap worst there (the paper's section IV-B). Where the point lies follows from the result, so this is
+repeated until it stays.
 
 Joules: E/W = eps + eps_mem Q/W + pi0 T/W, with eps of the run's precision (the paper has that of single precision and
 what double adds), by least squares of relative errors, none of them negative. pi0 is told from the others only by runs
@@ -12,18 +13,25 @@ on both sides of the balance point: on each side alone T follows Q or W.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 from scipy.stats import t as student
 
 from tprof.errors import UsageError
 
-from .roofline import PRECISIONS, Floats, Machine
+from .roofline import Machine
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .roofline import Floats
 
 RIDGE = 2.0
 ROUNDS = 20
+TO_DEVIATION = 1.4826  # from the median absolute deviation of normal errors to their standard deviation
+MEDIAN_ERROR = (np.pi / 2) ** 0.5  # of the median, in errors of the mean
 LEAST_SPARE = 3
 """Runs with an energy that there must be beyond the number of coefficients."""
 
@@ -106,10 +114,12 @@ def fit_machine(runs: Runs, name: str = "this machine", *, cap_w: float | None =
     """
     _check(runs)
     times = _fit_times(runs)
+    taus = {key: one.value for key, one in times.items()}
     machine = Machine(
         name,
-        times["tau_mem_s"].value,
-        *(times[key].value if (key := f"tau_{one}_s") in times else None for one in PRECISIONS),
+        taus["tau_mem_s"],
+        taus.get("tau_single_s"),
+        taus.get("tau_double_s"),
         cap_w=cap_w,
         precision="double" if runs.double.any() else "single",
     )
@@ -149,8 +159,8 @@ def _fit_times(runs: Runs) -> dict[str, Estimate]:
             memory.append((part.time_s / part.traffic_bytes)[at < 1 / RIDGE])
             compute[name] = (part.time_s / part.flops)[at > RIDGE]
         _check_sides(np.concatenate(memory), compute)
-        found = {"tau_mem_s": _mean("tau_mem_s", np.concatenate(memory))}
-        found |= {f"tau_{name}_s": _mean(f"tau_{name}_s", values) for name, values in compute.items()}
+        found = {"tau_mem_s": _middle("tau_mem_s", np.concatenate(memory))}
+        found |= {f"tau_{name}_s": _middle(f"tau_{name}_s", values) for name, values in compute.items()}
         before = (tau_mem, *tau.values())
         tau_mem, tau = found["tau_mem_s"].value, {name: found[f"tau_{name}_s"].value for name in compute}
         if before == (tau_mem, *tau.values()):
@@ -159,19 +169,19 @@ def _fit_times(runs: Runs) -> dict[str, Estimate]:
 
 
 def _check_sides(memory: Floats, compute: dict[str, Floats]) -> None:
-    for name, values in compute.items():
-        if not len(values):
-            message = f"no run in {name} precision is bound by flops: add some of higher intensity, flops a byte"
-            raise UsageError(message)
-    if not len(memory):
-        message = "no run is bound by memory: add some of lower intensity, flops a byte"
+    if not len(memory) or not all(len(values) for values in compute.values()):
+        message = (
+            "the runs do not reach both sides of the balance point: add some of lower and of higher intensity "
+            f"(flops a byte) in {' and '.join(compute)} precision"
+        )
         raise UsageError(message)
 
 
-def _mean(name: str, values: Floats) -> Estimate:
+def _middle(name: str, values: Floats) -> Estimate:
     logs = np.log(values)
-    middle, n = float(logs.mean()), len(logs)
-    half = student.ppf(0.975, n - 1) * float(logs.std(ddof=1)) / n**0.5 if n > 1 else np.nan
+    middle, n = float(np.median(logs)), len(logs)
+    spread = TO_DEVIATION * float(np.median(np.abs(logs - middle)))
+    half = student.ppf(0.975, n - 1) * MEDIAN_ERROR * spread / n**0.5 if n > 1 else np.nan
     return Estimate(name, float(np.exp(middle)), float(np.exp(middle - half)), float(np.exp(middle + half)))
 
 
@@ -181,12 +191,16 @@ def _with_energies(fitted: Fitted, runs: Runs) -> Fitted:
         text = f"only {len(runs)} runs have an energy, and {len(names) + LEAST_SPARE} are needed: times only"
         return replace(fitted, energy_runs=len(runs), warnings=(*fitted.warnings, text))
     values, half = _solve(columns, runs.energy_j / runs.flops)
-    estimates = tuple(Estimate(*one) for one in zip(names, values, values - half, values + half, strict=True))
+    estimates = tuple(
+        Estimate(name, *map(float, three))
+        for name, *three in zip(names, values, values - half, values + half, strict=True)
+    )
     fitted = replace(fitted, estimates=(*fitted.estimates, *_with_added(estimates)), energy_runs=len(runs))
     zero = [one.name for one in estimates if one.value <= 0 and one.name.startswith(("eps_single", "eps_double"))]
     if zero:
         text = f"{zero[0]} came out as 0, so the runs do not tell energies apart: run longer, on an idle machine"
         return replace(fitted, warnings=(*fitted.warnings, text))
+    found = {one.name: one.value for one in estimates}
     model = columns @ values
     per_flop = runs.energy_j / runs.flops
     unclear = tuple(
@@ -194,7 +208,13 @@ def _with_energies(fitted: Fitted, runs: Runs) -> Fitted:
     )
     return replace(
         fitted,
-        machine=replace(fitted.machine, **dict(zip(names, map(float, values), strict=True))),
+        machine=replace(
+            fitted.machine,
+            eps_mem_j=found["eps_mem_j"],
+            eps_single_j=found.get("eps_single_j"),
+            eps_double_j=found.get("eps_double_j"),
+            pi0_w=found["pi0_w"],
+        ),
         energy_error=_rms(model / per_flop - 1),
         r2=float(1 - ((per_flop - model) ** 2).sum() / ((per_flop - per_flop.mean()) ** 2).sum()),
         warnings=(*fitted.warnings, *unclear),

@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .roofline import Floats
-
 if TYPE_CHECKING:
     import pandas as pd
     from tprof.analysis.profile import Profile
 
     from tprof.trace.tasks import TaskEntry
 
-    from .roofline import Machine
+    from .roofline import Floats, Machine
 
 LINE_BYTES = 64
 DECLARED, COUNTED, FROM_MISSES = "declared", "counted", "from LLC misses"
@@ -116,9 +114,7 @@ def _said_by_name(profile: Profile) -> dict[str, list[TaskEntry]]:
     return said
 
 
-def _amount(
-    entries: list[TaskEntry], kind: str, instances: int, counts: pd.DataFrame
-) -> tuple[float | None, str]:
+def _amount(entries: list[TaskEntry], kind: str, instances: int, counts: pd.DataFrame) -> tuple[float | None, str]:
     """Return flops or bytes of all instances, None if nobody says, and where they are from."""
     each = {value for entry in entries if (value := getattr(entry, kind)) is not None}
     summed = [(entry.calls, value) for entry in entries if (value := getattr(entry, f"{kind}_sum")) is not None]
@@ -147,7 +143,9 @@ def _lost(name: str, entries: list[TaskEntry], instances: int) -> list[str]:
     calls = sum(entry.calls for entry in entries)
     if not calls or calls >= instances:
         return []
-    return [f"{name}: flops and bytes of {calls:,} of {instances:,} instances are known; the others count as their mean"]
+    return [
+        f"{name}: flops and bytes of {calls:,} of {instances:,} instances are known; the others count as their mean"
+    ]
 
 
 def _busy_s(segments: pd.DataFrame) -> dict[str, float]:

@@ -1,8 +1,8 @@
 """Runs the polynomials on all cores, NumPy's rates between them, and reads what each run took.
 
-Without a sensor that measures, nothing is recorded and energies are NaN: an estimate is made from busy time, so a fit to
-it would give back the assumption. With one, every run is a task of a recording, and its joules are those of the quanta
-that lie wholly within it.
+Without a sensor that measures, nothing is recorded and energies are NaN: an estimate is made from busy time, so a fit
+to it would give back the assumption. With one, every run is a task of a recording, and its joules are those of the
+quanta that lie wholly within it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from tprof.sensors.topology import read_topology
 from . import _polynomial
 from .crew import Crew, one_a_core
 from .effort import SIZES, Effort, flops_of
-from .watts import watts_of
 from .numpy_rates import copy_bytes_per_s, product_flops_per_s
+from .watts import watts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,7 +156,7 @@ class _Runner:
             for place in order:
                 self._tell(total)
                 if place < len(jobs):
-                    self._polynomial(*jobs[place], repeat)
+                    self._polynomial(jobs[place][0], jobs[place][1], repeat)
                 else:
                     self._numpy(NUMPY[place - len(jobs)])
         return self.points, self.rates
