@@ -44,7 +44,7 @@ function ticks(low, high) {
   return { type: "log", tickvals: powers.map((p) => 2 ** p), ticktext: powers.map(fraction), range: [first * LOG2, last * LOG2] };
 }
 
-const line = (view, y, name, colour, more) => ({ type: "scatter", mode: "lines", x: view.curves.intensity, y, name, line: { color: colour, width: 2, ...more }, hoverinfo: "skip" });
+const line = (view, y, name, colour, more) => ({ type: "scatter", mode: "lines", x: view.curves.intensity, y, name, line: { color: colour, width: 2, simplify: false, ...more }, hoverinfo: "skip" });
 const text = (one, name) => `${name}<br>${flopsByte(one.intensity)}, ${si(one.flops_per_s, "flop/s")}${one.flops_per_j === null ? "" : `<br>${si(one.flops_per_j, "flop/J")}, ${si(one.power_w, "W")}${one.quality && one.quality !== "measured" ? ` (${one.quality})` : ""}`}`;
 const bytesFrom = (one) => (one.bytes_from === "declared" ? "" : `<br>bytes ${one.bytes_from}`);
 
@@ -62,10 +62,10 @@ function tasks(view, key, best, hollow) {
 }
 
 function balances(view, layout) {
-  const { machine } = view, marks = [[machine.time_balance_flops_per_byte, "time balance", ROOF, "dash", 1]];
-  if (view.has_energy) marks.push([machine.energy_balance_flops_per_byte, "energy balance, no constant power", ARCH, "dot", 0.92], [machine.half_efficiency_flops_per_byte, "half of the best energy", ARCH, "dash", 0.84]);
+  const { machine } = view, marks = [[machine.time_balance_flops_per_byte, "time balance", ROOF, "dash", 0.18]];
+  if (view.has_energy) marks.push([machine.energy_balance_flops_per_byte, "energy balance, no constant power", ARCH, "dot", 0.1], [machine.half_efficiency_flops_per_byte, "half of the best energy", ARCH, "dash", 0.02]);
   layout.shapes = marks.map(([x, , colour, dash]) => ({ type: "line", x0: x, x1: x, yref: "paper", y0: 0, y1: 1, line: { color: colour, width: 1, dash } }));
-  layout.annotations = marks.map(([x, name, colour, , y]) => ({ x: Math.log10(x), y, yref: "paper", xanchor: "left", yanchor: "top", showarrow: false, text: `${name} ${Number(x.toPrecision(3))}`, font: { color: colour, size: 12 } }));
+  layout.annotations = marks.map(([x, name, colour, , y]) => ({ x: Math.log10(x), y, yref: "paper", xanchor: "left", yanchor: "bottom", showarrow: false, text: `${name} ${Number(x.toPrecision(3))}`, font: { color: colour, size: 12 } }));
 }
 
 function roof(view) {
@@ -78,7 +78,7 @@ function roof(view) {
   const all = traces.flatMap((one) => one.y);
   balances(view, layout);
   layout.xaxis = { ...axis, ...ticks(curves.intensity[0], curves.intensity.at(-1)), title: { text: "intensity, flop/B" } };
-  layout.yaxis = { ...axis, ...ticks(Math.min(...all), Math.max(1, ...all)), title: { text: "relative performance" } };
+  layout.yaxis = { ...axis, ...ticks(Math.min(...all), Math.max(1.2, ...all)), title: { text: "relative performance" } };
   draw(`roof-${view.precision}`, traces, layout);
 }
 

@@ -123,7 +123,7 @@ def measure(effort: Effort, *, energy: str = "auto", progress: Progress | None =
         watts = {} if no_energy else watts_of(session)
     best = _fastest(points)
     return Measured(
-        _runs(best, watts), tuple(point.degree for point in best), rates, _polynomial.vectors(), cpus, stream_bytes,
+        _runs(best, watts), tuple(point.degree for point in best), rates, _polynomial.vectors()[0], cpus, stream_bytes,
         no_energy,
     )  # fmt: skip
 

@@ -25,13 +25,14 @@ def by_hand(numbers, degree):
     return float(value.sum())
 
 
+@pytest.mark.parametrize("width", vectors())
 @pytest.mark.parametrize("degree", [0, 1, 2, 7, 64, MOST_DEGREE])
 @pytest.mark.parametrize("count", [1, 3, 95, 96, 97, 1000, 4099])
 @pytest.mark.parametrize(("kind", "exact"), [(np.float64, 1e-12), (np.float32, 1e-5)])
-def test_the_sum_of_all_polynomials_is_that_of_numpy(kind, exact, count, degree):
+def test_the_sum_of_all_polynomials_is_that_of_numpy(kind, exact, count, degree, width):
     numbers = np.random.default_rng(count).uniform(0.25, 0.75, count).astype(kind)
 
-    read, seconds, total = polynomial(numbers, degree, 1e-9)
+    read, seconds, total = polynomial(numbers, degree, 1e-9, width)
 
     assert read == count
     assert seconds > 0
@@ -63,6 +64,11 @@ def test_what_is_no_stream_or_degree_is_refused(stream, degree, said):
         polynomial(stream, degree, 0.0)
 
 
+def test_vectors_that_the_processor_lacks_are_refused():
+    with pytest.raises(ValueError, match="this processor has no vectors called avx9"):
+        polynomial(np.ones(4), 1, 0.0, "avx9")
+
+
 def test_one_processor_of_each_core_of_all_packages_is_used():
     usable = sorted(os.sched_getaffinity(0))[:2]
 
@@ -90,7 +96,7 @@ def test_runs_say_work_traffic_and_time_and_energy_is_not_made_of_an_estimate(tm
     assert [done for _, done, _ in told] == list(range(9))
     assert set(found.achieved) == {"bandwidth", "single", "double"}
     assert all(np.isfinite(value) and value > 0 for value in found.achieved.values())
-    assert found.vectors == vectors()
+    assert found.vectors == vectors()[0]
 
 
 def test_runs_take_the_joules_that_the_sensor_counts(tmp_path, monkeypatch):

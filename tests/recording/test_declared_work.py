@@ -29,17 +29,17 @@ def fragile(x: float) -> float:
 
 
 @tprof.task(bytes=lambda value: value)
-async def fetch(value: int) -> int:
+async def declared_fetch(value: int) -> int:
     await asyncio.sleep(0)
     return value
 
 
 @tprof.task(flops=lambda limit: limit)
-def count(limit: int):
+def declared_count(limit: int):
     yield from range(limit)
 
 
-class Tile:
+class DeclaredTile:
     @tprof.task(flops=lambda self: self.size)
     def blur(self) -> int:
         return self.size
@@ -109,13 +109,17 @@ def test_a_declaration_that_fails_is_counted_and_the_call_goes_on(tmp_path):
 
 def test_coroutines_generators_and_methods_declare_too(tmp_path):
     def body():
-        assert asyncio.run(fetch(7)) == 7
-        assert list(count(3)) == [0, 1, 2]
-        assert Tile(11).blur() == 11
+        assert asyncio.run(declared_fetch(7)) == 7
+        assert list(declared_count(3)) == [0, 1, 2]
+        assert DeclaredTile(11).blur() == 11
 
     table = recorded(tmp_path / "t.tprof", body)
 
-    assert (table["fetch"].bytes_sum, table["count"].flops_sum, table["Tile.blur"].flops_sum) == (7.0, 3.0, 11.0)
+    assert (
+        table["declared_fetch"].bytes_sum,
+        table["declared_count"].flops_sum,
+        table["DeclaredTile.blur"].flops_sum,
+    ) == (7.0, 3.0, 11.0)
 
 
 def test_a_forked_child_adds_its_own_calls(tmp_path):

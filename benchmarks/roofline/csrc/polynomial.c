@@ -80,16 +80,33 @@ struct choice {
     kernel of_single, of_double;
 };
 
-static struct choice widest(void)
+/* Those that this processor has, the widest first; returns how many. */
+#define MOST_CHOICES 3
+static int available(struct choice *found)
 {
+    int count = 0;
 #if defined(__x86_64__)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f"))
-        return (struct choice){"avx512", single_avx512, double_avx512};
+        found[count++] = (struct choice){"avx512", single_avx512, double_avx512};
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return (struct choice){"avx2", single_avx2, double_avx2};
+        found[count++] = (struct choice){"avx2", single_avx2, double_avx2};
 #endif
-    return (struct choice){BASE_NAME, single_base, double_base};
+    found[count++] = (struct choice){BASE_NAME, single_base, double_base};
+    return count;
+}
+
+/* The one of this name, the widest for NULL; 0 if there is none. */
+static int choose(const char *name, struct choice *chosen)
+{
+    struct choice found[MOST_CHOICES];
+    const int count = available(found);
+    for (int i = 0; i < count; i++)
+        if (name == NULL || strcmp(found[i].name, name) == 0) {
+            *chosen = found[i];
+            return 1;
+        }
+    return 0;
 }
 
 static double now_s(void)
@@ -136,9 +153,13 @@ static PyObject *polynomial(PyObject *self, PyObject *args)
     Py_buffer stream;
     int degree;
     double seconds;
+    const char *name = NULL;
+    struct choice vectors;
     (void)self;
-    if (!PyArg_ParseTuple(args, "Oid", &array, &degree, &seconds))
+    if (!PyArg_ParseTuple(args, "Oid|z", &array, &degree, &seconds, &name))
         return NULL;
+    if (!choose(name, &vectors))
+        return PyErr_Format(PyExc_ValueError, "this processor has no vectors called %s", name);
     if (degree < 0 || degree > MOST_DEGREE)
         return PyErr_Format(PyExc_ValueError, "a degree is from 0 to %d, got %d", MOST_DEGREE, degree);
     if (PyObject_GetBuffer(array, &stream, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) != 0)
@@ -148,7 +169,6 @@ static PyObject *polynomial(PyObject *self, PyObject *args)
         PyBuffer_Release(&stream);
         return PyErr_Format(PyExc_ValueError, "a stream is an array of float32 or float64 that is not empty");
     }
-    const struct choice vectors = widest();
     struct outcome done;
     Py_BEGIN_ALLOW_THREADS
     done = is_double ? sweep(vectors.of_double, &stream, doubles, degree, seconds)
@@ -160,9 +180,19 @@ static PyObject *polynomial(PyObject *self, PyObject *args)
 
 static PyObject *vectors(PyObject *self, PyObject *ignored)
 {
+    struct choice found[MOST_CHOICES];
+    const int count = available(found);
+    PyObject *names = PyTuple_New(count);
     (void)self;
     (void)ignored;
-    return PyUnicode_FromString(widest().name);
+    for (int i = 0; names != NULL && i < count; i++) {
+        PyObject *name = PyUnicode_FromString(found[i].name);
+        if (name == NULL)
+            Py_CLEAR(names);
+        else
+            PyTuple_SET_ITEM(names, i, name);
+    }
+    return names;
 }
 
 static int execute(PyObject *module)
