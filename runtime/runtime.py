@@ -131,17 +131,26 @@ class Runtime:
         if self not in _running:
             return
         try:
-            if error is not None:
-                self._scheduler.cancel()
-            self._scheduler.wait()
+            self._wait_out(cancelled=error is not None)
         except BaseException:
-            self._scheduler.cancel()
             self._leave()
             raise
         failures = self._scheduler.take_failures()
         self._leave()
         self._workers.join()
         raise_first(failures, error)
+
+    def _wait_out(self, *, cancelled: bool) -> None:
+        """Wait for the end of all; the first interruption leaves only what runs to wait for, the second nothing."""
+        if cancelled:
+            self._scheduler.cancel()
+        try:
+            self._scheduler.wait()
+        except BaseException:
+            self._scheduler.cancel()
+            if not cancelled:
+                self._scheduler.wait()
+            raise
 
     def submit(
         self,
@@ -192,7 +201,10 @@ class Runtime:
         Raises
         ------
         Exception
-            The first that a task raised and that nobody has asked its future about, with a note on the task.
+            The first that a task raised and that nobody has asked its future about, with a note on the task. With
+            data: that of the task that left it unwritten.
+        TaskCancelledError
+            If a future of the data, or the task that was to write it, was cancelled.
         """
         self._check_running()
         if not data:
@@ -201,8 +213,10 @@ class Runtime:
         for item in data:
             if isinstance(item, Task):
                 item.result()
-            else:
-                self._scheduler.wait_on(item)
+                continue
+            lacking = self._scheduler.wait_on(item)
+            if lacking is not None:
+                lacking.result()
 
     def group(self) -> Group:
         """Return a with-block that waits for the tasks it spawns."""
