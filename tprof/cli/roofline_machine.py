@@ -47,12 +47,13 @@ class Result:
 
 def known(name: str) -> Result:
     """Return a machine by its name or file. Raises UsageError."""
-    from tprof.analysis.laws.roofline_machines import find_machine, read_machine
+    from tprof.analysis.laws.roofline_machines import MACHINES, find_machine, read_machine
 
     if name.endswith((".json", ".toml")):
         return Result(machine := read_machine(Path(name)), f"{machine.name}, from {name}.", None, None, [], [])
     machine = find_machine(name, tuple(sorted(_folder().glob("*.json"))))
-    return Result(machine, f"{machine.name}, not measured here.", None, None, [], [])
+    where = f"{name} of the paper's tables." if name in MACHINES else f"{name}, as it was saved."
+    return Result(machine, where, None, None, [], [])
 
 
 def measure_here(*, quick: bool, processor: str | None) -> Result:
