@@ -13,6 +13,7 @@ from .busy import measure_unseen
 from .doubts import tell_doubts, tell_fits, tell_stuck
 from .fitting import Belief, Fit, fit_powers
 from .fitting.means import mean_errors
+from .graph import lifecycle_columns
 from .idle import idle_power_w
 from .info import describe
 from .instances import join_rows
@@ -141,7 +142,7 @@ def build_profile(
             del plan
     names = [entry.name for entry in trace.tasks]
     about_model = [text for text in (trace.manifest.get("power_model_problem"), stored_doubt) if isinstance(text, str)]
-    doubts = [*about_model, *stuck, *tell_doubts(segments, unseen, joined.rows, recipe.model)]
+    doubts = [*trace.graph.notes, *about_model, *stuck, *tell_doubts(segments, unseen, joined.rows, recipe.model)]
     doubts += tell_fits(recipe.fits, names)
     info = describe(trace, recipe.model, quanta, doubts)
     info["static_power_w"] = recipe.static_power_w | {
@@ -151,6 +152,8 @@ def build_profile(
     threads = [lane.thread for lane in segments]
     del segments
     tasks = tasks_table(trace, threads, joined.rows, totals)
+    if len(trace.graph):
+        tasks = tasks.assign(**lifecycle_columns(trace, tasks))
     frame = pd.DataFrame([vars(account) for account in accounts.values()], columns=list(Account.__annotations__))
     frame["quality"] = [domain.quality for domain in quanta]
     tasks["quality"] = pd.Categorical.from_codes(np.zeros(len(tasks), np.int8), categories=pd.Index([info["quality"]]))

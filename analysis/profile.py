@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .expected import expected_errors
+from .graph import CriticalPath, critical_path, dependences, runtime_facts, starvation, waits
 from .summary import summarize
 from .tables import power_table, segments_table
 
@@ -31,7 +32,9 @@ class Profile:
     ----------
     trace : what was recorded
     tasks : one row an instance; energies and `cpu_s` are exclusive of nested tasks, `duration_s` is from
-        first start to end with nested and suspended time in it; NaN energy is "not resolved"
+        first start to end with nested and suspended time in it; NaN energy is "not resolved". Where a task runtime
+        ran them also: spawn_s, ready_s (both from the start of the recording), wait_data_s (spawn to ready),
+        wait_worker_s (ready to start), NaN for instances of which the trace does not know, stolen (bool)
     accounts : one row a domain, index `domain`: measured_j, tasks_j, runtime_j, other_j, idle_j
     info : sensor, model, warnings and what else a reader must know
     recipe : how the joules were shared
@@ -69,6 +72,33 @@ class Profile:
         share = None if stored is None else stored.residual_share
         table = summarize(self.tasks, self.own_s, self.mean_error_j, residual_share=share)
         return table.assign(quality=self.info["quality"])
+
+    def waits(self) -> pd.DataFrame:
+        """Return what the instances of each task waited for; see `tprof.analysis.graph.waits`."""
+        return waits(self)
+
+    def critical_path(self) -> CriticalPath:
+        """Return the longest chain of dependences, and what the run waited for; see `CriticalPath`."""
+        return self._critical_path
+
+    @cached_property
+    def _critical_path(self) -> CriticalPath:
+        return critical_path(self)
+
+    @cached_property
+    def dependences(self) -> pd.DataFrame:
+        """Pairs of instances: `instance` had to wait for `waits_for`, which had not ended when it was spawned."""
+        return dependences(self.trace.graph)
+
+    @cached_property
+    def starvation(self) -> pd.DataFrame:
+        """What each worker of a task runtime did; see `tprof.analysis.graph.starvation`."""
+        return starvation(self)
+
+    @cached_property
+    def runtime(self) -> dict[str, float | int] | None:
+        """What a task runtime came to, in figures; None without one; see `tprof.analysis.graph.facts`."""
+        return runtime_facts(self)
 
     def __repr__(self) -> str:
         """Say in one line what it is a profile of."""

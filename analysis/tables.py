@@ -43,7 +43,7 @@ def tasks_table(trace: Trace, threads: Sequence[Thread], rows: InstanceRows, tot
         "pid": np.array([t.pid for t in threads], np.int64)[thread] if threads else thread.astype(np.int64),
         "tid": np.array([t.tid for t in threads], np.int64)[thread] if threads else thread.astype(np.int64),
         "thread": _names(thread, [shown(t.name) or f"thread-{t.ordinal}" for t in threads]),
-        "cpu": np.where(rows.cpu == _NO_CPU, -1, rows.cpu).astype(np.int32),
+        "cpu": np.where(rows.cpu == _NO_CPU, np.int32(-1), rows.cpu).astype(np.int32),
         "package": rows.package if rows.package is not None else _only_package(trace, len(rows)),
         "start_s": (rows.start_ns - trace.start_ns) * 1e-9,
         "duration_s": (rows.end_ns - rows.start_ns) * 1e-9,
@@ -132,7 +132,7 @@ def segments_table(trace: Trace, segments: Sequence[Segments], plans: Sequence[S
             {
                 "start_s": (lane.t_ns[keep] - trace.start_ns) * 1e-9,
                 "duration_s": np.diff(lane.t_ns)[keep] * 1e-9,
-                "cpu": np.where(cpu == _NO_CPU, -1, cpu).astype(np.int32),
+                "cpu": np.where(cpu == _NO_CPU, np.int32(-1), cpu).astype(np.int32),
                 "package": package,
                 "thread": np.full(len(keep), index, np.int32),
                 "tid": np.full(len(keep), lane.thread.tid, np.int64),

@@ -157,5 +157,18 @@ PROGRAMS = {
             },
             tasks=("sort", "merge"),
         ),
+        Program(
+            name="polybench",
+            description="calls PolyBench's kernels in C: products, stencils, statistics, as in the paper's table 2",
+            module="tprof.benchmarks.programs.polybench",
+            inputs={
+                "small": "4 calls of each kernel, some milliseconds each",
+                "paper": "20 calls of each kernel, up to some tens of milliseconds each",
+            },
+            tasks=(
+                "gemm", "jacobi1d", "jacobi2d", "fdtd2d", "seidel2d", "mm2", "mm3", "adi", "correlation", "covariance",
+                "symm", "gemver", "mvt", "syrk", "trmm", "atax", "bicg",
+            ),
+        ),
     )
-}
+}  # fmt: skip

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
 
-    import networkx
+    import networkx as nx
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,9 @@ class Graph:
     @classmethod
     def of(cls, nodes: Iterable[tuple[int, str, int, tuple[int, ...]]]) -> Graph:
         """Make it of (number, name, spawner's number or 0, predecessors' numbers)."""
-        names, edges, parents = {}, [], {}
+        names: dict[int, str] = {}
+        parents: dict[int, int] = {}
+        edges: list[tuple[int, int]] = []
         for number, name, parent, predecessors in sorted(nodes):
             names[number] = name
             edges.extend((predecessor, number) for predecessor in predecessors)
@@ -53,7 +55,7 @@ class Graph:
         lines += [f"  {parent} -> {child} [style=dotted];" for child, parent in self.parents.items()]
         Path(path).write_text("\n".join([*lines, "}", ""]), encoding="utf-8")
 
-    def to_networkx(self) -> networkx.DiGraph[Any]:
+    def to_networkx(self) -> nx.DiGraph[Any]:
         """Return it as a `networkx.DiGraph`; nodes have ``name``, edges ``kind`` (``"data"`` or ``"spawn"``).
 
         Raises
@@ -66,8 +68,8 @@ class Graph:
         except ImportError:
             message = "to_networkx() needs networkx, which is not installed: install it, or use to_dot()"
             raise UsageError(message) from None
-        graph: networkx.DiGraph[Any] = nx.DiGraph()
+        graph: nx.DiGraph[Any] = nx.DiGraph()
         graph.add_nodes_from((number, {"name": name}) for number, name in self.names.items())
-        graph.add_edges_from(((child_parent[1], child_parent[0]) for child_parent in self.parents.items()), kind="spawn")
+        graph.add_edges_from(((parent, child) for child, parent in self.parents.items()), kind="spawn")
         graph.add_edges_from(self.edges, kind="data")
         return graph

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import atexit
 import os
+from types import MethodType
 from typing import TYPE_CHECKING, Any, Self
 
-from tprof import _core
-from tprof.access import NOTHING, pack
-from tprof.errors import UsageError
 from tprof.runtime import _scheduler
 from tprof.runtime.future import Task, name_of
 from tprof.runtime.group import GROUP, Group, raise_first
 from tprof.runtime.kept_graph import Graph
 from tprof.runtime.workers import Workers, usable_cpus
+
+from tprof import _core
+from tprof.access import NOTHING, pack
+from tprof.errors import UsageError
 from tprof.task import make_task
 
 if TYPE_CHECKING:
@@ -120,6 +122,7 @@ class Runtime:
             self._end()
             raise
         _running.append(self)
+        _scheduler.enter_here(self._scheduler)
         _hand_over()
         return self
 
@@ -130,17 +133,26 @@ class Runtime:
         if self not in _running:
             return
         try:
-            if error is not None:
-                self._scheduler.cancel()
-            self._scheduler.wait()
+            self._wait_out(cancelled=error is not None)
         except BaseException:
-            self._scheduler.cancel()
             self._leave()
             raise
         failures = self._scheduler.take_failures()
         self._leave()
         self._workers.join()
         raise_first(failures, error)
+
+    def _wait_out(self, *, cancelled: bool) -> None:
+        """Wait for the end of all; the first interruption leaves only what runs to wait for, the second nothing."""
+        if cancelled:
+            self._scheduler.cancel()
+        try:
+            self._scheduler.wait()
+        except BaseException:
+            self._scheduler.cancel()
+            if not cancelled:
+                self._scheduler.wait()
+            raise
 
     def submit(
         self,
@@ -172,6 +184,10 @@ class Runtime:
             As `tprof.task` and the spawning of a task do.
         """
         self._check_running()
+        if isinstance(function, MethodType):
+            # Its parameters, and what they say, begin with the object.
+            args = (function.__self__, *args)
+            function = function.__func__
         said = reads or writes or updates or priority != 0
         access = getattr(function, "access", None) or NOTHING
         if said:
@@ -191,7 +207,10 @@ class Runtime:
         Raises
         ------
         Exception
-            The first that a task raised and that nobody has asked its future about, with a note on the task.
+            The first that a task raised and that nobody has asked its future about, with a note on the task. With
+            data: that of the task that left it unwritten.
+        TaskCancelledError
+            If a future of the data, or the task that was to write it, was cancelled.
         """
         self._check_running()
         if not data:
@@ -200,8 +219,10 @@ class Runtime:
         for item in data:
             if isinstance(item, Task):
                 item.result()
-            else:
-                self._scheduler.wait_on(item)
+                continue
+            lacking = self._scheduler.wait_on(item)
+            if lacking is not None:
+                lacking.result()
 
     def group(self) -> Group:
         """Return a with-block that waits for the tasks it spawns."""
@@ -245,6 +266,7 @@ class Runtime:
 
     def _leave(self) -> None:
         _running.remove(self)
+        _scheduler.leave_here(self._scheduler)
         _hand_over()
         self._end()
 
@@ -271,8 +293,8 @@ def current() -> Runtime:
         If there is none.
     """
     here = _scheduler.scheduler_here()
-    for runtime in reversed(_running):
-        if here is None or runtime._scheduler is here:  # noqa: SLF001 - the same module
+    for runtime in _running:
+        if runtime._scheduler is here:  # noqa: SLF001 - the same module
             return runtime
     message = "no runtime runs here: enter one with a with-block"
     raise UsageError(message)
@@ -322,7 +344,7 @@ def _forget_in_child() -> None:
 
 def _end_with_program() -> None:
     """A block that was never left, in a program that ends: what has not begun does not begin any more."""
-    for runtime in list(_running):
+    for runtime in _running.copy():
         runtime._scheduler.cancel()  # noqa: SLF001 - the same module
         runtime._leave()  # noqa: SLF001 - the same module
 

@@ -45,9 +45,8 @@ def pack(function: Callable[..., Any], *, reads: Names, writes: Names, updates: 
     for said, mode in ((reads, READS), (writes, WRITES), (updates, UPDATES)):
         for name in (said,) if isinstance(said, str) else said:
             if name not in modes:
-                message = (
-                    f"task {code.co_name} has no parameter {name!r} to read or write: it has {', '.join(modes) or 'none'}"
-                )
+                known = ", ".join(modes) or "none"
+                message = f"task {code.co_name} has no parameter {name!r} to read or write: it has {known}"
                 raise TypeError(message)
             modes[name] |= mode
     return (

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tprof.sensors.contract import Choice, Domain
     from tprof.sensors.topology import Cpu
 
-FORMAT = [1, 0]
+FORMAT = [1, 1]
 
 
 @dataclass(frozen=True)

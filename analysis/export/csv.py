@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,8 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def write(profile: Profile, directory: str | os.PathLike[str]) -> None:
     """Write tasks.csv, summary.csv, accounts.csv, power.csv and info.json; every row names its quality.
 
+    Where a task runtime ran, also waits.csv, workers.csv, dependences.csv, critical_path.csv and runtime.json.
+
     Raises
     ------
     TprofError
@@ -32,19 +35,34 @@ def write(profile: Profile, directory: str | os.PathLike[str]) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, frame in tables(profile).items():
             _safe(frame).to_csv(folder / f"{name}.csv", index=False)
-        (folder / "info.json").write_text(json.dumps(profile.info, indent=1, default=str) + "\n", encoding="utf-8")
+        write_json(profile, folder)
     except OSError as error:
         raise TprofError(f"cannot write the tables to {folder}: {error.strerror}; name another directory") from error
 
 
 def tables(profile: Profile) -> dict[str, pd.DataFrame]:
-    """Return the four tables by name, indices as columns; each has a column `quality`."""
-    return {
+    """Return the tables by name, indices as columns; each has a column `quality`."""
+    found = {
         "tasks": profile.tasks,
         "summary": profile.summary().reset_index(),
         "accounts": profile.accounts.reset_index(),
         "power": profile.power,
     }
+    if len(profile.trace.graph):
+        quality = profile.info["quality"]
+        found["waits"] = profile.waits().reset_index().assign(quality=quality)
+        found["workers"] = profile.starvation.assign(quality=quality)
+        found["dependences"] = profile.dependences.assign(quality=quality)
+        found["critical_path"] = profile.critical_path().chain.assign(quality=quality)
+    return found
+
+
+def write_json(profile: Profile, folder: Path) -> None:
+    """Write what is no table. Raises OSError."""
+    (folder / "info.json").write_text(json.dumps(profile.info, indent=1, default=str) + "\n", encoding="utf-8")
+    if profile.runtime is not None:
+        known = {name: None if math.isnan(value) else value for name, value in profile.runtime.items()}
+        (folder / "runtime.json").write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
 
 
 def safe_cell(text: str) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tprof.errors import TprofError, UsageError
 
-from .csv import tables
+from .csv import tables, write_json
 
 if TYPE_CHECKING:
     import os
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
 
 def write(profile: Profile, directory: str | os.PathLike[str]) -> None:
     """Write tasks.parquet, summary.parquet, accounts.parquet, power.parquet and info.json.
+
+    Where a task runtime ran, also the files that `csv.write` adds.
 
     Raises
     ------
@@ -35,6 +36,6 @@ def write(profile: Profile, directory: str | os.PathLike[str]) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, frame in tables(profile).items():
             frame.to_parquet(folder / f"{name}.parquet", engine="pyarrow", index=False)
-        (folder / "info.json").write_text(json.dumps(profile.info, indent=1, default=str) + "\n", encoding="utf-8")
+        write_json(profile, folder)
     except OSError as error:
         raise TprofError(f"cannot write the tables to {folder}: {error.strerror}; name another directory") from error

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tprof.analysis.names import shown
 
 from .density import grid, sample
+from .runtime import runtime_data
 
 if TYPE_CHECKING:
     from tprof.analysis.profile import Profile
@@ -36,6 +37,7 @@ def page_data(profile: Profile) -> dict[str, Any]:
         "timeline": _timeline(profile.segments, float(info["duration_s"])),
         "power": _power(profile.power),
         "expected": _expected(profile),
+        "runtime": runtime_data(profile),
     }
     plain: dict[str, Any] = clean(data)
     return plain

@@ -138,6 +138,7 @@ function table() {
   const compare = (a, b) => (a === b ? 0 : a === null ? 1 : b === null ? -1 : (a < b ? -1 : 1) * way);
   [...data.summary].sort((a, b) => compare(a[by], b[by])).forEach((row) => {
     const line = make(body, "tr");
+    line.id = `task-${data.summary.indexOf(row)}`;
     COLUMNS.forEach(([key, , show]) => make(line, "td", show(row[key], row)));
   });
 }
@@ -149,7 +150,7 @@ function sources() {
   }));
 }
 const pick = (id, first, pairs) => { [["", first], ...pairs].forEach(([value, text]) => { make(at(id), "option", text).value = value; }); at(id).addEventListener("change", instances); };
-const plots = () => { instances(); power(); timeline(); means(); expected(); };
+const plots = () => { instances(); power(); timeline(); means(); expected(); drawRuntime(data, { at, make, si, share, plain, style, draw, named, COLOURS, tag }); };
 theme(plots);
 at("tasks-title").textContent += tag;
 cost(); table(); sources();

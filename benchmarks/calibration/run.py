@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 from typing import TYPE_CHECKING
 
-from tprof.benchmarks.kernels import kernels, read_caches
+from tprof.benchmarks.kernels import read_caches
 
 import tprof
-from tprof import counters as counter_events
 from tprof import sensors
 from tprof.errors import SensorError
 from tprof.sensors.topology import read_topology
 
+from .load import check_set, chosen
+from .needs import check_energy, counters_here
 from .phases import one_a_core, plan_phases
+from .together import Part, run_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from .phases import Phase
-
     Progress = Callable[[str, int, int], None]
 
 PAUSE_S = 0.1
-NEEDS = "a calibration needs"
-ASK = 'see "tprof doctor" for what would grant it'
-COUNTERS = (("llc_refs", "l2_refs"), ("llc_refs",))
+WHAT = "a calibration"
 
 
 def record(
@@ -39,6 +35,7 @@ def record(
     progress: Progress | None = None,
     energy: str = "auto",
     counters: Sequence[str] | str | None = None,
+    kernels: str = "stress",
 ) -> Path:
     """Run the kernels under a recording.
 
@@ -54,6 +51,8 @@ def record(
         Told the name of a phase, how many are done, and how many there are.
     energy, counters
         As for `tprof.record`; by default what a calibration needs.
+    kernels
+        ``"stress"``, ``"polybench"`` or ``"all"``.
 
     Returns
     -------
@@ -62,73 +61,29 @@ def record(
 
     Raises
     ------
+    UsageError
+        If there are no such kernels.
     SensorError
         If no sensor measures energy here, or the processor's counters cannot be read, or there is one core only: C1
         and C2 cannot be told apart then. Nothing has run in that case.
     """
+    check_set(kernels)
     root = sensors.sysroot()
     cpus = one_a_core(read_topology(root))[:cores]
-    _check_energy(energy, root)
-    named = _counters_here(root) if counters is None else counters
+    check_energy(energy, root, what=WHAT)
+    named = counters_here(root, what=WHAT) if counters is None else counters
     if len(cpus) < 2:
-        message = f"{NEEDS} two cores or more, or the power of a core and of the package cannot be told apart: got 1"
+        message = (
+            f"{WHAT} needs two cores or more, or the power of a core and of the package cannot be told apart: got 1"
+        )
         raise SensorError(message)
-    phases = plan_phases(kernels(read_caches(root), len(cpus)), cpus)
+    phases = plan_phases(chosen(kernels, read_caches(root), len(cpus)), cpus)
     path = directory / "calibration.tprof"
     directory.mkdir(parents=True, exist_ok=True)
     with tprof.record(path, energy=energy, counters=named, idle_s=0.5, overwrite=True):
         for done, phase in enumerate(phases):
             if progress is not None:
                 progress(phase.name, done, len(phases))
-            _run(phase, seconds_each)
+            run_together([Part(phase.name, phase.kernel, cpu) for cpu in phase.cpus], seconds_each)
             time.sleep(PAUSE_S)
     return path
-
-
-def _check_energy(energy: str, root: Path) -> None:
-    choice = sensors.choose(energy, root=root)
-    packages = [domain for domain in choice.domains if domain.counted and domain.scope == "package"]
-    if choice.estimate is not None or not packages:
-        why = "this machine gives an estimate only" if choice.estimate is not None else "none was found"
-        message = f"{NEEDS} a sensor that measures the package's energy, and {why}: {ASK}"
-        raise SensorError(message)
-
-
-def _counters_here(root: Path) -> tuple[str, ...]:
-    """Return the counters of equation 1 that count here; that of the L2 is known for Intel's processors only."""
-    problem = ""
-    for names in COUNTERS:
-        try:
-            counter_events.choose(names, root=root)
-        except SensorError as error:
-            problem = str(error).partition("; ")[0]
-        else:
-            return names
-    message = f"{NEEDS} the processor's counters ({problem}): {ASK}"
-    raise SensorError(message)
-
-
-def _run(phase: Phase, seconds: float) -> None:
-    """Run a phase: all cores begin together, each with a working set of its own that it has touched itself."""
-    together = threading.Barrier(len(phase.cpus))
-    failed: list[BaseException] = []
-
-    def work(cpu: int) -> None:
-        try:
-            os.sched_setaffinity(0, {cpu})
-            kernel = phase.kernel.prepare()
-            together.wait()
-            with tprof.region(phase.name):
-                kernel(seconds)
-        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
-            together.abort()
-            failed.append(error)
-
-    threads = [threading.Thread(target=work, args=(cpu,), name=f"calibrate-{cpu}") for cpu in phase.cpus]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    first = next((error for error in failed if not isinstance(error, threading.BrokenBarrierError)), None)
-    if first is not None:
-        raise first

@@ -1,4 +1,4 @@
-"""Black-Scholes: prices of European options, the paper's first benchmark, as NumPy kernels on a thread pool.
+"""Black-Scholes: prices of European options, the paper's first benchmark, as NumPy kernels on the task runtime.
 
 The paper prices 16 million options in tasks of 44,000 and counts 363 instances: 16,000,000 / 44,000 rounded down.
 The 28,000 options that remain belong to the last instance, which prices 72,000; every option is priced.
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtr
 from tprof.benchmarks.outcome import Outcome, WrongResultError, check_size
+from tprof.runtime import Runtime
 
 import tprof
 
@@ -65,9 +65,10 @@ def run(size: str, workers: int, during: AbstractContextManager[object]) -> Outc
     check_size(size)
     options = make_options(OPTIONS[size])
     prices = np.full(OPTIONS[size], np.nan, np.float32)
-    with during:
+    with during, Runtime(workers=workers) as runtime:
         begin_s = time.perf_counter()
-        price_all(options, prices, workers)
+        price_all(options, prices)
+        runtime.wait()
         duration_s = time.perf_counter() - begin_s
     return Outcome(
         program="blackscholes",
@@ -112,18 +113,13 @@ def make_options(count: int) -> Options:
     )
 
 
-def price_all(options: Options, prices: Floats, workers: int) -> None:
+def price_all(options: Options, prices: Floats) -> None:
     """Fill `prices`, one task instance for each part."""
-    with ThreadPoolExecutor(workers, thread_name_prefix="blackscholes") as pool:
-        parts = [
-            pool.submit(blackscholes, options.part(begin, end), prices[begin:end])
-            for begin, end in pairwise(task_bounds(len(prices)))
-        ]
-        for part in parts:
-            part.result()
+    for begin, end in pairwise(task_bounds(len(prices))):
+        blackscholes(options.part(begin, end), prices[begin:end])
 
 
-@tprof.task
+@tprof.task(writes="prices")
 def blackscholes(options: Options, prices: Floats) -> None:
     """Fill `prices`. A put is a call with both signs turned, which spares a branch."""
     spread = options.volatility * np.sqrt(options.time)

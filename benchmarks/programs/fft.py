@@ -63,7 +63,11 @@ def run(size: str, workers: int, during: AbstractContextManager[object]) -> Outc
         instances=count_instances(size),
         duration_s=duration_s,
         checks=check(matrix, expected),
-        facts={"numbers": matrix.size, "block": BLOCK[size]},
+        facts={
+            "numbers": matrix.size,
+            "block": BLOCK[size],
+            "footprint_bytes": BLOCK[size] * SIDE[size] * matrix.itemsize,
+        },
     )
 
 

@@ -59,7 +59,12 @@ def run(size: str, workers: int, during: AbstractContextManager[object]) -> Outc
         instances=count_instances(size),
         duration_s=duration_s,
         checks=check(result, SWEEPS[size]),
-        facts={"rows": ROWS[size], "tile_rows": TILE_ROWS[size], "sweeps": SWEEPS[size]},
+        facts={
+            "rows": ROWS[size],
+            "tile_rows": TILE_ROWS[size],
+            "sweeps": SWEEPS[size],
+            "footprint_bytes": (2 * TILE_ROWS[size] + 4) * TILE_ROWS[size] * 8,
+        },
     )
 
 

@@ -61,7 +61,12 @@ def run(size: str, workers: int, during: AbstractContextManager[object]) -> Outc
         instances=count_instances(size),
         duration_s=duration_s,
         checks=check(result, make_numbers(size)),
-        facts={"numbers": len(numbers), "bytes": numbers.nbytes},
+        facts={
+            "numbers": len(numbers),
+            "bytes": numbers.nbytes,
+            # Of the runs that a merge is given it reads as much as it writes.
+            "footprint_bytes": 2 * numbers.nbytes // MERGES_PER_LEVEL,
+        },
     )
 
 

@@ -51,6 +51,28 @@ def tables(result: Mapping[str, Any]) -> Iterator[Table]:
     yield _figures(result["figures"])
 
 
+def measured_pairs(result: Mapping[str, Any]) -> Table:
+    """Return the table of pairs that were measured on this machine."""
+    theirs = {(row["pair"], row["kernel"]): row for row in result["published"]}
+    rows = []
+    for row in result["pairs"]:
+        paper = theirs.get((row["pair"], row["kernel"]), {})
+        rows.append(
+            (
+                str(row["pair"]), row["kernel"], _watts(row["real_w"]), percent(row["share"]),
+                _watts(row["slice_w"]), percent(row["slice_error"], signed=True),
+                _watts(paper.get("real_w")), _watts(paper.get("slice_w")),
+                percent(paper.get("slice_error"), signed=True),
+            )
+        )  # fmt: skip
+    return Table(
+        f"Table 3: pairs of kernels, power of a core (measured, {result['processor'] or 'a processor not named'})",
+        ("pair", "kernel", "alone", "share", "slice", "error", "paper: real", "slice", "error"),
+        tuple(rows),
+        "Alone: what the package drew above static power. Slice: what the calibrated model gave it beside the other.",
+    )
+
+
 def percent(value: float | None, *, signed: bool = False) -> str:
     """Write a part of 1 in percent, with two digits below ten."""
     if value is None:

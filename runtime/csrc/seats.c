@@ -4,6 +4,11 @@
  * for. */
 #include "core.h"
 
+uint16_t tprof_worker_number(const struct scheduler *scheduler, int seat)
+{
+    return (uint16_t)((scheduler->first_worker + (uint32_t)seat) % TPROF_NO_WORKER);
+}
+
 struct thread *tprof_pop(struct thread **list)
 {
     struct thread *thread = *list;
@@ -58,7 +63,7 @@ void tprof_seat_leave(struct scheduler *scheduler, struct thread *thread)
         return;
     if (thread->told != 0) {
         const struct tprof_graph_event event = {.t_ns = tprof_api->now_ns(), .task = TPROF_NO_TASK,
-                                                .worker = (uint16_t)seat, .kind = TPROF_END};
+                                                .worker = tprof_worker_number(scheduler, seat), .kind = TPROF_EVENT_END};
         tprof_api->tell(&event);
         thread->told = 0;
     }

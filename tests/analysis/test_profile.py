@@ -55,6 +55,13 @@ def test_columns_are_those_of_the_design_and_counters_stand_before_ipc(tmp_path)
     assert profile.tasks["ipc"].tolist() == [1.5]
 
 
+def test_a_processor_that_is_not_known_is_minus_one(tmp_path) -> None:
+    profile = profiled(tmp_path, [thread([0, 1], [1, 0])], {"package-0": ([0, MS], [0.0, 1.0])})
+
+    assert profile.tasks["cpu"].tolist() == [-1]
+    assert profile.segments["cpu"].unique().tolist() == [-1]
+
+
 def test_two_threads_on_one_core_are_shared_by_cpu_time(tmp_path) -> None:
     profile = profiled(
         tmp_path,

@@ -8,11 +8,13 @@ from support import fake_trees
 from support.fake_sensor import FakeSensor
 from tprof.analysis.calibration import observe
 from tprof.benchmarks.calibration import record
+from tprof.benchmarks.calibration.load import SETS, chosen
 from tprof.benchmarks.calibration.phases import one_a_core, plan_phases
 from tprof.benchmarks.kernels import Caches, kernels
+from tprof.benchmarks.polybench import KERNELS as POLYBENCH
 
 import tprof
-from tprof.errors import SensorError
+from tprof.errors import SensorError, UsageError
 from tprof.sensors.topology import Cpu
 
 KERNELS = kernels(Caches(8 << 10, 64 << 10, 256 << 10), 2)
@@ -68,6 +70,33 @@ def test_the_kernels_are_recorded_as_phases_with_the_watts_of_the_sensor(tmp_pat
     # A phase in which the sensor was hardly read, as on a busy machine, is left out.
     assert len(set(found.kernel)) > len(KERNELS) / 2
     assert found.active_cores.max() <= 2.01
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor only")
+def test_polybench_runs_instead_where_it_is_asked_for(tmp_path, machine):
+    sensor = FakeSensor(watts=20.0, modulus=fake_trees.RANGE_UJ + 1).drives(machine.energy_of("intel-rapl:0"))
+    with sensor:
+        path = record(
+            tmp_path / "out", seconds_each=0.01, cores=2, energy="powercap", counters="none", kernels="polybench"
+        )
+
+    tasks = tprof.load(path).profile(model="cputime").tasks["task"].astype(str)
+    assert set(tasks) == {f"{name}@{count}" for name in POLYBENCH for count in (1, 2)}
+
+
+def test_the_sets_of_kernels_are_those_made_for_it_polybenchs_and_both():
+    names = {of: [kernel.name for kernel in chosen(of, Caches(), 2)] for of in SETS}
+
+    assert names["all"] == names["stress"] + names["polybench"]
+    assert names["polybench"] == list(POLYBENCH)
+    assert len(set(names["all"])) == len(names["all"])
+
+
+def test_a_set_of_kernels_that_does_not_exist_is_refused_before_anything_runs(tmp_path):
+    with pytest.raises(UsageError, match='kernels must be stress, polybench or all; got "linpack"'):
+        record(tmp_path / "out", kernels="linpack")
+
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_estimate_is_nothing_to_calibrate_to(tmp_path, monkeypatch):

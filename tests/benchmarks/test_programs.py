@@ -62,7 +62,7 @@ def test_scalar_price_agrees_with_a_published_example():
 def test_black_scholes_notices_a_wrong_price():
     options = blackscholes.make_options(100)
     prices = np.empty(100, np.float32)
-    blackscholes.price_all(options, prices, 1)
+    blackscholes.price_all(options, prices)
     prices[7] += 1
 
     with pytest.raises(WrongResultError, match="priced option 7 at"):

@@ -146,6 +146,8 @@ def test_a_single_counter_is_enough(tmp_path):
         (("--from", "runs.csv", "--power", "watts", "--counters", "l2,l2"), 'column "l2" is named twice'),
         (("--power", "watts"), "columns are those of a table: name it with --from"),
         (("--from", "runs.csv", "--power", "watts", "--ipc", "ipc"), "equation 1 needs the number of active cores"),
+        (("--from", "runs.csv", "--power", "watts", "--kernels", "all"), "leave one of --kernels and --from out"),
+        (("--kernels", "linpack"), 'kernels must be stress, polybench or all; got "linpack"'),
         (("--from", "runs.csv", "--power", "watts", "--keep"), "only a model of equation 1 can be kept"),
     ],
 )

@@ -44,7 +44,12 @@ def test_tables_are_printed_with_the_papers_beside_them(tmp_path):
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(["--case", "stedy"], "case must be one of"), (["--plot", "nowhere/page.html"], "cannot write the plot to")],
+    [
+        (["--case", "stedy"], "case must be one of"),
+        (["--plot", "nowhere/page.html"], "cannot write the plot to"),
+        (["--pairs", "--quick"], "--pairs measures and takes --session and --json only"),
+        (["--session", "kept"], "without it everything is simulated"),
+    ],
 )
 def test_what_cannot_be_done_is_refused_in_one_sentence(tmp_path, words, said):
     done = validate(tmp_path, *words)

@@ -25,6 +25,8 @@ Examples:
 
   tprof calibrate
 
+  tprof calibrate --kernels all
+
   tprof calibrate --from node.csv --power watts --group program
 
   tprof calibrate --from runs.csv --power P --cores busy --ipc ipc --l2 l2_gbs --llc llc_gbs --group kernel
@@ -54,6 +56,9 @@ def calibrate(  # noqa: PLR0913 - one parameter an option
     llc: Annotated[str | None, typer.Option(help="Table, equation 1: LLC traffic, GB/s.")] = None,
     hz: Annotated[str | None, typer.Option(help="Table, equation 1: frequency, Hz.")] = None,
     seconds: Annotated[float, typer.Option(min=0.05, help="Of each kernel at each number of cores.")] = 0.5,
+    kernels: Annotated[
+        str | None, typer.Option(help="stress, polybench or all: what runs; default: stress.", show_default=False)
+    ] = None,
     session: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep the recording of the kernels in this directory.")
     ] = None,
@@ -73,6 +78,11 @@ def calibrate(  # noqa: PLR0913 - one parameter an option
     if table is None and (chosen or power or group or counters):
         message = "columns are those of a table: name it with --from, or leave them out to calibrate this machine"
         raise UsageError(message)
+    if table is not None and kernels is not None:
+        message = (
+            "kernels run on this machine, and --from reads what ran already: leave one of --kernels and --from out"
+        )
+        raise UsageError(message)
     if table is not None and not table.is_dir():
         if power is None:
             message = f"which column of {table} holds the watts? name it with --power"
@@ -88,7 +98,7 @@ def calibrate(  # noqa: PLR0913 - one parameter an option
         model = _fit_table(table, power, group, chosen)
         kept = keep and not dry_run
     else:
-        model = _fit_session(table) if table is not None else _run_kernels(session, seconds)
+        model = _fit_session(table) if table is not None else _run_kernels(kernels or "stress", session, seconds)
         kept = not dry_run and _is_of_this_machine(model)
     _finish(model, output, kept=kept, as_json=as_json)
 
@@ -125,7 +135,7 @@ def _fit_table(table: Path, power: str, group: str | None, columns: dict[str, st
     return _as_model(fit(observations), source=table.name, quality="given")
 
 
-def _run_kernels(session: Path | None, seconds: float) -> dict[str, Any]:
+def _run_kernels(kernels: str, session: Path | None, seconds: float) -> dict[str, Any]:
     import tempfile
 
     from rich.console import Console
@@ -141,7 +151,7 @@ def _run_kernels(session: Path | None, seconds: float) -> dict[str, Any]:
             def tell(name: str, done: int, total: int) -> None:
                 progress.update(bar, description=name, completed=done, total=total)
 
-            path = record(session or Path(folder), seconds_each=seconds, progress=tell)
+            path = record(session or Path(folder), seconds_each=seconds, progress=tell, kernels=kernels)
         return _fit_session(path)
 
 

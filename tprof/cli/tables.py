@@ -65,7 +65,14 @@ def as_plain(profile: Profile) -> dict[str, Any]:
     return {
         **{name: [plain(row) for row in table.reset_index().to_dict("records")] for name, table in tables.items()},
         "info": plain(profile.info),
+        **({} if profile.runtime is None else _runtime_as_plain(profile)),
     }
+
+
+def _runtime_as_plain(profile: Profile) -> dict[str, Any]:
+    tables = {"waits": profile.waits().reset_index(), "workers": profile.starvation}
+    rows = {name: [plain(row) for row in table.to_dict("records")] for name, table in tables.items()}
+    return {"runtime": plain(profile.runtime), **rows}
 
 
 def show(profile: Profile, stream: TextIO, *, top: int | None = None) -> None:
@@ -73,10 +80,14 @@ def show(profile: Profile, stream: TextIO, *, top: int | None = None) -> None:
     from rich.console import Console
     from rich.text import Text
 
+    from .runtime_text import runtime_lines
+
     console = Console(file=stream, highlight=False, width=None if stream.isatty() else 160)
     label = f" ({profile.info['quality']})"
     console.print(_accounts(profile, label))
     console.print(_tasks(profile, label, top))
+    for line in runtime_lines(profile.runtime):
+        console.print(Text(line))
     console.print(Text(f"{clean(profile.info['sensor'])}; {clean(profile.info['model_why'])}"))
     for warning in profile.info["warnings"]:
         console.print(Text(f"warning: {clean(warning)}"))

@@ -1,4 +1,4 @@
-"""`tprof validate`: how wrong each model is where the truth is known."""
+"""`tprof validate`: how wrong each model is where the truth is known, and pairs of kernels where it is measured."""
 
 from __future__ import annotations
 
@@ -23,9 +23,19 @@ def validate(
     case: Annotated[list[str] | None, typer.Option(help="Only this case; may be repeated.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="See that it works; no figures to quote.")] = False,  # noqa: FBT002
     plot: Annotated[Path | None, typer.Option(help="Draw the result as a page of HTML.", metavar="FILE.html")] = None,
+    pairs: Annotated[  # noqa: FBT002 - typer's default
+        bool, typer.Option("--pairs", help="Measure the paper's pairs of kernels on this machine, which is calibrated.")
+    ] = False,
+    session: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="With --pairs: keep the recording in this directory.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
 ) -> None:
     """Simulate a processor with known power, and print each model's error beside the others'."""
+    if pairs or session is not None:
+        _refuse_mixed(pairs=pairs, others=(seeds, case, quick or None, plot))
+        _measure_pairs(session, as_json=as_json)
+        return
     from dataclasses import replace
 
     from tprof.benchmarks.validation import chosen
@@ -50,6 +60,40 @@ def validate(
         dump(result)
     else:
         show_tables(tables(result), sys.stdout)
+
+
+def _refuse_mixed(*, pairs: bool, others: tuple[object, ...]) -> None:
+    from tprof.errors import UsageError
+
+    if not pairs or any(other is not None for other in others):
+        message = "--pairs measures and takes --session and --json only; without it everything is simulated"
+        raise UsageError(message)
+
+
+def _measure_pairs(session: Path | None, *, as_json: bool) -> None:
+    import tempfile
+
+    from rich.console import Console
+
+    from tprof.benchmarks.validation import published
+    from tprof.benchmarks.validation.measured import record_pairs, slice_pairs
+    from tprof.benchmarks.validation.show import measured_pairs
+    from tprof.host import describe_host
+    from tprof.trace import load
+
+    from .tables import dump, show_tables
+
+    with tempfile.TemporaryDirectory(prefix="tprof-validate-") as folder:
+        with Console(file=sys.stderr).status("measuring") as status:
+            path = record_pairs(
+                session or Path(folder), progress=lambda name, done, of: status.update(f"{name} ({done} of {of})")
+            )
+        rows = slice_pairs(load(path))
+    result = {"processor": describe_host()["processor"], "pairs": rows, "published": published.table_3()}
+    if as_json:
+        dump(result)
+    else:
+        show_tables([measured_pairs(result)], sys.stdout)
 
 
 def _refuse_folder(path: Path) -> None:

@@ -23,16 +23,16 @@ enum tprof_stream_kind { TPROF_SAMPLES = 1, TPROF_READINGS = 2, TPROF_EVENTS = 3
 enum tprof_kind { TPROF_START = 1, TPROF_FINISH, TPROF_SUSPEND, TPROF_RESUME, TPROF_CLOSE, TPROF_JOIN };
 enum tprof_flag { TPROF_FAILED = 1, TPROF_SCALED = 2, TPROF_UNCOUNTED = 4, TPROF_ABORTED = 8 };
 enum tprof_end { TPROF_OPEN = 0, TPROF_ENDED = 1, TPROF_STOPPED = 2, TPROF_END_ABORTED = 3 };
-enum tprof_graph_kind {
-    TPROF_SPAWN = 1,
-    TPROF_DEPENDENCE,
-    TPROF_READY,
-    TPROF_STEAL,
-    TPROF_CANCEL,
-    TPROF_BEGIN,
-    TPROF_END,
-};
 enum tprof_reading_flag { TPROF_MISSING = 1, TPROF_REOPENED = 2 };
+enum tprof_event_kind {
+    TPROF_EVENT_SPAWN = 1,
+    TPROF_EVENT_DEPENDENCE,
+    TPROF_EVENT_READY,
+    TPROF_EVENT_STEAL,
+    TPROF_EVENT_CANCEL,
+    TPROF_EVENT_BEGIN,
+    TPROF_EVENT_END
+};
 
 struct tprof_header {
     char magic[8];
@@ -75,9 +75,11 @@ struct tprof_reading {
     uint64_t suspended_ns;
 };
 
+/* What a task runtime did; tprof_event in counters.h is another thing, one of perf's. */
 struct tprof_graph_event {
     uint64_t t_ns;
-    uint64_t instance, other;
+    uint64_t instance;
+    uint64_t other;
     uint32_t task;
     uint16_t worker;
     uint8_t kind, flags;
@@ -93,6 +95,7 @@ static_assert(offsetof(struct tprof_header, description_bytes) == 448, "header l
 static_assert(offsetof(struct tprof_header, description) == 452, "header layout");
 static_assert(offsetof(struct tprof_sample, columns) == 24, "sample layout");
 static_assert(sizeof(struct tprof_reading) == 32, "reading layout");
+static_assert(offsetof(struct tprof_graph_event, task) == 24, "event layout");
 static_assert(sizeof(struct tprof_graph_event) == 32, "event layout");
 
 #endif

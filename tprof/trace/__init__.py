@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from .kinds import EndReason, Flag, Kind, Quality
+from .kinds import EndReason, EventKind, Flag, Kind, Quality
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .graph import Graph
     from .reader import Trace, load
     from .readings import Readings
     from .tasks import TaskEntry
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EndReason",
+    "EventKind",
     "Flag",
+    "Graph",
     "Kind",
     "Quality",
     "Readings",
@@ -26,6 +29,7 @@ __all__ = [
 ]
 
 _FILES = {
+    "Graph": "graph",
     "Trace": "reader",
     "load": "reader",
     "Readings": "readings",

@@ -14,6 +14,7 @@ from tprof.errors import UsageError
 
 from . import kinds, layout
 from .arrays import first_where, numbers, refuse_if, unsigned, whole
+from .event_arguments import check_events
 from .said import MAX_PACKAGES
 from .tasks import MAX_TASKS
 from .thread import MAX_COLUMN_CHARACTERS, MAX_PID, is_column_name
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 SCALARS = {"pid", "tid", "name"}
-FIXED = {"t_ns", "instance", "task", "cpu", "package", "kind", "flags"}
+FIXED = {"t_ns", "instance", "task", "cpu", "package", "kind", "flags", "events"}
 COUNTED_SCOPES = {"package", "dram", "gpu"}
 COUNT_BITS = 62
 SMALLEST_UNIT_EXPONENT = -1000
@@ -41,6 +42,7 @@ class GivenThread:
     kind: npt.NDArray[np.uint8] | None
     flags: npt.NDArray[np.uint8]
     columns: dict[str, npt.NDArray[np.uint64]]
+    events: npt.NDArray[np.void] | None
     packages: dict[int, int]
     pid: int
     tid: int
@@ -117,6 +119,7 @@ def _check_thread(where: str, thread: Mapping[str, Any], task_count: int) -> Giv
         kind=_kind(where, thread["kind"], length) if "kind" in thread else None,
         flags=_flags(where, thread.get("flags"), length),
         columns={name: _column(where, name, thread[name], length) for name in names},
+        events=check_events(where, thread.get("events"), task_count),
         packages=_packages(where, thread, cpu, length),
         pid=_process_id(where, "pid", thread.get("pid", 0)),
         tid=_process_id(where, "tid", thread.get("tid", 0)),

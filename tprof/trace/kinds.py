@@ -8,6 +8,7 @@ class StreamKind(IntEnum):
 
     SAMPLES = 1
     READINGS = 2
+    EVENTS = 3
 
 
 class Kind(IntEnum):
@@ -28,6 +29,18 @@ class Flag(IntFlag):
     SCALED = 2
     UNCOUNTED = 4
     ABORTED = 8
+
+
+class EventKind(IntEnum):
+    """What a task runtime did."""
+
+    SPAWN = 1
+    DEPENDENCE = 2
+    READY = 3
+    STEAL = 4
+    CANCEL = 5
+    BEGIN = 6
+    END = 7
 
 
 class EndReason(IntEnum):

@@ -6,7 +6,7 @@ import numpy as np
 
 MAGIC = b"TPROF\r\n\x1a"
 MAJOR = 1
-MINOR = 0
+MINOR = 1
 ENDIAN = 0x01020304
 HEADER_BYTES = 4096
 DESCRIPTION_BYTES = 3640
@@ -16,6 +16,7 @@ UNUSED = "_unused_"
 NO_TASK = 0xFFFF_FFFF
 NO_THREAD = 0xFFFF_FFFF
 NO_CPU = 0xFFFF
+NO_WORKER = 0xFFFF
 
 
 HEADER = np.dtype(
@@ -44,7 +45,7 @@ HEADER = np.dtype(
         "itemsize": HEADER_BYTES,
     }
 )  # fmt: skip
-"""The first 4096 bytes of a file of samples or readings."""
+"""The first 4096 bytes of a file of samples, readings or events."""
 
 READING = np.dtype(
     [
@@ -54,6 +55,18 @@ READING = np.dtype(
         ("flags", "<u2"),
         ("error", "<u2"),
         ("suspended_ns", "<u8"),
+    ]
+)
+
+EVENT = np.dtype(
+    [
+        ("t_ns", "<u8"),
+        ("instance", "<u8"),
+        ("other", "<u8"),
+        ("task", "<u4"),
+        ("worker", "<u2"),
+        ("kind", "u1"),
+        ("flags", "u1"),
     ]
 )
 

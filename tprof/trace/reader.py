@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,6 +13,7 @@ import numpy as np
 from tprof.errors import TraceError
 
 from . import layout
+from .graph import EventFile, Graph, open_events, read_graph
 from .manifest import read_end, read_manifest
 from .readings import Readings, read_readings
 from .running import is_running
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tprof.analysis import Profile
+
+    from .stream import Stream
 
 CHUNK_RECORDS = 1 << 16
 MAX_LOST = 100_000
@@ -42,6 +46,7 @@ class Trace:
     tasks : the tasks; a sample's `task` is an index here.
     threads : one for each sample file.
     readings : by name.
+    events : one for each file of a task runtime's events; most traces have none.
     complete : whether the recording ended by itself.
     start_ns, end_ns : of the recording, CLOCK_MONOTONIC.
     process_end_ns : when each process that ended did, by its ordinal.
@@ -54,11 +59,23 @@ class Trace:
     tasks: tuple[TaskEntry, ...]
     threads: tuple[Thread, ...]
     readings: dict[str, Readings]
+    events: tuple[EventFile, ...]
     complete: bool
     start_ns: int
     end_ns: int
     process_end_ns: dict[int, int]
     notes: tuple[str, ...]
+
+    @cached_property
+    def graph(self) -> Graph:
+        """What a task runtime did, all threads' events in order of time; read when first asked for.
+
+        Raises
+        ------
+        TraceError
+            If a file is gone, or does not fit into memory.
+        """
+        return read_graph(self.events)
 
     def profile(self, model: str = "auto", **options: Any) -> Profile:
         """Attribute the joules to the tasks; see `tprof.analysis.build_profile` for the options."""
@@ -132,10 +149,11 @@ class _Loader:
         end = self._end()
         for path in self._files("tasks", ".jsonl"):
             self._try(path, lambda path: self.table.read(path, _ordinal(path)))
-        threads, readings = self._threads(), self._readings()
+        threads, readings, events = self._threads(), self._readings(), self._events()
         if end is None or self.table.notes or end.get("lost_definitions") or not self.table.entries:
-            _name_lost(self.table, threads)
+            _name_lost(self.table, threads, events)
         self._note_losses(threads, readings, end or {})
+        self._note_lost_events(events)
         return Trace(
             path=self.directory,
             manifest=self.manifest,
@@ -143,9 +161,10 @@ class _Loader:
             tasks=tuple(self.table.entries),
             threads=tuple(threads),
             readings=readings,
+            events=tuple(events),
             complete=end is not None,
             start_ns=_start_ns(self.manifest, readings, threads),
-            end_ns=_end_ns(end, readings, threads),
+            end_ns=_end_ns(end, readings, threads, events),
             process_end_ns=process_ends(end or {}),
             notes=tuple(self.notes + self.table.notes),
         )
@@ -167,13 +186,15 @@ class _Loader:
         self.notes += notes
         return end
 
-    def _files(self, room: str, suffix: str) -> list[Path]:
+    def _files(self, room: str, suffix: str, *, optional: bool = False) -> list[Path]:
         place = self.directory / room
         try:
             if stat.S_ISDIR(place.lstat().st_mode):
                 return sorted(path for path in place.iterdir() if path.suffix == suffix)
             reason = "it is a link or a file"
         except OSError as error:
+            if optional and isinstance(error, FileNotFoundError):
+                return []
             reason = error.strerror or str(error)
         self.notes.append(f"left out: cannot read {place}: {reason}")
         return []
@@ -216,6 +237,25 @@ class _Loader:
                 readings[one.name] = one
         return readings
 
+    def _events(self) -> list[EventFile]:
+        events: dict[int, EventFile] = {}
+        for path in self._files("graph", ".events", optional=True):
+            file = self._try(path, lambda path: open_events(path, self.table))
+            if file is None:
+                continue
+            if file.stream.note:
+                self.notes.append(file.stream.note)
+            if file.ordinal in events:
+                self.notes.append(f"left out: {path} says that it is thread {file.ordinal}, as another file does")
+            else:
+                events[file.ordinal] = file
+        return list(events.values())
+
+    def _note_lost_events(self, events: list[EventFile]) -> None:
+        lost = sum(file.dropped for file in events)
+        if lost:
+            self.notes.append(f"{lost} events of the task runtime could not be written: its graph has gaps")
+
     def _note_losses(self, threads: list[Thread], readings: dict[str, Readings], end: dict[str, Any]) -> None:
         lost = end.get("dropped", {})
         dropped = sum(lost.values()) + sum(sum(thread.dropped.values()) for thread in threads)
@@ -233,17 +273,19 @@ class _Loader:
         self.notes += [f"{count} {what}" for count, what in told if count]
 
 
-def _name_lost(table: TaskTable, threads: list[Thread]) -> None:
-    """Give every number that samples use and the tables lack a stand-in, before the tasks are fixed."""
-    for thread in threads:
-        for first in range(0, thread.count, CHUNK_RECORDS):
-            tasks = thread.stream.read_part(thread.dtype, first, first + CHUNK_RECORDS)["task"]
-            indices = table.to_indices(thread.process, tasks)
+def _name_lost(table: TaskTable, threads: list[Thread], events: list[EventFile]) -> None:
+    """Give every number that samples and events use and the tables lack a stand-in, before the tasks are fixed."""
+    parts = [(thread.stream, thread.dtype, thread.process) for thread in threads]
+    parts += [(file.stream, layout.EVENT, file.process) for file in events]
+    for stream, dtype, process in parts:
+        for first in range(0, stream.count, CHUNK_RECORDS):
+            tasks = stream.read_part(dtype, first, first + CHUNK_RECORDS)["task"]
+            indices = table.to_indices(process, tasks)
             unknown = tasks[(indices == layout.NO_TASK) & (tasks != layout.NO_TASK)]
             if not len(unknown):
                 continue
             for number in np.unique(unknown)[:MAX_LOST]:
-                table.lost(thread.process, int(number))
+                table.lost(process, int(number))
             if len(table.entries) > MAX_LOST:
                 return
 
@@ -261,15 +303,18 @@ def _start_ns(manifest: dict[str, Any], readings: dict[str, Readings], threads: 
     return min(min(firsts, default=0), MAX_NS)
 
 
-def _end_ns(end: dict[str, Any] | None, readings: dict[str, Readings], threads: list[Thread]) -> int:
+def _end_ns(
+    end: dict[str, Any] | None, readings: dict[str, Readings], threads: list[Thread], events: list[EventFile]
+) -> int:
     if end and "end_ns" in end:
         return int(end["end_ns"])
     lasts = [int(reading.t_ns.max()) for reading in readings.values() if len(reading.t_ns)]
-    lasts += [_last_ns(thread) for thread in threads]
+    lasts += [_last_ns(thread.stream, thread.dtype) for thread in threads]
+    lasts += [_last_ns(file.stream, layout.EVENT) for file in events]
     return max(lasts, default=0)
 
 
-def _last_ns(thread: Thread) -> int:
-    """Return the latest time among a thread's last samples: it need not be the last one's."""
-    samples = thread.stream.read_part(thread.dtype, max(thread.count - CHUNK_RECORDS, 0), thread.count)
-    return min(int(samples["t_ns"].max(initial=0)), MAX_NS)
+def _last_ns(stream: Stream, dtype: np.dtype[np.void]) -> int:
+    """Return the latest time among a file's last records: it need not be the last one's."""
+    records = stream.read_part(dtype, max(stream.count - CHUNK_RECORDS, 0), stream.count)
+    return min(int(records["t_ns"].max(initial=0)), MAX_NS)

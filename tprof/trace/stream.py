@@ -1,4 +1,4 @@
-"""One file of samples or readings: its header checked, its records read, nothing believed beyond what is there."""
+"""One file of samples, readings or events: its header checked, its records read, nothing believed that is not there."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ from .arguments import (
 )
 from .derive import derive_story, first_seen
 from .directory import create_session
+from .graph import WORD
 from .manifest import write_end, write_manifest
 
 if TYPE_CHECKING:
@@ -55,7 +56,9 @@ def write_trace(
         thread runs this instance (0: none) of this task (index in `tasks`; -1: none). Optional, (n,):
         ``cpu``, ``package``, ``kind``, ``flags``, and cumulative counter columns of any other name
         (``cpu_ns``, ``instructions``, ``cycles``, ``llc_misses``, …). Optional, one value: ``pid``,
-        ``tid``, ``name``. Times are CLOCK_MONOTONIC nanoseconds, not decreasing.
+        ``tid``, ``name``. Optional, of a task runtime: ``events``, a dict of (e,) arrays ``t_ns``, ``kind``
+        (`tprof.trace.EventKind`), ``instance`` and, where they mean something, ``other``, ``task`` and
+        ``worker`` (-1: none). Times are CLOCK_MONOTONIC nanoseconds, not decreasing.
     energy
         Domain (``"package-0"``, ``"dram-0"``, ``"core-0"``, ``"psys"``, ``"gpu-0"``) to (m,) arrays:
         ``t_ns`` and cumulative joules, neither decreasing, and, where it is known, ``window_ns``: how long
@@ -117,9 +120,11 @@ def _write_all(
     begins = first_seen([thread.instance for thread in threads], [thread.t_ns for thread in threads])
     for ordinal, (thread, begin) in enumerate(zip(threads, begins, strict=True)):
         _write_thread(directory, ordinal, thread, begin)
+    _write_events(directory, threads)
     for domain in domains:
         _write_domain(directory, domain)
     ends = [int(thread.t_ns[-1]) for thread in threads if len(thread.t_ns)]
+    ends += [int(thread.events["t_ns"][-1]) for thread in threads if thread.events is not None and len(thread.events)]
     ends += [int(domain.t_ns[-1]) for domain in domains if len(domain.t_ns)]
     write_end(directory, {"end_ns": max(ends, default=0), "stopped": "end", "processes": [], "dropped": {}})
 
@@ -152,6 +157,19 @@ def _write_thread(directory: Path, ordinal: int, thread: GivenThread, begins: An
         for place, name in enumerate(declared):
             header["end_columns"][place] = samples[name][-1] if name else 0
     _create(directory / "threads" / f"{ordinal:08d}.samples", header, samples)
+
+
+def _write_events(directory: Path, threads: list[GivenThread]) -> None:
+    given = [(ordinal, thread, thread.events) for ordinal, thread in enumerate(threads) if thread.events is not None]
+    if given:
+        (directory / "graph").mkdir(mode=0o700)
+    for ordinal, thread, events in given:
+        header = _header(kinds.StreamKind.EVENTS, events, {"events": WORD})
+        header["thread"], header["pid"], header["tid"] = ordinal, thread.pid, thread.tid
+        if len(events):
+            header["start_ns"], header["end_ns"] = events["t_ns"][0], events["t_ns"][-1]
+            header["end_reason"] = kinds.EndReason.STOPPED
+        _create(directory / "graph" / f"{ordinal:08d}.events", header, events)
 
 
 def _write_domain(directory: Path, domain: GivenEnergy) -> None:
@@ -211,6 +229,7 @@ def _manifest(
     static_power_w: dict[str, float],
 ) -> dict[str, Any]:
     starts = [int(thread.t_ns[0]) for thread in threads if len(thread.t_ns)]
+    starts += [int(thread.events["t_ns"][0]) for thread in threads if thread.events is not None and len(thread.events)]
     starts += [int(domain.t_ns[0]) for domain in domains if len(domain.t_ns)]
     packages: dict[int, int] = {}
     for thread in threads:

@@ -1,0 +1,161 @@
+"""A recording as a graph: instances with their times, what they had to wait for, and who spawned them.
+
+What contradicts the recorded times is left out: an instance that started before another was complete cannot
+have waited for it. What remains was kept to by the run itself, so no chain of it is longer than the run,
+and it has no cycles but among instances of no length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tprof.trace import EventKind
+
+from .lifecycle import Places, first_events
+from .runs import Runs, read_runs
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from tprof.analysis.profile import Profile
+
+    from tprof.trace import Graph
+
+    from .lifecycle import Rows
+
+Floats = NDArray[np.float64]
+Times = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Execution:
+    """One entry an instance, in the order of the table of tasks; times in ns from the start of the recording.
+
+    Attributes
+    ----------
+    own_ns : time in which it was what its thread ran
+    energy_j : exclusive of nested tasks; 0 where not resolved
+    done_ns : when it and all that it spawned had ended
+    spawn_ns : when it was spawned; where that is not known, when it started
+    ready_ns : when it might have run; where that is not known, when the last that it waited for was done
+    releaser : row of the instance whose end made it ready, -1: none
+    parent : row of the instance that spawned it, -1: none
+    waits, waits_for : (edges,) rows of instances and of what they had to wait for
+    contradicting : edges and spawns that the recorded times contradict, left out
+    """
+
+    start_ns: Times
+    end_ns: Times
+    own_ns: Times
+    energy_j: Floats
+    done_ns: Times
+    spawn_ns: Times
+    ready_ns: Times
+    releaser: Rows
+    parent: Rows
+    waits: Rows
+    waits_for: Rows
+    contradicting: int
+    runs: Runs
+
+    def __len__(self) -> int:
+        """Return the number of instances."""
+        return len(self.start_ns)
+
+
+def read_execution(profile: Profile) -> Execution:
+    """Collect what a profile and its trace's events say; reads the trace's samples again."""
+    tasks, trace = profile.tasks, profile.trace
+    places = Places.of(tasks["instance"].to_numpy())
+    runs = read_runs(profile.recipe.read(trace), places, trace.start_ns)
+    start_ns = _ns(tasks["start_s"].to_numpy())
+    end_ns = start_ns + _ns(tasks["duration_s"].to_numpy())
+    spawn_ns = _ns_or(tasks["spawn_s"].to_numpy(), start_ns)
+    parent, void = _parents(places.rows(tasks["parent"].to_numpy()), tasks, start_ns, spawn_ns)
+    done_ns = _done(end_ns, parent, start_ns, spawn_ns)
+    waits, waits_for, contradicting = _edges(trace.graph, places, start_ns, done_ns)
+    last = _last_waited_for(waits, waits_for, done_ns)
+    last_ns = np.where(last >= 0, np.maximum(done_ns[last], spawn_ns), spawn_ns)
+    return Execution(
+        start_ns=start_ns,
+        end_ns=end_ns,
+        own_ns=np.minimum(_ns(profile.own_s), end_ns - start_ns),
+        energy_j=np.nan_to_num(tasks["energy_j"].to_numpy()),
+        done_ns=done_ns,
+        spawn_ns=spawn_ns,
+        ready_ns=_ns_or(tasks["ready_s"].to_numpy(), np.minimum(last_ns, start_ns)),
+        releaser=_releasers(trace.graph, places, last),
+        parent=parent,
+        waits=waits,
+        waits_for=waits_for,
+        contradicting=contradicting + void,
+        runs=runs,
+    )
+
+
+def _ns(seconds: Floats) -> Times:
+    """Return whole nanoseconds: exact below a hundred days, of which a float's step is less than half of one."""
+    return np.rint(seconds * 1e9).astype(np.int64)
+
+
+def _ns_or(seconds: Floats, otherwise: Times) -> Times:
+    known = ~np.isnan(seconds)
+    return np.where(known, _ns(np.where(known, seconds, 0.0)), otherwise)
+
+
+def _rank(start_ns: Times, spawn_ns: Times) -> Rows:
+    """Number the instances so that what spawned comes before what it spawned."""
+    order = np.lexsort((np.arange(len(start_ns)), spawn_ns, start_ns))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return rank
+
+
+def _parents(parent: Rows, tasks: pd.DataFrame, start_ns: Times, spawn_ns: Times) -> tuple[Rows, int]:
+    """Return the parents without those that began after what they are said to have spawned; and how many these are."""
+    rank = _rank(start_ns, spawn_ns)
+    child = np.arange(len(tasks))
+    sound = (parent >= 0) & (start_ns[parent] <= spawn_ns) & (rank[parent] < rank[child])
+    return np.where(sound, parent, -1), int(((parent >= 0) & ~sound).sum())
+
+
+def _done(end_ns: Times, parent: Rows, start_ns: Times, spawn_ns: Times) -> Times:
+    """Return when each was complete: its own end or that of the last below it."""
+    children = np.flatnonzero(parent >= 0)
+    if not len(children):
+        return end_ns.copy()
+    latest_first = children[np.argsort(_rank(start_ns, spawn_ns)[children])[::-1]]
+    done = end_ns.tolist()
+    for child, above in zip(latest_first.tolist(), parent[latest_first].tolist(), strict=True):
+        done[above] = max(done[above], done[child])
+    return np.array(done, np.int64)
+
+
+def _edges(graph: Graph, places: Places, start_ns: Times, done_ns: Times) -> tuple[Rows, Rows, int]:
+    """Return pairs of what waited and what for, each once, and how many pairs the times contradict."""
+    at = np.flatnonzero((graph.kind == EventKind.DEPENDENCE) | (graph.kind == EventKind.READY))
+    waits, waits_for = places.rows(graph.instance[at]), places.rows(graph.other[at])
+    known = (waits >= 0) & (waits_for >= 0)
+    pairs: NDArray[Any] = np.unique(waits[known] * len(places.ids) + waits_for[known])
+    waits, waits_for = pairs // max(len(places.ids), 1), pairs % max(len(places.ids), 1)
+    sound = (waits != waits_for) & (done_ns[waits_for] <= start_ns[waits])
+    return waits[sound], waits_for[sound], int((~sound).sum())
+
+
+def _last_waited_for(waits: Rows, waits_for: Rows, done_ns: Times) -> Rows:
+    """Return for each instance what was done last of all that it waited for, -1: it waited for nothing."""
+    by_time = np.argsort(done_ns[waits_for], kind="stable")
+    last = np.full(len(done_ns), -1)
+    last[waits[by_time]] = waits_for[by_time]
+    return last
+
+
+def _releasers(graph: Graph, places: Places, last: Rows) -> Rows:
+    """Return what READY names; `last` where there is no such event, or one that names what never ran."""
+    ready, _ = first_events(graph, EventKind.READY, places)
+    other = graph.other[np.maximum(ready, 0)]
+    named = places.rows(other)
+    return np.where((ready >= 0) & ((named >= 0) | (other == 0)), named, last)

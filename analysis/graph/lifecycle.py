@@ -1,0 +1,96 @@
+"""What the events say of each instance: who spawned it, when it might have run, what it had to wait for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from tprof.trace import EventKind
+
+if TYPE_CHECKING:
+    from tprof.trace import Graph, Trace
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where instances stand in a table; ids are unique in it."""
+
+    order: NDArray[np.intp]
+    ids: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, instance: NDArray[np.uint64]) -> Places:
+        """Sort the ids of a table."""
+        order = np.argsort(instance, kind="stable")
+        return cls(order, instance[order])
+
+    def rows(self, sought: NDArray[np.uint64]) -> Rows:
+        """Return the row of each id, -1 where it is 0 or the table does not have it."""
+        if not len(self.ids):
+            return np.full(len(sought), -1)
+        at = np.minimum(np.searchsorted(self.ids, sought), len(self.ids) - 1)
+        return np.where((self.ids[at] == sought) & (sought != 0), self.order[at], -1)
+
+
+def first_events(graph: Graph, kind: EventKind, places: Places) -> tuple[Rows, Rows]:
+    """Return for each row of a table its first event of a kind as a place among the events, -1 without any.
+
+    Returns
+    -------
+    event : (rows,) int64
+    at : (events of the kind,) int64, all places with that kind
+    """
+    at = np.flatnonzero(graph.kind == kind)
+    rows = places.rows(graph.instance[at])
+    known = rows >= 0
+    event = np.full(len(places.ids), -1)
+    # Where a row repeats, the last assignment stands: the earliest event.
+    event[rows[known][::-1]] = at[known][::-1]
+    return event, at
+
+
+def lifecycle_columns(trace: Trace, tasks: pd.DataFrame) -> dict[str, Any]:
+    """Return the columns that events add to the table of instances, and `parent` as the events know it.
+
+    An instance is taken to be spawned and ready no later than it started, and ready no sooner than it was
+    spawned, whatever clocks of several processors say.
+    """
+    graph = trace.graph
+    places = Places.of(tasks["instance"].to_numpy())
+    spawn, _ = first_events(graph, EventKind.SPAWN, places)
+    ready, _ = first_events(graph, EventKind.READY, places)
+    steal, _ = first_events(graph, EventKind.STEAL, places)
+    start_s = tasks["start_s"].to_numpy()
+    spawn_s = np.minimum(_seconds(trace, spawn), start_s)
+    ready_s = np.minimum(np.fmax(_seconds(trace, ready), spawn_s), start_s)
+    ready_s[ready < 0] = np.nan
+    return {
+        "parent": np.where(spawn >= 0, _at(graph.other, spawn), tasks["parent"].to_numpy()),
+        "spawn_s": spawn_s,
+        "ready_s": ready_s,
+        "wait_data_s": ready_s - spawn_s,
+        "wait_worker_s": start_s - ready_s,
+        "stolen": steal >= 0,
+    }
+
+
+def _at(values: NDArray[Any], event: Rows) -> NDArray[Any]:
+    """Return a value per event, that of the first for those that are -1."""
+    return values[np.maximum(event, 0)]
+
+
+def _seconds(trace: Trace, event: Rows) -> NDArray[np.float64]:
+    return np.where(event >= 0, (_at(trace.graph.t_ns, event) - trace.start_ns) * 1e-9, np.nan)
+
+
+def dependences(graph: Graph) -> pd.DataFrame:
+    """Return one row for each pair of instances of which one had to wait for the other: `instance`, `waits_for`."""
+    at = np.flatnonzero((graph.kind == EventKind.DEPENDENCE) & (graph.instance != 0) & (graph.other != 0))
+    pairs = pd.DataFrame({"instance": graph.instance[at], "waits_for": graph.other[at]})
+    return pairs.drop_duplicates(ignore_index=True)

@@ -1,0 +1,169 @@
+"""What a run really waited for: backwards from the instance that ended last to the first spawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+if TYPE_CHECKING:
+    from .execution import Execution
+
+PARTS = ("running", "data", "worker", "spawning", "paused")
+
+
+def realised_chain(execution: Execution) -> pd.DataFrame:
+    """Return the pieces of the makespan in order of time; `CriticalPath` says by which rule.
+
+    Returns
+    -------
+    kind (one of `PARTS`), start_s, duration_s, row (of the instance that ran or waited, -1: the program outside
+    its tasks). Pieces without length are left out, so the others follow each other without gaps.
+    """
+    if not len(execution):
+        return _table([])
+    return _table(_Walk(execution).pieces()[::-1])
+
+
+Piece = tuple[str, int, int, int]
+
+
+class _Walk:
+    """Goes back through an execution; `at` is the time it has come to, `place` the run it is in, -1: outside."""
+
+    def __init__(self, execution: Execution) -> None:
+        self.run = execution
+        last = int(execution.end_ns.argmax())
+        self.at = int(execution.end_ns[last])
+        self.place = int(execution.runs.first[last + 1]) - 1
+        self.begin_ns = int(execution.spawn_ns.min())
+        self.found: list[Piece] = []
+        self.children = _children_by_end(execution)
+        self.drained_ns, self.drained_by = _drained(execution)
+
+    def pieces(self) -> list[Piece]:
+        """Return kind, begin, end and row of each, last first."""
+        seen: set[tuple[int, int]] = set()
+        # Instances of no length may lead back to where the walk has been.
+        while self.place >= 0 and (self.place, self.at) not in seen:
+            seen.add((self.place, self.at))
+            self._step()
+        self._until(self.begin_ns, "spawning", -1)
+        return self.found
+
+    def _until(self, begin_ns: int, kind: str, row: int) -> None:
+        """Note what lasted from a moment to where the walk is, and go to that moment."""
+        begin_ns = max(min(begin_ns, self.at), self.begin_ns)
+        if begin_ns < self.at:
+            self.found.append((kind, begin_ns, self.at, row))
+        self.at = begin_ns
+
+    def _step(self) -> None:
+        """Go from somewhere in an instance to where its run began, and to what that waited for."""
+        runs = self.run.runs
+        row = int(runs.row[self.place])
+        self._until(int(runs.end_ns[self.place]), "paused", row)
+        self._until(int(runs.begin_ns[self.place]), "running", row)
+        if self.place == runs.first[row]:
+            self._started(row)
+        else:
+            self._went_on(row)
+
+    def _started(self, row: int) -> None:
+        run = self.run
+        ready_ns = int(run.ready_ns[row])
+        if self._worker_was_busy(row, ready_ns):
+            return
+        self._until(ready_ns, "worker", row)
+        releaser = int(run.releaser[row])
+        if releaser >= 0:
+            self._end_of(releaser, "data", row)
+            return
+        spawn_ns = int(run.spawn_ns[row])
+        self._until(spawn_ns, "spawning", row)
+        parent = int(run.parent[row])
+        if parent >= 0:
+            self._enter(parent)
+        else:
+            self._outside()
+
+    def _went_on(self, row: int) -> None:
+        """A run after a pause: the children that ended in it were what it waited for."""
+        paused_ns = int(self.run.runs.end_ns[self.place - 1])
+        child = self._last_child(row, self.at)
+        if child >= 0 and self.run.spawn_ns[child] > paused_ns:  # of no length, as the run went on
+            child = self._last_child(row, self.at - 1)
+        done_ns = int(self.run.done_ns[child]) if child >= 0 else -1
+        if self._worker_was_busy(row, max(done_ns, paused_ns)):
+            return
+        if done_ns > paused_ns:
+            self._until(done_ns, "worker", row)
+            self._end_of(child, "worker", row)
+        else:
+            self._until(paused_ns, "paused", row)
+            self.place -= 1
+
+    def _worker_was_busy(self, row: int, since_ns: int) -> bool:
+        """Go to what the thread ran before, if that was after the instance could have run."""
+        before = int(self.run.runs.before[self.place])
+        if before < 0 or not since_ns < int(self.run.runs.end_ns[before]) <= self.at:
+            return False
+        self._until(int(self.run.runs.end_ns[before]), "worker", row)
+        self.place = before
+        return True
+
+    def _enter(self, row: int) -> None:
+        """Go to the run of an instance in which the walk's time lies."""
+        runs = self.run.runs
+        first, stop = int(runs.first[row]), int(runs.first[row + 1])
+        self.place = first + max(int(np.searchsorted(runs.begin_ns[first:stop], self.at, side="right")) - 1, 0)
+
+    def _end_of(self, row: int, kind: str, waiting: int) -> None:
+        """Go to what made an instance complete: its own end, or that of the last below it."""
+        while (child := self._last_child(row, self.at)) >= 0 and self.run.done_ns[child] > self.run.end_ns[row]:
+            row = child
+        self._until(int(self.run.end_ns[row]), kind, waiting)
+        self._enter(row)
+
+    def _last_child(self, row: int, until_ns: int) -> int:
+        """Return the child that was complete last at a time, of several the one spawned first; -1: none."""
+        first, children = self.children
+        mine = children[int(first[row]) : int(first[row + 1])]
+        place = int(np.searchsorted(self.run.done_ns[mine], until_ns, side="right")) - 1
+        return int(mine[place]) if place >= 0 else -1
+
+    def _outside(self) -> None:
+        """The program outside its tasks: it may have waited for all that it had spawned before."""
+        place = int(np.searchsorted(self.drained_ns, self.at, side="right")) - 1
+        if place < 0:
+            self.place = -1
+            return
+        self._until(int(self.drained_ns[place]), "spawning", -1)
+        self._enter(int(self.drained_by[place]))
+
+
+def _children_by_end(execution: Execution) -> tuple[np.ndarray, np.ndarray]:
+    """Return where each instance's children begin in a list of children, in the order in which they were complete."""
+    child = np.flatnonzero(execution.parent >= 0)
+    above = execution.parent[child]
+    order = np.lexsort((-execution.spawn_ns[child], execution.done_ns[child], above))
+    return np.searchsorted(above[order], np.arange(len(execution) + 1)), child[order]
+
+
+def _drained(execution: Execution) -> tuple[np.ndarray, np.ndarray]:
+    """Return when nothing that had been spawned was left, and which instance ended then."""
+    count = len(execution)
+    times = np.concatenate((execution.spawn_ns, execution.end_ns))
+    change = np.repeat((1, -1), count)
+    order = np.lexsort((-change, times))
+    none = np.flatnonzero(np.cumsum(change[order]) == 0)
+    return times[order[none]], order[none] - count
+
+
+def _table(pieces: list[Piece]) -> pd.DataFrame:
+    kinds = pd.Categorical([piece[0] for piece in pieces], categories=list(PARTS))
+    begin_ns, end_ns, row = (np.array([piece[part] for piece in pieces], np.int64) for part in (1, 2, 3))
+    return pd.DataFrame(
+        {"kind": kinds, "start_s": begin_ns * 1e-9, "duration_s": (end_ns - begin_ns) * 1e-9, "row": row}
+    )

@@ -1,0 +1,87 @@
+"""Who ran when, on every thread: the segments of a profile, joined where nothing came between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tprof.analysis.segments import Segments
+
+    from .lifecycle import Places, Rows
+
+Times = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Stretches of time in which a thread ran an instance itself, by row of the instance and then by time.
+
+    Attributes
+    ----------
+    row : (m,) int64, the instance's row in the table of tasks
+    begin_ns, end_ns : (m,) int64, from the start of the recording
+    before : (m,) int64, the run that the thread did before this one, -1: none
+    first : (rows + 1,) int64, where each instance's runs begin
+    """
+
+    row: Rows
+    begin_ns: Times
+    end_ns: Times
+    before: Rows
+    first: Rows
+
+
+def read_runs(lanes: Sequence[Segments], places: Places, start_ns: int) -> Runs:
+    """Collect the runs of all threads."""
+    parts = [_of_thread(lane, places) for lane in lanes]
+    row, begin_ns, end_ns = (np.concatenate([np.empty(0, np.int64), *column]) for column in _columns(parts))
+    before = np.arange(-1, len(row) - 1)
+    offsets = np.cumsum([0, *(len(part[0]) for part in parts)])[:-1]
+    before[offsets[offsets < len(row)]] = -1
+    order = np.lexsort((begin_ns, row))
+    place = np.empty(len(row) + 1, np.int64)
+    place[order] = np.arange(len(row))
+    place[-1] = -1
+    first = np.searchsorted(row[order], np.arange(len(places.ids) + 1))
+    return Runs(row[order], begin_ns[order] - start_ns, end_ns[order] - start_ns, place[before[order]], first)
+
+
+def _columns(parts: list[tuple[Rows, Times, Times]]) -> list[list[NDArray[np.int64]]]:
+    return [[part[column] for part in parts] for column in range(3)]
+
+
+def _of_thread(lane: Segments, places: Places) -> tuple[Rows, Times, Times]:
+    begins = np.flatnonzero(np.diff(lane.slot, prepend=-1))
+    ends = np.append(begins[1:], len(lane.slot))
+    kept = lane.slot[begins] > 0
+    begins, ends = begins[kept], ends[kept]
+    rows = places.rows(lane.rows.instance)[lane.slot[begins] - 1]
+    return rows, lane.t_ns[begins], lane.t_ns[ends]
+
+
+def count_until(first: Rows, times: Times, rows: Rows, until: Times, *, inclusive: bool) -> Rows:
+    """Count, of the times that belong to a row, those before (or at) another time.
+
+    Parameters
+    ----------
+    first : (k + 1,) where each row's times begin
+    times : (m,) not decreasing within a row
+    rows, until : (q,) what is asked
+
+    Returns
+    -------
+    (q,) int64; O((m + q) log(m + q)).
+    """
+    owner = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    asked = np.concatenate((np.zeros(len(times), bool), np.ones(len(rows), bool)))
+    last = asked if inclusive else ~asked
+    order = np.lexsort((last, np.concatenate((times, until)), np.concatenate((owner, rows))))
+    counted = np.empty(len(order), np.int64)
+    counted[order] = np.cumsum(~asked[order])
+    return counted[len(times) :] - first[rows]

@@ -1,0 +1,201 @@
+"""One row a worker: when it ran tasks, when there was nothing to run, and when there was but it did not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from tprof.analysis.names import shown
+
+from tprof.trace import EventKind, layout
+
+from .lifecycle import Places, first_events
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tprof.analysis.profile import Profile
+    from tprof.analysis.segments import Segments
+    from tprof.analysis.sharing import Sharing
+
+    from tprof.trace import Graph, Thread, Trace
+
+Floats = NDArray[np.float64]
+Times = NDArray[np.int64]
+COLUMNS = (
+    "worker", "pid", "thread", "cpu", "served_s", "running_s", "suspended_s", "starved_s", "overhead_s", "steals",
+    "idle_j",
+)  # fmt: skip
+
+
+def starvation(profile: Profile) -> pd.DataFrame:
+    """Return what each worker did while it served, between its BEGIN and END events.
+
+    Returns
+    -------
+    worker, pid, thread, cpu (where it ran most, -1: not known), served_s and its four parts: running_s (in an
+    instance), suspended_s (an instance on this thread waits inside its body and nothing else runs here), starved_s
+    (nothing runs, and no instance of the process was ready), overhead_s (nothing runs although one was); steals
+    (instances it took from others), idle_j (joules that the model gives its thread outside of tasks while it
+    served; NaN without energy). One row for each thread that served as a worker. Empty without such events.
+    """
+    trace = profile.trace
+    services = _services(trace)
+    if not services:
+        return pd.DataFrame({name: [] for name in COLUMNS})
+    lanes, plans = profile.recipe.again(trace)
+    outside = {lane.thread.ordinal: _joules(lane, index, plans) for index, lane in enumerate(lanes)}
+    by_thread = {lane.thread.ordinal: lane for lane in lanes}
+    threads = {thread.ordinal: thread for thread in trace.threads}
+    process_of = {file.ordinal: file.process for file in trace.events}
+    ready = {process: _Ready.of(profile, process) for process in sorted({process_of[one.thread] for one in services})}
+    rows = [
+        _row(
+            service, threads.get(service.thread), by_thread.get(service.thread), outside.get(service.thread),
+            ready[process_of[service.thread]],
+        )
+        for service in services
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=list(COLUMNS)).sort_values(["pid", "worker"], ignore_index=True)
+
+
+@dataclass(frozen=True)
+class _Service:
+    """When a thread served as a worker: (k,) times, increasing and apart."""
+
+    thread: int
+    worker: int
+    begin_ns: Times
+    end_ns: Times
+    steals: int
+
+
+def _services(trace: Trace) -> list[_Service]:
+    """Pair BEGIN and END by thread; one that is not ended lasts until the thread's next BEGIN, or its end."""
+    graph = trace.graph
+    ends = {thread.ordinal: thread.end_ns for thread in trace.threads}
+    found: list[_Service] = []
+    at = np.flatnonzero(np.isin(graph.kind, (EventKind.BEGIN, EventKind.END)))
+    for thread in np.unique(graph.thread[at]).tolist():
+        mine = at[graph.thread[at] == thread]
+        end_ns = ends.get(thread) or trace.end_ns
+        t_ns = np.append(graph.t_ns[mine], max(end_ns, int(graph.t_ns[mine[-1]])))
+        begins = np.flatnonzero(graph.kind[mine] == EventKind.BEGIN)
+        for worker in np.unique(graph.worker[mine[begins]]).tolist():
+            of = begins[graph.worker[mine[begins]] == worker]
+            found.append(
+                _Service(thread, worker, t_ns[of], t_ns[of + 1], _steals(graph, thread, t_ns[of], t_ns[of + 1]))
+            )
+    return found
+
+
+def _steals(graph: Graph, thread: int, begin_ns: Times, end_ns: Times) -> int:
+    when = graph.t_ns[(graph.kind == EventKind.STEAL) & (graph.thread == thread)]
+    place = np.searchsorted(begin_ns, when, side="right") - 1
+    return int(((place >= 0) & (when <= end_ns[np.maximum(place, 0)])).sum())
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """For how long, until each moment, at least one instance of a process was ready and had not started."""
+
+    edges_ns: Times
+    until_ns: Times
+
+    @classmethod
+    def of(cls, profile: Profile, process: int) -> _Ready:
+        """Take the READY events of a process; what never started was ready until it was cancelled, or the end."""
+        graph, trace = profile.trace.graph, profile.trace
+        ordinals = [file.ordinal for file in trace.events if file.process == process]
+        mine = (graph.kind == EventKind.READY) & (graph.instance != 0) & np.isin(graph.thread, ordinals)
+        instance, first = np.unique(graph.instance[mine], return_index=True)
+        ready_ns = graph.t_ns[mine][first]
+        tasks = profile.tasks
+        row = Places.of(tasks["instance"].to_numpy()).rows(instance)
+        start_ns = np.rint(tasks["start_s"].to_numpy() * 1e9).astype(np.int64) + trace.start_ns
+        cancelled, _ = first_events(graph, EventKind.CANCEL, Places.of(instance))
+        otherwise = np.where(cancelled >= 0, graph.t_ns[np.maximum(cancelled, 0)], max(trace.end_ns, 0))
+        until_ns = np.maximum(np.where(row >= 0, start_ns[row], otherwise) if len(tasks) else otherwise, ready_ns)
+        times = np.concatenate((ready_ns, until_ns))
+        change = np.repeat((1, -1), len(ready_ns))
+        order = np.argsort(times, kind="stable")
+        edges_ns = times[order]
+        waiting = np.cumsum(change[order])[:-1] > 0
+        total_ns = np.concatenate(([0], np.cumsum(np.diff(edges_ns) * waiting))) if len(times) else times
+        return cls(edges_ns, total_ns.astype(np.int64))
+
+    def between(self, begin_ns: Times, end_ns: Times) -> Times:
+        """Return for how long of each interval something was ready."""
+        return self._until(end_ns) - self._until(begin_ns)
+
+    def _until(self, t_ns: Times) -> Times:
+        if not len(self.edges_ns):
+            return np.zeros(len(t_ns), np.int64)
+        place = np.clip(np.searchsorted(self.edges_ns, t_ns, side="right") - 1, 0, len(self.edges_ns) - 1)
+        after = np.minimum(place + 1, len(self.edges_ns) - 1)
+        rises = self.until_ns[after] > self.until_ns[place]
+        return self.until_ns[place] + np.where(rises, np.maximum(t_ns - self.edges_ns[place], 0), 0)
+
+
+def _row(
+    service: _Service, thread: Thread | None, lane: Segments | None, idle_j: Floats | None, ready: _Ready
+) -> tuple[object, ...]:
+    """Cut a thread's time where its segments and its services begin and end, and say what each piece was."""
+    segments_ns = np.empty(0, np.int64) if lane is None else lane.t_ns
+    edges_ns = np.unique(np.concatenate((segments_ns, service.begin_ns, service.end_ns)))
+    begin_ns, end_ns = edges_ns[:-1], edges_ns[1:]
+    place = np.searchsorted(service.begin_ns, begin_ns, side="right") - 1
+    served = (place >= 0) & (begin_ns < service.end_ns[np.maximum(place, 0)])
+    begin_ns, end_ns = begin_ns[served], end_ns[served]
+    running = suspended = np.zeros(len(begin_ns), bool)
+    cpu, joules = -1, float("nan") if idle_j is None else 0.0
+    if lane is not None and idle_j is not None:
+        segment = np.searchsorted(lane.t_ns, begin_ns, side="right") - 1
+        inside = (segment >= 0) & (segment < len(lane.slot))
+        segment = np.clip(segment, 0, len(lane.slot) - 1)
+        running = inside & (lane.slot[segment] > 0)
+        suspended = inside & ~running & _waits_inside(lane)[segment]
+        length_ns = np.maximum(lane.t_ns[segment + 1] - lane.t_ns[segment], 1)
+        quiet = inside & ~running
+        joules = float((idle_j[segment] * (end_ns - begin_ns) / length_ns)[quiet].sum())
+        cpu = _most_used(lane.cpu[segment[running]], (end_ns - begin_ns)[running])
+    idle = ~running & ~suspended
+    length_ns = end_ns - begin_ns
+    overhead_ns = int(ready.between(begin_ns[idle], end_ns[idle]).sum())
+    name = "" if thread is None else shown(thread.name)
+    seconds = (length_ns.sum(), length_ns[running].sum(), length_ns[suspended].sum())
+    starved_ns = int(length_ns[idle].sum()) - overhead_ns
+    return (
+        service.worker, 0 if thread is None else thread.pid, name or f"thread-{service.thread}", cpu,
+        *(float(ns) * 1e-9 for ns in (*seconds, starved_ns, overhead_ns)), service.steals, joules,
+    )  # fmt: skip
+
+
+def _waits_inside(lane: Segments) -> NDArray[np.bool_]:
+    """Mark the segments in which nobody runs, but an instance that ran before on this thread runs again later."""
+    at = np.flatnonzero(lane.slot > 0)
+    change = np.zeros(len(lane.slot) + 1, np.int64)
+    _, first = np.unique(lane.slot[at], return_index=True)
+    _, last = np.unique(lane.slot[at][::-1], return_index=True)
+    np.add.at(change, at[first], 1)
+    np.add.at(change, at[::-1][last], -1)
+    return np.asarray((np.cumsum(change)[:-1] > 0) & (lane.slot == 0))
+
+
+def _most_used(cpu: NDArray[np.uint16], length_ns: Times) -> int:
+    known = cpu != layout.NO_CPU
+    if not known.any():
+        return -1
+    return int(np.bincount(cpu[known], weights=length_ns[known]).argmax())
+
+
+def _joules(lane: Segments, index: int, plans: Sequence[Sharing]) -> Floats:
+    """Return the joules of each segment of a thread; NaN without energy."""
+    energy_j = np.zeros(len(lane.slot)) if plans else np.full(len(lane.slot), np.nan)
+    for plan in plans:
+        shares, static_j = plan.segment_shares(index)
+        energy_j += shares.energy_j + (0.0 if static_j is None else static_j)
+    return energy_j

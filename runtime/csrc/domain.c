@@ -1,0 +1,91 @@
+/* Domains: the works of one parent, and what is known of the data they touch. */
+#include "core.h"
+
+#include "ending.h"
+#include "regions.h"
+
+#include <stdlib.h>
+
+struct domain *tprof_domain_of(struct scheduler *scheduler, struct work *parent)
+{
+    if (parent == NULL)
+        return &scheduler->root;
+    if (parent->children == NULL)
+        parent->children = calloc(1, sizeof *parent->children);
+    return parent->children;
+}
+
+void tprof_graph_forgive(struct scheduler *scheduler, struct domain *domain, struct aftermath *after)
+{
+    domain->forgiven = scheduler->spoils;
+    /* Nothing depends on anything here: handles that come no more need not be kept for ever. */
+    if (domain->unfinished.count > 0 || scheduler->entering > 0)
+        return;
+    if (domain->table != NULL)
+        tprof_table_free(domain->table, after);
+    tprof_loosen(after, domain->handles);
+    domain->table = NULL;
+    domain->handles = NULL;
+}
+
+static void collect(struct works *works, struct work *work)
+{
+    if (works->count == works->room) {
+        const size_t room = works->room == 0 ? 16 : works->room * 2;
+        struct work **grown = realloc(works->list, room * sizeof *grown);
+        if (grown == NULL) {
+            works->failed = true;
+            return;
+        }
+        works->list = grown;
+        works->room = room;
+    }
+    works->list[works->count++] = (struct work *)Py_NewRef((PyObject *)work);
+}
+
+static void collect_users(struct region *region, void *context)
+{
+    if (region->writer != NULL)
+        collect(context, region->writer->work);
+    for (struct access *reader = region->readers; reader != NULL; reader = reader->next)
+        collect(context, reader->work);
+}
+
+static void visit_touching(struct domain *domain, const struct datum *datum, void (*visit)(struct region *, void *),
+                           void *context)
+{
+    if (domain->table == NULL)
+        return;
+    if (datum->handle == NULL) {
+        tprof_regions_touching(domain->table, &datum->shape, visit, context);
+        return;
+    }
+    struct region *region = tprof_region_find(domain->table, &datum->shape, datum->handle);
+    if (region != NULL)
+        visit(region, context);
+}
+
+void tprof_graph_touching(struct domain *domain, const struct datum *datum, struct works *works)
+{
+    visit_touching(domain, datum, collect_users, works);
+}
+
+struct blaming {
+    const struct domain *domain;
+    struct aftermath *after;
+    struct work *cause;
+};
+
+static void find_cause(struct region *region, void *context)
+{
+    struct blaming *blaming = context;
+    if (blaming->cause == NULL)
+        blaming->cause = tprof_spoilt(region, blaming->domain, blaming->after);
+}
+
+struct work *tprof_graph_spoilt(struct domain *domain, const struct datum *datum, struct aftermath *after)
+{
+    struct blaming blaming = {domain, after, NULL};
+    visit_touching(domain, datum, find_cause, &blaming);
+    return (struct work *)Py_XNewRef((PyObject *)blaming.cause);
+}

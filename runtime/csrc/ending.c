@@ -1,0 +1,253 @@
+/* How a work leaves the graph: those that waited for it are released or, where it failed, cancelled; whoever waits
+ * for it, its group or its parent is told. */
+#include "ending.h"
+
+#include "regions.h"
+
+#include <stdlib.h>
+
+void tprof_tell_graph(uint8_t kind, const struct work *work, uint64_t other)
+{
+    if (work->instance.number == 0 || work->instance.generation != tprof_api->join())
+        return;
+    const struct tprof_graph_event event = {tprof_api->now_ns(), work->instance.number, other, work->task,
+                                            TPROF_NO_WORKER, kind, 0};
+    tprof_api->tell(&event);
+}
+
+void tprof_heal(struct region *region, struct aftermath *after)
+{
+    tprof_loosen(after, region->cause);
+    tprof_loosen(after, region->keep);
+    region->cause = NULL;
+    region->keep = NULL;
+}
+
+struct work *tprof_spoilt(struct region *region, const struct domain *domain, struct aftermath *after)
+{
+    const struct work *cause = region->cause;
+    if (cause != NULL && (cause->acknowledged || region->spoilt <= domain->forgiven))
+        tprof_heal(region, after);
+    return region->cause;
+}
+
+void tprof_blame(struct work *work, struct work *cause)
+{
+    if (work->cause == NULL)
+        work->cause = (struct work *)Py_XNewRef((PyObject *)cause);
+}
+
+struct work *tprof_root_cause(struct work *work)
+{
+    return work->cause != NULL ? work->cause : work;
+}
+
+static void leave_access(struct access *access)
+{
+    struct region *region = access->region;
+    if (region == NULL)
+        return;
+    access->region = NULL;
+    if (access->mode != TPROF_READS) {
+        region->writer = NULL;
+        return;
+    }
+    if (access->previous != NULL)
+        access->previous->next = access->next;
+    else
+        region->readers = access->next;
+    if (access->next != NULL)
+        access->next->previous = access->previous;
+}
+
+/* What the work was to write is not there: whoever needs it is cancelled too. */
+static void spoil(struct access *access, struct work *cause, struct aftermath *after)
+{
+    struct region *region = access->region;
+    if (region == NULL || access->mode == TPROF_READS || cause->acknowledged)
+        return;
+    tprof_heal(region, after);
+    region->cause = (struct work *)Py_NewRef((PyObject *)cause);
+    region->spoilt = ++access->work->scheduler->spoils;
+    region->keep = Py_NewRef(access->object);
+}
+
+static bool is_unwanted(const struct work *work)
+{
+    if (!work->scheduler->cancelling)
+        return false;
+    for (; work->parent != NULL; work = work->parent)
+        if (work->group != NULL && work->number <= work->group->cancelled)
+            return true;
+    return work->number <= work->scheduler->cancelled ||
+           (work->group != NULL && work->number <= work->group->cancelled);
+}
+
+/* It has ended: put it on the list of those whose end others have to learn of. */
+static void conclude(struct work *work, enum state state, struct work **ended)
+{
+    work->state = (uint8_t)state;
+    work->next = *ended;
+    *ended = work;
+}
+
+static void cancel(struct work *work, struct work *cause, struct work **ended)
+{
+    tprof_blame(work, cause);
+    tprof_tell_graph(TPROF_EVENT_CANCEL, work, cause == NULL ? 0 : cause->instance.number);
+    conclude(work, TPROF_CANCELLED, ended);
+}
+
+static void make_ready(struct work *work, const struct work *released_by, struct work **ended,
+                       struct aftermath *after)
+{
+    if (is_unwanted(work)) {
+        work->acknowledged = true;
+        cancel(work, NULL, ended);
+        return;
+    }
+    tprof_tell_graph(TPROF_EVENT_READY, work, released_by == NULL ? 0 : released_by->instance.number);
+    tprof_queue_push(work->scheduler, work, tprof_thread_here);
+    after->readied++;
+}
+
+/* All that it waited for has ended. */
+static void release(struct work *work, const struct work *released_by, struct work **ended, struct aftermath *after)
+{
+    if (work->doomed)
+        cancel(work, work->cause, ended);
+    else
+        make_ready(work, released_by, ended, after);
+}
+
+static void release_successors(struct work *work, struct work **ended, struct aftermath *after)
+{
+    for (uint32_t i = 0; i < work->successor_count; i++) {
+        struct work *successor = work->successors[i].work;
+        if (work->state != TPROF_FINISHED && work->successors[i].needs) {
+            successor->doomed = true;
+            tprof_blame(successor, tprof_root_cause(work));
+        }
+        if (--successor->unmet == 0)
+            release(successor, work, ended, after);
+    }
+}
+
+/* A failure is kept for whoever waits: the group, else the parent or the whole runtime. */
+static void report(struct work *work, struct domain *domain)
+{
+    struct work **list = work->group != NULL ? &work->group->failed : &domain->failed;
+    work->next_failed = *list;
+    *list = (struct work *)Py_NewRef((PyObject *)work);
+}
+
+static struct work *first_failure(const struct domain *domain)
+{
+    struct work *first = NULL;
+    for (struct work *work = domain->failed; work != NULL; work = work->next_failed)
+        if (!work->acknowledged)
+            first = work;
+    return first;
+}
+
+/* The body has returned and so have all that it spawned; a child's failure that nobody asked about is its own. */
+static void complete(struct work *work, struct work **ended)
+{
+    struct work *failure = work->children == NULL ? NULL : first_failure(work->children);
+    if (failure != NULL && work->error == NULL) {
+        work->error = Py_NewRef(failure->error);
+        failure->acknowledged = true;
+    }
+    conclude(work, work->error != NULL ? TPROF_FAILED_WORK : TPROF_FINISHED, ended);
+}
+
+static void count_out(struct work *work, struct work **ended)
+{
+    struct scheduler *scheduler = work->scheduler;
+    struct work *parent = work->parent;
+    struct domain *domain = parent != NULL ? parent->children : &scheduler->root;
+    if (work->state == TPROF_FAILED_WORK)
+        report(work, domain);
+    tprof_latch_fall(&work->done);
+    if (work->group != NULL)
+        tprof_latch_fall(&work->group->unfinished);
+    tprof_latch_fall(&domain->unfinished);
+    if (parent != NULL && parent->body_ended && domain->unfinished.count == 0)
+        complete(parent, ended);
+    if (--scheduler->unfinished == 0)
+        tprof_all_ended(scheduler);
+}
+
+static void end_all(struct work *ended, struct aftermath *after)
+{
+    while (ended != NULL) {
+        struct work *work = ended;
+        ended = work->next;
+        work->next = NULL;
+        for (uint32_t i = 0; i < work->access_count; i++) {
+            if (work->state != TPROF_FINISHED)
+                spoil(&work->accesses[i], tprof_root_cause(work), after);
+            leave_access(&work->accesses[i]);
+        }
+        release_successors(work, &ended, after);
+        count_out(work, &ended);
+        work->next_settled = after->settled;
+        after->settled = (struct work *)Py_NewRef((PyObject *)work);
+    }
+}
+
+void tprof_graph_released(struct work *work, struct aftermath *after)
+{
+    struct work *ended = NULL;
+    release(work, NULL, &ended, after);
+    end_all(ended, after);
+}
+
+void tprof_graph_met(struct work *work, struct work *needed, struct aftermath *after)
+{
+    if (needed->state != TPROF_FINISHED) {
+        work->doomed = true;
+        tprof_blame(work, tprof_root_cause(needed));
+    }
+    if (--work->unmet == 0)
+        tprof_graph_released(work, after);
+}
+
+void tprof_graph_body_ended(struct work *work, struct aftermath *after)
+{
+    struct work *ended = NULL;
+    work->body_ended = true;
+    if (work->children == NULL || work->children->unfinished.count == 0)
+        complete(work, &ended);
+    end_all(ended, after);
+}
+
+bool tprof_graph_cancel(struct work *work, struct aftermath *after)
+{
+    struct work *ended = NULL;
+    if (work->state != TPROF_PENDING && work->state != TPROF_QUEUED)
+        return false;
+    work->doomed = true;
+    if (work->state == TPROF_QUEUED) {
+        tprof_queue_remove(work->scheduler, work);
+        tprof_loosen(after, work);
+        cancel(work, NULL, &ended);
+        end_all(ended, after);
+    }
+    return true;
+}
+
+void tprof_graph_cancel_all(struct scheduler *scheduler, struct group *group, struct aftermath *after)
+{
+    *(group != NULL ? &group->cancelled : &scheduler->cancelled) = scheduler->spawned;
+    scheduler->cancelling = scheduler->unfinished > 0;
+    for (int level = 0; level < TPROF_LEVELS; level++)
+        for (uint32_t queue = 0; queue <= scheduler->seats; queue++)
+            for (struct work *work = scheduler->queues[level][queue].front, *next; work != NULL; work = next) {
+                next = work->next;
+                if (!is_unwanted(work))
+                    continue;
+                work->acknowledged = true;
+                (void)tprof_graph_cancel(work, after);
+            }
+}

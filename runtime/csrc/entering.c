@@ -1,0 +1,179 @@
+/* How a work enters the graph: what it has to wait for, found from the data it touches.
+ *
+ * A work that reads waits for the last writer of every region that shares a byte with what it reads; one that writes
+ * waits for the readers since then as well. Only works that have not ended are waited for. A work whose needed data
+ * was left unwritten by one that failed is cancelled, whether it entered before the failure or after: how fast the
+ * other was does not matter. One that only overwrites, or that waits for readers, needs nothing of what failed. A cancelled work keeps its place until all that it waits for has ended, since others
+ * wait for these through it. */
+#include "core.h"
+
+#include "ending.h"
+#include "regions.h"
+
+#include <stdlib.h>
+
+/* NULL without memory. */
+static struct successor *add_successor(struct work *predecessor)
+{
+    const uint32_t count = predecessor->successor_count;
+    if (count == predecessor->successor_room) {
+        const uint32_t room = count == 0 ? 4 : count * 2;
+        struct successor *grown = realloc(predecessor->successors, room * sizeof *grown);
+        if (grown == NULL)
+            return NULL;
+        predecessor->successors = grown;
+        predecessor->successor_room = room;
+    }
+    return &predecessor->successors[predecessor->successor_count++];
+}
+
+static int wait_for(struct work *work, struct work *predecessor, bool needs, struct aftermath *after)
+{
+    if (predecessor == NULL || predecessor == work || tprof_has_ended(predecessor))
+        return 0;
+    const uint32_t count = predecessor->successor_count;
+    struct successor *last = count > 0 ? &predecessor->successors[count - 1] : NULL;
+    if (last != NULL && last->work == work) {
+        last->needs |= needs;
+        return 0;
+    }
+    struct successor *successor = add_successor(predecessor);
+    if (successor == NULL)
+        return -1;
+    *successor = (struct successor){(struct work *)Py_NewRef((PyObject *)work), needs};
+    work->unmet++;
+    tprof_tell_graph(TPROF_EVENT_DEPENDENCE, work, predecessor->instance.number);
+    if (after->edges_wanted)
+        tprof_note_edge(after, predecessor->number);
+    return 0;
+}
+
+static int wait_for_region(struct work *work, struct region *region, enum mode mode, struct aftermath *after)
+{
+    if (region->writer != NULL && wait_for(work, region->writer->work, mode != TPROF_WRITES, after) < 0)
+        return -1;
+    if (mode != TPROF_READS)
+        for (struct access *reader = region->readers; reader != NULL; reader = reader->next)
+            if (wait_for(work, reader->work, false, after) < 0)
+                return -1;
+    return 0;
+}
+
+static struct work *spoilt_around(struct region *region, const struct domain *domain, struct aftermath *after)
+{
+    struct work *cause = tprof_spoilt(region, domain, after);
+    for (uint32_t i = 0; cause == NULL && i < region->neighbour_count; i++)
+        cause = tprof_spoilt(region->neighbours[i], domain, after);
+    return cause;
+}
+
+static void claim(struct access *access, struct region *region)
+{
+    access->region = region;
+    if (access->mode == TPROF_READS) {
+        access->previous = NULL;
+        access->next = region->readers;
+        if (region->readers != NULL)
+            region->readers->previous = access;
+        region->readers = access;
+        return;
+    }
+    /* Whoever comes later waits for this writer, which waits for them. */
+    for (struct access *reader = region->readers, *next; reader != NULL; reader = next) {
+        next = reader->next;
+        reader->region = NULL;
+        reader->next = reader->previous = NULL;
+    }
+    region->readers = NULL;
+    if (region->writer != NULL)
+        region->writer->region = NULL;
+    region->writer = access;
+}
+
+/* Wait for those who have the region, and learn what is wrong with it. */
+static int look_at(struct access *access, struct region *region, const struct domain *domain, struct aftermath *after)
+{
+    struct work *work = access->work;
+    if (wait_for_region(work, region, access->mode, after) < 0)
+        return -1;
+    for (uint32_t i = 0; i < region->neighbour_count; i++)
+        if (wait_for_region(work, region->neighbours[i], access->mode, after) < 0)
+            return -1;
+    if (access->mode != TPROF_WRITES)
+        tprof_blame(work, spoilt_around(region, domain, after));
+    access->region = region;
+    region->entering = true;
+    return 0;
+}
+
+static int look_at_all(struct work *work, struct domain *domain, const struct datum *data, struct aftermath *after)
+{
+    for (uint32_t i = 0; i < work->access_count; i++)
+        work->accesses[i] = (struct access){.work = work, .object = data[i].object, .mode = data[i].mode};
+    for (uint32_t i = 0; i < work->access_count; i++) {
+        struct region *region = tprof_region_find(domain->table, &data[i].shape, data[i].handle);
+        if (region == NULL || look_at(&work->accesses[i], region, domain, after) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* It looks at all of its data before it claims any: by another name it may read what it overwrites. */
+static int enter_data(struct work *work, struct domain *domain, const struct datum *data, struct aftermath *after)
+{
+    if (work->access_count > 0 && domain->table == NULL && (domain->table = tprof_table_make()) == NULL) {
+        work->access_count = 0;
+        return -1;
+    }
+    const int failed = look_at_all(work, domain, data, after);
+    for (uint32_t i = 0; i < work->access_count; i++) {
+        struct region *region = work->accesses[i].region;
+        work->accesses[i].region = NULL;
+        if (region == NULL)
+            continue;
+        region->entering = false;
+        if (failed)
+            continue;
+        if (work->accesses[i].mode == TPROF_WRITES)
+            tprof_heal(region, after);
+        claim(&work->accesses[i], region);
+    }
+    return failed;
+}
+
+static int enter_needed(struct work *work, struct work *const *needed, size_t count, struct aftermath *after)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (wait_for(work, needed[i], true, after) < 0)
+            return -1;
+        if (needed[i]->state == TPROF_FAILED_WORK || needed[i]->state == TPROF_CANCELLED)
+            tprof_blame(work, tprof_root_cause(needed[i]));
+    }
+    return 0;
+}
+
+static void count_in(struct work *work, struct domain *domain)
+{
+    struct scheduler *scheduler = work->scheduler;
+    work->done.count = 1;
+    domain->unfinished.count++;
+    if (work->group != NULL)
+        work->group->unfinished.count++;
+    if (++scheduler->unfinished > scheduler->peak)
+        scheduler->peak = scheduler->unfinished;
+    work->number = ++scheduler->spawned;
+}
+
+int tprof_graph_enter(struct work *work, const struct datum *data, struct work *const *needed, size_t needed_count,
+                      struct aftermath *after)
+{
+    struct domain *domain = work->parent != NULL ? work->parent->children : &work->scheduler->root;
+    count_in(work, domain);
+    tprof_tell_graph(TPROF_EVENT_SPAWN, work, tprof_api->running());
+    const int failed = enter_needed(work, needed, needed_count, after) < 0 || enter_data(work, domain, data, after) < 0;
+    work->doomed = failed || work->cause != NULL;
+    if (work->unmet == 0)
+        tprof_graph_released(work, after);
+    return failed ? -1 : 0;
+}
+

@@ -1,0 +1,120 @@
+"""What a task runtime did beside running tasks: spawned, made wait, released, stole, cancelled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tprof.errors import TraceError
+
+from . import kinds, layout
+from .said import MAX_NS
+from .stream import open_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from .stream import Stream
+    from .tasks import TaskTable
+
+WORD = "graph"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The events of all threads, by time; those of one time and thread stay in the order of the file.
+
+    Times are within the trace's clock, but nothing else is promised: an event may name an instance that
+    nothing else names, be missing or stand twice, and dependences may form cycles.
+
+    Attributes
+    ----------
+    t_ns : (n,) int64, nanoseconds, CLOCK_MONOTONIC, not decreasing.
+    thread : (n,) int64, ordinal of the thread that wrote it; that thread's samples may be missing.
+    kind : (n,) uint8, one of `EventKind`; others are left out.
+    instance, other : (n,) uint64; 0: none. What they stand for depends on the kind.
+    task : (n,) uint32, index in `Trace.tasks`; 0xFFFFFFFF: none, or not in the table.
+    worker : (n,) int32; -1: none.
+    notes : what a user should know about the events that are not here.
+    """
+
+    t_ns: npt.NDArray[np.int64]
+    thread: npt.NDArray[np.int64]
+    kind: npt.NDArray[np.uint8]
+    instance: npt.NDArray[np.uint64]
+    other: npt.NDArray[np.uint64]
+    task: npt.NDArray[np.uint32]
+    worker: npt.NDArray[np.int32]
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        """Return the number of events."""
+        return len(self.t_ns)
+
+
+@dataclass(frozen=True)
+class EventFile:
+    """The events of one thread, as its file has them.
+
+    Attributes
+    ----------
+    ordinal, process : of the thread, as those of its samples.
+    count : committed events that can be read.
+    dropped : events that could not be written.
+    """
+
+    ordinal: int
+    process: int
+    count: int
+    dropped: int
+    stream: Stream = field(repr=False)
+    table: TaskTable = field(repr=False)
+
+    def read(self) -> np.ndarray[Any, np.dtype[np.void]]:
+        """Read the events in the order of the file, tasks as indices of `Trace.tasks`. Raises TraceError."""
+        events = self.stream.read(layout.EVENT)
+        events["task"] = self.table.to_indices(self.process, events["task"])
+        return events
+
+
+def open_events(path: Path, table: TaskTable) -> EventFile:
+    """Open a file of events. Raises TraceError."""
+    stream = open_stream(path, kinds.StreamKind.EVENTS)
+    said = stream.description.get("events")
+    if said != WORD:
+        message = f"{path} holds events {said!r}, of which this tprof knows nothing"
+        raise TraceError(message)
+    number = stream.number
+    dropped = sum(number(f"dropped_{reason}") for reason in ("enospc", "io", "reentrant"))
+    return EventFile(number("thread"), number("process"), stream.count, dropped, stream, table)
+
+
+def read_graph(files: Sequence[EventFile]) -> Graph:
+    """Read the events of all threads and put them in order of time. Raises TraceError."""
+    lanes = [file.read() for file in files]
+    events = np.concatenate([np.zeros(0, layout.EVENT), *lanes])
+    thread = np.repeat(np.array([file.ordinal for file in files], np.int64), [len(lane) for lane in lanes])
+    del lanes
+    known = np.isin(events["kind"], list(kinds.EventKind))
+    unknown = int((~known).sum())
+    if unknown:
+        events, thread = events[known], thread[known]
+    t_ns = np.minimum(events["t_ns"], np.uint64(MAX_NS)).astype(np.int64)
+    order = np.argsort(t_ns, kind="stable")
+    worker = events["worker"][order].astype(np.int32)
+    worker[worker == layout.NO_WORKER] = -1
+    return Graph(
+        t_ns=t_ns[order],
+        thread=thread[order],
+        kind=events["kind"][order],
+        instance=events["instance"][order],
+        other=events["other"][order],
+        task=events["task"][order],
+        worker=worker,
+        notes=(f"{unknown} events are of a kind that this tprof does not know, and left out",) if unknown else (),
+    )
