@@ -92,6 +92,20 @@ def test_a_peer_that_computes_nothing_is_noticed():
         factoring.Factoring(Idle(), 1, 64, 16)()
 
 
+@pytest.mark.parametrize(("others", "met"), [(0.1, True), (0.5, None)])
+def test_two_workers_are_held_to_their_target_only_where_two_processors_were_free(monkeypatch, others, met):
+    monkeypatch.setattr(factoring, "describe_host", lambda: {"cpus": 2})
+    factored = {name: factoring.Factoring(OURS, 2, 64, 16) for name in (factoring.ONE_WORKER, factoring.TWO_WORKERS)}
+    for one in factored.values():
+        one.processor_s.extend((1.0, 1.0))
+        one.others.extend((others, others))
+
+    figure, _ = factoring.over_one_worker("x", {factoring.ONE_WORKER: (1.0,), factoring.TWO_WORKERS: (0.55,)}, factored)
+
+    assert figure.as_plain()["met"] is met
+    assert ("not held to it" in figure.note) == (met is None)
+
+
 def test_a_peer_that_is_not_installed_is_known():
     class Absent(Peer):
         name = "absent"
