@@ -46,13 +46,21 @@ def restore(former: Sequence[dict[str, Any]]) -> list[str]:
     for held in former:
         folder = Path(held["folder"])
         try:
-            now = Bounds(number_hz(folder / MIN), number_hz(folder / MAX))
-            set_bounds(folder, now, Bounds(held["lowest_khz"] * KHZ, held["highest_khz"] * KHZ))
+            wanted = Bounds(held["lowest_khz"] * KHZ, held["highest_khz"] * KHZ)
+            set_bounds(folder, _now(folder) or wanted, wanted)
             if held["setspeed"] is not None:
                 write(folder / SETSPEED, held["setspeed"])
         except SensorError as error:
             problems.append(f"{error} (it was {held['lowest_khz']} to {held['highest_khz']} kHz)")
     return problems
+
+
+def _now(folder: Path) -> Bounds | None:
+    """Return what a policy is bound to; None in a tree of plain files, where a killed write leaves an empty one."""
+    try:
+        return Bounds(number_hz(folder / MIN), number_hz(folder / MAX))
+    except SensorError:
+        return None
 
 
 def _heard(line: str) -> Any:
