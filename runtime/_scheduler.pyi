@@ -66,8 +66,8 @@ class Scheduler:
     def wait(self) -> None:
         """Wait for all works of the task that runs here, or of the whole program."""
 
-    def wait_on(self, data: object, /) -> None:
-        """Wait for those of them that touch the data."""
+    def wait_on(self, data: object, /) -> Work | None:
+        """Wait for those of them that touch the data; returns the one whose failure left it unwritten."""
 
     def take_failures(self) -> list[Work]:
         """Return those of them that failed and that nobody has asked about, in the order of their ends."""

@@ -201,7 +201,10 @@ class Runtime:
         Raises
         ------
         Exception
-            The first that a task raised and that nobody has asked its future about, with a note on the task.
+            The first that a task raised and that nobody has asked its future about, with a note on the task. With
+            data: that of the task that left it unwritten.
+        TaskCancelledError
+            If a future of the data, or the task that was to write it, was cancelled.
         """
         self._check_running()
         if not data:
@@ -210,8 +213,10 @@ class Runtime:
         for item in data:
             if isinstance(item, Task):
                 item.result()
-            else:
-                self._scheduler.wait_on(item)
+                continue
+            lacking = self._scheduler.wait_on(item)
+            if lacking is not None:
+                lacking.result()
 
     def group(self) -> Group:
         """Return a with-block that waits for the tasks it spawns."""

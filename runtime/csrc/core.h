@@ -73,6 +73,12 @@ struct domain {
     uint64_t forgiven;   /* failures of works up to this number keep nobody from their data */
 };
 
+/* A work that waits for another: for what that leaves, or only until it no longer reads or writes there. */
+struct successor {
+    struct work *work;
+    bool needs;
+};
+
 enum state { TPROF_PENDING, TPROF_QUEUED, TPROF_RUNNING, TPROF_FINISHED, TPROF_FAILED_WORK, TPROF_CANCELLED };
 
 struct work {
@@ -86,7 +92,7 @@ struct work {
     struct work *cause; /* why it was cancelled: the work that failed or was cancelled first */
     struct domain *children;
     struct access *accesses;
-    struct work **successors;
+    struct successor *successors;
     uint32_t access_count, successor_count, successor_room;
     uint32_t unmet; /* predecessors that have not ended */
     uint32_t task;  /* number of the task in the trace */
@@ -132,7 +138,7 @@ struct scheduler {
     uint64_t levels; /* bit set: something is queued there */
     struct domain root;
     size_t unfinished; /* works in all domains */
-    size_t entering;   /* spawning threads that have looked at the data and hold no mutex yet */
+    size_t entering;   /* threads that have looked at data and hold no mutex: what is known of it must stay */
     uint64_t spawned, executed, stolen, peak;
     size_t most_unfinished; /* in one domain before spawning waits; 0: no limit */
     bool stopping, cancelling, dead;
@@ -171,6 +177,13 @@ static inline void tprof_unlock(struct scheduler *scheduler)
     pthread_mutex_unlock(&scheduler->mutex);
 }
 
+static inline void tprof_count_entering(struct scheduler *scheduler, int by)
+{
+    tprof_lock(scheduler);
+    scheduler->entering += (size_t)by;
+    tprof_unlock(scheduler);
+}
+
 static inline bool tprof_has_ended(const struct work *work)
 {
     return work->state >= TPROF_FINISHED;
@@ -194,8 +207,15 @@ struct work *tprof_queue_descendant(struct scheduler *scheduler, const struct th
 struct domain *tprof_domain_of(struct scheduler *scheduler, struct work *parent); /* NULL without memory */
 /* The domain's works have been waited for: nobody is kept from what failed ones left unwritten. */
 void tprof_graph_forgive(struct scheduler *scheduler, struct domain *domain, struct aftermath *after);
-/* The works that touch it and have not ended, with references; the caller frees the list. -1 without memory. */
-int tprof_graph_touching(struct domain *domain, const struct datum *datum, struct work ***works, size_t *count);
+struct works {
+    struct work **list; /* with references; the caller's to drop and to free */
+    size_t count, room;
+    bool failed; /* without memory for all of them */
+};
+/* Add the works that touch it and have not ended. */
+void tprof_graph_touching(struct domain *domain, const struct datum *datum, struct works *works);
+/* Whose failure left it unwritten, with a reference, or NULL. */
+struct work *tprof_graph_spoilt(struct domain *domain, const struct datum *datum, struct aftermath *after);
 
 /* entering.c and ending.c; under the mutex */
 /* Find what it depends on and queue it if that is nothing; the work has room for as many accesses as there are data.

@@ -23,6 +23,14 @@ void tprof_heal(struct region *region, struct aftermath *after)
     region->keep = NULL;
 }
 
+struct work *tprof_spoilt(struct region *region, const struct domain *domain, struct aftermath *after)
+{
+    const struct work *cause = region->cause;
+    if (cause != NULL && (cause->acknowledged || cause->number <= domain->forgiven))
+        tprof_heal(region, after);
+    return region->cause;
+}
+
 void tprof_blame(struct work *work, struct work *cause)
 {
     if (work->cause == NULL)
@@ -108,8 +116,8 @@ static void release(struct work *work, const struct work *released_by, struct wo
 static void release_successors(struct work *work, struct work **ended, struct aftermath *after)
 {
     for (uint32_t i = 0; i < work->successor_count; i++) {
-        struct work *successor = work->successors[i];
-        if (work->state != TPROF_FINISHED) {
+        struct work *successor = work->successors[i].work;
+        if (work->state != TPROF_FINISHED && work->successors[i].needs) {
             successor->doomed = true;
             tprof_blame(successor, tprof_root_cause(work));
         }
