@@ -41,8 +41,8 @@ def test_a_tasks_joules_are_its_law_at_the_frequency_that_the_tree_holds(tmp_pat
 
     law = virtual.response("sort")
     task_j = 0.3 * law.time(hz) * law.power_w(hz)
-    # Idle watts before and after the tasks, and slices that the scheduler stretched, come on top.
-    assert taken_j > 0.98 * task_j
+    # Of each instance the last slice may be too long, and a little idle power comes on top.
+    assert task_j <= taken_j < 1.15 * task_j
 
 
 def test_the_program_says_where_it_can_run(tmp_path):
