@@ -121,11 +121,15 @@ def tree(tmp_path):
     return tmp_path / "root"
 
 
-def test_workers_reach_the_program_in_its_arguments_and_its_environment(tmp_path, tree):
+def test_workers_reach_the_program_and_the_temperature_is_waited_for(tmp_path, tree):
     (tmp_path / "tells.py").write_text(TELLS)
+    zone = tree / "sys/class/thermal/thermal_zone0"
+    zone.mkdir(parents=True)
+    (zone / "type").write_text("x86_pkg_temp\n")
+    (zone / "temp").write_text("45000\n")
 
     done = sweep(
-        tmp_path, "--frequencies", "none", "--workers", "1,3", *QUICK, "tells.py", "n={workers}",
+        tmp_path, "--frequencies", "none", "--workers", "1,3", *QUICK, "--settle", "0.1", "tells.py", "n={workers}",
         env=environment(tree, SEEN=tmp_path / "seen"),
     )  # fmt: skip
 
@@ -134,6 +138,7 @@ def test_workers_reach_the_program_in_its_arguments_and_its_environment(tmp_path
     assert sorted(set(seen)) == ["n=1 1", "n=3 3"]
     assert len(seen) == 3, "a warm-up and two runs"
     assert list(pd.read_csv(tmp_path / "tells.sweep" / "sweep.csv")["workers"]) == [1, 3]
+    assert "1w-1: the temperature was not steady after" in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
@@ -243,6 +248,7 @@ def test_a_benchmark_of_the_catalogue_is_swept_over_workers(tmp_path):
         (["--size", "huge", "jacobi"], "must be small or paper"),
         (["--resume", "--overwrite", "jacobi"], "give one of them"),
         (["--energy", "solar", "jacobi"], "energy must be one of"),
+        (["--model", "best", "jacobi"], "--model must be one of"),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_anything_runs(tmp_path, words, said):
