@@ -6,8 +6,9 @@ import json
 import pytest
 from tprof.benchmarks import present
 from tprof.benchmarks.micro import factoring, live_graph, runtime, timing
+from tprof.benchmarks.micro.factored import ONE_WORKER, RECORDED, TWO_WORKERS, Factored
 from tprof.benchmarks.outcome import WrongResultError
-from tprof.benchmarks.peers import OURS, PEERS, BatchPeer, Peer, grid, work
+from tprof.benchmarks.peers import DASK, EXECUTOR, OURS, PEERS, BatchPeer, Peer, grid, work
 from tprof.benchmarks.programs import cholesky
 from tprof.runtime import Runtime
 
@@ -30,7 +31,7 @@ def test_each_target_has_its_figure(result):
         "an empty task that depends on three others: tprof over ThreadPoolExecutor's independent one": (1, "×"),
         f"{tiles}: tprof over the best peer": (1.1, "×"),
         f"{tiles}: what recording adds": (3, "%"),
-        f"{tiles}: time of 2 workers over 1": (1 / 1.7, "×"),
+        f"{tiles}: time, 2 workers over 1": (1 / 1.7, "×"),
         "peak memory, 10,000 tasks in 1,000 chains, then 10,000 independent ones": (1000, "MB"),
         "peak memory, 10,000 unfinished tasks in 1,000 chains, max_pending=None": (1000, "MB"),
     }
@@ -92,18 +93,33 @@ def test_a_peer_that_computes_nothing_is_noticed():
         factoring.Factoring(Idle(), 1, 64, 16)()
 
 
-@pytest.mark.parametrize(("others", "met"), [(0.1, True), (0.5, None)])
-def test_two_workers_are_held_to_their_target_only_where_two_processors_were_free(monkeypatch, others, met):
-    monkeypatch.setattr(factoring, "describe_host", lambda: {"cpus": 2})
-    factored = {name: factoring.Factoring(OURS, 2, 64, 16) for name in (factoring.ONE_WORKER, factoring.TWO_WORKERS)}
-    for one in factored.values():
-        one.processor_s.extend((1.0, 1.0))
-        one.others.extend((others, others))
+@pytest.mark.parametrize(("others", "met"), [((0.1, 0.0, 0.9), True), ((0.5, 0.1, 0.3), None)])
+def test_times_are_held_to_targets_only_where_the_processors_were_free(others, met):
+    values = dict.fromkeys((OURS.name, EXECUTOR.name, RECORDED, ONE_WORKER), (1.0,)) | {TWO_WORKERS: (0.55,)}
 
-    figure, _ = factoring.over_one_worker("x", {factoring.ONE_WORKER: (1.0,), factoring.TWO_WORKERS: (0.55,)}, factored)
+    held = [
+        figure
+        for figure in Factored("x", 2, values, values, others, processors=2).figures()
+        if figure.target is not None
+    ]
 
-    assert figure.as_plain()["met"] is met
-    assert ("not held to it" in figure.note) == (met is None)
+    assert [figure.name for figure in held] == [
+        "x: tprof over the best peer",
+        "x: what recording adds",
+        "x: time, 2 workers over 1",
+    ]
+    assert {figure.as_plain()["met"] for figure in held} == {met}
+    assert {"not held to it: other programs kept 0.3 of 2" in figure.note for figure in held} == {met is None}
+
+
+def test_the_best_peer_is_the_one_with_the_least_median():
+    times = {OURS.name: (2.0, 2.0, 2.0), EXECUTOR.name: (0.5, 4.0, 4.0), DASK.name: (2.0, 2.0, 4.0)}
+    times |= dict.fromkeys((RECORDED, ONE_WORKER), (1.0, 1.0, 1.0))
+
+    figures = {figure.name: figure for figure in Factored("x", 1, times, times, (0.0,), processors=1).figures()}
+
+    assert figures["x: tprof over the best peer"].values == (1.0, 1.0, 0.5)
+    assert figures["x: time, 2 workers over 1"].note == "there is one processor"
 
 
 def test_a_peer_that_is_not_installed_is_known():

@@ -125,7 +125,7 @@ def _measure(name: str, order: Any, *, quick: bool, quiet: bool) -> dict[str, An
 
     benchmark = import_module(f"tprof.benchmarks.micro.{name}")
     effort = _effort(benchmark, order, quick=quick)
-    with Console(file=sys.stderr).status(f"measuring {name}; this takes a minute or two"):
+    with Console(file=sys.stderr).status(f"measuring {name}; this takes a few minutes"):
         result: dict[str, Any] = benchmark.measure(effort)
     if not quiet:
         _print(name, result)
