@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import os
 import threading
 from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, PENDING, RUNNING
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -121,6 +122,14 @@ class Task(Work, concurrent.futures.Future[Any]):
 
 _lock = threading.RLock()
 _held: dict[Task, str] = {}
+
+
+def _forget_in_child() -> None:
+    _lock._at_fork_reinit()  # type: ignore[attr-defined]  # noqa: SLF001 - as concurrent.futures does
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
 
 
 class _Hold:

@@ -30,6 +30,7 @@ def usable_cpus(root: Path = Path("/")) -> list[int]:
 
 
 _lock = threading.Lock()
+os.register_at_fork(after_in_child=_lock._at_fork_reinit)  # type: ignore[attr-defined]  # noqa: SLF001 - as concurrent.futures does
 _limiting: list[Workers] = []
 """Those that hold the libraries, the last one's word counts."""
 

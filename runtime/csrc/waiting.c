@@ -9,6 +9,8 @@
 #include <time.h>
 
 #define DEEPEST 50 /* works run inside waits, one in the other: C and Python stacks are finite */
+/* A signal that comes just before the sleep does not end it: whoever can have signals looks up now and then. */
+#define LONGEST_SLEEP_S 0.5
 
 static struct timespec deadline_in(double timeout_s)
 {
@@ -24,17 +26,26 @@ static struct timespec deadline_in(double timeout_s)
     return deadline;
 }
 
-/* Returns 0 or what ended the sleep: EINTR, ETIMEDOUT. */
-static int sleep_on(struct waiter *waiter, const struct timespec *deadline)
+static bool is_before(const struct timespec *one, const struct timespec *other)
 {
-    int error = 0;
+    return one->tv_sec < other->tv_sec || (one->tv_sec == other->tv_sec && one->tv_nsec < other->tv_nsec);
+}
+
+/* Until the deadline, NULL for ever. Returns whether it has passed; may return before. */
+static bool sleep_on(struct waiter *waiter, const struct timespec *deadline)
+{
+    struct timespec until = deadline_in(LONGEST_SLEEP_S);
+    const bool to_the_end = deadline != NULL && is_before(deadline, &until);
+    int failed = 0, error = 0;
     Py_BEGIN_ALLOW_THREADS;
-    const int failed = deadline == NULL ? sem_wait(&waiter->semaphore)
-                                        : sem_clockwait(&waiter->semaphore, CLOCK_MONOTONIC, deadline);
+    if (deadline == NULL && tprof_thread_here != NULL)
+        failed = sem_wait(&waiter->semaphore);
+    else
+        failed = sem_clockwait(&waiter->semaphore, CLOCK_MONOTONIC, to_the_end ? deadline : &until);
     if (failed != 0)
         error = errno;
     Py_END_ALLOW_THREADS;
-    return error;
+    return error == ETIMEDOUT && to_the_end;
 }
 
 static bool was_woken(struct scheduler *scheduler, const struct waiter *waiter)
@@ -52,10 +63,10 @@ static int sleep_until_woken(struct scheduler *scheduler, struct latch *latch, s
     int outcome = 0;
     const struct timespec deadline = deadline_in(timeout_s > 0 ? timeout_s : 0);
     while (outcome == 0) {
-        const int error = sleep_on(waiter, timeout_s < 0 ? NULL : &deadline);
+        const bool late = sleep_on(waiter, timeout_s < 0 ? NULL : &deadline);
         if (was_woken(scheduler, waiter))
             break;
-        if (error == ETIMEDOUT)
+        if (late)
             outcome = 1;
         else if (PyErr_CheckSignals() < 0)
             outcome = -1;
