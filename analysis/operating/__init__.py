@@ -3,6 +3,19 @@
 from .advice import Advice, advise, of_task
 from .choice import DELAY_POWERS, Wish
 from .measured import Measured, by_task
+from .page import render, write_page
 from .table import check, read
 
-__all__ = ["DELAY_POWERS", "Advice", "Measured", "Wish", "advise", "by_task", "check", "of_task", "read"]
+__all__ = [
+    "DELAY_POWERS",
+    "Advice",
+    "Measured",
+    "Wish",
+    "advise",
+    "by_task",
+    "check",
+    "of_task",
+    "read",
+    "render",
+    "write_page",
+]

@@ -161,7 +161,8 @@ def advise(
     names = [one.task for one in measured]
     for name in tasks:
         if name not in names:
-            raise UsageError(f"the table has no task {name!r}; it has {', '.join(repr(one) for one in names)}")
+            known = ", ".join(repr(one) for one in names)
+            raise UsageError(f"the table has no task {name!r} with an energy; it has {known}")
     kept = [one for one in measured if not tasks or one.task in tasks]
     if all(len(one.time_s) < 2 for one in kept):
         raise UsageError(

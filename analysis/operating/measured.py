@@ -78,8 +78,9 @@ def by_task(rows: pd.DataFrame) -> list[Measured]:
     Parameters
     ----------
     rows
-        Of one machine; `setting` may be all NaN.
+        Of one machine; `setting` may be all NaN. Rows without an energy are left out, and a task that has no other.
     """
+    rows = rows[rows["energy_j"].notna()]
     names = sorted(set(rows["task"]), key=lambda name: (name != PROGRAM, name))
     return [_measured(name, rows[rows["task"] == name]) for name in names]
 

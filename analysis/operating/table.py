@@ -12,16 +12,18 @@ import numpy as np
 import pandas as pd
 
 from tprof.errors import TprofError, UsageError
+from tprof.trace.kinds import Quality
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 UNITS = ("Hz", "W")
-QUALITIES = ("measured", "estimated", "simulated")
+QUALITIES = tuple(str(kind) for kind in Quality)
 NUMBERS = (
     "setting", "workers", "repeat", "energy_j", "energy_low_j", "energy_high_j", "time_s", "power_w", "instances",
     "stalls_per_cycle", "llc_misses",
 )  # fmt: skip
+SWEPT = "sweep.csv"
 POSITIVE = ("setting", "energy_j", "time_s", "power_w", "instances")
 
 
@@ -31,7 +33,7 @@ def read(path: Path) -> pd.DataFrame:
     Parameters
     ----------
     path
-        CSV, or parquet where the name ends in `.parquet`.
+        CSV, or parquet where the name ends in `.parquet`; or the folder of a sweep.
 
     Raises
     ------
@@ -40,6 +42,7 @@ def read(path: Path) -> pd.DataFrame:
     UsageError
         It is one, and something in it is wrong.
     """
+    path = path / SWEPT if path.is_dir() else path
     try:
         rows = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, dtype={"task": "string"})
     except OSError as error:
@@ -52,6 +55,8 @@ def read(path: Path) -> pd.DataFrame:
 
 def check(rows: pd.DataFrame, *, where: str) -> pd.DataFrame:
     """Return rows with every column that is known, those that were absent filled in.
+
+    The energy of a row may be empty: the sensor did not resolve it.
 
     Parameters
     ----------
@@ -124,9 +129,10 @@ def _quality(rows: pd.DataFrame, where: str) -> pd.Series:
 
 
 def _check_values(rows: pd.DataFrame, where: str) -> None:
-    for name in ("time_s", "energy_j"):
-        if rows[name].isna().any():
-            raise UsageError(f"{where}, row {_line(rows[name].isna()) + 1}: {name} is empty")
+    if rows["time_s"].isna().any():
+        raise UsageError(f"{where}, row {_line(rows['time_s'].isna()) + 1}: time_s is empty")
+    if rows["energy_j"].isna().all():
+        raise UsageError(f"{where}: no row has an energy; measure with a sensor, or give energy_j or power_w")
     for name in POSITIVE:
         wrong = rows[name] <= 0
         if wrong.any():
