@@ -2,10 +2,11 @@ r"""Curves that the measurements allow: several hundred of them, whose spread is
 
 A shape of the law is drawn by its weight, prior times ``exp(-χ²/2)`` of its best fit. Its coefficients are fitted to
 measurements that are shaken by their noise, with a weak prior that is shaken too: draws of a posterior without
-negative coefficients ("randomise, then optimise"), exact where none is at its bound. What the law leaves over
-is smooth in the setting: a Gaussian process of deviation `misfit`, or of what the residuals show where there are more
-points than coefficients, conditioned on the measurements. So curves pass the measured points within their noise and
-spread between and beyond them.
+negative coefficients ("randomise, then optimise"), exact where none is at its bound. What the law leaves
+over goes along the settings like a random walk that is pulled back, of deviation `misfit` or of what the residuals show
+where there are more points than coefficients, conditioned on the measurements: a Gaussian process with an exponential
+kernel. So curves pass the measured points within their noise, kinks that no law has included, and spread between them.
+A smoother kernel was rejected: it carries an error at one point far along the curve and is too sure between.
 
 All draws come from one fixed seed: the same table gives the same advice.
 """
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .laws import Law, law_of
+from .prior import PRIOR, Prior
 from .solve import nonnegative
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ class Draws:
         return np.asarray(self.time_s * self.power_w)
 
 
-def draw(measured: Measured, setting: Floats, workers: NDArray[np.int64], *, misfit: float | None = None) -> Draws:
+def draw(measured: Measured, setting: Floats, workers: NDArray[np.int64], prior: Prior = PRIOR) -> Draws:
     """Return curves that `measured` allows at candidate points.
 
     Parameters
@@ -66,14 +68,13 @@ def draw(measured: Measured, setting: Floats, workers: NDArray[np.int64], *, mis
         At two operating points at least.
     setting, workers
         (m,) candidates.
-    misfit
-        Instead of the law's.
+    prior
+        What is taken for granted.
     """
     random = np.random.default_rng(SEED)
-    law = law_of(measured, np.append(measured.setting, setting), np.append(measured.workers, workers))
-    expected = law.misfit if misfit is None else misfit
-    time = _Fit(law.time, measured.time_s, measured.time_noise, expected, _waiting_row(law, measured))
-    power = _Fit(law.power, measured.power_w, measured.power_noise, expected, None)
+    law = law_of(measured, np.append(measured.setting, setting), np.append(measured.workers, workers), prior)
+    time = _Fit(law.time, measured.time_s, measured.time_noise, law.misfit, _waiting_row(law, measured))
+    power = _Fit(law.power, measured.power_w, measured.power_noise, law.misfit, None)
     weight = law.weight - 0.5 * (time.squares + power.squares)
     shapes = _resample(weight, random)
     kernel = _kernel(np.append(measured.setting, setting), np.append(measured.workers, workers))
@@ -152,7 +153,7 @@ def _kernel(setting: Floats, workers: NDArray[np.int64]) -> Floats:
         _place(np.nan_to_num(setting, nan=1.0)) / REACH,
         _place(workers.astype(float)) / WORKERS_REACH,
     ])  # fmt: skip
-    return np.asarray(np.exp(-0.5 * ((place[:, :, None] - place[:, None, :]) ** 2).sum(axis=0)))
+    return np.asarray(np.exp(-np.abs(place[:, :, None] - place[:, None, :]).sum(axis=0)))
 
 
 def _place(values: Floats) -> Floats:

@@ -11,9 +11,8 @@ columns time and power are sums of. Shapes have a prior weight; measurements cha
 - **Power limit.** A job wants `w` watts at full clock. Below that the limit holds the clock down: mean power is a share
   of ``min(limit, w)`` (the share: how much of the time it computes), and the clock is ``((min(limit, w) - s) /
   (w - s))^(1/k)``, the law of frequency turned round. `s`, what the clock does not change (idle, memory, leakage), is
-  between 15 and 35 % of the highest limit; k as above, but even from 1 to 3, since boards limit at the flat end of
-  V(f), too. A job's phases want different watts, `w` times a logarithmic normal factor, so what it draws saturates
-  gradually. Above what all of them want nothing changes any more.
+  between 15 and 35 % of the highest limit; k even from 1 to 3. A job's phases want different watts, `w` times a
+  logarithmic normal factor, so what it draws saturates gradually. Above what all want nothing changes any more.
 - **Workers.** Time ``serial + parallel/p + overhead p``, power ``idle + core p^g``. g is 1 where every worker that is
   there draws the same (waiting ones spin) and less where they sleep or wait for memory: even from 0.4 to 1.
 - **Both.** The products: waiting and work, each serial or shared by the workers, overhead as work.
@@ -27,25 +26,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from .prior import PRIOR, Prior
+
 if TYPE_CHECKING:
     from .measured import Measured
 
 Floats = NDArray[np.float64]
 EXPONENTS = np.linspace(1.0, 3.0, 21)
-EXPONENT_MEAN, EXPONENT_SD = 2.0, 0.5
-KNEES = 4
-LIMIT_EXPONENTS = np.array([1.0, 2.0, 3.0])
-UNCHANGED = np.array([0.15, 0.25, 0.35])
-"""`s` as a share of the highest limit."""
-WANTED_STEPS = 41
-SPREADS = np.array([0.0, 0.2, 0.4])
-"""Of `w` between a job's phases, in logarithms."""
-PHASES = 5
 CORE_EXPONENTS = np.linspace(0.4, 1.0, 7)
+WANTED_STEPS = 41
+PHASES = 5
+"""Points of the quadrature over a job's phases."""
 LEAST_CLOCK = 0.05
-MISFIT, LIMIT_MISFIT, WORKER_MISFIT = 0.02, 0.05, 0.15
-"""How well laws of a few coefficients fit: frequencies, power limits, workers. The last two are what makes intervals
-hold about 90 % of what was measured on a V100 and on seven multicore machines (`tprof bench advise` tells)."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +60,7 @@ class Law:
     misfit: float
 
 
-def law_of(measured: Measured, setting: Floats, workers: NDArray[np.int64]) -> Law:
+def law_of(measured: Measured, setting: Floats, workers: NDArray[np.int64], prior: Prior = PRIOR) -> Law:
     """Return the law that what varied in `measured` asks for, at the given operating points.
 
     Parameters
@@ -77,40 +69,44 @@ def law_of(measured: Measured, setting: Floats, workers: NDArray[np.int64]) -> L
         Which settings and workers were run.
     setting, workers
         (m,) where to know the curves.
+    prior
+        What is taken for granted.
     """
-    top, most = _highest(measured), float(measured.workers.max())
-    share, grown, power, weight = _by_setting(measured, setting, top)
+    most = float(measured.workers.max())
+    share, grown, power, weight = _by_setting(measured, setting, prior)
     if measured.workers.min() == most:
         columns = [np.ones_like(grown), grown] if _varies(measured.setting) else [grown]
         waiting = np.array([True, False])[: len(columns)]
-        return Law(np.stack(columns, axis=2), power, weight, waiting, _misfit(measured))
-    return _with_workers(measured, (share, grown, weight), workers / most)
+        return Law(np.stack(columns, axis=2), power, weight, waiting, _misfit(measured, prior))
+    return _with_workers(measured, (share, grown, weight), workers / most, prior)
 
 
-def _by_setting(measured: Measured, setting: Floats, top: float) -> tuple[Floats, Floats, Floats, Floats]:
+def _by_setting(measured: Measured, setting: Floats, prior: Prior) -> tuple[Floats, Floats, Floats, Floats]:
     """Return, for each shape and point, the part of power that the clock changes, slowness, power's columns, weight."""
     if not _varies(measured.setting):
         ones = np.ones((1, len(setting)))
         return ones, ones, ones[..., None], np.zeros(1)
-    lowest = float(np.nanmin(measured.setting))
-    return _by_frequency(setting, lowest, top) if measured.unit == "Hz" else _by_limit(setting, lowest, top)
+    of_unit = _by_frequency if measured.unit == "Hz" else _by_limit
+    return of_unit(setting, float(np.nanmin(measured.setting)), float(np.nanmax(measured.setting)), prior)
 
 
-def _by_frequency(hz: Floats, lowest: float, highest: float) -> tuple[Floats, Floats, Floats, Floats]:
-    knees = np.append(0.0, np.linspace(lowest / highest, 1.0, KNEES + 2)[1:-1])
+def _by_frequency(hz: Floats, lowest: float, highest: float, prior: Prior) -> tuple[Floats, Floats, Floats, Floats]:
+    knees = np.append(0.0, np.linspace(lowest / highest, 1.0, prior.knees + 2)[1:-1])
     k, knee = (one.ravel()[:, None] for one in np.meshgrid(EXPONENTS, knees, indexing="ij"))
     part = hz / highest
     share = part * np.maximum(part, knee) ** (k - 1)
     grown = np.broadcast_to(highest / hz, share.shape)
-    weight = -0.5 * ((k[:, 0] - EXPONENT_MEAN) / EXPONENT_SD) ** 2
-    weight -= np.where(knee[:, 0] > 0, np.log(KNEES), 0.0)
+    weight = -0.5 * ((k[:, 0] - prior.exponent_mean) / prior.exponent_sd) ** 2
+    weight -= np.where(knee[:, 0] > 0, np.log(prior.knees), 0.0)
     return share, grown, np.stack([np.ones_like(share), share], axis=2), weight
 
 
-def _by_limit(limit: Floats, lowest: float, highest: float) -> tuple[Floats, Floats, Floats, Floats]:
+def _by_limit(limit: Floats, lowest: float, highest: float, prior: Prior) -> tuple[Floats, Floats, Floats, Floats]:
     nodes, parts = np.polynomial.hermite_e.hermegauss(PHASES)
     median = np.geomspace(0.9 * lowest, 1.3 * highest, WANTED_STEPS)
-    shapes = np.meshgrid(median, UNCHANGED * highest, LIMIT_EXPONENTS, SPREADS, indexing="ij")
+    shapes = np.meshgrid(
+        median, np.array(prior.unchanged) * highest, prior.limit_exponents, prior.spreads, indexing="ij"
+    )
     w, s, k, spread = (one.ravel()[:, None] for one in shapes)
     at = np.append(limit, highest)
     share, slow = np.zeros((len(w), len(at))), np.zeros((len(w), len(at)))
@@ -123,7 +119,7 @@ def _by_limit(limit: Floats, lowest: float, highest: float) -> tuple[Floats, Flo
     return share[:, :-1], slow[:, :-1], share[:, :-1, None], np.zeros(len(w))
 
 
-def _with_workers(measured: Measured, by_setting: tuple[Floats, Floats, Floats], p: Floats) -> Law:
+def _with_workers(measured: Measured, by_setting: tuple[Floats, Floats, Floats], p: Floats, prior: Prior) -> Law:
     share, grown, weight = by_setting
     varies, flat, times = _varies(measured.setting), np.ones_like(grown), len(CORE_EXPONENTS)
     time = [grown, grown / p, grown * p] + ([flat, flat / p] if varies else [])
@@ -135,19 +131,15 @@ def _with_workers(measured: Measured, by_setting: tuple[Floats, Floats, Floats],
         power=np.concatenate(power),
         weight=np.tile(weight, times),
         waiting=np.array([False] * 3 + [True] * (len(time) - 3)),
-        misfit=_misfit(measured),
+        misfit=_misfit(measured, prior),
     )
 
 
-def _misfit(measured: Measured) -> float:
+def _misfit(measured: Measured, prior: Prior) -> float:
     if _varies(measured.workers.astype(float)):
-        return WORKER_MISFIT
-    return LIMIT_MISFIT if measured.unit == "W" and _varies(measured.setting) else MISFIT
+        return prior.worker_misfit
+    return prior.limit_misfit if measured.unit == "W" and _varies(measured.setting) else prior.misfit
 
 
 def _varies(setting: Floats) -> bool:
     return len(np.unique(setting[~np.isnan(setting)])) > 1
-
-
-def _highest(measured: Measured) -> float:
-    return float(np.nanmax(measured.setting)) if measured.unit else 1.0

@@ -89,7 +89,7 @@ def _measured(task: str, rows: pd.DataFrame) -> Measured:
     rows = _as_wall(rows) if task != PROGRAM else rows
     rows = rows.assign(_setting=rows["setting"].fillna(-1.0))
     points = rows.groupby(["_setting", "workers"], sort=True)
-    mean, counts = points.mean(numeric_only=True), points.size().to_numpy()
+    mean, counts = points.mean(numeric_only=True), np.asarray(points.size(), np.int64)
     waiting, waiting_sd = _waiting(mean)
     return Measured(
         task=task,
@@ -107,11 +107,11 @@ def _measured(task: str, rows: pd.DataFrame) -> Measured:
 
 
 def _as_wall(rows: pd.DataFrame) -> pd.DataFrame:
-    side_by_side = rows["workers"].astype(float)
+    side_by_side = rows["workers"].to_numpy(float)
     work = np.ones(len(rows))
     if rows["instances"].notna().all():
-        side_by_side = np.minimum(side_by_side, np.maximum(rows["instances"], 1.0))
-        work = (rows["instances"].median() / rows["instances"]).to_numpy(float)
+        side_by_side = np.minimum(side_by_side, np.maximum(rows["instances"].to_numpy(float), 1.0))
+        work = np.asarray(rows["instances"].median() / rows["instances"], float)
     scaled = {name: rows[name] * work for name in ("energy_j", "energy_low_j", "energy_high_j")}
     return rows.assign(time_s=rows["time_s"] / side_by_side * work, **scaled, llc_misses=rows["llc_misses"] * work)
 
@@ -131,7 +131,7 @@ def _noise(spread: pd.Series, counts: NDArray[np.int64]) -> Floats:
 def _resolved(mean: pd.DataFrame) -> Floats:
     """Return what the energies' own 95 % intervals say, 0 where there are none."""
     half = (mean["energy_high_j"] - mean["energy_low_j"]).to_numpy(float) / 2
-    return np.nan_to_num(half / 1.96 / mean["energy_j"].to_numpy(float), nan=0.0)
+    return np.asarray(np.nan_to_num(half / 1.96 / mean["energy_j"].to_numpy(float), nan=0.0))
 
 
 def _waiting(mean: pd.DataFrame) -> tuple[float | None, float]:

@@ -31,7 +31,7 @@ def reason(wish: Wish, measured: Measured, candidates: Candidates, draws: Draws,
     at = candidates.workers == candidates.workers[chosen]
     if candidates.varies_setting and at.sum() > 1:
         words.append(
-            _of_frequency(candidates, draws, chosen) if measured.unit == "Hz" else _of_limit(draws, at, chosen)
+            _of_frequency(candidates, draws, chosen) if measured.unit == "Hz" else _of_limit(candidates, draws, chosen)
         )
     if candidates.varies_workers:
         words.append(_of_workers(candidates, draws, chosen))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MEASUREMENTS = {
     "overhead": "what recording costs: a sample, a task, the import, the sensor thread; beside cProfile and others",
     "analysis": "how fast 5 million samples are attributed, beside np.argsort; memory; size of the report",
+    "advise": "what tprof advise is worth: on known responses, and on public data in the folder TPROF_PUBLIC_DATA",
 }
 _HELP = """Profile benchmark programs, run the paper's suite, or measure what tprof itself costs.
 
@@ -38,7 +39,7 @@ def register(app: typer.Typer) -> None:
 
 def bench(  # noqa: PLR0913 - one parameter an option
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Programs, overhead, analysis.")
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Programs, overhead, analysis, advise.")
     ] = None,
     listing: Annotated[bool, typer.Option("--list", help="Say what there is; run nothing.")] = False,  # noqa: FBT002
     everything: Annotated[  # noqa: FBT002 - typer's default
@@ -54,7 +55,7 @@ def bench(  # noqa: PLR0913 - one parameter an option
     energy: Annotated[str, typer.Option(help="auto, perf, powercap, estimate or none.")] = "auto",
     watts: Annotated[str | None, typer.Option(metavar="IDLE,PER_CORE", help="Watts for the estimate.")] = None,
     quick: Annotated[  # noqa: FBT002 - typer's default
-        bool, typer.Option("--quick", help="overhead, analysis: see that it works; no figures to quote.")
+        bool, typer.Option("--quick", help="overhead, analysis, advise: see that it works; no figures to quote.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
 ) -> None:
