@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 BOUND = 0.8
 """A task is bound by what takes this share of its time."""
+MISSED = 0.1
+"""Where laws are off by more at measured points, what they predict is worth little."""
 FLAT = 0.04
 """A change of power below this counts as none."""
 
@@ -38,6 +40,8 @@ def reason(wish: Wish, measured: Measured, candidates: Candidates, draws: Draws,
     free = choose(Wish(wish.by), draws)
     if free != chosen:
         words.append("A condition decides: without it another point would be chosen.")
+    if draws.missed > MISSED:
+        words.append(f"No law comes closer than {100 * draws.missed:.0f} % to these points: trust measured ones only.")
     return " ".join(words)
 
 
@@ -82,7 +86,12 @@ def _ends(values: np.ndarray, among: np.ndarray, draws: Draws) -> tuple[int, int
     places = np.flatnonzero(among)
     low, high = int(places[np.argmin(values[places])]), int(places[np.argmax(values[places])])
     slower, less = _change(draws.time_s, low, high), -_change(draws.power_w, low, high)
-    return low, high, f"the time grows by {100 * slower:.0f} % and the power falls by {100 * less:.0f} %"
+    return low, high, f"the time {_moved(slower)} and the power {_moved(-less)}"
+
+
+def _moved(change: float) -> str:
+    percent = f"{abs(100 * change):.0f}"
+    return "stays" if percent == "0" else f"{'grows' if change > 0 else 'falls'} by {percent} %"
 
 
 def _change(values: np.ndarray, to: int, since: int) -> float:

@@ -37,8 +37,9 @@ def nonnegative(rows: Floats, wanted: Floats) -> tuple[Floats, Floats]:
         for chosen in combinations(range(columns), size):
             some = list(chosen)
             part = gram[:, some][:, :, some]
-            scale = np.einsum("sii->s", part)[:, None, None] * RIDGE * np.eye(size)
-            found = np.linalg.solve(part + scale, right[:, some][..., None])[..., 0]
+            traces = np.einsum("sii->s", part)
+            ridge = np.where(traces > 0, RIDGE * traces, 1.0)[:, None, None] * np.eye(size)
+            found = np.linalg.solve(part + ridge, right[:, some][..., None])[..., 0]
             left = total - np.einsum("si,si->s", found, right[:, some])
             better = (found >= 0).all(axis=1) & (left < least * (1 - TOLERANCE))
             least = np.where(better, left, least)

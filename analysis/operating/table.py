@@ -23,6 +23,8 @@ NUMBERS = (
     "setting", "workers", "repeat", "energy_j", "energy_low_j", "energy_high_j", "time_s", "power_w", "instances",
     "stalls_per_cycle", "llc_misses",
 )  # fmt: skip
+BOUNDS = 1e-12, 1e15
+"""Of seconds and joules; beyond them squares leave what a float can hold."""
 SWEPT = "sweep.csv"
 POSITIVE = ("setting", "energy_j", "time_s", "power_w", "instances")
 
@@ -138,6 +140,12 @@ def _check_values(rows: pd.DataFrame, where: str) -> None:
         if wrong.any():
             line = _line(wrong)
             raise UsageError(f"{where}, row {line + 1}: {name} must be above 0, got {rows[name][line]:g}")
+    for name in ("time_s", "energy_j"):
+        wrong = ~rows[name].between(*BOUNDS) & rows[name].notna()
+        if wrong.any():
+            line = _line(wrong)
+            ends = " to ".join(f"{one:g}" for one in BOUNDS)
+            raise UsageError(f"{where}, row {line + 1}: {name} must be from {ends}, got {rows[name][line]:g}")
     wrong = (rows["workers"] < 1) | (rows["workers"] % 1 != 0)
     if wrong.any():
         line = _line(wrong)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .tables import percent, quantity
+from .tables import clean, percent, quantity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ def _row(advice: Advice) -> tuple[str, ...]:
 
 
 def _note(advices: Sequence[Advice]) -> str:
-    lines = [f"{advice.measured.task or '(program)'}: {_detail(advice)}" for advice in advices]
+    lines = [f"{clean(advice.measured.task) or '(program)'}: {_detail(advice)}" for advice in advices]
     lines.append(
         "May lose: what the choice is expected to cost more than the best point there is, since some are predicted."
     )

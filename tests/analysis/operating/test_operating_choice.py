@@ -37,7 +37,7 @@ def test_the_front_is_what_no_other_point_beats(points):
     [
         (Wish("energy"), 0),  # 4 s at 10 W: 40 J
         (Wish("edp"), 1),  # 2.5 s at 20 W: 125 Js
-        (Wish("ed2p"), 2),  # 2 s at 30 W: 240 Js²
+        (Wish("ed2p"), 2),  # 2 s at 35 W: 280 Js²
         (Wish("energy", max_slowdown=0.25), 1),
         (Wish("energy", max_slowdown=0.0), 2),
         (Wish("ed2p", max_power_w=25), 1),
@@ -45,11 +45,11 @@ def test_the_front_is_what_no_other_point_beats(points):
     ],
 )
 def test_each_wish_has_its_point(wish, place):
-    assert choose(wish, sure([4.0, 2.5, 2.0], [10.0, 20.0, 30.0])) == place
+    assert choose(wish, sure([4.0, 2.5, 2.0], [10.0, 20.0, 35.0])) == place
 
 
 def test_where_all_curves_agree_nothing_is_lost_and_nothing_is_to_be_measured():
-    draws = sure([4.0, 2.5, 2.0], [10.0, 20.0, 30.0])
+    draws = sure([4.0, 2.5, 2.0], [10.0, 20.0, 35.0])
 
     assert expected_loss(weighed(Wish(), draws), 0) == 0.0
     assert next_point(Wish(), draws, 0, measured=np.array([True, False, True])) is None
