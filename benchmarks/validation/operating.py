@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
     from .responses import Floats, Response
 
 MISFITS = (0.02, 0.03, 0.04, 0.05, 0.06, 0.08)
+UNCHANGED = tuple((low, low + 0.1, low + 0.2) for low in (0.05, 0.10, 0.15, 0.20, 0.25))
+"""Parts of the highest power limit."""
 WANTED_COVERAGE = 0.95
 EXACT_NOISE, RUN_NOISE = 0.005, 0.02
 
@@ -84,38 +85,52 @@ def ends(response: Response) -> tuple[int, int]:
     return 0, len(response.time_s) - 1
 
 
-def until_sure(response: Response, most: int, *, unit: str = "Hz", by: str = "energy", noise: float = RUN_NOISE) -> Try:
+def until_sure(
+    response: Response,
+    most: int,
+    *,
+    unit: str = "Hz",
+    by: str = "energy",
+    noise: float = RUN_NOISE,
+    prior: Prior = PRIOR,
+) -> Try:
     """Start from the two ends and measure what is asked for, `most` times at most."""
     shown = list(ends(response))
-    found = attempt(response, shown, unit=unit, by=by, noise=noise)
+    found = attempt(response, shown, unit=unit, by=by, noise=noise, prior=prior)
     while found.proposed is not None and len(shown) < most + 2:
         shown.append(found.proposed)
-        found = attempt(response, shown, unit=unit, by=by, noise=noise)
+        found = attempt(response, shown, unit=unit, by=by, noise=noise, prior=prior)
     return found
 
 
-def without_own_kind(responses: Sequence[Response], *, unit: str) -> list[Try]:
-    """Try from two ends with the misfit that suits the other kinds of jobs: what the prior owes to the jobs.
+def without_own_kind(jobs: Sequence[Response], *, unit: str, most: int = 0) -> list[Try]:
+    """Try each job with the prior that suits jobs of other kinds: what the prior owes to the jobs.
 
-    A kind is what stands before the colon of a name. The misfit is the least of `MISFITS` with which intervals hold
-    `WANTED_COVERAGE` of the hidden energies of all other kinds.
+    A kind is what stands before the colon of a name. From the two ends of all jobs of other kinds, first the part of
+    power that the clock does not change is chosen, by the least squares of predicted energies; then the misfit, the
+    least with which intervals hold `WANTED_COVERAGE` of them. `most`: how often what is asked for is measured.
     """
-    kinds: dict[str, list[Response]] = defaultdict(list)
-    for one in responses:
-        kinds[one.name.partition(":")[0]].append(one)
-    held = {
-        misfit: {kind: [_from_ends(one, unit, misfit).held for one in jobs] for kind, jobs in kinds.items()}
-        for misfit in MISFITS
-    }
     found = []
-    for kind, jobs in kinds.items():
-        others = {
-            misfit: float(np.mean(np.concatenate([one for name, rows in of.items() if name != kind for one in rows])))
-            for misfit, of in held.items()
-        }
-        misfit = next((one for one in MISFITS if others[one] >= WANTED_COVERAGE), MISFITS[-1])
-        found += [_from_ends(one, unit, misfit) for one in jobs]
+    for kind in dict.fromkeys(map(_kind, jobs)):
+        prior = _suiting([one for one in jobs if _kind(one) != kind], unit)
+        found += [until_sure(one, most, unit=unit, prior=prior) for one in jobs if _kind(one) == kind]
     return found
+
+
+def _suiting(jobs: Sequence[Response], unit: str) -> Prior:
+    def squares(prior: Prior) -> float:
+        return float(np.mean([(_from_ends(one, unit, prior).error ** 2).mean() for one in jobs]))
+
+    def held(prior: Prior) -> float:
+        return float(np.mean([_from_ends(one, unit, prior).held.mean() for one in jobs]))
+
+    best = min((replace(PRIOR, unchanged=some) for some in UNCHANGED), key=squares)
+    widths = [replace(best, limit_misfit=misfit) for misfit in MISFITS]
+    return next((prior for prior in widths if held(prior) >= WANTED_COVERAGE), widths[-1])
+
+
+def _kind(one: Response) -> str:
+    return one.name.partition(":")[0]
 
 
 def plain_fit(response: Response) -> float:
@@ -131,8 +146,8 @@ def always(response: Response, place: int) -> float:
     return float(response.energy_j[place] / response.energy_j.min() - 1)
 
 
-def _from_ends(response: Response, unit: str, misfit: float) -> Try:
-    return attempt(response, ends(response), unit=unit, prior=replace(PRIOR, limit_misfit=misfit))
+def _from_ends(response: Response, unit: str, prior: Prior) -> Try:
+    return attempt(response, ends(response), unit=unit, prior=prior)
 
 
 def _measured(response: Response, places: Sequence[int], unit: str, noise: float) -> Measured:
