@@ -66,8 +66,8 @@ class Scheduler:
     def wait(self) -> None:
         """Wait for all works of the task that runs here, or of the whole program."""
 
-    def wait_on(self, data: object, /) -> None:
-        """Wait for those of them that touch the data."""
+    def wait_on(self, data: object, /) -> Work | None:
+        """Wait for those of them that touch the data; returns the one whose failure left it unwritten."""
 
     def take_failures(self) -> list[Work]:
         """Return those of them that failed and that nobody has asked about, in the order of their ends."""
@@ -88,8 +88,14 @@ def spawn(task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 def set_current(scheduler: Scheduler | None, /) -> None:
     """Set the scheduler that calls of other threads than its own go to."""
 
+def enter_here(scheduler: Scheduler, /) -> None:
+    """Let what the calling thread spawns go to this scheduler, as long as it runs the task that it runs now."""
+
+def leave_here(scheduler: Scheduler, /) -> None:
+    """Undo it."""
+
 def scheduler_here() -> Scheduler | None:
-    """Return the scheduler whose task the calling thread runs."""
+    """Return the scheduler that a call of a task here would go to."""
 
 def seat_here() -> int | None:
     """Return the seat of the calling thread, -1 without one, None for other threads than workers."""

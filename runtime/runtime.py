@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+from types import MethodType
 from typing import TYPE_CHECKING, Any, Self
 
 from tprof.runtime import _scheduler
@@ -121,6 +122,7 @@ class Runtime:
             self._end()
             raise
         _running.append(self)
+        _scheduler.enter_here(self._scheduler)
         _hand_over()
         return self
 
@@ -182,6 +184,10 @@ class Runtime:
             As `tprof.task` and the spawning of a task do.
         """
         self._check_running()
+        if isinstance(function, MethodType):
+            # Its parameters, and what they say, begin with the object.
+            args = (function.__self__, *args)
+            function = function.__func__
         said = reads or writes or updates or priority != 0
         access = getattr(function, "access", None) or NOTHING
         if said:
@@ -201,7 +207,10 @@ class Runtime:
         Raises
         ------
         Exception
-            The first that a task raised and that nobody has asked its future about, with a note on the task.
+            The first that a task raised and that nobody has asked its future about, with a note on the task. With
+            data: that of the task that left it unwritten.
+        TaskCancelledError
+            If a future of the data, or the task that was to write it, was cancelled.
         """
         self._check_running()
         if not data:
@@ -210,8 +219,10 @@ class Runtime:
         for item in data:
             if isinstance(item, Task):
                 item.result()
-            else:
-                self._scheduler.wait_on(item)
+                continue
+            lacking = self._scheduler.wait_on(item)
+            if lacking is not None:
+                lacking.result()
 
     def group(self) -> Group:
         """Return a with-block that waits for the tasks it spawns."""
@@ -255,6 +266,7 @@ class Runtime:
 
     def _leave(self) -> None:
         _running.remove(self)
+        _scheduler.leave_here(self._scheduler)
         _hand_over()
         self._end()
 
@@ -281,8 +293,8 @@ def current() -> Runtime:
         If there is none.
     """
     here = _scheduler.scheduler_here()
-    for runtime in reversed(_running):
-        if here is None or runtime._scheduler is here:  # noqa: SLF001 - the same module
+    for runtime in _running:
+        if runtime._scheduler is here:  # noqa: SLF001 - the same module
             return runtime
     message = "no runtime runs here: enter one with a with-block"
     raise UsageError(message)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tprof import _core, registry
+from tprof import _core, registry, work
 from tprof.environment import SESSION
 from tprof.table_file import TableFile
 
@@ -72,19 +72,22 @@ class Membership:
         self.process = process
         self.lost_definitions = 0
         self._table = TableFile(plan.directory / "tasks" / f"{process:08d}.jsonl")
+        work.begin()
         registry.listen(self._append)
 
     def _append(self, definition: registry.Definition) -> None:
         """Write a line at once; the disk may be full, and then the trace says `<lost name>`."""
-        line = {
-            "task": definition.number,
-            "name": definition.name[: registry.NAME_CHARACTERS],
-            "file": definition.file,
-            "line": definition.line,
-            "source": definition.source() if self.process == 0 else None,
-        }
+        source = definition.source() if self.process == 0 else None
+        line = {**_named(definition), "source": source, **work.numbers(definition.work)}
         if not self._table.append(json.dumps(line).encode() + b"\n"):
             self.lost_definitions += 1
+
+    def _append_sums(self) -> None:
+        """Write what the calls said of their work; on a full disk the trace says nothing of it."""
+        for number, sums in work.end().items():
+            definition = registry.definition_of(number)
+            line = {**_named(definition), **work.summed(definition.work, sums)}
+            self._table.append(json.dumps(line).encode() + b"\n")
 
     def start(self) -> None:
         """Record from now on."""
@@ -100,12 +103,18 @@ class Membership:
         """Record no more; the table is closed."""
         _core.stop()
         registry.listen(None)
+        self._append_sums()
         self.close_table()
         _core.session_leave(self.process)
 
     def close_table(self) -> None:
         """Give the table's descriptor back."""
         self._table.close()
+
+
+def _named(definition: registry.Definition) -> dict[str, Any]:
+    name = definition.name[: registry.NAME_CHARACTERS]
+    return {"task": definition.number, "name": name, "file": definition.file, "line": definition.line}
 
 
 _current: Membership | None = None
@@ -157,6 +166,7 @@ def _rejoin_after_fork() -> None:
     global _current
     parents, _current = _current, None
     registry.reset_lock()
+    work.end()
     if parents is None:
         return
     parents.close_table()

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType
 
+    from tprof.work import Work
+
 SOURCE_CHARACTERS = 4096
 NAME_CHARACTERS = 1000  # what readers keep; a line that is longer than they read would lose the whole name
 
@@ -17,10 +19,12 @@ NAME_CHARACTERS = 1000  # what readers keep; a line that is longer than they rea
 class Definition:
     """A task as it was defined: a function's code, or the line of a region."""
 
-    __slots__ = ("code", "file", "line", "name", "number")
+    __slots__ = ("code", "file", "line", "name", "number", "work")
 
-    def __init__(self, number: int, name: str, file: str | None, line: int | None, code: CodeType | None) -> None:
-        self.number, self.name, self.file, self.line, self.code = number, name, file, line, code
+    def __init__(
+        self, number: int, name: str, file: str | None, line: int | None, code: CodeType | None, work: Work
+    ) -> None:
+        self.number, self.name, self.file, self.line, self.code, self.work = number, name, file, line, code, work
 
     def source(self) -> str | None:
         """Return the task's source text, cut to what a trace keeps; None where there is none."""
@@ -42,9 +46,9 @@ _definitions: dict[int, Definition] = {}
 _listener: Callable[[Definition], None] | None = None
 
 
-def define(name: str, *, file: str | None, line: int | None, code: CodeType | None) -> int:
+def define(name: str, *, file: str | None, line: int | None, code: CodeType | None, work: Work = (None, None)) -> int:
     """Enter a task and return its number. While a recording runs, its table gains the line at once."""
-    definition = Definition(next(_numbers), name, file, line, code)
+    definition = Definition(next(_numbers), name, file, line, code, work)
     with _lock:
         _definitions[definition.number] = definition
         if _listener is not None:
@@ -75,3 +79,8 @@ def reset_lock() -> None:
 def name_of(number: int) -> str:
     """Return the name under which a task was defined."""
     return _definitions[number].name
+
+
+def definition_of(number: int) -> Definition:
+    """Return how a task was defined."""
+    return _definitions[number]

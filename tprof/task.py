@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 
-from tprof import _core, registry
+from tprof import _core, registry, work
 from tprof.access import NOTHING, pack
 
 # `typing` and `inspect` take longer to import than all of this package does.
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any, ParamSpec, TypeVar, cast, overload
 
     from tprof.access import Access, Names, Priority
+    from tprof.work import Amount, Work
 
     P = ParamSpec("P")
     R = TypeVar("R")
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
         writes: Names = (),
         updates: Names = (),
         priority: Priority = 0,
+        flops: Amount = None,
+        bytes: Amount = None,
     ) -> Callable[[F], F]: ...
 
 
@@ -56,6 +59,8 @@ def task(
     writes: Names = (),
     updates: Names = (),
     priority: Priority = 0,
+    flops: Amount = None,
+    bytes: Amount = None,  # noqa: A002 - what it is
 ) -> F | Callable[[F], F]:
     """Make a function a task: while a recording runs, each call is an instance with its own joules.
 
@@ -76,6 +81,10 @@ def task(
     priority
         Inside a runtime, -32 to 31: of the tasks that could run, the highest goes first. Also a function of the
         task's arguments.
+    flops, bytes
+        What an instance computes, and what it moves between memory and caches, for `tprof roofline`: a number, or a
+        function of the task's arguments, which is then called with them before each call of a recording, inside the
+        instance. Calls for which it fails are counted and otherwise go on.
 
     Returns
     -------
@@ -88,7 +97,7 @@ def task(
     TypeError
         If what is decorated is not a function, or has no parameter of such a name.
     ValueError
-        If the priority is out of range.
+        If the priority is out of range, or an amount of work is neither a number of 0 or more nor a function.
 
     Examples
     --------
@@ -104,13 +113,15 @@ def task(
         inner = cast("Callable[..., Any]", getattr(function, "__func__", function))
         said = reads or writes or updates or priority != 0
         if not said:
-            return make_task(function, name, NOTHING)
-        return make_task(function, name, pack(inner, reads=reads, writes=writes, updates=updates, priority=priority))
+            return make_task(function, name, NOTHING, does)
+        access = pack(inner, reads=reads, writes=writes, updates=updates, priority=priority)
+        return make_task(function, name, access, does)
 
+    does = work.check(flops, bytes)
     return decorate if function is None else decorate(function)
 
 
-def make_task(function: F, name: str | None = None, access: Access | None = None) -> F:
+def make_task(function: F, name: str | None = None, access: Access | None = None, does: Work = work.NOT_SAID) -> F:
     """Return what stands for the function as a task; a task is returned as it is.
 
     Parameters
@@ -122,6 +133,8 @@ def make_task(function: F, name: str | None = None, access: Access | None = None
     access
         What it says of its data; None: a runtime leaves its calls alone, as those of a function that was made a
         task from outside and whose callers expect its result.
+    does
+        Flops and bytes of an instance, as it says.
 
     Raises
     ------
@@ -129,20 +142,22 @@ def make_task(function: F, name: str | None = None, access: Access | None = None
         If it is a class or not callable.
     """
     if isinstance(function, staticmethod | classmethod):
-        return cast("F", type(function)(make_task(function.__func__, name, access)))
+        return cast("F", type(function)(make_task(function.__func__, name, access, does)))
     if isinstance(function, type) or not callable(function):
         what = "decorate its methods instead" if isinstance(function, type) else "a name goes into task(name=...)"
         message = f"tprof.task goes on a function or method, got {function!r}: {what}"
         raise TypeError(message)
-    if hasattr(function, NUMBER_ATTRIBUTE) and name is None and (access is None or access is NOTHING):
+    says_nothing = (access is None or access is NOTHING) and does == work.NOT_SAID
+    if hasattr(function, NUMBER_ATTRIBUTE) and name is None and says_nothing:
         return function
-    number = _define(function, name)
-    wrapped = _wrap(function, number, access)
+    number = _define(function, name, does)
+    wrapped = _wrap(function, number, access, does)
     setattr(wrapped, NUMBER_ATTRIBUTE, number)
+    setattr(wrapped, work.ATTRIBUTE, does)
     return cast("F", wrapped)
 
 
-def _define(function: Callable[..., Any], name: str | None) -> int:
+def _define(function: Callable[..., Any], name: str | None, does: Work) -> int:
     plain = _innermost(function)
     code: CodeType | None = getattr(plain, "__code__", None)
     known: str = getattr(plain, "__qualname__", None) or type(plain).__qualname__
@@ -151,6 +166,7 @@ def _define(function: Callable[..., Any], name: str | None) -> int:
         file=code.co_filename if code is not None else None,
         line=code.co_firstlineno if code is not None else None,
         code=code,
+        work=does,
     )
 
 
@@ -176,7 +192,7 @@ def _flags(function: Callable[..., Any]) -> int:
     return flags | COROUTINE if hasattr(function, "_is_coroutine_mark") else flags
 
 
-def _wrap(function: Callable[..., Any], number: int, access: Access | None) -> Callable[..., Any]:
+def _wrap(function: Callable[..., Any], number: int, access: Access | None, does: Work) -> Callable[..., Any]:
     flags = _flags(function)
     if access is not None and access is not NOTHING and flags & (COROUTINE | ASYNC_GENERATOR | GENERATOR):
         message = (
@@ -184,13 +200,17 @@ def _wrap(function: Callable[..., Any], number: int, access: Access | None) -> C
             "so it cannot say what it reads or writes"
         )
         raise TypeError(message)
+    called = work.count_calls(function, number, does)
+    wrapped: Callable[..., Any]
     if flags & COROUTINE:
-        return _wrap_coroutine(function, number)
-    if flags & ASYNC_GENERATOR:
-        return _wrap_async_generator(function, number)
-    if flags & GENERATOR:
-        return _wrap_generator(function, number)
-    return functools.update_wrapper(_core.Task(function, number, access), function)
+        wrapped = _wrap_coroutine(called, number)
+    elif flags & ASYNC_GENERATOR:
+        wrapped = _wrap_async_generator(called, number)
+    elif flags & GENERATOR:
+        wrapped = _wrap_generator(called, number)
+    else:
+        wrapped = _core.Task(called, number, access)
+    return functools.update_wrapper(wrapped, function)
 
 
 def _wrap_coroutine(function: Callable[P, Coroutine[Any, Any, R]], number: int) -> Callable[P, Coroutine[Any, Any, R]]:
@@ -278,7 +298,12 @@ def reduce_task(wrapped: Any) -> str | tuple[Callable[..., Any], tuple[Any, ...]
     asking = sys._getframe(1).f_globals.get("__name__", "")  # noqa: SLF001 - see above
     module, name = wrapped.__module__, wrapped.__qualname__
     if asking.rpartition(".")[2] == "cloudpickle" and (module == "__main__" or "<locals>" in name):
-        return make_task, (wrapped.__wrapped__, _name_of(wrapped), getattr(wrapped, "access", None))
+        return make_task, (
+            wrapped.__wrapped__,
+            _name_of(wrapped),
+            getattr(wrapped, "access", None),
+            getattr(wrapped, work.ATTRIBUTE, work.NOT_SAID),
+        )
     return cast("str", name)
 
 

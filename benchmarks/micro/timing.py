@@ -14,7 +14,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 EMPTY = "empty loop"
 
@@ -75,6 +75,34 @@ def interleave(subjects: Sequence[Subject], *, calls: int, rounds: int) -> dict[
     return {name: tuple(values) for name, values in taken.items()}
 
 
+def take_turns(subjects: Mapping[str, Callable[[], float]], *, rounds: int) -> dict[str, tuple[float, ...]]:
+    """Run all subjects in each round, as `interleave` does, where one run is long enough to be timed by itself.
+
+    Parameters
+    ----------
+    subjects
+        In the order of the first round; each returns what it took.
+    rounds
+        Measured ones; one before them warms up and is thrown away.
+
+    Returns
+    -------
+    dict
+        Subject's name to what its runs returned, (rounds,).
+    """
+    taken: dict[str, list[float]] = {name: [] for name in subjects}
+    names = list(subjects)
+    with no_collection():
+        for turn in range(-1, rounds):
+            first = max(turn, 0) % len(names)
+            for name in [*names[first:], *names[:first]]:
+                gc.collect()
+                value = subjects[name]()
+                if turn >= 0:
+                    taken[name].append(value)
+    return {name: tuple(values) for name, values in taken.items()}
+
+
 @contextmanager
 def no_collection() -> Iterator[None]:
     """Keep the garbage collector from starting inside a loop, as `timeit` does."""
@@ -90,3 +118,8 @@ def no_collection() -> Iterator[None]:
 def differences(left: tuple[float, ...], right: tuple[float, ...], *, divisor: int = 1) -> tuple[float, ...]:
     """Return left less right round by round, divided."""
     return tuple((one - other) / divisor for one, other in zip(left, right, strict=True))
+
+
+def ratios(above: Sequence[float], below: Sequence[float]) -> tuple[float, ...]:
+    """Return one over the other round by round."""
+    return tuple(one / other for one, other in zip(above, below, strict=True))

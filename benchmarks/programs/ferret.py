@@ -101,7 +101,7 @@ def search_all(paths: Sequence[Path], database: Database, answers: NDArray[np.vo
 @tprof.task(writes=("answer",))
 def ferret(path: Path, database: Database, answer: NDArray[np.void]) -> None:
     """Put the images most like the one in that file into `answer`, nearest first."""
-    answer[:] = search(extract(np.load(path)), database, len(answer))
+    answer[:] = search(extract(np.load(path, allow_pickle=False)), database, len(answer))
 
 
 def check(

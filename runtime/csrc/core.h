@@ -61,7 +61,8 @@ struct group {
     struct scheduler *scheduler;
     struct latch unfinished;
     struct work *failed; /* by `next_failed`, the last first */
-    bool cancelling;
+    uint64_t inside; /* number of the work whose body entered it, 0: none */
+    uint64_t cancelled; /* its works up to this number do not begin any more */
 };
 
 /* Works with the same parent, and the data by which they depend on each other. */
@@ -70,7 +71,13 @@ struct domain {
     struct table *table; /* regions.h; made with the first access */
     PyObject *handles;   /* dict: each handle to the first one that was equal to it */
     struct work *failed; /* by `next_failed`, the last first */
-    uint64_t forgiven;   /* failures of works up to this number keep nobody from their data */
+    uint64_t forgiven;   /* what was left unwritten up to this event keeps nobody from it */
+};
+
+/* A work that waits for another: for what that leaves, or only until it no longer reads or writes there. */
+struct successor {
+    struct work *work;
+    bool needs;
 };
 
 enum state { TPROF_PENDING, TPROF_QUEUED, TPROF_RUNNING, TPROF_FINISHED, TPROF_FAILED_WORK, TPROF_CANCELLED };
@@ -86,7 +93,7 @@ struct work {
     struct work *cause; /* why it was cancelled: the work that failed or was cancelled first */
     struct domain *children;
     struct access *accesses;
-    struct work **successors;
+    struct successor *successors;
     uint32_t access_count, successor_count, successor_room;
     uint32_t unmet; /* predecessors that have not ended */
     uint32_t task;  /* number of the task in the trace */
@@ -132,10 +139,13 @@ struct scheduler {
     uint64_t levels; /* bit set: something is queued there */
     struct domain root;
     size_t unfinished; /* works in all domains */
-    size_t entering;   /* spawning threads that have looked at the data and hold no mutex yet */
+    size_t entering;   /* threads that have looked at data and hold no mutex: what is known of it must stay */
     uint64_t spawned, executed, stolen, peak;
+    uint64_t spoils; /* events of data that was left unwritten */
     size_t most_unfinished; /* in one domain before spawning waits; 0: no limit */
-    bool stopping, cancelling, dead;
+    uint64_t cancelled; /* works up to this number do not begin any more, nor what they spawn */
+    bool cancelling;    /* it, or a group, was cancelled and not all has ended since */
+    bool stopping, dead;
     PyTypeObject *future_type;
     PyObject *start_thread; /* asks for one more thread */
     PyObject *take_seat;    /* told which seat a thread has now */
@@ -171,6 +181,13 @@ static inline void tprof_unlock(struct scheduler *scheduler)
     pthread_mutex_unlock(&scheduler->mutex);
 }
 
+static inline void tprof_count_entering(struct scheduler *scheduler, int by)
+{
+    tprof_lock(scheduler);
+    scheduler->entering += (size_t)by;
+    tprof_unlock(scheduler);
+}
+
 static inline bool tprof_has_ended(const struct work *work)
 {
     return work->state >= TPROF_FINISHED;
@@ -194,8 +211,15 @@ struct work *tprof_queue_descendant(struct scheduler *scheduler, const struct th
 struct domain *tprof_domain_of(struct scheduler *scheduler, struct work *parent); /* NULL without memory */
 /* The domain's works have been waited for: nobody is kept from what failed ones left unwritten. */
 void tprof_graph_forgive(struct scheduler *scheduler, struct domain *domain, struct aftermath *after);
-/* The works that touch it and have not ended, with references; the caller frees the list. -1 without memory. */
-int tprof_graph_touching(struct domain *domain, const struct datum *datum, struct work ***works, size_t *count);
+struct works {
+    struct work **list; /* with references; the caller's to drop and to free */
+    size_t count, room;
+    bool failed; /* without memory for all of them */
+};
+/* Add the works that touch it and have not ended. */
+void tprof_graph_touching(struct domain *domain, const struct datum *datum, struct works *works);
+/* Whose failure left it unwritten, with a reference, or NULL. */
+struct work *tprof_graph_spoilt(struct domain *domain, const struct datum *datum, struct aftermath *after);
 
 /* entering.c and ending.c; under the mutex */
 /* Find what it depends on and queue it if that is nothing; the work has room for as many accesses as there are data.
@@ -205,10 +229,16 @@ int tprof_graph_enter(struct work *work, const struct datum *data, struct work *
 void tprof_graph_body_ended(struct work *work, struct aftermath *after);
 /* Returns whether it had not begun and so could be cancelled. */
 bool tprof_graph_cancel(struct work *work, struct aftermath *after);
-/* All that are queued, of this group where one is given; those that wait for others follow when these end. */
-void tprof_graph_cancel_queued(struct scheduler *scheduler, const struct group *group, struct aftermath *after);
+/* Those of all, or of the group, that were spawned so far, with what they spawn: the queued ones now, the others when
+ * they become ready. */
+void tprof_graph_cancel_all(struct scheduler *scheduler, struct group *group, struct aftermath *after);
 
 uint16_t tprof_worker_number(const struct scheduler *scheduler, int seat); /* seats.c */
+
+/* One of the futures that it needs and that belong to another runtime has ended. */
+void tprof_graph_met(struct work *work, struct work *needed, struct aftermath *after); /* ending.c */
+/* Call it with this work once it has ended, or at once; work.c, without the mutex. */
+int tprof_work_call_back(struct work *work, PyObject *callback);
 
 /* settle.c; settle without the mutex, the others under it */
 void tprof_settle(struct scheduler *scheduler, struct aftermath *after);
@@ -232,7 +262,8 @@ void tprof_thread_sleep(struct thread *thread);
 void tprof_thread_settle_in(struct thread *thread); /* it may have another seat than before: say so */
 
 /* waiting.c; attached to Python, without the mutex. 0, 1 when the time was up, or -1 with an exception set. A worker
- * runs what the waiting depends on meanwhile: the work it wants, and what its own work spawned. No time limit: < 0. */
+ * runs what the waiting depends on meanwhile: the work it wants, and what its own work spawned. No time limit: < 0. In a
+ * forked child there is nothing to wait for. */
 int tprof_wait(struct scheduler *scheduler, struct latch *latch, size_t enough, struct work *wanted, double timeout_s);
 
 /* data.c; attached to Python, without the mutex */
@@ -245,8 +276,14 @@ struct reading {
 int tprof_data_add(struct reading *reading, struct domain *domain, PyObject *object, enum mode mode);
 void tprof_data_free(struct reading *reading);
 
+/* here.c; attached to Python */
+struct scheduler *tprof_scheduler_here(void); /* borrowed, NULL: none */
+PyObject *tprof_enter_here(PyObject *module, PyObject *scheduler);
+PyObject *tprof_leave_here(PyObject *module, PyObject *scheduler);
+PyObject *tprof_set_current(PyObject *module, PyObject *scheduler);
+PyObject *tprof_scheduler_here_method(PyObject *module, PyObject *unused);
+
 /* spawn.c */
-extern PyObject *tprof_current; /* the scheduler that calls from other threads go to, or NULL */
 PyObject *tprof_spawn(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
 PyObject *tprof_submit(struct scheduler *scheduler, PyObject *callable, PyObject *access, PyObject *const *args,
                        size_t count, PyObject *names);

@@ -1,6 +1,7 @@
 /* Domains: the works of one parent, and what is known of the data they touch. */
 #include "core.h"
 
+#include "ending.h"
 #include "regions.h"
 
 #include <stdlib.h>
@@ -16,7 +17,7 @@ struct domain *tprof_domain_of(struct scheduler *scheduler, struct work *parent)
 
 void tprof_graph_forgive(struct scheduler *scheduler, struct domain *domain, struct aftermath *after)
 {
-    domain->forgiven = scheduler->spawned;
+    domain->forgiven = scheduler->spoils;
     /* Nothing depends on anything here: handles that come no more need not be kept for ever. */
     if (domain->unfinished.count > 0 || scheduler->entering > 0)
         return;
@@ -27,25 +28,19 @@ void tprof_graph_forgive(struct scheduler *scheduler, struct domain *domain, str
     domain->handles = NULL;
 }
 
-struct collection {
-    struct work **works;
-    size_t count, room;
-    bool failed;
-};
-
-static void collect(struct collection *collection, struct work *work)
+static void collect(struct works *works, struct work *work)
 {
-    if (collection->count == collection->room) {
-        const size_t room = collection->room == 0 ? 16 : collection->room * 2;
-        struct work **grown = realloc(collection->works, room * sizeof *grown);
+    if (works->count == works->room) {
+        const size_t room = works->room == 0 ? 16 : works->room * 2;
+        struct work **grown = realloc(works->list, room * sizeof *grown);
         if (grown == NULL) {
-            collection->failed = true;
+            works->failed = true;
             return;
         }
-        collection->works = grown;
-        collection->room = room;
+        works->list = grown;
+        works->room = room;
     }
-    collection->works[collection->count++] = (struct work *)Py_NewRef((PyObject *)work);
+    works->list[works->count++] = (struct work *)Py_NewRef((PyObject *)work);
 }
 
 static void collect_users(struct region *region, void *context)
@@ -56,16 +51,41 @@ static void collect_users(struct region *region, void *context)
         collect(context, reader->work);
 }
 
-int tprof_graph_touching(struct domain *domain, const struct datum *datum, struct work ***works, size_t *count)
+static void visit_touching(struct domain *domain, const struct datum *datum, void (*visit)(struct region *, void *),
+                           void *context)
 {
-    struct collection collection = {0};
-    if (domain->table != NULL && datum->handle != NULL) {
-        struct region *region = tprof_region_find(domain->table, &datum->shape, datum->handle);
-        if (region != NULL)
-            collect_users(region, &collection);
-    } else if (domain->table != NULL)
-        tprof_regions_touching(domain->table, &datum->shape, collect_users, &collection);
-    *works = collection.works;
-    *count = collection.count;
-    return collection.failed ? -1 : 0;
+    if (domain->table == NULL)
+        return;
+    if (datum->handle == NULL) {
+        tprof_regions_touching(domain->table, &datum->shape, visit, context);
+        return;
+    }
+    struct region *region = tprof_region_find(domain->table, &datum->shape, datum->handle);
+    if (region != NULL)
+        visit(region, context);
+}
+
+void tprof_graph_touching(struct domain *domain, const struct datum *datum, struct works *works)
+{
+    visit_touching(domain, datum, collect_users, works);
+}
+
+struct blaming {
+    const struct domain *domain;
+    struct aftermath *after;
+    struct work *cause;
+};
+
+static void find_cause(struct region *region, void *context)
+{
+    struct blaming *blaming = context;
+    if (blaming->cause == NULL)
+        blaming->cause = tprof_spoilt(region, blaming->domain, blaming->after);
+}
+
+struct work *tprof_graph_spoilt(struct domain *domain, const struct datum *datum, struct aftermath *after)
+{
+    struct blaming blaming = {domain, after, NULL};
+    visit_touching(domain, datum, find_cause, &blaming);
+    return (struct work *)Py_XNewRef((PyObject *)blaming.cause);
 }

@@ -10,6 +10,8 @@ struct region;
 void tprof_graph_released(struct work *work, struct aftermath *after);
 /* The data is, or will be, written anew. */
 void tprof_heal(struct region *region, struct aftermath *after);
+/* The failure that keeps the data from being read, or NULL. One that somebody has been told of keeps nobody. */
+struct work *tprof_spoilt(struct region *region, const struct domain *domain, struct aftermath *after);
 /* Note why it will not run, unless there is a reason already. */
 void tprof_blame(struct work *work, struct work *cause);
 struct work *tprof_root_cause(struct work *work);

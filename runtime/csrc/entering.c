@@ -3,7 +3,7 @@
  * A work that reads waits for the last writer of every region that shares a byte with what it reads; one that writes
  * waits for the readers since then as well. Only works that have not ended are waited for. A work whose needed data
  * was left unwritten by one that failed is cancelled, whether it entered before the failure or after: how fast the
- * other was does not matter. A cancelled work keeps its place until all that it waits for has ended, since others
+ * other was does not matter. One that only overwrites, or that waits for readers, needs nothing of what failed. A cancelled work keeps its place until all that it waits for has ended, since others
  * wait for these through it. */
 #include "core.h"
 
@@ -12,23 +12,35 @@
 
 #include <stdlib.h>
 
-static int wait_for(struct work *work, struct work *predecessor, struct aftermath *after)
+/* NULL without memory. */
+static struct successor *add_successor(struct work *predecessor)
+{
+    const uint32_t count = predecessor->successor_count;
+    if (count == predecessor->successor_room) {
+        const uint32_t room = count == 0 ? 4 : count * 2;
+        struct successor *grown = realloc(predecessor->successors, room * sizeof *grown);
+        if (grown == NULL)
+            return NULL;
+        predecessor->successors = grown;
+        predecessor->successor_room = room;
+    }
+    return &predecessor->successors[predecessor->successor_count++];
+}
+
+static int wait_for(struct work *work, struct work *predecessor, bool needs, struct aftermath *after)
 {
     if (predecessor == NULL || predecessor == work || tprof_has_ended(predecessor))
         return 0;
     const uint32_t count = predecessor->successor_count;
-    if (count > 0 && predecessor->successors[count - 1] == work)
+    struct successor *last = count > 0 ? &predecessor->successors[count - 1] : NULL;
+    if (last != NULL && last->work == work) {
+        last->needs |= needs;
         return 0;
-    if (count == predecessor->successor_room) {
-        const uint32_t room = count == 0 ? 4 : count * 2;
-        struct work **grown = realloc(predecessor->successors, room * sizeof *grown);
-        if (grown == NULL)
-            return -1;
-        predecessor->successors = grown;
-        predecessor->successor_room = room;
     }
-    predecessor->successors[predecessor->successor_count++] = work;
-    Py_INCREF(work);
+    struct successor *successor = add_successor(predecessor);
+    if (successor == NULL)
+        return -1;
+    *successor = (struct successor){(struct work *)Py_NewRef((PyObject *)work), needs};
     work->unmet++;
     tprof_tell_graph(TPROF_EVENT_DEPENDENCE, work, predecessor->instance.number);
     if (after->edges_wanted)
@@ -38,29 +50,20 @@ static int wait_for(struct work *work, struct work *predecessor, struct aftermat
 
 static int wait_for_region(struct work *work, struct region *region, enum mode mode, struct aftermath *after)
 {
-    if (region->writer != NULL && wait_for(work, region->writer->work, after) < 0)
+    if (region->writer != NULL && wait_for(work, region->writer->work, mode != TPROF_WRITES, after) < 0)
         return -1;
     if (mode != TPROF_READS)
         for (struct access *reader = region->readers; reader != NULL; reader = reader->next)
-            if (wait_for(work, reader->work, after) < 0)
+            if (wait_for(work, reader->work, false, after) < 0)
                 return -1;
     return 0;
 }
 
-/* The failure that keeps the data from being read, or NULL. One that somebody has been told of keeps nobody. */
-static struct work *spoilt(struct region *region, const struct domain *domain, struct aftermath *after)
-{
-    const struct work *cause = region->cause;
-    if (cause != NULL && (cause->acknowledged || cause->number <= domain->forgiven))
-        tprof_heal(region, after);
-    return region->cause;
-}
-
 static struct work *spoilt_around(struct region *region, const struct domain *domain, struct aftermath *after)
 {
-    struct work *cause = spoilt(region, domain, after);
+    struct work *cause = tprof_spoilt(region, domain, after);
     for (uint32_t i = 0; cause == NULL && i < region->neighbour_count; i++)
-        cause = spoilt(region->neighbours[i], domain, after);
+        cause = tprof_spoilt(region->neighbours[i], domain, after);
     return cause;
 }
 
@@ -87,8 +90,8 @@ static void claim(struct access *access, struct region *region)
     region->writer = access;
 }
 
-static int enter_access(struct access *access, struct region *region, const struct domain *domain,
-                        struct aftermath *after)
+/* Wait for those who have the region, and learn what is wrong with it. */
+static int look_at(struct access *access, struct region *region, const struct domain *domain, struct aftermath *after)
 {
     struct work *work = access->work;
     if (wait_for_region(work, region, access->mode, after) < 0)
@@ -96,31 +99,52 @@ static int enter_access(struct access *access, struct region *region, const stru
     for (uint32_t i = 0; i < region->neighbour_count; i++)
         if (wait_for_region(work, region->neighbours[i], access->mode, after) < 0)
             return -1;
-    if (access->mode == TPROF_WRITES)
-        tprof_heal(region, after);
-    else
+    if (access->mode != TPROF_WRITES)
         tprof_blame(work, spoilt_around(region, domain, after));
-    claim(access, region);
+    access->region = region;
+    region->entering = true;
     return 0;
 }
 
-static int enter_data(struct work *work, struct domain *domain, const struct datum *data, struct aftermath *after)
+static int look_at_all(struct work *work, struct domain *domain, const struct datum *data, struct aftermath *after)
 {
-    if (work->access_count > 0 && domain->table == NULL && (domain->table = tprof_table_make()) == NULL)
-        return -1;
-    for (uint32_t i = 0; i < work->access_count; i++) {
+    for (uint32_t i = 0; i < work->access_count; i++)
         work->accesses[i] = (struct access){.work = work, .object = data[i].object, .mode = data[i].mode};
+    for (uint32_t i = 0; i < work->access_count; i++) {
         struct region *region = tprof_region_find(domain->table, &data[i].shape, data[i].handle);
-        if (region == NULL || enter_access(&work->accesses[i], region, domain, after) < 0)
+        if (region == NULL || look_at(&work->accesses[i], region, domain, after) < 0)
             return -1;
     }
     return 0;
 }
 
+/* It looks at all of its data before it claims any: by another name it may read what it overwrites. */
+static int enter_data(struct work *work, struct domain *domain, const struct datum *data, struct aftermath *after)
+{
+    if (work->access_count > 0 && domain->table == NULL && (domain->table = tprof_table_make()) == NULL) {
+        work->access_count = 0;
+        return -1;
+    }
+    const int failed = look_at_all(work, domain, data, after);
+    for (uint32_t i = 0; i < work->access_count; i++) {
+        struct region *region = work->accesses[i].region;
+        work->accesses[i].region = NULL;
+        if (region == NULL)
+            continue;
+        region->entering = false;
+        if (failed)
+            continue;
+        if (work->accesses[i].mode == TPROF_WRITES)
+            tprof_heal(region, after);
+        claim(&work->accesses[i], region);
+    }
+    return failed;
+}
+
 static int enter_needed(struct work *work, struct work *const *needed, size_t count, struct aftermath *after)
 {
     for (size_t i = 0; i < count; i++) {
-        if (wait_for(work, needed[i], after) < 0)
+        if (wait_for(work, needed[i], true, after) < 0)
             return -1;
         if (needed[i]->state == TPROF_FAILED_WORK || needed[i]->state == TPROF_CANCELLED)
             tprof_blame(work, tprof_root_cause(needed[i]));

@@ -157,16 +157,42 @@ static PyObject *take_failures(PyObject *object, PyObject *unused)
     return tprof_failures_take(self, &domain->failed);
 }
 
-static int wait_for_works(struct scheduler *self, struct work **works, size_t count)
+static int wait_for_works(struct scheduler *self, struct works *works)
 {
     int outcome = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < works->count; i++) {
         if (outcome == 0)
-            outcome = tprof_wait(self, &works[i]->done, 0, works[i], -1);
-        Py_DECREF(works[i]);
+            outcome = tprof_wait(self, &works->list[i]->done, 0, works->list[i], -1);
+        Py_DECREF(works->list[i]);
     }
-    free(works);
+    free(works->list);
+    if (works->failed && outcome == 0) {
+        PyErr_NoMemory();
+        outcome = -1;
+    }
     return outcome;
+}
+
+static int wait_for_users(struct scheduler *self, struct domain *domain, const struct reading *reading)
+{
+    struct works works = {0};
+    tprof_lock(self);
+    for (size_t i = 0; i < reading->count; i++)
+        tprof_graph_touching(domain, &reading->data[i], &works);
+    tprof_unlock(self);
+    return wait_for_works(self, &works);
+}
+
+static struct work *find_spoilt(struct scheduler *self, struct domain *domain, const struct reading *reading)
+{
+    struct aftermath after = {0};
+    struct work *cause = NULL;
+    tprof_lock(self);
+    for (size_t i = 0; i < reading->count && cause == NULL; i++)
+        cause = tprof_graph_spoilt(domain, &reading->data[i], &after);
+    tprof_unlock(self);
+    tprof_settle(self, &after);
+    return cause;
 }
 
 static PyObject *wait_on(PyObject *object, PyObject *data)
@@ -176,21 +202,16 @@ static PyObject *wait_on(PyObject *object, PyObject *data)
     struct reading reading = {0};
     if (domain == NULL)
         return NULL;
+    tprof_count_entering(self, 1);
     int outcome = tprof_data_add(&reading, domain, data, TPROF_UPDATES);
-    for (size_t i = 0; outcome == 0 && i < reading.count; i++) {
-        struct work **works = NULL;
-        size_t count = 0;
-        tprof_lock(self);
-        const int failed = tprof_graph_touching(domain, &reading.data[i], &works, &count);
-        tprof_unlock(self);
-        outcome = wait_for_works(self, works, count);
-        if (failed && outcome == 0) {
-            PyErr_NoMemory();
-            outcome = -1;
-        }
-    }
+    if (outcome == 0)
+        outcome = wait_for_users(self, domain, &reading);
+    struct work *cause = outcome == 0 ? find_spoilt(self, domain, &reading) : NULL;
+    tprof_count_entering(self, -1);
     tprof_data_free(&reading);
-    return outcome < 0 ? NULL : Py_NewRef(Py_None);
+    if (outcome < 0)
+        return NULL;
+    return cause != NULL ? (PyObject *)cause : Py_NewRef(Py_None);
 }
 
 static PyObject *cancel_method(PyObject *object, PyObject *unused)
@@ -200,8 +221,8 @@ static PyObject *cancel_method(PyObject *object, PyObject *unused)
     (void)unused;
     (void)tprof_api->join();
     tprof_lock(self);
-    self->cancelling = self->unfinished > 0;
-    tprof_graph_cancel_queued(self, NULL, &after);
+    tprof_graph_cancel_all(self, NULL, &after);
+    tprof_wake_for(self, after.readied, &after);
     tprof_unlock(self);
     tprof_settle(self, &after);
     Py_RETURN_NONE;

@@ -79,7 +79,7 @@ static void call_back(struct work *work)
 static void settle_work(struct work *work, struct aftermath *after)
 {
     for (uint32_t i = 0; i < work->successor_count; i++)
-        Py_DECREF(work->successors[i]);
+        Py_DECREF(work->successors[i].work);
     free(work->successors);
     free(work->accesses);
     work->successors = NULL;

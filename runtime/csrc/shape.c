@@ -56,6 +56,9 @@ void tprof_shape_make(struct shape *shape, uintptr_t data, size_t item_bytes, in
     struct axis axes[MOST_DIMENSIONS];
     memset(shape, 0, sizeof *shape);
     shape->start = data;
+    if (strides == NULL)
+        for (; dimensions > 0; dimensions--)
+            item_bytes *= (size_t)lengths[dimensions - 1];
     int count = collect(axes, &shape->start, dimensions, lengths, strides);
     if (count < 0 || item_bytes == 0)
         return;

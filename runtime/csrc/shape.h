@@ -20,7 +20,8 @@ struct shape {
     } dimension[TPROF_SHAPE_DIMENSIONS];
 };
 
-/* Of `dimensions` (at most 64) lengths and strides in bytes, as the buffer protocol has them. */
+/* Of `dimensions` (at most 64) lengths and strides in bytes, as the buffer protocol has them; without strides (ctypes
+ * never gives any) the items lie close together. */
 void tprof_shape_make(struct shape *shape, uintptr_t data, size_t item_bytes, int dimensions, const ptrdiff_t *lengths,
                       const ptrdiff_t *strides);
 

@@ -87,6 +87,14 @@ static void tell_steal(const struct work *work, int victim)
         tprof_api->tell(&event);
 }
 
+static bool calls_back(const struct work *settled)
+{
+    for (; settled != NULL; settled = settled->next_settled)
+        if (settled->callbacks != NULL)
+            return true;
+    return false;
+}
+
 void tprof_run(struct thread *thread, struct work *work, int victim)
 {
     struct scheduler *scheduler = thread->scheduler;
@@ -103,17 +111,19 @@ void tprof_run(struct thread *thread, struct work *work, int victim)
                                       (size_t)(PyTuple_GET_SIZE(work->args) - names), work->names, work->instance);
     PyObject *error = result == NULL ? failure_of(work) : NULL;
     thread->work = outer;
-    thread->depth--;
+    (void)tprof_api->join();
     tprof_lock(scheduler);
     work->result = result;
     work->error = error;
     scheduler->executed++;
     tprof_graph_body_ended(work, &after);
-    /* A worker between tasks takes one of them itself. */
-    if (after.readied > (outer == NULL))
-        tprof_wake_for(scheduler, after.readied - (outer == NULL), &after);
+    /* A worker between tasks takes one of them itself, if no callback keeps it from that. */
+    const bool takes_one = outer == NULL && !calls_back(after.settled);
+    if (after.readied > takes_one)
+        tprof_wake_for(scheduler, after.readied - takes_one, &after);
     tprof_unlock(scheduler);
     tprof_settle(scheduler, &after);
+    thread->depth--;
     Py_DECREF(work);
 }
 
@@ -141,6 +151,7 @@ static bool step(struct scheduler *scheduler, struct thread *thread)
         tprof_thread_sleep(thread);
         tprof_thread_settle_in(thread);
     }
+    (void)tprof_api->join();
     tprof_lock(scheduler);
     return true;
 }
@@ -177,7 +188,12 @@ void tprof_thread_serve(struct scheduler *scheduler)
     if (scheduler->starting > 0)
         scheduler->starting--;
     find_first_seat(scheduler, &thread);
+    /* While it was on its way no other was started, however many seats were empty. */
+    struct aftermath after = {0};
+    if (scheduler->levels != 0)
+        tprof_wake_for(scheduler, 1, &after);
     tprof_unlock(scheduler);
+    tprof_settle(scheduler, &after);
     tprof_thread_settle_in(&thread);
     tprof_lock(scheduler);
     bool goes_on = true;

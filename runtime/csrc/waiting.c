@@ -1,7 +1,8 @@
 /* Waiting for a latch to fall. A thread from outside sleeps and can be interrupted by a signal; a worker makes itself
  * useful first. What it may run meanwhile is limited to works that it waits for anyway: the one it wants, and those
  * that its own work spawned, since it cannot end before them. Any other could wait in turn for something further
- * down on this very stack. When there is none it leaves its seat. */
+ * down on this very stack. When there is none it lends its seat. A worker also waits between works, in the callbacks
+ * of one that has ended. */
 #include "core.h"
 
 #include <errno.h>
@@ -91,11 +92,26 @@ static struct work *something_useful(struct scheduler *scheduler, struct thread 
         tprof_queue_remove(scheduler, wanted);
         return wanted;
     }
-    return tprof_queue_descendant(scheduler, thread, thread->work);
+    return thread->work == NULL ? NULL : tprof_queue_descendant(scheduler, thread, thread->work);
 }
 
-static void regain_seat(struct scheduler *scheduler, struct thread *thread)
+static void lend_seat(struct thread *thread, struct tprof_paused *paused)
 {
+    struct scheduler *scheduler = thread->scheduler;
+    struct aftermath after = {0};
+    (void)tprof_api->join();
+    tprof_lock(scheduler);
+    tprof_seat_leave(scheduler, thread);
+    if (scheduler->levels != 0)
+        tprof_wake_for(scheduler, 1, &after);
+    tprof_unlock(scheduler);
+    tprof_settle(scheduler, &after);
+    tprof_api->pause(paused);
+}
+
+static void regain_seat(struct thread *thread, const struct tprof_paused *paused)
+{
+    struct scheduler *scheduler = thread->scheduler;
     tprof_lock(scheduler);
     const bool found = tprof_seat_find(scheduler, thread);
     if (!found)
@@ -104,27 +120,33 @@ static void regain_seat(struct scheduler *scheduler, struct thread *thread)
     if (!found)
         tprof_thread_sleep(thread);
     tprof_thread_settle_in(thread);
+    tprof_api->resume(paused);
 }
 
-/* Leaves its seat for as long; enters with the mutex and comes back without. */
+/* Lends its seat for as long; enters with the mutex and comes back without. */
 static int block(struct scheduler *scheduler, struct thread *thread, struct latch *latch, size_t enough,
                  double timeout_s)
 {
     struct waiter waiter;
-    struct aftermath after = {0};
     struct tprof_paused paused;
     sem_init(&waiter.semaphore, 0, 0);
     tprof_latch_expect(latch, &waiter, enough);
-    tprof_seat_leave(scheduler, thread);
-    if (scheduler->levels != 0)
-        tprof_wake_for(scheduler, 1, &after);
     tprof_unlock(scheduler);
-    tprof_settle(scheduler, &after);
-    tprof_api->pause(&paused);
+    lend_seat(thread, &paused);
     const int outcome = sleep_until_woken(scheduler, latch, &waiter, timeout_s);
     sem_destroy(&waiter.semaphore);
-    regain_seat(scheduler, thread);
-    tprof_api->resume(&paused);
+    regain_seat(thread, &paused);
+    return outcome;
+}
+
+/* A worker of another runtime: what that one's tasks wait for may need its seat. */
+static int wait_elsewhere(struct scheduler *scheduler, struct thread *thread, struct latch *latch, size_t enough,
+                          double timeout_s)
+{
+    struct tprof_paused paused;
+    lend_seat(thread, &paused);
+    const int outcome = wait_outside(scheduler, latch, enough, timeout_s);
+    regain_seat(thread, &paused);
     return outcome;
 }
 
@@ -150,7 +172,11 @@ static int wait_inside(struct scheduler *scheduler, struct thread *thread, struc
 int tprof_wait(struct scheduler *scheduler, struct latch *latch, size_t enough, struct work *wanted, double timeout_s)
 {
     struct thread *thread = tprof_thread_here;
-    if (thread != NULL && thread->scheduler == scheduler && thread->work != NULL)
-        return wait_inside(scheduler, thread, latch, enough, wanted, timeout_s);
-    return wait_outside(scheduler, latch, enough, timeout_s);
+    if (scheduler->dead)
+        return 0;
+    if (thread == NULL)
+        return wait_outside(scheduler, latch, enough, timeout_s);
+    if (thread->scheduler != scheduler)
+        return wait_elsewhere(scheduler, thread, latch, enough, timeout_s);
+    return wait_inside(scheduler, thread, latch, enough, wanted, timeout_s);
 }

@@ -15,7 +15,7 @@ from .running import LIVE, is_running
 if TYPE_CHECKING:
     from pathlib import Path
 
-ROOMS = ("threads", "tasks", "readings")
+ROOMS = ("threads", "tasks", "readings", "graph")
 # What a recorder may leave in a session; anything else there belongs to somebody.
 OURS = {*ROOMS, LIVE, MANIFEST, END, "manifest.tmp", "end.tmp"}
 

@@ -72,7 +72,7 @@ def check_rankings(answers: NDArray[np.void], paths: Sequence[Path], database: D
     """
     chosen = np.unique(np.linspace(0, len(paths) - 1, sample).astype(int))
     for query in chosen:
-        right = plain_ranking(extract(np.load(paths[query])), database, answers.shape[1])
+        right = plain_ranking(extract(np.load(paths[query], allow_pickle=False)), database, answers.shape[1])
         for place, (distance, image) in enumerate(right):
             ours = answers[query, place]
             if ours["image"] != image or not abs(ours["distance"] - distance) <= TOLERANCE:
