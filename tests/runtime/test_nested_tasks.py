@@ -127,6 +127,7 @@ class Play:
     def __init__(self) -> None:
         self.ran = []
         self.spawned = []
+        self.numbering = threading.Lock()
 
     @tprof.task(updates="data")
     def node(self, node, data, at):
@@ -145,8 +146,9 @@ class Play:
     def spawn(self, node, data):
         mine = []
         for number, child in enumerate(node.children):
-            at = len(self.spawned)
-            self.spawned.append(None)
+            with self.numbering:
+                at = len(self.spawned)
+                self.spawned.append(None)
             self.spawned[at] = self.node(child, (data, number % 2), at)
             mine.append(self.spawned[at])
         return mine
