@@ -31,7 +31,7 @@ def _options(
 
 def main() -> None:
     """Run the command that was typed."""
-    from . import bench, calibrate, doctor, export, report, run, summary, validate
+    from . import bench, calibrate, doctor, export, report, run, summary, sweep, validate
 
     app = typer.Typer(
         no_args_is_help=True,
@@ -42,7 +42,7 @@ def main() -> None:
     )
     app.callback()(_options)
     run.register(app)
-    for module in (summary, report, export, bench, calibrate, validate, doctor):
+    for module in (summary, report, export, bench, sweep, calibrate, validate, doctor):
         module.register(app)
     try:
         app()

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 PACKAGE = re.compile(r"package-(\d+)(?:-die-(\d+))?$")
 UNIT_J = 1e-6
+SIMULATED = "simulated"
+"""A file at the top of a tree that a simulation keeps: what is read there is never called measured."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ def find_domains(root: Path) -> tuple[list[Domain], list[tuple[str, str]]] | Una
     zones = _zones(search)
     if not zones:
         return _why_nothing(search)
+    quality = Quality.SIMULATED if (root / SIMULATED).exists() else Quality.MEASURED
     left_out: list[tuple[str, str]] = []
     control = "intel-rapl" if any(zone.folder.name.startswith("intel-rapl:") for zone in zones) else "intel-rapl-mmio"
     mirrored = [zone for zone in zones if not zone.folder.name.startswith(f"{control}:")]
@@ -50,7 +53,7 @@ def find_domains(root: Path) -> tuple[list[Domain], list[tuple[str, str]]] | Una
     domains: list[Domain] = []
     unreadable: list[tuple[str, str]] = []
     for zone in (zone for zone in zones if zone not in mirrored):
-        domain = _domain(zone, search)
+        domain = _domain(zone, search, quality)
         problem = _unreadable(zone.folder / "energy_uj")
         if domain is None:
             left_out.append((zone.folder.name, f"its name {zone.name!r} is not one that tprof knows"))
@@ -101,7 +104,7 @@ def _unreadable(path: Path) -> str | None:
     return None
 
 
-def _domain(zone: Zone, search: Path) -> Domain | None:
+def _domain(zone: Zone, search: Path, quality: Quality) -> Domain | None:
     around = PACKAGE.match(zone.parent or "")
     own = PACKAGE.match(zone.name)
     match = own or around
@@ -117,7 +120,7 @@ def _domain(zone: Zone, search: Path) -> Domain | None:
         return None
     top, part = (zone.name, None) if zone.parent is None else (zone.parent, zone.name)
     reader = FileReader(str(zone.folder / "energy_uj"), str(search), top, part)
-    return Domain(name, scope, package, "powercap", Quality.MEASURED, UNIT_J, _modulus(zone.folder), counted, reader)
+    return Domain(name, scope, package, "powercap", quality, UNIT_J, _modulus(zone.folder), counted, reader)
 
 
 def _modulus(folder: Path) -> int | None:

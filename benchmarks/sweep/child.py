@@ -1,0 +1,117 @@
+"""One run in a process of its own, recorded as a session: `tprof run` for a program, this module for a benchmark."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from tprof.environment import SESSION
+from tprof.errors import TprofError
+
+from .order import WORKERS, What
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tprof.frequency import Guard
+
+TPROF_WORKERS = "TPROF_WORKERS"
+GRACE_S = 10.0
+_BENCHMARK = "from tprof.benchmarks.sweep.child import main; main()"
+# As the installed command does it, whatever lies in the current folder: a user's program then finds its modules there.
+_TPROF = (
+    "import sys; first = [] if sys.flags.safe_path else [sys.path.pop(0)]; from tprof.cli import main; "
+    "sys.path[:0] = first; main()"
+)
+
+
+def command(what: What, workers: int, session: Path) -> list[str]:
+    """Return what runs a point."""
+    if what.kind == "benchmark":
+        said = {"energy": what.energy, "watts": what.watts, "counters": what.counters}
+        given = json.dumps({"name": what.name, "size": what.size, "workers": workers, "recording": said})
+        return [sys.executable, "-P", "-c", _BENCHMARK, given, os.fspath(session)]
+    options = ["--output", os.fspath(session), "--overwrite", "--energy", what.energy, "--counters", what.counters]
+    options += [] if what.watts is None else ["--watts", what.watts]
+    options += [word for pattern in what.tasks for word in ("--task", pattern)]
+    name = ["-m", what.name] if what.kind == "module" else [what.name]
+    arguments = [word.replace(WORKERS, str(workers)) for word in what.arguments]
+    return [sys.executable, "-c", _TPROF, "run", *options, *name, *arguments]
+
+
+def run(words: list[str], workers: int, log: Path, *, guard: Guard) -> None:
+    """Run a point to its end; whatever ends this process ends it too.
+
+    Raises
+    ------
+    TprofError
+        If it ended with another status than 0.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != SESSION}
+    with log.open("wb") as said:
+        process = subprocess.Popen(  # noqa: S603 - the user's own program, under this interpreter
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            env={**environment, TPROF_WORKERS: str(workers)},
+            process_group=0,  # Ctrl-C comes to the sweep alone, which ends the run in order
+        )
+        guard.also_ends(process.pid)
+        try:
+            status = process.wait()
+        except BaseException:
+            _end(process)
+            raise
+        finally:
+            guard.also_ends(None)
+    if status != 0:
+        message = f"the run ended with {_status(status)}: {_last(log)}; all it printed is in {log}"
+        raise TprofError(message)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        _signal(lambda number=number: os.killpg(process.pid, number))  # type: ignore[misc]
+        try:
+            process.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            continue
+        return
+
+
+def _signal(send: Callable[[], None]) -> None:
+    try:
+        send()
+    except ProcessLookupError:
+        return  # it ended by itself
+
+
+def _status(status: int) -> str:
+    return f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
+
+
+def _last(log: Path) -> str:
+    lines = [line.strip() for line in log.read_text("utf-8", "replace").splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "it printed nothing"
+
+
+def main() -> None:
+    """Record a benchmark as the arguments say."""
+    from tprof.benchmarks.catalogue import PROGRAMS  # noqa: PLC0415
+
+    import tprof  # noqa: PLC0415 - only the process needs it
+
+    given = json.loads(sys.argv[1])
+    try:
+        recording = tprof.record(sys.argv[2], overwrite=True, **given["recording"])
+        outcome = PROGRAMS[given["name"]].run(given["size"], given["workers"], during=recording)
+    except TprofError as error:
+        sys.stderr.write(f"tprof: {error}\n")
+        sys.exit(1)
+    sys.stdout.write(outcome.sentence() + "\n")

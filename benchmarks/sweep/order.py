@@ -1,0 +1,131 @@
+"""What a sweep is asked to do: the program, the ranges, how it is recorded."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from tprof.benchmarks.catalogue import PROGRAMS
+from tprof.benchmarks.outcome import check_size
+
+from tprof.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+WORKERS = "{workers}"
+SETTLE_S = 60.0
+
+
+@dataclass(frozen=True)
+class What:
+    """What runs at every point.
+
+    Attributes
+    ----------
+    kind : benchmark, script or module.
+    name : of the benchmark or module; path of the script.
+    arguments : of a script or module; each `{workers}` in them becomes the number of workers.
+    size : of a benchmark's input.
+    tasks : patterns of `--task`.
+    energy, watts, counters : as for `tprof.record`.
+    """
+
+    kind: str
+    name: str
+    arguments: tuple[str, ...] = ()
+    size: str = "small"
+    tasks: tuple[str, ...] = ()
+    energy: str = "auto"
+    watts: str | None = None
+    counters: str = "auto"
+
+    @property
+    def title(self) -> str:
+        """What it is called."""
+        return self.name.rpartition("/")[2].removesuffix(".py") if self.kind == "script" else self.name
+
+    def as_plain(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {**asdict(self), "arguments": list(self.arguments), "tasks": list(self.tasks)}
+
+
+@dataclass(frozen=True)
+class Order:
+    """A sweep as it was asked for.
+
+    Attributes
+    ----------
+    frequencies : as typed; None where nothing was said: all if they can be set, else none.
+    workers : numbers of workers.
+    repeats : runs of each setting.
+    folder : where everything goes.
+    seed : of the order of points; None for any.
+    resume : go on with what the folder holds, whatever its seed; an unfinished sweep of the same plan is gone on with
+        anyway.
+    overwrite : replace what the folder holds.
+    settle_s : wait as long as this for a steady temperature before each run, where a sensor tells.
+    """
+
+    what: What
+    folder: Path
+    frequencies: str | None = None
+    workers: tuple[int, ...] = (1,)
+    repeats: int = 1
+    seed: int | None = None
+    resume: bool = False
+    overwrite: bool = False
+    settle_s: float = SETTLE_S
+
+    def check(self) -> None:
+        """Refuse what is out of range. Raises UsageError."""
+        if self.repeats < 1:
+            message = f"each setting must run at least once, got --repeat {self.repeats}"
+            raise UsageError(message)
+        if self.settle_s < 0:
+            message = f"--settle takes seconds, 0 for not waiting, got {self.settle_s:g}"
+            raise UsageError(message)
+        if self.resume and self.overwrite:
+            message = "--resume goes on with what the folder holds, --overwrite replaces it: give one of them"
+            raise UsageError(message)
+        check_size(self.what.size)
+
+
+def program(words: Sequence[str], **options: Any) -> What:
+    """Tell a benchmark's name from a script and from -m MODULE.
+
+    Raises
+    ------
+    UsageError
+        If it is none of them.
+    """
+    first, *rest = words
+    if first == "-m":
+        if not rest:
+            message = "-m needs the name of a module after it"
+            raise UsageError(message)
+        return What("module", rest[0], tuple(rest[1:]), **options)
+    if first in PROGRAMS:
+        if rest:
+            message = (
+                f"the benchmark {first} takes no arguments, got {' '.join(rest)}: give --size and --workers before it"
+            )
+            raise UsageError(message)
+        return What("benchmark", first, **options)
+    if first.startswith("-"):
+        message = f"there is no option {first}: see tprof sweep --help; the program's own options go after the script"
+        raise UsageError(message)
+    return What("script", first, tuple(rest), **options)
+
+
+def read_workers(text: str) -> tuple[int, ...]:
+    """Read numbers of workers such as 1,2,4, each once, ascending. Raises UsageError."""
+    try:
+        found = sorted({int(part) for part in text.split(",")})
+    except ValueError:
+        found = [0]
+    if found[0] < 1:
+        message = f"--workers must be numbers from 1 with commas, such as 1,2,4, got {text!r}"
+        raise UsageError(message)
+    return tuple(found)

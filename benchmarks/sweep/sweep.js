@@ -1,0 +1,62 @@
+(() => {
+const { at, make, plain, si, COLOURS, SYMBOLS, style, draw, named, theme } = drawing;
+const data = JSON.parse(at("data").textContent);
+const estimated = data.qualities.filter((one) => one !== "measured");
+
+function head() {
+  at("name").textContent = data.title;
+  estimated.forEach((one) => make(at("badges"), "span", one.toUpperCase(), "badge"));
+  at("machine").textContent = `This machine: ${data.machine}.`;
+  at("how").textContent = data.how;
+  data.sensors.forEach((text) => make(at("sensors"), "li", `Sensor: ${text}.`));
+  data.warnings.forEach((text) => make(at("warnings"), "li", text));
+  at("doubts").hidden = !data.warnings.length;
+  const over = data.panels.length && data.panels[0].over === "frequency" ? "the highest frequency" : "the fewest workers";
+  at("reading").textContent = `Dashed: energy${estimated.length ? ` (${estimated.join(", ")})` : ""} of an instance; continuous: its time. Both against those at ${over}; bars reach from the least to the most of the repeats.`;
+}
+
+// Bars are drawn only where repeats differ: one run has no spread to show.
+const spread = (curve) => ({
+  type: "data", symmetric: false, thickness: 1, width: 3, visible: curve.value.some((_, i) => curve.least[i] !== curve.most[i]),
+  array: curve.value.map((value, i) => (value === null ? 0 : curve.most[i] - value)),
+  arrayminus: curve.value.map((value, i) => (value === null ? 0 : value - curve.least[i])),
+});
+
+function panel(one, place) {
+  const { axis, layout } = style();
+  const lines = one.tasks.flatMap((task, number) => ["energy", "time"].map((what) => ({
+    type: "scatter", mode: "lines+markers", name: `${plain(task.name)}: ${what}`, x: task.x, y: task[what].value,
+    line: { color: COLOURS[number % COLOURS.length], width: number ? 2 : 3, dash: what === "energy" ? "dash" : "solid" },
+    marker: { symbol: SYMBOLS[number % SYMBOLS.length], size: 7 }, error_y: { ...spread(task[what]), color: COLOURS[number % COLOURS.length] },
+    hovertemplate: `${plain(task.name)}, ${what}: %{y:.3f} of the reference at %{x:.4s}${one.over === "frequency" ? "Hz" : " workers"}<extra></extra>`,
+  })));
+  const across = one.over === "frequency" ? named(axis, "frequency", "Hz") : { ...axis, title: { text: "workers" }, dtick: 1 };
+  draw(`panel-${place}`, lines, { ...layout, height: 460, xaxis: across, yaxis: { ...axis, title: { text: "against the reference" }, rangemode: "tozero" }, legend: { orientation: "h", y: -0.2 } });
+}
+
+function rooms() {
+  data.panels.forEach((one, place) => {
+    make(at("panels"), "h3", one.title + (one.left_out ? ` (${one.left_out} tasks of less energy are in the table only)` : ""));
+    make(at("panels"), "div", undefined, "plot").id = `panel-${place}`;
+  });
+}
+
+function table() {
+  const head = make(make(at("table"), "thead"), "tr"), body = make(at("table"), "tbody");
+  const energy = estimated.length ? `energy (${estimated.join(", ")})` : "energy";
+  ["task", "frequency", "workers", "runs", "instances", energy, "time", "power", "EDP", "ED²P"].forEach((text) => { make(head, "th", text).scope = "col"; });
+  data.table.forEach((row) => {
+    const line = make(body, "tr");
+    [row.task, row.setting === null ? "as it was" : `${(row.setting / 1e9).toFixed(2)} GHz`, row.workers, row.repeats, row.instances, si(row.energy_j, "J"), si(row.time_s, "s"), si(row.power_w, "W"), si(row.edp_js, "Js"), si(row.ed2p_js2, "Js²")]
+      .forEach((cell) => make(line, "td", String(cell)));
+  });
+}
+
+const figures = () => data.panels.forEach(panel);
+head();
+rooms();
+table();
+theme(figures);
+figures();
+document.documentElement.dataset.drawn = "yes";
+})();

@@ -1,0 +1,114 @@
+"""A run as rows of the tidy table: one for each task, and one with an empty task for the whole program."""
+
+from __future__ import annotations
+
+import csv
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tprof.analysis.export.csv import safe_cell
+
+from tprof.errors import TprofError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from tprof.analysis import Profile
+
+COLUMNS = (
+    "task", "setting", "setting_unit", "workers", "repeat", "energy_j", "energy_low_j", "energy_high_j", "time_s",
+    "power_w", "edp_js", "ed2p_js2", "instances", "quality",
+)  # fmt: skip
+Row = dict[str, Any]
+
+
+def rows_of(profile: Profile) -> list[Row]:
+    """Return the rows of a run without its setting: the program first, then its tasks by energy.
+
+    A task's time is that of all its instances, without tasks nested in them and without suspension, on however many
+    cores; the program's is the wall time from the first sample to the end, without the idle time that a recording
+    reads before. Instances whose energy is not resolved count with the mean of the others.
+    """
+    quality = str(profile.info["quality"])
+    return [_program(profile, quality), *(_task(name, row, quality) for name, row in profile.summary().iterrows())]
+
+
+def _program(profile: Profile, quality: str) -> Row:
+    begin_ns = min((int(thread.stream.number("start_ns")) for thread in profile.trace.threads), default=None)
+    end_ns = profile.trace.end_ns
+    if begin_ns is None:
+        begin_ns = profile.trace.start_ns
+    energy_j = sum((_between(q, begin_ns, end_ns) for q in profile.quanta if q.counted), 0.0)
+    counted = any(q.counted for q in profile.quanta)
+    nan = math.nan
+    return _row("", energy_j if counted else nan, (nan, nan), (end_ns - begin_ns) * 1e-9, 1, quality)
+
+
+def _between(quanta: Any, begin_ns: int, end_ns: int) -> float:
+    """Return the joules of a domain in a time, NaN where a part of it is not known."""
+    edges_ns = quanta.edges_ns
+    if len(edges_ns) < 2:
+        return math.nan
+    inside = (edges_ns[1:] > begin_ns) & (edges_ns[:-1] < end_ns)
+    if not quanta.valid[inside].all() or not inside.any():
+        return math.nan
+    total_j = np.concatenate(([0.0], np.cumsum(quanta.energy_j)))
+    before, after = np.interp([begin_ns, end_ns], edges_ns, total_j)
+    return float(after - before)
+
+
+def _task(name: Any, row: Any, quality: str) -> Row:
+    count = int(row["instances"])
+    bounds = (float(row["energy_mean_low_j"]) * count, float(row["energy_mean_high_j"]) * count)
+    return _row(
+        str(name), float(row["energy_mean_j"]) * count, bounds, float(row["own_mean_s"]) * count, count, quality
+    )
+
+
+def _row(task: str, energy_j: float, bounds_j: tuple[float, float], time_s: float, instances: int, quality: str) -> Row:
+    return {
+        "task": task,
+        "energy_j": energy_j,
+        "energy_low_j": bounds_j[0],
+        "energy_high_j": bounds_j[1],
+        "time_s": time_s,
+        "power_w": energy_j / time_s if time_s > 0 else math.nan,
+        "edp_js": energy_j * time_s,
+        "ed2p_js2": energy_j * time_s**2,
+        "instances": instances,
+        "quality": quality,
+    }
+
+
+def at(rows: Iterable[Row], frequency_hz: int | None, workers: int, repeat: int) -> list[Row]:
+    """Return the rows with their setting."""
+    setting = {"setting": frequency_hz, "setting_unit": "Hz", "workers": workers, "repeat": repeat}
+    return [{**row, **setting} for row in rows]
+
+
+def write_csv(path: Path, rows: Iterable[Row]) -> None:
+    """Write the table; what is not known is an empty cell.
+
+    Raises
+    ------
+    TprofError
+        If it cannot be written.
+    """
+    draft = path.with_name(f".{path.name}.new")
+    try:
+        with draft.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS)
+            writer.writeheader()
+            writer.writerows({name: _cell(row[name]) for name in COLUMNS} for row in rows)
+        draft.replace(path)
+    except OSError as error:
+        message = f"cannot write {path}: {error.strerror}; choose another folder with -o DIR"
+        raise TprofError(message) from error
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return safe_cell(value)
+    return "" if value is None or (isinstance(value, float) and not math.isfinite(value)) else value

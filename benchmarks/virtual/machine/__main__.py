@@ -1,0 +1,26 @@
+"""``python -m tprof.benchmarks.virtual.machine COMMAND…``: run a command on a simulated machine."""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from .machine import Machine
+from .response import HIGHEST_HZ, LOWEST_HZ
+from .tree import Shape
+
+COUNT = 19  # as the paper's processor; printed are only both ends, so the rest is spread evenly
+STEP_HZ = 1_000_000
+
+
+def main() -> None:
+    """Start the machine, run the command there, end with its status."""
+    between = (LOWEST_HZ + (HIGHEST_HZ - LOWEST_HZ) * place // (COUNT - 1) for place in range(COUNT))
+    shape = Shape(tuple(hz // STEP_HZ * STEP_HZ for hz in between))
+    with tempfile.TemporaryDirectory() as folder, Machine(Path(folder), shape) as machine:
+        done = subprocess.run(sys.argv[1:], env=machine.environment, check=False)  # noqa: S603 - the user's command
+        sys.exit(done.returncode)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""The process that is the machine: it hears which tasks run, looks at the frequency, and advances `energy_uj`.
+
+A task reports by a datagram to an abstract socket whose name stands in the tree: when it begins, what it is, and when
+it ends. Between two looks, a millisecond or less apart, the power is that of the running tasks at the frequency that
+`scaling_max_freq` holds; with nobody running it is `IDLE_W`. The count is overwritten in place by one write of
+constant length, so that a reader never sees an empty file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from tprof.environment import SESSION
+from tprof.errors import SensorError
+from tprof.frequency.policy import number_hz
+from tprof.sensors.choose import SYSROOT
+
+from .response import RESPONSES, Response
+from .tree import ENERGY, FIRST, RANGE_UJ, Shape, make_tree
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+PERIOD_S = 0.001
+IDLE_W = 1.0
+TEXT_BYTES = 24
+READY = "ready"
+START = "from tprof.benchmarks.virtual.machine.machine import main; main()"
+
+
+class Machine:
+    """A machine below a folder, as a context manager; programs see it with its `environment`."""
+
+    def __init__(self, root: Path, shape: Shape) -> None:
+        """Make its files."""
+        self.root = root
+        self._address = f"tprof-machine-{secrets.token_hex(8)}"
+        make_tree(root, shape, self._address)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a program needs to see the machine: the environment of now and the root of its /sys."""
+        return {**os.environ, SYSROOT: str(self.root)}
+
+    def __enter__(self) -> Self:
+        """Start it and wait until it hears."""
+        environment = {name: value for name, value in os.environ.items() if name != SESSION}
+        self._process = subprocess.Popen(  # noqa: S603 - this interpreter
+            [sys.executable, "-P", "-c", START, str(self.root), self._address],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True,
+        )  # fmt: skip
+        assert self._process.stdout is not None  # noqa: S101 - it is a pipe
+        self._process.stdout.readline()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it: it ends with its standard input."""
+        self._process.communicate()
+
+
+class _Package:
+    """The joules so far."""
+
+    def __init__(self, root: Path) -> None:
+        self._policy = root / FIRST
+        self._fd = os.open(root / ENERGY, os.O_WRONLY)
+        self._running: dict[str, Response] = {}
+        self._joules, self._since_s = 0.0, time.monotonic()
+        self._hz = number_hz(self._policy / "scaling_max_freq")
+
+    def hear(self, message: str) -> None:
+        """Take note of who begins (NUMBER TASK) or ends (NUMBER)."""
+        self.advance()
+        who, _, task = message.partition(" ")
+        self._running.pop(who, None)
+        if task:
+            self._running[who] = RESPONSES[task]
+
+    def advance(self) -> None:
+        """Add what was drawn since the last look, show it, and look at the frequency."""
+        now_s = time.monotonic()
+        watts = sum(one.power_w(self._hz) for one in self._running.values()) or IDLE_W
+        self._joules += watts * (now_s - self._since_s)
+        self._since_s = now_s
+        text = f"{int(self._joules * 1e6) % (RANGE_UJ + 1)}\n".ljust(TEXT_BYTES, "\n")
+        os.pwrite(self._fd, text.encode(), 0)
+        with contextlib.suppress(SensorError):  # the file is empty while somebody writes it: as it was
+            self._look()
+
+    def _look(self) -> None:
+        hz = number_hz(self._policy / "scaling_max_freq")
+        if hz != self._hz:
+            self._hz = hz
+            (self._policy / "scaling_cur_freq").write_text(f"{hz // 1000}\n", encoding="ascii")
+
+
+def main() -> None:
+    """Be the machine until standard input ends."""
+    import selectors  # noqa: PLC0415 - only the process needs it
+
+    root, address = sys.argv[1:]
+    heard = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    heard.bind(f"\0{address}")
+    package = _Package(Path(root))
+    with selectors.DefaultSelector() as selector:
+        for source in (heard, sys.stdin):
+            selector.register(source, selectors.EVENT_READ)
+        sys.stdout.write(f"{READY}\n")
+        sys.stdout.flush()
+        while True:
+            for key, _ in selector.select(PERIOD_S):
+                if key.fileobj is sys.stdin:
+                    return
+                package.hear(heard.recv(256).decode())
+            package.advance()

@@ -1,0 +1,95 @@
+"""A program for the simulated machine: its tasks take as long as their law says at the frequency that is set.
+
+``python -m tprof.benchmarks.virtual.machine.program --tasks sort,merge --instances 8 --seconds 0.02 --workers 2``
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from tprof.benchmarks.kernels._stress import pipeline
+
+import tprof
+from tprof.errors import SensorError, UsageError
+from tprof.frequency.policy import number_hz
+from tprof.sensors.choose import SYSROOT, sysroot
+from tprof.sensors.powercap import SIMULATED
+
+from .response import HIGHEST_HZ, RESPONSES, Response
+from .tree import FIRST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SLICE_S = 0.002
+"""A task looks at the frequency as often as this."""
+
+
+class Machine:
+    """What a task tells the machine, and asks it."""
+
+    def __init__(self) -> None:
+        """Find it. Raises UsageError."""
+        try:
+            address = (sysroot() / SIMULATED).read_text(encoding="ascii").strip()
+        except OSError as error:
+            message = (
+                f"there is no simulated machine below {sysroot()}: start this program on one, which sets {SYSROOT}"
+            )
+            raise UsageError(message) from error
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.connect(f"\0{address}")
+        self._hz = HIGHEST_HZ
+
+    def frequency_hz(self) -> int:
+        """Return the frequency of now."""
+        try:
+            self._hz = number_hz(sysroot() / FIRST / "scaling_max_freq")
+        except SensorError:
+            return self._hz  # the file is empty while somebody writes it
+        return self._hz
+
+    def tell(self, task: str = "") -> None:
+        """Say that this thread begins a task, or ends it."""
+        self._socket.send(f"{threading.get_ident()} {task}".strip().encode())
+
+
+def body(machine: Machine, law: Response, seconds: float) -> Callable[[], None]:
+    """Return the task: `seconds` of work at the highest frequency."""
+
+    def work() -> None:
+        machine.tell(law.task)
+        left = seconds
+        while left > 0:
+            rate = 1 / law.time(machine.frequency_hz())
+            begin_s = time.perf_counter()
+            pipeline(min(SLICE_S, left / rate))
+            left -= (time.perf_counter() - begin_s) * rate
+        machine.tell()
+
+    return tprof.task(name=law.task)(work)
+
+
+def main() -> None:
+    """Run the tasks."""
+    parser = argparse.ArgumentParser(description=__doc__ and __doc__.partition("\n")[0])
+    parser.add_argument("--tasks", default="sort,merge", help="of the paper's figure 11: " + ", ".join(RESPONSES))
+    parser.add_argument("--instances", type=int, default=8, help="of each task")
+    parser.add_argument("--seconds", type=float, default=0.02, help="of an instance, at the highest frequency")
+    parser.add_argument("--workers", type=int, default=int(os.environ.get("TPROF_WORKERS", "1")))
+    asked = parser.parse_args()
+    machine = Machine()
+    tasks = [body(machine, RESPONSES[name], asked.seconds) for name in asked.tasks.split(",")]
+    with ThreadPoolExecutor(asked.workers) as pool:
+        for future in [pool.submit(task) for task in tasks for _ in range(asked.instances)]:
+            future.result()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""`tprof sweep`: a program over frequencies and numbers of workers."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from tprof.benchmarks.sweep import What
+
+INTERRUPTED = 128 + signal.SIGINT
+_HELP = """Run a program or benchmark over processor frequencies, numbers of workers and repeats; write one table.
+
+{workers} in the program's arguments, and the environment variable TPROF_WORKERS, hold the number of workers.
+
+Examples:
+
+  tprof sweep --frequencies all --workers 1,2,4 --repeat 3 cholesky
+
+  tprof sweep --frequencies 1.6GHz..3.6GHz:5 -o night blur.py --threads {workers}
+
+  tprof sweep --workers 1,2,4,8 -m mypackage.job
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        "sweep",
+        help=_HELP,
+        rich_help_panel="Measure",
+        context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True},
+    )(sweep)
+
+
+def sweep(  # noqa: PLR0913 - one parameter an option
+    words: Annotated[list[str], typer.Argument(metavar="(BENCHMARK | SCRIPT | -m MODULE) [ARGS]...")],
+    frequencies: Annotated[
+        str | None,
+        typer.Option(
+            metavar="all|LIST|LOW..HIGH:N|none", help="GHz where no unit is given; by default all, if they can be set."
+        ),
+    ] = None,
+    workers: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Such as 1,2,4; by default powers of two up to all processors.")
+    ] = None,
+    repeat: Annotated[int, typer.Option(help="Runs of each setting.")] = 1,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Where everything goes: NAME.sweep by default.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the order of runs; drawn and printed by default.")] = None,
+    resume: Annotated[  # noqa: FBT002 - typer's default
+        bool, typer.Option("--resume", help="Go on with the folder's sweep; also done unasked where it is unfinished.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier sweep.")] = False,  # noqa: FBT002
+    settle: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Wait at most so long for a steady temperature; 0: not.")
+    ] = 60.0,
+    size: Annotated[str, typer.Option(help="Of a benchmark: small or paper.")] = "small",
+    task: Annotated[
+        list[str] | None, typer.Option("--task", metavar="MODULE:FUNCTION", help="Make tasks, as for tprof run.")
+    ] = None,
+    energy: Annotated[str, typer.Option(help="auto, perf, powercap, estimate or none.")] = "auto",
+    counters: Annotated[str, typer.Option(help="auto, none, or names with commas.")] = "auto",
+    watts: Annotated[str | None, typer.Option(metavar="IDLE,PER_CORE", help="Watts for the estimate.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
+) -> None:
+    """Prepare, run, and say where the files are."""
+    from tprof.benchmarks.sweep import Order, prepare
+    from tprof.benchmarks.sweep.order import program, read_workers
+
+    from .sweep_progress import Progress
+    from .tables import dump
+
+    what = program(words, size=size, tasks=tuple(task or ()), energy=energy, watts=watts, counters=counters)
+    _check(what)
+    order = Order(
+        what=what,
+        folder=output or Path(f"{what.title}.sweep"),
+        frequencies=frequencies,
+        workers=read_workers(workers) if workers else _usual_workers(),
+        repeats=repeat,
+        seed=seed,
+        resume=resume,
+        overwrite=overwrite,
+        settle_s=settle,
+    )
+    prepared = prepare(order)
+    signal.signal(signal.SIGTERM, _leave)
+    with Progress(prepared) as progress:
+        try:
+            files = prepared.run(progress)
+        except (KeyboardInterrupt, SystemExit) as stop:
+            progress.interrupted()
+            sys.exit(stop.code if isinstance(stop, SystemExit) else INTERRUPTED)
+    if as_json:
+        dump({"files": [str(path) for path in files], "seed": prepared.plan.seed, "rows": prepared.rows()})
+        return
+    for path in files:
+        print(path)
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    """End in order, as after Ctrl-C: the run that is on is ended, and frequencies are restored."""
+    del frame
+    sys.exit(128 + number)
+
+
+def _check(what: What) -> None:
+    """Refuse what every run would refuse, before the first."""
+    from tprof.launch import Program, parse_patterns
+    from tprof.launch.program import find_program
+    from tprof.sensors.choose import choose, sysroot
+
+    parse_patterns(what.tasks)
+    choose(what.energy, root=sysroot(), watts=what.watts)
+    if what.kind != "benchmark":
+        before = list(sys.path)
+        find_program(Program(what.name, what.arguments, is_module=what.kind == "module"))
+        sys.path[:] = before
+
+
+def _usual_workers() -> tuple[int, ...]:
+    from tprof.benchmarks.catalogue import usable_cpus
+
+    most = usable_cpus()
+    return tuple(sorted({1 << power for power in range(most.bit_length()) if 1 << power <= most} | {most}))

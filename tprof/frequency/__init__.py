@@ -1,0 +1,7 @@
+"""The processor's frequency through the kernel's cpufreq: what there is, setting it, and putting it back."""
+
+from .guard import Guard
+from .policy import Bounds, Policy, find_policies, read_bounds
+from .setting import hold, refusal
+
+__all__ = ["Bounds", "Guard", "Policy", "find_policies", "hold", "read_bounds", "refusal"]

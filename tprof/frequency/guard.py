@@ -1,0 +1,95 @@
+"""A process beside this one that puts the frequency back however this one ends, killed by SIGKILL too.
+
+It is started before the first write, in a session of its own, so that no terminal's Ctrl-C reaches it, and holds the
+former values. It reads from a pipe whose other end only this process has: when this process ends, in whatever way, the
+kernel closes that end, and the guard restores and ends. Asking the kernel is what makes it sure; a handler of signals
+or `atexit` would not run. What stays open: a SIGKILL of the guard itself together with this process (then nothing is
+left to act), and a loss of power (the kernel then starts with its own values).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, Self
+
+from tprof.environment import SESSION
+from tprof.errors import SensorError
+
+from .policy import KHZ, Policy, read_bounds, text_of
+from .restorer import restore
+from .setting import SETSPEED, USERSPACE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+READY = "ready"
+START = "from tprof.frequency.restorer import main; main()"
+
+
+class Guard:
+    """Holds the policies' values of now from entering to leaving, as a context manager."""
+
+    def __init__(self, policies: Sequence[Policy]) -> None:
+        """Read what is to be restored. Raises SensorError."""
+        self._former = [_former(policy) for policy in policies]
+
+    def __enter__(self) -> Self:
+        """Start the process and wait until it holds the values. Raises SensorError."""
+        environment = {name: value for name, value in os.environ.items() if name != SESSION}
+        self._process = subprocess.Popen(  # noqa: S603 - this interpreter
+            [sys.executable, "-P", "-c", START],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True, cwd="/",
+        )  # fmt: skip
+        said = self._tell(self._former) and self._process.stdout and self._process.stdout.readline().strip()
+        if said != READY:
+            self._process.kill()
+            message = "the process that would restore the frequencies did not start: see what it printed above"
+            raise SensorError(message)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let it restore, and see that it did. Raises SensorError."""
+        try:
+            answer, _ = self._process.communicate()
+            problems = json.loads(answer)
+        except ValueError:
+            # It was ended by somebody: what it held is known here too.
+            problems = restore(self._former)
+        if problems:
+            message = "the former frequencies are not restored: " + "; ".join(problems)
+            raise SensorError(message)
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
+
+    def also_ends(self, pid: int | None) -> None:
+        """Name the leader of the group of processes that must not outlive this process; None: nobody any more."""
+        self._tell(pid)
+
+    def _tell(self, value: Any) -> bool:
+        try:
+            assert self._process.stdin is not None  # noqa: S101 - it is a pipe
+            self._process.stdin.write(json.dumps(value) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            return False
+        return True
+
+
+def _former(policy: Policy) -> dict[str, Any]:
+    bounds = read_bounds(policy)
+    setspeed = text_of(policy.folder / SETSPEED) if policy.governor == USERSPACE else None
+    return {
+        "folder": str(policy.folder),
+        "lowest_khz": bounds.lowest_hz // KHZ,
+        "highest_khz": bounds.highest_hz // KHZ,
+        "setspeed": setspeed,
+    }

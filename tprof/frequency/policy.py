@@ -1,0 +1,141 @@
+"""The cpufreq policies below /sys: which processors share a frequency, which frequencies there are, who drives them.
+
+A policy is a set of processors with one frequency control: one processor each with intel_pstate and amd-pstate, often
+a whole package with acpi-cpufreq. The kernel writes kHz; here everything is Hz. Attributes as the kernel documents
+them in Documentation/admin-guide/pm/cpufreq.rst, intel_pstate.rst and amd-pstate.rst.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tprof.errors import SensorError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CPUFREQ = "sys/devices/system/cpu/cpufreq"
+NO_TURBO = "sys/devices/system/cpu/intel_pstate/no_turbo"
+KHZ = 1000
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The lowest and the highest frequency that a policy may take, as its files say."""
+
+    lowest_hz: int
+    highest_hz: int
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A policy with processors that are online.
+
+    Attributes
+    ----------
+    folder : policyN.
+    cpus : that share it and are online (`affected_cpus`).
+    driver, governor : as the kernel names them.
+    range : what the hardware can do; without turbo where that is switched off.
+    listed_hz : the only frequencies there are, ascending; empty where every one in the range is taken.
+    base_hz : above it the processor decides by itself (turbo); None where nothing says.
+    """
+
+    folder: Path
+    cpus: tuple[int, ...]
+    driver: str
+    governor: str
+    range: Bounds
+    listed_hz: tuple[int, ...] = ()
+    base_hz: int | None = None
+
+    def nearest_hz(self, hz: int) -> int:
+        """Return what this policy can do that is nearest to a frequency, the lower of two."""
+        if self.listed_hz:
+            return min(self.listed_hz, key=lambda listed: (abs(listed - hz), listed))
+        return min(max(hz, self.range.lowest_hz), self.range.highest_hz)
+
+
+def find_policies(root: Path) -> tuple[Policy, ...]:
+    """Return the policies with processors online, by their numbers.
+
+    Parameters
+    ----------
+    root
+        What /sys is below.
+
+    Raises
+    ------
+    SensorError
+        If there are none, or one cannot be read.
+    """
+    folders = sorted((root / CPUFREQ).glob("policy[0-9]*"), key=lambda folder: int(folder.name.removeprefix("policy")))
+    policies = [_read(root, folder) for folder in folders if _words(folder / "affected_cpus")]
+    if not policies:
+        message = (
+            f"{root / CPUFREQ} has no policy: this machine does not let its frequency be set (a virtual machine), "
+            "or the driver is not loaded (sudo modprobe acpi_cpufreq)"
+        )
+        raise SensorError(message)
+    return tuple(policies)
+
+
+def read_bounds(policy: Policy) -> Bounds:
+    """Return what a policy is bound to now. Raises SensorError."""
+    return Bounds(number_hz(policy.folder / "scaling_min_freq"), number_hz(policy.folder / "scaling_max_freq"))
+
+
+def number_hz(path: Path) -> int:
+    """Return the frequency that a file holds. Raises SensorError."""
+    text = text_of(path)
+    if not text.isdigit():
+        message = f"{path} holds {text[:40]!r}, which is no frequency in kHz: run with another driver or governor"
+        raise SensorError(message)
+    return int(text) * KHZ
+
+
+def text_of(path: Path) -> str:
+    """Return what a file holds. Raises SensorError."""
+    try:
+        return path.read_text(encoding="ascii", errors="replace").strip()
+    except OSError as error:
+        message = f"cannot read {path}: {(error.strerror or str(error)).lower()}; is its processor still online?"
+        raise SensorError(message) from error
+
+
+def _read(root: Path, folder: Path) -> Policy:
+    base = _optional_hz(folder / "base_frequency")
+    highest_hz = number_hz(folder / "cpuinfo_max_freq")
+    if base is not None and _words(root / NO_TURBO) == ["1"]:
+        highest_hz = min(highest_hz, base)
+    return Policy(
+        folder=folder,
+        cpus=tuple(int(word) for word in _words(folder / "affected_cpus")),
+        driver=text_of(folder / "scaling_driver"),
+        governor=text_of(folder / "scaling_governor"),
+        range=Bounds(number_hz(folder / "cpuinfo_min_freq"), highest_hz),
+        listed_hz=_listed(root, folder),
+        base_hz=base,
+    )
+
+
+def _listed(root: Path, folder: Path) -> tuple[int, ...]:
+    """Boost frequencies are listed apart, and are there only while boost is on."""
+    words = _words(folder / "scaling_available_frequencies")
+    if words and _words(root / CPUFREQ / "boost") == ["1"]:
+        words += _words(folder / "scaling_boost_frequencies")
+    return tuple(sorted({int(word) * KHZ for word in words if word.isdigit()}))
+
+
+def _optional_hz(path: Path) -> int | None:
+    words = _words(path)
+    return int(words[0]) * KHZ if words and words[0].isdigit() else None
+
+
+def _words(path: Path) -> list[str]:
+    """Return the words of a file that need not be there."""
+    try:
+        return path.read_text(encoding="ascii", errors="replace").split()
+    except OSError:
+        return []

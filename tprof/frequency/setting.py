@@ -1,0 +1,100 @@
+"""Holding the processor at a frequency: both bounds of a policy on the same value, under whatever governor it has.
+
+Bounds are the one way that every driver knows: intel_pstate in its active mode and amd-pstate-epp have no userspace
+governor, and where that governor runs it keeps to the bounds. Where it does run, `scaling_setspeed` is written too, so
+that it agrees with them. A frequency above `base_hz` is a permission: the processor may take another.
+
+The kernel refuses a minimum above the maximum, so the order of the two writes follows from where they stand.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+from tprof.errors import SensorError
+
+from .policy import KHZ, Bounds, Policy, read_bounds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+MIN, MAX, SETSPEED = "scaling_min_freq", "scaling_max_freq", "scaling_setspeed"
+USERSPACE = "userspace"
+
+
+def in_order(now: Bounds, wanted: Bounds) -> tuple[tuple[str, int], ...]:
+    """Return which file gets which frequency, one after the other, so that the minimum never exceeds the maximum."""
+    writes = ((MIN, wanted.lowest_hz), (MAX, wanted.highest_hz))
+    return writes[::-1] if wanted.lowest_hz > now.highest_hz else writes
+
+
+def hold(policy: Policy, hz: int) -> Bounds:
+    """Hold a policy at the frequency of its own that is nearest to `hz`.
+
+    Returns
+    -------
+    Bounds
+        What the kernel took, read back: drivers round, and firmware may set limits of its own.
+
+    Raises
+    ------
+    SensorError
+        If it cannot be written or read back.
+    """
+    nearest_hz = policy.nearest_hz(hz)
+    set_bounds(policy.folder, read_bounds(policy), Bounds(nearest_hz, nearest_hz))
+    if policy.governor == USERSPACE:
+        write(policy.folder / SETSPEED, str(nearest_hz // KHZ))
+    return read_bounds(policy)
+
+
+def set_bounds(folder: Path, now: Bounds, wanted: Bounds) -> None:
+    """Write both bounds. Raises SensorError."""
+    for name, hz in in_order(now, wanted):
+        write(folder / name, str(hz // KHZ))
+
+
+def write(path: Path, text: str) -> None:
+    """Write to one of the kernel's files. Raises SensorError."""
+    try:
+        with path.open("w", encoding="ascii") as file:
+            file.write(text)
+    except OSError as error:
+        raise SensorError(_why(path, text, error)) from error
+
+
+def refusal(policies: Sequence[Policy]) -> str | None:
+    """Return why the policies cannot be set by this process, with what to do; None if they can, as far as is seen."""
+    for policy in policies:
+        names = (MIN, MAX, SETSPEED) if policy.governor == USERSPACE else (MIN, MAX)
+        for path in (policy.folder / name for name in names):
+            if not os.access(path, os.W_OK):
+                number = errno.EROFS if os.access(path, os.R_OK) and os.geteuid() == 0 else errno.EACCES
+                return _why(path, None, OSError(number, os.strerror(number)))
+    return None
+
+
+def _why(path: Path, text: str | None, error: OSError) -> str:
+    said = (error.strerror or str(error)).lower()
+    what = f"cannot write to {path}" if text is None else f"cannot write {text} to {path}"
+    return f"{what}: {said}; {_remedy(path, error.errno)}"
+
+
+def _remedy(path: Path, number: int | None) -> str:
+    folders = path.parent.parent / "policy*"
+    if number in (errno.EACCES, errno.EPERM):
+        return (
+            f'run `sudo chown "$USER" {folders}/scaling_{{min,max}}_freq` (also scaling_setspeed under the governor '
+            "userspace): you can then set the processor's frequency, for everybody, until the next start"
+        )
+    if number == errno.EROFS:
+        return (
+            "this container sees /sys without the right to write: run outside, or with the host's /sys mounted for "
+            "writing and TPROF_SYSROOT set (docker run -v /sys:/host/sys -e TPROF_SYSROOT=/host)"
+        )
+    if number == errno.EINVAL:
+        return "the driver takes no such frequency: choose one from cpuinfo_min_freq to cpuinfo_max_freq beside it"
+    return "its processor may have gone offline: see affected_cpus beside it"
