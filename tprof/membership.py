@@ -21,6 +21,7 @@ from tprof.environment import SESSION
 from tprof.table_file import TableFile
 
 NO_PACKAGE = -1
+MAX_DECISIONS = 200_000
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,28 @@ class Membership:
         self.process = process
         self.lost_definitions = 0
         self._table = TableFile(plan.directory / "tasks" / f"{process:08d}.jsonl")
+        self._closed = False
+        self._decisions: TableFile | None = None
+        self._decided = 0
+        self._deciding = threading.Lock()
         registry.listen(self._append)
+
+    def decide(self, decision: dict[str, Any]) -> None:
+        """Write down a decision of a task runtime; what the disk has no room for is not said, nor what follows `MAX_DECISIONS`."""
+        with self._deciding:
+            if self._closed or self._decided > MAX_DECISIONS:
+                return
+            self._decided += 1
+            if self._decided > MAX_DECISIONS:
+                decision = {"t_ns": decision["t_ns"], "kind": "cut", "policy": decision["policy"]}
+            try:
+                if self._decisions is None:
+                    (self.plan.directory / "decisions").mkdir(mode=0o700, exist_ok=True)
+                    self._decisions = TableFile(self.plan.directory / "decisions" / f"{self.process:08d}.jsonl")
+            except OSError:
+                self._decided = MAX_DECISIONS + 1
+                return
+            self._decisions.append(json.dumps(decision, separators=(",", ":")).encode() + b"\n")
 
     def _append(self, definition: registry.Definition) -> None:
         """Write a line at once; the disk may be full, and then the trace says `<lost name>`."""
@@ -104,8 +126,11 @@ class Membership:
         _core.session_leave(self.process)
 
     def close_table(self) -> None:
-        """Give the table's descriptor back."""
+        """Give the tables' descriptors back."""
+        self._closed = True
         self._table.close()
+        if self._decisions is not None:
+            self._decisions.close()
 
 
 _current: Membership | None = None

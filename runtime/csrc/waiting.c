@@ -120,10 +120,12 @@ static int block(struct scheduler *scheduler, struct thread *thread, struct latc
         tprof_wake_for(scheduler, 1, &after);
     tprof_unlock(scheduler);
     tprof_settle(scheduler, &after);
+    tprof_tell_operator(thread, thread->work, TPROF_TASK_PAUSES);
     tprof_api->pause(&paused);
     const int outcome = sleep_until_woken(scheduler, latch, &waiter, timeout_s);
     sem_destroy(&waiter.semaphore);
     regain_seat(scheduler, thread);
+    tprof_tell_operator(thread, thread->work, TPROF_TASK_RESUMES);
     tprof_api->resume(&paused);
     return outcome;
 }
