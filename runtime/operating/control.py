@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tprof.runtime.operating.exploring import Effort, Exploration
-from tprof.runtime.operating.goals import Choice, Fixed, Goal, best_of
-from tprof.runtime.operating.points import Point
+from tprof.runtime.operating.goals import Choice, Costs, Fixed, Goal, best_of
 from tprof.runtime.operating.wishes import Wishes
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ class _Run:
     begin_ns: int = 0
     hz: int = 0
     clean: bool = True  # at one frequency, and never interrupted
-    energy_j: float = 0.0
+    tried: bool = False  # it began while its task was explored
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,10 @@ class Control:
         self._active = workers
         self._exploration = None
         if means.ledger is not None:
-            self._exploration = Exploration(means.explored_hz, effort or Effort(), means.controls.transition_s)
+            at_once = -(-workers // means.controls.count)
+            self._exploration = Exploration(
+                means.explored_hz, effort or Effort(), means.controls.transition_s, at_once=at_once
+            )
         self._wishes = Wishes({})
         self._best: dict[str, int] = {}
         self._short: set[str] = set()
@@ -115,7 +117,7 @@ class Control:
             self._count(task)
             self._set(run, run.control)
             self._look_from_now()
-            run.clean = True
+            run.clean, run.tried = True, self._explores(task)
             run.hz, run.begin_ns = self._held[run.control], self._means.clock_ns()
 
     def end(self, who: object) -> None:
@@ -166,14 +168,15 @@ class Control:
             return
         running = self._running()
         if any(self._explores(run.task) for run in running):
-            self._means.ledger.look(running)
+            kinds = [(run.task, self._held[run.control]) for run in running]
+            self._means.ledger.look(self._means.clock_ns(), kinds)
         else:
             self._means.ledger.rest()
 
     def _look_from_now(self) -> None:
         ledger = self._means.ledger
         if ledger is not None and ledger.rests and any(self._explores(run.task) for run in self._running()):
-            ledger.look(())
+            ledger.look(self._means.clock_ns(), ())
 
     def _explores(self, task: str) -> bool:
         return self._exploration is not None and self._exploration.explores(task)
@@ -248,31 +251,29 @@ class Control:
                 self._review()
 
     def _learn(self, run: _Run) -> None:
-        if self._exploration is None or not run.clean:
+        if self._exploration is None or not run.clean or run.tried != self._explores(run.task):
             return
         lasted_s = (self._means.clock_ns() - run.begin_ns) * 1e-9
-        if lasted_s > 0 and self._exploration.add(run.task, run.hz, Point(run.energy_j, lasted_s)):
+        if self._exploration.add(run.task, run.hz, lasted_s):
             self._review()
 
     def _review(self) -> None:
         """Decide anew from all that was learnt."""
         assert self._exploration is not None  # noqa: S101 - only learning comes here
+        assert self._means.ledger is not None  # noqa: S101 - as above
         self._review_at = 2 * self._instances
-        known = self._exploration.knowledge()
+        known = self._exploration.knowledge(self._means.ledger.powers_w())
         self._take(self._goal.choose({self._workers: known}), known, "learnt")
 
     def _take(self, choice: Choice, known: Knowledge, why: str) -> None:
         self._known = known
-        self._wishes = Wishes(choice.costs)
+        self._wishes = Wishes(self._cautious(choice.costs))
         slowest_s = {task: max(point.time_s for point in curve.values()) for task, curve in known.curves.items()}
         self._short = {task for task, longest_s in slowest_s.items() if longest_s < self._means.controls.transition_s}
         if self._exploration is not None:
             self._short |= self._exploration.short
-        for task, hz in best_of(choice.costs).items():
-            former_hz = self._best.get(task)
-            if task in self._short or former_hz == hz:
-                continue
-            if former_hz is not None and self._wishes.gain([task], former_hz, hz) <= self._caution.learnt_gain:
+        for task, hz in self._wishes.best().items():
+            if task in self._short or self._best.get(task) == hz:
                 continue
             self._best[task] = hz
             point = known.curves[task][hz]
@@ -281,6 +282,16 @@ class Control:
             self._active = choice.workers
             self._means.set_active(choice.workers)
             self._say("workers", workers=choice.workers, why=why)
+
+    def _cautious(self, costs: Costs) -> Costs:
+        """Let what was chosen before be the cheapest where something else would save only little."""
+        cautious = {task: dict(curve) for task, curve in costs.items()}
+        for task, hz in best_of(costs).items():
+            former_hz = self._best.get(task, hz)
+            curve = cautious[task]
+            if curve.get(former_hz, curve[hz] * 2) <= curve[hz] * (1 + self._caution.learnt_gain):
+                curve[hz], curve[former_hz] = max(curve[hz], curve[former_hz]), min(curve[hz], curve[former_hz])
+        return cautious
 
     def _say(self, kind: str, **what: Any) -> None:
         self._means.say({"t_ns": self._means.clock_ns(), "kind": kind, "policy": self._goal.name, **what})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from tprof.runtime.operating.points import Knowledge, Point
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
 UNCOUNTED = 1
 """First instances of a task that say nothing: they load code and fill caches."""
@@ -18,7 +19,6 @@ UNCOUNTED = 1
 @dataclass
 class _Seen:
     count: int = 0
-    energy_j: float = 0.0
     time_s: float = 0.0
 
 
@@ -45,8 +45,11 @@ class Exploration:
     do not favour one of them.
     """
 
-    def __init__(self, frequencies_hz: Sequence[int], effort: Effort, transition_s: float) -> None:
-        """Begin with nothing seen."""
+    def __init__(
+        self, frequencies_hz: Sequence[int], effort: Effort, transition_s: float, *, at_once: int = 1
+    ) -> None:
+        """Begin with nothing seen; a turn is `at_once` instances."""
+        self._at_once = min(at_once, effort.instances)
         self._frequencies_hz = tuple(sorted(frequencies_hz, reverse=True))
         self._effort = effort
         self._transition_s = transition_s
@@ -65,7 +68,8 @@ class Exploration:
         if not self.explores(task):
             return False
         seen = self._seen[task]
-        return hz in seen and seen[hz].count <= min(one.count for one in seen.values())
+        turns = min(one.count for one in seen.values()) // self._at_once
+        return hz in seen and seen[hz].count < (turns + 1) * self._at_once
 
     def next_hz(self, task: str) -> int:
         """Return the highest frequency whose turn it is."""
@@ -76,25 +80,24 @@ class Exploration:
         """Count an instance that begins."""
         self._instances[task] += 1
 
-    def add(self, task: str, hz: int, point: Point) -> bool:
+    def add(self, task: str, hz: int, time_s: float) -> bool:
         """Add an instance that ran at one frequency from begin to end; returns whether the task is explored now."""
         if task in self._ended:
             return False
         if self._begun[task] <= UNCOUNTED:
-            self._begin(task, point)
+            self._begin(task, time_s)
         elif hz in self._seen[task]:
             seen = self._seen[task][hz]
             seen.count += 1
-            seen.energy_j += point.energy_j
-            seen.time_s += point.time_s
+            seen.time_s += time_s
             if all(map(self._is_enough, self._seen[task].values())):
                 self._ended.add(task)
         return task in self._ended
 
-    def _begin(self, task: str, point: Point) -> None:
+    def _begin(self, task: str, time_s: float) -> None:
         """Find out whether the task is worth a change at all."""
         self._begun[task] += 1
-        if self._begun[task] > UNCOUNTED and point.time_s < self._transition_s:
+        if self._begun[task] > UNCOUNTED and time_s < self._transition_s:
             self.short.add(task)
             self._ended.add(task)
 
@@ -103,10 +106,14 @@ class Exploration:
         long = seen.time_s >= effort.span_s or seen.count >= effort.most_instances
         return seen.count >= effort.instances and long
 
-    def knowledge(self) -> Knowledge:
-        """Return the explored tasks that are worth a change."""
+    def knowledge(self, powers_w: Mapping[Hashable, float]) -> Knowledge:
+        """Return the explored tasks that are worth a change, with the watts of each task at each frequency."""
         curves = {
-            task: {hz: Point(one.energy_j / one.count, one.time_s / one.count) for hz, one in self._seen[task].items()}
+            task: {
+                hz: Point(powers_w.get((task, hz), math.nan) * one.time_s / one.count, one.time_s / one.count)
+                for hz, one in self._seen[task].items()
+            }
             for task in self._ended - self.short
         }
-        return Knowledge(curves, {task: float(self._instances[task]) for task in curves})
+        sound = {task: curve for task, curve in curves.items() if all(point.energy_j > 0 for point in curve.values())}
+        return Knowledge(sound, {task: float(self._instances[task]) for task in sound})

@@ -8,17 +8,18 @@ any that it allows, the worst offence the most, so that the least bad is taken w
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from tprof.runtime.operating.points import Curve, Knowledge, Point
 
-    Costs = Mapping[str, Mapping[int, float]]
-
 FORBIDDEN = 1e9
+Costs = Mapping[str, Mapping[int, float]]
+"""Of an instance of each task, at each frequency in Hz."""
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tprof.runtime.operating.goals import Costs, best_of
 from tprof.runtime.operating.points import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 
 class Wishes:
     """Costs of the tasks at each frequency, to be asked in the midst of a run."""
 
-    def __init__(self, costs: Mapping[str, Mapping[int, float]]) -> None:
+    def __init__(self, costs: Costs) -> None:
         """Take the costs; a task that is not among them wishes nothing."""
         self._costs = costs
         self._agreed: dict[tuple[str, ...], int | None] = {}
@@ -26,6 +27,10 @@ class Wishes:
             if curve:
                 total += curve[hz] if hz in curve else curve[nearest(curve, hz)]
         return total
+
+    def best(self) -> dict[str, int]:
+        """Return each task's cheapest frequency."""
+        return best_of(self._costs)
 
     def vote(self, tasks: Sequence[str]) -> int | None:
         """Return the frequency at which they lose least together; None if none of them wishes anything."""
