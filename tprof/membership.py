@@ -89,8 +89,9 @@ class Membership:
                 decision = {"t_ns": decision["t_ns"], "kind": "cut", "policy": decision["policy"]}
             try:
                 if self._decisions is None:
-                    (self.plan.directory / "decisions").mkdir(mode=0o700, exist_ok=True)
-                    self._decisions = TableFile(self.plan.directory / "decisions" / f"{self.process:08d}.jsonl")
+                    room = self.plan.directory / "decisions"
+                    room.mkdir(mode=0o700, exist_ok=True)
+                    self._decisions = TableFile(room / f"{self.process:08d}.jsonl")
             except OSError:
                 self._decided = MAX_DECISIONS + 1
                 return
