@@ -53,6 +53,7 @@ class Goal:
         raise NotImplementedError
 
 
+@dataclass(frozen=True)
 class Energy(Goal):
     """Least energy of every task."""
 
@@ -65,6 +66,7 @@ class Energy(Goal):
         return Choice(costs, workers, known.totals(best_of(costs), workers)[0])
 
 
+@dataclass(frozen=True)
 class Edp(Goal):
     """Least product of the program's energy and time.
 
