@@ -80,7 +80,7 @@ class Membership:
         registry.listen(self._append)
 
     def decide(self, decision: dict[str, Any]) -> None:
-        """Write down a decision of a task runtime; what the disk has no room for is not said, nor what follows `MAX_DECISIONS`."""
+        """Write down a decision of a runtime's policy, of the first `MAX_DECISIONS`, as far as the disk has room."""
         with self._deciding:
             if self._closed or self._decided > MAX_DECISIONS:
                 return

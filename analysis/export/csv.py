@@ -23,8 +23,8 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def write(profile: Profile, directory: str | os.PathLike[str]) -> None:
     """Write tasks.csv, summary.csv, accounts.csv, power.csv and info.json; every row names its quality.
 
-    Where a task runtime ran, also waits.csv, workers.csv, dependences.csv, critical_path.csv and runtime.json; where a policy decided on
-    operating points, decisions.csv.
+    Where a task runtime ran, also waits.csv, workers.csv, dependences.csv, critical_path.csv and runtime.json;
+    where a policy decided on operating points, decisions.csv.
 
     Raises
     ------

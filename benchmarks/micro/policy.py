@@ -46,12 +46,10 @@ def measure(effort: Effort = FULL) -> dict[str, Any]:
     Returns
     -------
     dict
-        `machine`, `effort`, `figures` as `Figure.as_plain`. All are energy × time over that of the best that a fixed
-        frequency for each task can do (or, with more than two tasks, one for all), all of it simulated.
+        `machine`, `effort`, `figures` as `Figure.as_plain`. All are energy times time over that of the best that a
+        fixed frequency for each task can do (with more than two tasks one for all), all of it simulated.
     """
-    figures = [
-        figure for mix in MIXES for shared in (False, True) for figure in _figures(mix, effort, shared=shared)
-    ]
+    figures = [figure for mix in MIXES for shared in (False, True) for figure in _figures(mix, effort, shared=shared)]
     return {
         "machine": describe_machine(),
         "effort": asdict(effort),

@@ -201,7 +201,7 @@ class Control:
             probe_hz = self._probe(run)
             if probe_hz is not None:
                 return probe_hz, "explore"
-        return self._voted(run, control, sharing)
+        return self._voted(control, sharing)
 
     def _given(self, goal: Fixed, sharing: list[_Run]) -> int | None:
         """Return the highest that those who share the control are given."""
@@ -225,7 +225,7 @@ class Control:
             return held_hz if self._exploration.lacks(run.task, held_hz) else self._exploration.next_hz(run.task)
         return exploring[0].hz or None
 
-    def _voted(self, run: _Run, control: int, sharing: list[_Run]) -> tuple[int | None, str]:
+    def _voted(self, control: int, sharing: list[_Run]) -> tuple[int | None, str]:
         tasks = [one.task for one in sharing if one.task not in self._short]
         wanted_hz = self._wishes.vote(tasks)
         if wanted_hz is None:

@@ -65,7 +65,7 @@ class Cpufreq:
         owner = {cpu: place for place, policy in enumerate(policies) for cpu in policy.cpus}
         if seats and all(cpu in owner for cpu in seats):
             used = sorted({owner[cpu] for cpu in seats})
-            self._groups = [(policies[place],) for place in used]
+            self._groups: list[tuple[Policy, ...]] = [(policies[place],) for place in used]
             self._of = [used.index(owner[cpu]) for cpu in seats]
         else:
             self._groups = [tuple(policies)]

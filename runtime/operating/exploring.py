@@ -45,9 +45,7 @@ class Exploration:
     do not favour one of them.
     """
 
-    def __init__(
-        self, frequencies_hz: Sequence[int], effort: Effort, transition_s: float, *, at_once: int = 1
-    ) -> None:
+    def __init__(self, frequencies_hz: Sequence[int], effort: Effort, transition_s: float, *, at_once: int = 1) -> None:
         """Begin with nothing seen; a turn is `at_once` instances."""
         self._at_once = min(at_once, effort.instances)
         self._frequencies_hz = tuple(sorted(frequencies_hz, reverse=True))

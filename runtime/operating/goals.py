@@ -7,6 +7,7 @@ any that it allows, the worst offence the most, so that the least bad is taken w
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -71,14 +72,14 @@ class Edp(Goal):
     """Least product of the program's energy and time.
 
     The product of two sums has no cost a task of its own, but its least value over all assignments lies on the lower
-    convex hull of (energy, time), and so is the least of energy + price × time at some price of a second. Only the
-    slopes between two points of a task matter as prices: each interval between them is tried, O(n log n) of them.
+    convex hull of (energy, time), and so is the least of energy + price * time at some price of a second. Only the
+    slopes between two points of a task matter as prices: each interval between them is tried.
     """
 
     name = "edp"
 
     def plan(self, known: Knowledge, workers: int) -> Choice:
-        """Cost an instance energy + price × time, at the price that makes the program's product least."""
+        """Cost an instance energy + price * time, at the price that makes the program's product least."""
         outside_w = known.outside_w * known.stretch / workers
         found = (self._priced(known, workers, price_w + outside_w) for price_w in _prices(known.curves.values()))
         return min(found, key=lambda choice: choice.score)
@@ -100,7 +101,7 @@ def _prices(curves: Iterable[Curve]) -> list[float]:
                 if other.time_s > one.time_s and other.energy_j < one.energy_j
             }
     edges = sorted(slopes)
-    return [*((low + high) / 2 for low, high in zip(edges, edges[1:], strict=False)), edges[-1] * 2 + 1.0]
+    return [*((low + high) / 2 for low, high in itertools.pairwise(edges)), edges[-1] * 2 + 1.0]
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,9 @@ class MaxSlowdown(Goal):
         """Leave out numbers of workers with which the program would be slower than that."""
         plans = [self.plan(known[workers], workers) for workers in sorted(known, reverse=True)]
         limit_s = (1 + self.share) * min(_fastest_s(known[workers], workers) for workers in known)
-        allowed = [plan for plan in plans if known[plan.workers].totals(best_of(plan.costs), plan.workers)[1] <= limit_s]
+        allowed = [
+            plan for plan in plans if known[plan.workers].totals(best_of(plan.costs), plan.workers)[1] <= limit_s
+        ]
         return min(allowed or plans[:1], key=lambda choice: choice.score)
 
     def plan(self, known: Knowledge, workers: int) -> Choice:

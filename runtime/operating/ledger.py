@@ -20,6 +20,8 @@ WINDOW_S = 0.01
 SHORTEST_S = 0.002
 PULL_S2 = 1e-5
 """How much the even share counts beside what was seen, in core seconds squared: a window of 3 ms."""
+FURTHEST = 4.0
+"""Times the even share, or its part: a power that the few windows tell worse than that is not believed."""
 MOST_KINDS = 100
 """Solving takes their number cubed; beyond it the even share has to do."""
 
@@ -90,7 +92,8 @@ class Ledger:
             + [self._products[kind] + PULL_S2 * even[kind]]
             for kind in kinds
         ]
-        return {kind: max(watts, 0.0) for kind, watts in zip(kinds, _solved(rows), strict=True)}
+        solved = dict(zip(kinds, _solved(rows), strict=True))
+        return {kind: min(max(solved[kind], even[kind] / FURTHEST), even[kind] * FURTHEST) for kind in kinds}
 
 
 def _solved(rows: list[list[float]]) -> list[float]:
@@ -126,7 +129,7 @@ class Meter:
         if isinstance(found, Unavailable):
             message = (
                 f"a policy that learns needs the package's energy, and {found.why} (an estimate from busy time cannot "
-                "tell frequencies apart): give it what a sweep found on this machine, profile=\"sweep.csv\""
+                'tell frequencies apart): give it what a sweep found on this machine, profile="sweep.csv"'
             )
             raise SensorError(message)
         self._counters = []

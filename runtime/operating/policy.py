@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from tprof.runtime.operating.goals import Edp, Energy, Fixed, Goal, MaxSlowdown,
 from tprof.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 TRANSITION_S = 10e-6
@@ -122,7 +122,14 @@ def policy_of(asked: str | Policy) -> Policy:
         message = f"a policy is one of {NAMES}, or an object of tprof.runtime.operating; got {asked!r}"
         raise UsageError(message)
     value = float(found[2]) * units[found[3]]
-    return {"fixed": fixed, "max_slowdown": max_slowdown, "power_cap": power_cap}[name](value)
+    return _BOUNDED[name](value)
+
+
+_BOUNDED: dict[str, Callable[[float], Policy]] = {
+    "fixed": fixed,
+    "max_slowdown": max_slowdown,
+    "power_cap": power_cap,
+}
 
 
 def _positive(what: str, value: Any) -> float:

@@ -5,13 +5,12 @@ import itertools
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tprof.benchmarks.virtual.operating import FREQUENCIES_HZ, MIXES, Trial
+from tprof.benchmarks.virtual.operating.mixes import multisort, side_by_side
 from tprof.runtime.operating.control import Control, Means
 from tprof.runtime.operating.goals import Edp, Energy, Fixed, MaxSlowdown, PowerCap
 from tprof.runtime.operating.ledger import Ledger
 from tprof.runtime.operating.points import Knowledge, Point
-
-from tprof.benchmarks.virtual.operating import FREQUENCIES_HZ, MIXES, Trial
-from tprof.benchmarks.virtual.operating.mixes import multisort, side_by_side
 
 LOWEST, HIGHEST = FREQUENCIES_HZ[0], FREQUENCIES_HZ[-1]
 MULTISORT = multisort(16)
@@ -83,7 +82,7 @@ class Bench:
     frequencies_hz = (10**9, 2 * 10**9, 3 * 10**9)
     transition_s = 10e-6
 
-    def __init__(self, count=2):
+    def __init__(self, count=2) -> None:
         self.count, self.held, self.now_ns, self.joules, self.said, self.active = count, [], 0, 0.0, [], None
 
     def of(self, seat):

@@ -8,10 +8,10 @@ import sys
 import time
 
 import pytest
-
-import tprof
 from tprof.benchmarks.virtual.machine import Machine
 from tprof.benchmarks.virtual.machine.tree import Shape
+
+import tprof
 from tprof.frequency.policy import CPUFREQ
 
 DEADLINE_S = 60
@@ -59,7 +59,9 @@ def run(machine, code):
 
 def bounds(machine):
     policies = sorted((machine.root / CPUFREQ).glob("policy*"))
-    return [tuple(int((one / name).read_text()) for name in ("scaling_min_freq", "scaling_max_freq")) for one in policies]
+    return [
+        tuple(int((one / name).read_text()) for name in ("scaling_min_freq", "scaling_max_freq")) for one in policies
+    ]
 
 
 FORMER = [(LOWEST // 1000, HIGHEST // 1000)] * 2
@@ -96,7 +98,11 @@ def test_fixed_frequencies_are_those_of_the_tasks(machine, tmp_path):
 
 def test_a_table_decides_without_a_sensor(machine, tmp_path):
     rows = ["task,setting,setting_unit,workers,repeat,energy_j,time_s,instances"]
-    rows += [f"{task},{hz},Hz,2,1,{hz * sign / 1e9 + 10},0.1,1" for task, sign in (("sort", -1), ("merge", 1)) for hz in FREQUENCIES_HZ]  # noqa: E501
+    rows += [
+        f"{task},{hz},Hz,2,1,{hz * sign / 1e9 + 10},0.1,1"
+        for task, sign in (("sort", -1), ("merge", 1))
+        for hz in FREQUENCIES_HZ
+    ]
     (tmp_path / "sweep.csv").write_text("\n".join(rows), encoding="utf-8")
     for file in (machine.root / "sys/class/powercap/intel-rapl:0").iterdir():
         file.unlink()
@@ -107,15 +113,23 @@ def test_a_table_decides_without_a_sensor(machine, tmp_path):
 
     assert (status, errors) == (0, "")
     decisions = tprof.load(session).decisions
-    assert {one.task: one.frequency_hz for one in decisions if one.kind == "chosen"} == {"sort": HIGHEST, "merge": LOWEST}
+    assert {one.task: one.frequency_hz for one in decisions if one.kind == "chosen"} == {
+        "sort": HIGHEST,
+        "merge": LOWEST,
+    }
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_the_frequencies_come_back_however_the_program_ends(machine, end):
-    process = start(machine, f"run(fixed({LOWEST}), 1)\n", stdin=subprocess.PIPE)
-    process.communicate(timeout=DEADLINE_S)
-    process = start(machine, f"with Runtime(workers=2, policy=fixed({LOWEST})) as r:\n  sort(); r.wait()\n  print('there', flush=True)\n  sys.stdin.read()", stdin=subprocess.PIPE)  # noqa: E501
-    process.stdout.readline()
+    code = f"""
+with Runtime(workers=2, policy=fixed({LOWEST})) as r:
+    sort()
+    r.wait()
+    print("there", flush=True)
+    sys.stdin.read()
+"""
+    process = start(machine, code, stdin=subprocess.PIPE)
+    assert process.stdout.readline() == "there\n"
     assert (LOWEST // 1000, LOWEST // 1000) in bounds(machine)
 
     process.send_signal(end)
@@ -175,8 +189,9 @@ def test_without_frequencies_to_set_a_policy_is_refused_in_one_sentence(tmp_path
 
     monkeypatch.setenv("TPROF_SYSROOT", str(tmp_path))
 
-    with pytest.raises(SensorError, match="has no policy: this machine does not let its frequency be set"), Runtime(
-        workers=1, policy="energy"
+    with (
+        pytest.raises(SensorError, match="has no policy: this machine does not let its frequency be set"),
+        Runtime(workers=1, policy="energy"),
     ):
         pytest.fail("it has begun")
 
@@ -209,7 +224,15 @@ def test_decisions_that_are_damaged_are_left_out_with_a_note(machine, tmp_path):
     session = tmp_path / "damaged.tprof"
     run(machine, f"with tprof.record({str(session)!r}): run(fixed({LOWEST}), 2)")
     good = json.dumps({"t_ns": 5, "kind": "workers", "policy": "edp", "workers": 1, "cpus": "x", "energy_j": "y"})
-    lines = [b"", b"{", b"\xff\xff", b"[1]", b'{"t_ns": -1, "kind": "set", "policy": "p"}', good.encode(), b"x" * 200_000]
+    lines = [
+        b"",
+        b"{",
+        b"\xff\xff",
+        b"[1]",
+        b'{"t_ns": -1, "kind": "set", "policy": "p"}',
+        good.encode(),
+        b"x" * 200_000,
+    ]
     (session / "decisions").mkdir(exist_ok=True)
     (session / "decisions" / "00000007.jsonl").write_bytes(b"\n".join(lines))
 

@@ -3,11 +3,11 @@
 import csv
 
 import pytest
+from tprof.benchmarks.sweep.table import COLUMNS
 from tprof.runtime import Runtime
 from tprof.runtime.operating import edp, fixed, max_slowdown, policy_of, power_cap
 from tprof.runtime.operating.table import for_workers, read_table
 
-from tprof.benchmarks.sweep.table import COLUMNS
 from tprof.errors import UsageError
 
 GHZ = 10**9
@@ -88,7 +88,9 @@ def test_names_are_policies():
     assert policy_of(fixed(tasks={"sort": 3e9})).goal.wanted_hz("sort") == 3 * GHZ
 
 
-@pytest.mark.parametrize("name", ["", "fast", "edp(3)", "fixed", "fixed(2.4)", "power_cap(1.2.3W)", "max_slowdown(5W)", 7])
+@pytest.mark.parametrize(
+    "name", ["", "fast", "edp(3)", "fixed", "fixed(2.4)", "power_cap(1.2.3W)", "max_slowdown(5W)", 7]
+)
 def test_what_is_no_policy_is_said_with_what_there_is(name):
     with pytest.raises(UsageError, match="a policy is one of fixed"):
         policy_of(name)

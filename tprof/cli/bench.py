@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MEASUREMENTS = {
     "overhead": "what recording costs: a sample, a task, the import, the sensor thread; beside cProfile and others",
     "analysis": "how fast 5 million samples are attributed, beside np.argsort; memory; size of the report",
-    "runtime": "what a task on the runtime costs, and a tiled Cholesky, beside thread pools and dask; memory of a graph",
+    "runtime": "what a task on the runtime costs, a tiled Cholesky, beside thread pools and dask; memory of a graph",
     "policy": "what the policy edp makes of the paper's tasks, beside every fixed frequency; all of it simulated",
 }
 _HELP = """Profile benchmark programs, run the paper's suite, or measure what tprof itself costs.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import stat
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -259,8 +259,8 @@ class _Loader:
     def _decisions(self) -> tuple[Decision, ...]:
         decisions: list[Decision] = []
         for path in self._files(DECISIONS, ".jsonl", optional=True):
-            room = MAX_DECISIONS + 1 - len(decisions)
-            found, notes = self._try(path, lambda path, room=room: read_decisions(path, _ordinal(path), room)) or ([], [])
+            read = partial(read_decisions, process=_ordinal(path), room=MAX_DECISIONS + 1 - len(decisions))
+            found, notes = self._try(path, read) or ([], [])
             decisions += found
             self.notes += notes
         return tuple(sorted(decisions, key=lambda one: one.t_ns))

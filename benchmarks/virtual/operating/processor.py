@@ -11,12 +11,12 @@ import heapq
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tprof.runtime.operating.control import Control
-
 from tprof.benchmarks.virtual.machine import HIGHEST_HZ, LOWEST_HZ, RESPONSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tprof.runtime.operating.control import Control
 
     from .mixes import Job, Mix
 

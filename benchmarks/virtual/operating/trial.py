@@ -23,7 +23,17 @@ if TYPE_CHECKING:
 
     from .mixes import Mix
 
+    Say = Callable[[dict[str, Any]], object]
+
 EXPLORED = 5
+
+
+def unheard(decision: dict[str, Any]) -> None:
+    """Hear nothing of decisions."""
+
+
+def unprepared(control: Control) -> None:
+    """Let a loop begin as it is."""
 
 
 @dataclass(frozen=True)
@@ -42,16 +52,16 @@ class Trial:
 
     def fixed(self, tasks_hz: Mapping[str, int]) -> Outcome:
         """Run with these frequencies."""
-        return self._run(Fixed(None, tasks_hz), lambda control: None)
+        return self._run(Fixed(None, tasks_hz), unprepared)
 
-    def from_table(self, goal: Goal, say: Callable[[dict[str, Any]], object] = lambda decision: None) -> Outcome:
+    def from_table(self, goal: Goal, say: Say = unheard) -> Outcome:
         """Run under a policy that knows the sweep."""
         known = {self.workers: self.sweep}
         return self._run(goal, lambda control: control.know(known), say=say)
 
-    def learning(self, goal: Goal, say: Callable[[dict[str, Any]], object] = lambda decision: None) -> Outcome:
+    def learning(self, goal: Goal, say: Say = unheard) -> Outcome:
         """Run under a policy that knows nothing; what trying costs is in the outcome."""
-        return self._run(goal, lambda control: None, say=say, learns=True)
+        return self._run(goal, unprepared, say=say, learns=True)
 
     @cached_property
     def single(self) -> dict[int, Outcome]:
@@ -79,7 +89,7 @@ class Trial:
         goal: Goal,
         prepare: Callable[[Control], object],
         *,
-        say: Callable[[dict[str, Any]], object] = lambda decision: None,
+        say: Say = unheard,
         learns: bool = False,
     ) -> Outcome:
         def make(processor: Processor) -> Control:
