@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tprof.runtime.operating.exploring import Effort, Exploration
-from tprof.runtime.operating.goals import Choice, Costs, Fixed, Goal, best_of
+from tprof.runtime.operating.goals import FORBIDDEN, Choice, Costs, Fixed, Goal, best_of
 from tprof.runtime.operating.wishes import Wishes
 
 if TYPE_CHECKING:
@@ -266,6 +266,8 @@ class Control:
         self._take(self._goal.choose({self._workers: known}), known, "learnt")
 
     def _take(self, choice: Choice, known: Knowledge, why: str) -> None:
+        if choice.score >= FORBIDDEN:
+            why = f"{why}; the bound cannot be kept"
         self._known = known
         self._wishes = Wishes(self._cautious(choice.costs))
         slowest_s = {task: max(point.time_s for point in curve.values()) for task, curve in known.curves.items()}

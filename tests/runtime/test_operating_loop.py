@@ -69,6 +69,15 @@ def test_the_cap_is_kept_at_the_highest_speed_that_fits():
     assert found.time_s < trial.single[LOWEST].time_s
 
 
+def test_a_cap_that_nothing_keeps_is_said_and_the_least_is_taken():
+    trial, said = Trial(MULTISORT), []
+
+    found = trial.from_table(PowerCap(1.0), said.append)
+
+    assert found.energy_j == pytest.approx(trial.single[LOWEST].energy_j, rel=1e-3)
+    assert {one["why"] for one in said if one["kind"] == "chosen"} == {"table; the bound cannot be kept"}
+
+
 def test_fixed_frequencies_are_set_where_the_task_runs():
     found = Trial(MULTISORT).fixed({"sort": HIGHEST, "merge": LOWEST})
 

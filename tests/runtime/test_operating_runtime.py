@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+from support.browser import opened
 from tprof.benchmarks.virtual.machine import Machine
 from tprof.benchmarks.virtual.machine.tree import Shape
 
@@ -256,6 +257,9 @@ def test_the_report_shows_operating_points_only_where_a_policy_decided(machine, 
         json.loads((tmp_path / f"{name}.html").read_text("utf-8").split('id="data">')[1].split("</script>")[0])
         for name in ("shown", "plain")
     )
+    page = opened(tmp_path / "shown.html")
+    assert 'data-drawn="yes"' in page
+    assert "Policy fixed: the frequency was set" in page
     assert plain["operating"] is None
     assert shown["operating"]["policies"] == ["fixed"]
     assert {hz for one in shown["operating"]["controls"] for hz in one["frequency_hz"]} == {LOWEST}
