@@ -56,6 +56,7 @@ class Scheduler:
         note: Callable[[BaseException, Any], object],
         most_unfinished: int,
         graph: list[Any] | None,
+        operate: Callable[[int, Callable[..., Any], int], object] | None = None,
     ) -> Self: ...
     def serve(self) -> None:
         """Work on the calling thread until the scheduler stops."""
@@ -78,6 +79,12 @@ class Scheduler:
 
     def abandon(self) -> None:
         """Forget the threads, in a forked child."""
+
+    def set_active(self, number: int, /) -> None:
+        """Let so many of the seats be taken; whoever sits on another leaves it after its task."""
+
+    def active(self) -> int:
+        """Return how many of the seats are taken."""
 
     def counts(self) -> dict[str, int]:
         """Return spawned, executed, stolen, peak_unfinished, unfinished, threads."""

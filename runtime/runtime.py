@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType, TracebackType
 
+    from tprof.runtime.operating import Policy
+    from tprof.runtime.operating.operator import Operator
+
     from tprof.access import Names, Priority
 
 MAX_PENDING = 100_000
@@ -54,6 +57,9 @@ class Runtime:
         spawn waits until a quarter has ended. None: no limit.
     keep_graph
         Whether to keep what depended on what, for `graph`.
+    policy
+        How the processor's frequency and the number of active workers are chosen: a name such as ``"edp"`` or
+        ``"max_slowdown(5%)"``, or an object of `tprof.runtime.operating`. None leaves both alone.
     name
         What the workers' names begin with.
 
@@ -84,6 +90,7 @@ class Runtime:
         library_threads: int | None = 1,
         max_pending: int | None = MAX_PENDING,
         keep_graph: bool = False,
+        policy: str | Policy | None = None,
         name: str = "worker",
     ) -> None:
         """Check the arguments; threads start with the with-block."""
@@ -96,6 +103,7 @@ class Runtime:
         limit = 0 if max_pending is None else _whole("max_pending", max_pending, 2**40)
         self._nodes: list[tuple[int, Callable[..., Any], int, tuple[int, ...]]] | None = [] if keep_graph else None
         self._workers = Workers(name, cpus=cpus if pin else None, library_threads=library_threads)
+        self._operator = None if policy is None else _operator(policy, self.workers, cpus if pin else None)
         self._scheduler = _scheduler.Scheduler(
             seats=self.workers,
             future_type=Task,
@@ -105,6 +113,7 @@ class Runtime:
             note=_note,
             most_unfinished=limit,
             graph=self._nodes,
+            operate=None if self._operator is None else self._operator.hear,
         )
         self._begun = self._ended = False
 
@@ -114,6 +123,8 @@ class Runtime:
             message = "a runtime runs once: make another"
             raise UsageError(message)
         self._begun = True
+        if self._operator is not None:
+            self._operator.start(self._scheduler.set_active)
         self._workers.limit_libraries()
         try:
             for _ in range(self.workers):
@@ -238,6 +249,16 @@ class Runtime:
         """Return how many tasks were spawned, executed, stolen, are unfinished and were at most; and the threads."""
         return self._scheduler.counts()
 
+    @property
+    def active_workers(self) -> int:
+        """How many workers take tasks; a policy may set it, and so may a program, from 1 to `workers`."""
+        return self._scheduler.active()
+
+    @active_workers.setter
+    def active_workers(self, number: int) -> None:
+        self._check_running()
+        self._scheduler.set_active(_whole("active_workers", number, self.workers))
+
     def graph(self) -> Graph:
         """Return what depended on what so far.
 
@@ -274,10 +295,14 @@ class Runtime:
         self._ended = True
         self._scheduler.stop()
         self._workers.release_libraries()
+        if self._operator is not None:
+            self._operator.stop()
 
     def _abandon(self) -> None:
         self._ended = True
         self._scheduler.abandon()
+        if self._operator is not None:
+            self._operator.forget()
 
 
 _running: list[Runtime] = []
@@ -304,6 +329,13 @@ def _hand_over() -> None:
     innermost = _running[-1]._scheduler if _running else None  # noqa: SLF001 - the same module
     _scheduler.set_current(innermost)
     _core.set_spawner(_scheduler.spawn if innermost is not None else None)
+
+
+def _operator(policy: str | Policy, workers: int, cpus: list[int] | None) -> Operator:
+    from tprof.runtime.operating import policy_of  # noqa: PLC0415 - few programs have a policy
+    from tprof.runtime.operating.operator import Operator  # noqa: PLC0415
+
+    return Operator(policy_of(policy), workers, cpus)
 
 
 _numbers: dict[CodeType, int] = {}

@@ -21,6 +21,7 @@ from tprof.environment import SESSION
 from tprof.table_file import TableFile
 
 NO_PACKAGE = -1
+MAX_DECISIONS = 200_000
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,30 @@ class Membership:
         self.process = process
         self.lost_definitions = 0
         self._table = TableFile(plan.directory / "tasks" / f"{process:08d}.jsonl")
+        self._closed = False
+        self._decisions: TableFile | None = None
+        self._decided = 0
+        self._deciding = threading.Lock()
         work.begin()
         registry.listen(self._append)
+
+    def decide(self, decision: dict[str, Any]) -> None:
+        """Write down a decision of a runtime's policy, of the first `MAX_DECISIONS`, as far as the disk has room."""
+        with self._deciding:
+            if self._closed or self._decided > MAX_DECISIONS:
+                return
+            self._decided += 1
+            if self._decided > MAX_DECISIONS:
+                decision = {"t_ns": decision["t_ns"], "kind": "cut", "policy": decision["policy"]}
+            try:
+                if self._decisions is None:
+                    room = self.plan.directory / "decisions"
+                    room.mkdir(mode=0o700, exist_ok=True)
+                    self._decisions = TableFile(room / f"{self.process:08d}.jsonl")
+            except OSError:
+                self._decided = MAX_DECISIONS + 1
+                return
+            self._decisions.append(json.dumps(decision, separators=(",", ":")).encode() + b"\n")
 
     def _append(self, definition: registry.Definition) -> None:
         """Write a line at once; the disk may be full, and then the trace says `<lost name>`."""
@@ -108,8 +131,11 @@ class Membership:
         _core.session_leave(self.process)
 
     def close_table(self) -> None:
-        """Give the table's descriptor back."""
+        """Give the tables' descriptors back."""
+        self._closed = True
         self._table.close()
+        if self._decisions is not None:
+            self._decisions.close()
 
 
 def _named(definition: registry.Definition) -> dict[str, Any]:

@@ -128,6 +128,7 @@ struct scheduler {
     PyObject_HEAD
     pthread_mutex_t mutex;
     uint32_t seats;
+    uint32_t active; /* seats from this one on are not taken, and left after the task that runs there */
     uint32_t first_worker; /* in the trace seat 0 has this number: a process may have had other runtimes */
     struct thread **seated; /* who holds which seat, NULL: nobody */
     struct thread *sleeping; /* seated, nothing to run */
@@ -149,6 +150,7 @@ struct scheduler {
     PyTypeObject *future_type;
     PyObject *start_thread; /* asks for one more thread */
     PyObject *take_seat;    /* told which seat a thread has now */
+    PyObject *operate;      /* told before and after each task, by the thread that runs it; NULL: nobody */
     PyObject *group_variable;
     PyObject *note;  /* adds to an exception where it came from */
     PyObject *graph; /* list of what was spawned, NULL: not kept */
@@ -251,6 +253,7 @@ bool tprof_seat_find(struct scheduler *scheduler, struct thread *thread); /* an 
 void tprof_seat_leave(struct scheduler *scheduler, struct thread *thread);
 void tprof_wake_for(struct scheduler *scheduler, size_t works, struct aftermath *after);
 void tprof_wake_all(struct scheduler *scheduler);
+void tprof_seats_activate(struct scheduler *scheduler, uint32_t active, struct aftermath *after);
 void tprof_all_ended(struct scheduler *scheduler);
 struct thread *tprof_pop(struct thread **list);
 void tprof_push_last(struct thread **list, struct thread *thread);
@@ -260,6 +263,9 @@ void tprof_run(struct thread *thread, struct work *work, int victim);
 void tprof_thread_serve(struct scheduler *scheduler);
 void tprof_thread_sleep(struct thread *thread);
 void tprof_thread_settle_in(struct thread *thread); /* it may have another seat than before: say so */
+enum moment { TPROF_TASK_BEGINS, TPROF_TASK_ENDS, TPROF_TASK_PAUSES, TPROF_TASK_RESUMES };
+/* Tell whoever sets the processor's operating point, between tasks. An exception that is set stays. */
+void tprof_tell_operator(const struct thread *thread, const struct work *work, enum moment moment);
 
 /* waiting.c; attached to Python, without the mutex. 0, 1 when the time was up, or -1 with an exception set. A worker
  * runs what the waiting depends on meanwhile: the work it wants, and what its own work spawned. No time limit: < 0. In a

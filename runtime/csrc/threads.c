@@ -57,6 +57,16 @@ static PyObject *take_exception(void)
 #endif
 }
 
+static void put_exception(PyObject *error)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    PyErr_SetRaisedException(error);
+#else
+    PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_DECREF(error);
+#endif
+}
+
 static PyObject *failure_of(struct work *work)
 {
     PyObject *error = take_exception();
@@ -95,6 +105,20 @@ static bool calls_back(const struct work *settled)
     return false;
 }
 
+void tprof_tell_operator(const struct thread *thread, const struct work *work, enum moment moment)
+{
+    PyObject *operate = thread->scheduler->operate;
+    if (operate == NULL || work == NULL)
+        return;
+    PyObject *waiting = PyErr_Occurred() == NULL ? NULL : take_exception();
+    PyObject *told = PyObject_CallFunction(operate, "iOi", (int)moment, work->callable, thread->seat);
+    if (told == NULL)
+        PyErr_WriteUnraisable(operate);
+    Py_XDECREF(told);
+    if (waiting != NULL)
+        put_exception(waiting);
+}
+
 void tprof_run(struct thread *thread, struct work *work, int victim)
 {
     struct scheduler *scheduler = thread->scheduler;
@@ -107,9 +131,11 @@ void tprof_run(struct thread *thread, struct work *work, int victim)
     const Py_ssize_t names = work->names == NULL ? 0 : PyTuple_GET_SIZE(work->names);
     thread->work = work;
     thread->depth++;
+    tprof_tell_operator(thread, work, TPROF_TASK_BEGINS);
     PyObject *result = tprof_api->run(work->callable, &PyTuple_GET_ITEM(work->args, 0),
                                       (size_t)(PyTuple_GET_SIZE(work->args) - names), work->names, work->instance);
     PyObject *error = result == NULL ? failure_of(work) : NULL;
+    tprof_tell_operator(thread, work, TPROF_TASK_ENDS);
     thread->work = outer;
     (void)tprof_api->join();
     tprof_lock(scheduler);
@@ -127,10 +153,26 @@ void tprof_run(struct thread *thread, struct work *work, int victim)
     Py_DECREF(work);
 }
 
+/* Its seat is not active any more. Should it have been woken for a work, somebody else is woken in its place. */
+static void give_up_seat(struct scheduler *scheduler, struct thread *thread)
+{
+    struct aftermath after = {0};
+    tprof_seat_leave(scheduler, thread);
+    if (scheduler->levels != 0)
+        tprof_wake_for(scheduler, 1, &after);
+    tprof_unlock(scheduler);
+    tprof_settle(scheduler, &after);
+    tprof_lock(scheduler);
+}
+
 /* One step of a worker that has a seat; under the mutex, which it gives up meanwhile. Returns whether it goes on. */
 static bool step(struct scheduler *scheduler, struct thread *thread)
 {
     int victim;
+    if ((uint32_t)thread->seat >= scheduler->active) {
+        give_up_seat(scheduler, thread);
+        return true;
+    }
     if (scheduler->returning != NULL) {
         tprof_seat_leave(scheduler, thread);
         return true;
@@ -171,7 +213,7 @@ static bool park(struct scheduler *scheduler, struct thread *thread)
 
 static void find_first_seat(struct scheduler *scheduler, struct thread *thread)
 {
-    for (uint32_t seat = 0; seat < scheduler->seats; seat++)
+    for (uint32_t seat = 0; seat < scheduler->active; seat++)
         if (scheduler->seated[seat] == NULL) {
             tprof_seat_take(scheduler, thread, (int)seat);
             return;

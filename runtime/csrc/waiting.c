@@ -117,6 +117,7 @@ static void lend_seat(struct thread *thread, struct tprof_paused *paused)
         tprof_wake_for(scheduler, 1, &after);
     tprof_unlock(scheduler);
     tprof_settle(scheduler, &after);
+    tprof_tell_operator(thread, thread->work, TPROF_TASK_PAUSES);
     tprof_api->pause(paused);
 }
 
@@ -131,6 +132,7 @@ static void regain_seat(struct thread *thread, const struct tprof_paused *paused
     if (!found)
         tprof_thread_sleep(thread);
     tprof_thread_settle_in(thread);
+    tprof_tell_operator(thread, thread->work, TPROF_TASK_RESUMES);
     tprof_api->resume(paused);
 }
 

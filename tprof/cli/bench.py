@@ -19,6 +19,7 @@ MEASUREMENTS = {
     "laws": "how long a million evaluations of each analytic model take",
     "runtime": "what a task on the runtime costs, and a Cholesky, beside thread pools and dask; a graph's memory",
     "advise": "what tprof advise is worth: on known responses, and on public data in the folder TPROF_PUBLIC_DATA",
+    "policy": "what the policy edp makes of the paper's tasks, beside every fixed frequency; all of it simulated",
 }
 _HELP = """Profile benchmark programs, run the paper's suite, or measure what tprof itself costs.
 
@@ -41,7 +42,7 @@ def register(app: typer.Typer) -> None:
 
 def bench(  # noqa: PLR0913 - one parameter an option
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Programs, overhead, analysis, runtime, advise.")
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Programs, overhead, analysis, runtime, policy.")
     ] = None,
     listing: Annotated[bool, typer.Option("--list", help="Say what there is; run nothing.")] = False,  # noqa: FBT002
     everything: Annotated[  # noqa: FBT002 - typer's default

@@ -17,6 +17,7 @@ from .setting import MAX, MIN, SETSPEED, set_bounds, write
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+END = "end"
 DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -31,6 +32,8 @@ def main() -> None:
     ends: int | None = None
     for line in sys.stdin:
         heard = _heard(line)
+        if heard == END:
+            break  # a forked child of the program may keep the pipe open
         if ends is not None:
             os.close(ends)
         ends, group = _opened(heard), heard

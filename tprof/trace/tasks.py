@@ -79,7 +79,7 @@ class TaskTable:
         """Add a process's table. Lines that are not whole are left out and counted. Raises TraceError."""
         numbers = self._numbers.setdefault(process, {})
         damaged = 0
-        for count, line in enumerate(_lines(path)):
+        for count, line in enumerate(lines_of(path)):
             if count >= MAX_TASKS or len(self.entries) >= MAX_TASKS:
                 self.notes.append(f"{path.name}: what follows {MAX_TASKS} tasks is left out of the task table")
                 break
@@ -134,7 +134,7 @@ class TaskTable:
         return index
 
 
-def _lines(path: Path) -> Iterator[bytes]:
+def lines_of(path: Path) -> Iterator[bytes]:
     """Yield the lines; in the place of one that is too long, an empty one. Raises TraceError."""
     with open_file(path, MAX_BYTES) as file:
         try:
