@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import Any, Self
 
+from tprof._core import Task
 from tprof.access import Access
 
 class Work:
     """A task instance in the graph; the native half of `tprof.runtime.Task`."""
 
     number: int
-    callable: Callable[..., Any]
+    callable: Task
     error: BaseException | None
     cause: Work | None
     @property
