@@ -3,14 +3,13 @@
 from collections.abc import Callable
 from typing import Any, Self
 
-from tprof._core import Task
 from tprof.access import Access
 
 class Work:
     """A task instance in the graph; the native half of `tprof.runtime.Task`."""
 
     number: int
-    callable: Task
+    callable: Callable[..., Any]
     error: BaseException | None
     cause: Work | None
     @property

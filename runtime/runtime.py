@@ -94,7 +94,7 @@ class Runtime:
         if library_threads is not None:
             library_threads = _whole("library_threads", library_threads, 4096)
         limit = 0 if max_pending is None else _whole("max_pending", max_pending, 2**40)
-        self._nodes: list[tuple[int, _core.Task, int, tuple[int, ...]]] | None = [] if keep_graph else None
+        self._nodes: list[tuple[int, Callable[..., Any], int, tuple[int, ...]]] | None = [] if keep_graph else None
         self._workers = Workers(name, cpus=cpus if pin else None, library_threads=library_threads)
         self._scheduler = _scheduler.Scheduler(
             seats=self.workers,
