@@ -1,5 +1,6 @@
 """A recording around a runtime has every instance once, and a profile that adds up."""
 
+import sys
 import threading
 
 import numpy as np
@@ -89,33 +90,32 @@ def test_a_recording_inside_the_block_has_what_begins_in_it(tmp_path):
     assert instances(trace) == {"change": 20}
 
 
-def test_recordings_begin_and_end_at_any_moment_of_a_runtime(tmp_path):
-    """A thread joins a recording where it first meets it; it must not do so while it keeps others out."""
-    stop = threading.Event()
+@tprof.task(updates="x")
+def hold(x, gate):
+    gate.wait(30)
 
-    @tprof.task(updates="x")
-    def step(x):
-        if not stop.is_set():
-            change(x).result()
 
-    def spawn(runtime):
-        x = np.zeros(4)
-        while not stop.is_set():
-            step(x)
-            step(x[1:3])
-            with runtime.group():
-                step(x[:1])
+def test_a_worker_that_meets_a_recording_as_its_task_ends_keeps_nobody_out(tmp_path):
+    """It joins the recording, which asks Python for its name; others that spawn meanwhile must not wait for each other."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with Runtime(workers=2) as runtime:
+            for number in range(20):
+                x, gate = np.zeros(1), threading.Event()
+                hold(x, gate)
 
-    with Runtime(workers=3, max_pending=20) as runtime:
-        threads = [threading.Thread(target=spawn, args=(runtime,)) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for number in range(15):
-            trace = record(tmp_path / f"{number}.tprof", lambda: change(np.zeros(1)).result())
-            assert instances(trace)["change"] >= 1
-        stop.set()
-        for thread in threads:
-            thread.join()
+                def body(x=x, gate=gate):
+                    change(x)
+                    gate.set()
+                    for _ in range(200):
+                        change(x)
+                    runtime.wait()
+
+                trace = record(tmp_path / f"{number}.tprof", body)
+                assert instances(trace) == {"change": 201}
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_a_task_that_waits_does_not_run_meanwhile(tmp_path):
