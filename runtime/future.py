@@ -11,12 +11,16 @@ import concurrent.futures
 import os
 import threading
 from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, PENDING, RUNNING
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from tprof.runtime._scheduler import Work
 
+from tprof import registry
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+
+    from tprof import _core
 
 _STATES = {
     "pending": PENDING,
@@ -187,7 +191,6 @@ def _tell_watchers(task: Task) -> None:
                 waiter.add_result(task)
 
 
-def name_of(function: Callable[..., Any]) -> str:
-    """Return what messages and graphs call the function."""
-    known = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or repr(function)
-    return str(known).rpartition("<locals>.")[2]
+def name_of(task: Callable[..., Any]) -> str:
+    """Return what messages and graphs call the task, as tables do."""
+    return registry.name_of(cast("_core.Task", task).number)

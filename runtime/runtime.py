@@ -192,7 +192,7 @@ class Runtime:
         UsageError
             If the runtime does not run.
         TypeError, ValueError
-            As `tprof.task` and the spawning of a task do.
+            As `tprof.task` and the spawning of a task do; of what gives back a coroutine or a generator.
         """
         self._check_running()
         if isinstance(function, MethodType):
@@ -271,8 +271,7 @@ class Runtime:
             message = "the graph was not kept: make the runtime with keep_graph=True"
             raise UsageError(message)
         nodes = [
-            (number, name_of(function), parent, predecessors)
-            for number, function, parent, predecessors in self._nodes.copy()
+            (number, name_of(task), parent, predecessors) for number, task, parent, predecessors in self._nodes.copy()
         ]
         return Graph.of(nodes)
 
@@ -341,16 +340,19 @@ def _operator(policy: str | Policy, workers: int, cpus: list[int] | None) -> Ope
 _numbers: dict[CodeType, int] = {}
 
 
-def _as_task(function: Callable[..., Any]) -> Callable[..., Any]:
+def _as_task(function: Callable[..., Any]) -> _core.Task:
     """Return it as a task; functions made of the same code, as those of a loop, are one."""
     if isinstance(function, _core.Task):
         return function
-    code = getattr(function, "__code__", None)
+    code: CodeType | None = getattr(function, "__code__", None)
     number = _numbers.get(code) if code is not None else None
     if number is not None:
         return _core.Task(function, number, NOTHING)
     task = make_task(function, None, NOTHING)
-    if code is not None and isinstance(task, _core.Task):
+    if not isinstance(task, _core.Task):
+        message = f"a runtime runs plain functions: {function!r} gives back a coroutine or generator"
+        raise TypeError(message)
+    if code is not None:
         _numbers[code] = task.number
     return task
 

@@ -34,6 +34,10 @@ def pack(function: Callable[..., Any], *, reads: Names, writes: Names, updates: 
         If the priority is out of range.
     """
     _check_priority(priority)
+    said = [("reads", reads, READS), ("writes", writes, WRITES), ("updates", updates, UPDATES)]
+    named = [(name, mode) for clause, names, mode in said for name in _names(clause, names)]
+    if not named:
+        return (*NOTHING[:-1], priority)
     code: CodeType | None = getattr(function, "__code__", None)
     if code is None:
         message = f"what {function!r} does with its arguments cannot be said: it does not tell their names"
@@ -42,13 +46,12 @@ def pack(function: Callable[..., Any], *, reads: Names, writes: Names, updates: 
     names = code.co_varnames[:count]
     rest = code.co_varnames[count] if code.co_flags & VARIADIC else None
     modes = dict.fromkeys((*names, *([rest] if rest else ())), 0)
-    for said, mode in ((reads, READS), (writes, WRITES), (updates, UPDATES)):
-        for name in (said,) if isinstance(said, str) else said:
-            if name not in modes:
-                known = ", ".join(modes) or "none"
-                message = f"task {code.co_name} has no parameter {name!r} to read or write: it has {known}"
-                raise TypeError(message)
-            modes[name] |= mode
+    for name, mode in named:
+        if name not in modes:
+            known = ", ".join(modes) or "none"
+            message = f"task {code.co_name} has no parameter {name!r} to read or write: it has {known}"
+            raise TypeError(message)
+        modes[name] |= mode
     return (
         bytes(modes[name] for name in names),
         names,
@@ -57,6 +60,15 @@ def pack(function: Callable[..., Any], *, reads: Names, writes: Names, updates: 
         modes.get(rest or "", 0),
         priority,
     )
+
+
+def _names(clause: str, said: Names) -> tuple[str, ...]:
+    names: tuple[object, ...] = (said,) if isinstance(said, str) or not hasattr(said, "__iter__") else tuple(said)
+    strings = tuple(name for name in names if isinstance(name, str))
+    if len(strings) < len(names):
+        message = f"{clause} says which parameters by name: one name or several, got {said!r}"
+        raise TypeError(message)
+    return strings
 
 
 def _check_priority(priority: Priority) -> None:

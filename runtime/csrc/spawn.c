@@ -43,19 +43,38 @@ struct reader {
     PyObject *callable;
 };
 
+static PyObject *name_of(PyObject *callable)
+{
+    struct tprof_task_view view;
+    PyObject *name = tprof_api->view(callable, &view) ? PyObject_GetAttrString(view.function, "__qualname__") : NULL;
+    if (name != NULL)
+        return name;
+    PyErr_Clear();
+    return PyObject_Repr(callable);
+}
+
+static void refuse(const struct reader *reader, PyObject *object, Py_ssize_t parameter)
+{
+    PyErr_Clear();
+    PyObject *task = name_of(reader->callable);
+    PyObject *which = parameter < 0
+                          ? PyUnicode_FromString("one of its further arguments")
+                          : PyUnicode_FromFormat("its argument %R", PyTuple_GET_ITEM(reader->clauses->names, parameter));
+    if (task != NULL && which != NULL)
+        PyErr_Format(PyExc_TypeError,
+                     "task %U says that it touches %U, which got a %.100s: that is neither an array nor hashable; pass "
+                     "an array, a list of arrays or a hashable handle",
+                     task, which, Py_TYPE(object)->tp_name);
+    Py_XDECREF(task);
+    Py_XDECREF(which);
+}
+
 static int add(const struct reader *reader, PyObject *object, int mode, Py_ssize_t parameter)
 {
     if (mode == 0 || tprof_data_add(reader->reading, reader->domain, object, (enum mode)mode) == 0)
         return 0;
-    if (PyErr_ExceptionMatches(PyExc_TypeError)) {
-        PyObject *task = PyObject_GetAttrString(reader->callable, "__qualname__");
-        PyErr_Format(PyExc_TypeError,
-                     "task %S says that it touches its argument %R, which got a %.100s: that is neither an array nor "
-                     "hashable; pass an array, a list of arrays or a hashable handle",
-                     task, parameter < 0 ? Py_None : PyTuple_GET_ITEM(reader->clauses->names, parameter),
-                     Py_TYPE(object)->tp_name);
-        Py_XDECREF(task);
-    }
+    if (PyErr_ExceptionMatches(PyExc_TypeError))
+        refuse(reader, object, parameter);
     return -1;
 }
 

@@ -1,4 +1,4 @@
-"""In a forked child there is no runtime: tasks are plain calls, and what the parent waits for is not its business."""
+"""In a forked child there is no runtime: tasks are plain calls, and nothing that the parent waits for is waited for."""
 
 import textwrap
 

@@ -269,6 +269,17 @@ def test_data_that_can_carry_no_dependence_is_refused_in_one_sentence(data):
     )
 
 
+def test_what_is_refused_is_named_wherever_it_came_from():
+    with Runtime(workers=1) as runtime:
+        with pytest.raises(TypeError, match="task many says that it touches one of its further arguments, which got a"):
+            many(1, 2, {})
+        with pytest.raises(TypeError, match="task many says that it touches its argument 'd', which got a dict"):
+            many(1, d={})
+        for _ in range(2):
+            with pytest.raises(TypeError, match="<lambda> says that it touches its argument 'x', which got a set"):
+                runtime.submit(lambda x: x, set(), reads="x")
+
+
 def test_a_handle_whose_hash_raises_says_so_and_does_no_harm():
     class Broken:
         def __hash__(self) -> int:

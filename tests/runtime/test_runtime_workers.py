@@ -1,0 +1,179 @@
+"""Workers stay on cores of their own, and numerical libraries stay at one thread each."""
+
+import ctypes
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+from tprof.runtime import Runtime, current
+
+import tprof
+from tprof.errors import UsageError
+
+CPUS = sorted(os.sched_getaffinity(0))
+
+
+@tprof.task
+def where(met=None):
+    if met is not None:
+        met.wait(30)
+    return frozenset(os.sched_getaffinity(0))
+
+
+def places(**options):
+    """Return where as many tasks run at once as there are workers."""
+    with Runtime(**options) as runtime:
+        met = threading.Barrier(runtime.workers)
+        return sorted(sorted(task.result()) for task in [where(met) for _ in range(runtime.workers)])
+
+
+def test_each_worker_has_a_core_of_its_own():
+    assert places(library_threads=None) == [[cpu] for cpu in CPUS]
+    assert places(workers=1, library_threads=None)[0][0] in CPUS
+
+
+def test_workers_go_where_the_kernel_puts_them_if_asked_or_too_many():
+    assert places(pin=False) == [CPUS] * len(CPUS)
+    assert places(workers=len(CPUS) + 1) == [CPUS] * (len(CPUS) + 1)
+
+
+def test_more_workers_than_cores_share_them_if_asked():
+    assert places(workers=2 * len(CPUS), pin=True) == sorted([[cpu] for cpu in CPUS] * 2)
+
+
+def test_a_program_on_one_core_has_one_worker():
+    def body():
+        os.sched_setaffinity(0, CPUS[-1:])
+        with Runtime() as runtime:
+            return runtime.workers, where().result()
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(body).result() == (1, frozenset(CPUS[-1:]))
+
+
+def test_a_task_that_waited_is_on_the_core_of_the_seat_it_came_back_to():
+    @tprof.task
+    def parent(met):
+        here = where().result()
+        met.wait(30)
+        return here, frozenset(os.sched_getaffinity(0))
+
+    with Runtime(library_threads=None) as runtime:
+        for _ in range(20):
+            met = threading.Barrier(runtime.workers)
+            after = [task.result()[1] for task in [parent(met) for _ in range(runtime.workers)]]
+            assert sorted(sorted(cpus) for cpus in after) == [[cpu] for cpu in CPUS]
+
+
+def test_the_thread_that_made_the_runtime_stays_where_it_was():
+    with Runtime():
+        where().result()
+        assert sorted(os.sched_getaffinity(0)) == CPUS
+    assert sorted(os.sched_getaffinity(0)) == CPUS
+
+
+def test_workers_are_named():
+    with Runtime(workers=2, name="baker", library_threads=None) as runtime:
+        names = {runtime.submit(lambda: threading.current_thread().name).result() for _ in range(20)}
+    assert names <= {"baker-0", "baker-1"}
+
+
+def blas_threads():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+@pytest.fixture
+def two_blas_threads():
+    """Let BLAS have two threads; skip where there is none to ask."""
+    np.linalg.inv(np.eye(3))
+    if not blas_threads():
+        pytest.skip("NumPy has no BLAS here that tells its threads")
+    with threadpool_limits(limits=2, user_api="blas"):
+        yield blas_threads()
+
+
+def test_blas_has_one_thread_in_tasks_and_its_own_number_afterwards(two_blas_threads):
+    with Runtime(workers=2) as runtime:
+        inside = runtime.submit(blas_threads).result()
+    assert set(inside) == {1}
+    assert blas_threads() == two_blas_threads
+
+    with pytest.raises(ZeroDivisionError), Runtime(workers=2):
+        raise ZeroDivisionError
+    assert blas_threads() == two_blas_threads
+
+
+def test_blas_keeps_its_threads_if_asked(two_blas_threads):
+    with Runtime(workers=2, library_threads=None) as runtime:
+        assert runtime.submit(blas_threads).result() == two_blas_threads
+
+
+def test_openmp_has_one_thread_in_tasks():
+    try:
+        openmp = ctypes.CDLL("libgomp.so.1")
+    except OSError:
+        pytest.skip("there is no libgomp")
+
+    def threads():
+        return openmp.omp_get_max_threads()
+
+    before = threads()
+    with Runtime(workers=2) as runtime:
+        met = threading.Barrier(2)
+        tasks = [runtime.submit(lambda: (met.wait(30), threads())[1]) for _ in range(2)]
+        assert [task.result() for task in tasks] == [1, 1]
+    assert threads() == before
+
+
+def test_spare_threads_serve_again_and_again():
+    @tprof.task
+    def deep(n):
+        return deep(n - 1).result(timeout=30) if n else 0
+
+    with Runtime(workers=1, library_threads=None) as runtime:
+        most = []
+        for _ in range(20):
+            assert deep(20).result() == 0
+            most.append(runtime.counts()["threads"])
+
+    assert most[-1] <= 22
+
+
+def test_counts_add_up():
+    with Runtime(workers=2, library_threads=None) as runtime:
+        tasks = [where() for _ in range(100)]
+        runtime.wait()
+        counts = runtime.counts()
+    assert all(task.done() for task in tasks)
+    assert (counts["spawned"], counts["executed"], counts["unfinished"]) == (100, 100, 0)
+    assert 1 <= counts["peak_unfinished"] <= 100
+    assert counts["threads"] == 2
+    assert counts["stolen"] <= 100
+    assert runtime.counts()["threads"] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"workers": 0}, "workers is a whole number from 1 to 4096, got 0"),
+        ({"workers": 4097}, "workers is a whole number from 1 to 4096, got 4097"),
+        ({"workers": True}, "workers is a whole number from 1 to 4096, got True"),
+        ({"workers": 1.5}, "workers is a whole number from 1 to 4096, got 1.5"),
+        ({"workers": "2"}, "workers is a whole number from 1 to 4096, got '2'"),
+        ({"library_threads": 0}, "library_threads is a whole number from 1 to 4096, got 0"),
+        ({"max_pending": 0}, f"max_pending is a whole number from 1 to {2**40}, got 0"),
+        ({"max_pending": -1}, f"max_pending is a whole number from 1 to {2**40}, got -1"),
+    ],
+)
+def test_options_out_of_range_are_refused_in_one_sentence(options, sentence):
+    with pytest.raises(UsageError) as caught:
+        Runtime(**options)
+    assert str(caught.value) == sentence
+
+
+def test_current_is_the_runtime_of_the_task_on_its_worker():
+    with Runtime(workers=1) as runtime:
+        assert runtime.submit(current).result() is runtime
