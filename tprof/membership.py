@@ -14,11 +14,14 @@ import threading
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tprof import _core, registry
 from tprof.environment import SESSION
 from tprof.table_file import TableFile
+
+if TYPE_CHECKING:
+    from tprof.live import Meter
 
 NO_PACKAGE = -1
 
@@ -71,6 +74,8 @@ class Membership:
         self.plan = plan
         self.process = process
         self.lost_definitions = 0
+        self._meter: Meter | None = None
+        self._meter_lock = threading.Lock()
         self._table = TableFile(plan.directory / "tasks" / f"{process:08d}.jsonl")
         registry.listen(self._append)
 
@@ -95,6 +100,15 @@ class Membership:
             events=self.plan.events,
             packages=array.array("h", self.plan.packages).tobytes(),
         )
+
+    def meter(self) -> Meter:
+        """Return what follows the session's joules while it runs; one for all who ask. Raises TraceError."""
+        from tprof.live import Meter  # noqa: PLC0415 - NumPy's threads are none of a recorded program's
+
+        with self._meter_lock:
+            if self._meter is None:
+                self._meter = Meter(self.plan.directory, process=self.process)
+            return self._meter
 
     def stop(self) -> None:
         """Record no more; the table is closed."""

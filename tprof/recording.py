@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from tprof.analysis import Profile
+    from tprof.live import Energy
     from tprof.preparation import Preparation
     from tprof.sensors.contract import Choice
     from tprof.trace.running import Lock
@@ -99,6 +100,29 @@ class Recording:
         _core.sensors_stop()
         self._write_end(_core.session_end(), end_ns, _how_it_stopped(kind), member.lost_definitions)
         self._unlock()
+
+    def energy(self) -> Energy:
+        """Return the joules so far, while the recording runs; from any thread.
+
+        They are shared by CPU time (the model ``cputime``) up to a millisecond ago where a sensor measures, 20 where
+        it is estimated. Each call reads what is new since the one before, the first one all.
+
+        Returns
+        -------
+        tprof.live.Energy
+            `tasks` (by name: `energy_j`, `instances`), `tasks_j`, `runtime_j`, `other_j`, `idle_j`, `measured_j`,
+            `quality`, `until_s`.
+
+        Raises
+        ------
+        UsageError
+            If the recording does not run.
+        """
+        member = membership.current()
+        if member is None or member.plan.directory != self.path:
+            message = f"the recording {self.path} does not run: after its with-block take its profile()"
+            raise UsageError(message)
+        return member.meter().energy()
 
     def profile(self, model: str = "auto", **options: Any) -> Profile:
         """Attribute the joules to the tasks.
