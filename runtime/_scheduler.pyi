@@ -73,6 +73,9 @@ class Scheduler:
         """Return those of them that failed and that nobody has asked about, in the order of their ends."""
 
     def cancel(self) -> None: ...
+    def activate(self, workers: int, /) -> None:
+        """Let only so many seats take works from now on. Raises ValueError."""
+
     def stop(self) -> None:
         """Let the threads end once nothing is left to run."""
 

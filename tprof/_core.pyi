@@ -79,6 +79,9 @@ def stop() -> None:
 def set_spawner(spawner: Callable[..., Any] | None, /) -> None:
     """Let calls of tasks that say something of their data go to the spawner, with the task as the first argument."""
 
+def set_pause(share: float, /) -> None:
+    """Let a thread sleep after each task that ends on it, so many times as long as the task took; 0: no longer."""
+
 def set_threads(threads: dict[int, threading.Thread], /) -> None:
     """Set where the names of threads are looked up, by their identifier."""
 

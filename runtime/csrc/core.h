@@ -127,10 +127,12 @@ struct scheduler {
     PyObject_HEAD
     pthread_mutex_t mutex;
     uint32_t seats;
+    uint32_t active; /* seats from this one on take no works */
     uint32_t first_worker; /* in the trace seat 0 has this number: a process may have had other runtimes */
     struct thread **seated; /* who holds which seat, NULL: nobody */
     struct thread *sleeping; /* seated, nothing to run */
     struct thread *parked;   /* no seat and none wanted */
+    struct thread *held;     /* seated, but only `active` seats take works */
     struct thread *returning; /* no seat, in the midst of a task that goes on as soon as there is one */
     size_t threads, starting, groups;
     struct queue *queues[TPROF_LEVELS]; /* one a seat, and the last for works spawned by other threads */
@@ -241,6 +243,8 @@ bool tprof_seat_find(struct scheduler *scheduler, struct thread *thread); /* an 
 void tprof_seat_leave(struct scheduler *scheduler, struct thread *thread);
 void tprof_wake_for(struct scheduler *scheduler, size_t works, struct aftermath *after);
 void tprof_wake_all(struct scheduler *scheduler);
+/* Let so many seats take works; the others finish what they run. */
+void tprof_seats_activate(struct scheduler *scheduler, uint32_t active);
 void tprof_all_ended(struct scheduler *scheduler);
 struct thread *tprof_pop(struct thread **list);
 void tprof_push_last(struct thread **list, struct thread *thread);

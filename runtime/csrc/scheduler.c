@@ -28,7 +28,7 @@ static int take_arguments(struct scheduler *self, PyObject *args, PyObject *kwar
         PyErr_SetString(PyExc_TypeError, "future_type must be a kind of Work");
         return -1;
     }
-    self->seats = seats;
+    self->seats = self->active = seats;
     self->first_worker = __atomic_fetch_add(&next_worker, seats, __ATOMIC_RELAXED);
     self->starting = seats;
     self->future_type = (PyTypeObject *)Py_NewRef(future_type);
@@ -228,6 +228,23 @@ static PyObject *cancel_method(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+static PyObject *activate(PyObject *object, PyObject *number)
+{
+    struct scheduler *self = (struct scheduler *)object;
+    const unsigned long active = PyLong_AsUnsignedLong(number);
+    if (active == (unsigned long)-1 && PyErr_Occurred())
+        return NULL;
+    if (active < 1 || active > self->seats) {
+        PyErr_Format(PyExc_ValueError, "from 1 to %u workers can be active, got %lu", self->seats, active);
+        return NULL;
+    }
+    tprof_lock(self);
+    if (!self->stopping)
+        tprof_seats_activate(self, (uint32_t)active);
+    tprof_unlock(self);
+    Py_RETURN_NONE;
+}
+
 static PyObject *stop(PyObject *object, PyObject *unused)
 {
     struct scheduler *self = (struct scheduler *)object;
@@ -269,6 +286,7 @@ static PyMethodDef methods[] = {
     {"wait_on", wait_on, METH_O, NULL},
     {"take_failures", take_failures, METH_NOARGS, NULL},
     {"cancel", cancel_method, METH_NOARGS, NULL},
+    {"activate", activate, METH_O, NULL},
     {"stop", stop, METH_NOARGS, NULL},
     {"abandon", abandon, METH_NOARGS, NULL},
     {"counts", counts, METH_NOARGS, NULL},

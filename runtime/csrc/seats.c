@@ -100,9 +100,18 @@ void tprof_wake_for(struct scheduler *scheduler, size_t works, struct aftermath 
     }
 }
 
+void tprof_seats_activate(struct scheduler *scheduler, uint32_t active)
+{
+    struct thread *held;
+    scheduler->active = active;
+    while ((held = tprof_pop(&scheduler->held)) != NULL)
+        sem_post(&held->semaphore);
+}
+
 void tprof_wake_all(struct scheduler *scheduler)
 {
     struct thread *thread;
+    tprof_seats_activate(scheduler, scheduler->seats);
     while ((thread = tprof_pop(&scheduler->sleeping)) != NULL)
         sem_post(&thread->semaphore);
     while ((thread = tprof_pop(&scheduler->parked)) != NULL)

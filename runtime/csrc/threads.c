@@ -117,12 +117,30 @@ void tprof_run(struct thread *thread, struct work *work, int victim)
     Py_DECREF(work);
 }
 
+/* Nobody counts on a thread that is held: what it was woken for goes to the others. */
+static void hold(struct scheduler *scheduler, struct thread *thread)
+{
+    struct aftermath after = {0};
+    tprof_push_last(&scheduler->held, thread);
+    if (scheduler->levels != 0)
+        tprof_wake_for(scheduler, 1, &after);
+    tprof_unlock(scheduler);
+    tprof_settle(scheduler, &after);
+    tprof_thread_sleep(thread);
+    tprof_thread_settle_in(thread);
+    tprof_lock(scheduler);
+}
+
 /* One step of a worker that has a seat; under the mutex, which it gives up meanwhile. Returns whether it goes on. */
 static bool step(struct scheduler *scheduler, struct thread *thread)
 {
     int victim;
     if (scheduler->returning != NULL) {
         tprof_seat_leave(scheduler, thread);
+        return true;
+    }
+    if (thread->seat >= (int)scheduler->active) {
+        hold(scheduler, thread);
         return true;
     }
     struct work *work = tprof_queue_take(scheduler, thread, &victim);

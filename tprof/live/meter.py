@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import struct
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tprof import _core
 from tprof.errors import TraceError
-from tprof.trace import layout
 from tprof.trace.manifest import read_manifest
 from tprof.trace.said import packages_of_cpus, recorded_start_ns, sound_manifest
 from tprof.trace.tasks import TaskTable
@@ -162,10 +162,8 @@ class Meter:
         known = self.table.numbers(process)
         if all(number in known for number in numbers):
             return
-        try:
+        with suppress(TraceError):  # without a table they are lost names
             self.table.read(self._session / "tasks" / f"{process:08d}.jsonl", process)
-        except TraceError:
-            pass  # noqa: S110 - named below
         for number in numbers:
             if number not in self.table.numbers(process):
                 self.table.lost(process, number)
