@@ -91,6 +91,9 @@ def sensors_start(sources: tuple[dict[str, Any], ...], budget: float = 0.0) -> N
 def sensors_stop() -> int:
     """Stop it after a last reading; returns the CPU time it took in nanoseconds."""
 
+def drawn_uj() -> int:
+    """Return what all packages drew since the session's start, as read last; 0 without a session."""
+
 def perf_open_probe(
     *,
     type: int,

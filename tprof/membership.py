@@ -21,6 +21,8 @@ from tprof.environment import SESSION
 from tprof.table_file import TableFile
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tprof.live import Meter
 
 NO_PACKAGE = -1
@@ -74,6 +76,7 @@ class Membership:
         self.plan = plan
         self.process = process
         self.lost_definitions = 0
+        self.on_budget: Callable[[], None] | None = None
         self._meter: Meter | None = None
         self._meter_lock = threading.Lock()
         self._table = TableFile(plan.directory / "tasks" / f"{process:08d}.jsonl")
@@ -88,8 +91,12 @@ class Membership:
             "line": definition.line,
             "source": definition.source() if self.process == 0 else None,
         }
+        if definition.budget_j is not None:
+            line["budget_j"] = definition.budget_j
         if not self._table.append(json.dumps(line).encode() + b"\n"):
             self.lost_definitions += 1
+        if definition.budget_j is not None and self.on_budget is not None:
+            self.on_budget()
 
     def start(self) -> None:
         """Record from now on."""

@@ -17,10 +17,13 @@ NAME_CHARACTERS = 1000  # what readers keep; a line that is longer than they rea
 class Definition:
     """A task as it was defined: a function's code, or the line of a region."""
 
-    __slots__ = ("code", "file", "line", "name", "number")
+    __slots__ = ("action", "budget_j", "code", "file", "line", "name", "number")
 
     def __init__(self, number: int, name: str, file: str | None, line: int | None, code: CodeType | None) -> None:
         self.number, self.name, self.file, self.line, self.code = number, name, file, line, code
+
+        self.budget_j: float | None = None
+        self.action = "warn"
 
     def source(self) -> str | None:
         """Return the task's source text, cut to what a trace keeps; None where there is none."""
@@ -42,9 +45,21 @@ _definitions: dict[int, Definition] = {}
 _listener: Callable[[Definition], None] | None = None
 
 
-def define(name: str, *, file: str | None, line: int | None, code: CodeType | None) -> int:
-    """Enter a task and return its number. While a recording runs, its table gains the line at once."""
+def define(
+    name: str, *, file: str | None, line: int | None, code: CodeType | None, budget: tuple[float, str] | None = None
+) -> int:
+    """Enter a task and return its number. While a recording runs, its table gains the line at once.
+
+    Parameters
+    ----------
+    name, file, line, code
+        As they stand in the program.
+    budget
+        Joules of each instance, and what happens to one that takes more.
+    """
     definition = Definition(next(_numbers), name, file, line, code)
+    if budget is not None:
+        definition.budget_j, definition.action = budget
     with _lock:
         _definitions[definition.number] = definition
         if _listener is not None:
@@ -70,6 +85,17 @@ def reset_lock() -> None:
     global _lock, _listener  # noqa: PLW0603 - see above
     _lock = threading.RLock()
     _listener = None
+
+
+def has_budgets() -> bool:
+    """Tell whether a task has a budget of its own."""
+    with _lock:
+        return any(definition.budget_j is not None for definition in _definitions.values())
+
+
+def action_of(number: int) -> str:
+    """Return what is to happen when an instance of a task exceeds its budget."""
+    return _definitions[number].action
 
 
 def name_of(number: int) -> str:

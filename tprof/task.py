@@ -7,6 +7,7 @@ import sys
 
 from tprof import _core, registry
 from tprof.access import NOTHING, pack
+from tprof.limits import check_budget
 
 # `typing` and `inspect` take longer to import than all of this package does.
 TYPE_CHECKING = False
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
         writes: Names = (),
         updates: Names = (),
         priority: Priority = 0,
+        budget_j: float | None = None,
+        over_budget: str = "warn",
     ) -> Callable[[F], F]: ...
 
 
@@ -56,6 +59,8 @@ def task(
     writes: Names = (),
     updates: Names = (),
     priority: Priority = 0,
+    budget_j: float | None = None,
+    over_budget: str = "warn",
 ) -> F | Callable[[F], F]:
     """Make a function a task: while a recording runs, each call is an instance with its own joules.
 
@@ -76,6 +81,10 @@ def task(
     priority
         Inside a runtime, -32 to 31: of the tasks that could run, the highest goes first. Also a function of the
         task's arguments.
+    budget_j
+        Joules that each instance may take while a recording runs.
+    over_budget
+        What happens when one takes more: ``"warn"``, ``"slow"`` or ``"cancel"``, as for `tprof.budget`.
 
     Returns
     -------
@@ -89,6 +98,8 @@ def task(
         If what is decorated is not a function, or has no parameter of such a name.
     ValueError
         If the priority is out of range.
+    UsageError
+        If the budget is.
 
     Examples
     --------
@@ -99,18 +110,22 @@ def task(
     >>> double(21)
     42
     """
+    budget = None if budget_j is None else check_budget(budget_j, over_budget)
 
     def decorate(function: F) -> F:
         inner = cast("Callable[..., Any]", getattr(function, "__func__", function))
         said = reads or writes or updates or priority != 0
-        if not said:
-            return make_task(function, name, NOTHING)
-        return make_task(function, name, pack(inner, reads=reads, writes=writes, updates=updates, priority=priority))
+        access = NOTHING
+        if said:
+            access = pack(inner, reads=reads, writes=writes, updates=updates, priority=priority)
+        return make_task(function, name, access, budget)
 
     return decorate if function is None else decorate(function)
 
 
-def make_task(function: F, name: str | None = None, access: Access | None = None) -> F:
+def make_task(
+    function: F, name: str | None = None, access: Access | None = None, budget: tuple[float, str] | None = None
+) -> F:
     """Return what stands for the function as a task; a task is returned as it is.
 
     Parameters
@@ -122,6 +137,8 @@ def make_task(function: F, name: str | None = None, access: Access | None = None
     access
         What it says of its data; None: a runtime leaves its calls alone, as those of a function that was made a
         task from outside and whose callers expect its result.
+    budget
+        Joules of each instance, and what happens to one that takes more.
 
     Raises
     ------
@@ -129,20 +146,21 @@ def make_task(function: F, name: str | None = None, access: Access | None = None
         If it is a class or not callable.
     """
     if isinstance(function, staticmethod | classmethod):
-        return cast("F", type(function)(make_task(function.__func__, name, access)))
+        return cast("F", type(function)(make_task(function.__func__, name, access, budget)))
     if isinstance(function, type) or not callable(function):
         what = "decorate its methods instead" if isinstance(function, type) else "a name goes into task(name=...)"
         message = f"tprof.task goes on a function or method, got {function!r}: {what}"
         raise TypeError(message)
-    if hasattr(function, NUMBER_ATTRIBUTE) and name is None and (access is None or access is NOTHING):
+    plain = name is None and budget is None and (access is None or access is NOTHING)
+    if plain and hasattr(function, NUMBER_ATTRIBUTE):
         return function
-    number = _define(function, name)
+    number = _define(function, name, budget)
     wrapped = _wrap(function, number, access)
     setattr(wrapped, NUMBER_ATTRIBUTE, number)
     return cast("F", wrapped)
 
 
-def _define(function: Callable[..., Any], name: str | None) -> int:
+def _define(function: Callable[..., Any], name: str | None, budget: tuple[float, str] | None) -> int:
     plain = _innermost(function)
     code: CodeType | None = getattr(plain, "__code__", None)
     known: str = getattr(plain, "__qualname__", None) or type(plain).__qualname__
@@ -151,6 +169,7 @@ def _define(function: Callable[..., Any], name: str | None) -> int:
         file=code.co_filename if code is not None else None,
         line=code.co_firstlineno if code is not None else None,
         code=code,
+        budget=budget,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 import sys
@@ -14,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from tprof import _core, membership
-from tprof.errors import UsageError
+from tprof.errors import TprofError, UsageError
+from tprof.limits import check_action, check_limit
 
-from .response import Response, check_action
+from .response import Response
 from .watcher import Watcher
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 WINDOW_S = 0.5
 SETTLE_S, SETTLE_STEP_S = 0.06, 0.002
+EACH_S = 0.2
+"""So often a look that costs more than a glance, though nothing asks for it: for the history."""
 LONGEST_HISTORY = 100_000
 NAMED = 3
 
@@ -61,13 +63,14 @@ class Budget:
         window_s: float,
     ) -> None:
         """Check what is asked; nothing happens before the block."""
-        self._joules, self._watts = _check_limit("joules", joules), _check_limit("watts", watts)
+        self._joules = None if joules is None else check_limit("joules", joules)
+        self._watts = None if watts is None else check_limit("watts", watts)
         if joules is None and watts is None:
             message = "a budget needs a limit: give joules=, watts= or both"
             raise UsageError(message)
         self._action = check_action("action", action)
         self._tasks = None if tasks is None else frozenset((tasks,) if isinstance(tasks, str) else tasks)
-        self._window_s = _check_limit("window_s", window_s) or WINDOW_S
+        self._window_s = check_limit("window_s", window_s)
         self.used_j = 0.0
         self.quality = "none"
         self.exceeded = False
@@ -100,10 +103,7 @@ class Budget:
         if self._pid != os.getpid():
             return
         try:
-            problem = self._watcher.stop()
-            if problem is None:
-                self._settle()
-                self._look()
+            problem = self._watcher.stop() or self._look_last()
         finally:
             try:
                 self._response.end()
@@ -117,6 +117,14 @@ class Budget:
         for raised in (exceeded, problem):
             if raised is not None:
                 raise raised
+
+    def _look_last(self) -> Exception | None:
+        try:
+            self._settle()
+            self._look()
+        except (TprofError, Warning) as error:
+            return error
+        return None
 
     def _begin(self, place: tuple[str, int]) -> None:
         member = membership.current()
@@ -136,7 +144,8 @@ class Budget:
         self._begun_ns = self._meter.until_ns
         self._window.append((self._begun_ns, 0.0))
         self._response = Response(self._action, *place)
-        self._watcher = Watcher(self._look)
+        self._look()
+        self._watcher = Watcher(self._glance)
         self._watcher.start()
 
     def _settle(self) -> None:
@@ -149,18 +158,34 @@ class Budget:
                 return
             time.sleep(SETTLE_STEP_S)
 
+    def _glance(self) -> None:
+        """Look only where the budget may be exceeded by now, going by all that the machine drew, or it is time."""
+        if self._response.error is not None:
+            self._response.act(self._tell)  # tasks that were spawned meanwhile
+        near = False
+        if not self.exceeded:
+            known = self._meter.packages_only
+            near = not known or self._is_near(_core.drawn_uj() * 1e-6 - self._looked_at_j)
+        if near or time.monotonic() - self._looked_s >= EACH_S:
+            self._look()
+
+    def _is_near(self, more_j: float) -> bool:
+        """Tell whether the budget is exceeded if all that was drawn since the last look counts."""
+        most_j = self.used_j + more_j
+        return self._is_over(most_j, (most_j - self._window[0][1]) / self._window_s)
+
     def _look(self) -> None:
         """See what was used, and act on it."""
+        self._looked_s = time.monotonic()
         with self._lock:
             self.used_j = self._meter.used_j(self._tasks) - self._begun_j
+            self._looked_at_j = self._meter.accounts.measured_j
             until_ns = self._meter.until_ns
             if until_ns == self._window[-1][0]:
-                over = self.exceeded and self._action == "cancel"
-            else:
-                power_w = self._slide(until_ns)
-                self.history.append(Look((until_ns - self._begun_ns) * 1e-9, self.used_j, power_w))
-                over = self._is_over(power_w)
-            if over:
+                return
+            power_w = self._slide(until_ns)
+            self.history.append(Look((until_ns - self._begun_ns) * 1e-9, self.used_j, power_w))
+            if self._is_over(self.used_j, power_w):
                 self.exceeded = True
                 self._response.act(self._tell)
 
@@ -173,8 +198,8 @@ class Budget:
             window.popleft()
         return (self.used_j - window[0][1]) / max(self._window_s, (until_ns - window[0][0]) * 1e-9)
 
-    def _is_over(self, power_w: float) -> bool:
-        return (self._joules is not None and self.used_j > self._joules) or (
+    def _is_over(self, used_j: float, power_w: float) -> bool:
+        return (self._joules is not None and used_j > self._joules) or (
             self._watts is not None and power_w > self._watts
         )
 
@@ -216,15 +241,6 @@ def _begin_private() -> tuple[Recording, Path]:
         shutil.rmtree(place, ignore_errors=True)
         raise
     return recording, place
-
-
-def _check_limit(name: str, limit: float | None) -> float | None:
-    if limit is None:
-        return None
-    if isinstance(limit, bool) or not isinstance(limit, int | float) or not (math.isfinite(limit) and limit > 0):
-        message = f"{name} must be a number above 0, got {limit!r}"
-        raise UsageError(message)
-    return float(limit)
 
 
 def budget(

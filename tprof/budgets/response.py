@@ -7,29 +7,19 @@ import warnings
 from typing import TYPE_CHECKING
 
 from tprof import running
-from tprof.errors import BudgetExceededError, UsageError
+from tprof.errors import BudgetExceededError
 
 from .brakes import frequency_brake, other_brake
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
 
     from tprof.running import Runs
 
     from .brakes import Brake
 
-ACTIONS = ("warn", "slow", "cancel")
 NOTCH_S = 0.5
 """A brake shows in the watts only after a while."""
-
-
-def check_action(what: str, action: str) -> str:
-    """Return it. Raises UsageError where there is no such action."""
-    if action not in ACTIONS:
-        message = f"{what} must be one of {', '.join(ACTIONS)}, got {action!r}"
-        raise UsageError(message)
-    return action
 
 
 class Response:
@@ -93,10 +83,3 @@ class Response:
             runtime.refuse(self.error)
             if runtime not in self._refused:
                 self._refused.append(runtime)
-
-
-def caller_of(frame: FrameType | None, depth: int) -> tuple[str, int]:
-    """Return file and line of a caller so many frames up."""
-    for _ in range(depth):
-        frame = frame.f_back if frame is not None else None
-    return ("<unknown>", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)

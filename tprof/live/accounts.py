@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -66,6 +66,6 @@ def _added(sums: NDArray[np.float64], key: NDArray[np.int64], values: NDArray[np
     """Return the sums with values added under their keys, longer where a key is new."""
     if not len(key):
         return sums
-    more = np.bincount(key, values, len(sums))
+    more: NDArray[Any] = np.bincount(key, values, len(sums))
     more[: len(sums)] += sums
     return more

@@ -9,7 +9,7 @@ import numpy as np
 from tprof.trace import layout
 from tprof.trace.kinds import Quality, ReadingFlag, StreamKind
 
-from .tail import Tail
+from .tail import Tail, joined
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,16 +40,20 @@ class Curve:
     def look(self, most: int) -> bool:
         """Read what is new; returns whether there is more. Raises OSError."""
         records, state = self._tail.read(layout.READING, most)
-        good = records[(records["flags"] & ReadingFlag.MISSING) == 0]
+        good = records[(records["flags"] & ReadingFlag.MISSING) == 0] if len(records) else records
         if len(good):
-            kept = self._kept(np.concatenate((self._last, good)))
+            kept = self._kept(joined(self._last, good))
             self._append(self._moments(kept), self._moved(kept))
             self._last = kept[-1:]
         return self._tail.done < state.committed
 
     def at(self, t_ns: int) -> float:
-        """Return the value at a moment; before the first reading and after the last, theirs."""
-        return float(np.interp(t_ns, self.t_ns, self.total)) if len(self.t_ns) else 0.0
+        """Return the value at a moment: before the first reading its value, after the last as it grew lately."""
+        late_ns = t_ns - int(self.t_ns[-1])
+        if late_ns <= 0 or len(self.t_ns) < 2:
+            return float(np.interp(t_ns, self.t_ns, self.total))
+        grown = float(self.total[-1] - self.total[0]) / max(int(self.t_ns[-1] - self.t_ns[0]), 1)
+        return float(self.total[-1]) + grown * late_ns
 
     def leave(self, t_ns: int) -> None:
         """Forget what lies before a moment."""

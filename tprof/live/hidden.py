@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from .domain import Curve
 
 TICKS_S = 0.02
+LATELY_NS = 200_000_000
+"""These counts are read each 20 ms: what they grow by until the next is taken from how they grew lately."""
 
 
 class Watch:
@@ -40,15 +42,14 @@ class Watch:
         self._seen_s += seen_s
         if not self.program or not all(len(curve.t_ns) for curve in (*self.program, *self.busy)):
             return Hidden(0.0, 0.0)
-        at_ns = min(until_ns, *(int(curve.t_ns[-1]) for curve in (*self.program, *self.busy)))
-        program_s = sum(curve.at(at_ns) for curve in self.program)
+        program_s = sum(curve.at(until_ns) for curve in self.program)
         if self._began_s is None and began_ns is not None:
             self._began_s = min(sum(curve.at(began_ns) for curve in self.program), program_s)
-        busy_s = sum(curve.at(at_ns) for curve in self.busy)
+        busy_s = sum(curve.at(until_ns) for curve in self.busy)
         other_s = busy_s - program_s - TICKS_S - self._claimed.other_s if self.busy else 0.0
         unseen_s = program_s - (self._began_s or 0.0) - self._seen_s - TICKS_S - self._claimed.unseen_s
         new = Hidden(max(other_s, 0.0), max(unseen_s, 0.0))
         self._claimed = Hidden(self._claimed.other_s + new.other_s, self._claimed.unseen_s + new.unseen_s)
         for curve in (*self.program, *self.busy):
-            curve.leave(at_ns)
+            curve.leave(until_ns - LATELY_NS)
         return new

@@ -10,6 +10,7 @@ NumPy only: `tprof.analysis` would bring pandas into the program that is measure
 
 from __future__ import annotations
 
+import os
 import struct
 import threading
 from contextlib import suppress
@@ -64,6 +65,7 @@ class Meter:
         self.accounts = Accounts()
         self.listeners: list[Callable[[Stretch, NDArray[np.float64]], None]] = []
         self._session = session
+        self._place = os.fspath(session)
         self._process = process
         self._start_ns = recorded_start_ns(manifest) or 0
         self._static_w: dict[str, float] = static if isinstance(static, dict) else {}
@@ -86,6 +88,11 @@ class Meter:
     def until_ns(self) -> int:
         """Up to when the joules are shared out."""
         return self._until_ns or self._start_ns
+
+    @property
+    def packages_only(self) -> bool:
+        """Whether all that counts is packages, so that `tprof._core.drawn_uj` tells it without a look."""
+        return all(domain.package is not None and domain.said.get("scope") == "package" for domain in self._domains)
 
     def energy(self) -> Energy:
         """Look, and return all figures."""
@@ -122,8 +129,12 @@ class Meter:
         return Energy(tasks, *figures, self.quality, (self.until_ns - self._start_ns) * 1e-9)
 
     def _catch_up(self) -> None:
-        while self._look():
-            pass
+        try:
+            while self._look():
+                pass
+        except OSError as error:
+            message = f"cannot read {self._session} any more: {error.strerror}; its joules so far are not known"
+            raise TraceError(message) from error
 
     def _look(self) -> bool:
         """Take one step; returns whether there is more to read."""
@@ -179,8 +190,8 @@ class Meter:
             edges_ns, energy_j = domain.take(since_ns, until_ns)
             wide = domain.package is None or len(packages) < 2
             weight = None if wide else _weight(ran.package, domain.package or 0, len(packages))
-            part = 1.0 if wide else 1.0 / count
-            of_it = Hidden(hidden.other_s * part, hidden.unseen_s * part)
+            even = 1.0 if wide else 1.0 / count
+            of_it = Hidden(hidden.other_s * even, hidden.unseen_s * even)
             static_w = self._static_w.get(domain.name, 0.0)
             shares.append(share(ran, edges_ns, energy_j, hidden=of_it, static_w=static_w, weight=weight))
         segment_j = self.accounts.settle(ran, shares)
@@ -188,11 +199,16 @@ class Meter:
             listener(ran, segment_j)
 
     def _find_files(self) -> None:
-        """Open what has been added to the session."""
-        for room, open_file in (("readings", self._open_readings), ("threads", self._open_thread)):
-            for path in (self._session / room).iterdir():
-                if path.name not in self._files:
-                    open_file(path)
+        """Open what has been added to the session; the readings are there from the start."""
+        rooms = (
+            {"threads": self._open_thread}
+            if self._domains
+            else {"readings": self._open_readings, "threads": self._open_thread}
+        )
+        for room, open_file in rooms.items():
+            for name in os.listdir(f"{self._place}/{room}"):  # noqa: PTH208 - it is hot
+                if name not in self._files:
+                    open_file(self._session / room / name)
 
     def _open_thread(self, path: Path) -> None:
         try:

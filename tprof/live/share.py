@@ -92,7 +92,7 @@ def share(
     static_j = np.minimum(energy_j, static_w * length_s)
     per_s = _divided(energy_j - static_j, np.where(total_s < length_s, np.maximum(total_s, least_s), total_s), total_s)
     per_s += _divided(static_j, np.maximum(total_s, length_s), total_s)
-    segment_j = np.bincount(pieces.segment, pieces.cpu_s * per_s[pieces.quantum], len(ran.cpu_s))
+    segment_j: NDArray[Any] = np.bincount(pieces.segment, pieces.cpu_s * per_s[pieces.quantum], len(ran.cpu_s))
     each = float(per_s @ part)
     other_j, unseen_j = each * hidden.other_s, each * hidden.unseen_s
     measured_j = float(energy_j.sum())

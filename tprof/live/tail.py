@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Records = np.ndarray[Any, np.dtype[np.void]]
 
-_FIELDS = layout.HEADER.fields or {}
+_FIELDS: Any = layout.HEADER.fields or {}
 _FIRST = _FIELDS["committed"][1]
 _BYTES = _FIELDS["modulus"][1] - _FIRST
 _NUMBERS = struct.Struct(f"<2Q{_FIELDS['first_drop_ns'][1] - _FIRST - 16}xQ16xI4xQ{layout.MAX_COLUMNS}Q")
@@ -83,6 +83,14 @@ class Tail:
             at = layout.HEADER_BYTES + (self.done + in_body - flushed) * size
             got += os.preadv(fd, [view[in_body * size :]], at) // size
         return got
+
+
+def joined(before: Records, after: Records) -> Records:
+    """Put records of one dtype together; NumPy's own way asks at length whether they are."""
+    records = np.empty(len(before) + len(after), before.dtype)
+    records[: len(before)] = before
+    records[len(before) :] = after
+    return records
 
 
 def _state(fd: int) -> State:

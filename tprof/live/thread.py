@@ -12,7 +12,7 @@ from tprof.trace import layout
 from tprof.trace.kinds import EndReason, Kind, StreamKind
 from tprof.trace.thread import open_thread
 
-from .tail import Tail
+from .tail import Tail, joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,8 +134,8 @@ class LiveThread:
         stop = int(np.searchsorted(points["t_ns"], until_ns, side="right"))
         taken = points[:stop].copy()
         if stop < len(points) and taken["t_ns"][-1] < until_ns:
-            taken = np.append(taken, _between(points[stop - 1 : stop], points[stop : stop + 1], until_ns))
-        self._points = np.concatenate((taken[-1:], points[stop:]))
+            taken = joined(taken, _between(points[stop - 1 : stop], points[stop : stop + 1], until_ns))
+        self._points = joined(taken[-1:], points[stop:])
         # What ended there has been told.
         self._points["ends"][0] = False
         return self._stretch(taken)
@@ -155,7 +155,7 @@ class LiveThread:
         return np.asarray(points["task"][records["kind"] == Kind.START])
 
     def _extend(self, points: NDArray[Any]) -> None:
-        self._points = np.concatenate((self._points, points))
+        self._points = joined(self._points, points)
         for name in ("t_ns", "cpu_ns"):
             np.maximum.accumulate(self._points[name], out=self._points[name])
 

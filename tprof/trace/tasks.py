@@ -23,6 +23,7 @@ Numbers = np.ndarray[Any, np.dtype[np.uint32]]
 MAX_TASKS = 100_000
 MAX_BYTES = 512 << 20
 MAX_LINE_BYTES = 1 << 17
+MAX_BUDGET_J = 1e15
 MAX_NAME_CHARACTERS = 1000
 MAX_TEXT_CHARACTERS = 8192
 
@@ -36,12 +37,14 @@ class TaskEntry:
     name : what it is called.
     file, line : where it stands; None where the writer did not say.
     source : its source text as it was when it was recorded; None where the writer did not say.
+    budget_j : joules that each instance may take; None where the writer did not say.
     """
 
     name: str
     file: str | None = None
     line: int | None = None
     source: str | None = None
+    budget_j: float | None = None
 
 
 class TaskTable:
@@ -141,6 +144,7 @@ def _parse(line: bytes) -> tuple[int, TaskEntry] | None:
         _text(content.get("file")),
         _line(content.get("line")),
         _text(content.get("source")),
+        _joules(content.get("budget_j")),
     )
 
 
@@ -150,6 +154,11 @@ def _short(name: str) -> str:
 
 def _text(value: Any) -> str | None:
     return value[:MAX_TEXT_CHARACTERS] if isinstance(value, str) else None
+
+
+def _joules(value: Any) -> float | None:
+    good = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < MAX_BUDGET_J
+    return float(value) if good else None
 
 
 def _line(value: Any) -> int | None:
