@@ -48,12 +48,12 @@ class Curve:
         return self._tail.done < state.committed
 
     def at(self, t_ns: int) -> float:
-        """Return the value at a moment: before the first reading its value, after the last as it grew lately."""
-        late_ns = t_ns - int(self.t_ns[-1])
-        if late_ns <= 0 or len(self.t_ns) < 2:
-            return float(np.interp(t_ns, self.t_ns, self.total))
-        grown = float(self.total[-1] - self.total[0]) / max(int(self.t_ns[-1] - self.t_ns[0]), 1)
-        return float(self.total[-1]) + grown * late_ns
+        """Return the value at a moment; before the first reading and after the last, theirs."""
+        return float(np.interp(t_ns, self.t_ns, self.total))
+
+    def last_before(self, t_ns: int) -> int:
+        """Return when the last reading was taken that is not after a moment, else the first."""
+        return int(self.t_ns[max(int(np.searchsorted(self.t_ns, t_ns, side="right")) - 1, 0)])
 
     def leave(self, t_ns: int) -> None:
         """Forget what lies before a moment."""

@@ -182,7 +182,7 @@ class Meter:
     def _share(self, since_ns: int, until_ns: int) -> None:
         parts = [part for thread in self._threads if (part := thread.take(since_ns, until_ns)) is not None]
         ran = Stretch.joined(parts)
-        hidden = self._watch.claim(until_ns, float(ran.cpu_s.sum()), began_ns=self._began_ns)
+        hidden = self._watch.claim(until_ns, ran, began_ns=self._began_ns)
         shares = []
         count = max(len(self._domains), 1)
         packages = {domain.package for domain in self._domains if domain.package is not None}
