@@ -186,8 +186,10 @@ class Budget:
             power_w = self._slide(until_ns)
             self.history.append(Look((until_ns - self._begun_ns) * 1e-9, self.used_j, power_w))
             if self._is_over(self.used_j, power_w):
-                self.exceeded = True
-                self._response.act(self._tell)
+                try:
+                    self._response.act(self._tell)
+                finally:
+                    self.exceeded = True  # whoever waits for it finds that something was done
 
     def _slide(self, until_ns: int) -> float:
         """Return the mean power over the window; what lies before the block counts as nothing."""

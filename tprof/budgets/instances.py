@@ -122,7 +122,7 @@ class InstanceBudgets:
 
     def _action(self, task: int) -> str:
         """Return what the decorator asks for; another process's tasks only warn."""
-        for number, index in self._meter.table.numbers(self._process).items():
+        for number, index in reversed(self._meter.table.numbers(self._process).items()):
             if index == task:
                 return registry.action_of(number)
         return "warn"

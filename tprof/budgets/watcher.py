@@ -11,8 +11,10 @@ if TYPE_CHECKING:
 
 PERIOD_S = 0.02
 SHARE = 0.01
+"""Of one core: where looking takes more, looks come less often."""
+AHEAD_S = 0.01
+"""CPU time that may be used before it is due: a few costly looks in a row are no reason to look away."""
 LONGEST_S = 0.5
-"""Of one core: where looking takes more, looks come less often, down to two a second."""
 
 
 class Watcher:
@@ -36,14 +38,15 @@ class Watcher:
         return self._error
 
     def _run(self) -> None:
-        pause_s = PERIOD_S
+        pause_s, ahead_s = PERIOD_S, AHEAD_S
+        before_s, before_cpu_s = time.monotonic(), time.thread_time()
         while not self._stop.wait(pause_s):
-            begin_s = time.thread_time()
             try:
                 self._look()
             except Exception as error:  # noqa: BLE001 - told by `stop`, where somebody listens
                 self._error = error
                 return
-            cost_s = time.thread_time() - begin_s
-            # The mean of recent looks counts: one that the machine delayed is no reason to look away.
-            pause_s += (min(max(PERIOD_S, cost_s / SHARE), LONGEST_S) - pause_s) / 8
+            now_s, cpu_s = time.monotonic(), time.thread_time()
+            ahead_s = min(ahead_s + SHARE * (now_s - before_s) - (cpu_s - before_cpu_s), AHEAD_S)
+            before_s, before_cpu_s = now_s, cpu_s
+            pause_s = min(max(PERIOD_S, PERIOD_S - ahead_s / SHARE), LONGEST_S)

@@ -54,7 +54,7 @@ class TaskTable:
         """Begin with none."""
         self.entries: list[TaskEntry] = []
         self.notes: list[str] = []
-        self._index: dict[tuple[str, str | None, int | None], int] = {}
+        self._index: dict[tuple[str, str | None, int | None, float | None], int] = {}
         self._numbers: dict[int, dict[int, int]] = {}
 
     def read(self, path: Path, process: int) -> None:
@@ -106,7 +106,7 @@ class TaskTable:
         return lookup[np.minimum(tasks, np.uint32(top + 1))]
 
     def _enter(self, entry: TaskEntry) -> int:
-        key = (entry.name, entry.file, entry.line)
+        key = (entry.name, entry.file, entry.line, entry.budget_j)
         index = self._index.get(key)
         if index is None:
             index = self._index[key] = len(self.entries)
