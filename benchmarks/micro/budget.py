@@ -74,7 +74,13 @@ def measure(effort: Effort = FULL, *, directory: str | os.PathLike[str] | None =
         Figure(
             "from a step of the sensor to the action", steps_ms, "ms", REACTION_MS, "a file stands in for the register"
         ),
-        Figure("from the CPU time that is too much to the action, estimated", used_ms, "ms", REACTION_MS),
+        Figure(
+            "from the CPU time that is too much to the action, estimated",
+            used_ms,
+            "ms",
+            REACTION_MS,
+            "0: the estimate, made of ticks of 10 ms, was ahead",
+        ),
         Figure("the thread that watches, far from the limit", far, "core", SHARE),
         Figure(
             "the thread that watches, where any joule may be too much", near, "core", SHARE, "it looks less often then"
