@@ -115,8 +115,8 @@ def test_the_budget_of_named_tasks_counts_only_these(tmp_path):
         tprof.budget(joules=1e6) as all_of_it,
     ):
         for _ in range(5):
-            spin(0.02)
-            other(0.01)
+            spin(0.1)
+            other(0.05)
 
     summary = recording.profile("cputime").summary()
     assert named.used_j == pytest.approx(summary.loc["other", "energy_j"], rel=0.1)
@@ -125,9 +125,9 @@ def test_the_budget_of_named_tasks_counts_only_these(tmp_path):
 
 def test_what_ran_before_the_block_is_not_counted(tmp_path):
     with record(tmp_path) as recording:
-        spin(0.2)
+        spin(0.5)
         with tprof.budget(joules=1e6, tasks="spin") as budget:
-            spin(0.02)
+            spin(0.2)
 
     rows = recording.profile("cputime").tasks
     assert budget.used_j == pytest.approx(rows["energy_j"].iloc[1], rel=0.2)
@@ -348,17 +348,17 @@ def test_a_forked_child_leaves_the_block_to_its_parent():
     assert budget.used_j > 0
 
 
-@tprof.task(budget_j=0.5)
+@tprof.task(budget_j=2.0)
 def thrifty(cpu_s):
     spin.__wrapped__(cpu_s)
 
 
-@tprof.task(budget_j=0.5)
+@tprof.task(budget_j=2.0)
 def endless(is_done):
     spin_until.__wrapped__(is_done)
 
 
-@tprof.task(budget_j=0.5, over_budget="cancel")
+@tprof.task(budget_j=2.0, over_budget="cancel")
 def strict(cpu_s):
     spin.__wrapped__(cpu_s)
 
@@ -372,15 +372,15 @@ def record_calls(place, *calls):
 
 def test_instances_over_their_budget_are_told_of_and_counted(tmp_path):
     with pytest.warns(RuntimeWarning) as told:
-        recording = record_calls(tmp_path, *((thrifty, cpu_s) for cpu_s in (0.1, 0.001, 0.1, 0.001, 0.001)))
+        recording = record_calls(tmp_path, *((thrifty, cpu_s) for cpu_s in (0.2, 0.001, 0.2, 0.001, 0.001)))
 
     first, last = (str(warning.message) for warning in told)
     assert first.startswith("an instance of task thrifty took ")
-    assert "(measured), more than its budget of 0.5 J" in first
-    assert last.startswith("task thrifty: 2 of 5 instances were over their budget of 0.5 J (measured)")
+    assert "(measured), more than its budget of 2 J" in first
+    assert last.startswith("task thrifty: 2 of 5 instances were over their budget of 2 J (measured)")
     summary = recording.profile("cputime").summary()
     assert summary.loc["thrifty", "over_budget"] == 2
-    assert summary.loc["thrifty", "budget_j"] == 0.5
+    assert summary.loc["thrifty", "budget_j"] == 2.0
 
 
 def test_a_table_of_tasks_holds_their_budgets(tmp_path):
@@ -388,18 +388,18 @@ def test_a_table_of_tasks_holds_their_budgets(tmp_path):
 
     lines = [json.loads(line) for line in (recording.path / "tasks/00000000.jsonl").read_text().splitlines()]
     said = {line["name"]: line["budget_j"] for line in lines if "budget_j" in line}
-    assert (said["thrifty"], said["strict"]) == (0.5, 0.5)
+    assert (said["thrifty"], said["strict"]) == (2.0, 2.0)
     assert {entry.budget_j for entry in tprof.load(recording.path).tasks if entry.name == "spin"} == {None}
 
 
 def test_a_session_is_shown_with_who_was_over_budget(tmp_path):
     with pytest.warns(RuntimeWarning):
-        recording = record_calls(tmp_path, (thrifty, 0.1), (thrifty, 0.001))
+        recording = record_calls(tmp_path, (thrifty, 0.2), (thrifty, 0.001))
 
     shown = programs.run(
         tmp_path, "from tprof.cli import main; main()", "summary", str(recording.path), "--model", "cputime"
     )
-    assert "thrifty: over budget: 1 of 2 (more than 500 mJ each, measured)" in shown.stdout
+    assert "thrifty: over budget: 1 of 2 (more than 2 J each, measured)" in shown.stdout
 
 
 def test_an_instance_is_told_of_while_it_runs(tmp_path):
