@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .budgets import with_budgets
+from .decisions import decisions_table
 from .expected import expected_errors
 from .graph import CriticalPath, critical_path, dependences, runtime_facts, starvation, waits
 from .summary import summarize
@@ -99,6 +100,11 @@ class Profile:
     def starvation(self) -> pd.DataFrame:
         """What each worker of a task runtime did; see `tprof.analysis.graph.starvation`."""
         return starvation(self)
+
+    @cached_property
+    def decisions(self) -> pd.DataFrame:
+        """What a runtime's policy decided, one row a decision; see `tprof.analysis.decisions.decisions_table`."""
+        return decisions_table(self.trace)
 
     @cached_property
     def runtime(self) -> dict[str, float | int] | None:

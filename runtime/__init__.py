@@ -1,7 +1,8 @@
 """A task runtime: finds the parallelism in what tasks say of their data, and lets every task be profiled.
 
 General layout: `runtime` is the face; `future` and `group` are what a program holds in its hands; `workers` starts
-and places the threads; `kept_graph` writes down what depended on what. The scheduler itself (`_scheduler`) is C.
+and places the threads; `kept_graph` writes down what depended on what; `operating` chooses the processor's frequency.
+The scheduler itself (`_scheduler`) is C.
 """
 
 from tprof.runtime.future import Task, TaskCancelledError

@@ -56,6 +56,7 @@ class Scheduler:
         note: Callable[[BaseException, Any], object],
         most_unfinished: int,
         graph: list[Any] | None,
+        operate: Callable[[int, Callable[..., Any], int], object] | None = None,
     ) -> Self: ...
     def serve(self) -> None:
         """Work on the calling thread until the scheduler stops."""
@@ -73,14 +74,17 @@ class Scheduler:
         """Return those of them that failed and that nobody has asked about, in the order of their ends."""
 
     def cancel(self) -> None: ...
-    def activate(self, workers: int, /) -> None:
-        """Let only so many seats take works from now on. Raises ValueError."""
-
     def stop(self) -> None:
         """Let the threads end once nothing is left to run."""
 
     def abandon(self) -> None:
         """Forget the threads, in a forked child."""
+
+    def set_active(self, number: int, /) -> None:
+        """Let so many of the seats be taken; whoever sits on another leaves it after its task."""
+
+    def active(self) -> int:
+        """Return how many of the seats are taken."""
 
     def counts(self) -> dict[str, int]:
         """Return spawned, executed, stolen, peak_unfinished, unfinished, threads."""
@@ -91,8 +95,14 @@ def spawn(task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 def set_current(scheduler: Scheduler | None, /) -> None:
     """Set the scheduler that calls of other threads than its own go to."""
 
+def enter_here(scheduler: Scheduler, /) -> None:
+    """Let what the calling thread spawns go to this scheduler, as long as it runs the task that it runs now."""
+
+def leave_here(scheduler: Scheduler, /) -> None:
+    """Undo it."""
+
 def scheduler_here() -> Scheduler | None:
-    """Return the scheduler whose task the calling thread runs."""
+    """Return the scheduler that a call of a task here would go to."""
 
 def seat_here() -> int | None:
     """Return the seat of the calling thread, -1 without one, None for other threads than workers."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import os
 import threading
 from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, PENDING, RUNNING
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -37,8 +38,6 @@ class Task(Work, concurrent.futures.Future[Any]):
 
     Passed to another task as an argument, it is waited for and replaced by its result.
     """
-
-    _condition = threading.Condition()
 
     @property
     def name(self) -> str:
@@ -75,8 +74,6 @@ class Task(Work, concurrent.futures.Future[Any]):
         return self.state == "cancelled"
 
     def _raise(self) -> NoReturn:
-        if self.state not in _ENDED:
-            raise TimeoutError
         self.acknowledge()
         if self.error is not None:
             raise self.error
@@ -90,7 +87,11 @@ class Task(Work, concurrent.futures.Future[Any]):
 
     @property
     def _state(self) -> str:  # type: ignore[override]
-        return _STATES[self.state]
+        return _held.get(self) or _STATES[self.state]
+
+    @property
+    def _condition(self) -> _Hold:  # type: ignore[override]
+        return _Hold(self)
 
     @property
     def _waiters(self) -> _Waiters:  # type: ignore[override]
@@ -119,25 +120,71 @@ class Task(Work, concurrent.futures.Future[Any]):
         return f"<Task {self.name} #{self.number} {self.state}>"
 
 
+_lock = threading.RLock()
+_held: dict[Task, str] = {}
+
+
+def _forget_in_child() -> None:
+    _lock._at_fork_reinit()  # type: ignore[attr-defined]  # noqa: SLF001 - as concurrent.futures does
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
+
+
+class _Hold:
+    """What `concurrent.futures` takes for a future's condition: while it is held, `_state` stays what it was.
+
+    A task ends without asking for it; nobody who looks at several futures at once may see that halfway.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+
+    def acquire(self) -> None:
+        _lock.acquire()
+        _held.setdefault(self._task, _STATES[self._task.state])
+
+    def release(self) -> None:
+        _held.pop(self._task, None)
+        _lock.release()
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
 class _Waiters:
-    """What `concurrent.futures` takes for the list of those who want to be told of the end."""
+    """What `concurrent.futures` takes for the list of those who want to be told of the end, while it holds the task."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
 
     def append(self, waiter: Any) -> None:
-        def tell(task: Task) -> None:
+        if self._task._state in {FINISHED, CANCELLED_AND_NOTIFIED}:  # noqa: SLF001 - the same module
+            return
+        first = "watchers" not in vars(self._task)
+        vars(self._task).setdefault("watchers", []).append(waiter)
+        if first:
+            self._task.add_done_callback(_tell_watchers)
+
+    def remove(self, waiter: Any) -> None:
+        watchers = vars(self._task).get("watchers", ())
+        if waiter in watchers:
+            watchers.remove(waiter)
+
+
+def _tell_watchers(task: Task) -> None:
+    with _lock:
+        for waiter in vars(task)["watchers"]:
             if task.state == "cancelled":
                 waiter.add_cancelled(task)
             elif task.error is not None:
                 waiter.add_exception(task)
             else:
                 waiter.add_result(task)
-
-        self._task.add_done_callback(tell)
-
-    def remove(self, waiter: Any) -> None:
-        """Leave it: a waiter that nobody waits on any more only counts."""
 
 
 def name_of(function: Callable[..., Any]) -> str:

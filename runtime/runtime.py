@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+from types import MethodType
 from typing import TYPE_CHECKING, Any, Self
 
 from tprof.runtime import _scheduler
@@ -20,6 +21,9 @@ from tprof.task import make_task
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType, TracebackType
+
+    from tprof.runtime.operating import Policy
+    from tprof.runtime.operating.operator import Operator
 
     from tprof.access import Names, Priority
 
@@ -53,6 +57,9 @@ class Runtime:
         spawn waits until a quarter has ended. None: no limit.
     keep_graph
         Whether to keep what depended on what, for `graph`.
+    policy
+        How the processor's frequency and the number of active workers are chosen: a name such as ``"edp"`` or
+        ``"max_slowdown(5%)"``, or an object of `tprof.runtime.operating`. None leaves both alone.
     name
         What the workers' names begin with.
 
@@ -83,6 +90,7 @@ class Runtime:
         library_threads: int | None = 1,
         max_pending: int | None = MAX_PENDING,
         keep_graph: bool = False,
+        policy: str | Policy | None = None,
         name: str = "worker",
     ) -> None:
         """Check the arguments; threads start with the with-block."""
@@ -95,6 +103,7 @@ class Runtime:
         limit = 0 if max_pending is None else _whole("max_pending", max_pending, 2**40)
         self._nodes: list[tuple[int, Callable[..., Any], int, tuple[int, ...]]] | None = [] if keep_graph else None
         self._workers = Workers(name, cpus=cpus if pin else None, library_threads=library_threads)
+        self._operator = None if policy is None else _operator(policy, self.workers, cpus if pin else None)
         self._scheduler = _scheduler.Scheduler(
             seats=self.workers,
             future_type=Task,
@@ -104,6 +113,7 @@ class Runtime:
             note=_note,
             most_unfinished=limit,
             graph=self._nodes,
+            operate=None if self._operator is None else self._operator.hear,
         )
         self._begun = self._ended = False
         self._refusal: Exception | None = None
@@ -114,6 +124,8 @@ class Runtime:
             message = "a runtime runs once: make another"
             raise UsageError(message)
         self._begun = True
+        if self._operator is not None:
+            self._operator.start(self._scheduler.set_active)
         self._workers.limit_libraries()
         try:
             for _ in range(self.workers):
@@ -123,6 +135,7 @@ class Runtime:
             raise
         _running.append(self)
         running.runtimes.append(self)
+        _scheduler.enter_here(self._scheduler)
         _hand_over()
         return self
 
@@ -186,6 +199,10 @@ class Runtime:
             As `tprof.task` and the spawning of a task do.
         """
         self._check_running()
+        if isinstance(function, MethodType):
+            # Its parameters, and what they say, begin with the object.
+            args = (function.__self__, *args)
+            function = function.__func__
         said = reads or writes or updates or priority != 0
         access = getattr(function, "access", None) or NOTHING
         if said:
@@ -233,16 +250,6 @@ class Runtime:
         self._check_running()
         self._scheduler.cancel()
 
-    def limit(self, workers: int | None) -> None:
-        """Let only so many workers take tasks from now on; None: all. What runs goes on to its end.
-
-        Raises
-        ------
-        UsageError
-            If it is not a number from 1 to `workers`.
-        """
-        self._scheduler.activate(self.workers if workers is None else _whole("workers", workers, self.workers))
-
     def refuse(self, error: Exception | None) -> None:
         """Cancel the tasks that have not begun and raise this to whoever waits; None: raise it no longer.
 
@@ -255,6 +262,16 @@ class Runtime:
     def counts(self) -> dict[str, int]:
         """Return how many tasks were spawned, executed, stolen, are unfinished and were at most; and the threads."""
         return self._scheduler.counts()
+
+    @property
+    def active_workers(self) -> int:
+        """How many workers take tasks; a policy may set it, and so may a program, from 1 to `workers`."""
+        return self._scheduler.active()
+
+    @active_workers.setter
+    def active_workers(self, number: int) -> None:
+        self._check_running()
+        self._scheduler.set_active(_whole("active_workers", number, self.workers))
 
     def graph(self) -> Graph:
         """Return what depended on what so far.
@@ -289,6 +306,7 @@ class Runtime:
     def _leave(self) -> None:
         _running.remove(self)
         running.runtimes.remove(self)
+        _scheduler.leave_here(self._scheduler)
         _hand_over()
         self._end()
 
@@ -296,10 +314,14 @@ class Runtime:
         self._ended = True
         self._scheduler.stop()
         self._workers.release_libraries()
+        if self._operator is not None:
+            self._operator.stop()
 
     def _abandon(self) -> None:
         self._ended = True
         self._scheduler.abandon()
+        if self._operator is not None:
+            self._operator.forget()
 
 
 _running: list[Runtime] = []
@@ -315,8 +337,8 @@ def current() -> Runtime:
         If there is none.
     """
     here = _scheduler.scheduler_here()
-    for runtime in reversed(_running):
-        if here is None or runtime._scheduler is here:  # noqa: SLF001 - the same module
+    for runtime in _running:
+        if runtime._scheduler is here:  # noqa: SLF001 - the same module
             return runtime
     message = "no runtime runs here: enter one with a with-block"
     raise UsageError(message)
@@ -326,6 +348,13 @@ def _hand_over() -> None:
     innermost = _running[-1]._scheduler if _running else None  # noqa: SLF001 - the same module
     _scheduler.set_current(innermost)
     _core.set_spawner(_scheduler.spawn if innermost is not None else None)
+
+
+def _operator(policy: str | Policy, workers: int, cpus: list[int] | None) -> Operator:
+    from tprof.runtime.operating import policy_of  # noqa: PLC0415 - few programs have a policy
+    from tprof.runtime.operating.operator import Operator  # noqa: PLC0415
+
+    return Operator(policy_of(policy), workers, cpus)
 
 
 _numbers: dict[CodeType, int] = {}

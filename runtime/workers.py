@@ -29,6 +29,12 @@ def usable_cpus(root: Path = Path("/")) -> list[int]:
     return sorted(allowed, key=lambda cpu: (rank.get(cpu, 0), cpu))
 
 
+_lock = threading.Lock()
+os.register_at_fork(after_in_child=_lock._at_fork_reinit)  # type: ignore[attr-defined]  # noqa: SLF001 - as concurrent.futures does
+_limiting: list[Workers] = []
+"""Those that hold the libraries, the last one's word counts."""
+
+
 class Workers:
     """Starts threads, sets them on the cores of their seats, and keeps numerical libraries from starting more.
 
@@ -46,7 +52,7 @@ class Workers:
         self._cpus = cpus
         self._library_threads = library_threads
         self._libraries: Any = None
-        self._limit: Any = None
+        self._limits: list[Any] = []
         self._threads: list[threading.Thread] = []
 
     def limit_libraries(self) -> None:
@@ -55,22 +61,32 @@ class Workers:
             return
         from threadpoolctl import ThreadpoolController  # noqa: PLC0415 - looks through all loaded libraries
 
-        self._libraries = ThreadpoolController()
-        self._limit = self._libraries.limit(limits=self._library_threads)
+        with _lock:
+            self._libraries = ThreadpoolController()
+            self._limits = [self._libraries.limit(limits=self._library_threads)]
+            _limiting.append(self)
 
     def release_libraries(self) -> None:
-        """Give the libraries back what they had."""
-        if self._limit is not None:
-            self._limit.restore_original_limits()
-            self._limit = None
+        """Give the libraries back what they had, or leave that to who limited them since and still does."""
+        with _lock:
+            if self not in _limiting:
+                return
+            at = _limiting.index(self)
+            _limiting.remove(self)
+            if at < len(_limiting):
+                _limiting[at]._limits[:0] = self._limits  # noqa: SLF001 - the same class
+                return
+            for limit in reversed(self._limits):
+                limit.restore_original_limits()
 
     def start(self, scheduler: Scheduler) -> None:
         """Start one more thread that works for the scheduler."""
         thread = threading.Thread(
             target=self._serve, args=(scheduler,), name=f"{self._name}-{len(self._threads)}", daemon=True
         )
-        self._threads.append(thread)
         thread.start()
+        # Only now: another thread may be joining them, and a thread that has not started cannot be joined.
+        self._threads.append(thread)
 
     def place(self, seat: int) -> None:
         """Set the calling thread on the core of this seat."""

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from tprof.errors import UsageError
 
+# `typing` takes longer to import than all of this package does.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    # Joules of each instance, and what happens to one that takes more.
+    Budget: TypeAlias = tuple[float, str]
+
 ACTIONS = ("warn", "slow", "cancel")
 MOST = 1e15
 
@@ -24,6 +32,6 @@ def check_action(name: str, action: str) -> str:
     return action
 
 
-def check_budget(budget_j: float, over_budget: str) -> tuple[float, str]:
+def check_budget(budget_j: float, over_budget: str) -> Budget:
     """Return the budget of a task's instances. Raises UsageError."""
     return check_limit("budget_j", budget_j), check_action("over_budget", over_budget)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tprof import _core, registry
+from tprof import _core, registry, work
 from tprof.environment import SESSION
 from tprof.table_file import TableFile
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tprof.live import Meter
 
 NO_PACKAGE = -1
+MAX_DECISIONS = 200_000
 
 
 @dataclass(frozen=True)
@@ -80,23 +81,46 @@ class Membership:
         self._meter: Meter | None = None
         self._meter_lock = threading.Lock()
         self._table = TableFile(plan.directory / "tasks" / f"{process:08d}.jsonl")
+        self._closed = False
+        self._decisions: TableFile | None = None
+        self._decided = 0
+        self._deciding = threading.Lock()
+        work.begin()
         registry.listen(self._append)
+
+    def decide(self, decision: dict[str, Any]) -> None:
+        """Write down a decision of a runtime's policy, of the first `MAX_DECISIONS`, as far as the disk has room."""
+        with self._deciding:
+            if self._closed or self._decided > MAX_DECISIONS:
+                return
+            self._decided += 1
+            if self._decided > MAX_DECISIONS:
+                decision = {"t_ns": decision["t_ns"], "kind": "cut", "policy": decision["policy"]}
+            try:
+                if self._decisions is None:
+                    room = self.plan.directory / "decisions"
+                    room.mkdir(mode=0o700, exist_ok=True)
+                    self._decisions = TableFile(room / f"{self.process:08d}.jsonl")
+            except OSError:
+                self._decided = MAX_DECISIONS + 1
+                return
+            self._decisions.append(json.dumps(decision, separators=(",", ":")).encode() + b"\n")
 
     def _append(self, definition: registry.Definition) -> None:
         """Write a line at once; the disk may be full, and then the trace says `<lost name>`."""
-        line = {
-            "task": definition.number,
-            "name": definition.name[: registry.NAME_CHARACTERS],
-            "file": definition.file,
-            "line": definition.line,
-            "source": definition.source() if self.process == 0 else None,
-        }
-        if definition.budget_j is not None:
-            line["budget_j"] = definition.budget_j
+        source = definition.source() if self.process == 0 else None
+        line = {**_named(definition), "source": source, **work.numbers(definition.work)}
         if not self._table.append(json.dumps(line).encode() + b"\n"):
             self.lost_definitions += 1
-        if definition.budget_j is not None and self.on_budget is not None:
+        if definition.budget is not None and self.on_budget is not None:
             self.on_budget()
+
+    def _append_sums(self) -> None:
+        """Write what the calls said of their work; on a full disk the trace says nothing of it."""
+        for number, sums in work.end().items():
+            definition = registry.definition_of(number)
+            line = {**_named(definition), **work.summed(definition.work, sums)}
+            self._table.append(json.dumps(line).encode() + b"\n")
 
     def start(self) -> None:
         """Record from now on."""
@@ -121,12 +145,22 @@ class Membership:
         """Record no more; the table is closed."""
         _core.stop()
         registry.listen(None)
+        self._append_sums()
         self.close_table()
         _core.session_leave(self.process)
 
     def close_table(self) -> None:
-        """Give the table's descriptor back."""
+        """Give the tables' descriptors back."""
+        self._closed = True
         self._table.close()
+        if self._decisions is not None:
+            self._decisions.close()
+
+
+def _named(definition: registry.Definition) -> dict[str, Any]:
+    name = definition.name[: registry.NAME_CHARACTERS]
+    place = {"task": definition.number, "name": name, "file": definition.file, "line": definition.line}
+    return place if definition.budget is None else {**place, "budget_j": definition.budget[0]}
 
 
 _current: Membership | None = None
@@ -177,7 +211,9 @@ def join_from_environment() -> None:
 def _rejoin_after_fork() -> None:
     global _current
     parents, _current = _current, None
+    _core.set_pause(0)  # whoever slowed the parent down does not watch its child
     registry.reset_lock()
+    work.end()
     if parents is None:
         return
     parents.close_table()

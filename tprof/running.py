@@ -13,9 +13,8 @@ if TYPE_CHECKING:
         """What a runtime can be asked for, from any thread."""
 
         workers: int
-
-        def limit(self, workers: int | None) -> None:
-            """Let only so many workers take tasks; None: all."""
+        active_workers: int
+        """How many of them take tasks."""
 
         def refuse(self, error: Exception | None) -> None:
             """Cancel what has not begun, and raise this to whoever waits; None: no longer."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 
-from tprof import _core, registry
+from tprof import _core, registry, work
 from tprof.access import NOTHING, pack
 from tprof.limits import check_budget
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from typing import Any, ParamSpec, TypeVar, cast, overload
 
     from tprof.access import Access, Names, Priority
+    from tprof.limits import Budget
+    from tprof.work import Amount, Work
 
     P = ParamSpec("P")
     R = TypeVar("R")
@@ -45,12 +47,14 @@ if TYPE_CHECKING:
         writes: Names = (),
         updates: Names = (),
         priority: Priority = 0,
+        flops: Amount = None,
+        bytes: Amount = None,
         budget_j: float | None = None,
         over_budget: str = "warn",
     ) -> Callable[[F], F]: ...
 
 
-def task(
+def task(  # noqa: PLR0913 - all that a task can say
     function: F | None = None,
     /,
     *,
@@ -59,6 +63,8 @@ def task(
     writes: Names = (),
     updates: Names = (),
     priority: Priority = 0,
+    flops: Amount = None,
+    bytes: Amount = None,  # noqa: A002 - what it is
     budget_j: float | None = None,
     over_budget: str = "warn",
 ) -> F | Callable[[F], F]:
@@ -81,6 +87,10 @@ def task(
     priority
         Inside a runtime, -32 to 31: of the tasks that could run, the highest goes first. Also a function of the
         task's arguments.
+    flops, bytes
+        What an instance computes, and what it moves between memory and caches, for `tprof roofline`: a number, or a
+        function of the task's arguments, which is then called with them before each call of a recording, inside the
+        instance. Calls for which it fails are counted and otherwise go on.
     budget_j
         Joules that each instance may take while a recording runs.
     over_budget
@@ -97,9 +107,9 @@ def task(
     TypeError
         If what is decorated is not a function, or has no parameter of such a name.
     ValueError
-        If the priority is out of range.
+        If the priority is out of range, or an amount of work is neither a number of 0 or more nor a function.
     UsageError
-        If the budget is.
+        If the budget is out of range.
 
     Examples
     --------
@@ -118,13 +128,18 @@ def task(
         access = NOTHING
         if said:
             access = pack(inner, reads=reads, writes=writes, updates=updates, priority=priority)
-        return make_task(function, name, access, budget)
+        return make_task(function, name, access, does, budget)
 
+    does = work.check(flops, bytes)
     return decorate if function is None else decorate(function)
 
 
 def make_task(
-    function: F, name: str | None = None, access: Access | None = None, budget: tuple[float, str] | None = None
+    function: F,
+    name: str | None = None,
+    access: Access | None = None,
+    does: Work = work.NOT_SAID,
+    budget: Budget | None = None,
 ) -> F:
     """Return what stands for the function as a task; a task is returned as it is.
 
@@ -137,6 +152,8 @@ def make_task(
     access
         What it says of its data; None: a runtime leaves its calls alone, as those of a function that was made a
         task from outside and whose callers expect its result.
+    does
+        Flops and bytes of an instance, as it says.
     budget
         Joules of each instance, and what happens to one that takes more.
 
@@ -146,21 +163,22 @@ def make_task(
         If it is a class or not callable.
     """
     if isinstance(function, staticmethod | classmethod):
-        return cast("F", type(function)(make_task(function.__func__, name, access, budget)))
+        return cast("F", type(function)(make_task(function.__func__, name, access, does, budget)))
     if isinstance(function, type) or not callable(function):
         what = "decorate its methods instead" if isinstance(function, type) else "a name goes into task(name=...)"
         message = f"tprof.task goes on a function or method, got {function!r}: {what}"
         raise TypeError(message)
-    plain = name is None and budget is None and (access is None or access is NOTHING)
-    if plain and hasattr(function, NUMBER_ATTRIBUTE):
+    says_nothing = (access is None or access is NOTHING) and does == work.NOT_SAID and budget is None
+    if hasattr(function, NUMBER_ATTRIBUTE) and name is None and says_nothing:
         return function
-    number = _define(function, name, budget)
-    wrapped = _wrap(function, number, access)
+    number = _define(function, name, does, budget)
+    wrapped = _wrap(function, number, access, does)
     setattr(wrapped, NUMBER_ATTRIBUTE, number)
+    setattr(wrapped, work.ATTRIBUTE, does)
     return cast("F", wrapped)
 
 
-def _define(function: Callable[..., Any], name: str | None, budget: tuple[float, str] | None) -> int:
+def _define(function: Callable[..., Any], name: str | None, does: Work, budget: Budget | None) -> int:
     plain = _innermost(function)
     code: CodeType | None = getattr(plain, "__code__", None)
     known: str = getattr(plain, "__qualname__", None) or type(plain).__qualname__
@@ -169,6 +187,7 @@ def _define(function: Callable[..., Any], name: str | None, budget: tuple[float,
         file=code.co_filename if code is not None else None,
         line=code.co_firstlineno if code is not None else None,
         code=code,
+        work=does,
         budget=budget,
     )
 
@@ -195,7 +214,7 @@ def _flags(function: Callable[..., Any]) -> int:
     return flags | COROUTINE if hasattr(function, "_is_coroutine_mark") else flags
 
 
-def _wrap(function: Callable[..., Any], number: int, access: Access | None) -> Callable[..., Any]:
+def _wrap(function: Callable[..., Any], number: int, access: Access | None, does: Work) -> Callable[..., Any]:
     flags = _flags(function)
     if access is not None and access is not NOTHING and flags & (COROUTINE | ASYNC_GENERATOR | GENERATOR):
         message = (
@@ -203,13 +222,17 @@ def _wrap(function: Callable[..., Any], number: int, access: Access | None) -> C
             "so it cannot say what it reads or writes"
         )
         raise TypeError(message)
+    called = work.count_calls(function, number, does)
+    wrapped: Callable[..., Any]
     if flags & COROUTINE:
-        return _wrap_coroutine(function, number)
-    if flags & ASYNC_GENERATOR:
-        return _wrap_async_generator(function, number)
-    if flags & GENERATOR:
-        return _wrap_generator(function, number)
-    return functools.update_wrapper(_core.Task(function, number, access), function)
+        wrapped = _wrap_coroutine(called, number)
+    elif flags & ASYNC_GENERATOR:
+        wrapped = _wrap_async_generator(called, number)
+    elif flags & GENERATOR:
+        wrapped = _wrap_generator(called, number)
+    else:
+        wrapped = _core.Task(called, number, access)
+    return functools.update_wrapper(wrapped, function)
 
 
 def _wrap_coroutine(function: Callable[P, Coroutine[Any, Any, R]], number: int) -> Callable[P, Coroutine[Any, Any, R]]:
@@ -297,7 +320,13 @@ def reduce_task(wrapped: Any) -> str | tuple[Callable[..., Any], tuple[Any, ...]
     asking = sys._getframe(1).f_globals.get("__name__", "")  # noqa: SLF001 - see above
     module, name = wrapped.__module__, wrapped.__qualname__
     if asking.rpartition(".")[2] == "cloudpickle" and (module == "__main__" or "<locals>" in name):
-        return make_task, (wrapped.__wrapped__, _name_of(wrapped), getattr(wrapped, "access", None))
+        return make_task, (
+            wrapped.__wrapped__,
+            _name_of(wrapped),
+            getattr(wrapped, "access", None),
+            getattr(wrapped, work.ATTRIBUTE, work.NOT_SAID),
+            registry.budget_of(getattr(wrapped, NUMBER_ATTRIBUTE)),
+        )
     return cast("str", name)
 
 

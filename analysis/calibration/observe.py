@@ -58,7 +58,7 @@ def observe(trace: Trace) -> Observations:
     packages = [one for one in profile.quanta if one.counted and one.scope == "package"]
     rows = [
         row
-        for _, phase in tasks.groupby(_phase_of(tasks), sort=True)
+        for _, phase in tasks.groupby(phase_of(tasks), sort=True)
         if (row := _observed(phase, packages, trace.start_ns)) is not None
     ]
     if not rows:
@@ -71,7 +71,7 @@ def observe(trace: Trace) -> Observations:
     return _joined(rows + ([idle] if idle is not None else []))
 
 
-def _phase_of(tasks: pd.DataFrame) -> NDArray[np.intp]:
+def phase_of(tasks: pd.DataFrame) -> NDArray[np.intp]:
     """Number the phases: a new one begins where all before has ended, or another task begins."""
     order = np.argsort(tasks["start_s"].to_numpy(), kind="stable")
     start_s, end_s = tasks["start_s"].to_numpy()[order], (tasks["start_s"] + tasks["duration_s"]).to_numpy()[order]
@@ -87,7 +87,7 @@ def _observed(phase: pd.DataFrame, packages: list[Quanta], start_ns: int) -> dic
     numbers = phase["package"].unique()
     quanta = _quanta_of(packages, int(numbers[0])) if len(numbers) == 1 else None
     begin_s, end_s = phase["start_s"].max(), (phase["start_s"] + phase["duration_s"]).min()
-    power_w = _watts(quanta, start_ns + begin_s * 1e9, start_ns + end_s * 1e9) if quanta is not None else None
+    power_w = mean_watts(quanta, start_ns + begin_s * 1e9, start_ns + end_s * 1e9) if quanta is not None else None
     if power_w is None or found is None:
         return None
     part = (phase["cpu_s"] / phase["duration_s"]).to_numpy()
@@ -115,7 +115,7 @@ def _quanta_of(packages: list[Quanta], number: int) -> Quanta | None:
     return known[0] if known else (packages[0] if len(packages) == 1 and number < 0 else None)
 
 
-def _watts(quanta: Quanta, begin_ns: float, end_ns: float) -> float | None:
+def mean_watts(quanta: Quanta, begin_ns: float, end_ns: float) -> float | None:
     """Return the mean watts between two times; None where quanta are too few or not all valid."""
     inside = _whole(quanta, begin_ns, end_ns)
     if inside.stop - inside.start < LEAST_QUANTA or not quanta.valid[inside].all():

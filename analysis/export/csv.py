@@ -23,7 +23,8 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def write(profile: Profile, directory: str | os.PathLike[str]) -> None:
     """Write tasks.csv, summary.csv, accounts.csv, power.csv and info.json; every row names its quality.
 
-    Where a task runtime ran, also waits.csv, workers.csv, dependences.csv, critical_path.csv and runtime.json.
+    Where a task runtime ran, also waits.csv, workers.csv, dependences.csv, critical_path.csv and runtime.json;
+    where a policy decided on operating points, decisions.csv.
 
     Raises
     ------
@@ -48,6 +49,8 @@ def tables(profile: Profile) -> dict[str, pd.DataFrame]:
         "accounts": profile.accounts.reset_index(),
         "power": profile.power,
     }
+    if profile.trace.decisions:
+        found["decisions"] = profile.decisions.assign(quality=profile.info["quality"])
     if len(profile.trace.graph):
         quality = profile.info["quality"]
         found["waits"] = profile.waits().reset_index().assign(quality=quality)

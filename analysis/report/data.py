@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tprof.analysis.names import shown
 
 from .density import grid, sample
+from .operating import operating_data
 from .runtime import runtime_data
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def page_data(profile: Profile) -> dict[str, Any]:
         "power": _power(profile.power),
         "expected": _expected(profile),
         "runtime": runtime_data(profile),
+        "operating": operating_data(profile),
     }
     plain: dict[str, Any] = clean(data)
     return plain

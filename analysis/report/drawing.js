@@ -13,8 +13,8 @@ const make = (parent, tag, text, kind) => {
 const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const si = (value, unit) => {
   if (value === null || value === undefined) return "not resolved";
-  const steps = [[1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "µ"], [1e-9, "n"]];
-  const step = value === 0 ? [1, ""] : steps.find((s) => Math.abs(value) >= s[0]) || steps[5];
+  const steps = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "µ"], [1e-9, "n"]];
+  const step = value === 0 ? [1, ""] : steps.find((s) => Math.abs(value) >= s[0]) || steps.at(-1);
   return `${Number((value / step[0]).toPrecision(3))} ${step[1]}${unit}`;
 };
 const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#888888"];

@@ -29,5 +29,5 @@ def render(profile: Profile) -> str:
     """Return the page's HTML."""
     room = files(__package__)
     frame = (room / "report.html").read_text("utf-8")
-    script = "\n".join((room / name).read_text("utf-8") for name in ("runtime.js", "report.js"))
+    script = "\n".join((room / name).read_text("utf-8") for name in ("runtime.js", "operating.js", "report.js"))
     return embed(Parts(frame, script, page_data(profile)))

@@ -151,7 +151,7 @@ function sources() {
   }));
 }
 const pick = (id, first, pairs) => { [["", first], ...pairs].forEach(([value, text]) => { make(at(id), "option", text).value = value; }); at(id).addEventListener("change", instances); };
-const plots = () => { instances(); power(); timeline(); means(); expected(); drawRuntime(data, { at, make, si, share, plain, style, draw, named, COLOURS, tag }); };
+const plots = () => { instances(); power(); timeline(); means(); expected(); drawRuntime(data, { at, make, si, share, plain, style, draw, named, COLOURS, tag }); drawOperating(data, { at, make, si, plain, style, draw, named, COLOURS }); };
 theme(plots);
 at("tasks-title").textContent += tag;
 cost(); table(); sources();

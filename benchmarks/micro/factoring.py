@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import psutil
 from threadpoolctl import threadpool_limits
 from tprof.benchmarks.catalogue import usable_cpus
-from tprof.benchmarks.figures import Figure
 from tprof.benchmarks.peers import OURS, PEERS, Peer
 from tprof.benchmarks.programs import cholesky
 
 import tprof
+from tprof.host import describe_host
 
-from .timing import ratios, take_turns
+from .factored import ONE_WORKER, RECORDED, TWO_WORKERS, Factored
+from .timing import take_turns
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-RECORDED, ONE_WORKER, TWO_WORKERS = "tprof, recorded", "tprof, 1 worker", "tprof, 2 workers"
-RECORDING_PERCENT, OVER_BEST, TWO_OVER_ONE = 3.0, 1.1, 1 / 1.7
+    from tprof.benchmarks.figures import Figure
 
 
 @dataclass
@@ -33,6 +33,7 @@ class Factoring:
     peer, workers, rows, tile_rows : what factors what.
     trace : where it is recorded, if it is.
     processor_s : processor time of this process that each call took.
+    others : processors that were busy with other programs meanwhile, on average over each call.
     """
 
     peer: Peer
@@ -41,17 +42,20 @@ class Factoring:
     tile_rows: int
     trace: Path | None = None
     processor_s: list[float] = field(default_factory=list)
+    others: list[float] = field(default_factory=list)
 
     def __call__(self) -> float:
         """Return the seconds it took."""
         tiles = cholesky.make_matrix(self.rows, self.tile_rows)
-        begin_s = time.process_time()
+        begin_s, begin_own_s, begin_all_s = time.perf_counter(), time.process_time(), _busy_s()
         if self.trace is None:
             duration_s = self.peer.run_cholesky(tiles, self.workers)
         else:
             with tprof.record(self.trace, energy="estimate", counters="none", overwrite=True):
                 duration_s = self.peer.run_cholesky(tiles, self.workers)
-        self.processor_s.append(time.process_time() - begin_s)
+        elapsed_s, own_s = time.perf_counter() - begin_s, time.process_time() - begin_own_s
+        self.processor_s.append(own_s)
+        self.others.append(max(0.0, _busy_s() - begin_all_s - own_s) / elapsed_s)
         if len(self.processor_s) == 1:
             cholesky.check(tiles, whole=False)
         return duration_s
@@ -76,49 +80,18 @@ def measure_factoring(directory: Path, rows: int, tile_rows: int, workers: int, 
     with threadpool_limits(1):
         taken = take_turns(subjects, rounds=rounds)
     count = rows // tile_rows
-    label = f"Cholesky, {count:,} × {count:,} tiles of {tile_rows:,}"
-    return [
-        Figure(f"{label}: {OURS.name}", taken[OURS.name], "s", note=f"{workers} workers"),
-        *(_peer_figure(label, peer, taken) for peer in PEERS),
-        _over_best(label, taken),
-        Figure(
-            f"{label}: what recording adds",
-            tuple(100 * (ratio - 1) for ratio in ratios(taken[RECORDED], taken[OURS.name])),
-            "%",
-            RECORDING_PERCENT,
-        ),
-        *_over_one_worker(label, taken, subjects),
-    ]
-
-
-def _peer_figure(label: str, peer: Peer, taken: dict[str, tuple[float, ...]]) -> Figure:
-    if peer.name not in taken:
-        return Figure(f"{label}: {peer.name}", (), "s", note="not installed")
-    return Figure(f"{label}: {peer.name}", taken[peer.name], "s")
-
-
-def _over_best(label: str, taken: dict[str, tuple[float, ...]]) -> Figure:
-    """Compare with the one peer whose median is the least: each round's best would be whoever had luck in it."""
-    best = min((peer.name for peer in PEERS if peer.name in taken), key=lambda name: statistics.median(taken[name]))
-    values = ratios(taken[OURS.name], taken[best])
-    return Figure(f"{label}: tprof over the best peer", values, "×", OVER_BEST, f"best by its median: {best}")
-
-
-def _over_one_worker(
-    label: str, taken: dict[str, tuple[float, ...]], subjects: dict[str, Factoring]
-) -> tuple[Figure, ...]:
-    name = f"{label}: time of 2 workers over 1"
-    if TWO_WORKERS not in taken:
-        return (Figure(name, (), "×", TWO_OVER_ONE, "there is one processor", comparable=False),)
-    processor_s = [subjects[which].processor_s[1:] for which in (TWO_WORKERS, ONE_WORKER)]
-    return (
-        Figure(
-            name, ratios(taken[TWO_WORKERS], taken[ONE_WORKER]), "×", TWO_OVER_ONE, "the target is 1.7 times as fast"
-        ),
-        Figure(
-            f"{label}: processor time of 2 workers over 1",
-            ratios(*processor_s),
-            "×",
-            note="1: two workers add no work; other programs do not count in it",
-        ),
+    factored = Factored(
+        label=f"Cholesky, {count:,} × {count:,} tiles of {tile_rows:,}",
+        workers=workers,
+        duration_s=taken,
+        processor_s={name: tuple(one.processor_s[1:]) for name, one in subjects.items()},
+        others=tuple(share for one in subjects.values() for share in one.others[1:]),
+        processors=describe_host()["cpus"],
     )
+    return factored.figures()
+
+
+def _busy_s() -> float:
+    """Return how long this machine's processors have been busy, time that a hypervisor gave to others included."""
+    times = psutil.cpu_times()._asdict()
+    return float(sum(times[name] for name in ("user", "nice", "system", "irq", "softirq", "steal")))

@@ -37,7 +37,7 @@ class Effort:
     rounds: int = 7
     rows: int = 4_480
     tile_rows: int = 320
-    cholesky_rounds: int = 5
+    cholesky_rounds: int = 7
     graph_tasks: int = 1_000_000
     graph_rounds: int = 3
     workers: int | None = None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from tprof.benchmarks.programs.cholesky import Tiles
@@ -28,6 +29,10 @@ class Peer(ABC):
     def is_installed(self) -> bool:
         """Return whether it can be used here."""
         return not self.package or importlib.util.find_spec(self.package) is not None
+
+    def load(self) -> Any:
+        """Import what has to be installed."""
+        return importlib.import_module(self.package)
 
     @abstractmethod
     def run_cholesky(self, tiles: Tiles, workers: int) -> float:

@@ -21,8 +21,7 @@ class DaskDelayed(BatchPeer):
 
     def run_empty(self, count: int, workers: int) -> float:
         """Compute all at once."""
-        import dask  # noqa: PLC0415 - may be absent
-
+        dask = self.load()
         begin_s = time.perf_counter()
         delayed = dask.delayed(empty, pure=False)
         dask.compute(*[delayed() for _ in range(count)], scheduler="threads", num_workers=workers)
@@ -30,8 +29,7 @@ class DaskDelayed(BatchPeer):
 
     def run_cholesky(self, tiles: Tiles, workers: int) -> float:
         """Compute the lower half; each call is given what the earlier ones return."""
-        import dask  # noqa: PLC0415 - may be absent
-
+        dask = self.load()
         begin_s = time.perf_counter()
         lazy: dict[tuple[int, int], Any] = {
             (row, column): tile for row, tiles_of_row in enumerate(tiles) for column, tile in enumerate(tiles_of_row)

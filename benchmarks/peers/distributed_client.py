@@ -24,14 +24,14 @@ class DistributedClient(BatchPeer):
 
     def run_empty(self, count: int, workers: int) -> float:
         """Submit all, keep the futures, gather the results."""
-        with _client(workers) as client:
+        with self._start(workers) as client:
             begin_s = time.perf_counter()
             client.gather([client.submit(empty, pure=False) for _ in range(count)])
             return time.perf_counter() - begin_s
 
     def run_cholesky(self, tiles: Tiles, workers: int) -> float:
         """Submit calls on the futures of earlier ones."""
-        with _client(workers) as client:
+        with self._start(workers) as client:
             begin_s = time.perf_counter()
             places = [(row, column) for row in range(len(tiles)) for column in range(row + 1)]
             held = dict(zip(places, client.scatter([tiles[row][column] for row, column in places]), strict=True))
@@ -43,11 +43,9 @@ class DistributedClient(BatchPeer):
             tiles[row][column] = tile
         return duration_s
 
-
-@contextmanager
-def _client(workers: int) -> Iterator[Any]:
-    from distributed import Client, LocalCluster  # noqa: PLC0415 - may be absent
-
-    options = {"n_workers": 1, "threads_per_worker": workers, "processes": False, "dashboard_address": None}
-    with LocalCluster(**options) as cluster, Client(cluster) as client:
-        yield client
+    @contextmanager
+    def _start(self, workers: int) -> Iterator[Any]:
+        distributed = self.load()
+        options = {"n_workers": 1, "threads_per_worker": workers, "processes": False, "dashboard_address": None}
+        with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+            yield client

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 def steps(side: int) -> Iterator[tuple[Position, Position, Position]]:
     """Yield the three tiles of each task: two it reads, one it updates.
 
-    From the second step on each of the three was updated by a task of the step before, so that the graph has three
-    edges a task and is as wide as the grid.
+    From the fourth step on earlier tasks updated each of the three, so that the graph has three edges a task and is as
+    wide as the grid. Whoever updates in place also has to wait for a tile's readers: two more edges a task on average.
     """
     for step in range(side):
         others = [index for index in range(side) if index != step]

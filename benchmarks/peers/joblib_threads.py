@@ -21,19 +21,17 @@ class JoblibThreads(BatchPeer):
 
     def run_empty(self, count: int, workers: int) -> float:
         """Run all in one call."""
-        from joblib import Parallel, delayed  # noqa: PLC0415 - may be absent
-
-        with Parallel(n_jobs=workers, backend="threading") as parallel:
+        joblib = self.load()
+        with joblib.Parallel(n_jobs=workers, backend="threading") as parallel:
             begin_s = time.perf_counter()
-            parallel(delayed(empty)() for _ in range(count))
+            parallel(joblib.delayed(empty)() for _ in range(count))
             return time.perf_counter() - begin_s
 
     def run_cholesky(self, tiles: Tiles, workers: int) -> float:
         """Run a phase in a call."""
-        from joblib import Parallel, delayed  # noqa: PLC0415 - may be absent
-
-        with Parallel(n_jobs=workers, backend="threading") as parallel:
+        joblib = self.load()
+        with joblib.Parallel(n_jobs=workers, backend="threading") as parallel:
             begin_s = time.perf_counter()
             for wave in waves(tiles):
-                parallel(delayed(kernel)(*taken) for kernel, taken in wave)
+                parallel(joblib.delayed(kernel)(*taken) for kernel, taken in wave)
             return time.perf_counter() - begin_s

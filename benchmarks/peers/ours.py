@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tprof.benchmarks.programs import cholesky
@@ -38,7 +38,7 @@ class Ours(GraphPeer):
         """Spawn all, keep the futures, take the results."""
         with Runtime(workers=workers):
             begin_s = time.perf_counter()
-            futures = [empty() for _ in range(count)]
+            futures: list[Any] = [empty() for _ in range(count)]
             for future in futures:
                 future.result()
             return time.perf_counter() - begin_s

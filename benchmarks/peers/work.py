@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tprof.benchmarks.programs import cholesky
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     Position = tuple[int, int]
     Kernel = Callable[..., None]
 
-POTRF, TRSM, SYRK, GEMM = (task.__wrapped__ for task in (cholesky.potrf, cholesky.trsm, cholesky.syrk, cholesky.gemm))
+_TASKS: tuple[Any, ...] = (cholesky.potrf, cholesky.trsm, cholesky.syrk, cholesky.gemm)
+POTRF, TRSM, SYRK, GEMM = (task.__wrapped__ for task in _TASKS)
 
 
 def empty(*_: object) -> None:

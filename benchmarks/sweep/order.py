@@ -30,6 +30,7 @@ class What:
     size : of a benchmark's input.
     tasks : patterns of `--task`.
     energy, watts, counters : as for `tprof.record`.
+    model : that shares the joules, as for `Recording.profile`.
     """
 
     kind: str
@@ -40,6 +41,7 @@ class What:
     energy: str = "auto"
     watts: str | None = None
     counters: str = "auto"
+    model: str = "auto"
 
     @property
     def title(self) -> str:

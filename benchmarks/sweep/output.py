@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tprof.benchmarks.machine import describe_machine
 
 from tprof.errors import TprofError
 from tprof.sensors.choose import sysroot
+from tprof.sensors.powercap import SIMULATED
 
 from .page import write_sweep_page
 from .plan import Plan, Point, write_json
@@ -17,7 +19,6 @@ from .table import Row, write_csv
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from tprof.frequency import Policy
 
@@ -48,12 +49,17 @@ def describe(plan: Plan, policies: Sequence[Policy]) -> dict[str, Any]:
     models = sorted({point.facts["model"] for point in plan.points if point.facts})
     warnings = [f"{_named(names)}: {text}" for text, names in about.items()]
     if len(models) > 1:
-        warnings.insert(0, f"joules of tasks were shared by several models ({', '.join(models)}): compare with care")
+        said = (
+            f"joules of tasks were shared by several models ({', '.join(models)}): give --model one that suits all runs"
+        )
+        warnings.insert(0, said)
+    if is_simulated():
+        warnings.insert(0, "frequencies and joules are those of a simulated machine")
     return {
         "plan": plan.as_plain(),
         "seed": plan.seed,
         "finished": not plan.waiting,
-        "machine": describe_machine(sysroot()),
+        "machine": describe_machine(_described()),
         "policies": [
             {
                 "name": policy.folder.name,
@@ -71,6 +77,16 @@ def describe(plan: Plan, policies: Sequence[Policy]) -> dict[str, Any]:
         "sensors": sorted({point.facts["sensor"] for point in plan.points if point.facts}),
         "warnings": warnings,
     }
+
+
+def _described() -> Path:
+    """Return whose /sys describes the machine: a simulated one lends frequencies and joules, no processor."""
+    return Path("/") if is_simulated() else sysroot()
+
+
+def is_simulated() -> bool:
+    """Tell whether frequencies and joules are those of a simulation."""
+    return (sysroot() / SIMULATED).exists()
 
 
 def _named(names: Sequence[str], most: int = 3) -> str:

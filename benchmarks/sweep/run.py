@@ -124,7 +124,7 @@ class _Runner:
         self._record(point, point.name)
         ended_c = None if self._sensor is None else read_c(self._sensor)
         warnings = self._judged(point, bounds, settled)
-        profile = load(self._session(point.name)).profile()
+        profile = load(self._session(point.name)).profile(self._sweep.plan.what.model)
         write_rows(self._folder, point, rows_of(profile))
         for text in warnings:
             self._tell.note(f"{point.name}: {text}")

@@ -61,7 +61,8 @@ struct group {
     struct scheduler *scheduler;
     struct latch unfinished;
     struct work *failed; /* by `next_failed`, the last first */
-    bool cancelling;
+    uint64_t inside; /* number of the work whose body entered it, 0: none */
+    uint64_t cancelled; /* its works up to this number do not begin any more */
 };
 
 /* Works with the same parent, and the data by which they depend on each other. */
@@ -70,7 +71,7 @@ struct domain {
     struct table *table; /* regions.h; made with the first access */
     PyObject *handles;   /* dict: each handle to the first one that was equal to it */
     struct work *failed; /* by `next_failed`, the last first */
-    uint64_t forgiven;   /* failures of works up to this number keep nobody from their data */
+    uint64_t forgiven;   /* what was left unwritten up to this event keeps nobody from it */
 };
 
 /* A work that waits for another: for what that leaves, or only until it no longer reads or writes there. */
@@ -127,12 +128,11 @@ struct scheduler {
     PyObject_HEAD
     pthread_mutex_t mutex;
     uint32_t seats;
-    uint32_t active; /* seats from this one on take no works */
+    uint32_t active; /* seats from this one on are not taken, and left after the task that runs there */
     uint32_t first_worker; /* in the trace seat 0 has this number: a process may have had other runtimes */
     struct thread **seated; /* who holds which seat, NULL: nobody */
     struct thread *sleeping; /* seated, nothing to run */
     struct thread *parked;   /* no seat and none wanted */
-    struct thread *held;     /* seated, but only `active` seats take works */
     struct thread *returning; /* no seat, in the midst of a task that goes on as soon as there is one */
     size_t threads, starting, groups;
     struct queue *queues[TPROF_LEVELS]; /* one a seat, and the last for works spawned by other threads */
@@ -142,11 +142,15 @@ struct scheduler {
     size_t unfinished; /* works in all domains */
     size_t entering;   /* threads that have looked at data and hold no mutex: what is known of it must stay */
     uint64_t spawned, executed, stolen, peak;
+    uint64_t spoils; /* events of data that was left unwritten */
     size_t most_unfinished; /* in one domain before spawning waits; 0: no limit */
-    bool stopping, cancelling, dead;
+    uint64_t cancelled; /* works up to this number do not begin any more, nor what they spawn */
+    bool cancelling;    /* it, or a group, was cancelled and not all has ended since */
+    bool stopping, dead;
     PyTypeObject *future_type;
     PyObject *start_thread; /* asks for one more thread */
     PyObject *take_seat;    /* told which seat a thread has now */
+    PyObject *operate;      /* told before and after each task, by the thread that runs it; NULL: nobody */
     PyObject *group_variable;
     PyObject *note;  /* adds to an exception where it came from */
     PyObject *graph; /* list of what was spawned, NULL: not kept */
@@ -227,10 +231,16 @@ int tprof_graph_enter(struct work *work, const struct datum *data, struct work *
 void tprof_graph_body_ended(struct work *work, struct aftermath *after);
 /* Returns whether it had not begun and so could be cancelled. */
 bool tprof_graph_cancel(struct work *work, struct aftermath *after);
-/* All that are queued, of this group where one is given; those that wait for others follow when these end. */
-void tprof_graph_cancel_queued(struct scheduler *scheduler, const struct group *group, struct aftermath *after);
+/* Those of all, or of the group, that were spawned so far, with what they spawn: the queued ones now, the others when
+ * they become ready. */
+void tprof_graph_cancel_all(struct scheduler *scheduler, struct group *group, struct aftermath *after);
 
 uint16_t tprof_worker_number(const struct scheduler *scheduler, int seat); /* seats.c */
+
+/* One of the futures that it needs and that belong to another runtime has ended. */
+void tprof_graph_met(struct work *work, struct work *needed, struct aftermath *after); /* ending.c */
+/* Call it with this work once it has ended, or at once; work.c, without the mutex. */
+int tprof_work_call_back(struct work *work, PyObject *callback);
 
 /* settle.c; settle without the mutex, the others under it */
 void tprof_settle(struct scheduler *scheduler, struct aftermath *after);
@@ -243,8 +253,7 @@ bool tprof_seat_find(struct scheduler *scheduler, struct thread *thread); /* an 
 void tprof_seat_leave(struct scheduler *scheduler, struct thread *thread);
 void tprof_wake_for(struct scheduler *scheduler, size_t works, struct aftermath *after);
 void tprof_wake_all(struct scheduler *scheduler);
-/* Let so many seats take works; the others finish what they run. */
-void tprof_seats_activate(struct scheduler *scheduler, uint32_t active);
+void tprof_seats_activate(struct scheduler *scheduler, uint32_t active, struct aftermath *after);
 void tprof_all_ended(struct scheduler *scheduler);
 struct thread *tprof_pop(struct thread **list);
 void tprof_push_last(struct thread **list, struct thread *thread);
@@ -254,9 +263,13 @@ void tprof_run(struct thread *thread, struct work *work, int victim);
 void tprof_thread_serve(struct scheduler *scheduler);
 void tprof_thread_sleep(struct thread *thread);
 void tprof_thread_settle_in(struct thread *thread); /* it may have another seat than before: say so */
+enum moment { TPROF_TASK_BEGINS, TPROF_TASK_ENDS, TPROF_TASK_PAUSES, TPROF_TASK_RESUMES };
+/* Tell whoever sets the processor's operating point, between tasks. An exception that is set stays. */
+void tprof_tell_operator(const struct thread *thread, const struct work *work, enum moment moment);
 
 /* waiting.c; attached to Python, without the mutex. 0, 1 when the time was up, or -1 with an exception set. A worker
- * runs what the waiting depends on meanwhile: the work it wants, and what its own work spawned. No time limit: < 0. */
+ * runs what the waiting depends on meanwhile: the work it wants, and what its own work spawned. No time limit: < 0. In a
+ * forked child there is nothing to wait for. */
 int tprof_wait(struct scheduler *scheduler, struct latch *latch, size_t enough, struct work *wanted, double timeout_s);
 
 /* data.c; attached to Python, without the mutex */
@@ -269,8 +282,14 @@ struct reading {
 int tprof_data_add(struct reading *reading, struct domain *domain, PyObject *object, enum mode mode);
 void tprof_data_free(struct reading *reading);
 
+/* here.c; attached to Python */
+struct scheduler *tprof_scheduler_here(void); /* borrowed, NULL: none */
+PyObject *tprof_enter_here(PyObject *module, PyObject *scheduler);
+PyObject *tprof_leave_here(PyObject *module, PyObject *scheduler);
+PyObject *tprof_set_current(PyObject *module, PyObject *scheduler);
+PyObject *tprof_scheduler_here_method(PyObject *module, PyObject *unused);
+
 /* spawn.c */
-extern PyObject *tprof_current; /* the scheduler that calls from other threads go to, or NULL */
 PyObject *tprof_spawn(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
 PyObject *tprof_submit(struct scheduler *scheduler, PyObject *callable, PyObject *access, PyObject *const *args,
                        size_t count, PyObject *names);

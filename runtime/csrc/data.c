@@ -54,11 +54,30 @@ static void keep_memory(struct reading *reading, struct datum *datum, PyObject *
         reading->count++;
 }
 
+/* What stands for its value, though it may show the bytes of it. */
+static bool is_value(PyObject *object)
+{
+    return PyUnicode_Check(object) || PyLong_Check(object) || PyFloat_Check(object) || PyBytes_Check(object) ||
+           PyTuple_Check(object);
+}
+
+/* NumPy's numbers, times and truth values: each has bytes of its own, and two that are equal are the same handle. An
+ * array has no hash. */
+static bool is_scalar(PyObject *object)
+{
+    if (Py_TYPE(object)->tp_hash == PyObject_HashNotImplemented || !PyObject_HasAttrString(object, "__array_struct__"))
+        return false;
+    if (PyObject_Hash(object) != -1)
+        return true;
+    PyErr_Clear();
+    return false;
+}
+
 /* 1: it is one. 0: it is none. -1: an exception is set. */
 static int add_buffer(struct reading *reading, PyObject *object, PyObject *owner, enum mode mode)
 {
     Py_buffer view;
-    if (!PyObject_CheckBuffer(object) || PyBytes_Check(object))
+    if (!PyObject_CheckBuffer(object))
         return 0;
     if (PyObject_GetBuffer(object, &view, PyBUF_STRIDES) < 0) {
         PyErr_Clear();
@@ -113,8 +132,9 @@ static int add_handle(struct reading *reading, struct domain *domain, PyObject *
 
 static int add_one(struct reading *reading, struct domain *domain, PyObject *object, PyObject *owner, enum mode mode)
 {
-    int outcome = add_buffer(reading, object, owner, mode);
-    if (outcome == 0)
+    const bool handle = is_value(object) || is_scalar(object);
+    int outcome = handle ? 0 : add_buffer(reading, object, owner, mode);
+    if (outcome == 0 && !handle)
         outcome = add_array(reading, object, owner, mode);
     if (outcome == 0)
         outcome = add_handle(reading, domain, object, owner, mode);

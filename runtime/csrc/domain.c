@@ -17,7 +17,7 @@ struct domain *tprof_domain_of(struct scheduler *scheduler, struct work *parent)
 
 void tprof_graph_forgive(struct scheduler *scheduler, struct domain *domain, struct aftermath *after)
 {
-    domain->forgiven = scheduler->spawned;
+    domain->forgiven = scheduler->spoils;
     /* Nothing depends on anything here: handles that come no more need not be kept for ever. */
     if (domain->unfinished.count > 0 || scheduler->entering > 0)
         return;

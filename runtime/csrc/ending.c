@@ -26,7 +26,7 @@ void tprof_heal(struct region *region, struct aftermath *after)
 struct work *tprof_spoilt(struct region *region, const struct domain *domain, struct aftermath *after)
 {
     const struct work *cause = region->cause;
-    if (cause != NULL && (cause->acknowledged || cause->number <= domain->forgiven))
+    if (cause != NULL && (cause->acknowledged || region->spoilt <= domain->forgiven))
         tprof_heal(region, after);
     return region->cause;
 }
@@ -68,12 +68,19 @@ static void spoil(struct access *access, struct work *cause, struct aftermath *a
         return;
     tprof_heal(region, after);
     region->cause = (struct work *)Py_NewRef((PyObject *)cause);
+    region->spoilt = ++access->work->scheduler->spoils;
     region->keep = Py_NewRef(access->object);
 }
 
 static bool is_unwanted(const struct work *work)
 {
-    return work->scheduler->cancelling || (work->group != NULL && work->group->cancelling);
+    if (!work->scheduler->cancelling)
+        return false;
+    for (; work->parent != NULL; work = work->parent)
+        if (work->group != NULL && work->number <= work->group->cancelled)
+            return true;
+    return work->number <= work->scheduler->cancelled ||
+           (work->group != NULL && work->number <= work->group->cancelled);
 }
 
 /* It has ended: put it on the list of those whose end others have to learn of. */
@@ -196,6 +203,16 @@ void tprof_graph_released(struct work *work, struct aftermath *after)
     end_all(ended, after);
 }
 
+void tprof_graph_met(struct work *work, struct work *needed, struct aftermath *after)
+{
+    if (needed->state != TPROF_FINISHED) {
+        work->doomed = true;
+        tprof_blame(work, tprof_root_cause(needed));
+    }
+    if (--work->unmet == 0)
+        tprof_graph_released(work, after);
+}
+
 void tprof_graph_body_ended(struct work *work, struct aftermath *after)
 {
     struct work *ended = NULL;
@@ -220,16 +237,17 @@ bool tprof_graph_cancel(struct work *work, struct aftermath *after)
     return true;
 }
 
-void tprof_graph_cancel_queued(struct scheduler *scheduler, const struct group *group, struct aftermath *after)
+void tprof_graph_cancel_all(struct scheduler *scheduler, struct group *group, struct aftermath *after)
 {
+    *(group != NULL ? &group->cancelled : &scheduler->cancelled) = scheduler->spawned;
+    scheduler->cancelling = scheduler->unfinished > 0;
     for (int level = 0; level < TPROF_LEVELS; level++)
         for (uint32_t queue = 0; queue <= scheduler->seats; queue++)
             for (struct work *work = scheduler->queues[level][queue].front, *next; work != NULL; work = next) {
                 next = work->next;
-                if (group != NULL && work->group != group)
+                if (!is_unwanted(work))
                     continue;
                 work->acknowledged = true;
                 (void)tprof_graph_cancel(work, after);
             }
 }
-

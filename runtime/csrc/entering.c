@@ -90,8 +90,8 @@ static void claim(struct access *access, struct region *region)
     region->writer = access;
 }
 
-static int enter_access(struct access *access, struct region *region, const struct domain *domain,
-                        struct aftermath *after)
+/* Wait for those who have the region, and learn what is wrong with it. */
+static int look_at(struct access *access, struct region *region, const struct domain *domain, struct aftermath *after)
 {
     struct work *work = access->work;
     if (wait_for_region(work, region, access->mode, after) < 0)
@@ -101,25 +101,44 @@ static int enter_access(struct access *access, struct region *region, const stru
             return -1;
     if (access->mode != TPROF_WRITES)
         tprof_blame(work, spoilt_around(region, domain, after));
-    claim(access, region);
+    access->region = region;
+    region->entering = true;
     return 0;
 }
 
-static int enter_data(struct work *work, struct domain *domain, const struct datum *data, struct aftermath *after)
+static int look_at_all(struct work *work, struct domain *domain, const struct datum *data, struct aftermath *after)
 {
-    if (work->access_count > 0 && domain->table == NULL && (domain->table = tprof_table_make()) == NULL)
-        return -1;
-    for (uint32_t i = 0; i < work->access_count; i++) {
+    for (uint32_t i = 0; i < work->access_count; i++)
         work->accesses[i] = (struct access){.work = work, .object = data[i].object, .mode = data[i].mode};
+    for (uint32_t i = 0; i < work->access_count; i++) {
         struct region *region = tprof_region_find(domain->table, &data[i].shape, data[i].handle);
-        if (region == NULL || enter_access(&work->accesses[i], region, domain, after) < 0)
+        if (region == NULL || look_at(&work->accesses[i], region, domain, after) < 0)
             return -1;
     }
-    /* After all of them: it may read what it overwrites by another name. */
-    for (uint32_t i = 0; i < work->access_count; i++)
-        if (work->accesses[i].mode == TPROF_WRITES && work->accesses[i].region != NULL)
-            tprof_heal(work->accesses[i].region, after);
     return 0;
+}
+
+/* It looks at all of its data before it claims any: by another name it may read what it overwrites. */
+static int enter_data(struct work *work, struct domain *domain, const struct datum *data, struct aftermath *after)
+{
+    if (work->access_count > 0 && domain->table == NULL && (domain->table = tprof_table_make()) == NULL) {
+        work->access_count = 0;
+        return -1;
+    }
+    const int failed = look_at_all(work, domain, data, after);
+    for (uint32_t i = 0; i < work->access_count; i++) {
+        struct region *region = work->accesses[i].region;
+        work->accesses[i].region = NULL;
+        if (region == NULL)
+            continue;
+        region->entering = false;
+        if (failed)
+            continue;
+        if (work->accesses[i].mode == TPROF_WRITES)
+            tprof_heal(region, after);
+        claim(&work->accesses[i], region);
+    }
+    return failed;
 }
 
 static int enter_needed(struct work *work, struct work *const *needed, size_t count, struct aftermath *after)

@@ -45,10 +45,14 @@ static void deallocate(PyObject *object)
 
 static PyObject *count_open(PyObject *object, PyObject *by)
 {
-    struct scheduler *scheduler = ((struct group *)object)->scheduler;
+    struct group *self = (struct group *)object;
+    struct scheduler *scheduler = self->scheduler;
+    const struct thread *thread = tprof_thread_here;
     const long step = PyLong_AsLong(by);
     if (step == -1 && PyErr_Occurred())
         return NULL;
+    if (step > 0 && thread != NULL && thread->scheduler == scheduler && thread->work != NULL)
+        self->inside = thread->work->number;
     tprof_lock(scheduler);
     scheduler->groups += (size_t)step;
     tprof_unlock(scheduler);
@@ -67,10 +71,11 @@ static PyObject *cancel_method(PyObject *object, PyObject *unused)
     struct group *self = (struct group *)object;
     struct aftermath after = {0};
     (void)unused;
+    if (self->scheduler->dead)
+        Py_RETURN_NONE;
     (void)tprof_api->join();
     tprof_lock(self->scheduler);
-    self->cancelling = true;
-    tprof_graph_cancel_queued(self->scheduler, self, &after);
+    tprof_graph_cancel_all(self->scheduler, self, &after);
     tprof_wake_for(self->scheduler, after.readied, &after);
     tprof_unlock(self->scheduler);
     tprof_settle(self->scheduler, &after);

@@ -4,25 +4,6 @@
 const struct tprof_runtime_api *tprof_api;
 PyTypeObject *tprof_work_type, *tprof_group_type, *tprof_scheduler_type;
 
-static PyObject *set_current(PyObject *module, PyObject *scheduler)
-{
-    (void)module;
-    PyObject *former = tprof_current;
-    __atomic_store_n(&tprof_current, scheduler == Py_None ? NULL : Py_NewRef(scheduler), __ATOMIC_RELEASE);
-    Py_XDECREF(former);
-    Py_RETURN_NONE;
-}
-
-static PyObject *scheduler_here(PyObject *module, PyObject *unused)
-{
-    (void)module;
-    (void)unused;
-    const struct thread *thread = tprof_thread_here;
-    if (thread == NULL || thread->work == NULL)
-        Py_RETURN_NONE;
-    return Py_NewRef((PyObject *)thread->scheduler);
-}
-
 static PyObject *seat_here(PyObject *module, PyObject *unused)
 {
     (void)module;
@@ -68,8 +49,10 @@ static PyObject *share_memory(PyObject *module, PyObject *args)
 
 static PyMethodDef methods[] = {
     {"spawn", (PyCFunction)(void (*)(void))tprof_spawn, METH_FASTCALL | METH_KEYWORDS, NULL},
-    {"set_current", set_current, METH_O, NULL},
-    {"scheduler_here", scheduler_here, METH_NOARGS, NULL},
+    {"enter_here", tprof_enter_here, METH_O, NULL},
+    {"leave_here", tprof_leave_here, METH_O, NULL},
+    {"set_current", tprof_set_current, METH_O, NULL},
+    {"scheduler_here", tprof_scheduler_here_method, METH_NOARGS, NULL},
     {"seat_here", seat_here, METH_NOARGS, NULL},
     {"forget_thread", forget_thread, METH_NOARGS, NULL},
     {"share_memory", share_memory, METH_VARARGS, NULL},

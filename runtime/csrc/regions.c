@@ -88,7 +88,8 @@ static void free_region(struct table *table, struct region *region)
 static bool is_idle(const struct region *region)
 {
     /* A handle stays: the domain's dict of handles still leads to it. */
-    return region->writer == NULL && region->readers == NULL && region->cause == NULL && region->handle == NULL;
+    return region->writer == NULL && region->readers == NULL && region->cause == NULL && region->handle == NULL &&
+           !region->entering;
 }
 
 static void prune(struct table *table)

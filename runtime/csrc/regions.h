@@ -19,6 +19,7 @@ struct region {
     struct access *writer;  /* the last one, while it has not ended */
     struct access *readers; /* since then */
     struct work *cause;     /* whose failure left the data unwritten, with a reference */
+    uint64_t spoilt;        /* the scheduler's event that this was */
     PyObject *keep;         /* the object while there is a cause: its memory must not become another's */
     struct region **neighbours;
     uint32_t neighbour_count, neighbour_room;
@@ -26,6 +27,7 @@ struct region {
     struct region *next;
     struct place places[2];
     int place_count;
+    bool entering; /* a work that enters has found it and not claimed it yet */
 };
 
 struct table {

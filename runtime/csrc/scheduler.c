@@ -13,12 +13,12 @@ static uint32_t next_worker;
 static int take_arguments(struct scheduler *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"seats", "future_type", "start_thread", "take_seat", "group_variable", "note",
-                            "most_unfinished", "graph", NULL};
-    PyObject *future_type, *start_thread, *take_seat, *group_variable, *note, *graph;
+                            "most_unfinished", "graph", "operate", NULL};
+    PyObject *future_type, *start_thread, *take_seat, *group_variable, *note, *graph, *operate = Py_None;
     unsigned int seats;
     Py_ssize_t most;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IO!OOOOnO", names, &seats, &PyType_Type, &future_type,
-                                     &start_thread, &take_seat, &group_variable, &note, &most, &graph))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IO!OOOOnO|O", names, &seats, &PyType_Type, &future_type,
+                                     &start_thread, &take_seat, &group_variable, &note, &most, &graph, &operate))
         return -1;
     if (seats < 1 || seats > MOST_SEATS) {
         PyErr_Format(PyExc_ValueError, "a runtime has from 1 to %d workers, got %u", MOST_SEATS, seats);
@@ -38,6 +38,7 @@ static int take_arguments(struct scheduler *self, PyObject *args, PyObject *kwar
     self->note = Py_NewRef(note);
     self->most_unfinished = (size_t)most;
     self->graph = graph == Py_None ? NULL : Py_NewRef(graph);
+    self->operate = operate == Py_None ? NULL : Py_NewRef(operate);
     return 0;
 }
 
@@ -69,6 +70,7 @@ static int traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->group_variable);
     Py_VISIT(self->note);
     Py_VISIT(self->graph);
+    Py_VISIT(self->operate);
     return 0;
 }
 
@@ -80,6 +82,7 @@ static int clear(PyObject *object)
     Py_CLEAR(self->group_variable);
     Py_CLEAR(self->note);
     Py_CLEAR(self->graph);
+    Py_CLEAR(self->operate);
     return 0;
 }
 
@@ -221,27 +224,10 @@ static PyObject *cancel_method(PyObject *object, PyObject *unused)
     (void)unused;
     (void)tprof_api->join();
     tprof_lock(self);
-    self->cancelling = self->unfinished > 0;
-    tprof_graph_cancel_queued(self, NULL, &after);
+    tprof_graph_cancel_all(self, NULL, &after);
+    tprof_wake_for(self, after.readied, &after);
     tprof_unlock(self);
     tprof_settle(self, &after);
-    Py_RETURN_NONE;
-}
-
-static PyObject *activate(PyObject *object, PyObject *number)
-{
-    struct scheduler *self = (struct scheduler *)object;
-    const unsigned long active = PyLong_AsUnsignedLong(number);
-    if (active == (unsigned long)-1 && PyErr_Occurred())
-        return NULL;
-    if (active < 1 || active > self->seats) {
-        PyErr_Format(PyExc_ValueError, "from 1 to %u workers can be active, got %lu", self->seats, active);
-        return NULL;
-    }
-    tprof_lock(self);
-    if (!self->stopping)
-        tprof_seats_activate(self, (uint32_t)active);
-    tprof_unlock(self);
     Py_RETURN_NONE;
 }
 
@@ -266,6 +252,34 @@ static PyObject *abandon(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+static PyObject *set_active(PyObject *object, PyObject *number)
+{
+    struct scheduler *self = (struct scheduler *)object;
+    struct aftermath after = {0};
+    const long active = PyLong_AsLong(number);
+    if (active == -1 && PyErr_Occurred())
+        return NULL;
+    if (active < 1 || active > (long)self->seats) {
+        PyErr_Format(PyExc_ValueError, "from 1 to %u workers of this runtime can be active, got %ld", self->seats, active);
+        return NULL;
+    }
+    tprof_lock(self);
+    tprof_seats_activate(self, (uint32_t)active, &after);
+    tprof_unlock(self);
+    tprof_settle(self, &after);
+    Py_RETURN_NONE;
+}
+
+static PyObject *active(PyObject *object, PyObject *unused)
+{
+    struct scheduler *self = (struct scheduler *)object;
+    (void)unused;
+    tprof_lock(self);
+    const uint32_t number = self->active;
+    tprof_unlock(self);
+    return PyLong_FromUnsignedLong(number);
+}
+
 static PyObject *counts(PyObject *object, PyObject *unused)
 {
     struct scheduler *self = (struct scheduler *)object;
@@ -286,9 +300,10 @@ static PyMethodDef methods[] = {
     {"wait_on", wait_on, METH_O, NULL},
     {"take_failures", take_failures, METH_NOARGS, NULL},
     {"cancel", cancel_method, METH_NOARGS, NULL},
-    {"activate", activate, METH_O, NULL},
     {"stop", stop, METH_NOARGS, NULL},
     {"abandon", abandon, METH_NOARGS, NULL},
+    {"set_active", set_active, METH_O, NULL},
+    {"active", active, METH_NOARGS, NULL},
     {"counts", counts, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

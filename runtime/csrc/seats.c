@@ -1,7 +1,7 @@
 /* Who may run. There are as many seats as workers, and only a thread with a seat runs tasks. A task that waits for
  * something leaves its seat to another thread, a spare one if need be, and goes on as soon as a seat is free: so the
  * processor stays busy, no more tasks run than there are workers, and waiting tasks cannot starve those they wait
- * for. */
+ * for. Fewer seats may be active than there are: the others stay empty, and who sits there leaves after its task. */
 #include "core.h"
 
 uint16_t tprof_worker_number(const struct scheduler *scheduler, int seat)
@@ -35,7 +35,7 @@ void tprof_seat_take(struct scheduler *scheduler, struct thread *thread, int sea
 
 static int empty_seat(const struct scheduler *scheduler)
 {
-    for (uint32_t seat = 0; seat < scheduler->seats; seat++)
+    for (uint32_t seat = 0; seat < scheduler->active; seat++)
         if (scheduler->seated[seat] == NULL)
             return (int)seat;
     return -1;
@@ -69,6 +69,8 @@ void tprof_seat_leave(struct scheduler *scheduler, struct thread *thread)
     }
     thread->seat = -1;
     scheduler->seated[seat] = NULL;
+    if ((uint32_t)seat >= scheduler->active)
+        return;
     struct thread *heir = tprof_pop(&scheduler->returning);
     if (heir == NULL && scheduler->levels != 0)
         heir = tprof_pop(&scheduler->parked);
@@ -100,18 +102,9 @@ void tprof_wake_for(struct scheduler *scheduler, size_t works, struct aftermath 
     }
 }
 
-void tprof_seats_activate(struct scheduler *scheduler, uint32_t active)
-{
-    struct thread *held;
-    scheduler->active = active;
-    while ((held = tprof_pop(&scheduler->held)) != NULL)
-        sem_post(&held->semaphore);
-}
-
 void tprof_wake_all(struct scheduler *scheduler)
 {
     struct thread *thread;
-    tprof_seats_activate(scheduler, scheduler->seats);
     while ((thread = tprof_pop(&scheduler->sleeping)) != NULL)
         sem_post(&thread->semaphore);
     while ((thread = tprof_pop(&scheduler->parked)) != NULL)
@@ -123,4 +116,35 @@ void tprof_all_ended(struct scheduler *scheduler)
     scheduler->cancelling = false;
     if (scheduler->stopping)
         tprof_wake_all(scheduler);
+}
+
+/* Idle threads of seats that become inactive are woken to leave them by themselves, since only a thread itself can tell
+ * the recording so. */
+static void rouse_inactive(struct scheduler *scheduler)
+{
+    struct thread **place = &scheduler->sleeping;
+    while (*place != NULL) {
+        struct thread *thread = *place;
+        if ((uint32_t)thread->seat < scheduler->active) {
+            place = &thread->next;
+            continue;
+        }
+        *place = thread->next;
+        thread->next = NULL;
+        sem_post(&thread->semaphore);
+    }
+}
+
+void tprof_seats_activate(struct scheduler *scheduler, uint32_t active, struct aftermath *after)
+{
+    const uint32_t before = scheduler->active;
+    scheduler->active = active;
+    rouse_inactive(scheduler);
+    for (int seat; scheduler->returning != NULL && (seat = empty_seat(scheduler)) >= 0;) {
+        struct thread *thread = tprof_pop(&scheduler->returning);
+        tprof_seat_take(scheduler, thread, seat);
+        sem_post(&thread->semaphore);
+    }
+    if (active > before && scheduler->levels != 0)
+        tprof_wake_for(scheduler, active - before, after);
 }

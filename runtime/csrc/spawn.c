@@ -2,9 +2,9 @@
  * task, the new work is that task's child. */
 #include "core.h"
 
-#include <stdlib.h>
+#include "needed.h"
 
-PyObject *tprof_current;
+#include <stdlib.h>
 
 /* What a task says of its data, as tprof/access.py packs it. */
 struct clauses {
@@ -114,17 +114,19 @@ static int level_of(PyObject *priority, PyObject *const *args, size_t count, PyO
     return (int)value + TPROF_LEVEL_OF_ZERO;
 }
 
-static int find_group(struct scheduler *scheduler, struct group **group)
+/* The group whose block the spawner is in. A worker that waits in such a block may run another task on the same stack:
+ * what that one spawns is not the group's. */
+static int find_group(struct work *work)
 {
     PyObject *value = NULL;
-    *group = NULL;
-    if (scheduler->groups == 0)
+    if (work->scheduler->groups == 0)
         return 0;
-    if (PyContextVar_Get(scheduler->group_variable, NULL, &value) < 0)
+    if (PyContextVar_Get(work->scheduler->group_variable, NULL, &value) < 0)
         return -1;
-    if (value != NULL && PyObject_TypeCheck(value, tprof_group_type) &&
-        ((struct group *)value)->scheduler == scheduler)
-        *group = (struct group *)value;
+    struct group *group = value != NULL && PyObject_TypeCheck(value, tprof_group_type) ? (struct group *)value : NULL;
+    if (group != NULL && group->scheduler == work->scheduler &&
+        (work->parent == NULL || work->parent->number == group->inside))
+        work->group = group;
     else
         Py_XDECREF(value);
     return 0;
@@ -158,28 +160,11 @@ static struct work *make_work(struct scheduler *scheduler, PyObject *callable, P
     if (tprof_api->view(callable, &view))
         work->instance = tprof_api->number();
     work->task = view.number;
-    if (work->args == NULL || find_group(scheduler, &work->group) < 0) {
+    if (work->args == NULL || find_group(work) < 0) {
         Py_DECREF(work);
         return NULL;
     }
     return work;
-}
-
-/* Futures that are arguments: their results are waited for. Borrowed. Returns how many, -1 without memory. */
-static Py_ssize_t find_futures(const struct work *work, struct work ***found, struct work **few, Py_ssize_t room)
-{
-    Py_ssize_t count = 0;
-    *found = few;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(work->args); i++)
-        count += Py_TYPE(PyTuple_GET_ITEM(work->args, i)) == work->scheduler->future_type;
-    if (count > room && (*found = malloc((size_t)count * sizeof **found)) == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    for (Py_ssize_t i = 0, at = 0; at < count; i++)
-        if (Py_TYPE(PyTuple_GET_ITEM(work->args, i)) == work->scheduler->future_type)
-            (*found)[at++] = (struct work *)PyTuple_GET_ITEM(work->args, i);
-    return count;
 }
 
 /* For the graph that a program asked to keep: number, callable, the spawner's number, the predecessors' numbers. */
@@ -196,32 +181,45 @@ static int keep_node(struct scheduler *scheduler, const struct work *work, const
     return failed;
 }
 
-static int enter(struct scheduler *scheduler, struct work *work, const struct reading *reading)
+static int make_accesses(struct work *work, size_t count)
 {
-    struct work *few[8], **futures;
-    struct aftermath after = {.edges_wanted = scheduler->graph != NULL};
-    const Py_ssize_t future_count = find_futures(work, &futures, few, 8);
-    if (future_count < 0)
-        return -1;
-    if (reading->count > 0 && (work->accesses = malloc(reading->count * sizeof *work->accesses)) == NULL) {
+    if (count > 0 && (work->accesses = calloc(count, sizeof *work->accesses)) == NULL) {
         PyErr_NoMemory();
         return -1;
     }
-    work->access_count = (uint32_t)reading->count;
+    work->access_count = (uint32_t)count;
+    return 0;
+}
+
+static int enter(struct scheduler *scheduler, struct work *work, const struct reading *reading,
+                 const struct needed *needed)
+{
+    struct aftermath after = {.edges_wanted = scheduler->graph != NULL};
+    if (make_accesses(work, reading->count) < 0)
+        return -1;
+    work->unmet = (uint32_t)(needed->all - needed->ours);
     (void)tprof_api->join();
     Py_INCREF(work);
     tprof_lock(scheduler);
-    int failed = tprof_graph_enter(work, reading->data, futures, (size_t)future_count, &after);
+    int failed = tprof_graph_enter(work, reading->data, needed->works, needed->ours, &after);
     tprof_wake_for(scheduler, after.readied, &after);
     tprof_unlock(scheduler);
     if (failed)
         PyErr_NoMemory();
     else if (scheduler->graph != NULL)
         failed = keep_node(scheduler, work, &after);
+    if (!failed)
+        failed = tprof_needed_expect(work, needed);
     Py_DECREF(work);
     tprof_settle(scheduler, &after);
-    if (futures != few)
-        free(futures);
+    return failed;
+}
+
+static int enter_with_futures(struct scheduler *scheduler, struct work *work, const struct reading *reading)
+{
+    struct needed needed;
+    const int failed = tprof_needed_find(&needed, work) < 0 ? -1 : enter(scheduler, work, reading, &needed);
+    tprof_needed_free(&needed);
     return failed;
 }
 
@@ -231,8 +229,8 @@ static int throttle(struct scheduler *scheduler, struct work *parent)
     struct domain *domain = parent == NULL ? &scheduler->root : parent->children;
     if (domain == NULL || scheduler->most_unfinished == 0 || domain->unfinished.count < scheduler->most_unfinished)
         return 0;
-    return tprof_wait(scheduler, &domain->unfinished, scheduler->most_unfinished - scheduler->most_unfinished / 4, NULL,
-                      -1);
+    return tprof_wait(scheduler, &domain->unfinished, scheduler->most_unfinished - (scheduler->most_unfinished + 3) / 4,
+                      NULL, -1);
 }
 
 PyObject *tprof_submit(struct scheduler *scheduler, PyObject *callable, PyObject *access, PyObject *const *args,
@@ -258,10 +256,8 @@ PyObject *tprof_submit(struct scheduler *scheduler, PyObject *callable, PyObject
     if (domain == NULL)
         PyErr_NoMemory();
     else if (read_data(&reader, args, (Py_ssize_t)count, names) == 0)
-        failed = enter(scheduler, work, &reading);
-    tprof_lock(scheduler);
-    scheduler->entering--;
-    tprof_unlock(scheduler);
+        failed = enter_with_futures(scheduler, work, &reading);
+    tprof_count_entering(scheduler, -1);
     tprof_data_free(&reading);
     if (failed) {
         Py_DECREF(work);
@@ -274,15 +270,16 @@ PyObject *tprof_spawn(PyObject *module, PyObject *const *args, Py_ssize_t count,
 {
     (void)module;
     struct tprof_task_view view;
-    struct thread *thread = tprof_thread_here;
-    struct scheduler *scheduler = (struct scheduler *)tprof_current;
-    if (thread != NULL && thread->work != NULL)
-        scheduler = thread->scheduler;
+    struct scheduler *scheduler = tprof_scheduler_here();
     if (count < 1 || !tprof_api->view(args[0], &view)) {
         PyErr_SetString(PyExc_TypeError, "the spawner gets a task and its arguments");
         return NULL;
     }
     if (scheduler == NULL || scheduler->dead)
         return tprof_api->run(args[0], args + 1, (size_t)count - 1, names, (struct tprof_instance){0, 0});
-    return tprof_submit(scheduler, args[0], view.access, args + 1, (size_t)count - 1, names);
+    /* While the caller is held back, another thread may end the runtime. */
+    Py_INCREF(scheduler);
+    PyObject *work = tprof_submit(scheduler, args[0], view.access, args + 1, (size_t)count - 1, names);
+    Py_DECREF(scheduler);
+    return work;
 }

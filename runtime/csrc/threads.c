@@ -57,6 +57,16 @@ static PyObject *take_exception(void)
 #endif
 }
 
+static void put_exception(PyObject *error)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    PyErr_SetRaisedException(error);
+#else
+    PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_DECREF(error);
+#endif
+}
+
 static PyObject *failure_of(struct work *work)
 {
     PyObject *error = take_exception();
@@ -87,6 +97,28 @@ static void tell_steal(const struct work *work, int victim)
         tprof_api->tell(&event);
 }
 
+static bool calls_back(const struct work *settled)
+{
+    for (; settled != NULL; settled = settled->next_settled)
+        if (settled->callbacks != NULL)
+            return true;
+    return false;
+}
+
+void tprof_tell_operator(const struct thread *thread, const struct work *work, enum moment moment)
+{
+    PyObject *operate = thread->scheduler->operate;
+    if (operate == NULL || work == NULL)
+        return;
+    PyObject *waiting = PyErr_Occurred() == NULL ? NULL : take_exception();
+    PyObject *told = PyObject_CallFunction(operate, "iOi", (int)moment, work->callable, thread->seat);
+    if (told == NULL)
+        PyErr_WriteUnraisable(operate);
+    Py_XDECREF(told);
+    if (waiting != NULL)
+        put_exception(waiting);
+}
+
 void tprof_run(struct thread *thread, struct work *work, int victim)
 {
     struct scheduler *scheduler = thread->scheduler;
@@ -99,35 +131,37 @@ void tprof_run(struct thread *thread, struct work *work, int victim)
     const Py_ssize_t names = work->names == NULL ? 0 : PyTuple_GET_SIZE(work->names);
     thread->work = work;
     thread->depth++;
+    tprof_tell_operator(thread, work, TPROF_TASK_BEGINS);
     PyObject *result = tprof_api->run(work->callable, &PyTuple_GET_ITEM(work->args, 0),
                                       (size_t)(PyTuple_GET_SIZE(work->args) - names), work->names, work->instance);
     PyObject *error = result == NULL ? failure_of(work) : NULL;
+    tprof_tell_operator(thread, work, TPROF_TASK_ENDS);
     thread->work = outer;
-    thread->depth--;
+    (void)tprof_api->join();
     tprof_lock(scheduler);
     work->result = result;
     work->error = error;
     scheduler->executed++;
     tprof_graph_body_ended(work, &after);
-    /* A worker between tasks takes one of them itself. */
-    if (after.readied > (outer == NULL))
-        tprof_wake_for(scheduler, after.readied - (outer == NULL), &after);
+    /* A worker between tasks takes one of them itself, if no callback keeps it from that. */
+    const bool takes_one = outer == NULL && !calls_back(after.settled);
+    if (after.readied > takes_one)
+        tprof_wake_for(scheduler, after.readied - takes_one, &after);
     tprof_unlock(scheduler);
     tprof_settle(scheduler, &after);
+    thread->depth--;
     Py_DECREF(work);
 }
 
-/* Nobody counts on a thread that is held: what it was woken for goes to the others. */
-static void hold(struct scheduler *scheduler, struct thread *thread)
+/* Its seat is not active any more. Should it have been woken for a work, somebody else is woken in its place. */
+static void give_up_seat(struct scheduler *scheduler, struct thread *thread)
 {
     struct aftermath after = {0};
-    tprof_push_last(&scheduler->held, thread);
+    tprof_seat_leave(scheduler, thread);
     if (scheduler->levels != 0)
         tprof_wake_for(scheduler, 1, &after);
     tprof_unlock(scheduler);
     tprof_settle(scheduler, &after);
-    tprof_thread_sleep(thread);
-    tprof_thread_settle_in(thread);
     tprof_lock(scheduler);
 }
 
@@ -135,12 +169,12 @@ static void hold(struct scheduler *scheduler, struct thread *thread)
 static bool step(struct scheduler *scheduler, struct thread *thread)
 {
     int victim;
-    if (scheduler->returning != NULL) {
-        tprof_seat_leave(scheduler, thread);
+    if ((uint32_t)thread->seat >= scheduler->active) {
+        give_up_seat(scheduler, thread);
         return true;
     }
-    if (thread->seat >= (int)scheduler->active) {
-        hold(scheduler, thread);
+    if (scheduler->returning != NULL) {
+        tprof_seat_leave(scheduler, thread);
         return true;
     }
     struct work *work = tprof_queue_take(scheduler, thread, &victim);
@@ -159,6 +193,7 @@ static bool step(struct scheduler *scheduler, struct thread *thread)
         tprof_thread_sleep(thread);
         tprof_thread_settle_in(thread);
     }
+    (void)tprof_api->join();
     tprof_lock(scheduler);
     return true;
 }
@@ -178,7 +213,7 @@ static bool park(struct scheduler *scheduler, struct thread *thread)
 
 static void find_first_seat(struct scheduler *scheduler, struct thread *thread)
 {
-    for (uint32_t seat = 0; seat < scheduler->seats; seat++)
+    for (uint32_t seat = 0; seat < scheduler->active; seat++)
         if (scheduler->seated[seat] == NULL) {
             tprof_seat_take(scheduler, thread, (int)seat);
             return;
@@ -195,7 +230,12 @@ void tprof_thread_serve(struct scheduler *scheduler)
     if (scheduler->starting > 0)
         scheduler->starting--;
     find_first_seat(scheduler, &thread);
+    /* While it was on its way no other was started, however many seats were empty. */
+    struct aftermath after = {0};
+    if (scheduler->levels != 0)
+        tprof_wake_for(scheduler, 1, &after);
     tprof_unlock(scheduler);
+    tprof_settle(scheduler, &after);
     tprof_thread_settle_in(&thread);
     tprof_lock(scheduler);
     bool goes_on = true;

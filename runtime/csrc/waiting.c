@@ -1,13 +1,16 @@
 /* Waiting for a latch to fall. A thread from outside sleeps and can be interrupted by a signal; a worker makes itself
  * useful first. What it may run meanwhile is limited to works that it waits for anyway: the one it wants, and those
  * that its own work spawned, since it cannot end before them. Any other could wait in turn for something further
- * down on this very stack. When there is none it leaves its seat. */
+ * down on this very stack. When there is none it lends its seat. A worker also waits between works, in the callbacks
+ * of one that has ended. */
 #include "core.h"
 
 #include <errno.h>
 #include <time.h>
 
 #define DEEPEST 50 /* works run inside waits, one in the other: C and Python stacks are finite */
+/* A signal that comes just before the sleep does not end it: whoever can have signals looks up now and then. */
+#define LONGEST_SLEEP_S 0.5
 
 static struct timespec deadline_in(double timeout_s)
 {
@@ -23,17 +26,26 @@ static struct timespec deadline_in(double timeout_s)
     return deadline;
 }
 
-/* Returns 0 or what ended the sleep: EINTR, ETIMEDOUT. */
-static int sleep_on(struct waiter *waiter, const struct timespec *deadline)
+static bool is_before(const struct timespec *one, const struct timespec *other)
 {
-    int error = 0;
+    return one->tv_sec < other->tv_sec || (one->tv_sec == other->tv_sec && one->tv_nsec < other->tv_nsec);
+}
+
+/* Until the deadline, NULL for ever. Returns whether it has passed; may return before. */
+static bool sleep_on(struct waiter *waiter, const struct timespec *deadline)
+{
+    struct timespec until = deadline_in(LONGEST_SLEEP_S);
+    const bool to_the_end = deadline != NULL && is_before(deadline, &until);
+    int failed = 0, error = 0;
     Py_BEGIN_ALLOW_THREADS;
-    const int failed = deadline == NULL ? sem_wait(&waiter->semaphore)
-                                        : sem_clockwait(&waiter->semaphore, CLOCK_MONOTONIC, deadline);
+    if (deadline == NULL && tprof_thread_here != NULL)
+        failed = sem_wait(&waiter->semaphore);
+    else
+        failed = sem_clockwait(&waiter->semaphore, CLOCK_MONOTONIC, to_the_end ? deadline : &until);
     if (failed != 0)
         error = errno;
     Py_END_ALLOW_THREADS;
-    return error;
+    return error == ETIMEDOUT && to_the_end;
 }
 
 static bool was_woken(struct scheduler *scheduler, const struct waiter *waiter)
@@ -51,10 +63,10 @@ static int sleep_until_woken(struct scheduler *scheduler, struct latch *latch, s
     int outcome = 0;
     const struct timespec deadline = deadline_in(timeout_s > 0 ? timeout_s : 0);
     while (outcome == 0) {
-        const int error = sleep_on(waiter, timeout_s < 0 ? NULL : &deadline);
+        const bool late = sleep_on(waiter, timeout_s < 0 ? NULL : &deadline);
         if (was_woken(scheduler, waiter))
             break;
-        if (error == ETIMEDOUT)
+        if (late)
             outcome = 1;
         else if (PyErr_CheckSignals() < 0)
             outcome = -1;
@@ -91,11 +103,27 @@ static struct work *something_useful(struct scheduler *scheduler, struct thread 
         tprof_queue_remove(scheduler, wanted);
         return wanted;
     }
-    return tprof_queue_descendant(scheduler, thread, thread->work);
+    return thread->work == NULL ? NULL : tprof_queue_descendant(scheduler, thread, thread->work);
 }
 
-static void regain_seat(struct scheduler *scheduler, struct thread *thread)
+static void lend_seat(struct thread *thread, struct tprof_paused *paused)
 {
+    struct scheduler *scheduler = thread->scheduler;
+    struct aftermath after = {0};
+    (void)tprof_api->join();
+    tprof_lock(scheduler);
+    tprof_seat_leave(scheduler, thread);
+    if (scheduler->levels != 0)
+        tprof_wake_for(scheduler, 1, &after);
+    tprof_unlock(scheduler);
+    tprof_settle(scheduler, &after);
+    tprof_tell_operator(thread, thread->work, TPROF_TASK_PAUSES);
+    tprof_api->pause(paused);
+}
+
+static void regain_seat(struct thread *thread, const struct tprof_paused *paused)
+{
+    struct scheduler *scheduler = thread->scheduler;
     tprof_lock(scheduler);
     const bool found = tprof_seat_find(scheduler, thread);
     if (!found)
@@ -104,27 +132,34 @@ static void regain_seat(struct scheduler *scheduler, struct thread *thread)
     if (!found)
         tprof_thread_sleep(thread);
     tprof_thread_settle_in(thread);
+    tprof_tell_operator(thread, thread->work, TPROF_TASK_RESUMES);
+    tprof_api->resume(paused);
 }
 
-/* Leaves its seat for as long; enters with the mutex and comes back without. */
+/* Lends its seat for as long; enters with the mutex and comes back without. */
 static int block(struct scheduler *scheduler, struct thread *thread, struct latch *latch, size_t enough,
                  double timeout_s)
 {
     struct waiter waiter;
-    struct aftermath after = {0};
     struct tprof_paused paused;
     sem_init(&waiter.semaphore, 0, 0);
     tprof_latch_expect(latch, &waiter, enough);
-    tprof_seat_leave(scheduler, thread);
-    if (scheduler->levels != 0)
-        tprof_wake_for(scheduler, 1, &after);
     tprof_unlock(scheduler);
-    tprof_settle(scheduler, &after);
-    tprof_api->pause(&paused);
+    lend_seat(thread, &paused);
     const int outcome = sleep_until_woken(scheduler, latch, &waiter, timeout_s);
     sem_destroy(&waiter.semaphore);
-    regain_seat(scheduler, thread);
-    tprof_api->resume(&paused);
+    regain_seat(thread, &paused);
+    return outcome;
+}
+
+/* A worker of another runtime: what that one's tasks wait for may need its seat. */
+static int wait_elsewhere(struct scheduler *scheduler, struct thread *thread, struct latch *latch, size_t enough,
+                          double timeout_s)
+{
+    struct tprof_paused paused;
+    lend_seat(thread, &paused);
+    const int outcome = wait_outside(scheduler, latch, enough, timeout_s);
+    regain_seat(thread, &paused);
     return outcome;
 }
 
@@ -150,7 +185,11 @@ static int wait_inside(struct scheduler *scheduler, struct thread *thread, struc
 int tprof_wait(struct scheduler *scheduler, struct latch *latch, size_t enough, struct work *wanted, double timeout_s)
 {
     struct thread *thread = tprof_thread_here;
-    if (thread != NULL && thread->scheduler == scheduler && thread->work != NULL)
-        return wait_inside(scheduler, thread, latch, enough, wanted, timeout_s);
-    return wait_outside(scheduler, latch, enough, timeout_s);
+    if (scheduler->dead)
+        return 0;
+    if (thread == NULL)
+        return wait_outside(scheduler, latch, enough, timeout_s);
+    if (thread->scheduler != scheduler)
+        return wait_elsewhere(scheduler, thread, latch, enough, timeout_s);
+    return wait_inside(scheduler, thread, latch, enough, wanted, timeout_s);
 }

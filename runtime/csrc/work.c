@@ -52,6 +52,8 @@ static bool stands_still(const struct work *self)
     return tprof_has_ended(self) || (self->doomed && self->state == TPROF_PENDING);
 }
 
+#define LONGEST_S 1e9 /* what goes beyond is for ever: the kernel's seconds are whole numbers */
+
 /* Seconds, None for ever; -2 with an exception set. */
 static double timeout_of(PyObject *object)
 {
@@ -60,7 +62,22 @@ static double timeout_of(PyObject *object)
     const double timeout_s = PyFloat_AsDouble(object);
     if (timeout_s == -1 && PyErr_Occurred())
         return -2;
-    return timeout_s > 0 ? timeout_s : 0;
+    return timeout_s > LONGEST_S ? -1 : timeout_s > 0 ? timeout_s : 0;
+}
+
+/* A task that waits for itself, or for one that cannot end before it, would wait for ever. */
+static int check_no_circle(const struct work *self)
+{
+    const struct thread *thread = tprof_thread_here;
+    if (thread == NULL || thread->scheduler != self->scheduler)
+        return 0;
+    for (const struct work *work = thread->work; work != NULL; work = work->parent)
+        if (work == self) {
+            PyErr_Format(PyExc_RuntimeError, "%R waits for %R, which cannot end before it: wait for its children instead",
+                         (PyObject *)thread->work, (PyObject *)self);
+            return -1;
+        }
+    return 0;
 }
 
 static int wait_for_end(struct work *self, PyObject *timeout)
@@ -74,6 +91,8 @@ static int wait_for_end(struct work *self, PyObject *timeout)
         PyErr_SetString(PyExc_RuntimeError, "this task belongs to a runtime of the parent process: it never ends here");
         return -1;
     }
+    if (timeout_s < 0 && check_no_circle(self) < 0)
+        return -1;
     return tprof_wait(self->scheduler, &self->done, 0, self, timeout_s);
 }
 
@@ -96,6 +115,10 @@ static PyObject *result_method(PyObject *object, PyObject *const *args, Py_ssize
     const int outcome = wait_for_end(self, count + named > 0 ? args[0] : NULL);
     if (outcome < 0)
         return NULL;
+    if (outcome > 0) {
+        PyErr_SetNone(PyExc_TimeoutError);
+        return NULL;
+    }
     if (self->state == TPROF_FINISHED)
         return Py_NewRef(self->result);
     return PyObject_CallMethod(object, "_raise", NULL);
@@ -118,12 +141,11 @@ static PyObject *cancel_method(PyObject *object, PyObject *unused)
     return PyBool_FromLong(cancelled);
 }
 
-static PyObject *add_done_callback(PyObject *object, PyObject *callback)
+int tprof_work_call_back(struct work *self, PyObject *callback)
 {
-    struct work *self = (struct work *)object;
     bool settled;
     int failed = 0;
-    Py_BEGIN_CRITICAL_SECTION(object);
+    Py_BEGIN_CRITICAL_SECTION(self);
     settled = self->settled;
     if (!settled) {
         if (self->callbacks == NULL)
@@ -132,14 +154,19 @@ static PyObject *add_done_callback(PyObject *object, PyObject *callback)
     }
     Py_END_CRITICAL_SECTION();
     if (failed)
-        return NULL;
+        return -1;
     if (!settled)
-        Py_RETURN_NONE;
-    PyObject *result = PyObject_CallOneArg(callback, object);
+        return 0;
+    PyObject *result = PyObject_CallOneArg(callback, (PyObject *)self);
     if (result == NULL)
         PyErr_WriteUnraisable(callback);
     Py_XDECREF(result);
-    Py_RETURN_NONE;
+    return 0;
+}
+
+static PyObject *add_done_callback(PyObject *object, PyObject *callback)
+{
+    return tprof_work_call_back((struct work *)object, callback) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 static PyObject *acknowledge(PyObject *object, PyObject *unused)

@@ -123,6 +123,8 @@ def test_the_suite_overwrites_no_report_unasked(tmp_path, monkeypatch):
         (("blackscholes", "--repeat", "0"), "a program must run at least once, got --repeat 0"),
         (("blackscholes", "--workers", "0"), "a program needs at least 1 worker, got 0"),
         (("overhead", "--repeat", "2"), "--repeat is for programs: overhead repeats by itself"),
+        (("runtime", "--quick", "--workers", "0"), "a program needs at least 1 worker, got 0"),
+        (("overhead", "--quick", "--size", "huge"), "the size of a program must be small or paper, got 'huge'"),
         (("--list", "--size", "huge"), "the size of a program must be small or paper, got 'huge'"),
         (("blackscholes", "-o", "file"), "cannot write to file: File exists; choose another folder with -o DIR"),
     ],

@@ -129,7 +129,7 @@ def test_bench_lists_programs_with_instances_and_runs_none(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["overhead", "analysis"])
+@pytest.mark.parametrize("name", ["overhead", "analysis", "runtime", "laws"])
 def test_bench_prints_what_tprof_costs_beside_targets(tmp_path, name):
     said = tprof(tmp_path, "bench", name, "--quick").stdout
 

@@ -281,26 +281,6 @@ def test_a_brake_on_workers_holds_and_lets_go():
     assert held == 1
 
 
-def test_one_active_worker_serves_tasks_that_wait_for_their_children():
-    def parent(depth):
-        if depth:
-            children = [runtime.submit(parent, depth - 1) for _ in range(2)]
-            return sum(child.result() for child in children)
-        return 1
-
-    with Runtime(workers=4) as runtime:
-        runtime.limit(1)
-        leaves = runtime.submit(parent, 6).result()
-
-    assert leaves == 64
-
-
-@pytest.mark.parametrize("workers", [0, 3, True])
-def test_a_limit_out_of_range_is_refused(workers):
-    with Runtime(workers=2) as runtime, pytest.raises(tprof.UsageError, match="whole number from 1 to 2"):
-        runtime.limit(workers)
-
-
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [

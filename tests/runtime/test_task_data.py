@@ -92,6 +92,13 @@ EQUAL = [
     (dt.date(2020, 1, 1), dt.date.fromisoformat("2020-01-01")),
     (frozenset([1, 2]), frozenset([2, 1])),
     (object, object),
+    (np.int64(3), np.int64(3)),
+    (np.int64(3), 3),
+    (np.float32(0.5), np.float64(0.5)),
+    (np.str_("name"), "name"),
+    (np.bytes_(b"name"), b"name"),
+    (np.bool_(1), np.bool_(1)),
+    (np.datetime64("2020-01-01"), np.datetime64("2020-01-01")),
 ]
 
 
@@ -136,6 +143,9 @@ class Account:
     def add(self, amount):
         self.sums.append(amount)
 
+    def plain(self, data):
+        self.sums.append(data)
+
     @staticmethod
     @tprof.task(updates="account")
     def put(account, amount) -> None:
@@ -171,6 +181,24 @@ def test_methods_touch_the_object_that_they_are_called_on():
     assert edges == ((1, 2), (2, 3), (3, 4), (4, 5))
     assert one.sums == [1, 3, 4]
     assert named.result() == "Account"
+
+
+def test_a_method_is_submitted_with_its_object():
+    one, same = Account(1), Account(1)
+
+    with Runtime(workers=2, keep_graph=True) as runtime:
+        gate = threading.Event()
+        hold(one, gate)
+        runtime.submit(one.add, 5)
+        runtime.submit(same.plain, "x", updates="data")
+        runtime.submit(Account.name, reads="cls")
+        hold("x", gate)
+        edges = runtime.graph().edges
+        gate.set()
+
+    assert edges == ((1, 2), (3, 5))
+    assert one.sums == [5]
+    assert same.sums == ["x"]
 
 
 SHARED = np.zeros(4)

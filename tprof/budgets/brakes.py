@@ -5,11 +5,11 @@ The first that this machine and program allow is taken. A brake is let go when i
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Protocol
 
 from tprof import _core, running
-from tprof.errors import SensorError
+from tprof.errors import SensorError, UsageError
 
 if TYPE_CHECKING:
     from tprof.frequency import Policy
@@ -62,22 +62,23 @@ class Workers:
     """The workers of a runtime, half of them a notch."""
 
     def __init__(self, runtime: Runs) -> None:
-        """Begin with all of them."""
+        """Begin with those that take tasks now."""
         self._runtime = runtime
-        self._active = runtime.workers
+        self._former = self._active = runtime.active_workers
 
     def pull(self) -> str | None:
         """Let fewer workers take tasks."""
         if self._active == 1:
             return None
         self._active = (self._active + 1) // 2
-        self._runtime.limit(self._active)
+        with suppress(UsageError):  # it has ended meanwhile, and takes no tasks at all
+            self._runtime.active_workers = self._active
         return f"{self._active} of {self._runtime.workers} workers go on taking tasks"
 
     def let_go(self) -> None:
-        """Let all workers take tasks again."""
-        if self._runtime in running.runtimes:
-            self._runtime.limit(None)
+        """Let as many workers take tasks as before."""
+        with suppress(UsageError):  # as above
+            self._runtime.active_workers = self._former
 
 
 class Pauses:

@@ -124,5 +124,6 @@ class InstanceBudgets:
         """Return what the decorator asks for; another process's tasks only warn."""
         for number, index in reversed(self._meter.table.numbers(self._process).items()):
             if index == task:
-                return registry.action_of(number)
+                budget = registry.budget_of(number)
+                return "warn" if budget is None else budget[1]
         return "warn"

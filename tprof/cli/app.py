@@ -31,7 +31,7 @@ def _options(
 
 def main() -> None:
     """Run the command that was typed."""
-    from . import bench, calibrate, doctor, export, report, run, summary, sweep, validate
+    from . import advise, bench, calibrate, doctor, export, report, roofline, run, scaling, summary, sweep, validate
 
     app = typer.Typer(
         no_args_is_help=True,
@@ -42,7 +42,7 @@ def main() -> None:
     )
     app.callback()(_options)
     run.register(app)
-    for module in (summary, report, export, bench, sweep, calibrate, validate, doctor):
+    for module in (summary, report, export, bench, sweep, advise, calibrate, validate, roofline, scaling, doctor):
         module.register(app)
     try:
         app()

@@ -17,7 +17,10 @@ MEASUREMENTS = {
     "budget": "how soon a budget acts once its joules are used up, and what watching it costs",
     "overhead": "what recording costs: a sample, a task, the import, the sensor thread; beside cProfile and others",
     "analysis": "how fast 5 million samples are attributed, beside np.argsort; memory; size of the report",
-    "runtime": "what a task on the runtime costs, and a tiled Cholesky, beside thread pools and dask; memory of a graph",
+    "laws": "how long a million evaluations of each analytic model take",
+    "runtime": "what a task on the runtime costs, and a Cholesky, beside thread pools and dask; a graph's memory",
+    "advise": "what tprof advise is worth: on known responses, and on public data in the folder TPROF_PUBLIC_DATA",
+    "policy": "what the policy edp makes of the paper's tasks, beside every fixed frequency; all of it simulated",
 }
 _HELP = """Profile benchmark programs, run the paper's suite, or measure what tprof itself costs.
 
@@ -40,7 +43,8 @@ def register(app: typer.Typer) -> None:
 
 def bench(  # noqa: PLR0913 - one parameter an option
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Programs, budget, overhead, analysis, runtime.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Programs, budget, overhead, analysis, runtime, policy."),
     ] = None,
     listing: Annotated[bool, typer.Option("--list", help="Say what there is; run nothing.")] = False,  # noqa: FBT002
     everything: Annotated[  # noqa: FBT002 - typer's default
@@ -113,25 +117,40 @@ def _run(names: Sequence[str], order: Any, *, quick: bool, quiet: bool) -> dict[
     return {
         name: profile(name, order, progress, quiet=quiet)
         if name in programs
-        else _measure(name, quick=quick, quiet=quiet)
+        else _measure(name, order, quick=quick, quiet=quiet)
         for name in names
     }
 
 
-def _measure(name: str, *, quick: bool, quiet: bool) -> dict[str, Any]:
+def _measure(name: str, order: Any, *, quick: bool, quiet: bool) -> dict[str, Any]:
     from importlib import import_module
 
     from rich.console import Console
 
     benchmark = import_module(f"tprof.benchmarks.micro.{name}")
-    effort = benchmark.QUICK if quick else benchmark.FULL
-    with Console(file=sys.stderr).status(f"measuring {name}; this takes a minute or two"):
+    effort = _effort(benchmark, order, quick=quick)
+    with Console(file=sys.stderr).status(f"measuring {name}; this takes a few minutes"):
         result: dict[str, Any] = benchmark.measure(effort)
     if not quiet:
         _print(name, result)
         if quick:
             print("quick: too short for figures to quote")
     return result
+
+
+def _effort(benchmark: Any, order: Any, *, quick: bool) -> Any:
+    """Return how much is measured; only some measurements work at the paper's size or on workers."""
+    from dataclasses import replace
+
+    from tprof.benchmarks.outcome import check_size, check_workers
+
+    check_size(order.size)
+    full = getattr(benchmark, "PAPER", benchmark.FULL) if order.size == "paper" else benchmark.FULL
+    effort = benchmark.QUICK if quick else full
+    if order.workers is None or not hasattr(effort, "workers"):
+        return effort
+    check_workers(order.workers)
+    return replace(effort, workers=order.workers)
 
 
 def _print(name: str, result: Mapping[str, Any]) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from tprof.errors import UsageError
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -69,6 +71,9 @@ def sweep(  # noqa: PLR0913 - one parameter an option
     energy: Annotated[str, typer.Option(help="auto, perf, powercap, estimate or none.")] = "auto",
     counters: Annotated[str, typer.Option(help="auto, none, or names with commas.")] = "auto",
     watts: Annotated[str | None, typer.Option(metavar="IDLE,PER_CORE", help="Watts for the estimate.")] = None,
+    model: Annotated[
+        str, typer.Option(help="auto, fitted, linear, cputime, ipc or fesc; one for all runs compares best.")
+    ] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
 ) -> None:
     """Prepare, run, and say where the files are."""
@@ -78,7 +83,8 @@ def sweep(  # noqa: PLR0913 - one parameter an option
     from .sweep_progress import Progress
     from .tables import dump
 
-    what = program(words, size=size, tasks=tuple(task or ()), energy=energy, watts=watts, counters=counters)
+    how = {"energy": energy, "watts": watts, "counters": counters, "model": model}
+    what = program(words, size=size, tasks=tuple(task or ()), **how)
     _check(what)
     order = Order(
         what=what,
@@ -114,10 +120,14 @@ def _leave(number: int, frame: FrameType | None) -> NoReturn:
 
 def _check(what: What) -> None:
     """Refuse what every run would refuse, before the first."""
+    from tprof.analysis.models.choose import NAMES
     from tprof.launch import Program, parse_patterns
     from tprof.launch.program import find_program
     from tprof.sensors.choose import choose, sysroot
 
+    if what.model not in NAMES:
+        message = f"--model must be one of {', '.join(NAMES)}, got {what.model!r}"
+        raise UsageError(message)
     parse_patterns(what.tasks)
     choose(what.energy, root=sysroot(), watts=what.watts)
     if what.kind != "benchmark":

@@ -27,7 +27,8 @@ class Progress:
         plan = self._plan
         done = len(plan.points) - len(plan.waiting)
         begun = f", {done} of them done before" if self._sweep.continues else ""
-        self.note(f"{plan.what.title}: {len(plan.points)} runs{begun}; seed {plan.seed}; {self._sweep.order.folder}")
+        runs = "1 run" if len(plan.points) == 1 else f"{len(plan.points)} runs"
+        self.note(f"{plan.what.title}: {runs}{begun}; seed {plan.seed}; {self._sweep.order.folder}")
         if sys.stderr.isatty():
             self._draw(done)
         return self
@@ -37,7 +38,8 @@ class Progress:
     ) -> None:
         """Leave the bar as it is."""
         if self._bar is not None:
-            self._bar.update(self._task, completed=len(self._plan.points) - len(self._plan.waiting))
+            done = len(self._plan.points) - len(self._plan.waiting)
+            self._bar.update(self._task, completed=done, description="")
             self._bar.stop()
 
     def begin(self, point: Point | None, left_s: float | None) -> None:

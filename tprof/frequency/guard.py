@@ -19,7 +19,7 @@ from tprof.environment import SESSION
 from tprof.errors import SensorError
 
 from .policy import KHZ, Policy, read_bounds, text_of
-from .restorer import restore
+from .restorer import END, restore
 from .setting import SETSPEED, USERSPACE
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class Guard:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Let it restore, and see that it did. Raises SensorError."""
+        self._tell(END)
         try:
             answer, _ = self._process.communicate()
             problems = json.loads(answer)
@@ -73,6 +74,12 @@ class Guard:
     def also_ends(self, pid: int | None) -> None:
         """Name the leader of the group of processes that must not outlive this process; None: nobody any more."""
         self._tell(pid)
+
+    def forget(self) -> None:
+        """Leave it to the parent, in a forked child: the pipe has to end with the parent alone."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
 
     def _tell(self, value: Any) -> bool:
         try:

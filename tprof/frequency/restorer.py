@@ -17,6 +17,7 @@ from .setting import MAX, MIN, SETSPEED, set_bounds, write
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+END = "end"
 DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -31,6 +32,8 @@ def main() -> None:
     ends: int | None = None
     for line in sys.stdin:
         heard = _heard(line)
+        if heard == END:
+            break  # a forked child of the program may keep the pipe open
         if ends is not None:
             os.close(ends)
         ends, group = _opened(heard), heard
@@ -46,13 +49,21 @@ def restore(former: Sequence[dict[str, Any]]) -> list[str]:
     for held in former:
         folder = Path(held["folder"])
         try:
-            now = Bounds(number_hz(folder / MIN), number_hz(folder / MAX))
-            set_bounds(folder, now, Bounds(held["lowest_khz"] * KHZ, held["highest_khz"] * KHZ))
+            wanted = Bounds(held["lowest_khz"] * KHZ, held["highest_khz"] * KHZ)
+            set_bounds(folder, _now(folder) or wanted, wanted)
             if held["setspeed"] is not None:
                 write(folder / SETSPEED, held["setspeed"])
         except SensorError as error:
             problems.append(f"{error} (it was {held['lowest_khz']} to {held['highest_khz']} kHz)")
     return problems
+
+
+def _now(folder: Path) -> Bounds | None:
+    """Return what a policy is bound to; None in a tree of plain files, where a killed write leaves an empty one."""
+    try:
+        return Bounds(number_hz(folder / MIN), number_hz(folder / MAX))
+    except SensorError:
+        return None
 
 
 def _heard(line: str) -> Any:

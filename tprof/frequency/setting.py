@@ -60,8 +60,12 @@ def set_bounds(folder: Path, now: Bounds, wanted: Bounds) -> None:
 def write(path: Path, text: str) -> None:
     """Write to one of the kernel's files. Raises SensorError."""
     try:
-        with path.open("w", encoding="ascii") as file:
-            file.write(text)
+        # Without O_CREAT: below /sys a name that is gone stays gone.
+        file = os.open(path, os.O_WRONLY | os.O_TRUNC)
+        try:
+            os.write(file, text.encode("ascii"))
+        finally:
+            os.close(file)
     except OSError as error:
         raise SensorError(_why(path, text, error)) from error
 
@@ -71,9 +75,11 @@ def refusal(policies: Sequence[Policy]) -> str | None:
     for policy in policies:
         names = (MIN, MAX, SETSPEED) if policy.governor == USERSPACE else (MIN, MAX)
         for path in (policy.folder / name for name in names):
-            if not os.access(path, os.W_OK):
-                number = errno.EROFS if os.access(path, os.R_OK) and os.geteuid() == 0 else errno.EACCES
-                return _why(path, None, OSError(number, os.strerror(number)))
+            # Opening asks the kernel itself: capabilities and a file system mounted read-only count too.
+            try:
+                os.close(os.open(path, os.O_WRONLY))
+            except OSError as error:
+                return _why(path, None, error)
     return None
 
 

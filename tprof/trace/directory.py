@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ROOMS = ("threads", "tasks", "readings", "graph")
+DECISIONS = "decisions"  # made with the first one
 # What a recorder may leave in a session; anything else there belongs to somebody.
-OURS = {*ROOMS, LIVE, MANIFEST, END, "manifest.tmp", "end.tmp"}
+OURS = {*ROOMS, DECISIONS, LIVE, MANIFEST, END, "manifest.tmp", "end.tmp"}
 
 
 def create_session(path: Path, *, overwrite: bool = False) -> None:

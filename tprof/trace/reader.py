@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import stat
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +13,8 @@ import numpy as np
 from tprof.errors import TraceError
 
 from . import layout
+from .decisions import MAX_DECISIONS, Decision, read_decisions
+from .directory import DECISIONS
 from .graph import EventFile, Graph, open_events, read_graph
 from .manifest import read_end, read_manifest
 from .readings import Readings, read_readings
@@ -50,6 +52,7 @@ class Trace:
     complete : whether the recording ended by itself.
     start_ns, end_ns : of the recording, CLOCK_MONOTONIC.
     process_end_ns : when each process that ended did, by its ordinal.
+    decisions : of runtimes' policies, in order of time.
     notes : what a user should know about the state of the files.
     """
 
@@ -64,6 +67,7 @@ class Trace:
     start_ns: int
     end_ns: int
     process_end_ns: dict[int, int]
+    decisions: tuple[Decision, ...]
     notes: tuple[str, ...]
 
     @cached_property
@@ -166,6 +170,7 @@ class _Loader:
             start_ns=_start_ns(self.manifest, readings, threads),
             end_ns=_end_ns(end, readings, threads, events),
             process_end_ns=process_ends(end or {}),
+            decisions=self._decisions(),
             notes=tuple(self.notes + self.table.notes),
         )
 
@@ -250,6 +255,15 @@ class _Loader:
             else:
                 events[file.ordinal] = file
         return list(events.values())
+
+    def _decisions(self) -> tuple[Decision, ...]:
+        decisions: list[Decision] = []
+        for path in self._files(DECISIONS, ".jsonl", optional=True):
+            read = partial(read_decisions, process=_ordinal(path), room=MAX_DECISIONS + 1 - len(decisions))
+            found, notes = self._try(path, read) or ([], [])
+            decisions += found
+            self.notes += notes
+        return tuple(sorted(decisions, key=lambda one: one.t_ns))
 
     def _note_lost_events(self, events: list[EventFile]) -> None:
         lost = sum(file.dropped for file in events)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +26,7 @@ MAX_LINE_BYTES = 1 << 17
 MAX_BUDGET_J = 1e15
 MAX_NAME_CHARACTERS = 1000
 MAX_TEXT_CHARACTERS = 8192
+MOST_WORK = 1e30
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,9 @@ class TaskEntry:
     name : what it is called.
     file, line : where it stands; None where the writer did not say.
     source : its source text as it was when it was recorded; None where the writer did not say.
+    flops, bytes : of each instance, where they are the same for all and the writer said so, else None.
+    calls : how many instances `flops_sum` and `bytes_sum` are of.
+    flops_sum, bytes_sum : of those calls together, where they differ from call to call; None where not said.
     budget_j : joules that each instance may take; None where the writer did not say.
     """
 
@@ -44,7 +48,24 @@ class TaskEntry:
     file: str | None = None
     line: int | None = None
     source: str | None = None
+    flops: float | None = None
+    bytes: float | None = None
+    calls: int = 0
+    flops_sum: float | None = None
+    bytes_sum: float | None = None
     budget_j: float | None = None
+
+    def joined(self, other: TaskEntry) -> TaskEntry:
+        """Return the same place with what another line, or another process, says of it besides."""
+        return replace(
+            self,
+            source=self.source if self.source is not None else other.source,
+            flops=self.flops if self.flops is not None else other.flops,
+            bytes=self.bytes if self.bytes is not None else other.bytes,
+            calls=self.calls + other.calls,
+            flops_sum=_added(self.flops_sum, other.flops_sum),
+            bytes_sum=_added(self.bytes_sum, other.bytes_sum),
+        )
 
 
 class TaskTable:
@@ -61,7 +82,7 @@ class TaskTable:
         """Add a process's table. Lines that are not whole are left out and counted. Raises TraceError."""
         numbers = self._numbers.setdefault(process, {})
         damaged = 0
-        for count, line in enumerate(_lines(path)):
+        for count, line in enumerate(lines_of(path)):
             if count >= MAX_TASKS or len(self.entries) >= MAX_TASKS:
                 self.notes.append(f"{path.name}: what follows {MAX_TASKS} tasks is left out of the task table")
                 break
@@ -111,12 +132,12 @@ class TaskTable:
         if index is None:
             index = self._index[key] = len(self.entries)
             self.entries.append(entry)
-        elif self.entries[index].source is None and entry.source is not None:
-            self.entries[index] = entry
+        else:
+            self.entries[index] = self.entries[index].joined(entry)
         return index
 
 
-def _lines(path: Path) -> Iterator[bytes]:
+def lines_of(path: Path) -> Iterator[bytes]:
     """Yield the lines; in the place of one that is too long, an empty one. Raises TraceError."""
     with open_file(path, MAX_BYTES) as file:
         try:
@@ -144,6 +165,11 @@ def _parse(line: bytes) -> tuple[int, TaskEntry] | None:
         _text(content.get("file")),
         _line(content.get("line")),
         _text(content.get("source")),
+        _amount(content.get("flops")),
+        _amount(content.get("bytes")),
+        calls if type(calls := content.get("calls")) is int and 0 <= calls < 1 << 63 else 0,
+        _amount(content.get("flops_sum")),
+        _amount(content.get("bytes_sum")),
         _joules(content.get("budget_j")),
     )
 
@@ -159,6 +185,15 @@ def _text(value: Any) -> str | None:
 def _joules(value: Any) -> float | None:
     good = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < MAX_BUDGET_J
     return float(value) if good else None
+
+
+def _amount(value: Any) -> float | None:
+    good = type(value) in (int, float) and 0 <= value <= MOST_WORK
+    return float(value) if good else None
+
+
+def _added(one: float | None, other: float | None) -> float | None:
+    return one if other is None else other if one is None else one + other
 
 
 def _line(value: Any) -> int | None:

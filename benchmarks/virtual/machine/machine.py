@@ -1,14 +1,13 @@
-"""The process that is the machine: it hears which tasks run, looks at the frequency, and advances `energy_uj`.
+"""The process that is the machine: it hears what tasks did at which frequency, and advances `energy_uj`.
 
-A task reports by a datagram to an abstract socket whose name stands in the tree: when it begins, what it is, and when
-it ends. Between two looks, a millisecond or less apart, the power is that of the running tasks at the frequency that
-`scaling_max_freq` holds; with nobody running it is `IDLE_W`. The count is overwritten in place by one write of
-constant length, so that a reader never sees an empty file.
+A task reports each slice of its work by a datagram to an abstract socket whose name stands in the tree: what it is,
+the frequency that the tree held, its CPU time. It draws the power of its law for just that CPU time, so that what the
+tasks draw in all is known even where other programs take the processor away from them; besides there is a little idle
+power. The count is overwritten in place by one write of constant length: a reader never sees an empty file.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import socket
@@ -19,18 +18,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from tprof.environment import SESSION
-from tprof.errors import SensorError
-from tprof.frequency.policy import number_hz
 from tprof.sensors.choose import SYSROOT
 
-from .response import RESPONSES, Response
-from .tree import ENERGY, FIRST, RANGE_UJ, Shape, make_tree
+from .response import RESPONSES
+from .tree import ENERGY, RANGE_UJ, Shape, make_tree
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 PERIOD_S = 0.001
-IDLE_W = 1.0
+IDLE_W = 0.05
+"""Next to nothing: then a task's energy is its law's, and no part of it is static."""
 TEXT_BYTES = 24
 READY = "ready"
 START = "from tprof.benchmarks.virtual.machine.machine import main; main()"
@@ -72,36 +70,21 @@ class _Package:
     """The joules so far."""
 
     def __init__(self, root: Path) -> None:
-        self._policy = root / FIRST
         self._fd = os.open(root / ENERGY, os.O_WRONLY)
-        self._running: dict[str, Response] = {}
         self._joules, self._since_s = 0.0, time.monotonic()
-        self._hz = number_hz(self._policy / "scaling_max_freq")
 
     def hear(self, message: str) -> None:
-        """Take note of who begins (NUMBER TASK) or ends (NUMBER)."""
-        self.advance()
-        who, _, task = message.partition(" ")
-        self._running.pop(who, None)
-        if task:
-            self._running[who] = RESPONSES[task]
+        """Add what a slice drew (TASK HZ NANOSECONDS)."""
+        task, hz, cpu_ns = message.split()
+        self._joules += RESPONSES[task].power_w(int(hz)) * int(cpu_ns) * 1e-9
 
     def advance(self) -> None:
-        """Add what was drawn since the last look, show it, and look at the frequency."""
+        """Add the idle power since the last time, and show it all."""
         now_s = time.monotonic()
-        watts = sum(one.power_w(self._hz) for one in self._running.values()) or IDLE_W
-        self._joules += watts * (now_s - self._since_s)
+        self._joules += IDLE_W * (now_s - self._since_s)
         self._since_s = now_s
         text = f"{int(self._joules * 1e6) % (RANGE_UJ + 1)}\n".ljust(TEXT_BYTES, "\n")
         os.pwrite(self._fd, text.encode(), 0)
-        with contextlib.suppress(SensorError):  # the file is empty while somebody writes it: as it was
-            self._look()
-
-    def _look(self) -> None:
-        hz = number_hz(self._policy / "scaling_max_freq")
-        if hz != self._hz:
-            self._hz = hz
-            (self._policy / "scaling_cur_freq").write_text(f"{hz // 1000}\n", encoding="ascii")
 
 
 def main() -> None:

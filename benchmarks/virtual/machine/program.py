@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import os
 import socket
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SLICE_S = 0.002
-"""A task looks at the frequency as often as this."""
+"""A task looks at the frequency, and reports, as often as this."""
 
 
 class Machine:
@@ -55,23 +54,23 @@ class Machine:
             return self._hz  # the file is empty while somebody writes it
         return self._hz
 
-    def tell(self, task: str = "") -> None:
-        """Say that this thread begins a task, or ends it."""
-        self._socket.send(f"{threading.get_ident()} {task}".strip().encode())
+    def tell(self, task: str, hz: int, cpu_ns: int) -> None:
+        """Say what a slice did."""
+        self._socket.send(f"{task} {hz} {cpu_ns}".encode())
 
 
 def body(machine: Machine, law: Response, seconds: float) -> Callable[[], None]:
-    """Return the task: `seconds` of work at the highest frequency."""
+    """Return the task: `seconds` of CPU time at the highest frequency."""
 
     def work() -> None:
-        machine.tell(law.task)
-        left = seconds
-        while left > 0:
-            rate = 1 / law.time(machine.frequency_hz())
-            begin_s = time.perf_counter()
-            pipeline(min(SLICE_S, left / rate))
-            left -= (time.perf_counter() - begin_s) * rate
-        machine.tell()
+        left_ns = seconds * 1e9
+        while left_ns > 0:
+            hz = machine.frequency_hz()
+            begin_ns = time.thread_time_ns()
+            pipeline(min(SLICE_S, left_ns * 1e-9 * law.time(hz)))
+            cpu_ns = time.thread_time_ns() - begin_ns
+            left_ns -= cpu_ns / law.time(hz)
+            machine.tell(law.task, hz, cpu_ns)
 
     return tprof.task(name=law.task)(work)
 

@@ -1,0 +1,46 @@
+"""What a runtime's policy decided, as a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+from tprof.analysis.names import shown
+
+if TYPE_CHECKING:
+    from tprof.trace import Trace
+
+COLUMNS = ("kind", "policy", "why", "task", "frequency_hz", "former_hz", "cpus", "workers", "energy_j", "instance_s")
+
+
+def decisions_table(trace: Trace) -> pd.DataFrame:
+    """Return one row a decision, in order of time.
+
+    Returns
+    -------
+    DataFrame
+        time_s (from the start of the recording), process; kind: ``chosen`` (a frequency is best for a task),
+        ``set`` (processors got a frequency), ``workers`` (so many are active), ``cut`` (what follows was not written);
+        policy, why, task, frequency_hz, former_hz, cpus (numbers with spaces between), workers, and energy_j and
+        instance_s of a mean instance as the policy knew it. What does not belong to a kind is NaN or empty.
+    """
+    rows = [
+        {
+            "time_s": (one.t_ns - trace.start_ns) * 1e-9,
+            "process": one.process,
+            "kind": one.kind,
+            "policy": shown(one.policy),
+            "why": shown(one.why or ""),
+            "task": shown(one.task or ""),
+            "frequency_hz": one.frequency_hz,
+            "former_hz": one.former_hz,
+            "cpus": " ".join(map(str, one.cpus)),
+            "workers": one.workers,
+            "energy_j": one.energy_j,
+            "instance_s": one.time_s,
+        }
+        for one in trace.decisions
+    ]
+    table = pd.DataFrame(rows, columns=["time_s", "process", *COLUMNS])
+    numbers = ["frequency_hz", "former_hz", "workers", "energy_j", "instance_s"]
+    return table.astype(dict.fromkeys(numbers, float))

@@ -1,0 +1,1 @@
+"""Analytic models of the papers: what time, energy and power should be."""

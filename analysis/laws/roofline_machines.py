@@ -1,0 +1,126 @@
+"""The machines of the paper's tables II to IV by name, and machines from JSON and TOML files."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
+
+from tprof.errors import TprofError, UsageError
+
+from .roofline import Machine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FMM_CACHE_J = 187e-12
+"""Joules a byte of the GTX 580's L1 and L2 together, found from its fast multipole method (section V-C)."""
+
+MACHINES = {
+    "gtx580": Machine(
+        "gtx580", 1 / 192.4e9, 1 / 1581.06e9, 1 / 197.63e9, 513e-12, 99.7e-12, 212e-12, 122.0, 244.0,
+        (("L1/L2", FMM_CACHE_J),),
+    ),
+    "i7-950": Machine("i7-950", 1 / 25.6e9, 1 / 106.56e9, 1 / 53.28e9, 795e-12, 371e-12, 670e-12, 122.0),
+    "fermi": Machine("fermi", 1 / 144e9, None, 1 / 515e9, 360e-12, None, 25e-12),
+}  # fmt: skip
+"""Tables III and IV (GTX 580 with its rating of 244 W, Core i7-950), and table II (a Fermi GPU, constant power 0).
+
+The i7-950 has no cap here: its 130 W are the chip's alone, and the coefficients are of chip, board and memory.
+"""
+
+MOST_BYTES = 1 << 20
+
+
+def find_machine(name: str, files: tuple[Path, ...] = ()) -> Machine:
+    """Return a machine by its name.
+
+    Parameters
+    ----------
+    name
+        Of `MACHINES`, or of one of the files without its ending.
+    files
+        Of machines that were kept.
+
+    Raises
+    ------
+    UsageError
+        If nothing is called so.
+    """
+    if name in MACHINES:
+        return MACHINES[name]
+    kept = {path.stem: path for path in files}
+    if name in kept:
+        return read_machine(kept[name])
+    known = ", ".join((*MACHINES, *sorted(kept)))
+    message = f"machine must be one of {known}, or a file that ends in .json or .toml; got {name!r}"
+    raise UsageError(message)
+
+
+def read_machine(path: Path) -> Machine:
+    """Read a machine from a JSON or TOML file: keys are the fields of `Machine`, `caches` a table of joules a byte.
+
+    Raises
+    ------
+    UsageError
+        If it cannot be read, or what it says is no machine.
+    """
+    said = _parse(path)
+    known = {field.name for field in fields(Machine)}
+    unknown = sorted(set(said) - known - {"fit"})
+    if unknown:
+        message = f"machine {path} has an unknown key {unknown[0]!r}: keys are {', '.join(sorted(known))}"
+        raise UsageError(message)
+    if "tau_mem_s" not in said:
+        message = f"machine {path} lacks tau_mem_s, seconds a byte: for 25.6 GB/s that is 3.90625e-11"
+        raise UsageError(message)
+    given = {name: value for name, value in said.items() if name in known and value is not None}
+    given |= {"name": str(said.get("name") or path.stem), "caches": _caches(path, said.get("caches"))}
+    if "precision" not in given:
+        given["precision"] = "double" if "tau_double_s" in given else "single"
+    try:
+        return Machine(**given)
+    except UsageError as error:
+        message = f"cannot use machine {path}: {error}"
+        raise UsageError(message) from None
+
+
+def write_machine(machine: Machine, path: Path, fit: dict[str, Any] | None = None) -> None:
+    """Write a machine as JSON, with how it was found beside it. Raises TprofError where the disk refuses."""
+    said = asdict(machine) | {"caches": dict(machine.caches)} | ({"fit": fit} if fit else {})
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(said, indent=1, allow_nan=False) + "\n", "utf-8")
+    except OSError as error:
+        message = f"cannot write the machine to {path}: {error.strerror}; name another file"
+        raise TprofError(message) from error
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    kinds = {".json": json.loads, ".toml": tomllib.loads}
+    if path.suffix not in kinds:
+        message = f"machine {path} must be a file that ends in .json or .toml"
+        raise UsageError(message)
+    try:
+        with path.open("rb") as file:
+            said = kinds[path.suffix](file.read(MOST_BYTES).decode("utf-8"))
+    except OSError as error:
+        message = f"cannot read machine {path}: {error.strerror}"
+        raise UsageError(message) from None
+    except (ValueError, RecursionError) as error:
+        message = f"cannot read machine {path}: it is no {path.suffix[1:].upper()} ({error})"
+        raise UsageError(message) from None
+    if not isinstance(said, dict):
+        message = f"machine {path} must hold an object of names and numbers"
+        raise UsageError(message)
+    return said
+
+
+def _caches(path: Path, said: object) -> tuple[tuple[str, float], ...]:
+    if said is None:
+        return ()
+    if not isinstance(said, dict):
+        message = f"machine {path}: caches must be an object of levels and joules a byte, got {said!r}"
+        raise UsageError(message)
+    return tuple((str(level), value) for level, value in said.items())

@@ -1,0 +1,21 @@
+"""Operating points: from measured ones, at what frequency or power limit and on how many workers to run."""
+
+from .advice import Advice, advise, of_task
+from .choice import DELAY_POWERS, Wish
+from .measured import Measured, by_task
+from .page import render, write_page
+from .table import check, read
+
+__all__ = [
+    "DELAY_POWERS",
+    "Advice",
+    "Measured",
+    "Wish",
+    "advise",
+    "by_task",
+    "check",
+    "of_task",
+    "read",
+    "render",
+    "write_page",
+]

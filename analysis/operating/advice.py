@@ -1,0 +1,204 @@
+"""At which operating point each task and the program should run, what that is expected to save, and how sure it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tprof.errors import UsageError
+
+from .candidates import Candidates, candidates
+from .choice import DELAY_POWERS, Wish, allowed, choose, expected_loss, front, weighed
+from .draws import draw
+from .measured import by_task
+from .next_point import next_point
+from .reason import reason
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+
+    from .draws import Draws
+    from .measured import Measured
+    from .next_point import Next
+
+INTERVAL = (2.5, 97.5)
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Advice for one task, or the program (task "").
+
+    Attributes
+    ----------
+    measured : what it rests on.
+    wish : what was wanted.
+    candidates, draws : what could be chosen, and the curves that the measurements allow there; None where only one
+        operating point was run.
+    chosen : a candidate, None where none keeps to the conditions or only one point was run.
+    base : the candidate that savings are held against: the highest setting with the most workers that were run.
+    loss : by what part the choice is expected to cost more than the best point there is.
+    proposed : what to measure next, None where the choice is sure or everything was measured.
+    why : in words.
+    """
+
+    measured: Measured
+    wish: Wish
+    candidates: Candidates | None
+    draws: Draws | None
+    chosen: int | None
+    base: int
+    loss: float
+    proposed: Next | None
+    why: str
+
+    def saving(self, of: str = "energy") -> tuple[float, float, float]:
+        """Return the part that the choice saves against the base, with its 95 % interval; NaN without a choice.
+
+        Parameters
+        ----------
+        of
+            "energy", "time" (negative: it takes longer), "edp" or "ed2p".
+        """
+        if self.chosen is None or self.draws is None:
+            return float("nan"), float("nan"), float("nan")
+        energy_j, time_s = self.draws.energy_j, self.draws.time_s
+        values = time_s if of == "time" else energy_j * time_s ** DELAY_POWERS[of]
+        saved = 1 - values[:, self.chosen] / values[:, self.base]
+        low, high = np.percentile(saved, INTERVAL)
+        return float(saved.mean()), float(low), float(high)
+
+    def points(self) -> list[dict[str, Any]]:
+        """Return every candidate with its predicted time and energy, their 95 % intervals, and what it is."""
+        if self.candidates is None or self.draws is None:
+            return []
+        time_s, energy_j = self.draws.time_s, self.draws.energy_j
+        columns = {"time_s": time_s, "energy_j": energy_j, "power_w": self.draws.power_w}
+        middle = {name: values.mean(axis=0) for name, values in columns.items()}
+        ends = {name: np.percentile(values, INTERVAL, axis=0) for name, values in columns.items()}
+        run, may = self.candidates.measured(self.measured), allowed(self.wish, self.draws)
+        kept = front(middle["time_s"], middle["energy_j"])
+        rows = []
+        for place in range(len(run)):
+            row: dict[str, Any] = self.place(place)
+            for name in columns:
+                stem, unit = name.rsplit("_", 1)
+                row[name] = float(middle[name][place])
+                row[f"{stem}_low_{unit}"], row[f"{stem}_high_{unit}"] = (float(end[place]) for end in ends[name])
+            flags = {"measured": run, "front": kept, "allowed": may}
+            rows.append(row | {name: bool(flag[place]) for name, flag in flags.items()})
+        return rows
+
+    def place(self, place: int) -> dict[str, float | int | None]:
+        """Return a candidate's setting (None where the table has none) and workers."""
+        if self.candidates is None:
+            return {"setting": None, "workers": None}
+        setting = float(self.candidates.setting[place])
+        return {"setting": None if np.isnan(setting) else setting, "workers": int(self.candidates.workers[place])}
+
+    def as_plain(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        savings = {
+            f"{of}_saving": dict(zip(("mean", "low", "high"), self.saving(of), strict=True))
+            for of in ("energy", "time", "edp", "ed2p")
+        }
+        proposed = self.proposed
+        return {
+            "task": self.measured.task,
+            "setting_unit": self.measured.unit,
+            "quality": self.measured.quality,
+            "by": self.wish.by,
+            "chosen": None if self.chosen is None else self.place(self.chosen),
+            "base": None if self.candidates is None else self.place(self.base),
+            **savings,
+            "expected_loss": self.loss,
+            "next": None if proposed is None else self.place(proposed.place) | {"loss_after": proposed.loss_after},
+            "why": self.why,
+            "measured": [
+                {"setting": None if np.isnan(setting) else float(setting), "workers": int(workers),
+                 "time_s": float(time_s), "energy_j": float(energy_j)}
+                for setting, workers, time_s, energy_j in zip(
+                    self.measured.setting, self.measured.workers, self.measured.time_s, self.measured.energy_j,
+                    strict=True,
+                )
+            ],
+            "points": self.points(),
+        }  # fmt: skip
+
+
+def advise(
+    rows: pd.DataFrame,
+    wish: Wish | None = None,
+    *,
+    settings: Sequence[float] = (),
+    workers: Sequence[int] = (),
+    tasks: Sequence[str] = (),
+) -> list[Advice]:
+    """Advise on every task of a table, the program first.
+
+    Parameters
+    ----------
+    rows
+        As `read` returns them.
+    wish
+        What to choose by; None: energy.
+    settings, workers
+        What can be chosen beside the measured points; empty: an even grid between them.
+    tasks
+        Only these; empty: all.
+
+    Raises
+    ------
+    UsageError
+        The wish is none, a task is not in the table, or no task was run at two points.
+    """
+    wish = wish or Wish()
+    _check(wish)
+    measured = by_task(rows)
+    names = [one.task for one in measured]
+    for name in tasks:
+        if name not in names:
+            known = ", ".join(repr(one) for one in names)
+            raise UsageError(f"the table has no task {name!r} with an energy; it has {known}")
+    kept = [one for one in measured if not tasks or one.task in tasks]
+    if all(len(one.time_s) < 2 for one in kept):
+        raise UsageError(
+            "no task was run at two operating points; measure at a second frequency, power limit or number of workers"
+        )
+    return [of_task(one, wish, settings=settings, workers=workers) for one in kept]
+
+
+def of_task(measured: Measured, wish: Wish, *, settings: Sequence[float] = (), workers: Sequence[int] = ()) -> Advice:
+    """Advise on one task; `settings` and `workers` as in `advise`."""
+    if len(measured.time_s) < 2:
+        why = "Measured at one operating point only; a second one is needed to compare."
+        return Advice(measured, wish, None, None, None, 0, float("nan"), None, why)
+    among = candidates(measured, settings, workers)
+    draws = draw(measured, among.setting, among.workers)
+    run = among.measured(measured)
+    base = int(np.argmax(np.where(run, np.nan_to_num(among.setting) * 1e6 + among.workers, -1.0)))
+    chosen = choose(wish, draws)
+    if chosen is None:
+        return Advice(measured, wish, among, draws, None, base, float("nan"), None, _none_allowed(wish, draws))
+    loss = expected_loss(weighed(wish, draws), chosen)
+    proposed = next_point(wish, draws, chosen, measured=run)
+    why = reason(wish, measured, among, draws, chosen)
+    return Advice(measured, wish, among, draws, chosen, base, loss, proposed, why)
+
+
+def _check(wish: Wish) -> None:
+    if wish.by not in DELAY_POWERS:
+        raise UsageError(f"--by must be {', '.join(DELAY_POWERS)}, got {wish.by!r}")
+    if wish.max_slowdown is not None and wish.max_slowdown < 0:
+        raise UsageError(f"--max-slowdown must be 0 % or more, got {wish.max_slowdown:.3g}")
+    if wish.max_power_w is not None and wish.max_power_w <= 0:
+        raise UsageError(f"--max-power must be above 0 W, got {wish.max_power_w:g}")
+
+
+def _none_allowed(wish: Wish, draws: Draws) -> str:
+    least_w = float(draws.power_w.mean(axis=0).min())
+    cap = "" if wish.max_power_w is None else f" of at most {wish.max_power_w:g} W"
+    return f"No operating point keeps to the conditions{cap}; the least mean power is {least_w:.3g} W."

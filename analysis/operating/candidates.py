@@ -1,0 +1,116 @@
+"""Which operating points can be chosen: settings times workers, within what was measured.
+
+Laws hold between measured points; beyond them nothing is offered unless the user names it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tprof.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .measured import Measured
+
+Floats = NDArray[np.float64]
+STEPS_HZ = (1e8, 2e8, 5e8)
+"""Frequencies of processors are multiples of 100 MHz, by and large."""
+STEPS_W = (5.0, 10.0, 25.0, 50.0)
+MOST_SETTINGS = 24
+MOST_WORKERS = 16
+MOST_POINTS = 200
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Operating points.
+
+    Attributes
+    ----------
+    unit : of the setting.
+    setting : (m,), NaN where the table has none.
+    workers : (m,)
+    """
+
+    unit: str
+    setting: Floats
+    workers: NDArray[np.int64]
+
+    @property
+    def varies_setting(self) -> bool:
+        """Whether there is a setting to choose."""
+        return len(np.unique(self.setting[~np.isnan(self.setting)])) > 1
+
+    @property
+    def varies_workers(self) -> bool:
+        """Whether there is a number of workers to choose."""
+        return len(np.unique(self.workers)) > 1
+
+    def measured(self, measured: Measured) -> NDArray[np.bool_]:
+        """Return which were run: (m,)."""
+        pairs = zip(self.setting, self.workers, strict=True)
+        return np.array([measured.at(setting, workers) is not None for setting, workers in pairs])
+
+
+def candidates(measured: Measured, settings: Sequence[float] = (), workers: Sequence[int] = ()) -> Candidates:
+    """Return what can be chosen for a task.
+
+    Parameters
+    ----------
+    measured
+        All of its points are among the candidates.
+    settings, workers
+        What else there is; empty: an even grid between the lowest and the highest measured.
+
+    Raises
+    ------
+    UsageError
+        Settings were named for a table without, or there are too many points.
+    """
+    if len(settings) and not measured.unit:
+        raise UsageError("settings were named, but the table has no column setting; measure at two settings at least")
+    if min(settings, default=1.0) <= 0 or min(workers, default=1) < 1:
+        raise UsageError("settings must be above 0 and workers whole numbers from 1 up")
+    setting = _settings(measured, settings)
+    count = _workers(measured, workers)
+    if len(setting) * len(count) > MOST_POINTS:
+        raise UsageError(
+            f"{len(setting)} settings times {len(count)} numbers of workers are more than {MOST_POINTS} operating "
+            "points; name fewer with --settings and --workers"
+        )
+    grid = np.meshgrid(setting, count, indexing="ij")
+    return Candidates(measured.unit, grid[0].ravel(), grid[1].ravel().astype(np.int64))
+
+
+def _settings(measured: Measured, named: Sequence[float]) -> Floats:
+    was = np.unique(measured.setting)
+    if not measured.unit or (len(was) == 1 and not len(named)):
+        return was
+    more = np.asarray(named, float) if len(named) else _grid(was[0], was[-1], measured.unit)
+    # A grid's point beside a measured one would be the same point twice.
+    fresh = [one for one in more if np.abs(was / one - 1).min() > 0.005]
+    return np.unique(np.append(was, fresh))
+
+
+def _grid(low: float, high: float, unit: str) -> Floats:
+    steps = STEPS_HZ if unit == "Hz" else STEPS_W
+    step = next((one for one in steps if (high - low) / one < MOST_SETTINGS), (high - low) / MOST_SETTINGS)
+    return np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step
+
+
+def _workers(measured: Measured, named: Sequence[int]) -> NDArray[np.int64]:
+    was = np.unique(measured.workers)
+    low, high = int(was[0]), int(was[-1])
+    if len(named):
+        more = np.asarray(named, np.int64)
+    elif high - low < MOST_WORKERS:
+        more = np.arange(low, high + 1)
+    else:
+        more = np.unique(np.geomspace(low, high, MOST_WORKERS).round().astype(np.int64))
+    return np.unique(np.append(was, more))

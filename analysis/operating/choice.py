@@ -1,0 +1,88 @@
+"""Which operating point to take: the least expected energy, EDP or ED²P among those that keep to the conditions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from .draws import Draws
+
+Floats = NDArray[np.float64]
+DELAY_POWERS = {"energy": 0, "edp": 1, "ed2p": 2}
+"""By what can be chosen, and how often the time is a factor beside the energy."""
+BREACH = 10.0
+"""How much worse a curve counts that breaks a condition by all of the condition, in weighing what to measure next."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is wanted.
+
+    Attributes
+    ----------
+    by : "energy", "edp" or "ed2p".
+    max_slowdown : against the fastest point, 0.05 for 5 %; None: any.
+    max_power_w : the most mean power; None: any.
+    """
+
+    by: str = "energy"
+    max_slowdown: float | None = None
+    max_power_w: float | None = None
+
+
+def cost(wish: Wish, draws: Draws) -> Floats:
+    """Return energy times powers of time: (draws, m)."""
+    return np.asarray(draws.energy_j * draws.time_s ** DELAY_POWERS[wish.by])
+
+
+def allowed(wish: Wish, draws: Draws) -> NDArray[np.bool_]:
+    """Return which candidates are expected to keep to the conditions: (m,)."""
+    return np.asarray(_breach(wish, draws.time_s.mean(axis=0)[None], draws.power_w.mean(axis=0)[None])[0] <= 0)
+
+
+def choose(wish: Wish, draws: Draws) -> int | None:
+    """Return the candidate of the least expected cost, None where none is allowed."""
+    may = allowed(wish, draws)
+    if not may.any():
+        return None
+    return int(np.argmin(np.where(may, cost(wish, draws).mean(axis=0), np.inf)))
+
+
+def weighed(wish: Wish, draws: Draws) -> Floats:
+    """Return costs in which breaking a condition costs, too: (draws, m), to ask what not knowing costs."""
+    breach = np.maximum(_breach(wish, draws.time_s, draws.power_w), 0.0)
+    return cost(wish, draws) * (1 + BREACH * breach)
+
+
+def expected_loss(costs: Floats, chosen: int) -> float:
+    """Return by what part the choice costs more than the best, expected over the curves."""
+    return float((costs[:, chosen] / costs.min(axis=1)).mean() - 1)
+
+
+def front(time_s: Floats, energy_j: Floats) -> NDArray[np.bool_]:
+    """Return which points no other beats in time and energy: (m,).
+
+    Parameters
+    ----------
+    time_s, energy_j
+        (m,)
+    """
+    order = np.lexsort((energy_j, time_s))
+    before = np.append(np.inf, np.minimum.accumulate(energy_j[order])[:-1])
+    kept = np.zeros(len(time_s), bool)
+    kept[order] = energy_j[order] < before
+    return kept
+
+
+def _breach(wish: Wish, time_s: Floats, power_w: Floats) -> Floats:
+    """Return by what part conditions are broken, 0 or less where they are kept: (n, m)."""
+    worst = np.zeros_like(time_s)
+    if wish.max_slowdown is not None:
+        worst = np.maximum(worst, time_s / time_s.min(axis=1, keepdims=True) - 1 - wish.max_slowdown)
+    if wish.max_power_w is not None:
+        worst = np.maximum(worst, power_w / wish.max_power_w - 1)
+    return worst

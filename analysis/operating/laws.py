@@ -1,0 +1,145 @@
+r"""Laws of time and power over operating points: which curves can be, before anything was measured.
+
+Each law is linear in coefficients ≥ 0 once its **shape** (one or a few numbers) is given, so a shape says which
+columns time and power are sums of. Shapes have a prior weight; measurements change it.
+
+- **Frequency.** Time ``a + b f0/f``: waiting for memory does not know the frequency, work does. Power ``c + d
+  (f/f0)^k``. Dynamic power is V² f. With V constant k is 1, with V in proportion to f it is 3, and processors lie
+  between, so k is normal around 2 with a deviation of 0.5, cut at 1 and 3. What falls with V alone (leakage) goes into
+  the same k. Below a **knee** V may stand at its floor, and power goes with f: as likely as not there is one, anywhere
+  within the settings. Rejected: one k for all tasks and machines, which is sure where it should not be.
+- **Power limit.** A job wants `w` watts at full clock. Below that the limit holds the clock down: mean power is a share
+  of ``min(limit, w)`` (the share: how much of the time it computes), and the clock is ``((min(limit, w) - s) /
+  (w - s))^(1/k)``, the law of frequency turned round. `s`, what the clock does not change (idle, memory, leakage), is
+  between 15 and 35 % of the highest limit; k even from 1 to 3. A job's phases want different watts, `w` times a
+  logarithmic normal factor, so what it draws saturates gradually. Above what all want nothing changes any more.
+- **Workers.** Time ``serial + parallel/p + overhead p``, power ``idle + core p^g``. g is 1 where every worker that is
+  there draws the same (waiting ones spin) and less where they sleep or wait for memory: even from 0.4 to 1.
+- **Both.** The products: waiting and work, each serial or shared by the workers, overhead as work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .prior import PRIOR, Prior
+
+if TYPE_CHECKING:
+    from .measured import Measured
+
+Floats = NDArray[np.float64]
+EXPONENTS = np.linspace(1.0, 3.0, 21)
+CORE_EXPONENTS = np.linspace(0.4, 1.0, 7)
+WANTED_STEPS = 41
+PHASES = 5
+"""Points of the quadrature over a job's phases."""
+LEAST_CLOCK = 0.05
+
+
+@dataclass(frozen=True)
+class Law:
+    """A family of curves over m operating points, in shapes.
+
+    Attributes
+    ----------
+    time : (shapes, m, columns) what the time is a sum of.
+    power : (shapes, m, columns) what the power is a sum of.
+    weight : (shapes,) prior log weight.
+    waiting : which columns of the time do not know the setting.
+    misfit : relative deviation that the law leaves over, before residuals say otherwise.
+    """
+
+    time: Floats
+    power: Floats
+    weight: Floats
+    waiting: NDArray[np.bool_]
+    misfit: float
+
+
+def law_of(measured: Measured, setting: Floats, workers: NDArray[np.int64], prior: Prior = PRIOR) -> Law:
+    """Return the law that what varied in `measured` asks for, at the given operating points.
+
+    Parameters
+    ----------
+    measured
+        Which settings and workers were run.
+    setting, workers
+        (m,) where to know the curves.
+    prior
+        What is taken for granted.
+    """
+    most = float(measured.workers.max())
+    share, grown, power, weight = _by_setting(measured, setting, prior)
+    if measured.workers.min() == most:
+        columns = [np.ones_like(grown), grown] if _varies(measured.setting) else [grown]
+        waiting = np.array([True, False])[: len(columns)]
+        return Law(np.stack(columns, axis=2), power, weight, waiting, _misfit(measured, prior))
+    return _with_workers(measured, (share, grown, weight), workers / most, prior)
+
+
+def _by_setting(measured: Measured, setting: Floats, prior: Prior) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return, for each shape and point, the part of power that the clock changes, slowness, power's columns, weight."""
+    if not _varies(measured.setting):
+        ones = np.ones((1, len(setting)))
+        return ones, ones, ones[..., None], np.zeros(1)
+    of_unit = _by_frequency if measured.unit == "Hz" else _by_limit
+    return of_unit(setting, float(np.nanmin(measured.setting)), float(np.nanmax(measured.setting)), prior)
+
+
+def _by_frequency(hz: Floats, lowest: float, highest: float, prior: Prior) -> tuple[Floats, Floats, Floats, Floats]:
+    knees = np.append(0.0, np.linspace(lowest / highest, 1.0, prior.knees + 2)[1:-1])
+    k, knee = (one.ravel()[:, None] for one in np.meshgrid(EXPONENTS, knees, indexing="ij"))
+    part = hz / highest
+    share = part * np.maximum(part, knee) ** (k - 1)
+    grown = np.broadcast_to(highest / hz, share.shape)
+    weight = -0.5 * ((k[:, 0] - prior.exponent_mean) / prior.exponent_sd) ** 2
+    weight -= np.where(knee[:, 0] > 0, np.log(prior.knees), 0.0)
+    return share, grown, np.stack([np.ones_like(share), share], axis=2), weight
+
+
+def _by_limit(limit: Floats, lowest: float, highest: float, prior: Prior) -> tuple[Floats, Floats, Floats, Floats]:
+    nodes, parts = np.polynomial.hermite_e.hermegauss(PHASES)
+    median = np.geomspace(0.9 * lowest, 1.3 * highest, WANTED_STEPS)
+    shapes = np.meshgrid(
+        median, np.array(prior.unchanged) * highest, prior.limit_exponents, prior.spreads, indexing="ij"
+    )
+    w, s, k, spread = (one.ravel()[:, None] for one in shapes)
+    at = np.append(limit, highest)
+    share, slow = np.zeros((len(w), len(at))), np.zeros((len(w), len(at)))
+    for node, part in zip(nodes, parts / parts.sum(), strict=True):
+        wanted = np.maximum(w * np.exp(spread * node), s + 1.0)
+        clock = np.clip((np.minimum(at, wanted) - s) / (wanted - s), 0.0, 1.0) ** (1 / k)
+        share += part * np.minimum(at, wanted)
+        slow += part / np.maximum(clock, LEAST_CLOCK)
+    share, slow = share / share[:, -1:], slow / slow[:, -1:]
+    return share[:, :-1], slow[:, :-1], share[:, :-1, None], np.zeros(len(w))
+
+
+def _with_workers(measured: Measured, by_setting: tuple[Floats, Floats, Floats], p: Floats, prior: Prior) -> Law:
+    share, grown, weight = by_setting
+    varies, flat, times = _varies(measured.setting), np.ones_like(grown), len(CORE_EXPONENTS)
+    time = [grown, grown / p, grown * p] + ([flat, flat / p] if varies else [])
+    power = [
+        np.stack([flat, share * p**exponent] + ([flat * p] if varies else []), axis=2) for exponent in CORE_EXPONENTS
+    ]
+    return Law(
+        time=np.tile(np.stack(time, axis=2), (times, 1, 1)),
+        power=np.concatenate(power),
+        weight=np.tile(weight, times),
+        waiting=np.array([False] * 3 + [True] * (len(time) - 3)),
+        misfit=_misfit(measured, prior),
+    )
+
+
+def _misfit(measured: Measured, prior: Prior) -> float:
+    if _varies(measured.workers.astype(float)):
+        return prior.worker_misfit
+    return prior.limit_misfit if measured.unit == "W" and _varies(measured.setting) else prior.misfit
+
+
+def _varies(setting: Floats) -> bool:
+    return len(np.unique(setting[~np.isnan(setting)])) > 1

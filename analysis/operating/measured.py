@@ -1,0 +1,149 @@
+"""What was measured at which operating points, one entry for each task: rows of a table become means with their noise.
+
+An **operating point** is a setting (a frequency in Hz or a power limit in W) and a number of workers. Runs at one point
+are averaged, and all points of a task are brought to the same number of instances, so that they do the same work.
+
+**Time of a task.** `time_s` of a task's row adds up the time of its instances, which ran side by side. What counts
+for a choice is how long the task holds the program up; taken as `time_s` over the workers that its instances can have
+filled, ``min(workers, instances)``. A row of the whole program (task "") has the wall time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+ASSUMED_NOISE = 0.02
+"""Relative standard deviation of a run that was not repeated; the runs behind the figures differ by 1 to 5 %."""
+LEAST_NOISE = 0.005
+MISS_S = 20e-9
+"""What a miss of the last cache holds a core up: about 80 ns, of which it hides three quarters."""
+PROGRAM = ""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One task, or the program (`task` ""), at n operating points.
+
+    Attributes
+    ----------
+    setting : (n,) in `unit`; NaN where the table has no settings.
+    unit : "Hz", "W", or "" where the table has no settings.
+    workers : (n,)
+    time_s, energy_j : (n,) for the same work at each point.
+    time_noise, energy_noise : (n,) relative standard deviations of the means.
+    waiting, waiting_sd : share of the time at the highest setting that counters say goes to waiting for memory, and
+        how well they know it; None without counters.
+    quality : "measured", "estimated", "simulated", or several with a comma.
+    """
+
+    task: str
+    unit: str
+    setting: Floats
+    workers: NDArray[np.int64]
+    time_s: Floats
+    energy_j: Floats
+    time_noise: Floats
+    energy_noise: Floats
+    waiting: float | None = None
+    waiting_sd: float = 0.0
+    quality: str = ""
+
+    @property
+    def power_w(self) -> Floats:
+        """Mean power at each point: (n,)."""
+        return np.asarray(self.energy_j / self.time_s)
+
+    @property
+    def power_noise(self) -> Floats:
+        """Relative standard deviation of the power: (n,)."""
+        return np.asarray(np.hypot(self.time_noise, self.energy_noise) / np.sqrt(2))
+
+    def at(self, setting: float, workers: int) -> int | None:
+        """Return which point this is, None where it was not measured."""
+        same = _same_setting(self.setting, setting) & (self.workers == workers)
+        return int(np.flatnonzero(same)[0]) if same.any() else None
+
+
+def by_task(rows: pd.DataFrame) -> list[Measured]:
+    """Turn checked rows (see `table.read`) into one entry for each task, the program first.
+
+    Parameters
+    ----------
+    rows
+        Of one machine; `setting` may be all NaN. Rows without an energy are left out, and a task that has no other.
+    """
+    rows = rows[rows["energy_j"].notna()]
+    names = sorted(set(rows["task"]), key=lambda name: (name != PROGRAM, name))
+    return [_measured(name, rows[rows["task"] == name]) for name in names]
+
+
+def _measured(task: str, rows: pd.DataFrame) -> Measured:
+    rows = _as_wall(rows) if task != PROGRAM else rows
+    rows = rows.assign(_setting=rows["setting"].fillna(-1.0))
+    points = rows.groupby(["_setting", "workers"], sort=True)
+    mean, counts = points.mean(numeric_only=True), np.asarray(points.size(), np.int64)
+    waiting, waiting_sd = _waiting(mean)
+    return Measured(
+        task=task,
+        unit=str(rows["setting_unit"].iloc[0]),
+        setting=mean["setting"].to_numpy(float),
+        workers=mean.index.get_level_values("workers").to_numpy(np.int64),
+        time_s=mean["time_s"].to_numpy(float),
+        energy_j=mean["energy_j"].to_numpy(float),
+        time_noise=_noise(points["time_s"].std() / mean["time_s"], counts),
+        energy_noise=np.maximum(_noise(points["energy_j"].std() / mean["energy_j"], counts), _resolved(mean)),
+        waiting=waiting,
+        waiting_sd=waiting_sd,
+        quality=", ".join(sorted(set(rows["quality"]))),
+    )
+
+
+def _as_wall(rows: pd.DataFrame) -> pd.DataFrame:
+    side_by_side = rows["workers"].to_numpy(float)
+    work = np.ones(len(rows))
+    if rows["instances"].notna().all():
+        side_by_side = np.minimum(side_by_side, np.maximum(rows["instances"].to_numpy(float), 1.0))
+        work = np.asarray(rows["instances"].median() / rows["instances"], float)
+    scaled = {name: rows[name] * work for name in ("energy_j", "energy_low_j", "energy_high_j")}
+    return rows.assign(time_s=rows["time_s"] / side_by_side * work, **scaled, llc_misses=rows["llc_misses"] * work)
+
+
+def _noise(spread: pd.Series, counts: NDArray[np.int64]) -> Floats:
+    """Pool the spread of repeated runs over the points of a task; (n,) of the means."""
+    repeated = counts > 1
+    one = ASSUMED_NOISE
+    if repeated.any():
+        freedom = counts[repeated] - 1
+        one = float(np.sqrt(np.average(spread.to_numpy(float)[repeated] ** 2, weights=freedom)))
+        # A spread from few runs is uncertain: it is pulled towards the assumed one, as if two more had shown that.
+        one = float(np.sqrt((freedom.sum() * one**2 + 2 * ASSUMED_NOISE**2) / (freedom.sum() + 2)))
+    return np.maximum(one / np.sqrt(counts), LEAST_NOISE)
+
+
+def _resolved(mean: pd.DataFrame) -> Floats:
+    """Return what the energies' own 95 % intervals say, 0 where there are none."""
+    half = (mean["energy_high_j"] - mean["energy_low_j"]).to_numpy(float) / 2
+    return np.asarray(np.nan_to_num(half / 1.96 / mean["energy_j"].to_numpy(float), nan=0.0))
+
+
+def _waiting(mean: pd.DataFrame) -> tuple[float | None, float]:
+    at_top = mean.reset_index(drop=True).iloc[-1]
+    if np.isfinite(at_top["stalls_per_cycle"]):
+        return float(np.clip(at_top["stalls_per_cycle"], 0.0, 1.0)), 0.2
+    if np.isfinite(at_top["llc_misses"]):
+        return float(np.clip(at_top["llc_misses"] * MISS_S / at_top["time_s"], 0.0, 1.0)), 0.3
+    return None, 0.0
+
+
+def _same_setting(settings: Floats, setting: float) -> NDArray[np.bool_]:
+    if np.isnan(setting):
+        return np.isnan(settings)
+    return np.isclose(settings, setting, rtol=1e-6, atol=0.0)

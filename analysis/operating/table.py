@@ -1,0 +1,177 @@
+"""The table of operating points: read, completed and checked, so that whatever comes after may trust it.
+
+Its form is tidy, a row for each task, operating point and repeat; `docs/operating-points.md` lists the columns. Tables
+are written by `tprof sweep` or by hand.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from tprof.errors import TprofError, UsageError
+from tprof.trace.kinds import Quality
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+UNITS = ("Hz", "W")
+QUALITIES = tuple(str(kind) for kind in Quality)
+NUMBERS = (
+    "setting", "workers", "repeat", "energy_j", "energy_low_j", "energy_high_j", "time_s", "power_w", "instances",
+    "stalls_per_cycle", "llc_misses",
+)  # fmt: skip
+BOUNDS = 1e-12, 1e15
+"""Of seconds and joules; beyond them squares leave what a float can hold."""
+SWEPT = "sweep.csv"
+POSITIVE = ("setting", "energy_j", "time_s", "power_w", "instances")
+
+
+def read(path: Path) -> pd.DataFrame:
+    """Return the checked rows of a table.
+
+    Parameters
+    ----------
+    path
+        CSV, or parquet where the name ends in `.parquet`; or the folder of a sweep.
+
+    Raises
+    ------
+    TprofError
+        The file cannot be read as a table.
+    UsageError
+        It is one, and something in it is wrong.
+    """
+    path = path / SWEPT if path.is_dir() else path
+    try:
+        rows = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, dtype={"task": "string"})
+    except OSError as error:
+        raise TprofError(f"cannot read {path}: {error.strerror or error}; name a table of operating points") from error
+    except (ValueError, ImportError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise TprofError(f"cannot read {path} as a table: {reason}; write CSV with a line of column names") from error
+    return check(rows, where=str(path))
+
+
+def check(rows: pd.DataFrame, *, where: str) -> pd.DataFrame:
+    """Return rows with every column that is known, those that were absent filled in.
+
+    The energy of a row may be empty: the sensor did not resolve it.
+
+    Parameters
+    ----------
+    rows
+        As read or as a program made them.
+    where
+        What to call the table in an error.
+
+    Raises
+    ------
+    UsageError
+        A column is missing, a value is none that can be, or two rows are the same run.
+    """
+    if rows.empty:
+        raise UsageError(f"{where} has no rows; a table of operating points needs at least two points of one task")
+    rows = rows.reset_index(drop=True)
+    for name in ("task", "time_s"):
+        if name not in rows:
+            raise UsageError(f"{where} has no column {name}; its columns are {', '.join(map(str, rows.columns))}")
+    if "energy_j" not in rows and "power_w" not in rows:
+        raise UsageError(f"{where} has neither energy_j nor power_w; give the energy of each row in one of them")
+    rows = rows.assign(**{name: _numbers(rows, name, where) for name in NUMBERS})
+    rows = rows.assign(
+        task=rows["task"].astype("string").fillna("").astype(str),
+        setting_unit=_unit(rows, where),
+        workers=rows["workers"].fillna(1.0),
+        quality=_quality(rows, where),
+        energy_j=rows["energy_j"].fillna(rows["power_w"] * rows["time_s"]),
+    )
+    _check_values(rows, where)
+    rows["workers"] = rows["workers"].astype(np.int64)
+    _check_repeats(rows, where)
+    return rows
+
+
+def _numbers(rows: pd.DataFrame, name: str, where: str) -> pd.Series:
+    if name not in rows:
+        return pd.Series(np.nan, index=rows.index)
+    values = pd.to_numeric(rows[name], errors="coerce")
+    wrong = values.isna() & rows[name].notna() | np.isinf(values)
+    if wrong.any():
+        line = _line(wrong)
+        raise UsageError(f"{where}, row {line + 1}: {name} must be a number, got {rows[name][line]!r}")
+    return values.astype(float)
+
+
+def _unit(rows: pd.DataFrame, where: str) -> str:
+    with_setting = rows["setting"].notna()
+    if not with_setting.any():
+        return ""
+    if not with_setting.all():
+        row = _line(~with_setting) + 1
+        raise UsageError(f"{where}, row {row}: setting is empty; give a setting in every row or in none")
+    given = sorted(set(rows["setting_unit"].astype("string").fillna(""))) if "setting_unit" in rows else []
+    if given and given[0] in UNITS and len(given) == 1:
+        return str(given[0])
+    got = f"got {', '.join(repr(str(one)) for one in given)}" if given else "the column is missing"
+    raise UsageError(f"{where}: setting_unit must be Hz (a frequency) or W (a power limit), one for all rows; {got}")
+
+
+def _quality(rows: pd.DataFrame, where: str) -> pd.Series:
+    if "quality" not in rows:
+        return pd.Series("not said", index=rows.index)
+    quality = rows["quality"].astype("string").fillna("not said").astype(str)
+    wrong = ~quality.isin([*QUALITIES, "not said"])
+    if wrong.any():
+        line = _line(wrong)
+        raise UsageError(f"{where}, row {line + 1}: quality must be {', '.join(QUALITIES)}, got {quality[line]!r}")
+    return quality
+
+
+def _check_values(rows: pd.DataFrame, where: str) -> None:
+    if rows["time_s"].isna().any():
+        raise UsageError(f"{where}, row {_line(rows['time_s'].isna()) + 1}: time_s is empty")
+    if rows["energy_j"].isna().all():
+        raise UsageError(f"{where}: no row has an energy; measure with a sensor, or give energy_j or power_w")
+    for name in POSITIVE:
+        wrong = rows[name] <= 0
+        if wrong.any():
+            line = _line(wrong)
+            raise UsageError(f"{where}, row {line + 1}: {name} must be above 0, got {rows[name][line]:g}")
+    for name in ("time_s", "energy_j"):
+        wrong = ~rows[name].between(*BOUNDS) & rows[name].notna()
+        if wrong.any():
+            line = _line(wrong)
+            ends = " to ".join(f"{one:g}" for one in BOUNDS)
+            raise UsageError(f"{where}, row {line + 1}: {name} must be from {ends}, got {rows[name][line]:g}")
+    wrong = (rows["workers"] < 1) | (rows["workers"] % 1 != 0)
+    if wrong.any():
+        line = _line(wrong)
+        raise UsageError(
+            f"{where}, row {line + 1}: workers must be a whole number from 1 up, got {rows['workers'][line]:g}"
+        )
+    wrong = (rows["energy_low_j"] > rows["energy_j"]) | (rows["energy_high_j"] < rows["energy_j"])
+    if wrong.any():
+        raise UsageError(f"{where}, row {_line(wrong) + 1}: energy_j lies outside energy_low_j to energy_high_j")
+    if rows["setting_unit"].iloc[0] == "Hz" and rows["setting"].max() < 1e6:
+        low, high = rows["setting"].min(), rows["setting"].max()
+        raise UsageError(
+            f"{where}: setting runs from {low:g} to {high:g} Hz; frequencies are in Hz, such as 3300000000 for 3.3 GHz"
+        )
+
+
+def _check_repeats(rows: pd.DataFrame, where: str) -> None:
+    if rows["repeat"].isna().all():
+        return
+    twice = rows.duplicated(["task", "setting", "workers", "repeat"])
+    if twice.any():
+        raise UsageError(
+            f"{where}, row {_line(twice) + 1}: task, setting, workers and repeat are those of an earlier row; "
+            "number the repeats"
+        )
+
+
+def _line(wrong: pd.Series) -> int:
+    return int(np.flatnonzero(wrong.to_numpy())[0])

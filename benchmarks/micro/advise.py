@@ -1,0 +1,173 @@
+"""What advice on operating points is worth: on responses that are known, and on public measurements where they are.
+
+The environment variable TPROF_PUBLIC_DATA names the folder of the public measurements; without it their figures are
+not measured, and say so.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tprof.benchmarks.figures import Figure
+from tprof.benchmarks.machine import describe_machine
+from tprof.benchmarks.validation import operating, public_points, responses
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tprof.benchmarks.validation.operating import Try
+    from tprof.benchmarks.validation.responses import Response
+
+FOLDER = "TPROF_PUBLIC_DATA"
+PERCENT = "%"
+MIDDLE = 1 / 2
+"""Where, in logarithms, the third number of cores lies between the fewest and the most."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many responses of each kind are tried; None: all."""
+
+    responses: int | None = None
+
+
+FULL = Effort()
+QUICK = Effort(responses=3)
+
+
+def measure(effort: Effort = FULL, *, folder: Path | None = None) -> dict[str, Any]:
+    """Measure what advice is worth.
+
+    Parameters
+    ----------
+    effort
+        `FULL` for figures (a minute), `QUICK` to see that it works.
+    folder
+        Of public measurements; by default what TPROF_PUBLIC_DATA names.
+
+    Returns
+    -------
+    dict
+        `machine` (as `describe_machine`), `effort`, and `figures`: plain values as `Figure.as_plain`.
+    """
+    named = os.environ.get(FOLDER)
+    folder = folder or (Path(named) if named else None)
+    figures = [
+        *_frequency("the paper's responses", _some(responses.papers(), effort), 4.0),
+        *_frequency("the same with a voltage floor", _some(responses.papers(floor=True), effort), None),
+        *_frequency("kernels on the virtual processor", _some(responses.virtual(), effort), 4.0),
+        *_public(folder, public_points.ZEUS, public_points.power_limits, _limits, effort),
+        *_public(folder, public_points.CORES, public_points.cores, _cores, effort),
+    ]
+    return {"machine": describe_machine(), "effort": asdict(effort), "figures": [one.as_plain() for one in figures]}
+
+
+def _frequency(kind: str, tasks: Sequence[Response], target: float | None) -> list[Figure]:
+    exact = operating.EXACT_NOISE
+    two = [operating.attempt(one, operating.ends(one), by="edp", noise=exact) for one in tasks]
+    every = [operating.attempt(one, range(len(one.time_s)), by="edp", noise=exact) for one in tasks]
+    asked = [operating.until_sure(one, 3, by="edp", noise=exact) for one in tasks]
+    how = f"{kind}, {len(tasks)} tasks, 19 frequencies"
+    held_to = None if target is None else 0.0
+    return [
+        Figure(f"{how}: energy predicted from the ends, error", (_error(two),), PERCENT, target, "median"),
+        Figure("… 95 % intervals that hold it", (_held(two),), PERCENT),
+        Figure("… EDP-optimal not found, all measured", (_missed(every),), "tasks", held_to, _worst(every)),
+        Figure("… EDP-optimal not found, only the ends measured", (_missed(two),), "tasks", note=_worst(two)),
+        Figure("… EDP-optimal not found, what it asks for measured", (_missed(asked),), "tasks", note=_worst(asked)),
+    ]
+
+
+def _limits(jobs: Sequence[Response]) -> list[Figure]:
+    two = [operating.attempt(one, operating.ends(one), unit="W") for one in jobs]
+    three = [operating.until_sure(one, 1, unit="W") for one in jobs]
+    crossed, crossed_once = (operating.without_own_kind(jobs, unit="W", most=most) for most in (0, 1))
+    asked = sum(one.proposed is not None for one in two)
+    how = f"{len(jobs)} jobs on a V100, 7 power limits: energy lost"
+    return [
+        Figure(f"{how}, advised from the ends", (_loss(two),), PERCENT, 3.5, "mean, against the best of the seven"),
+        Figure("… with what it asks for measured, once", (_loss(three),), PERCENT, 1.5, f"it asks for {asked} jobs"),
+        Figure("… from the ends, prior chosen from other networks' jobs", (_loss(crossed),), PERCENT, 3.5),
+        Figure("… with what that asks for measured, once", (_loss(crossed_once),), PERCENT, 1.5),
+        Figure("… by a plain fit through the ends", (_mean([operating.plain_fit(one) for one in jobs]),), PERCENT),
+        Figure("… always at the highest limit", (_mean([operating.always(one, -1) for one in jobs]),), PERCENT),
+        Figure("… always at the lowest", (_mean([operating.always(one, 0) for one in jobs]),), PERCENT),
+        Figure("… that advice from the ends expects", (_mean([one.expected for one in two]),), PERCENT),
+        Figure("energy predicted from the ends, error", (_error(two),), PERCENT, note="median"),
+        Figure("… 95 % intervals that hold it", (_held(two),), PERCENT),
+        Figure("… the same, prior chosen from other networks' jobs", (_held(crossed),), PERCENT),
+    ]
+
+
+def _cores(programs: Sequence[Response]) -> list[Figure]:
+    two = [operating.attempt(one, operating.ends(one)) for one in programs]
+    three = [operating.attempt(one, sorted({*operating.ends(one), _middle(one)})) for one in programs]
+    asked = [operating.until_sure(one, 2) for one in programs]
+    how = f"{len(programs)} programs on 7 machines over cores: energy lost"
+    return [
+        Figure(f"{how}, advised from the ends", (_loss(two),), PERCENT, note="mean, against the best count"),
+        Figure("… from the ends and one between", (_loss(three),), PERCENT),
+        Figure("… from the ends and what it asks for, twice", (_loss(asked),), PERCENT),
+        Figure("… always on all cores", (_mean([operating.always(one, -1) for one in programs]),), PERCENT),
+        Figure("energy predicted from the ends and one between, error", (_error(three),), PERCENT, note="median"),
+        Figure("time predicted from the ends and one between, error", (_time_error(three),), PERCENT, note="median"),
+        Figure("… 95 % intervals that hold the energy", (_held(three),), PERCENT),
+    ]
+
+
+def _public(
+    folder: Path | None,
+    name: str,
+    read: Callable[[Path], list[Response]],
+    figures: Callable[[Sequence[Response]], list[Figure]],
+    effort: Effort,
+) -> list[Figure]:
+    if folder is None or not (folder / name).is_file():
+        return [Figure(name, (), PERCENT, note=f"not there; set {FOLDER} to the folder that holds it")]
+    return figures(_some(read(folder), effort))
+
+
+def _some(found: list[Response], effort: Effort) -> list[Response]:
+    """Return as many as the effort says, of all kinds: they come sorted."""
+    if effort.responses is None:
+        return found
+    return [found[place] for place in np.linspace(0, len(found) - 1, effort.responses).astype(int)]
+
+
+def _middle(one: Response) -> int:
+    logs = np.log(one.workers)
+    return int(np.argmin(np.abs(logs - logs[0] - MIDDLE * np.ptp(logs))))
+
+
+def _mean(parts: Sequence[float]) -> float:
+    return 100 * float(np.mean(parts))
+
+
+def _loss(tries: Sequence[Try]) -> float:
+    return _mean([one.loss for one in tries])
+
+
+def _held(tries: Sequence[Try]) -> float:
+    return 100 * float(np.mean(np.concatenate([one.held for one in tries])))
+
+
+def _error(tries: Sequence[Try]) -> float:
+    return 100 * float(np.median(np.abs(np.concatenate([one.error for one in tries]))))
+
+
+def _time_error(tries: Sequence[Try]) -> float:
+    return 100 * float(np.median(np.abs(np.concatenate([one.time_error for one in tries]))))
+
+
+def _missed(tries: Sequence[Try]) -> float:
+    return float(sum(one.off > 0 for one in tries))
+
+
+def _worst(tries: Sequence[Try]) -> str:
+    return (
+        f"at most {max(one.off for one in tries)} steps off, {100 * max(one.loss for one in tries):.2g} % of EDP lost"
+    )

@@ -1,0 +1,90 @@
+"""One thread a core, each on a processor of its own and with data that it has touched itself."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import numpy as np
+
+from . import _polynomial
+from .effort import SIZES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tprof.sensors.topology import Cpu
+
+T = TypeVar("T")
+TYPES = {"single": np.float32, "double": np.float64}
+
+
+def one_a_core(topology: Sequence[Cpu]) -> tuple[int, ...]:
+    """Return one usable processor of each core of all packages."""
+    usable = os.sched_getaffinity(0)
+    cores: dict[tuple[int, int], int] = {}
+    for cpu in topology:
+        if cpu.cpu in usable:
+            cores.setdefault((cpu.package, cpu.core), cpu.cpu)
+    return tuple(cores.values()) or tuple(sorted(usable))
+
+
+class Crew:
+    """The threads, as a context manager; what they do begins together."""
+
+    def __init__(self, cpus: Sequence[int], stream_bytes: int) -> None:
+        """Begin with none."""
+        self.cpus = tuple(cpus)
+        self._bytes = stream_bytes
+        self._together = threading.Barrier(len(cpus))
+        self._places = iter(cpus)
+        self._lock = threading.Lock()
+        self._own = threading.local()
+        self._pool = ThreadPoolExecutor(len(cpus), "roofline", self._settle)
+
+    def __enter__(self) -> Self:
+        """Let each thread make its data."""
+        self.all(lambda: None)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End them."""
+        self._pool.shutdown()
+
+    def all(self, work: Callable[[], T]) -> list[T]:
+        """Let each thread do this once, all at the same time, and return what they found."""
+
+        def together() -> T:
+            # Nobody takes two turns: the barrier holds each thread until all are there.
+            self._together.wait()
+            return work()
+
+        return [turn.result() for turn in [self._pool.submit(together) for _ in self.cpus]]
+
+    def stream(self, precision: str) -> np.ndarray[Any, Any]:
+        """Return the calling thread's numbers, from a quarter to three quarters."""
+        view: np.ndarray[Any, Any] = self._own.streams[precision]
+        return view
+
+    def other(self) -> np.ndarray[Any, Any]:
+        """Return the calling thread's room to copy its float64 stream to."""
+        room: np.ndarray[Any, Any] = self._own.room
+        return room
+
+    def polynomial(self, precision: str, degree: int, seconds: float) -> float:
+        """Return numbers a second, of all threads together."""
+        found = self.all(lambda: _polynomial.polynomial(self.stream(precision), degree, seconds))
+        return sum(numbers / took_s for numbers, took_s, _ in found)
+
+    def _settle(self) -> None:
+        with self._lock:
+            cpu = next(self._places)
+        os.sched_setaffinity(0, {cpu})
+        generator = np.random.default_rng(cpu)
+        # One draw for all of a stream would take longer than its runs.
+        block = generator.uniform(0.25, 0.75, 1 << 14)
+        counts = {name: max(self._bytes // size, len(block)) for name, size in SIZES.items()}
+        self._own.streams = {name: np.resize(block.astype(TYPES[name]), counts[name]) for name in SIZES}
+        self._own.room = np.ones_like(self._own.streams["double"])

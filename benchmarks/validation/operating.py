@@ -1,0 +1,165 @@
+"""How good advice is: few points of a response are shown to `analysis.operating`, the others say what it is worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from tprof.analysis.operating.choice import DELAY_POWERS, Wish, choose, expected_loss, weighed
+from tprof.analysis.operating.draws import draw
+from tprof.analysis.operating.measured import Measured
+from tprof.analysis.operating.next_point import next_point
+from tprof.analysis.operating.prior import PRIOR, Prior
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .responses import Floats, Response
+
+MISFITS = (0.02, 0.03, 0.04, 0.05, 0.06, 0.08)
+UNCHANGED = tuple((low, low + 0.1, low + 0.2) for low in (0.05, 0.10, 0.15, 0.20, 0.25))
+"""Parts of the highest power limit."""
+WANTED_COVERAGE = 0.95
+EXACT_NOISE, RUN_NOISE = 0.005, 0.02
+
+
+@dataclass(frozen=True)
+class Try:
+    """What came of advice on one response.
+
+    Attributes
+    ----------
+    name : of the response.
+    loss : by what part the chosen point costs more than the best.
+    off : how many points the choice lies from the best.
+    expected : the loss that was expected.
+    error, time_error : relative, signed, of energies and times at the points that were not shown: (hidden,).
+    held : whether 95 % intervals of the energy hold them: (hidden,).
+    proposed : the point that it asks for, None where it is sure.
+    """
+
+    name: str
+    loss: float
+    off: int
+    expected: float
+    error: Floats
+    time_error: Floats
+    held: Floats
+    proposed: int | None
+
+
+def attempt(
+    response: Response,
+    shown: Sequence[int],
+    *,
+    unit: str = "Hz",
+    by: str = "energy",
+    noise: float = RUN_NOISE,
+    prior: Prior = PRIOR,
+) -> Try:
+    """Show the points `shown` of a response and see what is advised."""
+    places, wish = sorted(shown), Wish(by)
+    draws = draw(_measured(response, places, unit, noise), response.setting, response.workers, prior)
+    chosen = choose(wish, draws)
+    if chosen is None:
+        raise AssertionError("a wish without conditions leaves every point")
+    seen = np.isin(np.arange(len(response.time_s)), places)
+    proposed = next_point(wish, draws, chosen, measured=seen)
+    cost = response.energy_j * response.time_s ** DELAY_POWERS[by]
+    low, high = np.percentile(draws.energy_j, (2.5, 97.5), axis=0)
+    return Try(
+        name=response.name,
+        loss=float(cost[chosen] / cost.min() - 1),
+        off=abs(chosen - int(np.argmin(cost))),
+        expected=expected_loss(weighed(wish, draws), chosen),
+        error=(draws.energy_j.mean(axis=0) / response.energy_j - 1)[~seen],
+        time_error=(draws.time_s.mean(axis=0) / response.time_s - 1)[~seen],
+        held=((response.energy_j >= low) & (response.energy_j <= high))[~seen].astype(float),
+        proposed=None if proposed is None else proposed.place,
+    )
+
+
+def ends(response: Response) -> tuple[int, int]:
+    """Return the lowest and the highest point."""
+    return 0, len(response.time_s) - 1
+
+
+def until_sure(
+    response: Response,
+    most: int,
+    *,
+    unit: str = "Hz",
+    by: str = "energy",
+    noise: float = RUN_NOISE,
+    prior: Prior = PRIOR,
+) -> Try:
+    """Start from the two ends and measure what is asked for, `most` times at most."""
+    shown = list(ends(response))
+    found = attempt(response, shown, unit=unit, by=by, noise=noise, prior=prior)
+    while found.proposed is not None and len(shown) < most + 2:
+        shown.append(found.proposed)
+        found = attempt(response, shown, unit=unit, by=by, noise=noise, prior=prior)
+    return found
+
+
+def without_own_kind(jobs: Sequence[Response], *, unit: str, most: int = 0) -> list[Try]:
+    """Try each job with the prior that suits jobs of other kinds: what the prior owes to the jobs.
+
+    A kind is what stands before the colon of a name. From the two ends of all jobs of other kinds, first the part of
+    power that the clock does not change is chosen, by the least squares of predicted energies; then the misfit, the
+    least with which intervals hold `WANTED_COVERAGE` of them. `most`: how often what is asked for is measured.
+    """
+    found = []
+    for kind in dict.fromkeys(map(_kind, jobs)):
+        prior = _suiting([one for one in jobs if _kind(one) != kind], unit)
+        found += [until_sure(one, most, unit=unit, prior=prior) for one in jobs if _kind(one) == kind]
+    return found
+
+
+def _suiting(jobs: Sequence[Response], unit: str) -> Prior:
+    def squares(prior: Prior) -> float:
+        return float(np.mean([(_from_ends(one, unit, prior).error ** 2).mean() for one in jobs]))
+
+    def held(prior: Prior) -> float:
+        return float(np.mean([_from_ends(one, unit, prior).held.mean() for one in jobs]))
+
+    best = min((replace(PRIOR, unchanged=some) for some in UNCHANGED), key=squares)
+    widths = [replace(best, limit_misfit=misfit) for misfit in MISFITS]
+    return next((prior for prior in widths if held(prior) >= WANTED_COVERAGE), widths[-1])
+
+
+def _kind(one: Response) -> str:
+    return one.name.partition(":")[0]
+
+
+def plain_fit(response: Response) -> float:
+    """Return the loss of the point that time ``a + b/limit`` and power ``c + d limit`` through both ends choose."""
+    x = response.setting
+    time_s = np.interp(1 / x, 1 / x[[-1, 0]], response.time_s[[-1, 0]])
+    power_w = np.interp(x, x[[0, -1]], (response.energy_j / response.time_s)[[0, -1]])
+    return float(response.energy_j[int(np.argmin(time_s * power_w))] / response.energy_j.min() - 1)
+
+
+def always(response: Response, place: int) -> float:
+    """Return the loss of a fixed choice."""
+    return float(response.energy_j[place] / response.energy_j.min() - 1)
+
+
+def _from_ends(response: Response, unit: str, prior: Prior) -> Try:
+    return attempt(response, ends(response), unit=unit, prior=prior)
+
+
+def _measured(response: Response, places: Sequence[int], unit: str, noise: float) -> Measured:
+    shown = list(places)
+    return Measured(
+        task=response.name,
+        unit="" if np.isnan(response.setting).all() else unit,
+        setting=response.setting[shown],
+        workers=response.workers[shown],
+        time_s=response.time_s[shown],
+        energy_j=response.energy_j[shown],
+        time_noise=np.full(len(shown), noise),
+        energy_noise=np.full(len(shown), noise),
+        quality="simulated",
+    )

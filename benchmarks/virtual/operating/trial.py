@@ -1,0 +1,103 @@
+"""What policies come to on a mix beside every fixed assignment of frequencies, all on the same simulated processor."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tprof.runtime.operating.control import Control, Means
+from tprof.runtime.operating.controls import spread
+from tprof.runtime.operating.goals import Fixed
+from tprof.runtime.operating.ledger import Ledger
+from tprof.runtime.operating.points import Knowledge, Point
+
+from .processor import FREQUENCIES_HZ, Outcome, Processor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tprof.runtime.operating.goals import Goal
+
+    from .mixes import Mix
+
+    Say = Callable[[dict[str, Any]], object]
+
+EXPLORED = 5
+
+
+def unheard(decision: dict[str, Any]) -> None:
+    """Hear nothing of decisions."""
+
+
+def unprepared(control: Control) -> None:
+    """Let a loop begin as it is."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A mix on a processor.
+
+    Attributes
+    ----------
+    mix, workers, shared, static_w : as `Processor` takes them.
+    """
+
+    mix: Mix
+    workers: int = 4
+    shared: bool = False
+    static_w: float = 0.0
+
+    def fixed(self, tasks_hz: Mapping[str, int]) -> Outcome:
+        """Run with these frequencies."""
+        return self._run(Fixed(None, tasks_hz), unprepared)
+
+    def from_table(self, goal: Goal, say: Say = unheard) -> Outcome:
+        """Run under a policy that knows the sweep."""
+        known = {self.workers: self.sweep}
+        return self._run(goal, lambda control: control.know(known), say=say)
+
+    def learning(self, goal: Goal, say: Say = unheard) -> Outcome:
+        """Run under a policy that knows nothing; what trying costs is in the outcome."""
+        return self._run(goal, unprepared, say=say, learns=True)
+
+    @cached_property
+    def single(self) -> dict[int, Outcome]:
+        """Every frequency for all tasks."""
+        return {hz: self.fixed(dict.fromkeys(self.mix.tasks, hz)) for hz in FREQUENCIES_HZ}
+
+    @cached_property
+    def sweep(self) -> Knowledge:
+        """What a sweep over all frequencies finds, without error."""
+        counts = Counter(job.task for job in self.mix.jobs)
+        curves = {
+            task: {hz: Point(one.task_j[task] / count, one.task_s[task] / count) for hz, one in self.single.items()}
+            for task, count in counts.items()
+        }
+        return Knowledge(curves, dict(counts), self.static_w)
+
+    def every_assignment(self, frequencies_hz: tuple[int, ...] = FREQUENCIES_HZ) -> dict[tuple[int, ...], Outcome]:
+        """Run every assignment of these frequencies to tasks, in the tasks' order: exponentially many."""
+        tasks = self.mix.tasks
+        assignments = itertools.product(frequencies_hz, repeat=len(tasks))
+        return {chosen: self.fixed(dict(zip(tasks, chosen, strict=True))) for chosen in assignments}
+
+    def _run(
+        self,
+        goal: Goal,
+        prepare: Callable[[Control], object],
+        *,
+        say: Say = unheard,
+        learns: bool = False,
+    ) -> Outcome:
+        def make(processor: Processor) -> Control:
+            ledger = Ledger(processor.read_j) if learns else None
+            explored = spread(FREQUENCIES_HZ, EXPLORED)
+            means = Means(processor, processor.now_ns, say, processor.set_active, ledger, explored)
+            control = Control(goal, means, self.workers)
+            prepare(control)
+            return control
+
+        return Processor(self.mix, self.workers, shared=self.shared, static_w=self.static_w).run(make)

@@ -1,0 +1,19 @@
+/* The futures that a work gets as arguments and has to wait for. */
+#ifndef TPROF_NEEDED_H
+#define TPROF_NEEDED_H
+
+#include "core.h"
+
+/* Borrowed from the arguments; those of other runtimes come last. */
+struct needed {
+    struct work **works, *few[8];
+    size_t ours, all;
+};
+
+/* Attached to Python, without the mutex; -1 with an exception set. */
+int tprof_needed_find(struct needed *needed, const struct work *work);
+/* The work has entered, with those of other runtimes counted as unmet: let these tell it when they have ended. */
+int tprof_needed_expect(struct work *work, const struct needed *needed);
+void tprof_needed_free(struct needed *needed);
+
+#endif

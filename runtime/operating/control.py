@@ -1,0 +1,299 @@
+"""The loop: hears when tasks begin and end, and sets the frequency between them as the policy's goal has it.
+
+Everything that it needs of a machine is handed in (the controls of the frequency, a ledger of joules, a clock), so
+that it runs in simulated time as it runs on a processor. One lock guards it: a change of the frequency is short, and
+those who share a control have to agree on it anyway.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tprof.runtime.operating.exploring import Effort, Exploration
+from tprof.runtime.operating.goals import FORBIDDEN, Choice, Costs, Fixed, Goal, best_of
+from tprof.runtime.operating.wishes import Wishes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tprof.runtime.operating.controls import Controls
+    from tprof.runtime.operating.ledger import Ledger
+    from tprof.runtime.operating.points import Knowledge
+
+    Say = Callable[[dict[str, Any]], object]
+
+
+@dataclass(frozen=True)
+class Caution:
+    """When a change is worth it.
+
+    Attributes
+    ----------
+    gain : part of the cost that a change of the frequency has to save.
+    learnt_gain : part of the cost that a newly learnt frequency has to save against the former one.
+    """
+
+    gain: float = 0.01
+    learnt_gain: float = 0.03
+
+
+@dataclass(eq=False)
+class _Run:
+    task: str
+    control: int
+    begin_ns: int = 0
+    hz: int = 0
+    clean: bool = True  # at one frequency, and never interrupted
+    tried: bool = False  # it began while its task was explored
+
+
+@dataclass(frozen=True)
+class Means:
+    """What the loop works with.
+
+    Attributes
+    ----------
+    controls, clock_ns : of the machine.
+    say : told of every decision.
+    set_active : sets the number of active workers.
+    ledger : of the package's joules, for learning; None where a table is given.
+    explored_hz : what learning tries.
+    """
+
+    controls: Controls
+    clock_ns: Callable[[], int]
+    say: Say
+    set_active: Callable[[int], object]
+    ledger: Ledger | None = None
+    explored_hz: tuple[int, ...] = ()
+
+
+class Control:
+    """Chooses operating points; `begin`, `end`, `pause` and `resume` are called by whoever runs tasks."""
+
+    def __init__(
+        self, goal: Goal, means: Means, workers: int, *, effort: Effort | None = None, caution: Caution | None = None
+    ) -> None:
+        """Begin with the highest frequency everywhere; `know` or tasks that run bring more."""
+        self._goal, self._means, self._workers = goal, means, workers
+        self._caution = caution or Caution()
+        self._active = workers
+        self._exploration = None
+        if means.ledger is not None:
+            at_once = -(-workers // means.controls.count)
+            self._exploration = Exploration(
+                means.explored_hz, effort or Effort(), means.controls.transition_s, at_once=at_once
+            )
+        self._wishes = Wishes({})
+        self._best: dict[str, int] = {}
+        self._short: set[str] = set()
+        self._review_at = 0
+        self._instances = 0
+        self._lock = threading.Lock()
+        self._stacks: dict[object, list[_Run]] = {}
+        self._paused: dict[object, list[list[_Run]]] = {}
+        self._held = [means.controls.frequencies_hz[-1]] * means.controls.count
+        self._closed = False
+
+    def know(self, known: Mapping[int, Knowledge]) -> None:
+        """Decide from a table, by the number of workers."""
+        with self._lock:
+            choice = self._goal.choose(known)
+            self._take(choice, known[choice.workers], "table")
+
+    def begin(self, who: object, task: str, seat: int) -> None:
+        """Hear that a thread begins a task, and set its frequency."""
+        with self._lock:
+            if self._closed:
+                return
+            self._look()
+            stack = self._stacks.setdefault(who, [])
+            if stack:
+                stack[-1].clean = False
+            run = _Run(task, self._means.controls.of(seat))
+            stack.append(run)
+            self._count(task)
+            self._set(run, run.control)
+            self._look_from_now()
+            run.clean, run.tried = True, self._explores(task)
+            run.hz, run.begin_ns = self._held[run.control], self._means.clock_ns()
+
+    def end(self, who: object) -> None:
+        """Hear that it ends."""
+        with self._lock:
+            stack = self._stacks.get(who)
+            if self._closed or not stack:
+                return
+            self._look()
+            run = stack.pop()
+            self._learn(run)
+            if stack:
+                self._set(stack[-1], stack[-1].control)
+            else:
+                del self._stacks[who]
+
+    def pause(self, who: object) -> None:
+        """Hear that a thread waits in the midst of its task, and that another may run on its core."""
+        with self._lock:
+            stack = self._stacks.get(who)
+            if not self._closed and stack:
+                self._look()
+                stack[-1].clean = False
+                self._paused.setdefault(who, []).append(self._stacks.pop(who))
+
+    def resume(self, who: object, seat: int) -> None:
+        """Hear that it goes on."""
+        with self._lock:
+            paused = self._paused.get(who)
+            if self._closed or not paused:
+                return
+            self._look()
+            stack = self._stacks[who] = paused.pop()
+            stack[-1].control = self._means.controls.of(seat)
+            self._set(stack[-1], stack[-1].control)
+            self._look_from_now()
+
+    def close(self) -> None:
+        """Do nothing any more: whoever held the frequencies before gets them back."""
+        with self._lock:
+            self._closed = True
+
+    def _running(self) -> list[_Run]:
+        return [stack[-1] for stack in self._stacks.values() if stack]
+
+    def _look(self) -> None:
+        if self._means.ledger is None:
+            return
+        running = self._running()
+        if any(self._explores(run.task) for run in running):
+            kinds = [(run.task, self._held[run.control]) for run in running]
+            self._means.ledger.look(self._means.clock_ns(), kinds)
+        else:
+            self._means.ledger.rest()
+
+    def _look_from_now(self) -> None:
+        ledger = self._means.ledger
+        if ledger is not None and ledger.rests and any(self._explores(run.task) for run in self._running()):
+            ledger.look(self._means.clock_ns(), ())
+
+    def _explores(self, task: str) -> bool:
+        return self._exploration is not None and self._exploration.explores(task)
+
+    def _set(self, run: _Run, control: int) -> None:
+        """Agree with those that share the control, and hold what they agree on."""
+        sharing = [one for one in self._running() if one.control == control]
+        hz, why = self._wanted(run, control, sharing)
+        if hz is None or hz == self._held[control]:
+            return
+        former_hz, self._held[control] = self._held[control], hz
+        self._means.controls.hold(control, hz)
+        for one in sharing:
+            one.clean = False
+        cpus = list(self._means.controls.cpus(control))
+        self._say("set", task=run.task, frequency_hz=hz, former_hz=former_hz, cpus=cpus, why=why)
+
+    def _wanted(self, run: _Run, control: int, sharing: list[_Run]) -> tuple[int | None, str]:
+        if isinstance(self._goal, Fixed):
+            return self._given(self._goal, sharing), "fixed"
+        if self._exploration is not None:
+            probe_hz = self._probe(run)
+            if probe_hz is not None:
+                return probe_hz, "explore"
+        return self._voted(control, sharing)
+
+    def _given(self, goal: Fixed, sharing: list[_Run]) -> int | None:
+        """Return the highest that those who share the control are given."""
+        given = [hz for one in sharing if (hz := goal.wanted_hz(one.task)) is not None]
+        return max(given, default=None)
+
+    def _probe(self, run: _Run) -> int | None:
+        """Return the frequency that is tried now, the same on all controls: they share the sensor.
+
+        It is held until no running task lacks it any more, then the task that begins chooses the next.
+        """
+        assert self._exploration is not None  # noqa: S101 - looked at by the only caller
+        exploring = [one for one in self._running() if self._exploration.explores(one.task)]
+        if not exploring:
+            return None
+        for one in exploring:
+            if one is not run and one.clean and self._exploration.lacks(one.task, one.hz):
+                return one.hz
+        if self._exploration.explores(run.task):
+            held_hz = self._held[run.control]
+            return held_hz if self._exploration.lacks(run.task, held_hz) else self._exploration.next_hz(run.task)
+        return exploring[0].hz or None
+
+    def _voted(self, control: int, sharing: list[_Run]) -> tuple[int | None, str]:
+        tasks = [one.task for one in sharing if one.task not in self._short]
+        wanted_hz = self._wishes.vote(tasks)
+        if wanted_hz is None:
+            learns = not tasks or self._exploration is not None
+            return (None, "learns") if learns else (self._means.controls.frequencies_hz[-1], "unknown")
+        held_hz = self._held[control]
+        least_s = min((self._lasts_s(task, wanted_hz) for task in tasks if task in self._best), default=1.0)
+        worth = max(self._caution.gain, self._means.controls.transition_s / least_s)
+        if wanted_hz != held_hz and self._wishes.gain(tasks, held_hz, wanted_hz) <= worth:
+            return held_hz, "kept"
+        return wanted_hz, "vote" if len(tasks) > 1 else "best"
+
+    def _lasts_s(self, task: str, hz: int) -> float:
+        curve = self._known.curves[task]
+        return max(curve[hz].time_s if hz in curve else max(p.time_s for p in curve.values()), 1e-9)
+
+    def _count(self, task: str) -> None:
+        self._instances += 1
+        if self._exploration is not None:
+            self._exploration.count(task)
+            # What each task weighs in the whole shows as the run goes on.
+            if self._review_at and self._instances >= self._review_at:
+                self._review()
+
+    def _learn(self, run: _Run) -> None:
+        if self._exploration is None or not run.clean or run.tried != self._explores(run.task):
+            return
+        lasted_s = (self._means.clock_ns() - run.begin_ns) * 1e-9
+        if self._exploration.add(run.task, run.hz, lasted_s):
+            self._review()
+
+    def _review(self) -> None:
+        """Decide anew from all that was learnt."""
+        assert self._exploration is not None  # noqa: S101 - only learning comes here
+        assert self._means.ledger is not None  # noqa: S101 - as above
+        self._review_at = 2 * self._instances
+        known = self._exploration.knowledge(self._means.ledger.powers_w())
+        self._take(self._goal.choose({self._workers: known}), known, "learnt")
+
+    def _take(self, choice: Choice, known: Knowledge, why: str) -> None:
+        if choice.score >= FORBIDDEN:
+            why = f"{why}; the bound cannot be kept"
+        self._known = known
+        self._wishes = Wishes(self._cautious(choice.costs))
+        slowest_s = {task: max(point.time_s for point in curve.values()) for task, curve in known.curves.items()}
+        self._short = {task for task, longest_s in slowest_s.items() if longest_s < self._means.controls.transition_s}
+        if self._exploration is not None:
+            self._short |= self._exploration.short
+        for task, hz in self._wishes.best().items():
+            if task in self._short or self._best.get(task) == hz:
+                continue
+            self._best[task] = hz
+            point = known.curves[task][hz]
+            self._say("chosen", task=task, frequency_hz=hz, energy_j=point.energy_j, time_s=point.time_s, why=why)
+        if choice.workers != self._active:
+            self._active = choice.workers
+            self._means.set_active(choice.workers)
+            self._say("workers", workers=choice.workers, why=why)
+
+    def _cautious(self, costs: Costs) -> Costs:
+        """Let what was chosen before be the cheapest where something else would save only little."""
+        cautious = {task: dict(curve) for task, curve in costs.items()}
+        for task, hz in best_of(costs).items():
+            former_hz = self._best.get(task, hz)
+            curve = cautious[task]
+            if curve.get(former_hz, curve[hz] * 2) <= curve[hz] * (1 + self._caution.learnt_gain):
+                curve[hz], curve[former_hz] = max(curve[hz], curve[former_hz]), min(curve[hz], curve[former_hz])
+        return cautious
+
+    def _say(self, kind: str, **what: Any) -> None:
+        self._means.say({"t_ns": self._means.clock_ns(), "kind": kind, "policy": self._goal.name, **what})

@@ -1,0 +1,135 @@
+"""Which control of the frequency each worker's core hangs on, and setting it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from tprof.errors import SensorError
+from tprof.frequency.policy import KHZ, Bounds, read_bounds
+from tprof.frequency.setting import SETSPEED, USERSPACE, hold, set_bounds, write
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tprof.frequency import Policy
+
+SMOOTHING = 0.1
+
+
+class Controls(Protocol):
+    """What a policy needs of a machine.
+
+    Attributes
+    ----------
+    frequencies_hz : there are, or some of those in a range, ascending.
+    count : how many controls there are.
+    transition_s : what setting one takes.
+    """
+
+    frequencies_hz: tuple[int, ...]
+    count: int
+    transition_s: float
+
+    def of(self, seat: int) -> int:
+        """Return the control of a worker."""
+
+    def cpus(self, control: int) -> tuple[int, ...]:
+        """Return the processors of a control."""
+
+    def hold(self, control: int, hz: int) -> None:
+        """Set it."""
+
+
+class Cpufreq:
+    """The kernel's cpufreq policies.
+
+    Where every policy has one processor and workers stay on theirs, each worker has a control of its own. A policy of
+    several processors is one control of their workers. Where workers wander all policies are one.
+
+    Parameters
+    ----------
+    policies
+        As `tprof.frequency.find_policies` has them.
+    cpus
+        The processor of each seat; None: wherever the kernel puts them.
+    workers, points, transition_s
+        Seats; how many frequencies stand for a range; what a change takes at the least.
+    """
+
+    def __init__(
+        self, policies: Sequence[Policy], cpus: Sequence[int] | None, workers: int, *, points: int, transition_s: float
+    ) -> None:
+        """Find each seat's control."""
+        seats = [] if cpus is None else [cpus[seat % len(cpus)] for seat in range(workers)]
+        owner = {cpu: place for place, policy in enumerate(policies) for cpu in policy.cpus}
+        if seats and all(cpu in owner for cpu in seats):
+            used = sorted({owner[cpu] for cpu in seats})
+            self._groups: list[tuple[Policy, ...]] = [(policies[place],) for place in used]
+            self._of = [used.index(owner[cpu]) for cpu in seats]
+        else:
+            self._groups = [tuple(policies)]
+            self._of = [0] * workers
+        self.count = len(self._groups)
+        self.frequencies_hz = _frequencies(policies, points)
+        self.transition_s = transition_s
+        self._least_s = transition_s
+        self._held: dict[str, Bounds] = {}
+
+    def of(self, seat: int) -> int:
+        """Return the control of a worker."""
+        return self._of[seat % len(self._of)]
+
+    def cpus(self, control: int) -> tuple[int, ...]:
+        """Return the processors of a control."""
+        return tuple(sorted(cpu for policy in self._groups[control] for cpu in policy.cpus))
+
+    def hold(self, control: int, hz: int) -> None:
+        """Set it. Raises SensorError."""
+        begin_s = time.perf_counter()
+        for policy in self._groups[control]:
+            self._hold(policy, policy.nearest_hz(hz))
+        lasted_s = max(time.perf_counter() - begin_s, self._least_s)
+        self.transition_s += SMOOTHING * (lasted_s - self.transition_s)
+
+    def _hold(self, policy: Policy, hz: int) -> None:
+        """Write, and read back the first time: nobody else sets the policy while the runtime holds it."""
+        known = self._held.get(policy.folder.name)
+        if known is None:
+            hold(policy, hz)
+        else:
+            set_bounds(policy.folder, known, Bounds(hz, hz))
+            if policy.governor == USERSPACE:
+                write(policy.folder / SETSPEED, str(hz // KHZ))
+        self._held[policy.folder.name] = Bounds(hz, hz)
+
+    def check(self) -> None:
+        """Hold every policy at its highest, and see that it took it. Raises SensorError."""
+        for policy in (policy for group in self._groups for policy in group):
+            hz = policy.nearest_hz(self.frequencies_hz[-1])
+            self._hold(policy, hz)
+            taken = read_bounds(policy)
+            if taken.highest_hz < taken.lowest_hz or taken.lowest_hz != taken.highest_hz:
+                message = (
+                    f"{policy.folder} was asked for {hz // KHZ} kHz and is at {taken.lowest_hz // KHZ} to "
+                    f"{taken.highest_hz // KHZ} kHz: its driver {policy.driver} does not hold a frequency, so no "
+                    "policy can choose one"
+                )
+                raise SensorError(message)
+
+
+def _frequencies(policies: Sequence[Policy], points: int) -> tuple[int, ...]:
+    """Return what the widest policy can take: all that it lists, or some evenly spread."""
+    widest = max(policies, key=lambda policy: policy.range.highest_hz)
+    if widest.listed_hz:
+        return widest.listed_hz
+    low, high = widest.range.lowest_hz, widest.range.highest_hz
+    return tuple(round(low + (high - low) * place / (points - 1) / KHZ) * KHZ for place in range(points))
+
+
+def spread(frequencies_hz: Sequence[int], points: int) -> tuple[int, ...]:
+    """Return so many of them, both ends among these, evenly spread."""
+    if len(frequencies_hz) <= points:
+        return tuple(frequencies_hz)
+    last = len(frequencies_hz) - 1
+    return tuple(frequencies_hz[round(last * place / (points - 1))] for place in range(points))

@@ -1,0 +1,184 @@
+"""What a policy wants: for every task a cost at each frequency, and how many workers are active.
+
+A cost is in any unit that is the same for all tasks of a program, so that tasks which share a frequency can be
+weighed against each other by adding their costs. A frequency that a bound forbids costs `FORBIDDEN` times more than
+any that it allows, the worst offence the most, so that the least bad is taken where none is allowed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tprof.runtime.operating.points import Curve, Knowledge, Point
+
+FORBIDDEN = 1e9
+Costs = Mapping[str, Mapping[int, float]]
+"""Of an instance of each task, at each frequency in Hz."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a goal makes of what is known.
+
+    Attributes
+    ----------
+    costs : of an instance of each task at each frequency.
+    workers : how many are active.
+    score : of the whole program, the less the better.
+    """
+
+    costs: Costs
+    workers: int
+    score: float
+
+
+class Goal:
+    """The least of something; a kind says what."""
+
+    name = ""
+
+    def choose(self, known: Mapping[int, Knowledge]) -> Choice:
+        """Return the best over the numbers of workers that something is known of, the most workers of equals."""
+        choices = [self.plan(known[workers], workers) for workers in sorted(known, reverse=True)]
+        return min(choices, key=lambda choice: choice.score)
+
+    def plan(self, known: Knowledge, workers: int) -> Choice:
+        """Return costs and score with so many workers."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Energy(Goal):
+    """Least energy of every task."""
+
+    name = "energy"
+
+    def plan(self, known: Knowledge, workers: int) -> Choice:
+        """Cost an instance its joules, and what the package draws beside the tasks while it runs."""
+        second_w = known.outside_w * known.stretch / workers
+        costs = _costs(known, lambda point: point.energy_j + second_w * point.time_s)
+        return Choice(costs, workers, known.totals(best_of(costs), workers)[0])
+
+
+@dataclass(frozen=True)
+class Edp(Goal):
+    """Least product of the program's energy and time.
+
+    The product of two sums has no cost a task of its own, but its least value over all assignments lies on the lower
+    convex hull of (energy, time), and so is the least of energy + price * time at some price of a second. Only the
+    slopes between two points of a task matter as prices: each interval between them is tried.
+    """
+
+    name = "edp"
+
+    def plan(self, known: Knowledge, workers: int) -> Choice:
+        """Cost an instance energy + price * time, at the price that makes the program's product least."""
+        outside_w = known.outside_w * known.stretch / workers
+        found = (self._priced(known, workers, price_w + outside_w) for price_w in _prices(known.curves.values()))
+        return min(found, key=lambda choice: choice.score)
+
+    def _priced(self, known: Knowledge, workers: int, second_w: float) -> Choice:
+        costs = _costs(known, lambda point: point.energy_j + second_w * point.time_s)
+        energy_j, time_s = known.totals(best_of(costs), workers)
+        return Choice(costs, workers, energy_j * time_s)
+
+
+def _prices(curves: Iterable[Curve]) -> list[float]:
+    slopes = {0.0}
+    for curve in curves:
+        points = list(curve.values())
+        for one in points:
+            slopes |= {
+                (one.energy_j - other.energy_j) / (other.time_s - one.time_s)
+                for other in points
+                if other.time_s > one.time_s and other.energy_j < one.energy_j
+            }
+    edges = sorted(slopes)
+    return [*((low + high) / 2 for low, high in itertools.pairwise(edges)), edges[-1] * 2 + 1.0]
+
+
+@dataclass(frozen=True)
+class MaxSlowdown(Goal):
+    """Least energy with no task slower than at its fastest frequency by more than a share."""
+
+    share: float
+    name = "max_slowdown"
+
+    def choose(self, known: Mapping[int, Knowledge]) -> Choice:
+        """Leave out numbers of workers with which the program would be slower than that."""
+        plans = [self.plan(known[workers], workers) for workers in sorted(known, reverse=True)]
+        limit_s = (1 + self.share) * min(_fastest_s(known[workers], workers) for workers in known)
+        allowed = [
+            plan for plan in plans if known[plan.workers].totals(best_of(plan.costs), plan.workers)[1] <= limit_s
+        ]
+        return min(allowed or plans[:1], key=lambda choice: choice.score)
+
+    def plan(self, known: Knowledge, workers: int) -> Choice:
+        """Cost an instance its joules where it is fast enough."""
+        costs = {}
+        for task, curve in known.curves.items():
+            limit_s = (1 + self.share) * min(point.time_s for point in curve.values())
+            costs[task] = {
+                hz: point.energy_j if point.time_s <= limit_s else FORBIDDEN * (point.energy_j + point.time_s)
+                for hz, point in curve.items()
+            }
+        return Choice(costs, workers, known.totals(best_of(costs), workers)[0])
+
+
+def _fastest_s(known: Knowledge, workers: int) -> float:
+    fastest = _costs(known, lambda point: point.time_s)
+    return known.totals(best_of(fastest), workers)[1]
+
+
+@dataclass(frozen=True)
+class PowerCap(Goal):
+    """Least time while the package stays below so many watts: each worker may draw its part of them."""
+
+    watts: float
+    name = "power_cap"
+
+    def plan(self, known: Knowledge, workers: int) -> Choice:
+        """Cost an instance its seconds where its power fits."""
+        each_w = (self.watts - known.outside_w) / workers
+        costs = {
+            task: {
+                hz: point.time_s if point.power_w <= each_w else FORBIDDEN * (point.power_w + point.time_s)
+                for hz, point in curve.items()
+            }
+            for task, curve in known.curves.items()
+        }
+        best = best_of(costs)
+        fits = all(costs[task][hz] < FORBIDDEN * known.curves[task][hz].time_s for task, hz in best.items())
+        # Where nothing fits, fewer workers come nearer to it.
+        score = known.totals(best, workers)[1] if fits else FORBIDDEN * (1 + workers)
+        return Choice(costs, workers, score)
+
+
+@dataclass(frozen=True)
+class Fixed(Goal):
+    """Given frequencies: one for all tasks, or by task; other tasks run at any."""
+
+    frequency_hz: int | None
+    tasks_hz: Mapping[str, int]
+    name = "fixed"
+
+    def wanted_hz(self, task: str) -> int | None:
+        """Return what is given for a task."""
+        return self.tasks_hz.get(task, self.frequency_hz)
+
+
+def best_of(costs: Costs) -> dict[str, int]:
+    """Return each task's cheapest frequency, the higher of equals."""
+    return {task: min(curve, key=lambda hz: (curve[hz], -hz)) for task, curve in costs.items()}
+
+
+def _costs(known: Knowledge, cost: Callable[[Point], float]) -> Costs:
+    costs = {task: {hz: cost(point) for hz, point in curve.items()} for task, curve in known.curves.items()}
+    return {task: curve for task, curve in costs.items() if all(map(math.isfinite, curve.values()))}

@@ -1,0 +1,128 @@
+"""A policy at work on this machine: the guard that restores, the controls, the sensor, and the loop that they serve."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from tprof.runtime.operating.control import Caution, Control, Means
+from tprof.runtime.operating.controls import Cpufreq, spread
+from tprof.runtime.operating.exploring import Effort
+from tprof.runtime.operating.goals import Fixed
+from tprof.runtime.operating.ledger import Ledger, Meter
+from tprof.runtime.operating.table import for_workers, read_table
+
+from tprof import _core, membership, registry
+from tprof.errors import SensorError
+from tprof.frequency import Guard, find_policies, refusal
+from tprof.sensors.choose import sysroot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tprof.runtime.operating.points import Knowledge
+    from tprof.runtime.operating.policy import Policy
+
+SPREAD = 16
+"""Frequencies that stand for a processor which takes any in a range."""
+BEGINS, ENDS, PAUSES, RESUMES = range(4)
+
+
+class Operator:
+    """Holds the processor's frequencies from `start` to `stop`; the scheduler calls `hear`."""
+
+    def __init__(self, policy: Policy, workers: int, cpus: Sequence[int] | None) -> None:
+        """Read the policy's table. Raises UsageError."""
+        self._policy, self._workers, self._cpus = policy, workers, cpus
+        self._known: dict[int, Knowledge] | None = None
+        if policy.profile is not None and not isinstance(policy.goal, Fixed):
+            self._known = for_workers(read_table(policy.profile), workers)
+            if not policy.adapt_workers:
+                self._known = {workers: self._known[max(self._known)]}
+        self._control: Control | None = None
+        self._held = ExitStack()
+        self._guard: Guard | None = None
+
+    def start(self, set_active: Callable[[int], object]) -> None:
+        """Take the frequencies over.
+
+        Raises
+        ------
+        SensorError
+            If they cannot be set here, or there is nothing to learn from.
+        """
+        policies = find_policies(sysroot())
+        why = refusal(policies)
+        if why is not None:
+            message = f"policy {self._policy.goal.name} cannot set the processor's frequency: {why}"
+            raise SensorError(message)
+        ledger = self._open_ledger()
+        with self._held:
+            self._guard = self._held.enter_context(Guard(policies))
+            controls = Cpufreq(
+                policies, self._cpus, self._workers, points=SPREAD, transition_s=self._policy.transition_s
+            )
+            controls.check()
+            self._control = self._make(controls, ledger, set_active)
+            self._held = self._held.pop_all()
+
+    def _open_ledger(self) -> Ledger | None:
+        if self._known is not None or isinstance(self._policy.goal, Fixed):
+            return None
+        meter = Meter(sysroot())
+        self._held.callback(meter.close)
+        return Ledger(meter.read_j)
+
+    def _make(self, controls: Cpufreq, ledger: Ledger | None, set_active: Callable[[int], object]) -> Control:
+        policy = self._policy
+        means = Means(
+            controls, _core.now_ns, _say, set_active, ledger, spread(controls.frequencies_hz, policy.frequencies)
+        )
+        effort = Effort(policy.instances, policy.span_s)
+        caution = Caution(policy.gain, policy.learnt_gain)
+        control = Control(policy.goal, means, self._workers, effort=effort, caution=caution)
+        if self._known is not None:
+            control.know(self._known)
+        return control
+
+    def hear(self, moment: int, task: Any, seat: int) -> None:
+        """Hear of a task from the thread that runs it. The first failure ends the policy with a warning."""
+        control = self._control
+        if control is None:
+            return
+        who = threading.get_ident()
+        try:
+            if moment == BEGINS:
+                control.begin(who, registry.name_of(task.number), seat)
+            elif moment == ENDS:
+                control.end(who)
+            elif moment == PAUSES:
+                control.pause(who)
+            else:
+                control.resume(who, seat)
+        except (SensorError, OSError) as error:
+            self._control = None
+            message = f"policy {self._policy.goal.name} sets no frequency any more: {error}"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
+
+    def stop(self) -> None:
+        """Give back what was before, whatever still runs. Raises SensorError."""
+        control, self._control = self._control, None
+        if control is not None:
+            control.close()
+        self._held.close()
+
+    def forget(self) -> None:
+        """Leave all to the parent, in a forked child."""
+        self._control = None
+        self._held = ExitStack()
+        if self._guard is not None:
+            self._guard.forget()
+
+
+def _say(decision: dict[str, Any]) -> None:
+    member = membership.current()
+    if member is not None:
+        member.decide(decision)

@@ -1,0 +1,56 @@
+"""What is known of a program's tasks at each frequency: the mean energy and time of an instance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Point:
+    """A task at a frequency: means over its instances."""
+
+    energy_j: float
+    time_s: float
+
+    @property
+    def power_w(self) -> float:
+        """Return its share of the package's watts while it runs."""
+        return self.energy_j / self.time_s
+
+
+Curve = Mapping[int, Point]
+"""A task's points by frequency in Hz."""
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """A program on a number of workers.
+
+    Attributes
+    ----------
+    curves : by task.
+    instances : how many of each task the program has, or had so far.
+    outside_w : of the package while the program runs, beyond what its tasks' energies hold.
+    stretch : wall time against the tasks' time over all workers; above 1 where workers starve.
+    """
+
+    curves: Mapping[str, Curve]
+    instances: Mapping[str, float] = field(default_factory=dict)
+    outside_w: float = 0.0
+    stretch: float = 1.0
+
+    def weight(self, task: str) -> float:
+        """Return how often a task counts in the program's totals."""
+        return max(self.instances.get(task, 1.0), 1.0)
+
+    def totals(self, chosen: Mapping[str, int], workers: int) -> tuple[float, float]:
+        """Return the joules and the wall seconds of the program with its tasks at these frequencies."""
+        points = [(self.weight(task), self.curves[task][hz]) for task, hz in chosen.items()]
+        wall_s = sum(weight * point.time_s for weight, point in points) / workers * self.stretch
+        return sum(weight * point.energy_j for weight, point in points) + self.outside_w * wall_s, wall_s
+
+
+def nearest(curve: Mapping[int, object], hz: int) -> int:
+    """Return the frequency of a curve that is nearest, the higher of two."""
+    return min(curve, key=lambda known: (abs(known - hz), -known))

@@ -1,0 +1,139 @@
+"""Policies by name or made with options, as `Runtime(policy=…)` takes them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tprof.runtime.operating.goals import Edp, Energy, Fixed, Goal, MaxSlowdown, PowerCap
+
+from tprof.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+TRANSITION_S = 10e-6
+NAMES = "fixed(2.4GHz), energy, edp, max_slowdown(5%), power_cap(35W)"
+_FORM = re.compile(r"\s*([a-z_]+)\s*(?:\(\s*([0-9.]+)\s*(%|[A-Za-z]*)\s*\))?\s*")
+_UNITS = {
+    "fixed": {"GHz": 1e9, "MHz": 1e6, "kHz": 1e3, "Hz": 1.0},
+    "max_slowdown": {"%": 0.01, "": 1.0},
+    "power_cap": {"W": 1.0, "": 1.0},
+}
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a runtime wants, and from what it decides.
+
+    Attributes
+    ----------
+    goal : what it wants.
+    profile : the table of a sweep (its folder or `sweep.csv`) to decide from; None: learn while running.
+    frequencies : how many frequencies learning tries, both ends among them.
+    instances, span_s : of each task at each of these, at the least, and of their time together.
+    transition_s : what a change of the frequency takes at the least; shorter tasks never change it.
+    gain, learnt_gain : part of the cost that a change has to save, and one of what was learnt.
+    adapt_workers : whether the number of active workers may be reduced where the table has fewer.
+    """
+
+    goal: Goal
+    profile: str | Path | None = None
+    frequencies: int = 5
+    instances: int = 3
+    span_s: float = 0.01
+    transition_s: float = TRANSITION_S
+    gain: float = 0.01
+    learnt_gain: float = 0.03
+    adapt_workers: bool = True
+
+    def __post_init__(self) -> None:
+        """Check. Raises UsageError."""
+        if self.frequencies < 2 or self.instances < 1:
+            message = (
+                "a policy tries at least 2 frequencies with 1 instance each, got "
+                f"frequencies={self.frequencies}, instances={self.instances}"
+            )
+            raise UsageError(message)
+        for name in ("span_s", "transition_s", "gain", "learnt_gain"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                message = f"{name} is a number of 0 or more, got {getattr(self, name)!r}"
+                raise UsageError(message)
+
+
+def fixed(frequency_hz: float | None = None, tasks: Mapping[str, float] | None = None, **options: Any) -> Policy:
+    """Return a policy that runs tasks at given frequencies.
+
+    Parameters
+    ----------
+    frequency_hz
+        For all tasks; None: only for those in `tasks`, the others at whatever is set.
+    tasks
+        Frequencies by the task's name.
+    **options
+        Of `Policy`.
+    """
+    given = {name: _positive("a frequency in Hz", hz) for name, hz in (tasks or {}).items()}
+    if frequency_hz is None and not given:
+        message = "fixed() needs a frequency in Hz, or frequencies by task: fixed(2.4e9), fixed(tasks={'sort': 3.6e9})"
+        raise UsageError(message)
+    wanted_hz = None if frequency_hz is None else round(_positive("a frequency in Hz", frequency_hz))
+    return Policy(Fixed(wanted_hz, {name: round(hz) for name, hz in given.items()}), **options)
+
+
+def energy(profile: str | Path | None = None, **options: Any) -> Policy:
+    """Return a policy for the least energy; options of `Policy`."""
+    return Policy(Energy(), profile, **options)
+
+
+def edp(profile: str | Path | None = None, **options: Any) -> Policy:
+    """Return a policy for the least product of the program's energy and time; options of `Policy`."""
+    return Policy(Edp(), profile, **options)
+
+
+def max_slowdown(share: float, profile: str | Path | None = None, **options: Any) -> Policy:
+    """Return a policy for the least energy with no task slower by more than a share (0.05); options of `Policy`."""
+    return Policy(MaxSlowdown(_positive("a share such as 0.05", share)), profile, **options)
+
+
+def power_cap(watts: float, profile: str | Path | None = None, **options: Any) -> Policy:
+    """Return a policy for the least time with the package below so many watts; options of `Policy`."""
+    return Policy(PowerCap(_positive("a number of watts", watts)), profile, **options)
+
+
+def policy_of(asked: str | Policy) -> Policy:
+    """Return the policy of a name such as ``"edp"`` or ``"max_slowdown(5%)"``, or the policy itself.
+
+    Raises
+    ------
+    UsageError
+        If there is none of that name.
+    """
+    if isinstance(asked, Policy):
+        return asked
+    found = _FORM.fullmatch(asked) if isinstance(asked, str) else None
+    name = found[1] if found else ""
+    if found and found[2] is None and name in ("energy", "edp"):
+        return energy() if name == "energy" else edp()
+    units = _UNITS.get(name)
+    if found is None or units is None or found[2] is None or found[3] not in units or found[2].count(".") > 1:
+        message = f"a policy is one of {NAMES}, or an object of tprof.runtime.operating; got {asked!r}"
+        raise UsageError(message)
+    value = float(found[2]) * units[found[3]]
+    return _BOUNDED[name](value)
+
+
+_BOUNDED: dict[str, Callable[[float], Policy]] = {
+    "fixed": fixed,
+    "max_slowdown": max_slowdown,
+    "power_cap": power_cap,
+}
+
+
+def _positive(what: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+        message = f"{what} is above 0, got {value!r}"
+        raise UsageError(message)
+    return float(value)

@@ -1,0 +1,168 @@
+"""Advice names a point, what it saves and why; figures on public measurements are held where these are there."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from support.browser import opened
+from support.operating_points import measured
+from tprof.analysis.operating import Wish, advise, check, of_task, render
+from tprof.benchmarks.micro import advise as benchmark
+from tprof.benchmarks.validation import operating, public_points, responses
+
+from tprof.errors import UsageError
+
+TOP = 3.3e9
+SHARED = Path(os.environ.get("TPROF_PUBLIC_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
+public = pytest.mark.skipif(not (SHARED / public_points.ZEUS).is_file(), reason="the public measurements are not here")
+
+
+def points(time_s, power_w, setting=(1.6e9, 2.4e9, TOP), **more):
+    return measured(setting, time_s, power_w, **more)
+
+
+@pytest.mark.parametrize(
+    ("time_s", "power_w", "by", "hz", "said"),
+    [
+        ([1.01, 1.0, 1.0], [20, 34, 60], "edp", 1.6e9, "Memory-bound: .* costs little time"),
+        ([2.06, 1.37, 1.0], [50, 54, 60], "energy", TOP, "Compute-bound: .* race to idle"),
+        ([2.06, 1.37, 1.0], [10, 27, 60], "energy", 1.6e9, "Compute-bound: .* which pays"),
+    ],
+)
+def test_the_reason_is_what_time_and_watts_did(time_s, power_w, by, hz, said):
+    advice = of_task(points(time_s, power_w), Wish(by))
+
+    place = advice.place(advice.chosen)
+    assert place["setting"] == hz
+    assert re.search(said, advice.why)
+
+
+def test_a_condition_that_decides_is_said():
+    advice = of_task(points([2.06, 1.37, 1.0], [10, 27, 60]), Wish("energy", max_slowdown=0.05))
+
+    assert advice.place(advice.chosen)["setting"] >= 3.1e9
+    assert "A condition decides" in advice.why
+
+
+def test_a_cap_that_nothing_keeps_is_said():
+    advice = of_task(points([2.06, 1.37, 1.0], [10, 27, 60]), Wish("energy", max_power_w=5))
+
+    assert advice.chosen is None
+    assert advice.why == "No operating point keeps to the conditions of at most 5 W; the least mean power is 10 W."
+    assert np.isnan(advice.saving()[0])
+
+
+def test_the_saving_is_against_the_highest_setting_and_has_an_interval():
+    advice = of_task(points([1.0, 1.0, 1.0], [20, 34, 60]), Wish())
+
+    saved, low, high = advice.saving()
+    assert advice.place(advice.base)["setting"] == TOP
+    assert saved == pytest.approx(2 / 3, abs=0.02)
+    assert low < saved < high
+
+
+def test_a_job_below_every_limit_is_told_that_limits_change_little():
+    advice = of_task(measured([100, 250], [1.0, 1.0], [40, 40], unit="W"), Wish())
+
+    assert "draws less than the lowest limit" in advice.why
+
+
+def test_workers_beyond_the_best_are_named():
+    nowhere = [np.nan] * 4
+    advice = of_task(measured(nowhere, [8, 4.5, 3, 2.9], [30, 50, 90, 170], unit="", workers=[1, 2, 4, 8]), Wish("edp"))
+
+    assert advice.place(advice.chosen)["workers"] in {3, 4}
+    assert "they draw more than they save" in advice.why
+
+
+def test_one_point_alone_is_not_advised_on_beside_tasks_that_are():
+    rows = pd.DataFrame(
+        {"task": ["", "", "once"], "setting": [1e9, 2e9, 1e9], "setting_unit": "Hz", "time_s": [2.0, 1, 1]}
+    ).assign(energy_j=1.0)
+    program, once = advise(check(rows, where="rows"))
+
+    assert program.chosen is not None
+    assert once.chosen is None
+    assert once.why.startswith("Measured at one operating point only")
+    assert json.loads(json.dumps(once.as_plain()["points"])) == []
+    assert "Measured at one operating point only" in render([program, once])
+    with pytest.raises(UsageError, match="no task was run at two operating points"):
+        advise(check(rows, where="rows"), tasks=["once"])
+    with pytest.raises(UsageError, match="has no task 'gone' with an energy; it has '', 'once'"):
+        advise(check(rows, where="rows"), tasks=["gone"])
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        (Wish("speed"), "--by must be energy, edp, ed2p, got 'speed'"),
+        (Wish(max_slowdown=-0.1), "--max-slowdown must be 0 % or more"),
+        (Wish(max_power_w=0), "--max-power must be above 0 W"),
+    ],
+)
+def test_a_wish_that_is_none_is_refused(wish, said):
+    rows = pd.DataFrame({"task": [""], "workers": [1], "time_s": [1.0], "energy_j": [1.0]})
+    with pytest.raises(UsageError, match=said):
+        advise(check(rows, where="rows"), wish)
+
+
+def test_the_page_draws_every_task(tmp_path):
+    two = [of_task(points([2.06, 1.37, 1.0], [10, 27, 60]), Wish("edp")) for _ in range(2)]
+    page = tmp_path / "advice.html"
+    page.write_text(render(two), "utf-8")
+
+    elements = opened(page)
+
+    assert 'data-drawn="yes"' in elements
+    assert elements.count("<td>work</td>") == 2
+
+
+def test_the_papers_edp_optima_are_found_and_energies_predicted_from_the_two_ends():
+    tasks = responses.papers()
+    every = [operating.attempt(one, range(19), by="edp", noise=operating.EXACT_NOISE) for one in tasks]
+    two = [operating.attempt(one, operating.ends(one), by="edp", noise=operating.EXACT_NOISE) for one in tasks]
+
+    assert [one.off for one in every] == [0] * 9
+    assert np.median(np.abs(np.concatenate([one.error for one in two]))) <= 0.04
+    assert max(one.loss for one in two) <= 0.02
+
+
+def test_a_response_keeps_the_papers_ratios():
+    for one, row in zip(responses.papers(), responses.dvfs(), strict=True):
+        assert one.energy_j[0] / one.energy_j[-1] == pytest.approx(row["energy_ratio"])
+        assert one.time_s[0] / one.time_s[-1] == pytest.approx(row["time_ratio"])
+
+
+@public
+def test_limits_of_a_v100_are_chosen_from_two_and_with_one_more():
+    jobs = public_points.power_limits(SHARED)
+
+    two = [operating.attempt(one, operating.ends(one), unit="W") for one in jobs]
+    three = [operating.until_sure(one, 1, unit="W") for one in jobs]
+
+    assert len(jobs) == 68
+    assert np.mean([operating.always(one, -1) for one in jobs]) == pytest.approx(0.298, abs=5e-4)
+    assert np.mean([operating.plain_fit(one) for one in jobs]) == pytest.approx(0.037, abs=5e-4)
+    assert np.mean([one.loss for one in two]) <= 0.035
+    assert np.mean([one.loss for one in three]) <= 0.015
+    assert np.mean(np.concatenate([one.held for one in two])) >= 0.9
+
+
+def test_the_benchmark_says_which_figures_lack_their_data(tmp_path):
+    result = benchmark.measure(benchmark.QUICK, folder=tmp_path)
+
+    missing = {row["name"] for row in result["figures"] if row["value"] is None}
+    assert missing == {public_points.ZEUS, public_points.CORES}
+    assert all("TPROF_PUBLIC_DATA" in row["note"] for row in result["figures"] if row["value"] is None)
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
+
+
+@public
+def test_the_benchmark_measures_public_data_where_they_are():
+    result = benchmark.measure(benchmark.QUICK, folder=SHARED)
+
+    assert all(row["value"] is not None for row in result["figures"])

@@ -1,0 +1,76 @@
+"""What is chosen keeps to its conditions, costs least, and says what to measure next where it is not sure."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from tprof.analysis.operating.choice import Wish, choose, expected_loss, front, weighed
+from tprof.analysis.operating.draws import Draws
+from tprof.analysis.operating.next_point import next_point
+
+POINTS = some.lists(some.tuples(some.integers(1, 9), some.integers(1, 9)), min_size=1, max_size=12)
+
+
+def sure(time_s, power_w):
+    """Curves that all agree."""
+    return Draws(np.tile(time_s, (50, 1)), np.tile(power_w, (50, 1)), np.zeros(50), 0.01)
+
+
+@given(POINTS)
+def test_the_front_is_what_no_other_point_beats(points):
+    time_s, energy_j = np.array(points, float).T
+
+    kept = front(time_s, energy_j)
+
+    pairs = set(points)
+    for place, (time, energy) in enumerate(points):
+        beaten = any(t <= time and e <= energy and (t, e) != (time, energy) for t, e in pairs)
+        if kept[place]:
+            assert not beaten
+    assert {pairs_kept for pairs_kept, is_kept in zip(points, kept, strict=True) if is_kept} == {
+        one for one in pairs if not any(t <= one[0] and e <= one[1] and (t, e) != one for t, e in pairs)
+    }
+
+
+@pytest.mark.parametrize(
+    ("wish", "place"),
+    [
+        (Wish("energy"), 0),  # 4 s at 10 W: 40 J
+        (Wish("edp"), 1),  # 2.5 s at 20 W: 125 Js
+        (Wish("ed2p"), 2),  # 2 s at 35 W: 280 Js²
+        (Wish("energy", max_slowdown=0.25), 1),
+        (Wish("energy", max_slowdown=0.0), 2),
+        (Wish("ed2p", max_power_w=25), 1),
+        (Wish("energy", max_slowdown=0.1, max_power_w=25), None),
+    ],
+)
+def test_each_wish_has_its_point(wish, place):
+    assert choose(wish, sure([4.0, 2.5, 2.0], [10.0, 20.0, 35.0])) == place
+
+
+def test_where_all_curves_agree_nothing_is_lost_and_nothing_is_to_be_measured():
+    draws = sure([4.0, 2.5, 2.0], [10.0, 20.0, 35.0])
+
+    assert expected_loss(weighed(Wish(), draws), 0) == 0.0
+    assert next_point(Wish(), draws, 0, measured=np.array([True, False, True])) is None
+
+
+def test_the_next_point_is_the_one_that_the_choice_hangs_on():
+    # Point 1 is far better or far worse than point 0, point 2 never good, however unsure it is.
+    side = np.where(np.arange(200) % 2, 0.5, 1.6)
+    vague = np.linspace(4, 8, 200)
+    draws = Draws(np.ones((200, 3)), np.stack([np.ones(200), side, vague], axis=1), np.zeros(200), 0.01)
+    chosen = choose(Wish(), draws)
+
+    found = next_point(Wish(), draws, chosen, measured=np.array([True, False, False]))
+
+    assert chosen == 0
+    assert found.place == 1
+    assert found.loss_after == pytest.approx(0.0, abs=1e-9)
+    assert expected_loss(weighed(Wish(), draws), chosen) == pytest.approx(0.5)
+
+
+def test_what_was_measured_is_not_proposed_again():
+    draws = Draws(np.ones((2, 2)), np.array([[1.0, 2.0], [2.0, 1.0]]), np.zeros(2), 0.01)
+
+    assert next_point(Wish(), draws, 0, measured=np.array([True, True])) is None

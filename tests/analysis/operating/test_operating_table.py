@@ -1,0 +1,123 @@
+"""A table of operating points is read, completed, and refused in one sentence where something in it is wrong."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from support.operating_points import table
+from tprof.analysis.operating import by_task, check, read
+from tprof.analysis.operating.measured import ASSUMED_NOISE, LEAST_NOISE
+
+from tprof.errors import TprofError, UsageError
+
+GOOD = (("", 1.6e9, 1, 60, 3), ("", 3.3e9, 1, 100, 2))
+
+
+def written(folder, text, name="points.csv"):
+    path = folder / name
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_a_table_by_hand_needs_few_columns(tmp_path):
+    rows = read(written(tmp_path, "task,setting,setting_unit,time_s,power_w\n,100,W,3,90\n,250,W,2,200\n"))
+
+    (program,) = by_task(rows)
+    assert program.task == ""
+    assert program.unit == "W"
+    assert program.energy_j.tolist() == [270.0, 400.0]
+    assert program.workers.tolist() == [1, 1]
+    assert program.quality == "not said"
+
+
+def test_a_sweeps_folder_and_parquet_are_read_like_the_csv(tmp_path):
+    path = written(tmp_path, table(*GOOD, setting_unit="Hz", quality="measured"), "sweep.csv")
+    rows = read(path)
+    rows.to_parquet(tmp_path / "points.parquet")
+
+    for other in (tmp_path, tmp_path / "points.parquet"):
+        pd.testing.assert_frame_equal(read(other), rows, check_dtype=False)
+
+
+def test_repeats_are_averaged_and_their_spread_is_the_noise(tmp_path):
+    rows = [("", hz, 1, energy, 2) for hz in (1.6e9, 3.3e9) for energy in (90, 100, 110)]
+    (one,) = by_task(read(written(tmp_path, table(*rows, setting_unit="Hz"))))
+
+    pooled = np.sqrt((4 * 0.1**2 + 2 * ASSUMED_NOISE**2) / 6)
+    assert one.energy_j.tolist() == [100.0, 100.0]
+    assert one.energy_noise == pytest.approx(pooled / np.sqrt(3))
+    assert one.time_noise == pytest.approx(max(np.sqrt(2 * ASSUMED_NOISE**2 / 6 / 3), LEAST_NOISE))
+
+
+def test_the_time_of_a_task_is_over_the_workers_that_its_instances_fill(tmp_path):
+    text = "task,workers,instances,energy_j,time_s\na,1,2,10,8\na,4,2,10,8\na,2,2,10,8\n"
+    (one,) = by_task(read(written(tmp_path, text)))
+
+    assert one.workers.tolist() == [1, 2, 4]
+    assert one.time_s.tolist() == [8.0, 4.0, 4.0]
+
+
+def test_points_with_more_instances_are_brought_to_the_same_work(tmp_path):
+    text = "task,setting,setting_unit,instances,energy_j,time_s\na,1e9,Hz,10,10,2\na,2e9,Hz,30,60,3\n"
+    (one,) = by_task(read(written(tmp_path, text)))
+
+    assert one.energy_j.tolist() == [20.0, 40.0]
+    assert one.time_s.tolist() == [4.0, 2.0]
+
+
+def test_a_task_without_any_energy_is_left_out(tmp_path):
+    text = table(*GOOD, ("a", 1.6e9, 1, "", 3), ("a", 3.3e9, 1, "", 2), setting_unit="Hz")
+
+    assert [one.task for one in by_task(read(written(tmp_path, text)))] == [""]
+
+
+def test_counters_tell_what_waits(tmp_path):
+    text = "task,workers,energy_j,time_s,stalls_per_cycle,llc_misses\na,1,9,8,0.1,1\na,2,9,8,0.6,1\n"
+    (one,) = by_task(read(written(tmp_path, text)))
+
+    assert one.waiting == 0.6
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (table(("", 1.6, 1, 1, 1), setting_unit="Hz"), "frequencies are in Hz, such as 3300000000"),
+        (table(*GOOD), "setting_unit must be Hz .* the column is missing"),
+        (table(*GOOD, setting_unit="GHz"), "one for all rows; got 'GHz'"),
+        (table(*GOOD, ("", "", 1, 1, 1), setting_unit="Hz"), "row 3: setting is empty; give a setting in every row"),
+        (table(("", 1e9, 1, 0, 1), setting_unit="Hz"), "row 1: energy_j must be above 0, got 0"),
+        (table(("", 1e9, 1, 5, -1), setting_unit="Hz"), "row 1: time_s must be above 0, got -1"),
+        (table(("", 1e9, 1, "much", 1), setting_unit="Hz"), "row 1: energy_j must be a number, got 'much'"),
+        (table(("", 1e9, 1, "inf", 1), setting_unit="Hz"), "row 1: energy_j must be a number, got"),
+        (table(("", 1e9, 1.5, 1, 1), setting_unit="Hz"), "row 1: workers must be a whole number from 1 up, got 1.5"),
+        (table(("", 1e9, 1, 5, ""), setting_unit="Hz"), "row 1: time_s is empty"),
+        (table(("", 1e9, 1, "", 1), setting_unit="Hz"), "no row has an energy"),
+        (table(*GOOD, setting_unit="Hz", quality="guessed"), "quality must be measured, .*, got 'guessed'"),
+        (table(*GOOD, setting_unit="Hz", energy_low_j=150), "row 1: energy_j lies outside energy_low_j to"),
+        (table(GOOD[0], GOOD[0], setting_unit="Hz", repeat=1), "row 2: .* are those of an earlier row"),
+        ("task,energy_j\n,1\n", "has no column time_s; its columns are task, energy_j"),
+        ("task,time_s\n,1\n", "has neither energy_j nor power_w"),
+        ("task,time_s,energy_j\n", "has no rows"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_row(tmp_path, text, said):
+    with pytest.raises(UsageError, match=said):
+        read(written(tmp_path, text))
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\xff\xfe", b'"never closed'])
+def test_what_is_no_table_is_refused(tmp_path, content):
+    path = tmp_path / "points.csv"
+    path.write_bytes(content)
+
+    with pytest.raises(TprofError, match=r"points\.csv"):
+        read(path)
+
+
+def test_a_table_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(TprofError, match=r"cannot read .*nowhere\.csv: No such file"):
+        read(tmp_path / "nowhere.csv")
+
+
+def test_rows_made_by_a_program_are_checked_too():
+    with pytest.raises(UsageError, match="my rows has no column task"):
+        check(pd.DataFrame({"time_s": [1.0]}), where="my rows")

@@ -1,0 +1,92 @@
+"""`tprof advise` reads a table, prints, draws, and refuses in one sentence."""
+
+import json
+import os
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+from support.operating_points import table
+
+TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
+ROWS = (
+    ("", 1.6e9, 4, 60, 3),
+    ("", 3.3e9, 4, 100, 2),
+    ("jacobi", 1.6e9, 4, 10, 2),
+    ("jacobi", 3.3e9, 4, 27, 2),
+)
+
+
+@pytest.fixture
+def points(tmp_path):
+    path = tmp_path / "points.csv"
+    path.write_text(table(*ROWS, setting_unit="Hz", quality="estimated"), "utf-8")
+    return path
+
+
+def advised(folder, *words):
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    return subprocess.run(
+        [TPROF, "advise", *map(str, words)], cwd=folder, env=environment, capture_output=True, text=True, timeout=120,
+        check=False,
+    )  # fmt: skip
+
+
+def test_it_prints_where_to_run_why_and_that_energies_are_estimates(points, tmp_path):
+    done = advised(tmp_path, points, "--by", "edp", "-o", "advice.html")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Where to run for the least energy" in done.stdout
+    assert "jacobi: Memory-bound" in done.stdout
+    assert "energies are estimated" in done.stdout
+    assert (tmp_path / "advice.html").stat().st_size > 1_000_000
+
+
+def test_json_has_the_choice_its_saving_and_every_point(points, tmp_path):
+    done = advised(tmp_path, points, "--json", "--task", "jacobi", "--settings", "1.6GHz..3.3GHz:5")
+
+    (one,) = json.loads(done.stdout)
+    assert one["chosen"] == {"setting": 1.6e9, "workers": 4}
+    assert one["quality"] == "estimated"
+    assert one["energy_saving"]["low"] < one["energy_saving"]["mean"] < one["energy_saving"]["high"]
+    assert [point["setting"] for point in one["points"]] == [1.6e9, 2.025e9, 2.45e9, 2.875e9, 3.3e9]
+    assert [point["measured"] for point in one["points"]] == [True, False, False, False, True]
+
+
+def test_conditions_are_kept(points, tmp_path):
+    done = advised(tmp_path, points, "--json", "--task", "", "--max-slowdown", "5%", "--max-power", "60W")
+
+    (one,) = json.loads(done.stdout)
+    chosen = next(point for point in one["points"] if point["setting"] == one["chosen"]["setting"])
+    assert chosen["time_s"] <= 1.05 * min(point["time_s"] for point in one["points"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--by", "speed"], "--by must be energy, edp, ed2p, got 'speed'"),
+        (["--max-slowdown", "5"], "--max-slowdown must be a percentage such as 5% or a part such as 0.05, got '5'"),
+        (["--max-power", "80A"], "--max-power must be watts such as 80 or 80W, got '80A'"),
+        (["--settings", "1600"], "1600 lacks its unit; write GHz, MHz, kHz or Hz after it"),
+        (["--settings", "3GHz..2GHz:4"], "write LOW..HIGH:N, the lower end first"),
+        (["--settings", "100W"], "--settings must be such as 1.6GHz,2.4GHz"),
+        (["--workers", "two"], "--workers must be whole numbers from 1 up"),
+        (["--task", "gone"], "the table has no task 'gone'"),
+        (["--settings", "1GHz..4GHz:150", "--workers", "1,2"], "operating points; name fewer"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_one_sentence(points, tmp_path, words, said):
+    done = advised(tmp_path, points, *words)
+
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_table_that_is_not_there_is_an_error(tmp_path):
+    done = advised(tmp_path, "nowhere.csv")
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("tprof: cannot read nowhere.csv: No such file")

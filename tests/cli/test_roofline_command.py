@@ -1,0 +1,97 @@
+"""`tprof roofline` measures, keeps and draws a machine, places a session's tasks, and refuses in one sentence."""
+
+import json
+import os
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+from support import traces
+
+TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
+
+
+def roofline(home, *words):
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    environment["XDG_CONFIG_HOME"] = str(home / "config")
+    command = [TPROF, "roofline", *map(str, words)]
+    return subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, timeout=240, check=False)
+
+
+@pytest.fixture
+def session(tmp_path):
+    traces.write(tmp_path / "blur.tprof", quality="estimated")
+    with (tmp_path / "blur.tprof/tasks/00000000.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"task": 1, "name": "blur", "flops": 3e9, "bytes": 1e9}\n')
+    return tmp_path / "blur.tprof"
+
+
+def test_this_machine_is_measured_saved_drawn_and_used_again(tmp_path):
+    done = roofline(tmp_path, "--quick", "--json", "--save", "mine", "-o", "page.html")
+
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert set(said["measured"]["achieved"]) == {"bandwidth", "single", "double"}
+    assert said["machine"]["tau_mem_s"] > 0
+    assert said["fit"]["runs"] == len(said["measured"]["runs"])
+    assert (tmp_path / "page.html").stat().st_size > 1_000_000
+    assert "use it with --machine mine" in done.stderr
+    again = roofline(tmp_path, "--machine", "mine", "--json")
+    assert json.loads(again.stdout)["machine"]["tau_double_s"] == pytest.approx(said["machine"]["tau_double_s"])
+
+
+def test_a_known_machine_is_shown_without_measuring(tmp_path):
+    done = roofline(tmp_path, "--machine", "gtx580")
+
+    assert done.returncode == 0
+    assert "378 W" in done.stdout
+    assert "244 W" in done.stdout
+
+
+def test_tasks_of_a_session_are_placed_and_estimates_called_so(tmp_path, session):
+    done = roofline(tmp_path, session, "--machine", "i7-950", "-o", "page.html")
+    as_json = roofline(tmp_path, "--session", session, "--machine", "i7-950", "--json")
+
+    assert done.returncode == 0, done.stderr
+    assert "blur" in done.stdout
+    assert "(estimated)" in done.stdout
+    assert "estimated, not measured" in " ".join(done.stdout.split())
+    (task,) = json.loads(as_json.stdout)["tasks"]
+    assert (task["task"], task["intensity"], task["quality"]) == ("blur", 3.0, "estimated")
+    assert task["of_roof"] == pytest.approx(3e9 / 53.28e9)
+    assert "TASKS: " in (tmp_path / "page.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--machine", "cray"], "machine must be one of gtx580, i7-950, fermi, or a file"),
+        (["--machine", "no.toml"], "cannot read machine no.toml"),
+        (["--machine", "gtx580", "--save", "x"], "--save keeps a machine that was measured"),
+        (["--save", "a/b"], "--save takes a file that ends in .json, or a name"),
+        (["--save", "gtx580"], "or a name of letters, digits, - and _ other than gtx580"),
+        (["--precision", "half"], "--precision must be single or double"),
+        (["-o", "nowhere/page.html"], "cannot write the page to nowhere/page.html"),
+        (["blur.tprof", "--machine", "fermi", "--precision", "single"], "fermi is known in double precision only"),
+        (["blur.tprof"], "name its machine with --machine"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_one_sentence(tmp_path, session, words, said):
+    traces.set_json(session / "manifest.json", host={"processor": "another one"})
+
+    done = roofline(tmp_path, *words)
+
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_session_whose_tasks_say_nothing_tells_how_to_say_it(tmp_path):
+    traces.write(tmp_path / "plain.tprof")
+
+    done = roofline(tmp_path, "plain.tprof", "--machine", "fermi")
+
+    assert done.returncode == 2
+    assert "declare it with @tprof.task(flops=..., bytes=...) and record again" in done.stderr

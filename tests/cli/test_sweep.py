@@ -1,0 +1,259 @@
+"""`tprof sweep` finds the known optima of a simulated machine, goes on when interrupted, leaves no trace in /sys."""
+
+import json
+import os
+import signal
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import tprof.benchmarks.virtual.machine as virtual
+from support.browser import opened
+from support.fake_sensor import wait_for
+from tprof.benchmarks.virtual.machine.tree import FIRST, Shape, make_tree
+
+from tprof.errors import SensorError
+from tprof.frequency import Bounds, find_policies, read_bounds
+
+TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
+ENDS = (virtual.LOWEST_HZ, virtual.HIGHEST_HZ)
+QUICK = ("--energy", "none", "--counters", "none", "--settle", "0")
+COLUMNS = [
+    "task", "setting", "setting_unit", "workers", "repeat", "energy_j", "energy_low_j", "energy_high_j", "time_s",
+    "power_w", "edp_js", "ed2p_js2", "instances", "quality",
+]  # fmt: skip
+TELLS = "import os, sys\nopen(os.environ['SEEN'], 'a').write(f\"{sys.argv[1]} {os.environ['TPROF_WORKERS']}\\n\")\n"
+WAITS = TELLS + (
+    "import time\nif os.path.exists('wait') and len(open(os.environ['SEEN']).readlines()) > 2: time.sleep(600)\n"
+)
+
+
+def environment(root, **more):
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    return {**kept, "TPROF_SYSROOT": str(root), **{name: str(value) for name, value in more.items()}}
+
+
+def sweep(folder, *words, env):
+    return subprocess.run(
+        [TPROF, "sweep", *words], cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def state(folder):
+    return [point["state"] for point in json.loads((folder / "sweep-plan.json").read_text())["points"]]
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    """Sweep a memory-bound and a compute-bound task of the paper over both ends of its processor's range."""
+    folder = tmp_path_factory.mktemp("swept")
+    with virtual.Machine(folder / "machine", Shape(ENDS)) as machine:
+        tasks = ("--tasks", "merge,task_a", "--instances", "6", "--seconds", "0.03")
+        done = sweep(
+            folder, "--workers", "1", "--repeat", "2", "--seed", "7", "-o", "out",
+            "-m", "tprof.benchmarks.virtual.machine.program", *tasks, env=machine.environment,
+        )  # fmt: skip
+        (policy,) = find_policies(folder / "machine")
+        held = read_bounds(policy)
+    assert done.returncode == 0, done.stderr
+    return folder / "out", done, held
+
+
+def test_the_table_is_tidy(swept):
+    table = pd.read_csv(swept[0] / "sweep.csv", keep_default_na=False, na_values={"energy_j": [""]})
+
+    assert list(table.columns) == COLUMNS
+    assert len(table) == 3 * 2 * 2
+    assert set(table["task"]) == {"", "merge", "task_a"}
+    assert set(table["setting"]) == set(ENDS)
+    assert set(table["setting_unit"]) == {"Hz"}
+    assert set(table["quality"]) == {"simulated"}
+    assert (table.groupby(["task", "setting"])["repeat"].apply(sorted).apply(tuple) == (1, 2)).all()
+    assert (table["power_w"] * table["time_s"]).to_numpy() == pytest.approx(table["energy_j"].to_numpy())
+    assert (table["energy_j"] * table["time_s"]).to_numpy() == pytest.approx(table["edp_js"].to_numpy())
+    assert (table["energy_j"] * table["time_s"] ** 2).to_numpy() == pytest.approx(table["ed2p_js2"].to_numpy())
+    tasks = table[table["task"] != ""]
+    assert (tasks["instances"] == 6).all()
+    assert (tasks["energy_low_j"].astype(float) < tasks["energy_j"]).all()
+
+
+def test_each_task_has_its_known_optimum(swept):
+    table = pd.read_csv(swept[0] / "sweep.csv")
+    # Other programs can only lengthen a run, so the shortest of the repeats is the nearest to the law.
+    best = table.groupby(["task", "setting"])[["energy_j", "edp_js", "ed2p_js2"]].min()
+
+    lowest, highest = (best.xs(hz, level="setting") for hz in ENDS)
+    for task in ("merge", "task_a"):
+        law = virtual.response(task)
+        assert lowest["energy_j"][task] / highest["energy_j"][task] == pytest.approx(law.energy_ratio, rel=0.15)
+    assert lowest["edp_js"]["merge"] < highest["edp_js"]["merge"], "memory-bound: slow is best"
+    assert lowest["ed2p_js2"]["task_a"] > highest["ed2p_js2"]["task_a"], "compute-bound: fast is best"
+
+
+def test_the_former_frequencies_are_back_and_the_seed_is_said(swept):
+    folder, done, held = swept
+
+    assert held == Bounds(*ENDS)
+    assert "seed 7" in done.stderr
+    said = json.loads((folder / "sweep.json").read_text())
+    assert said["seed"] == 7
+    assert said["finished"]
+    assert [point["facts"]["frequency_hz"] for point in said["plan"]["points"]] == [
+        point["frequency_hz"] for point in said["plan"]["points"]
+    ]
+    assert set(said["machine"]) >= {"processor", "kernel", "cpus"}
+
+
+def test_the_page_draws_the_response_of_each_task(swept):
+    drawn = opened(swept[0] / "sweep.html")
+
+    assert 'data-drawn="yes"' in drawn
+    assert "SIMULATED" in drawn
+    for name in ("whole program: energy", "merge: time", "task_a: energy"):
+        assert name in drawn
+
+
+@pytest.fixture
+def tree(tmp_path):
+    make_tree(tmp_path / "root", Shape(ENDS), "nobody")
+    return tmp_path / "root"
+
+
+def test_workers_reach_the_program_and_the_temperature_is_waited_for(tmp_path, tree):
+    (tmp_path / "tells.py").write_text(TELLS)
+    zone = tree / "sys/class/thermal/thermal_zone0"
+    zone.mkdir(parents=True)
+    (zone / "type").write_text("x86_pkg_temp\n")
+    (zone / "temp").write_text("45000\n")
+
+    done = sweep(
+        tmp_path, "--frequencies", "none", "--workers", "1,3", *QUICK, "--settle", "0.1", "tells.py", "n={workers}",
+        env=environment(tree, SEEN=tmp_path / "seen"),
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    seen = (tmp_path / "seen").read_text().splitlines()
+    assert sorted(set(seen)) == ["n=1 1", "n=3 3"]
+    assert len(seen) == 3, "a warm-up and two runs"
+    assert list(pd.read_csv(tmp_path / "tells.sweep" / "sweep.csv")["workers"]) == [1, 3]
+    assert "1w-1: the temperature was not steady after" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_sweep_that_was_ended_goes_on_with_what_is_left(tmp_path, tree, number):
+    (tmp_path / "waits.py").write_text(WAITS)
+    seen = tmp_path / "seen"
+    env = environment(tree, SEEN=seen)
+    words = ["--workers", "1,2", "--frequencies", "1.6GHz", "--seed", "1", *QUICK, "waits.py", "{workers}"]
+    out = tmp_path / "waits.sweep"
+    (tmp_path / "wait").touch()
+    with subprocess.Popen(
+        [TPROF, "sweep", *words], cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True
+    ) as process:
+        wait_for(lambda: seen.exists() and len(seen.read_text().splitlines()) == 3, "the second run")
+        process.send_signal(number)
+        said = process.stderr.read()
+    (policy,) = find_policies(tree)
+    wait_for(lambda: is_at(policy, Bounds(*ENDS)), "the former bounds")
+    left = state(out).count("waiting")
+    (tmp_path / "wait").unlink()
+
+    done = sweep(tmp_path, *words, env=env)
+
+    assert number == signal.SIGKILL or "the same command goes on" in said
+    assert left == 1
+    assert done.returncode == 0, done.stderr
+    assert "1 of them done before" in done.stderr
+    assert len(seen.read_text().splitlines()) == 3 + 2, "a warm-up, and what was left"
+    assert state(out) == ["done"] * 2
+    assert len(pd.read_csv(out / "sweep.csv")) == 2
+
+
+def is_at(policy, bounds):
+    try:
+        return read_bounds(policy) == bounds
+    except SensorError:
+        return False  # a file is empty while it is written
+
+
+def test_a_folder_with_another_sweep_is_left_alone(tmp_path, tree):
+    (tmp_path / "tells.py").write_text(TELLS)
+    env = environment(tree, SEEN=tmp_path / "seen")
+    words = ["--frequencies", "none", *QUICK, "-o", "out"]
+    assert sweep(tmp_path, "--workers", "1", *words, "tells.py", "x", env=env).returncode == 0
+
+    again = sweep(tmp_path, "--workers", "1", *words, "tells.py", "x", env=env)
+    other = sweep(tmp_path, "--workers", "2", *words, "tells.py", "x", env=env)
+    resumed = sweep(tmp_path, "--resume", "--workers", "1", *words, "tells.py", "x", env=env)
+    elsewhere = sweep(tmp_path, "--resume", "--workers", "1", *QUICK, "-o", "new", "tells.py", "x", env=env)
+
+    assert (again.returncode, other.returncode, resumed.returncode, elsewhere.returncode) == (2, 2, 0, 2)
+    assert "holds this sweep, finished" in again.stderr
+    assert "holds another sweep (tells, 1 points" in other.stderr
+    assert "holds no sweep to go on with" in elsewhere.stderr
+
+
+def test_a_program_that_fails_ends_the_sweep_with_its_words_and_the_frequencies_restored(tmp_path, tree):
+    (tmp_path / "fails.py").write_text("raise ValueError('as asked')\n")
+
+    done = sweep(tmp_path, *QUICK, "fails.py", env=environment(tree))
+
+    assert done.returncode == 1
+    assert "the run ended with status 1: " in done.stderr
+    assert "warm-up.log" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert read_bounds(find_policies(tree)[0]) == Bounds(*ENDS)
+
+
+def test_without_the_right_to_set_frequencies_workers_are_swept_and_the_way_is_told(tmp_path, tree):
+    (tmp_path / "tells.py").write_text(TELLS)
+    path = tree / FIRST / "scaling_max_freq"
+    path.unlink()
+    path.symlink_to("/sys/devices/system/cpu/online")  # which the kernel lets nobody write
+    env = environment(tree, SEEN=tmp_path / "seen")
+
+    unasked = sweep(tmp_path, "--workers", "1", *QUICK, "tells.py", "x", env=env)
+    asked = sweep(tmp_path, "--frequencies", "all", *QUICK, "-o", "asked", "tells.py", "x", env=env)
+
+    assert unasked.returncode == 0, unasked.stderr
+    assert "only workers are swept" in unasked.stderr
+    assert "sudo chown" in unasked.stderr
+    assert pd.read_csv(tmp_path / "tells.sweep" / "sweep.csv")["setting"].isna().all()
+    assert asked.returncode == 1
+    assert "no frequency can be set: cannot write to" in asked.stderr
+    assert not (tmp_path / "asked").exists()
+
+
+def test_a_benchmark_of_the_catalogue_is_swept_over_workers(tmp_path):
+    done = sweep(
+        tmp_path, "--frequencies", "none", "--workers", "1,2", "--energy", "estimate", "--settle", "0", "--json",
+        "jacobi", env=environment("/"),
+    )  # fmt: skip
+
+    rows = json.loads(done.stdout)["rows"]
+    assert {(row["task"], row["workers"]) for row in rows} == {
+        (task, count) for task in ("", "jacobi") for count in (1, 2)
+    }
+    assert {row["quality"] for row in rows} == {"estimated"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere.py"], "cannot run nowhere.py"),
+        (["--workers", "0", "jacobi"], "must be numbers from 1"),
+        (["--repeat", "0", "jacobi"], "at least once"),
+        (["--size", "huge", "jacobi"], "must be small or paper"),
+        (["--resume", "--overwrite", "jacobi"], "give one of them"),
+        (["--energy", "solar", "jacobi"], "energy must be one of"),
+        (["--model", "best", "jacobi"], "--model must be one of"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_anything_runs(tmp_path, words, said):
+    done = sweep(tmp_path, *words, env=environment("/"))
+
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert list(tmp_path.iterdir()) == []

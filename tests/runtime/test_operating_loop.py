@@ -1,0 +1,285 @@
+"""The loop that chooses operating points, in simulated time: known optima, what is never done, what is said."""
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tprof.benchmarks.virtual.operating import FREQUENCIES_HZ, MIXES, Trial
+from tprof.benchmarks.virtual.operating.mixes import multisort, side_by_side
+from tprof.runtime.operating.control import Control, Means
+from tprof.runtime.operating.goals import Edp, Energy, Fixed, MaxSlowdown, PowerCap
+from tprof.runtime.operating.ledger import Ledger
+from tprof.runtime.operating.points import Knowledge, Point
+
+LOWEST, HIGHEST = FREQUENCIES_HZ[0], FREQUENCIES_HZ[-1]
+MULTISORT = multisort(16)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_edp_from_a_sweep_is_as_good_as_the_best_assignment_and_better_than_any_single_frequency(shared):
+    trial = Trial(MIXES[0], shared=shared)
+    best = min(one.edp_js for one in trial.every_assignment(FREQUENCIES_HZ[::3]).values())
+
+    found = trial.from_table(Edp())
+
+    assert found.edp_js <= 1.05 * best
+    assert found.edp_js < min(one.edp_js for one in trial.single.values())
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_edp_that_learns_comes_near_to_that_with_all_that_trying_costs(shared):
+    trial = Trial(MIXES[0], shared=shared)
+    said = []
+
+    found = trial.learning(Edp(), said.append)
+
+    assert found.edp_js <= 1.1 * trial.from_table(Edp()).edp_js
+    assert found.edp_js < 0.95 * trial.single[HIGHEST].edp_js
+    assert {one["task"]: one["frequency_hz"] for one in said if one["kind"] == "chosen"}["merge"] == LOWEST
+
+
+def test_the_least_energy_of_the_papers_tasks_is_at_the_lowest_frequency():
+    trial = Trial(MULTISORT)
+
+    assert trial.from_table(Energy()).energy_j == pytest.approx(trial.single[LOWEST].energy_j, rel=1e-3)
+
+
+def test_static_power_makes_the_lowest_frequency_dear():
+    trial = Trial(MULTISORT, static_w=200.0)
+
+    assert trial.from_table(Energy()).energy_j < 0.9 * trial.single[LOWEST].energy_j
+
+
+def test_the_slowdown_is_kept_and_energy_is_saved():
+    trial = Trial(MULTISORT)
+
+    found = trial.from_table(MaxSlowdown(0.20))
+
+    assert found.time_s <= 1.20 * trial.single[HIGHEST].time_s
+    assert found.energy_j < 0.9 * trial.single[HIGHEST].energy_j
+
+
+def test_the_cap_is_kept_at_the_highest_speed_that_fits():
+    trial = Trial(side_by_side(("sort", "merge"), instances=20))
+
+    found = trial.from_table(PowerCap(24.0))
+
+    assert found.energy_j / found.time_s <= 24.0
+    assert found.time_s < trial.single[LOWEST].time_s
+
+
+def test_a_cap_that_nothing_keeps_is_said_and_the_least_is_taken():
+    trial, said = Trial(MULTISORT), []
+
+    found = trial.from_table(PowerCap(1.0), said.append)
+
+    assert found.energy_j == pytest.approx(trial.single[LOWEST].energy_j, rel=1e-3)
+    assert {one["why"] for one in said if one["kind"] == "chosen"} == {"table; the bound cannot be kept"}
+
+
+def test_fixed_frequencies_are_set_where_the_task_runs():
+    found = Trial(MULTISORT).fixed({"sort": HIGHEST, "merge": LOWEST})
+
+    assert found.task_s["sort"] == pytest.approx(16 * 0.080, rel=1e-3)
+    assert found.task_s["merge"] > 1.15 * sum(job.seconds for job in MULTISORT.jobs if job.task == "merge")
+
+
+class Bench:
+    """A machine whose clock stands still unless a test moves it."""
+
+    frequencies_hz = (10**9, 2 * 10**9, 3 * 10**9)
+    transition_s = 10e-6
+
+    def __init__(self, count=2) -> None:
+        self.count, self.held, self.now_ns, self.joules, self.said, self.active = count, [], 0, 0.0, [], None
+
+    def of(self, seat):
+        return seat % self.count
+
+    def cpus(self, control):
+        return (control,)
+
+    def hold(self, control, hz):
+        self.held.append((control, hz))
+
+    def clock_ns(self):
+        return self.now_ns
+
+    def make(self, goal, workers=2, ledger=None):
+        means = Means(self, self.clock_ns, self.said.append, self.activate, ledger, self.frequencies_hz)
+        return Control(goal, means, workers)
+
+    def activate(self, number):
+        self.active = number
+
+    def run(self, control, task, seconds, who=0):
+        control.begin(who, task, who)
+        self.now_ns += round(seconds * 1e9)
+        self.joules += 10.0 * seconds
+        control.end(who)
+
+
+def known(**tasks):
+    """Return knowledge: for each task its energies at 1, 2 and 3 GHz and its time at all of them."""
+    curves = {
+        task: {hz: Point(energy_j, time_s) for hz, energy_j in zip(Bench.frequencies_hz, energies_j, strict=True)}
+        for task, (energies_j, time_s) in tasks.items()
+    }
+    return {2: Knowledge(curves)}
+
+
+def test_each_worker_gets_its_tasks_frequency_before_the_body():
+    bench = Bench()
+    control = bench.make(Energy())
+    control.know(known(slow=((1.0, 2.0, 3.0), 0.1), fast=((3.0, 2.0, 1.0), 0.1)))
+
+    control.begin("one", "slow", 0)
+    control.begin("two", "fast", 1)
+
+    assert bench.held == [(0, 10**9)]
+
+
+def test_tasks_shorter_than_a_change_never_change_the_frequency():
+    bench = Bench(count=1)
+    control = bench.make(Energy())
+    control.know(known(short=((1.0, 2.0, 3.0), 5e-6), long=((1.0, 2.0, 3.0), 0.1)))
+
+    bench.run(control, "short", 5e-6)
+    assert bench.held == []
+
+    bench.run(control, "long", 0.1)
+    bench.run(control, "short", 5e-6)
+    assert bench.held == [(0, 10**9)]
+
+
+def test_what_a_change_would_save_has_to_be_worth_it():
+    bench = Bench(count=1)
+    control = bench.make(Energy())
+    control.know(known(even=((1.000, 1.002, 1.004), 0.1), brief=((1.0, 1.0, 1.2), 40e-6)))
+
+    bench.run(control, "even", 0.1)
+    bench.run(control, "brief", 40e-6)
+
+    assert bench.held == []
+
+
+def test_short_tasks_are_not_tried_at_other_frequencies():
+    bench = Bench(count=1)
+    control = bench.make(Edp(), workers=1, ledger=Ledger(lambda: bench.joules))
+
+    for _ in range(100):
+        bench.run(control, "short", 5e-6)
+
+    assert bench.held == []
+
+
+def test_a_task_nobody_knows_runs_at_the_highest_frequency():
+    bench = Bench(count=1)
+    control = bench.make(Energy())
+    control.know(known(slow=((1.0, 2.0, 3.0), 0.1)))
+
+    bench.run(control, "slow", 0.1)
+    bench.run(control, "stranger", 0.1)
+
+    assert bench.held == [(0, 10**9), (0, 3 * 10**9)]
+
+
+def test_a_nested_task_gives_its_parent_the_frequency_back():
+    bench = Bench(count=1)
+    control = bench.make(Fixed(None, {"outer": 10**9, "inner": 3 * 10**9}))
+
+    control.begin(0, "outer", 0)
+    control.begin(0, "inner", 0)
+    control.end(0)
+    control.end(0)
+
+    assert bench.held == [(0, 10**9), (0, 3 * 10**9), (0, 10**9)]
+
+
+def test_a_task_that_waits_has_no_vote_and_gets_its_frequency_back():
+    bench = Bench(count=1)
+    control = bench.make(Fixed(None, {"outer": 3 * 10**9, "other": 10**9}))
+
+    control.begin(0, "outer", 0)
+    control.pause(0)
+    control.begin(1, "other", 0)
+    control.end(1)
+    control.resume(0, 0)
+
+    assert bench.held == [(0, 10**9), (0, 3 * 10**9)]
+
+
+def test_a_table_with_fewer_workers_that_are_better_leaves_the_others_without_tasks():
+    bench = Bench()
+    one = {10**9: Point(1.0, 1.0)}
+    control = bench.make(Energy())
+
+    control.know({2: Knowledge({"work": {10**9: Point(3.0, 2.0)}}), 1: Knowledge({"work": one})})
+
+    assert bench.active == 1
+    assert [(said["kind"], said.get("workers")) for said in bench.said] == [("chosen", None), ("workers", 1)]
+
+
+def test_after_its_end_nothing_is_set():
+    bench = Bench()
+    control = bench.make(Fixed(10**9, {}))
+    control.close()
+
+    bench.run(control, "work", 0.1)
+
+    assert bench.held == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=60))
+@settings(max_examples=50)
+def test_what_is_held_is_what_was_said_whatever_order_threads_come_in(steps):
+    bench = Bench(count=2)
+    control = bench.make(Fixed(None, {"0": 10**9, "1": 2 * 10**9, "2": 3 * 10**9}), workers=4)
+
+    for who, what in steps:
+        bench.now_ns += 1
+        if what < 3:
+            control.begin(who, str(what), who)
+        elif what == 3:
+            control.end(who)
+        else:
+            control.pause(who)
+            control.resume(who, who)
+
+    assert [(one["cpus"][0], one["frequency_hz"]) for one in bench.said] == bench.held
+    times = [one["t_ns"] for one in bench.said]
+    assert all(one <= other for one, other in itertools.pairwise(times))
+
+
+def test_powers_of_kinds_that_run_side_by_side_are_told_apart():
+    drawn = iter(itertools.accumulate([0.0, 1.5, 1.0, 2.0, 1.5, 1.0, 2.0]))
+    ledger = Ledger(lambda: next(drawn))
+
+    for place, running in enumerate([(), "ab", "aa", "bb", "ab", "aa", "bb"]):
+        ledger.look(place * 100_000_000, running)
+
+    assert ledger.powers_w()["a"] == pytest.approx(5.0, rel=0.01)
+    assert ledger.powers_w()["b"] == pytest.approx(10.0, rel=0.01)
+
+
+def test_kinds_that_never_ran_apart_share_evenly():
+    drawn = iter([0.0, 2.0])
+    ledger = Ledger(lambda: next(drawn))
+
+    ledger.look(0, ())
+    ledger.look(100_000_000, "ab")
+
+    assert ledger.powers_w() == pytest.approx({"a": 10.0, "b": 10.0})
+
+
+def test_what_is_drawn_while_it_rests_is_nobodys():
+    drawn = iter([0.0, 50.0, 51.0])
+    ledger = Ledger(lambda: next(drawn))
+
+    ledger.look(0, ())
+    ledger.rest()
+    ledger.look(1_000_000_000, "a")
+    ledger.look(1_100_000_000, "a")
+
+    assert ledger.powers_w() == pytest.approx({"a": 10.0})

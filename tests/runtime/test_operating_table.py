@@ -1,0 +1,107 @@
+"""A sweep's table as a policy reads it, and a policy's name as a program writes it."""
+
+import csv
+
+import pytest
+from tprof.benchmarks.sweep.table import COLUMNS
+from tprof.runtime import Runtime
+from tprof.runtime.operating import edp, fixed, max_slowdown, policy_of, power_cap
+from tprof.runtime.operating.table import for_workers, read_table
+
+from tprof.errors import UsageError
+
+GHZ = 10**9
+
+
+def row(task, hz, energy_j, time_s, instances, **more):
+    known = {"task": task, "setting": hz, "setting_unit": "Hz", "workers": 2, "repeat": 1, "energy_j": energy_j}
+    return {**dict.fromkeys(COLUMNS, ""), **known, "time_s": time_s, "instances": instances, **more}
+
+
+def write(path, rows):
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def test_rows_are_means_of_an_instance_over_repeats(tmp_path):
+    rows = [row("work", GHZ, 10.0, 4.0, 2), row("work", GHZ, 14.0, 4.0, 2, repeat=2), row("work", 2 * GHZ, 20, 2, 2)]
+
+    known = read_table(write(tmp_path / "sweep.csv", rows).parent)[2]
+
+    assert known.curves["work"][GHZ].energy_j == pytest.approx(6.0)
+    assert known.curves["work"][GHZ].time_s == pytest.approx(2.0)
+    assert known.instances["work"] == 2
+
+
+def test_the_whole_program_tells_what_is_drawn_beside_tasks_and_how_workers_starve(tmp_path):
+    rows = [row("", GHZ, 30.0, 4.0, 1), row("work", GHZ, 10.0, 4.0, 2)]
+
+    known = read_table(write(tmp_path / "sweep.csv", rows))[2]
+
+    assert known.outside_w == pytest.approx(5.0)
+    assert known.stretch == pytest.approx(2.0)
+    assert known.totals({"work": GHZ}, 2) == pytest.approx((30.0, 4.0))
+
+
+def test_rows_without_energy_or_frequency_say_nothing(tmp_path):
+    rows = [row("work", GHZ, "", 4.0, 2), row("other", "", 3.0, 4.0, 2), row("work", 2 * GHZ, 3.0, 4.0, 2)]
+
+    assert list(read_table(write(tmp_path / "sweep.csv", rows))[2].curves["work"]) == [2 * GHZ]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("", "no column 'task'"),
+        ("a,b\n1,2\n", "no column 'task'"),
+        (",".join(COLUMNS) + "\n", "has no task's energy and time at any frequency"),
+        (",".join(COLUMNS) + "\nwork,,,1\n", "has no task's energy and time at any frequency"),
+        (",".join(COLUMNS) + "\nwork,1e999,Hz,1,1,nan\n", "has no task's energy and time at any frequency"),
+    ],
+)
+def test_what_is_no_table_is_said_in_one_sentence(tmp_path, content, says):
+    (tmp_path / "sweep.csv").write_text(content, encoding="utf-8")
+
+    with pytest.raises(UsageError, match=says):
+        read_table(tmp_path / "sweep.csv")
+
+
+def test_a_table_that_is_not_there_is_said_when_the_runtime_is_made(tmp_path):
+    with pytest.raises(UsageError, match=r"cannot read .*none\.csv"):
+        Runtime(workers=1, policy=edp(tmp_path / "none.csv"))
+
+
+def test_a_runtime_takes_what_was_swept_with_no_more_workers_than_it_has():
+    assert for_workers({1: "one", 4: "four", 8: "eight"}, 4) == {1: "one", 4: "four"}
+    assert for_workers({1: "one", 4: "four"}, 6) == {1: "one", 6: "four"}
+    assert for_workers({4: "four"}, 2) == {2: "four"}
+
+
+def test_names_are_policies():
+    assert policy_of("edp") == edp()
+    assert policy_of("max_slowdown(5%)") == max_slowdown(0.05)
+    assert policy_of("power_cap(35 W)") == power_cap(35.0)
+    assert policy_of("fixed(2.4GHz)") == fixed(2.4e9)
+    assert policy_of(fixed(tasks={"sort": 3e9})).goal.wanted_hz("sort") == 3 * GHZ
+
+
+@pytest.mark.parametrize(
+    "name", ["", "fast", "edp(3)", "fixed", "fixed(2.4)", "power_cap(1.2.3W)", "max_slowdown(5W)", 7]
+)
+def test_what_is_no_policy_is_said_with_what_there_is(name):
+    with pytest.raises(UsageError, match="a policy is one of fixed"):
+        policy_of(name)
+
+
+def test_options_out_of_range_are_refused():
+    with pytest.raises(UsageError, match="at least 2 frequencies"):
+        edp(frequencies=1)
+    with pytest.raises(UsageError, match="above 0, got -5"):
+        power_cap(-5)
+    with pytest.raises(UsageError, match="fixed\\(\\) needs a frequency"):
+        fixed()
+    with pytest.raises(UsageError, match="span_s is a number of 0 or more"):
+        edp(span_s=-1.0)

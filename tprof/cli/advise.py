@@ -1,0 +1,83 @@
+"""`tprof advise`: from measured operating points, where each task and the program should run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from tprof.analysis.operating import Wish
+
+_HELP = """Say at what frequency or power limit and on how many workers each task and the program should run.
+
+TABLE is what tprof sweep wrote (or its folder), or a CSV with the columns task, setting, setting_unit (Hz or W),
+workers, time_s and energy_j. Points that were not run are predicted, with their uncertainty.
+
+Examples:
+
+  tprof advise cholesky.sweep --by edp
+
+  tprof advise points.csv --max-slowdown 5% -o advice.html
+
+  tprof advise gpu.csv --settings 100W..250W:7 --json
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("advise", help=_HELP, rich_help_panel="Measure")(advise)
+
+
+def advise(  # noqa: PLR0913 - one parameter an option
+    table: Annotated[Path, typer.Argument(metavar="TABLE")],
+    by: Annotated[str, typer.Option(help="energy, edp or ed2p.")] = "energy",
+    max_slowdown: Annotated[
+        str | None, typer.Option(metavar="PART", help="The most extra time against the fastest point, such as 5%.")
+    ] = None,
+    max_power: Annotated[
+        str | None, typer.Option(metavar="WATTS", help="The most mean power, such as 80 or 80W.")
+    ] = None,
+    task: Annotated[list[str] | None, typer.Option(help="Only this task; may be repeated; '' is the program.")] = None,
+    settings: Annotated[
+        str | None, typer.Option(metavar="LIST|LOW..HIGH:N", help="What can be set, such as 1.6GHz..3.3GHz:18.")
+    ] = None,
+    workers: Annotated[str | None, typer.Option(metavar="LIST", help="Numbers of workers that can be had.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="Draw points, front and choice.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
+) -> None:
+    """Read the table, advise, print."""
+    from tprof.analysis.operating import advise as advise_on
+    from tprof.analysis.operating import read, write_page
+
+    from .advise_text import advice_tables
+    from .operating_words import counts, settings_in
+    from .tables import dump, show_tables
+
+    wish = _wish(by, max_slowdown, max_power)
+    rows = read(table)
+    unit = str(rows["setting_unit"].iloc[0])
+    named = () if settings is None else settings_in(settings, unit)
+    advices = advise_on(rows, wish, settings=named, workers=counts(workers), tasks=tuple(task or ()))
+    if output is not None:
+        write_page(advices, output)
+    if as_json:
+        dump([advice.as_plain() for advice in advices])
+    else:
+        show_tables(advice_tables(advices), sys.stdout)
+
+
+def _wish(by: str, max_slowdown: str | None, max_power: str | None) -> Wish:
+    from tprof.analysis.operating import Wish
+
+    from .operating_words import part, watts
+
+    return Wish(
+        by,
+        None if max_slowdown is None else part("--max-slowdown", max_slowdown),
+        None if max_power is None else watts("--max-power", max_power),
+    )

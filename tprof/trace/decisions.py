@@ -1,0 +1,115 @@
+"""What a runtime's policy decided: one file a process, a line a decision; optional, and nothing else needs it."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .tasks import MAX_NAME_CHARACTERS, lines_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KINDS = ("chosen", "set", "workers", "cut")
+MAX_DECISIONS = 200_000
+MAX_CPUS = 4096
+MAX_NUMBER = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A decision; what does not belong to its kind is None.
+
+    Attributes
+    ----------
+    t_ns : when, CLOCK_MONOTONIC.
+    process : ordinal of the process that decided.
+    kind : "chosen" (a frequency is best for a task), "set" (processors got a frequency), "workers" (so many are
+        active), "cut" (what follows was not written).
+    policy, why : what for, and from what.
+    task : the task's name; with "set" the one that began.
+    frequency_hz, former_hz, cpus : with "set"; the first also with "chosen".
+    workers : with "workers".
+    energy_j, time_s : with "chosen": of a mean instance at this frequency, as the policy knew it.
+    """
+
+    t_ns: int
+    process: int
+    kind: str
+    policy: str
+    why: str | None = None
+    task: str | None = None
+    frequency_hz: int | None = None
+    former_hz: int | None = None
+    cpus: tuple[int, ...] = ()
+    workers: int | None = None
+    energy_j: float | None = None
+    time_s: float | None = None
+
+
+def read_decisions(path: Path, process: int, room: int) -> tuple[list[Decision], list[str]]:
+    """Return the decisions of a file, at most `room` of them, and notes on what was left out. Raises TraceError."""
+    found: list[Decision] = []
+    damaged = 0
+    notes = []
+    for line in lines_of(path):
+        if len(found) >= room:
+            notes.append(f"{path.name}: what follows {MAX_DECISIONS} decisions of a policy is left out")
+            break
+        decision = _parse(line, process)
+        if decision is None:
+            damaged += 1
+        else:
+            found.append(decision)
+    if damaged:
+        notes.append(f"{path.name}: {damaged} lines of a policy's decisions are damaged, and left out")
+    if any(one.kind == "cut" for one in found):
+        notes.append(f"{path.name}: the policy decided more often than is written down")
+    return found, notes
+
+
+def _parse(line: bytes, process: int) -> Decision | None:
+    try:
+        said: Any = json.loads(line)
+        t_ns, kind, policy = said["t_ns"], said["kind"], said["policy"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    if not _is_whole(t_ns) or kind not in KINDS or not isinstance(policy, str):
+        return None
+    return Decision(
+        t_ns=t_ns,
+        process=process,
+        kind=kind,
+        policy=policy[:MAX_NAME_CHARACTERS],
+        why=_text(said.get("why")),
+        task=_text(said.get("task")),
+        frequency_hz=_whole(said.get("frequency_hz")),
+        former_hz=_whole(said.get("former_hz")),
+        cpus=_cpus(said.get("cpus")),
+        workers=_whole(said.get("workers")),
+        energy_j=_number(said.get("energy_j")),
+        time_s=_number(said.get("time_s")),
+    )
+
+
+def _is_whole(value: object) -> bool:
+    return type(value) is int and 0 <= value <= MAX_NUMBER
+
+
+def _whole(value: Any) -> int | None:
+    return value if _is_whole(value) else None
+
+
+def _number(value: Any) -> float | None:
+    known = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MAX_NUMBER
+    return float(value) if known and math.isfinite(value) else None
+
+
+def _text(value: Any) -> str | None:
+    return value[:MAX_NAME_CHARACTERS] if isinstance(value, str) else None
+
+
+def _cpus(value: Any) -> tuple[int, ...]:
+    return tuple(filter(_is_whole, value[:MAX_CPUS])) if isinstance(value, list) else ()

@@ -1,0 +1,137 @@
+"""What a task says that it computes and moves: flops and bytes, for the roofline.
+
+Numbers stand in the table of tasks. Functions of the arguments are asked at each call while a recording runs, inside
+the instance; what they say is summed up in each thread, and the sums are written when the process leaves the session.
+A task that says nothing, or says numbers, costs nothing more to call.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import threading
+
+TYPE_CHECKING = False  # `typing` takes longer to import than all of this package does
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeAlias
+
+    Amount: TypeAlias = float | Callable[..., float] | None
+    Work: TypeAlias = tuple[Amount, Amount]  # flops and bytes of an instance
+
+ATTRIBUTE = "__tprof_work__"
+NOT_SAID: Work = (None, None)
+
+
+def check(flops: Amount, traffic: Amount) -> Work:
+    """Return both as they are.
+
+    Raises
+    ------
+    ValueError
+        If one is neither a number of 0 or more nor a function.
+    """
+    for name, value in (("flops", flops), ("bytes", traffic)):
+        if value is not None and not callable(value) and not _is_amount(value):
+            message = (
+                f"{name} must be a number of 0 or more, or a function of the arguments that gives one; got {value!r}"
+            )
+            raise ValueError(message)
+    return flops, traffic
+
+
+def numbers(work: Work) -> dict[str, float]:
+    """Return what is the same for every instance, as the table of tasks holds it."""
+    said = zip(("flops", "bytes"), work, strict=True)
+    return {name: float(value) for name, value in said if value is not None and not callable(value)}
+
+
+def summed(work: Work, sums: tuple[int, float, float, int]) -> dict[str, float]:
+    """Return the sums of calls as the table of tasks holds them: of what was asked only."""
+    calls, flops, traffic, failed = sums
+    said = {"flops_sum": flops} if callable(work[0]) else {}
+    said |= {"bytes_sum": traffic} if callable(work[1]) else {}
+    # A sum of finite numbers may still overflow, and JSON has no infinity.
+    return {"calls": calls, "calls_failed": failed} | {
+        name: value for name, value in said.items() if math.isfinite(value)
+    }
+
+
+def count_calls(function: Callable[..., Any], number: int, work: Work) -> Callable[..., Any]:
+    """Return what asks for a call's flops and bytes before it makes it; the function itself if nothing is to ask."""
+    flops, traffic = (value if callable(value) else None for value in work)
+    if flops is None and traffic is None:
+        return function
+
+    @functools.wraps(function)
+    def counting(*args: Any, **kwargs: Any) -> Any:
+        sums = _sums
+        if sums is not None:
+            sums.add(number, (flops, traffic), args, kwargs)
+        return function(*args, **kwargs)
+
+    return counting
+
+
+class Sums:
+    """Flops and bytes of this process's calls: each thread adds to its own, so none waits for another."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._of_thread = threading.local()
+        self._all: list[dict[int, list[float]]] = []
+
+    def add(
+        self, number: int, asked: tuple[Callable[..., float] | None, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Ask what a call of task `number` does, and add it."""
+        mine: dict[int, list[float]] | None = getattr(self._of_thread, "sums", None)
+        if mine is None:
+            mine = self._of_thread.sums = {}
+            self._all.append(mine)
+        calls = mine.setdefault(number, [0, 0.0, 0.0, 0])
+        try:
+            said = [ask(*args, **kwargs) if ask is not None else 0.0 for ask in asked]
+        except Exception:  # noqa: BLE001 - a wrong declaration is counted, and must not end the program it describes
+            said = [math.nan]
+        if not all(_is_amount(value) for value in said):
+            calls[3] += 1
+            return
+        calls[0] += 1
+        calls[1] += float(said[0])
+        calls[2] += float(said[1])
+
+    def total(self) -> dict[int, tuple[int, float, float, int]]:
+        """Return by task: calls that were asked, their flops and bytes, and calls that gave no number."""
+        total: dict[int, list[float]] = {}
+        for mine in list(self._all):
+            for number, calls in list(mine.items()):
+                before = total.setdefault(number, [0, 0.0, 0.0, 0])
+                total[number] = [a + b for a, b in zip(before, calls, strict=True)]
+        return {number: (int(one[0]), one[1], one[2], int(one[3])) for number, one in total.items()}
+
+
+_sums: Sums | None = None
+
+
+def begin() -> None:
+    """Count from now on, from zero."""
+    global _sums  # noqa: PLW0603 - a process takes part in one session
+    _sums = Sums()
+
+
+def end() -> dict[int, tuple[int, float, float, int]]:
+    """Count no more, and return the sums as `Sums.total`."""
+    global _sums
+    ended, _sums = _sums, None
+    return ended.total() if ended is not None else {}
+
+
+def _is_amount(value: object) -> bool:
+    if isinstance(value, str | bytes):
+        return False
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return number >= 0 and math.isfinite(number)
