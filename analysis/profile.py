@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from .budgets import with_budgets
 from .decisions import decisions_table
 from .expected import expected_errors
 from .graph import CriticalPath, critical_path, dependences, runtime_facts, starvation, waits
@@ -68,11 +69,15 @@ class Profile:
         return {str(name): float(value) for name, value in counted.sum(min_count=1).items()}
 
     def summary(self) -> pd.DataFrame:
-        """Return one row a task (index `task`), by energy; see `tprof.analysis.summary.summarize`."""
+        """Return one row a task (index `task`), by energy; see `tprof.analysis.summary.summarize`.
+
+        Where a task has a budget for its instances also `budget_j` and `over_budget`, how many took more; NaN for
+        tasks without one.
+        """
         stored = self.recipe.model.stored
         share = None if stored is None else stored.residual_share
         table = summarize(self.tasks, self.own_s, self.mean_error_j, residual_share=share)
-        return table.assign(quality=self.info["quality"])
+        return with_budgets(table.assign(quality=self.info["quality"]), self.tasks, self.trace.tasks)
 
     def waits(self) -> pd.DataFrame:
         """Return what the instances of each task waited for; see `tprof.analysis.graph.waits`."""

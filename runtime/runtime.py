@@ -13,7 +13,7 @@ from tprof.runtime.group import GROUP, Group, raise_first
 from tprof.runtime.kept_graph import Graph
 from tprof.runtime.workers import Workers, usable_cpus
 
-from tprof import _core
+from tprof import _core, running
 from tprof.access import NOTHING, pack
 from tprof.errors import UsageError
 from tprof.task import make_task
@@ -116,6 +116,7 @@ class Runtime:
             operate=None if self._operator is None else self._operator.hear,
         )
         self._begun = self._ended = False
+        self._refusal: Exception | None = None
 
     def __enter__(self) -> Self:
         """Start the workers; from here on calls of tasks are spawned."""
@@ -133,6 +134,7 @@ class Runtime:
             self._end()
             raise
         _running.append(self)
+        running.runtimes.append(self)
         _scheduler.enter_here(self._scheduler)
         _hand_over()
         return self
@@ -152,6 +154,8 @@ class Runtime:
         self._leave()
         self._workers.join()
         raise_first(failures, error)
+        if error is None:
+            self._raise_refusal()
 
     def _wait_out(self, *, cancelled: bool) -> None:
         """Wait for the end of all; the first interruption leaves only what runs to wait for, the second nothing."""
@@ -227,6 +231,7 @@ class Runtime:
         if not data:
             self._scheduler.wait()
             raise_first(self._scheduler.take_failures())
+        self._raise_refusal()
         for item in data:
             if isinstance(item, Task):
                 item.result()
@@ -244,6 +249,15 @@ class Runtime:
         """Cancel all tasks that have not begun."""
         self._check_running()
         self._scheduler.cancel()
+
+    def refuse(self, error: Exception | None) -> None:
+        """Cancel the tasks that have not begun and raise this to whoever waits; None: raise it no longer.
+
+        Tasks that come later are not cancelled: ask again.
+        """
+        self._refusal = error
+        if error is not None:
+            self._scheduler.cancel()
 
     def counts(self) -> dict[str, int]:
         """Return how many tasks were spawned, executed, stolen, are unfinished and were at most; and the threads."""
@@ -275,6 +289,10 @@ class Runtime:
         ]
         return Graph.of(nodes)
 
+    def _raise_refusal(self) -> None:
+        if self._refusal is not None:
+            raise self._refusal
+
     def _start_thread(self) -> None:
         self._workers.start(self._scheduler)
 
@@ -286,6 +304,7 @@ class Runtime:
 
     def _leave(self) -> None:
         _running.remove(self)
+        running.runtimes.remove(self)
         _scheduler.leave_here(self._scheduler)
         _hand_over()
         self._end()
@@ -372,6 +391,7 @@ def _forget_in_child() -> None:
     for runtime in _running:
         runtime._abandon()  # noqa: SLF001 - the same module
     _running.clear()
+    running.runtimes.clear()
     _scheduler.forget_thread()
     _hand_over()
 

@@ -18,21 +18,25 @@ except ModuleNotFoundError as _error:
     raise ImportError(_message) from None
 
 from tprof.environment import SESSION as _SESSION
-from tprof.errors import SensorError, TprofError, TraceError, UsageError
+from tprof.errors import BudgetExceededError, SensorError, TprofError, TraceError, UsageError
 from tprof.task import region, task
 
 TYPE_CHECKING = False  # `typing` takes longer to import than all of this package does
 if TYPE_CHECKING:
+    from tprof.budgets import Budget, budget
     from tprof.recording import Recording, record
     from tprof.trace import Trace, load, write_trace
 
 __all__ = [
+    "Budget",
+    "BudgetExceededError",
     "Recording",
     "SensorError",
     "TprofError",
     "Trace",
     "TraceError",
     "UsageError",
+    "budget",
     "load",
     "record",
     "region",
@@ -40,7 +44,15 @@ __all__ = [
     "write_trace",
 ]
 
-_ROOMS = {"Recording": "recording", "record": "recording", "Trace": "trace", "load": "trace", "write_trace": "trace"}
+_ROOMS = {
+    "Budget": "budgets",
+    "budget": "budgets",
+    "Recording": "recording",
+    "record": "recording",
+    "Trace": "trace",
+    "load": "trace",
+    "write_trace": "trace",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -79,6 +79,9 @@ def stop() -> None:
 def set_spawner(spawner: Callable[..., Any] | None, /) -> None:
     """Let calls of tasks that say something of their data go to the spawner, with the task as the first argument."""
 
+def set_pause(share: float, /) -> None:
+    """Let a thread sleep after each task that ends on it, so many times as long as the task took; 0: no longer."""
+
 def set_threads(threads: dict[int, threading.Thread], /) -> None:
     """Set where the names of threads are looked up, by their identifier."""
 
@@ -87,6 +90,9 @@ def sensors_start(sources: tuple[dict[str, Any], ...], budget: float = 0.0) -> N
 
 def sensors_stop() -> int:
     """Stop it after a last reading; returns the CPU time it took in nanoseconds."""
+
+def drawn_uj() -> int:
+    """Return what all packages drew since the session's start, as read last; 0 without a session."""
 
 def perf_open_probe(
     *,

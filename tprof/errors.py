@@ -12,6 +12,10 @@ class UsageError(TprofError):
     """An argument or option is wrong, or two do not go together."""
 
 
+class BudgetExceededError(TprofError):
+    """What ran took more joules or watts than its budget."""
+
+
 class SensorError(TprofError):
     """A sensor or counter that was asked for cannot be read."""
 

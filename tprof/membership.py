@@ -14,11 +14,16 @@ import threading
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tprof import _core, registry, work
 from tprof.environment import SESSION
 from tprof.table_file import TableFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tprof.live import Meter
 
 NO_PACKAGE = -1
 MAX_DECISIONS = 200_000
@@ -72,6 +77,9 @@ class Membership:
         self.plan = plan
         self.process = process
         self.lost_definitions = 0
+        self.on_budget: Callable[[], None] | None = None
+        self._meter: Meter | None = None
+        self._meter_lock = threading.Lock()
         self._table = TableFile(plan.directory / "tasks" / f"{process:08d}.jsonl")
         self._closed = False
         self._decisions: TableFile | None = None
@@ -104,6 +112,8 @@ class Membership:
         line = {**_named(definition), "source": source, **work.numbers(definition.work)}
         if not self._table.append(json.dumps(line).encode() + b"\n"):
             self.lost_definitions += 1
+        if definition.budget is not None and self.on_budget is not None:
+            self.on_budget()
 
     def _append_sums(self) -> None:
         """Write what the calls said of their work; on a full disk the trace says nothing of it."""
@@ -121,6 +131,15 @@ class Membership:
             events=self.plan.events,
             packages=array.array("h", self.plan.packages).tobytes(),
         )
+
+    def meter(self) -> Meter:
+        """Return what follows the session's joules while it runs; one for all who ask. Raises TraceError."""
+        from tprof.live import Meter  # noqa: PLC0415 - NumPy's threads are none of a recorded program's
+
+        with self._meter_lock:
+            if self._meter is None:
+                self._meter = Meter(self.plan.directory, process=self.process)
+            return self._meter
 
     def stop(self) -> None:
         """Record no more; the table is closed."""
@@ -140,7 +159,8 @@ class Membership:
 
 def _named(definition: registry.Definition) -> dict[str, Any]:
     name = definition.name[: registry.NAME_CHARACTERS]
-    return {"task": definition.number, "name": name, "file": definition.file, "line": definition.line}
+    place = {"task": definition.number, "name": name, "file": definition.file, "line": definition.line}
+    return place if definition.budget is None else {**place, "budget_j": definition.budget[0]}
 
 
 _current: Membership | None = None
@@ -191,6 +211,7 @@ def join_from_environment() -> None:
 def _rejoin_after_fork() -> None:
     global _current
     parents, _current = _current, None
+    _core.set_pause(0)  # whoever slowed the parent down does not watch its child
     registry.reset_lock()
     work.end()
     if parents is None:

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tprof import _core, membership
 from tprof.environment import SESSION
-from tprof.errors import TprofError, UsageError
+from tprof.errors import TprofError, TraceError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
     from tprof.analysis import Profile
+    from tprof.budgets.instances import InstanceBudgets
+    from tprof.live import Energy
     from tprof.preparation import Preparation
     from tprof.sensors.contract import Choice
     from tprof.trace.running import Lock
@@ -60,6 +62,7 @@ class Recording:
         self._lock: Lock | None = None
         self._pid = 0
         self._identity = (0, 0)
+        self._instances: InstanceBudgets | None = None
 
     def __enter__(self) -> Self:
         """Make the session directory and begin to record."""
@@ -97,8 +100,33 @@ class Recording:
         membership.leave()
         self._restore_environment()
         _core.sensors_stop()
+        problem = self._instances.stop() if self._instances is not None else None
         self._write_end(_core.session_end(), end_ns, _how_it_stopped(kind), member.lost_definitions)
         self._unlock()
+        self._raise(problem, instead_of=error)
+
+    def energy(self) -> Energy:
+        """Return the joules so far, while the recording runs; from any thread.
+
+        They are shared by CPU time (the model ``cputime``) up to a millisecond ago where a sensor measures, 20 where
+        it is estimated. Each call reads what is new since the one before, the first one all.
+
+        Returns
+        -------
+        tprof.live.Energy
+            `tasks` (by name: `energy_j`, `instances`), `tasks_j`, `runtime_j`, `other_j`, `idle_j`, `measured_j`,
+            `quality`, `until_s`.
+
+        Raises
+        ------
+        UsageError
+            If the recording does not run.
+        """
+        member = membership.current()
+        if member is None or member.plan.directory != self.path:
+            message = f"the recording {self.path} does not run: after its with-block take its profile()"
+            raise UsageError(message)
+        return member.meter().energy()
 
     def profile(self, model: str = "auto", **options: Any) -> Profile:
         """Attribute the joules to the tasks.
@@ -141,6 +169,29 @@ class Recording:
         membership.enter(prepared.plan, process).start()
         self._environment = os.environ.get(SESSION)
         os.environ[SESSION] = os.fspath(self.path)
+        self._watch_budgets()
+
+    def _watch_budgets(self) -> None:
+        """Watch tasks that have a budget, as soon as there is one."""
+        from tprof import registry  # noqa: PLC0415 - kept beside its only use
+
+        member = membership.current()
+        if member is None or self._instances is not None:
+            return
+        member.on_budget = self._watch_budgets
+        if registry.has_budgets():
+            from tprof.budgets.instances import InstanceBudgets  # noqa: PLC0415 - brings NumPy
+
+            self._instances = InstanceBudgets(member)
+
+    def _raise(self, problem: Exception | None, *, instead_of: BaseException | None) -> None:
+        """Raise what the budgets of tasks ask for; that they were not watched to the end is a note."""
+        if problem is None:
+            return
+        if isinstance(problem, TraceError):
+            self.notes.append(f"the budgets of tasks were not watched to the end: {problem}")
+        elif instead_of is None:
+            raise problem
 
     def _read_idle(self, choice: Choice) -> None:
         """Let the sensor see what is drawn before the program runs: it tells static power from the tasks'."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType
 
+    from tprof.limits import Budget
     from tprof.work import Work
 
 SOURCE_CHARACTERS = 4096
@@ -19,12 +20,14 @@ NAME_CHARACTERS = 1000  # what readers keep; a line that is longer than they rea
 class Definition:
     """A task as it was defined: a function's code, or the line of a region."""
 
-    __slots__ = ("code", "file", "line", "name", "number", "work")
+    __slots__ = ("budget", "code", "file", "line", "name", "number", "work")
 
     def __init__(
         self, number: int, name: str, file: str | None, line: int | None, code: CodeType | None, work: Work
     ) -> None:
         self.number, self.name, self.file, self.line, self.code, self.work = number, name, file, line, code, work
+
+        self.budget: Budget | None = None
 
     def source(self) -> str | None:
         """Return the task's source text, cut to what a trace keeps; None where there is none."""
@@ -46,9 +49,26 @@ _definitions: dict[int, Definition] = {}
 _listener: Callable[[Definition], None] | None = None
 
 
-def define(name: str, *, file: str | None, line: int | None, code: CodeType | None, work: Work = (None, None)) -> int:
-    """Enter a task and return its number. While a recording runs, its table gains the line at once."""
+def define(
+    name: str,
+    *,
+    file: str | None,
+    line: int | None,
+    code: CodeType | None,
+    work: Work = (None, None),
+    budget: Budget | None = None,
+) -> int:
+    """Enter a task and return its number. While a recording runs, its table gains the line at once.
+
+    Parameters
+    ----------
+    name, file, line, code, work
+        As they stand in the program.
+    budget
+        Joules of each instance, and what happens to one that takes more.
+    """
     definition = Definition(next(_numbers), name, file, line, code, work)
+    definition.budget = budget
     with _lock:
         _definitions[definition.number] = definition
         if _listener is not None:
@@ -74,6 +94,17 @@ def reset_lock() -> None:
     global _lock, _listener  # noqa: PLW0603 - see above
     _lock = threading.RLock()
     _listener = None
+
+
+def has_budgets() -> bool:
+    """Tell whether a task has a budget of its own."""
+    with _lock:
+        return any(definition.budget is not None for definition in _definitions.values())
+
+
+def budget_of(number: int) -> Budget | None:
+    """Return the joules that each instance of a task may take, and what is to happen to one that takes more."""
+    return _definitions[number].budget
 
 
 def name_of(number: int) -> str:

@@ -7,6 +7,7 @@ import sys
 
 from tprof import _core, registry, work
 from tprof.access import NOTHING, pack
+from tprof.limits import check_budget
 
 # `typing` and `inspect` take longer to import than all of this package does.
 TYPE_CHECKING = False
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, ParamSpec, TypeVar, cast, overload
 
     from tprof.access import Access, Names, Priority
+    from tprof.limits import Budget
     from tprof.work import Amount, Work
 
     P = ParamSpec("P")
@@ -47,10 +49,12 @@ if TYPE_CHECKING:
         priority: Priority = 0,
         flops: Amount = None,
         bytes: Amount = None,
+        budget_j: float | None = None,
+        over_budget: str = "warn",
     ) -> Callable[[F], F]: ...
 
 
-def task(
+def task(  # noqa: PLR0913 - all that a task can say
     function: F | None = None,
     /,
     *,
@@ -61,6 +65,8 @@ def task(
     priority: Priority = 0,
     flops: Amount = None,
     bytes: Amount = None,  # noqa: A002 - what it is
+    budget_j: float | None = None,
+    over_budget: str = "warn",
 ) -> F | Callable[[F], F]:
     """Make a function a task: while a recording runs, each call is an instance with its own joules.
 
@@ -85,6 +91,10 @@ def task(
         What an instance computes, and what it moves between memory and caches, for `tprof roofline`: a number, or a
         function of the task's arguments, which is then called with them before each call of a recording, inside the
         instance. Calls for which it fails are counted and otherwise go on.
+    budget_j
+        Joules that each instance may take while a recording runs.
+    over_budget
+        What happens when one takes more: ``"warn"``, ``"slow"`` or ``"cancel"``, as for `tprof.budget`.
 
     Returns
     -------
@@ -98,6 +108,8 @@ def task(
         If what is decorated is not a function, or has no parameter of such a name.
     ValueError
         If the priority is out of range, or an amount of work is neither a number of 0 or more nor a function.
+    UsageError
+        If the budget is out of range.
 
     Examples
     --------
@@ -108,20 +120,27 @@ def task(
     >>> double(21)
     42
     """
+    budget = None if budget_j is None else check_budget(budget_j, over_budget)
 
     def decorate(function: F) -> F:
         inner = cast("Callable[..., Any]", getattr(function, "__func__", function))
         said = reads or writes or updates or priority != 0
-        if not said:
-            return make_task(function, name, NOTHING, does)
-        access = pack(inner, reads=reads, writes=writes, updates=updates, priority=priority)
-        return make_task(function, name, access, does)
+        access = NOTHING
+        if said:
+            access = pack(inner, reads=reads, writes=writes, updates=updates, priority=priority)
+        return make_task(function, name, access, does, budget)
 
     does = work.check(flops, bytes)
     return decorate if function is None else decorate(function)
 
 
-def make_task(function: F, name: str | None = None, access: Access | None = None, does: Work = work.NOT_SAID) -> F:
+def make_task(
+    function: F,
+    name: str | None = None,
+    access: Access | None = None,
+    does: Work = work.NOT_SAID,
+    budget: Budget | None = None,
+) -> F:
     """Return what stands for the function as a task; a task is returned as it is.
 
     Parameters
@@ -135,6 +154,8 @@ def make_task(function: F, name: str | None = None, access: Access | None = None
         task from outside and whose callers expect its result.
     does
         Flops and bytes of an instance, as it says.
+    budget
+        Joules of each instance, and what happens to one that takes more.
 
     Raises
     ------
@@ -142,22 +163,22 @@ def make_task(function: F, name: str | None = None, access: Access | None = None
         If it is a class or not callable.
     """
     if isinstance(function, staticmethod | classmethod):
-        return cast("F", type(function)(make_task(function.__func__, name, access, does)))
+        return cast("F", type(function)(make_task(function.__func__, name, access, does, budget)))
     if isinstance(function, type) or not callable(function):
         what = "decorate its methods instead" if isinstance(function, type) else "a name goes into task(name=...)"
         message = f"tprof.task goes on a function or method, got {function!r}: {what}"
         raise TypeError(message)
-    says_nothing = (access is None or access is NOTHING) and does == work.NOT_SAID
+    says_nothing = (access is None or access is NOTHING) and does == work.NOT_SAID and budget is None
     if hasattr(function, NUMBER_ATTRIBUTE) and name is None and says_nothing:
         return function
-    number = _define(function, name, does)
+    number = _define(function, name, does, budget)
     wrapped = _wrap(function, number, access, does)
     setattr(wrapped, NUMBER_ATTRIBUTE, number)
     setattr(wrapped, work.ATTRIBUTE, does)
     return cast("F", wrapped)
 
 
-def _define(function: Callable[..., Any], name: str | None, does: Work) -> int:
+def _define(function: Callable[..., Any], name: str | None, does: Work, budget: Budget | None) -> int:
     plain = _innermost(function)
     code: CodeType | None = getattr(plain, "__code__", None)
     known: str = getattr(plain, "__qualname__", None) or type(plain).__qualname__
@@ -167,6 +188,7 @@ def _define(function: Callable[..., Any], name: str | None, does: Work) -> int:
         line=code.co_firstlineno if code is not None else None,
         code=code,
         work=does,
+        budget=budget,
     )
 
 
@@ -303,6 +325,7 @@ def reduce_task(wrapped: Any) -> str | tuple[Callable[..., Any], tuple[Any, ...]
             _name_of(wrapped),
             getattr(wrapped, "access", None),
             getattr(wrapped, work.ATTRIBUTE, work.NOT_SAID),
+            registry.budget_of(getattr(wrapped, NUMBER_ATTRIBUTE)),
         )
     return cast("str", name)
 

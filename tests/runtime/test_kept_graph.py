@@ -95,12 +95,12 @@ def test_dot_is_what_graphviz_reads(graph, tmp_path):
 
 
 def test_networkx_has_the_same(graph):
-    nx = pytest.importorskip("networkx")
+    nx = pytest.importorskip("networkx", reason="networkx is not installed")
 
     drawn = graph.to_networkx()
 
     assert dict(drawn.nodes(data="name")) == graph.names
-    assert {edge for *edge, kind in drawn.edges(data="kind") if kind == "data"} == set(graph.edges)
+    assert {(one, other) for one, other, kind in drawn.edges(data="kind") if kind == "data"} == set(graph.edges)
     assert nx.is_directed_acyclic_graph(drawn)
 
 

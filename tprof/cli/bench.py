@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MEASUREMENTS = {
+    "budget": "how soon a budget acts once its joules are used up, and what watching it costs",
     "overhead": "what recording costs: a sample, a task, the import, the sensor thread; beside cProfile and others",
     "analysis": "how fast 5 million samples are attributed, beside np.argsort; memory; size of the report",
     "laws": "how long a million evaluations of each analytic model take",
@@ -42,7 +43,8 @@ def register(app: typer.Typer) -> None:
 
 def bench(  # noqa: PLR0913 - one parameter an option
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Programs, overhead, analysis, runtime, policy.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Programs, budget, overhead, analysis, runtime, policy."),
     ] = None,
     listing: Annotated[bool, typer.Option("--list", help="Say what there is; run nothing.")] = False,  # noqa: FBT002
     everything: Annotated[  # noqa: FBT002 - typer's default

@@ -86,7 +86,7 @@ def show(profile: Profile, stream: TextIO, *, top: int | None = None) -> None:
     label = f" ({profile.info['quality']})"
     console.print(_accounts(profile, label))
     console.print(_tasks(profile, label, top))
-    for line in runtime_lines(profile.runtime):
+    for line in (*_over_budget(profile), *runtime_lines(profile.runtime)):
         console.print(Text(line))
     console.print(Text(f"{clean(profile.info['sensor'])}; {clean(profile.info['model_why'])}"))
     for warning in profile.info["warnings"]:
@@ -155,6 +155,18 @@ def _tasks(profile: Profile, label: str, top: int | None) -> Any:
             "–" if math.isnan(correlation) or row["instances"] < LEAST_CORRELATED else f"{correlation:.2f}",
         )
     return table
+
+
+def _over_budget(profile: Profile) -> list[str]:
+    """Say which tasks had a budget for their instances, and how many took more."""
+    summary = profile.summary()
+    if "over_budget" not in summary:
+        return []
+    return [
+        f"{clean(name)}: over budget: {int(row['over_budget']):,} of {int(row['instances']):,} "
+        f"(more than {quantity(float(row['budget_j']), 'J')} each, {profile.info['quality']})"
+        for name, row in summary[summary["over_budget"].notna()].iterrows()
+    ]
 
 
 def _interval(low_j: float, high_j: float) -> str:

@@ -24,6 +24,9 @@ PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *tprof_py_stop(PyObject *module, PyObject *unused);
 PyObject *tprof_py_set_threads(PyObject *module, PyObject *threads);
 
+/* binding_task.c */
+PyObject *tprof_py_set_pause(PyObject *module, PyObject *share);
+
 /* binding_runtime.c */
 PyObject *tprof_py_set_spawner(PyObject *module, PyObject *spawner);
 int tprof_add_runtime_api(PyObject *module);
@@ -31,6 +34,7 @@ int tprof_add_runtime_api(PyObject *module);
 /* binding_sensors.c */
 PyObject *tprof_py_sensors_start(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *tprof_py_sensors_stop(PyObject *module, PyObject *unused);
+PyObject *tprof_py_drawn_uj(PyObject *module, PyObject *unused);
 PyObject *tprof_py_perf_open_probe(PyObject *module, PyObject *args, PyObject *kwargs);
 
 #endif

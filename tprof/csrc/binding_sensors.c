@@ -166,3 +166,13 @@ PyObject *tprof_py_perf_open_probe(PyObject *module, PyObject *args, PyObject *k
     return Py_BuildValue("(iKKK)", error, (unsigned long long)result[0], (unsigned long long)result[1],
                          (unsigned long long)result[2]);
 }
+
+PyObject *tprof_py_drawn_uj(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    unsigned long long total_uj = 0;
+    for (int package = 0; tprof_session_live != NULL && package < TPROF_MAX_PACKAGES; package++)
+        total_uj += __atomic_load_n(&tprof_session_live->energy_uj[package], __ATOMIC_RELAXED);
+    return PyLong_FromUnsignedLongLong(total_uj);
+}

@@ -67,10 +67,12 @@ static PyMethodDef methods[] = {
     {"session_end", tprof_py_session_end, METH_NOARGS, NULL},
     {"start", (PyCFunction)(void (*)(void))tprof_py_start, METH_VARARGS | METH_KEYWORDS, NULL},
     {"stop", tprof_py_stop, METH_NOARGS, NULL},
+    {"set_pause", tprof_py_set_pause, METH_O, NULL},
     {"set_spawner", tprof_py_set_spawner, METH_O, NULL},
     {"set_threads", tprof_py_set_threads, METH_O, NULL},
     {"sensors_start", (PyCFunction)(void (*)(void))tprof_py_sensors_start, METH_VARARGS | METH_KEYWORDS, NULL},
     {"sensors_stop", tprof_py_sensors_stop, METH_NOARGS, NULL},
+    {"drawn_uj", tprof_py_drawn_uj, METH_NOARGS, NULL},
     {"perf_open_probe", (PyCFunction)(void (*)(void))tprof_py_perf_open_probe, METH_VARARGS | METH_KEYWORDS, NULL},
     {NULL, NULL, 0, NULL},
 };

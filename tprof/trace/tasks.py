@@ -23,6 +23,7 @@ Numbers = np.ndarray[Any, np.dtype[np.uint32]]
 MAX_TASKS = 100_000
 MAX_BYTES = 512 << 20
 MAX_LINE_BYTES = 1 << 17
+MAX_BUDGET_J = 1e15
 MAX_NAME_CHARACTERS = 1000
 MAX_TEXT_CHARACTERS = 8192
 MOST_WORK = 1e30
@@ -40,6 +41,7 @@ class TaskEntry:
     flops, bytes : of each instance, where they are the same for all and the writer said so, else None.
     calls : how many instances `flops_sum` and `bytes_sum` are of.
     flops_sum, bytes_sum : of those calls together, where they differ from call to call; None where not said.
+    budget_j : joules that each instance may take; None where the writer did not say.
     """
 
     name: str
@@ -51,6 +53,7 @@ class TaskEntry:
     calls: int = 0
     flops_sum: float | None = None
     bytes_sum: float | None = None
+    budget_j: float | None = None
 
     def joined(self, other: TaskEntry) -> TaskEntry:
         """Return the same place with what another line, or another process, says of it besides."""
@@ -72,7 +75,7 @@ class TaskTable:
         """Begin with none."""
         self.entries: list[TaskEntry] = []
         self.notes: list[str] = []
-        self._index: dict[tuple[str, str | None, int | None], int] = {}
+        self._index: dict[tuple[str, str | None, int | None, float | None], int] = {}
         self._numbers: dict[int, dict[int, int]] = {}
 
     def read(self, path: Path, process: int) -> None:
@@ -124,7 +127,7 @@ class TaskTable:
         return lookup[np.minimum(tasks, np.uint32(top + 1))]
 
     def _enter(self, entry: TaskEntry) -> int:
-        key = (entry.name, entry.file, entry.line)
+        key = (entry.name, entry.file, entry.line, entry.budget_j)
         index = self._index.get(key)
         if index is None:
             index = self._index[key] = len(self.entries)
@@ -167,6 +170,7 @@ def _parse(line: bytes) -> tuple[int, TaskEntry] | None:
         calls if type(calls := content.get("calls")) is int and 0 <= calls < 1 << 63 else 0,
         _amount(content.get("flops_sum")),
         _amount(content.get("bytes_sum")),
+        _joules(content.get("budget_j")),
     )
 
 
@@ -176,6 +180,11 @@ def _short(name: str) -> str:
 
 def _text(value: Any) -> str | None:
     return value[:MAX_TEXT_CHARACTERS] if isinstance(value, str) else None
+
+
+def _joules(value: Any) -> float | None:
+    good = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < MAX_BUDGET_J
+    return float(value) if good else None
 
 
 def _amount(value: Any) -> float | None:

@@ -1,0 +1,43 @@
+"""Which instances took more than their task's budget, `tprof.task(budget_j=…)`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .names import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+
+    from tprof.trace import TaskEntry
+
+
+def with_budgets(table: pd.DataFrame, tasks: pd.DataFrame, entries: Sequence[TaskEntry]) -> pd.DataFrame:
+    """Add `budget_j` and `over_budget` (instances that took more) to a summary, where a task has a budget.
+
+    Parameters
+    ----------
+    table : one row a task, index its name
+    tasks : one row an instance
+    entries : of the trace; of places that share a name the smallest budget counts
+    """
+    budgets: dict[str, float] = {}
+    for entry in entries:
+        if entry.budget_j is not None:
+            name = shown(entry.name)
+            budgets[name] = min(entry.budget_j, budgets.get(name, np.inf))
+    if not budgets:
+        return table
+    categories = tasks["task"].cat.categories
+    limit_j = np.array([*(budgets.get(str(name), np.inf) for name in categories), np.inf])
+    codes = tasks["task"].cat.codes.to_numpy()
+    over = np.bincount(codes[tasks["energy_j"].to_numpy() > limit_j[codes]], minlength=len(categories))
+    counts = dict(zip(categories, over, strict=True))
+    return table.assign(
+        budget_j=[budgets.get(str(name), np.nan) for name in table.index],
+        over_budget=[float(counts[name]) if name in budgets else np.nan for name in table.index],
+    )

@@ -1,0 +1,15 @@
+"""`tprof bench budget` gives each figure with its target; how large they are is not tested."""
+
+import json
+
+from tprof.benchmarks.micro import budget
+
+
+def test_each_target_has_its_figure(tmp_path):
+    result = budget.measure(budget.QUICK, directory=tmp_path)
+
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
+    targets = [(figure["unit"], figure["target"]) for figure in result["figures"]]
+    assert targets == [("ms", 50), ("ms", 50), ("core", 0.01), ("core", 0.01)]
+    assert all(figure["value"] is not None for figure in result["figures"])
+    assert not list(tmp_path.iterdir())

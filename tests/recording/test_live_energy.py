@@ -1,0 +1,242 @@
+"""Joules of a recording that still runs, and their agreement with the profile that is made of it afterwards."""
+
+import itertools
+import multiprocessing
+import threading
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import fake_trees
+from support.fake_sensor import FakeSensor, wait_for
+
+import tprof
+from tprof.live import Meter
+from tprof.live.share import Hidden, share
+from tprof.live.thread import Stretch
+
+AGREEMENT = 0.05
+"""Of a task's joules: docs/budgets.md states it."""
+MODULUS = fake_trees.RANGE_UJ + 1
+
+
+@tprof.task
+def spin(cpu_s):
+    end_s = time.thread_time() + cpu_s
+    while time.thread_time() < end_s:
+        pass
+
+
+@tprof.task
+def add(count):
+    return sum(range(count))
+
+
+@tprof.task
+def spin_until(event):
+    while not event.is_set():
+        pass
+
+
+@pytest.fixture
+def watched(tmp_path, monkeypatch):
+    """Record on a machine whose sensor advances by 50 W, and on which nobody else is seen to run."""
+    tree = fake_trees.laptop(tmp_path / "root")
+    monkeypatch.setenv("TPROF_SYSROOT", str(tree.root))
+    tree.write("proc/stat", "\n".join(f"cpu{cpu} 0 0 0 0 0 0 0 0 0 0" for cpu in range(64)))
+    with FakeSensor(watts=50.0, modulus=MODULUS).drives(tree.energy_of("intel-rapl:0")):
+        yield tprof.record(tmp_path / "t.tprof", energy="powercap", counters="none", idle_s=0)
+
+
+def balance(energy):
+    return energy.tasks_j + energy.runtime_j + energy.other_j + energy.idle_j
+
+
+def run_threads(*bodies):
+    threads = [threading.Thread(target=body) for body in bodies]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def test_joules_agree_with_those_of_the_profile(watched):
+    seen = []
+    with watched as recording:
+        for _ in range(10):
+            for _ in range(3):
+                spin(0.01)
+            for _ in range(300):
+                add(2000)
+            seen.append(recording.energy())
+        done_ns = time.monotonic_ns()
+        live = wait_for(
+            lambda: (now := recording.energy()).until_s * 1e9 + start_ns(recording) > done_ns and now, "all"
+        )
+
+    summary = recording.profile("cputime").summary()
+    assert live.quality == "measured"
+    assert {name: task.instances for name, task in live.tasks.items()} == summary["instances"].to_dict()
+    for name, task in live.tasks.items():
+        assert task.energy_j == pytest.approx(summary.loc[name, "energy_j"], rel=AGREEMENT)
+    for energy in (*seen, live):
+        assert balance(energy) == pytest.approx(energy.measured_j)
+    assert all(one.tasks_j <= other.tasks_j for one, other in itertools.pairwise(seen))
+
+
+def start_ns(recording):
+    return tprof.load(recording.path).start_ns
+
+
+def test_a_task_counts_while_it_runs(watched):
+    stop = threading.Event()
+    with watched as recording:
+        (thread,) = run_threads(lambda: spin_until(stop))
+        try:
+            first = wait_for(lambda: recording.energy().tasks.get("spin_until"), "the task's start")
+            wait_for(lambda: recording.energy().tasks["spin_until"].energy_j > first.energy_j + 1, "another joule")
+        finally:
+            stop.set()
+            thread.join()
+
+    assert first.instances == 1
+
+
+def test_asking_leaves_no_trace(watched):
+    with watched as recording:
+        add(10)
+        for _ in range(20):
+            recording.energy()
+        run_threads(recording.energy)[0].join()
+        add(10)
+
+    trace = tprof.load(recording.path)
+    assert [thread.count for thread in trace.threads] == [5]
+    assert [entry.name for entry in trace.tasks if entry.name == "energy"] == []
+
+
+def test_more_samples_than_are_read_at_a_time_are_all_counted(watched):
+    with watched as recording:
+        for _ in range(70_000):
+            add(1)
+        live = wait_for(lambda: (now := recording.energy()).tasks["add"].instances == 70_000 and now, "all instances")
+
+    assert balance(live) == pytest.approx(live.measured_j)
+
+
+def test_child_processes_count(watched):
+    with watched as recording:
+        child = multiprocessing.get_context("fork").Process(target=spin, args=(0.1,))
+        child.start()
+        child.join()
+        live = wait_for(lambda: (now := recording.energy()).tasks["spin"].energy_j > 0 and now, "the child's joules")
+
+    assert live.tasks["spin"].instances == 1
+
+
+def test_without_a_sensor_joules_are_not_known(tmp_path):
+    with tprof.record(tmp_path / "t.tprof", energy="none") as recording:
+        add(10)
+        energy = recording.energy()
+
+    assert energy.quality == "none"
+    assert np.isnan(energy.tasks_j)
+    assert energy.tasks["add"].instances == 1
+
+
+def test_a_recording_that_does_not_run_has_a_profile_instead(tmp_path):
+    with tprof.record(tmp_path / "t.tprof", energy="estimate") as recording:
+        add(10)
+
+    with pytest.raises(tprof.UsageError, match="does not run: after its with-block take its profile"):
+        recording.energy()
+
+
+def test_a_session_that_is_deleted_is_said_to_be(tmp_path):
+    with tprof.record(tmp_path / "t.tprof", energy="estimate") as recording:
+        recording.energy()
+        recording.path.rename(tmp_path / "elsewhere")
+        with pytest.raises(tprof.TraceError, match="its joules so far are not known"):
+            recording.energy()
+        (tmp_path / "elsewhere").rename(recording.path)
+
+
+SECOND_NS = 10**9
+
+
+@st.composite
+def traces(draw):
+    """Threads that run tasks of several lengths against a sensor with uneven updates."""
+    seed = draw(st.integers(0, 2**32 - 1))
+    rng = np.random.default_rng(seed)
+    threads, instance = [], 0
+    for _ in range(draw(st.integers(1, 3))):
+        count = draw(st.integers(1, 40))
+        t_ns = np.cumsum(rng.integers(1, SECOND_NS // 50, count + 1))
+        runs = rng.random(count + 1) < 0.8
+        runs[-1] = False
+        ids = np.where(runs, np.arange(instance + 1, instance + count + 2), 0)
+        instance += count + 1
+        used = rng.random(count) * np.diff(t_ns)
+        threads.append(
+            {
+                "t_ns": t_ns,
+                "instance": ids,
+                "task": np.where(runs, rng.integers(0, 3, count + 1), -1),
+                "cpu": np.zeros(count + 1, int),
+                "package": np.zeros(count + 1, int),
+                "cpu_ns": np.concatenate(([0], np.cumsum(used))).astype(int),
+            }
+        )
+    edges_ns = np.concatenate(([0], np.cumsum(rng.integers(1, SECOND_NS // 20, draw(st.integers(2, 30))))))
+    energy_j = np.cumsum(rng.random(len(edges_ns)))
+    return threads, {"package-0": (edges_ns, energy_j)}
+
+
+@settings(max_examples=40, deadline=None)
+@given(traces())
+def test_a_meter_gives_what_the_model_cputime_gives(tmp_path_factory, drawn):
+    threads, energy = drawn
+    path = tmp_path_factory.mktemp("live") / "t.tprof"
+    tprof.write_trace(path, tasks=["a", "b", "c"], threads=threads, energy=energy)
+
+    live = Meter(path).energy()
+
+    profile = tprof.load(path).profile("cputime")
+    account = profile.accounts.loc["package-0"]
+    assert live.measured_j == pytest.approx(account["measured_j"])
+    assert live.tasks_j == pytest.approx(account["tasks_j"], rel=1e-4, abs=1e-6)
+    assert live.runtime_j == pytest.approx(account["runtime_j"], rel=1e-4, abs=1e-6)
+    assert live.idle_j == pytest.approx(account["idle_j"], rel=1e-4, abs=1e-6)
+    for name, row in profile.summary().iterrows():
+        assert live.tasks[name].instances == row["instances"]
+        if np.isfinite(row["energy_j"]):
+            assert live.tasks[name].energy_j == pytest.approx(row["energy_j"], rel=1e-4, abs=1e-6)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.integers(1, 20), min_size=1, max_size=20),
+    st.lists(st.tuples(st.integers(0, 60), st.integers(1, 60), st.floats(0, 60), st.booleans()), max_size=20),
+    st.floats(0, 5),
+    st.floats(0, 5),
+)
+def test_joules_are_conserved_whoever_runs(lengths, segments, hidden_s, static_w):
+    edges_ns = np.concatenate(([0], np.cumsum(lengths))) * SECOND_NS
+    end = int(edges_ns[-1])
+    begin_ns = np.array([min(begin * SECOND_NS, end - 1) for begin, *_ in segments], np.int64)
+    end_ns = np.array([min((begin + length) * SECOND_NS, end) for begin, length, *_ in segments], np.int64)
+    count = len(segments)
+    ran = Stretch(
+        begin_ns, np.maximum(end_ns, begin_ns + 1), np.array([cpu for *_, cpu, _ in segments], float),
+        np.array([0 if runs else -1 for *_, runs in segments], np.int64), np.ones(count, np.uint64),
+        np.zeros(count, bool), np.zeros(count, np.int64), np.zeros(count, np.int64),
+    )  # fmt: skip
+    energy_j = np.linspace(0, 30, len(lengths))
+
+    shared = share(ran, edges_ns, energy_j, hidden=Hidden(hidden_s, hidden_s / 2), static_w=static_w, weight=None)
+
+    given_j = shared.segment_j.sum() + shared.other_j + shared.unseen_j + shared.idle_j
+    assert given_j == pytest.approx(energy_j.sum())
+    assert (shared.segment_j >= 0).all()

@@ -1,0 +1,129 @@
+"""Budgets of single instances: `tprof.task(budget_j=…)`, looked at while a recording runs."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tprof import registry
+from tprof.errors import TraceError
+
+from .response import Response
+from .watcher import Watcher
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tprof.live import Meter
+    from tprof.live.thread import Stretch
+    from tprof.membership import Membership
+
+
+class InstanceBudgets:
+    """Follows the joules of instances of tasks that have a budget, of all processes of the recording."""
+
+    def __init__(self, member: Membership) -> None:
+        """Begin to watch. Raises TraceError."""
+        self._meter: Meter = member.meter()
+        self._process = member.process
+        self._open: dict[int, float] = {}
+        self._told: set[int] = set()
+        self._limits: NDArray[np.float64] = np.empty(0)
+        self._over: dict[int, int] = {}
+        self._worst_j: dict[int, float] = {}
+        self._responses: dict[int, Response] = {}
+        self._meter.listeners.append(self._add)
+        self._watcher = Watcher(self._look)
+        self._watcher.start()
+
+    def stop(self) -> Exception | None:
+        """Look once more, let brakes go, and say how many instances of each task were over; returns what was raised.
+
+        All that was recorded is read, so it is called when the last sensor reading was written.
+        """
+        problem = self._watcher.stop()
+        if problem is None:
+            try:
+                self._look()
+            except TraceError as error:
+                problem = error
+        self._tell_counts()
+        for response in self._responses.values():
+            response.end()
+        errors = (response.error for response in self._responses.values() if response.error is not None)
+        return problem or next(errors, None)
+
+    def _tell_counts(self) -> None:
+        for index, count in self._over.items():
+            entry, started = self._meter.table.entries[index], int(self._meter.accounts.starts[index])
+            message = (
+                f"task {entry.name}: {count} of {started} instances were over their budget of {entry.budget_j:g} J "
+                f"({self._how()}); the most took {self._worst_j[index]:.4g} J"
+            )
+            warnings.warn_explicit(message, RuntimeWarning, entry.file or "<unknown>", entry.line or 0)
+
+    def _look(self) -> None:
+        self._meter.energy()
+        for index, response in self._responses.items():
+            response.act(partial(self._tell, index))
+
+    def _tell(self, index: int) -> str:
+        entry = self._meter.table.entries[index]
+        return (
+            f"an instance of task {entry.name} took {self._worst_j[index]:.4g} J ({self._how()}), "
+            f"more than its budget of {entry.budget_j:g} J; others are counted at the end of the recording"
+        )
+
+    def _how(self) -> str:
+        return "by an ESTIMATE" if self._meter.quality == "estimated" else self._meter.quality
+
+    def _add(self, ran: Stretch, segment_j: NDArray[np.float64]) -> None:
+        """Add what the instances of tasks with a budget took; called by the meter, under its lock."""
+        limits = self._limits_now()
+        of_ours = np.flatnonzero(np.isfinite(limits[ran.task]) & (ran.task >= 0))
+        if not len(of_ours):
+            return
+        ids, row = np.unique(ran.instance[of_ours], return_inverse=True)
+        task = np.zeros(len(ids), np.int64)
+        task[row] = ran.task[of_ours]
+        energy_j = np.bincount(row, segment_j[of_ours], len(ids))
+        for instance, before_j in self._open.items():
+            place = int(np.searchsorted(ids, instance))
+            if place < len(ids) and ids[place] == instance:
+                energy_j[place] += before_j
+        ended = np.zeros(len(ids), bool)
+        ended[row[ran.ends[of_ours]]] = True
+        for place in np.flatnonzero(energy_j > limits[task]).tolist():
+            self._count(int(ids[place]), int(task[place]), float(energy_j[place]))
+        for instance in ids[ended].tolist():
+            self._open.pop(instance, None)
+            self._told.discard(instance)
+        self._open.update(zip(ids[~ended].tolist(), energy_j[~ended].tolist(), strict=True))
+
+    def _count(self, instance: int, task: int, energy_j: float) -> None:
+        self._worst_j[task] = max(self._worst_j.get(task, 0.0), energy_j)
+        if instance not in self._told:
+            self._told.add(instance)
+            if task not in self._responses:
+                entry = self._meter.table.entries[task]
+                self._responses[task] = Response(self._action(task), entry.file or "<unknown>", entry.line or 0)
+            self._over[task] = self._over.get(task, 0) + 1
+
+    def _limits_now(self) -> NDArray[np.float64]:
+        """Return the budget of each task in the table, infinite without one; the last stands for nobody."""
+        entries = self._meter.table.entries
+        if len(self._limits) != len(entries) + 1:
+            said = [np.inf if entry.budget_j is None else entry.budget_j for entry in entries]
+            self._limits = np.array([*said, np.inf])
+        return self._limits
+
+    def _action(self, task: int) -> str:
+        """Return what the decorator asks for; another process's tasks only warn."""
+        for number, index in reversed(self._meter.table.numbers(self._process).items()):
+            if index == task:
+                budget = registry.budget_of(number)
+                return "warn" if budget is None else budget[1]
+        return "warn"

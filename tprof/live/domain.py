@@ -1,0 +1,130 @@
+"""The readings of a running recording: joules, and CPU time of others, since the last look."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tprof.trace import layout
+from tprof.trace.kinds import Quality, ReadingFlag, StreamKind
+
+from .tail import Tail, joined
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from .tail import Records
+
+MAX_POWER_W = 1000.0
+LATE_NS, SUSPENDED_NS = 1_000_000, 1_000_000
+STILL_NS = 1_000_000_000
+"""A count that stands still for longer counts as one that says 0 J."""
+
+
+class Curve:
+    """A quantity that grows: its value at moments not yet left behind."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the readings. Raises TraceError."""
+        self._tail = Tail(path, StreamKind.READINGS)
+        self.said = self._tail.stream.description
+        self.unit = float(self._tail.stream.header["unit"])
+        self.modulus = self._tail.stream.number("modulus")
+        self.t_ns: NDArray[np.int64] = np.empty(0, np.int64)
+        self.total: NDArray[np.float64] = np.empty(0)
+        self._last: Records = np.empty(0, layout.READING)
+
+    def look(self, most: int) -> bool:
+        """Read what is new; returns whether there is more. Raises OSError."""
+        records, state = self._tail.read(layout.READING, most)
+        good = records[(records["flags"] & ReadingFlag.MISSING) == 0] if len(records) else records
+        if len(good):
+            kept = self._kept(joined(self._last, good))
+            self._append(self._moments(kept), self._moved(kept))
+            self._last = kept[-1:]
+        return self._tail.done < state.committed
+
+    def at(self, t_ns: int) -> float:
+        """Return the value at a moment; before the first reading and after the last, theirs."""
+        return float(np.interp(t_ns, self.t_ns, self.total))
+
+    def last_before(self, t_ns: int) -> int:
+        """Return when the last reading was taken that is not after a moment, else the first."""
+        return int(self.t_ns[max(int(np.searchsorted(self.t_ns, t_ns, side="right")) - 1, 0)])
+
+    def leave(self, t_ns: int) -> None:
+        """Forget what lies before a moment."""
+        first = max(int(np.searchsorted(self.t_ns, t_ns, side="right")) - 1, 0)
+        self.t_ns, self.total = self.t_ns[first:], self.total[first:]
+
+    def _append(self, t_ns: NDArray[np.int64], moved: NDArray[np.float64]) -> None:
+        """Go on with moments, the first of which is the last known one unless there was none."""
+        if not len(self._last):
+            self.t_ns, self.total = t_ns[:1], np.zeros(1)
+        self.t_ns = np.maximum.accumulate(np.concatenate((self.t_ns, t_ns[1:])))
+        self.total = np.concatenate((self.total, self.total[-1] + np.cumsum(moved)))
+
+    def _kept(self, records: Records) -> Records:
+        """Return the readings that say something; the first is the last of the look before."""
+        return records
+
+    def _moments(self, records: Records) -> NDArray[np.int64]:
+        return records["t_ns"].astype(np.int64)
+
+    def _moved(self, records: Records) -> NDArray[np.float64]:
+        return np.maximum(np.diff(records["value"].view(np.int64)), 0) * self.unit
+
+
+class Domain(Curve):
+    """The joules of an energy domain, at the edges where its count changed; see `tprof.analysis.quanta`."""
+
+    def __init__(self, path: Path) -> None:
+        """Open it. Raises TraceError."""
+        super().__init__(path)
+        self.name = str(self.said.get("name", path.stem))
+        said = self.said.get("quality")
+        self.quality = said if isinstance(said, str) and said in set(Quality) else str(Quality.ESTIMATED)
+        package = self.said.get("package")
+        self.package = package if isinstance(package, int) else None
+
+    def take(self, since_ns: int, until_ns: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the edges between two moments, these included, and the joules between them."""
+        inside = (self.t_ns > since_ns) & (self.t_ns < until_ns)
+        edges_ns = np.concatenate(([since_ns], self.t_ns[inside], [until_ns]))
+        energy_j = np.diff(np.interp(edges_ns, self.t_ns, self.total))
+        self.leave(until_ns)
+        return edges_ns, energy_j
+
+    def _kept(self, records: Records) -> Records:
+        changed = np.ones(len(records), bool)
+        changed[1:] = records["value"][1:] != records["value"][:-1]
+        changed |= (records["flags"] & ReadingFlag.REOPENED) != 0
+        changed[-1] |= int(records["t_ns"][-1]) - int(records["t_ns"][0]) > STILL_NS
+        return records[changed]
+
+    def _moments(self, records: Records) -> NDArray[np.int64]:
+        """Return when the counts changed: in the middle of the window in which they did."""
+        t_ns = records["t_ns"].astype(np.int64)
+        if self.quality in (Quality.ESTIMATED, Quality.GIVEN):
+            return t_ns
+        window_ns = np.minimum(records["window_ns"].astype(np.int64), np.diff(t_ns, prepend=t_ns[0]))
+        return np.asarray(t_ns - window_ns // 2)
+
+    def _moved(self, records: Records) -> NDArray[np.float64]:
+        """Return the joules between readings; none where the count cannot be trusted."""
+        value, t_ns = records["value"], records["t_ns"].astype(np.int64)
+        counts = (value[1:] - value[:-1]).astype(np.float64)
+        fell = value[1:] < value[:-1]
+        if self.modulus:
+            counts = np.where(fell, (value[1:] + (np.uint64(self.modulus) - value[:-1])).astype(np.float64), counts)
+        energy_j = counts * self.unit
+        bad = (records["flags"][1:] & ReadingFlag.REOPENED) != 0
+        bad |= np.abs(np.diff(records["suspended_ns"].view(np.int64))) > SUSPENDED_NS
+        if not self.modulus:
+            bad |= fell
+        if self.quality == Quality.MEASURED:
+            bad |= energy_j > MAX_POWER_W * (np.diff(t_ns) + LATE_NS) * 1e-9
+        return np.where(bad, 0.0, energy_j)

@@ -1,0 +1,36 @@
+"""What is known of a running recording's joules, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnergy:
+    """Joules that a task's instances took so far, nested tasks left out, and how many have begun."""
+
+    energy_j: float
+    instances: int
+
+
+@dataclass(frozen=True, slots=True)
+class Energy:
+    """Where the joules of a running recording went, from its start to `until_s`.
+
+    Attributes
+    ----------
+    tasks : by name
+    tasks_j, runtime_j, other_j, idle_j : as the accounts of a profile; they sum to `measured_j`
+    measured_j : of the counted domains; NaN where nothing is measured
+    quality : `measured`, `estimated`, …, that of the least trustworthy domain; `none` without any
+    until_s : seconds from the start of the recording up to which the joules are shared out
+    """
+
+    tasks: dict[str, TaskEnergy]
+    tasks_j: float
+    runtime_j: float
+    other_j: float
+    idle_j: float
+    measured_j: float
+    quality: str
+    until_s: float
