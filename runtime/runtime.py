@@ -16,11 +16,11 @@ from tprof.runtime.workers import Workers, usable_cpus
 from tprof import _core, running
 from tprof.access import NOTHING, pack
 from tprof.errors import UsageError
-from tprof.task import make_task
+from tprof.task import innermost, make_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import CodeType, TracebackType
+    from types import TracebackType
 
     from tprof.runtime.operating import Policy
     from tprof.runtime.operating.operator import Operator
@@ -356,23 +356,23 @@ def _operator(policy: str | Policy, workers: int, cpus: list[int] | None) -> Ope
     return Operator(policy_of(policy), workers, cpus)
 
 
-_numbers: dict[CodeType, int] = {}
+_numbers: dict[object, int] = {}
 
 
 def _as_task(function: Callable[..., Any]) -> _core.Task:
-    """Return it as a task; functions made of the same code, as those of a loop, are one."""
+    """Return it as a task; functions made of the same code, as those of a loop, are one, and so are builtin ones."""
     if isinstance(function, _core.Task):
         return function
-    code: CodeType | None = getattr(function, "__code__", None)
-    number = _numbers.get(code) if code is not None else None
+    plain = innermost(function)
+    key = getattr(plain, "__code__", None) or (type(plain), getattr(plain, "__qualname__", None))
+    number = _numbers.get(key)
     if number is not None:
         return _core.Task(function, number, NOTHING)
     task = make_task(function, None, NOTHING)
     if not isinstance(task, _core.Task):
         message = f"a runtime runs plain functions: {function!r} gives back a coroutine or generator"
         raise TypeError(message)
-    if code is not None:
-        _numbers[code] = task.number
+    _numbers[key] = task.number
     return task
 
 

@@ -179,7 +179,7 @@ def make_task(
 
 
 def _define(function: Callable[..., Any], name: str | None, does: Work, budget: Budget | None) -> int:
-    plain = _innermost(function)
+    plain = innermost(function)
     code: CodeType | None = getattr(plain, "__code__", None)
     known: str = getattr(plain, "__qualname__", None) or type(plain).__qualname__
     return registry.define(
@@ -192,7 +192,7 @@ def _define(function: Callable[..., Any], name: str | None, does: Work, budget: 
     )
 
 
-def _innermost(function: Callable[..., Any]) -> Callable[..., Any]:
+def innermost(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function that decorators and partials stand around."""
     seen = set()
     while id(function) not in seen:

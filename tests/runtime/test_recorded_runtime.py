@@ -96,7 +96,7 @@ def hold(x, gate):
 
 
 def test_a_worker_that_meets_a_recording_as_its_task_ends_keeps_nobody_out(tmp_path):
-    """It joins the recording, which asks Python for its name; others that spawn must not wait for each other."""
+    """It joins the recording, which asks Python for its name, while others spawn."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:

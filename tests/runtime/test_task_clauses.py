@@ -1,5 +1,6 @@
 """What a decorator says is checked when it is said, and priorities decide who goes first."""
 
+import functools
 import threading
 
 import pytest
@@ -157,6 +158,32 @@ def test_a_priority_function_that_raises_refuses_the_call():
         with pytest.raises(ZeroDivisionError):
             body(0)
         assert body(2).result() == 2
+
+
+def test_functions_under_one_decorator_are_tasks_of_their_own_and_builtin_ones_are_one_each():
+    def twice(function):
+        @functools.wraps(function)
+        def wrapper():
+            return function(), function()
+
+        return wrapper
+
+    @twice
+    def one():
+        return 1
+
+    @twice
+    def other():
+        return 2
+
+    with Runtime(workers=1) as runtime:
+        assert runtime.submit(one).name.endswith("one")
+        task = runtime.submit(other)
+        assert (task.name, task.result()) == ("other", (2, 2))
+        assert runtime.submit(functools.partial(max, 1), 2).name == "max"
+        known = {runtime.submit([].append, 1).callable.number for _ in range(10)}
+        assert len(known) == 1
+        assert runtime.submit([1].pop).callable.number not in known
 
 
 def test_a_task_is_called_what_its_decorator_calls_it():
