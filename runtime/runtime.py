@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
+    from tprof.runtime._scheduler import Work
     from tprof.runtime.operating import Policy
     from tprof.runtime.operating.operator import Operator
 
@@ -236,9 +237,17 @@ class Runtime:
             if isinstance(item, Task):
                 item.result()
                 continue
-            lacking = self._scheduler.wait_on(item)
+            lacking = self._wait_on(item)
             if lacking is not None:
                 lacking.result()
+
+    def _wait_on(self, data: object) -> Work | None:
+        try:
+            return self._scheduler.wait_on(data)
+        except TypeError:
+            kind = type(data).__name__
+            message = f"wait() takes arrays, lists of arrays, hashable handles and futures, got a {kind}"
+            raise TypeError(message) from None
 
     def group(self) -> Group:
         """Return a with-block that waits for the tasks it spawns."""

@@ -30,9 +30,9 @@ const drawRuntime = (data, tools) => {
   };
   const link = (row, cell) => { make(cell, "a", row.task).href = `#task-${data.summary.findIndex((one) => one.task === row.task)}`; };
   const text = (show) => (row, cell) => { cell.textContent = show(row); };
-  const chain = (id, rows, by, total) => fill(id, [["Task", link], ["Instances", text((row) => row.instances.toLocaleString("en"))], ["Time on it", text((row) => si(row.path_s, "s"))], ["Energy on it", text((row) => si(row.energy_j, "J"))], ["Share", text((row) => share(total && row[by] !== null ? row[by] / total : null))]], rows);
+  const chain = (id, rows, by, total) => fill(id, [["Task", link], ["Instances", text((row) => row.instances.toLocaleString("en"))], ["Time on it", text((row) => si(row.path_s, "s"))], [`Energy on it${tools.tag}`, text((row) => si(row.energy_j, "J"))], ["Share", text((row) => share(total && row[by] !== null ? row[by] / total : null))]], rows);
   chain("chain", of.chain, "path_s", facts.span_s);
   chain("heaviest", of.heaviest, "energy_j", facts.heaviest_j);
   at("links-title").textContent = `The longest chain, instance by instance${of.links_left_out ? ` (${of.links_left_out.toLocaleString("en")} more are not shown)` : ""}`;
-  fill("links", [["Task", link], ["Instance", text((row) => String(row.instance))], ["Started at", text((row) => si(row.start_s, "s"))], ["Time on it", text((row) => si(row.path_s, "s"))], ["Energy on it", text((row) => si(row.energy_j, "J"))]], of.links);
+  fill("links", [["Task", link], ["Instance", text((row) => String(row.instance))], ["Started at", text((row) => si(row.start_s, "s"))], ["Time on it", text((row) => si(row.path_s, "s"))], [`Energy on it${tools.tag}`, text((row) => si(row.energy_j, "J"))]], of.links);
 };

@@ -53,7 +53,12 @@ class Operator:
         SensorError
             If they cannot be set here, or there is nothing to learn from.
         """
-        policies = find_policies(sysroot())
+        try:
+            policies = find_policies(sysroot())
+        except SensorError as error:
+            name = self._policy.goal.name
+            message = f"Runtime(policy={name!r}) has no frequency to choose: {error}; leave policy= out to run without"
+            raise SensorError(message) from None
         why = refusal(policies)
         if why is not None:
             message = f"policy {self._policy.goal.name} cannot set the processor's frequency: {why}"

@@ -28,7 +28,7 @@ Examples:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("advise", help=_HELP, rich_help_panel="Measure")(advise)
+    app.command("advise", help=_HELP, rich_help_panel="Predict and check")(advise)
 
 
 def advise(  # noqa: PLR0913 - one parameter an option

@@ -12,11 +12,11 @@ WAITED = ("running", "data", "worker", "spawning", "paused")
 SERVED = ("running", "starved", "overhead", "suspended")
 
 
-def runtime_lines(facts: Mapping[str, float | int] | None) -> list[str]:
-    """Say what a task runtime came to; nothing without one."""
+def runtime_lines(facts: Mapping[str, float | int] | None, label: str) -> list[str]:
+    """Say what a task runtime came to, joules with the label of their quality; nothing without one."""
     if facts is None:
         return []
-    lines = [_chain(facts), _run(facts)]
+    lines = [_chain(facts, label), _run(facts)]
     if facts["workers"]:
         lines.append(_workers(facts))
     if facts["contradicting"]:
@@ -24,12 +24,12 @@ def runtime_lines(facts: Mapping[str, float | int] | None) -> list[str]:
     return lines
 
 
-def _chain(facts: Mapping[str, float | int]) -> str:
+def _chain(facts: Mapping[str, float | int], label: str) -> str:
     from .tables import percent, quantity
 
     length = f"{quantity(facts['span_s'], 's')} of {quantity(facts['makespan_s'], 's')} ({percent(facts['share'])})"
     kept_busy = "" if math.isnan(facts["parallelism"]) else f"; average parallelism {facts['parallelism']:.1f}"
-    return f"Longest chain of tasks: {length}, {quantity(facts['path_j'], 'J')}{kept_busy}"
+    return f"Longest chain of tasks: {length}, {quantity(facts['path_j'], 'J')}{label}{kept_busy}"
 
 
 def _run(facts: Mapping[str, float | int]) -> str:

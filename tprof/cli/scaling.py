@@ -32,7 +32,7 @@ Examples:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("scaling", help=_HELP, rich_help_panel="Measure")(scaling)
+    app.command("scaling", help=_HELP, rich_help_panel="Predict and check")(scaling)
 
 
 def scaling(  # noqa: PLR0913 - one parameter an option

@@ -86,7 +86,7 @@ def show(profile: Profile, stream: TextIO, *, top: int | None = None) -> None:
     label = f" ({profile.info['quality']})"
     console.print(_accounts(profile, label))
     console.print(_tasks(profile, label, top))
-    for line in (*_over_budget(profile), *runtime_lines(profile.runtime)):
+    for line in (*_unresolved(profile), *_over_budget(profile), *runtime_lines(profile.runtime, label)):
         console.print(Text(line))
     console.print(Text(f"{clean(profile.info['sensor'])}; {clean(profile.info['model_why'])}"))
     for warning in profile.info["warnings"]:
@@ -155,6 +155,13 @@ def _tasks(profile: Profile, label: str, top: int | None) -> Any:
             "–" if math.isnan(correlation) or row["instances"] < LEAST_CORRELATED else f"{correlation:.2f}",
         )
     return table
+
+
+def _unresolved(profile: Profile) -> list[str]:
+    if profile.summary()["resolved"].all():
+        return []
+    why = "the 95 % interval of the mean energy above static power reaches zero"
+    return [f"not resolved: {why}; longer runs and more instances narrow it"]
 
 
 def _over_budget(profile: Profile) -> list[str]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("validate", rich_help_panel="Measure")(validate)
+    app.command("validate", rich_help_panel="Predict and check")(validate)
 
 
 def validate(
