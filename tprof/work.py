@@ -99,7 +99,7 @@ class Sums:
         said = []
         for kind, ask in zip(KINDS, asked, strict=True):
             try:
-                value = ask(*args, **kwargs) if ask is not None else 0.0
+                value: object = ask(*args, **kwargs) if ask is not None else 0.0
             except Exception as error:  # noqa: BLE001 - a wrong declaration must not end the program it describes
                 value = error
             if not _is_amount(value):
@@ -107,7 +107,7 @@ class Sums:
                 if number not in self._failures:
                     self._failures[number] = (kind, _failure(value))
                 return
-            said.append(float(value))
+            said.append(float(value))  # type: ignore[arg-type]
         calls[0] += 1
         calls[1] += said[0]
         calls[2] += said[1]
