@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from .declared import failed_declarations
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -36,7 +38,13 @@ def describe(trace: Trace, model: Chosen, quanta: Sequence[Quanta], warnings: Se
         "duration_s": duration_s,
         "dropped": _dropped(trace),
         "lost_threads": _number(getattr(trace, "end", {}).get("lost_threads")),
-        "warnings": [*trace.notes, *(text for q in quanta for text in q.warnings), *warnings, *_unresolved(quanta)],
+        "warnings": [
+            *trace.notes,
+            *(text for q in quanta for text in q.warnings),
+            *warnings,
+            *_unresolved(quanta),
+            *failed_declarations(trace.tasks),
+        ],
         "host": trace.manifest.get("host") or {},
         "argv": trace.manifest.get("argv") or [],
     }

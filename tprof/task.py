@@ -90,7 +90,7 @@ def task(  # noqa: PLR0913 - all that a task can say
     flops, bytes
         What an instance computes, and what it moves between memory and caches, for `tprof roofline`: a number, or a
         function of the task's arguments, which is then called with them before each call of a recording, inside the
-        instance. Calls for which it fails are counted and otherwise go on.
+        instance. Calls for which it fails are counted, warned of in the profile, and otherwise go on.
     budget_j
         Joules that each instance may take while a recording runs.
     over_budget
@@ -105,7 +105,8 @@ def task(  # noqa: PLR0913 - all that a task can say
     Raises
     ------
     TypeError
-        If what is decorated is not a function, or has no parameter of such a name.
+        If what is decorated is not a function, or has no parameter of such a name, or an amount is a function that
+        no call's arguments fit.
     ValueError
         If the priority is out of range, or an amount of work is neither a number of 0 or more nor a function.
     UsageError
@@ -126,6 +127,10 @@ def task(  # noqa: PLR0913 - all that a task can say
         inner = cast("Callable[..., Any]", getattr(function, "__func__", function))
         said = reads or writes or updates or priority != 0
         access = NOTHING
+        if callable(flops) or callable(bytes):
+            from tprof.work_parameters import check_parameters  # noqa: PLC0415 - imports inspect, which is slow
+
+            check_parameters(inner, does)
         if said:
             access = pack(inner, reads=reads, writes=writes, updates=updates, priority=priority)
         return make_task(function, name, access, does, budget)

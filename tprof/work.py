@@ -18,9 +18,14 @@ if TYPE_CHECKING:
 
     Amount: TypeAlias = float | Callable[..., float] | None
     Work: TypeAlias = tuple[Amount, Amount]  # flops and bytes of an instance
+    Failure: TypeAlias = tuple[str, str]  # of "flops" or "bytes", and what went wrong
+    # Calls that were asked, their flops and bytes, calls that gave no number, the first of these.
+    Sum: TypeAlias = tuple[int, float, float, int, Failure | None]
 
 ATTRIBUTE = "__tprof_work__"
 NOT_SAID: Work = (None, None)
+KINDS = ("flops", "bytes")
+LONGEST_FAILURE = 300
 
 
 def check(flops: Amount, traffic: Amount) -> Work:
@@ -31,7 +36,7 @@ def check(flops: Amount, traffic: Amount) -> Work:
     ValueError
         If one is neither a number of 0 or more nor a function.
     """
-    for name, value in (("flops", flops), ("bytes", traffic)):
+    for name, value in zip(KINDS, (flops, traffic), strict=True):
         if value is not None and not callable(value) and not _is_amount(value):
             message = (
                 f"{name} must be a number of 0 or more, or a function of the arguments that gives one; got {value!r}"
@@ -42,19 +47,19 @@ def check(flops: Amount, traffic: Amount) -> Work:
 
 def numbers(work: Work) -> dict[str, float]:
     """Return what is the same for every instance, as the table of tasks holds it."""
-    said = zip(("flops", "bytes"), work, strict=True)
+    said = zip(KINDS, work, strict=True)
     return {name: float(value) for name, value in said if value is not None and not callable(value)}
 
 
-def summed(work: Work, sums: tuple[int, float, float, int]) -> dict[str, float]:
+def summed(work: Work, sums: Sum) -> dict[str, float | str]:
     """Return the sums of calls as the table of tasks holds them: of what was asked only."""
-    calls, flops, traffic, failed = sums
+    calls, flops, traffic, failed, failure = sums
     said = {"flops_sum": flops} if callable(work[0]) else {}
     said |= {"bytes_sum": traffic} if callable(work[1]) else {}
     # A sum of finite numbers may still overflow, and JSON has no infinity.
-    return {"calls": calls, "calls_failed": failed} | {
-        name: value for name, value in said.items() if math.isfinite(value)
-    }
+    finite = {name: value for name, value in said.items() if math.isfinite(value)}
+    first = {} if failure is None else {"failed": failure[0], "failure": failure[1]}
+    return {"calls": calls, "calls_failed": failed, **finite, **first}
 
 
 def count_calls(function: Callable[..., Any], number: int, work: Work) -> Callable[..., Any]:
@@ -80,6 +85,7 @@ class Sums:
         """Begin with none."""
         self._of_thread = threading.local()
         self._all: list[dict[int, list[float]]] = []
+        self._failures: dict[int, Failure] = {}
 
     def add(
         self, number: int, asked: tuple[Callable[..., float] | None, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -90,25 +96,33 @@ class Sums:
             mine = self._of_thread.sums = {}
             self._all.append(mine)
         calls = mine.setdefault(number, [0, 0.0, 0.0, 0])
-        try:
-            said = [ask(*args, **kwargs) if ask is not None else 0.0 for ask in asked]
-        except Exception:  # noqa: BLE001 - a wrong declaration is counted, and must not end the program it describes
-            said = [math.nan]
-        if not all(_is_amount(value) for value in said):
-            calls[3] += 1
-            return
+        said = []
+        for kind, ask in zip(KINDS, asked, strict=True):
+            try:
+                value: object = ask(*args, **kwargs) if ask is not None else 0.0
+            except Exception as error:  # noqa: BLE001 - a wrong declaration must not end the program it describes
+                value = error
+            if not _is_amount(value):
+                calls[3] += 1
+                if number not in self._failures:
+                    self._failures[number] = (kind, _failure(value))
+                return
+            said.append(float(value))  # type: ignore[arg-type]
         calls[0] += 1
-        calls[1] += float(said[0])
-        calls[2] += float(said[1])
+        calls[1] += said[0]
+        calls[2] += said[1]
 
-    def total(self) -> dict[int, tuple[int, float, float, int]]:
-        """Return by task: calls that were asked, their flops and bytes, and calls that gave no number."""
+    def total(self) -> dict[int, Sum]:
+        """Return the sums by task."""
         total: dict[int, list[float]] = {}
         for mine in list(self._all):
             for number, calls in list(mine.items()):
                 before = total.setdefault(number, [0, 0.0, 0.0, 0])
                 total[number] = [a + b for a, b in zip(before, calls, strict=True)]
-        return {number: (int(one[0]), one[1], one[2], int(one[3])) for number, one in total.items()}
+        return {
+            number: (int(one[0]), one[1], one[2], int(one[3]), self._failures.get(number))
+            for number, one in total.items()
+        }
 
 
 _sums: Sums | None = None
@@ -120,11 +134,24 @@ def begin() -> None:
     _sums = Sums()
 
 
-def end() -> dict[int, tuple[int, float, float, int]]:
+def end() -> dict[int, Sum]:
     """Count no more, and return the sums as `Sums.total`."""
     global _sums
     ended, _sums = _sums, None
     return ended.total() if ended is not None else {}
+
+
+def _failure(value: object) -> str:
+    """Say what a declared function did instead of giving an amount."""
+    kind = type(value).__name__
+    if not isinstance(value, Exception):
+        what = repr(value) if type(value) in (int, float) else f"an object of type {kind}"
+        return f"it gave {what[:LONGEST_FAILURE]}, not a number of 0 or more"
+    try:
+        said = str(value)
+    except Exception:  # noqa: BLE001 - an error that cannot say what it is must not end the program either
+        said = "it does not say what"
+    return f"{kind}: {said}"[:LONGEST_FAILURE]
 
 
 def _is_amount(value: object) -> bool:

@@ -5,7 +5,7 @@ const [ROOF, ARCH, POWER, CAP] = [COLOURS[3], COLOURS[0], COLOURS[2], COLOURS[7]
 const LOG2 = Math.log10(2);
 
 function head() {
-  data.qualities.filter((one) => one !== "measured").forEach((one) => make(at("badges"), "span", `TASKS: ${one.toUpperCase()}`, "badge"));
+  data.qualities.forEach((one) => make(at("badges"), "span", `TASKS: ${one.toUpperCase()}`, one === "measured" ? "quiet" : "badge"));
   at("name").textContent = data.name;
   at("where").textContent = data.where;
   data.notes.forEach((text) => make(at("notes"), "li", text));
@@ -45,7 +45,7 @@ function ticks(low, high) {
 }
 
 const line = (view, y, name, colour, more) => ({ type: "scatter", mode: "lines", x: view.curves.intensity, y, name, line: { color: colour, width: 2, simplify: false, ...more }, hoverinfo: "skip" });
-const text = (one, name) => `${name}<br>${flopsByte(one.intensity)}, ${si(one.flops_per_s, "flop/s")}${one.flops_per_j === null ? "" : `<br>${si(one.flops_per_j, "flop/J")}, ${si(one.power_w, "W")}${one.quality && one.quality !== "measured" ? ` (${one.quality})` : ""}`}`;
+const text = (one, name) => `${name}<br>${flopsByte(one.intensity)}, ${si(one.flops_per_s, "flop/s")}${one.flops_per_j === null ? "" : `<br>${si(one.flops_per_j, "flop/J")}, ${si(one.power_w, "W")}${one.quality ? ` (${one.quality})` : ""}`}`;
 const bytesFrom = (one) => (one.bytes_from === "declared" ? "" : `<br>bytes ${one.bytes_from}`);
 
 function dots(points, key, best, name, colour, symbol) {
@@ -84,10 +84,10 @@ function roof(view) {
 
 function power(view) {
   if (!view.has_energy) return;
-  const { axis, layout } = style(), { curves, machine } = view;
+  const { axis, layout } = style(), { curves, machine } = view, known = view.tasks.filter((one) => one.power_w !== null);
   const traces = [line(view, curves.power, "power line", POWER)];
   if (curves.capped_power) traces.push(line(view, curves.capped_power, "power line under the cap", CAP, { dash: "dash" }));
-  traces.push(...dots(view.runs, "power_w", 1, "runs", POWER, "circle"), ...tasks(view, "power_w", 1, true).map((one) => ({ ...one, showlegend: true })));
+  traces.push(...dots(view.runs, "power_w", 1, "runs", POWER, "circle"), ...tasks(view, "power_w", 1, true).map((one, place) => ({ ...one, name: `${one.name} (${known[place].quality})`, showlegend: true })));
   balances(view, layout);
   const levels = [[machine.compute_power_w, "flops alone"], [machine.memory_power_w, "memory alone"], [machine.most_power_w, "most"], [view.cap_w, "cap"], [view.pi0_w || null, "constant"]].filter(([y]) => y !== null);
   layout.shapes.push(...levels.map(([y, name]) => ({ type: "line", xref: "paper", x0: 0, x1: 1, y0: y, y1: y, line: { color: name === "cap" ? CAP : style().axis.gridcolor, width: name === "cap" ? 2 : 1, dash: "dot" } })));

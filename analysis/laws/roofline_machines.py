@@ -14,6 +14,12 @@ from .roofline import Machine
 if TYPE_CHECKING:
     from pathlib import Path
 
+PROCESSORS = {
+    "gtx580": "NVIDIA GeForce GTX 580",
+    "i7-950": "Intel(R) Core(TM) i7 CPU 950 @ 3.07GHz",
+    "fermi": "an NVIDIA Fermi GPU",
+}
+"""What each of `MACHINES` is; a processor as it names itself."""
 FMM_CACHE_J = 187e-12
 """Joules a byte of the GTX 580's L1 and L2 together, found from its fast multipole method (section V-C)."""
 
@@ -84,6 +90,13 @@ def read_machine(path: Path) -> Machine:
     except UsageError as error:
         message = f"cannot use machine {path}: {error}"
         raise UsageError(message) from None
+
+
+def processor_of(path: Path) -> str | None:
+    """Return on which processor a machine that was kept was measured; None where its file does not say."""
+    fit = _parse(path).get("fit")
+    said = fit.get("processor") if isinstance(fit, dict) else None
+    return said if isinstance(said, str) else None
 
 
 def write_machine(machine: Machine, path: Path, fit: dict[str, Any] | None = None) -> None:

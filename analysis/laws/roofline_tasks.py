@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from tprof.analysis.declared import failed_declarations
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +87,7 @@ def task_points(profile: Profile) -> tuple[list[TaskPoint], list[str]]:
     """
     said = _said_by_name(profile)
     summary, busy_s = profile.summary(), _busy_s(profile.segments)
-    points, notes = [], []
+    points, notes = [], failed_declarations(profile.trace.tasks)
     for name, row in summary.iterrows():
         count = int(row["instances"])
         counts = profile.tasks[profile.tasks["task"] == name]

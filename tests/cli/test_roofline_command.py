@@ -95,3 +95,50 @@ def test_a_session_whose_tasks_say_nothing_tells_how_to_say_it(tmp_path):
 
     assert done.returncode == 2
     assert "declare it with @tprof.task(flops=..., bytes=...) and record again" in done.stderr
+
+
+def test_a_session_whose_declarations_failed_names_their_tasks(tmp_path):
+    traces.write(tmp_path / "wrong.tprof")
+    line = {"task": 1, "name": "blur", "calls": 0, "calls_failed": 50, "failed": "flops", "failure": "TypeError: q"}
+    with (tmp_path / "wrong.tprof/tasks/00000000.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+    done = roofline(tmp_path, "wrong.tprof", "--machine", "fermi")
+
+    assert done.returncode == 2
+    assert "flops of task blur: the declared function failed for 50 of 50 calls (TypeError: q)" in done.stderr
+    assert "says what it computes" not in done.stderr
+
+
+def test_a_session_under_another_machines_roof_says_so(tmp_path, session):
+    mine = {"name": "mine", "tau_mem_s": 1e-10, "tau_double_s": 1e-11, "fit": {"processor": "A  Chip"}}
+    (tmp_path / "mine.json").write_text(json.dumps(mine), "utf-8")
+    said = "the session was recorded on {}: its tasks stand under another machine's roof"
+
+    def notes(processor, machine):
+        traces.set_json(session / "manifest.json", host={"processor": processor})
+        done = roofline(tmp_path, session, "--machine", machine, "--json", "-o", "page.html")
+        return " ".join(json.loads(done.stdout)["notes"])
+
+    assert said.format("B Chip") in notes("B Chip", "mine.json")
+    assert said.format("B Chip") in (tmp_path / "page.html").read_text("utf-8")
+    assert said.format("B Chip") in notes("B Chip", "i7-950")
+    assert "another machine" not in notes("A Chip", "mine.json")
+
+
+def test_measured_joules_are_called_so_too(tmp_path):
+    traces.write(tmp_path / "blur.tprof", quality="measured")
+    with (tmp_path / "blur.tprof/tasks/00000000.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"task": 1, "name": "blur", "flops": 3e9, "bytes": 1e9}\n')
+
+    done = roofline(tmp_path, "blur.tprof", "--machine", "i7-950")
+
+    assert "(measured)" in done.stdout
+    assert "The tasks' joules are measured." in " ".join(done.stdout.split())
+
+
+def test_a_quick_look_says_so_before_its_figures(tmp_path):
+    done = roofline(tmp_path, "--quick")
+
+    assert done.stdout.startswith("A quick look: the runs were too short for figures to quote.")
+    assert done.stdout.count("too short for figures") == 1

@@ -104,7 +104,55 @@ def test_a_declaration_that_fails_is_counted_and_the_call_goes_on(tmp_path):
 
     assert (entry.calls, entry.flops_sum) == (1, 0.5)
     lines = (tmp_path / "t.tprof/tasks/00000000.jsonl").read_text().splitlines()
-    assert [one["calls_failed"] for one in map(json.loads, lines) if "calls" in one] == [2]
+    assert [
+        (one["calls_failed"], one["failed"], one["failure"]) for one in map(json.loads, lines) if "calls" in one
+    ] == [(2, "flops", "ZeroDivisionError: float division by zero")]
+    profile = tprof.load(tmp_path / "t.tprof").profile()
+    assert (
+        "flops of task fragile: the declared function failed for 2 of 3 calls "
+        "(ZeroDivisionError: float division by zero)"
+    ) in profile.info["warnings"]
+
+
+def test_what_a_declaration_gave_instead_of_a_number_is_said(tmp_path):
+    @tprof.task(bytes=lambda: "many")
+    def vague() -> None: ...
+
+    entry = recorded(tmp_path / "t.tprof", vague)["vague"]
+
+    assert (entry.calls, entry.calls_failed, entry.failed) == (0, 1, "bytes")
+    assert entry.failure == "it gave an object of type str, not a number of 0 or more"
+
+
+@pytest.mark.parametrize(
+    ("function", "asks"),
+    [
+        (lambda a: a, lambda a, q: a * q),
+        (lambda a, b: a + b, lambda a: a),
+        (lambda: 0, lambda a: a),
+        (lambda a, *, b: a + b, lambda a, *, c: a + c),
+    ],
+)
+def test_a_declaration_that_fits_no_call_is_refused_where_it_is_made(function, asks):
+    with pytest.raises(TypeError, match=r"bytes of task .* is asked with the task's arguments, and takes other ones"):
+        tprof.task(flops=3, bytes=asks)(function)
+
+
+@pytest.mark.parametrize(
+    ("function", "asks"),
+    [
+        (lambda a, b=1: a + b, lambda a: a),
+        (lambda a, b=1, c=2: a + b + c, lambda a, b: a + b),
+        (lambda a, b=1, *, c=2, d=3: a + b + c + d, lambda a, *, d: a + d),
+        (lambda a: a, lambda x: x),
+        (lambda a: a, lambda *, a: a),
+        (lambda *rest: rest, lambda a, b: a + b),
+        (lambda a: a, lambda *_, **__: 1),
+        (lambda a: a, max),
+    ],
+)
+def test_a_declaration_that_fits_some_calls_is_taken(function, asks):
+    assert tprof.task(flops=asks)(function).__wrapped__ is not None
 
 
 def test_coroutines_generators_and_methods_declare_too(tmp_path):
@@ -152,10 +200,12 @@ def test_what_is_no_amount_is_refused_where_it_is_declared(amount):
 @pytest.mark.parametrize("wrong", ["true", "-1", "1e400", '"3"', "null", "[1]"])
 def test_amounts_of_a_trace_that_are_none_are_left_out(tmp_path, wrong):
     path = traces.write(tmp_path / "t.tprof")
-    line = f'{{"task": 0, "name": "load", "flops": {wrong}, "calls": {wrong}, "flops_sum": {wrong}}}\n'
+    line = f'{{"task": 0, "name": "load", "flops": {wrong}, "calls": {wrong}, "flops_sum": {wrong}, '
+    line += f'"calls_failed": {wrong}, "failed": {wrong}}}\n'
     with (path / "tasks/00000000.jsonl").open("a", encoding="utf-8") as file:
         file.write(line)
 
     entry = tprof.load(path).tasks[0]
 
     assert (entry.flops, entry.calls, entry.flops_sum) == (None, 0, None)
+    assert (entry.calls_failed, entry.failed) == (0, None)

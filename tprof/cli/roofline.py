@@ -62,7 +62,7 @@ def roofline(  # noqa: PLR0913 - one parameter an option
     session = session or named
     _check(precision, machine, save, output)
     points, notes, processor = _tasks(session, model) if session is not None else ([], [], None)
-    result = known(machine) if machine is not None else measure_here(quick=quick, processor=processor)
+    result = known(machine, processor) if machine is not None else measure_here(quick=quick, processor=processor)
     result.tasks, result.precision = points, precision
     result.notes += notes
     _refuse_precision(result, precision)
@@ -76,6 +76,8 @@ def roofline(  # noqa: PLR0913 - one parameter an option
         from .roofline_text import tables
         from .tables import show_tables
 
+        if result.first is not None:
+            print(f"{result.first[0].upper()}{result.first[1:]}.\n")
         show_tables(tables(result), sys.stdout)
 
 
@@ -97,6 +99,7 @@ def _check(precision: str, machine: str | None, save: str | None, output: Path |
 
 
 def _tasks(session: Path, model: str) -> tuple[list[TaskPoint], list[str], str | None]:
+    from tprof.analysis.declared import failed_declarations
     from tprof.analysis.laws.roofline_tasks import task_points
 
     from .opening import open_profile
@@ -104,15 +107,27 @@ def _tasks(session: Path, model: str) -> tuple[list[TaskPoint], list[str], str |
     profile = open_profile(session, model)
     points, notes = task_points(profile)
     if not points:
-        why = f" ({notes[0]})" if notes else ""
-        message = (
-            f"no task of {session} says what it computes and moves{why}: declare it with "
-            "@tprof.task(flops=..., bytes=...) and record again"
-        )
-        raise UsageError(message)
-    if any(point.quality != "measured" for point in points):
-        notes.append(f"the tasks' joules are {points[0].quality}, not measured")
+        raise UsageError(_why_none(session, failed_declarations(profile.trace.tasks), notes))
+    notes += _qualities(points)
     return points, notes, (profile.info["host"] or {}).get("processor")
+
+
+def _why_none(session: Path, failed: list[str], notes: list[str]) -> str:
+    if failed:
+        return f"no task of {session} could be placed: {'; '.join(failed)}: mend what it declares and record again"
+    why = f" ({notes[0]})" if notes else ""
+    return (
+        f"no task of {session} says what it computes and moves{why}: declare it with "
+        "@tprof.task(flops=..., bytes=...) and record again"
+    )
+
+
+def _qualities(points: list[TaskPoint]) -> list[str]:
+    """Say what the joules are: a reader must not take an estimate for a measurement."""
+    found = sorted({point.quality for point in points if point.energy_j is not None})
+    if not found:
+        return []
+    return [f"the tasks' joules are {' and '.join(found)}{'' if 'measured' in found else ', not measured'}"]
 
 
 def _refuse_precision(result: Result, precision: str) -> None:
@@ -138,7 +153,7 @@ def _draw(result: Result, output: Path) -> None:
     from tprof.analysis.laws.roofline_page import Shown, write_roofline
 
     runs = result.measured.runs if result.measured is not None else None
-    shown = Shown(result.machine, result.where, runs, result.tasks, result.precision, result.notes)
+    shown = Shown(result.machine, result.where, runs, result.tasks, result.precision, result.all_notes)
     write_roofline(shown, output)
     print(output, file=sys.stderr)
 

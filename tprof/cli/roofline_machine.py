@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 BUSY = 0.25
 """Load a processor from which on others disturb."""
+BEYOND = 1.05
+"""Best run over fitted roof from which on the difference is explained."""
 
 
 @dataclass
@@ -34,6 +36,8 @@ class Result:
     fitted, measured : how it was found; None for a known machine.
     tasks, precision : the session's points, and of which precision their flops are.
     notes : what a reader must know.
+    first : what a reader must know before all else; None: nothing.
+    processor : on which it was measured; None where not known.
     """
 
     machine: Machine
@@ -43,17 +47,36 @@ class Result:
     notes: list[str]
     tasks: list[TaskPoint]
     precision: str = "double"
+    first: str | None = None
+    processor: str | None = None
+
+    @property
+    def all_notes(self) -> list[str]:
+        """The first one, if there is one, and the others."""
+        return [*([self.first] if self.first else []), *self.notes]
 
 
-def known(name: str) -> Result:
-    """Return a machine by its name or file. Raises UsageError."""
-    from tprof.analysis.laws.roofline_machines import MACHINES, find_machine, read_machine
+def known(name: str, processor: str | None) -> Result:
+    """Return a machine by its name or file, with a note if the session's processor is another. Raises UsageError."""
+    from tprof.analysis.laws.roofline_machines import MACHINES, PROCESSORS, find_machine, processor_of, read_machine
 
     if name.endswith((".json", ".toml")):
-        return Result(machine := read_machine(Path(name)), f"{machine.name}, from {name}.", None, None, [], [])
-    machine = find_machine(name, tuple(sorted(_folder().glob("*.json"))))
-    where = f"{name} of the paper's tables." if name in MACHINES else f"{name}, as it was saved."
-    return Result(machine, where, None, None, [], [])
+        machine, its = read_machine(Path(name)), processor_of(Path(name))
+        where = f"{machine.name}, from {name}."
+    elif name in MACHINES:
+        machine, its = MACHINES[name], PROCESSORS[name]
+        where = f"{name} of the paper's tables."
+    else:
+        machine = find_machine(name, tuple(sorted(_folder().glob("*.json"))))
+        its = processor_of(_folder() / f"{name}.json")
+        where = f"{name}, as it was saved."
+    return Result(machine, where, None, None, _another(processor, its), [], processor=its)
+
+
+def _another(recorded: str | None, its: str | None) -> list[str]:
+    if recorded is None or its is None or recorded.split() == its.split():
+        return []
+    return [f"the session was recorded on {recorded}: its tasks stand under another machine's roof, that of {its}"]
 
 
 def measure_here(*, quick: bool, processor: str | None) -> Result:
@@ -87,9 +110,30 @@ def measure_here(*, quick: bool, processor: str | None) -> Result:
     notes = [*([measured.no_energy] if measured.no_energy else []), *fitted.warnings]
     if here["load_1_min"] > BUSY * here["usable_cpus"]:
         notes.append(f"the machine was busy before (load {here['load_1_min']:.1f}): others slowed some runs")
-    if quick:
-        notes.append("a quick look: the runs were too short for figures to quote")
-    return Result(fitted.machine, f"Measured: {machine_sentence(here)}.", fitted, measured, notes, [])
+    notes += _below(fitted.machine, measured)
+    first = "a quick look: the runs were too short for figures to quote" if quick else None
+    where = f"Measured: {machine_sentence(here)}."
+    return Result(fitted.machine, where, fitted, measured, notes, [], first=first, processor=here["processor"])
+
+
+def _below(machine: Machine, measured: Measured) -> list[str]:
+    """Explain a roof that lies below what was reached."""
+    from .roofline_text import rate
+
+    views = [machine.at(one) for one in machine.precisions]
+    pairs = [("memory", "B/s", measured.bytes_per_s, 1 / machine.tau_mem_s)]
+    pairs += [
+        (f"{one.precision} flops", "flop/s", measured.flops_per_s(one.precision), 1 / one.tau_flop_s) for one in views
+    ]
+    below = [
+        f"{rate(best, unit)} ({what}; fitted {rate(fitted, unit)})"
+        for what, unit, best, fitted in pairs
+        if best > BEYOND * fitted
+    ]
+    if not below:
+        return []
+    why = "the fit is through all runs, also those that others slowed, so the roof lies below what was reached"
+    return [f"{why}: the best runs reached {', '.join(below)}"]
 
 
 def _folder() -> Path:

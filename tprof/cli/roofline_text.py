@@ -43,7 +43,7 @@ def as_plain(result: Result) -> dict[str, Any]:
         "machine": machine,
         "where": result.where,
         "derived": {one: describe(result.machine.at(one)) for one in result.machine.precisions},
-        "notes": result.notes,
+        "notes": result.all_notes,
         "tasks": _plain_tasks(result),
     }
     if result.measured is not None:
@@ -59,7 +59,7 @@ def fit_as_plain(result: Result) -> dict[str, Any]:
     if fitted is None:
         return {}
     said: dict[str, Any] = plain({key: value for key, value in asdict(fitted).items() if key != "machine"})
-    return said | {"where": result.where}
+    return said | {"where": result.where, "processor": result.processor}
 
 
 def _plain_measured(measured: Measured) -> dict[str, Any]:
@@ -100,9 +100,7 @@ def _achieved(measured: Measured) -> Table:
         (f"{one} precision", "flop/s", measured.flops_per_s(one), measured.rates[f"product-{one}"], part[one])
         for one in ("single", "double")
     ]
-    rows = [
-        (name, _rate(ours, unit), _rate(theirs, unit), percent(share)) for name, unit, ours, theirs, share in reached
-    ]
+    rows = [(name, rate(ours, unit), rate(theirs, unit), percent(share)) for name, unit, ours, theirs, share in reached]
     note = (
         f"Best of all runs on {len(measured.cpus)} cores with {measured.vectors} vectors over "
         f"{measured.stream_bytes / 1e6:.0f} MB a core; beside it NumPy's copy on the same "
@@ -133,8 +131,8 @@ def _balances(machine: Machine, result: Result) -> Table:
 
     views = [machine.at(one) for one in machine.precisions]
     rows = [
-        ("peak", *(_rate(1 / one.tau_flop_s, "flop/s") for one in views)),
-        ("memory", *(_rate(1 / one.tau_mem_s, "B/s") for one in views)),
+        ("peak", *(rate(1 / one.tau_flop_s, "flop/s") for one in views)),
+        ("memory", *(rate(1 / one.tau_mem_s, "B/s") for one in views)),
         ("time balance", *(f"{_three(one.time_balance)} flop/B" for one in views)),
     ]
     known = [one for one in views if one.has_energy]
@@ -142,7 +140,7 @@ def _balances(machine: Machine, result: Result) -> Table:
         rows += [
             ("energy balance, no constant power", *(f"{_three(one.energy_balance)} flop/B" for one in views)),
             ("half of the best energy from", *(f"{_three(one.half_efficiency)} flop/B" for one in views)),
-            ("best energy", *(_rate(one.most_flops_per_j, "flop/J") for one in views)),
+            ("best energy", *(rate(one.most_flops_per_j, "flop/J") for one in views)),
             ("power: flops alone", *(f"{_three(one.compute_power_w)} W" for one in views)),
             ("power: memory alone", *(f"{_three(one.memory_power_w)} W" for one in views)),
             ("power: most", *(f"{_three(one.most_power_w)} W" for one in views)),
@@ -163,14 +161,14 @@ def _tasks(result: Result) -> Table:
     machine = result.machine.at(result.precision)
     rows = []
     for point in result.tasks:
-        mark = "" if point.quality == "measured" else f" ({point.quality})"
-        energy = "not resolved" if point.flops_per_j is None else _rate(point.flops_per_j, "flop/J") + mark
+        mark = f" ({point.quality})"
+        energy = "not resolved" if point.flops_per_j is None else rate(point.flops_per_j, "flop/J") + mark
         watts = "not resolved" if point.power_w is None else quantity(point.power_w, "W") + mark
         source = ", ".join(dict.fromkeys((point.flops_from, point.bytes_from)))
         rows.append((
             point.task, source, f"{point.instances:,}", f"{_three(point.intensity)} flop/B",
             "memory" if point.intensity < machine.time_balance else "flops",
-            _rate(point.flops_per_s, "flop/s"), percent(point.of_roof(machine)), energy, watts,
+            rate(point.flops_per_s, "flop/s"), percent(point.of_roof(machine)), energy, watts,
         ))  # fmt: skip
     headings = (
         "task", "flops and bytes", "instances", "intensity", "bound by", "speed", "of the roof", "energy", "power",
@@ -190,7 +188,8 @@ def _interval(low: float, high: float) -> str:
     return "–" if math.isnan(low) else f"{_three(low)} … {_three(high)}"
 
 
-def _rate(value: float, unit: str) -> str:
+def rate(value: float, unit: str) -> str:
+    """Write a rate with three digits and a prefix."""
     for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= factor:
             return f"{value / factor:.3g} {prefix}{unit}"

@@ -41,6 +41,8 @@ class TaskEntry:
     flops, bytes : of each instance, where they are the same for all and the writer said so, else None.
     calls : how many instances `flops_sum` and `bytes_sum` are of.
     flops_sum, bytes_sum : of those calls together, where they differ from call to call; None where not said.
+    calls_failed : how many instances gave no number when asked for these.
+    failed, failure : what the first of these was asked, "flops" or "bytes", and what went wrong; None where not said.
     budget_j : joules that each instance may take; None where the writer did not say.
     """
 
@@ -54,6 +56,9 @@ class TaskEntry:
     flops_sum: float | None = None
     bytes_sum: float | None = None
     budget_j: float | None = None
+    calls_failed: int = 0
+    failed: str | None = None
+    failure: str | None = None
 
     def joined(self, other: TaskEntry) -> TaskEntry:
         """Return the same place with what another line, or another process, says of it besides."""
@@ -65,6 +70,9 @@ class TaskEntry:
             calls=self.calls + other.calls,
             flops_sum=_added(self.flops_sum, other.flops_sum),
             bytes_sum=_added(self.bytes_sum, other.bytes_sum),
+            calls_failed=self.calls_failed + other.calls_failed,
+            failed=self.failed if self.failure is not None else other.failed,
+            failure=self.failure if self.failure is not None else other.failure,
         )
 
 
@@ -167,10 +175,13 @@ def _parse(line: bytes) -> tuple[int, TaskEntry] | None:
         _text(content.get("source")),
         _amount(content.get("flops")),
         _amount(content.get("bytes")),
-        calls if type(calls := content.get("calls")) is int and 0 <= calls < 1 << 63 else 0,
+        _count(content.get("calls")),
         _amount(content.get("flops_sum")),
         _amount(content.get("bytes_sum")),
         _joules(content.get("budget_j")),
+        _count(content.get("calls_failed")),
+        failed if (failed := content.get("failed")) in ("flops", "bytes") else None,
+        _text(content.get("failure")),
     )
 
 
@@ -190,6 +201,10 @@ def _joules(value: Any) -> float | None:
 def _amount(value: Any) -> float | None:
     good = type(value) in (int, float) and 0 <= value <= MOST_WORK
     return float(value) if good else None
+
+
+def _count(value: Any) -> int:
+    return value if type(value) is int and 0 <= value < 1 << 63 else 0
 
 
 def _added(one: float | None, other: float | None) -> float | None:
