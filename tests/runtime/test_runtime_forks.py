@@ -6,7 +6,8 @@ import pytest
 from support import programs
 
 START = """
-import faulthandler, multiprocessing, os, sys, threading, time
+import faulthandler, multiprocessing, os, sys, threading, time, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of any fork beside threads
 import tprof
 from tprof.runtime import Runtime, current
 faulthandler.enable()
