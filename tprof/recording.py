@@ -148,6 +148,14 @@ class Recording:
     def _refuse_second(self) -> None:
         running = membership.current()
         if running is not None:
+            from tprof.launch.program import is_recorded_in  # noqa: PLC0415 - kept off `import tprof`
+
+            if is_recorded_in(running.plan.directory):
+                message = (
+                    "the program makes a recording of its own: take tprof.record out of it, since tprof run and "
+                    "tprof sweep record it already"
+                )
+                raise UsageError(message)
             message = f"a recording already runs in this process ({running.plan.directory}): end it before another"
             raise UsageError(message)
 

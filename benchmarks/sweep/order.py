@@ -110,15 +110,19 @@ def program(words: Sequence[str], **options: Any) -> What:
         return What("module", rest[0], tuple(rest[1:]), **options)
     if first in PROGRAMS:
         if rest:
-            message = (
-                f"the benchmark {first} takes no arguments, got {' '.join(rest)}: give --size and --workers before it"
-            )
-            raise UsageError(message)
+            raise UsageError(_after_benchmark(first, rest))
         return What("benchmark", first, **options)
     if first.startswith("-"):
         message = f"there is no option {first}: see tprof sweep --help; the program's own options go after the script"
         raise UsageError(message)
     return What("script", first, tuple(rest), **options)
+
+
+def _after_benchmark(name: str, words: Sequence[str]) -> str:
+    option = next((word for word in words if word.startswith("-")), None)
+    if option is None:
+        return f"the benchmark {name} takes no arguments, got {' '.join(words)}: leave them out"
+    return f"{option} stands after the benchmark {name}: options go before the program's name"
 
 
 def read_workers(text: str) -> tuple[int, ...]:

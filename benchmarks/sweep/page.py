@@ -46,9 +46,10 @@ def page_data(plan: Plan, rows: Sequence[Row], said: Mapping[str, Any]) -> dict[
 
 def _how(plan: Plan, done: int) -> str:
     swept = "workers only" if plan.frequencies_hz is None else f"{len(plan.frequencies_hz)} frequencies"
+    each = "once each" if plan.repeats == 1 else f"each {plan.repeats} times"
     return (
-        f"{done} of {len(plan.points)} runs: {swept}, workers {', '.join(map(str, plan.workers))}, each {plan.repeats} "
-        f"times, in the order of seed {plan.seed}."
+        f"{done} of {len(plan.points)} runs: {swept}, workers {', '.join(map(str, plan.workers))}, {each}, "
+        f"in the order of seed {plan.seed}."
     )
 
 

@@ -15,8 +15,9 @@ from tprof.sensors.choose import sysroot
 from tprof.trace import load
 
 from . import child
+from .busy_host import host_doubts
 from .frequencies import shown, visited
-from .output import FILES, POINTS, read_rows, write_output, write_rows
+from .output import FILES, POINTS, is_simulated, read_rows, write_output, write_rows
 from .plan import DONE, FILE, Plan, Point, load_plan
 from .table import Row, at, rows_of
 from .temperature import Settled, find_sensor, read_c, settle
@@ -125,6 +126,7 @@ class _Runner:
         ended_c = None if self._sensor is None else read_c(self._sensor)
         warnings = self._judged(point, bounds, settled)
         profile = load(self._session(point.name)).profile(self._sweep.plan.what.model)
+        warnings += host_doubts(profile) if is_simulated() else []
         write_rows(self._folder, point, rows_of(profile))
         for text in warnings:
             self._tell.note(f"{point.name}: {text}")

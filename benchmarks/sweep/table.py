@@ -28,22 +28,30 @@ def rows_of(profile: Profile) -> list[Row]:
     """Return the rows of a run without its setting: the program first, then its tasks by energy.
 
     A task's time is that of all its instances, without tasks nested in them and without suspension, on however many
-    cores; the program's is the wall time from the first sample to the end, without the idle time that a recording
-    reads before. Instances whose energy is not resolved count with the mean of the others.
+    cores; the program's is the wall time from the first task's start to the last one's end, so that reading idle power,
+    starting workers and checking results are left out. Instances whose energy is not resolved count with the mean of
+    the others.
     """
     quality = str(profile.info["quality"])
     return [_program(profile, quality), *(_task(name, row, quality) for name, row in profile.summary().iterrows())]
 
 
 def _program(profile: Profile, quality: str) -> Row:
-    begin_ns = min((int(thread.stream.number("start_ns")) for thread in profile.trace.threads), default=None)
-    end_ns = profile.trace.end_ns
-    if begin_ns is None:
-        begin_ns = profile.trace.start_ns
+    begin_ns, end_ns = _span_ns(profile)
     energy_j = sum((_between(q, begin_ns, end_ns) for q in profile.quanta if q.counted), 0.0)
     counted = any(q.counted for q in profile.quanta)
     nan = math.nan
     return _row("", energy_j if counted else nan, (nan, nan), (end_ns - begin_ns) * 1e-9, 1, quality)
+
+
+def _span_ns(profile: Profile) -> tuple[int, int]:
+    """Return when the first task began and the last ended; without tasks, first sample and end of the recording."""
+    trace, tasks = profile.trace, profile.tasks
+    if len(tasks):
+        begin_s, end_s = tasks["start_s"].min(), (tasks["start_s"] + tasks["duration_s"]).max()
+        return trace.start_ns + round(begin_s * 1e9), trace.start_ns + round(end_s * 1e9)
+    starts_ns = (int(thread.stream.number("start_ns")) for thread in trace.threads)
+    return min(starts_ns, default=trace.start_ns), trace.end_ns
 
 
 def _between(quanta: Any, begin_ns: int, end_ns: int) -> float:
@@ -83,8 +91,9 @@ def _row(task: str, energy_j: float, bounds_j: tuple[float, float], time_s: floa
 
 
 def at(rows: Iterable[Row], frequency_hz: int | None, workers: int, repeat: int) -> list[Row]:
-    """Return the rows with their setting."""
-    setting = {"setting": frequency_hz, "setting_unit": "Hz", "workers": workers, "repeat": repeat}
+    """Return the rows with their setting; both its columns stay empty where no frequency was set."""
+    unit = None if frequency_hz is None else "Hz"
+    setting = {"setting": frequency_hz, "setting_unit": unit, "workers": workers, "repeat": repeat}
     return [{**row, **setting} for row in rows]
 
 

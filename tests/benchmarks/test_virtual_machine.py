@@ -23,6 +23,19 @@ def test_a_law_goes_through_both_ends_and_never_falls_between(law):
     assert [law.energy(hz) for hz in steps] == sorted(law.energy(hz) for hz in steps)
 
 
+@pytest.mark.parametrize(
+    ("words", "said"), [([], "name the command"), (["no-such-command"], "there is no command no-such-command")]
+)
+def test_a_machine_without_a_command_that_runs_says_how_it_is_used(words, said):
+    start = [sys.executable, "-P", "-m", "tprof.benchmarks.virtual.machine"]
+    done = subprocess.run([*start, *words], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "usage: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_the_laws_are_those_that_the_paper_prints():
     assert (virtual.response("sort").energy_ratio, virtual.response("sort").time_ratio) == pytest.approx((0.57, 1.89))
     assert virtual.response("jacobi").time_ratio == 1

@@ -98,6 +98,13 @@ def test_what_a_machine_says_does_not_steer_the_terminal(capsys, hostile):
     assert len(said.splitlines()) == 4
 
 
+def test_a_simulated_tree_is_not_called_measured(tmp_path):
+    tree = fake_trees.laptop(tmp_path)
+    (tree.root / "simulated").write_text("nobody")
+
+    assert by_what(energy_facts(tree.root))["energy"].why.startswith("simulated, read by powercap: package-0 in")
+
+
 def test_a_readable_powercap_is_what_a_recording_uses(tmp_path):
     facts = by_what(energy_facts(fake_trees.laptop(tmp_path).root))
 

@@ -207,6 +207,16 @@ def test_a_program_that_fails_ends_the_sweep_with_its_words_and_the_frequencies_
     assert read_bounds(find_policies(tree)[0]) == Bounds(*ENDS)
 
 
+def test_a_program_with_a_recording_of_its_own_is_told_to_take_it_out(tmp_path):
+    (tmp_path / "records.py").write_text("import tprof\nwith tprof.record('own.tprof'): pass\n")
+
+    done = sweep(tmp_path, "--frequencies", "none", *QUICK, "records.py", env=environment("/"))
+
+    assert done.returncode == 1
+    assert "take tprof.record out of it" in done.stderr
+    assert not (tmp_path / "own.tprof").exists()
+
+
 def test_without_the_right_to_set_frequencies_workers_are_swept_and_the_way_is_told(tmp_path, tree):
     (tmp_path / "tells.py").write_text(TELLS)
     path = tree / FIRST / "scaling_max_freq"
@@ -220,7 +230,8 @@ def test_without_the_right_to_set_frequencies_workers_are_swept_and_the_way_is_t
     assert unasked.returncode == 0, unasked.stderr
     assert "only workers are swept" in unasked.stderr
     assert "sudo chown" in unasked.stderr
-    assert pd.read_csv(tmp_path / "tells.sweep" / "sweep.csv")["setting"].isna().all()
+    assert pd.read_csv(tmp_path / "tells.sweep" / "sweep.csv")[["setting", "setting_unit"]].isna().all(axis=None)
+    assert "once each, in the order of seed" in (tmp_path / "tells.sweep" / "sweep.html").read_text()
     assert asked.returncode == 1
     assert "no frequency can be set: cannot write to" in asked.stderr
     assert not (tmp_path / "asked").exists()
@@ -248,6 +259,8 @@ def test_a_benchmark_of_the_catalogue_is_swept_over_workers(tmp_path):
         (["--size", "huge", "jacobi"], "must be small or paper"),
         (["--resume", "--overwrite", "jacobi"], "give one of them"),
         (["--energy", "solar", "jacobi"], "energy must be one of"),
+        (["jacobi", "-o", "sw"], "-o stands after the benchmark jacobi: options go before the program's name"),
+        (["jacobi", "more"], "the benchmark jacobi takes no arguments, got more"),
         (["--model", "best", "jacobi"], "--model must be one of"),
     ],
 )

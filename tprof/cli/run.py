@@ -124,7 +124,7 @@ def _record(what: Program, tasks: list[str], recording: Recording, report: Path 
         recorded = False
         print(f"tprof: {error}; the program runs unprofiled", file=sys.stderr)
     try:
-        run_program(what, main, tasks)
+        run_program(what, main, tasks, recorded_in=recording.path if recorded else None)
     except BaseException as error:  # noqa: BLE001 - whatever ends the program is its own, said by end_process
         ended = error
     if recorded:

@@ -8,6 +8,7 @@ from tprof import sensors
 from tprof.sensors.advice import SIDE_CHANNEL, Remedy
 from tprof.sensors.choose import FINDERS
 from tprof.sensors.contract import Unavailable
+from tprof.trace.kinds import Quality
 
 from .fact import Fact, State, read_proc
 
@@ -44,7 +45,9 @@ def _names(domains: tuple[Domain, ...]) -> str:
 def _chosen(choice: Choice) -> Fact:
     if choice.estimate is not None:
         return Fact("energy", State.LIMITED, choice.notes[0], () if choice.estimate.given else (GIVE_WATTS,))
-    return Fact("energy", State.OK, f"measured by {choice.domains[0].source}: {_names(choice.domains)}")
+    first = choice.domains[0]
+    how = "simulated, read by" if first.quality is Quality.SIMULATED else "measured by"
+    return Fact("energy", State.OK, f"{how} {first.source}: {_names(choice.domains)}")
 
 
 def _interface(name: str, root: Path, choice: Choice) -> Fact:

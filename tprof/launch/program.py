@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 INTERRUPTED = 128 + signal.SIGINT
+_recorded_in: list[Path] = []
 
 
 @dataclass(frozen=True)
@@ -62,14 +63,20 @@ def find_program(program: Program) -> Main:
     return _find_module(program.name) if program.is_module else _find_script(program.name)
 
 
-def run_program(program: Program, main: Main, tasks: Sequence[str]) -> None:
-    """Run what was found; whatever it raises, SystemExit too, comes out."""
+def run_program(program: Program, main: Main, tasks: Sequence[str], *, recorded_in: Path | None = None) -> None:
+    """Run what was found, recorded in a session or not; whatever it raises, SystemExit too, comes out."""
+    _recorded_in[:] = [] if recorded_in is None else [recorded_in]
     names = ["__main__", main.spec.name if main.spec is not None else program.stem]
     sys.argv[:] = [main.file if program.is_module else program.name, *program.arguments]
     if tasks:
         hand_to_children(tasks, names)
         install(tasks, names)
     _execute(main, tasks, names)
+
+
+def is_recorded_in(session: Path) -> bool:
+    """Tell whether it is `tprof run` that records this process there, and not the program itself."""
+    return session in _recorded_in
 
 
 def _prepare_path(program: Program) -> None:

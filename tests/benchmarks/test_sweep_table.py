@@ -1,0 +1,60 @@
+"""The program's row of a sweep is the time from the first task to the last and exactly that time's joules."""
+
+import pytest
+from support.traces import SECOND_NS
+from tprof.benchmarks.sweep.busy_host import host_doubts
+from tprof.benchmarks.sweep.table import rows_of
+
+import tprof
+
+WATTS = (100.0, 10.0, 20.0, 20.0, 10.0, 100.0)
+"""Of each second: start-up, four seconds of tasks with a gap between them, and the end."""
+
+
+def profile_of(path, *, instances=((1, 2), (3, 5)), cpu_part=1.0):
+    """Write tasks between start-up and end, at known watts; instances are (begin_s, end_s)."""
+    times_s, running, cpu_s = [0.0], [0], [0.0]
+    for number, (begin_s, end_s) in enumerate(instances, 1):
+        times_s += [begin_s, end_s]
+        running += [number, 0]
+        cpu_s += [cpu_s[-1], cpu_s[-1] + (end_s - begin_s) * cpu_part]
+    times_s, running, cpu_s = [*times_s, 6.0], [*running, 0], [*cpu_s, cpu_s[-1]]
+    thread = {
+        "t_ns": [round(one * SECOND_NS) for one in times_s],
+        "instance": running,
+        "task": [0 if one else -1 for one in running],
+        "cpu_ns": [round(one * SECOND_NS) for one in cpu_s],
+    }
+    joules = [sum(WATTS[:second]) for second in range(7)]
+    energy = {"package-0": ([second * SECOND_NS for second in range(7)], joules)}
+    tprof.write_trace(path, tasks=["work"], threads=[thread], energy=energy)
+    return tprof.load(path).profile("cputime")
+
+
+def test_start_up_and_end_are_left_out_and_the_gap_is_not(tmp_path):
+    program, *_ = rows_of(profile_of(tmp_path / "t.tprof"))
+
+    assert program["task"] == ""
+    assert program["time_s"] == pytest.approx(4)
+    assert program["energy_j"] == pytest.approx(sum(WATTS[1:5]))
+    assert program["power_w"] == pytest.approx(15)
+
+
+def test_part_of_a_reading_counts_in_proportion_to_time(tmp_path):
+    program, *_ = rows_of(profile_of(tmp_path / "t.tprof", instances=((1.5, 2), (3, 4.25))))
+
+    assert program["time_s"] == pytest.approx(2.75)
+    assert program["energy_j"] == pytest.approx(10 * 0.5 + 20 + 20 + 10 * 0.25)
+
+
+def test_without_tasks_it_is_the_whole_recording(tmp_path):
+    (program,) = rows_of(profile_of(tmp_path / "t.tprof", instances=()))
+
+    assert program["time_s"] == pytest.approx(6)
+    assert program["energy_j"] == pytest.approx(sum(WATTS))
+
+
+def test_tasks_that_waited_for_a_processor_make_a_simulated_machine_doubtful(tmp_path):
+    assert host_doubts(profile_of(tmp_path / "alone.tprof")) == []
+    (said,) = host_doubts(profile_of(tmp_path / "beside.tprof", cpu_part=0.5))
+    assert said.startswith("tasks had a processor for 50% of their time only")
