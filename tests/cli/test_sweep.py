@@ -87,7 +87,7 @@ def test_each_task_has_its_known_optimum(swept):
     lowest, highest = (best.xs(hz, level="setting") for hz in ENDS)
     for task in ("merge", "task_a"):
         law = virtual.response(task)
-        assert lowest["energy_j"][task] / highest["energy_j"][task] == pytest.approx(law.energy_ratio, rel=0.15)
+        assert lowest["energy_j"][task] / highest["energy_j"][task] == pytest.approx(law.energy_ratio, rel=0.3)
     assert lowest["edp_js"]["merge"] < highest["edp_js"]["merge"], "memory-bound: slow is best"
     assert lowest["ed2p_js2"]["task_a"] > highest["ed2p_js2"]["task_a"], "compute-bound: fast is best"
 
