@@ -11,10 +11,10 @@ from tprof.errors import UsageError
 
 from .candidates import Candidates, candidates
 from .choice import DELAY_POWERS, Wish, allowed, choose, expected_loss, front, weighed
-from .draws import draw
+from .draws import draw, draw_as_run
 from .measured import by_task
-from .next_point import next_point
-from .reason import reason
+from .next_point import SURE, next_point
+from .reason import FAR, reason, reason_as_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,11 +37,12 @@ class Advice:
     measured : what it rests on.
     wish : what was wanted.
     candidates, draws : what could be chosen, and the curves that the measurements allow there; None where only one
-        operating point was run.
+        operating point was run. Where no law comes near the points, only these, within their noise.
     chosen : a candidate, None where none keeps to the conditions or only one point was run.
     base : the candidate that savings are held against: the highest setting with the most workers that were run.
-    loss : by what part the choice is expected to cost more than the best point there is.
-    proposed : what to measure next, None where the choice is sure or everything was measured.
+    loss : by what part the choice is expected to cost more than the best point there is; NaN where nothing is chosen
+        or nothing predicted.
+    proposed : what to measure next, None where the choice is sure, no point would help or nothing is predicted.
     why : in words.
     """
 
@@ -119,11 +120,11 @@ class Advice:
             "why": self.why,
             "measured": [
                 {"setting": None if np.isnan(setting) else float(setting), "workers": int(workers),
-                 "time_s": float(time_s), "energy_j": float(energy_j)}
-                for setting, workers, time_s, energy_j in zip(
+                 "time_s": float(time_s), "energy_j": float(energy_j), "quality": self.measured.run(place).quality}
+                for place, (setting, workers, time_s, energy_j) in enumerate(zip(
                     self.measured.setting, self.measured.workers, self.measured.time_s, self.measured.energy_j,
                     strict=True,
-                )
+                ))
             ],
             "points": self.points(),
         }  # fmt: skip
@@ -174,18 +175,26 @@ def advise(
 def of_task(measured: Measured, wish: Wish, *, settings: Sequence[float] = (), workers: Sequence[int] = ()) -> Advice:
     """Advise on one task; `settings` and `workers` as in `advise`."""
     if len(measured.time_s) < 2:
-        why = "Measured at one operating point only; a second one is needed to compare."
+        why = "Run at one operating point only; a second one is needed to compare."
         return Advice(measured, wish, None, None, None, 0, float("nan"), None, why)
     among = candidates(measured, settings, workers)
     draws = draw(measured, among.setting, among.workers)
+    if far := draws.missed > FAR:
+        among = Candidates(measured.unit, measured.setting, measured.workers)
+        draws = draw_as_run(measured, draws.missed)
     run = among.measured(measured)
     base = int(np.argmax(np.where(run, np.nan_to_num(among.setting) * 1e6 + among.workers, -1.0)))
     chosen = choose(wish, draws)
     if chosen is None:
         return Advice(measured, wish, among, draws, None, base, float("nan"), None, _none_allowed(wish, draws))
+    if far:
+        why = reason_as_run(wish, draws, chosen)
+        return Advice(measured, wish, among, draws, chosen, base, float("nan"), None, why)
     loss = expected_loss(weighed(wish, draws), chosen)
     proposed = next_point(wish, draws, chosen, measured=run)
     why = reason(wish, measured, among, draws, chosen)
+    if proposed is None and loss >= SURE and not run.all():
+        why += " No further point would help noticeably."
     return Advice(measured, wish, among, draws, chosen, base, loss, proposed, why)
 
 

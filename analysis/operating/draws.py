@@ -91,6 +91,16 @@ def draw(measured: Measured, setting: Floats, workers: NDArray[np.int64], prior:
     return Draws(times, powers, waiting, noise, max(time.missed, power.missed))
 
 
+def draw_as_run(measured: Measured, missed: float) -> Draws:
+    """Return the points that were run within their noise, no law between: for where none comes near them."""
+    random = np.random.default_rng(SEED)
+    shape = DRAWS, len(measured.time_s)
+    time_s = measured.time_s * np.exp(measured.time_noise * _mirrored(random, shape))
+    energy_j = measured.energy_j * np.exp(measured.energy_noise * _mirrored(random, shape))
+    noise = float(np.hypot(measured.time_noise, measured.energy_noise).mean())
+    return Draws(time_s, energy_j / time_s, np.full(DRAWS, np.nan), noise, missed)
+
+
 class _Fit:
     """A law's columns against measured values, all relative to these."""
 

@@ -29,6 +29,21 @@ PROGRAM = ""
 
 
 @dataclass(frozen=True)
+class Run:
+    """What the runs at one operating point showed, no law between.
+
+    Attributes
+    ----------
+    energy_j, time_s : medians.
+    quality : as of `Measured`, of this point alone.
+    """
+
+    energy_j: float
+    time_s: float
+    quality: str
+
+
+@dataclass(frozen=True)
 class Measured:
     """One task, or the program (`task` ""), at n operating points.
 
@@ -41,7 +56,8 @@ class Measured:
     time_noise, energy_noise : (n,) relative standard deviations of the means.
     waiting, waiting_sd : share of the time at the highest setting that counters say goes to waiting for memory, and
         how well they know it; None without counters.
-    quality : "measured", "estimated", "simulated", or several with a comma.
+    quality : "measured", "estimated", "simulated", "given", or several with a comma.
+    runs : of each point, the medians of its own runs and their quality; empty where only means are known.
     """
 
     task: str
@@ -55,6 +71,7 @@ class Measured:
     waiting: float | None = None
     waiting_sd: float = 0.0
     quality: str = ""
+    runs: tuple[Run, ...] = ()
 
     @property
     def power_w(self) -> Floats:
@@ -70,6 +87,12 @@ class Measured:
         """Return which point this is, None where it was not measured."""
         same = _same_setting(self.setting, setting) & (self.workers == workers)
         return int(np.flatnonzero(same)[0]) if same.any() else None
+
+    def run(self, place: int) -> Run:
+        """Return what the runs at a point showed."""
+        if self.runs:
+            return self.runs[place]
+        return Run(float(self.energy_j[place]), float(self.time_s[place]), self.quality)
 
 
 def by_task(rows: pd.DataFrame) -> list[Measured]:
@@ -102,8 +125,16 @@ def _measured(task: str, rows: pd.DataFrame) -> Measured:
         energy_noise=np.maximum(_noise(points["energy_j"].std() / mean["energy_j"], counts), _resolved(mean)),
         waiting=waiting,
         waiting_sd=waiting_sd,
-        quality=", ".join(sorted(set(rows["quality"]))),
+        quality=_qualities(rows),
+        runs=tuple(
+            Run(float(runs["energy_j"].median()), float(runs["time_s"].median()), _qualities(runs))
+            for _, runs in points
+        ),
     )
+
+
+def _qualities(rows: pd.DataFrame) -> str:
+    return ", ".join(sorted(set(rows["quality"])))
 
 
 def _as_wall(rows: pd.DataFrame) -> pd.DataFrame:

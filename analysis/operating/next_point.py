@@ -23,6 +23,8 @@ TRUTHS = 50
 MOST_LOOKED = 40
 SURE = 0.01
 """An expected loss below this is no reason to measure again."""
+HELPS = 0.9
+"""What a point may leave of the expected loss to be worth measuring; a smaller gain drowns in the chance of draws."""
 LEAST_NOISE = 0.01
 
 
@@ -41,7 +43,7 @@ class Next:
 
 
 def next_point(wish: Wish, draws: Draws, chosen: int, *, measured: NDArray[np.bool_]) -> Next | None:
-    """Return the candidate to measure next, None where the choice is sure or nothing is left to measure.
+    """Return the candidate to measure next, None where the choice is sure or none would help.
 
     Parameters
     ----------
@@ -51,11 +53,12 @@ def next_point(wish: Wish, draws: Draws, chosen: int, *, measured: NDArray[np.bo
         (m,) which candidates were run.
     """
     costs = weighed(wish, draws)
-    if expected_loss(costs, chosen) < SURE or measured.all():
+    loss = expected_loss(costs, chosen)
+    if loss < SURE or measured.all():
         return None
     losses = {place: _loss_after(costs, draws, place) for place in _worth_a_look(costs, measured)}
     best = min(losses, key=lambda place: losses[place])
-    return Next(best, losses[best])
+    return Next(best, losses[best]) if losses[best] <= HELPS * loss else None
 
 
 def _worth_a_look(costs: Floats, measured: NDArray[np.bool_]) -> list[int]:

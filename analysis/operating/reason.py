@@ -17,6 +17,8 @@ BOUND = 0.8
 """A task is bound by what takes this share of its time."""
 MISSED = 0.1
 """Where laws are off by more at measured points, what they predict is worth little."""
+FAR = 0.25
+"""Where they are off by more, they are not asked at all."""
 FLAT = 0.04
 """A change of power below this counts as none."""
 
@@ -37,12 +39,25 @@ def reason(wish: Wish, measured: Measured, candidates: Candidates, draws: Draws,
         )
     if candidates.varies_workers:
         words.append(_of_workers(candidates, draws, chosen))
-    free = choose(Wish(wish.by), draws)
-    if free != chosen:
-        words.append("A condition decides: without it another point would be chosen.")
+    words += _of_condition(wish, draws, chosen)
     if draws.missed > MISSED:
-        words.append(f"No law comes closer than {100 * draws.missed:.0f} % to these points: trust measured ones only.")
+        words.append(
+            f"No law comes closer than {100 * draws.missed:.0f} % to these points: trust those that were run only."
+        )
     return " ".join(words)
+
+
+def reason_as_run(wish: Wish, draws: Draws, chosen: int) -> str:
+    """Return why only points that were run are offered; as `reason`."""
+    said = (
+        f"No law comes closer than {100 * draws.missed:.0f} % to these points: chosen among those that were run only."
+    )
+    return " ".join([said, *_of_condition(wish, draws, chosen)])
+
+
+def _of_condition(wish: Wish, draws: Draws, chosen: int) -> list[str]:
+    decides = choose(Wish(wish.by), draws) != chosen
+    return ["A condition decides: without it another point would be chosen."] if decides else []
 
 
 def _of_frequency(candidates: Candidates, draws: Draws, chosen: int) -> str:

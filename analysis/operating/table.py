@@ -13,6 +13,7 @@ import pandas as pd
 
 from tprof.errors import TprofError, UsageError
 from tprof.trace.kinds import Quality
+from tprof.trace.manifest import MANIFEST
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,6 +24,8 @@ NUMBERS = (
     "setting", "workers", "repeat", "energy_j", "energy_low_j", "energy_high_j", "time_s", "power_w", "instances",
     "stalls_per_cycle", "llc_misses",
 )  # fmt: skip
+GIVEN = str(Quality.GIVEN)
+"""What energies are that a table does not call anything."""
 BOUNDS = 1e-12, 1e15
 """Of seconds and joules; beyond them squares leave what a float can hold."""
 SWEPT = "sweep.csv"
@@ -42,9 +45,11 @@ def read(path: Path) -> pd.DataFrame:
     TprofError
         The file cannot be read as a table.
     UsageError
-        It is one, and something in it is wrong.
+        It is one, and something in it is wrong; or it is a session.
     """
-    path = path / SWEPT if path.is_dir() else path
+    if path.is_dir():
+        _refuse_session(path)
+        path = path / SWEPT
     try:
         rows = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, dtype={"task": "string"})
     except OSError as error:
@@ -94,6 +99,14 @@ def check(rows: pd.DataFrame, *, where: str) -> pd.DataFrame:
     return rows
 
 
+def _refuse_session(folder: Path) -> None:
+    if (folder / MANIFEST).is_file() and not (folder / SWEPT).exists():
+        raise UsageError(
+            f"{folder} is a session, one run at one operating point; tprof sweep runs a program at several and makes "
+            "the table"
+        )
+
+
 def _numbers(rows: pd.DataFrame, name: str, where: str) -> pd.Series:
     if name not in rows:
         return pd.Series(np.nan, index=rows.index)
@@ -121,9 +134,9 @@ def _unit(rows: pd.DataFrame, where: str) -> str:
 
 def _quality(rows: pd.DataFrame, where: str) -> pd.Series:
     if "quality" not in rows:
-        return pd.Series("not said", index=rows.index)
-    quality = rows["quality"].astype("string").fillna("not said").astype(str)
-    wrong = ~quality.isin([*QUALITIES, "not said"])
+        return pd.Series(GIVEN, index=rows.index)
+    quality = rows["quality"].astype("string").fillna(GIVEN).astype(str)
+    wrong = ~quality.isin(QUALITIES)
     if wrong.any():
         line = _line(wrong)
         raise UsageError(f"{where}, row {line + 1}: quality must be {', '.join(QUALITIES)}, got {quality[line]!r}")

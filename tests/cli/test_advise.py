@@ -39,7 +39,10 @@ def test_it_prints_where_to_run_why_and_that_energies_are_estimates(points, tmp_
     assert (done.returncode, done.stderr) == (0, "")
     assert "Where to run for the least energy" in done.stdout
     assert "jacobi: Memory-bound" in done.stdout
-    assert "energies are estimated" in done.stdout
+    assert "energy saved (estimated)" in done.stdout
+    assert "Energies in the table are estimated." in done.stdout
+    assert "There: 10 J in 500 ms (estimated, median of its runs)." in " ".join(done.stdout.split())
+    assert "measured" not in done.stdout
     assert (tmp_path / "advice.html").stat().st_size > 1_000_000
 
 
@@ -52,6 +55,16 @@ def test_json_has_the_choice_its_saving_and_every_point(points, tmp_path):
     assert one["energy_saving"]["low"] < one["energy_saving"]["mean"] < one["energy_saving"]["high"]
     assert [point["setting"] for point in one["points"]] == [1.6e9, 2.025e9, 2.45e9, 2.875e9, 3.3e9]
     assert [point["measured"] for point in one["points"]] == [True, False, False, False, True]
+
+
+def test_a_point_that_was_not_run_is_called_predicted(tmp_path):
+    rows = (("", 1e9, 1, 40, 4), ("", 2e9, 1, 36, 2), ("", 3e9, 1, 60, 1.4))
+    (tmp_path / "points.csv").write_text(table(*rows, setting_unit="Hz"), "utf-8")
+    done = advised(tmp_path, "points.csv", "--settings", "1.5GHz")
+
+    assert "predicted from the fit to 3 points, given)" in " ".join(done.stdout.split())
+    assert "Energies are taken as given" in done.stdout
+    assert "(measured" not in done.stdout
 
 
 def test_conditions_are_kept(points, tmp_path):

@@ -10,10 +10,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tprof.analysis.operating import Advice
+    from tprof.analysis.operating.draws import Draws
     from tprof.benchmarks.validation.show import Table
 
 _BY = {"energy": "energy", "edp": "energy × time", "ed2p": "energy × time²"}
 _DASH = "–"
+_QUALITY = {
+    "estimated": "Energies in the table are estimated.",
+    "simulated": "Energies in the table are simulated.",
+    "given": "Energies are taken as given: the table does not say that they were measured.",
+}
 
 
 def advice_tables(advices: Sequence[Advice]) -> list[Table]:
@@ -27,8 +33,8 @@ def advice_tables(advices: Sequence[Advice]) -> list[Table]:
     ]
     title = ", ".join([f"Where to run for the least {_BY[wish.by]}", *filter(None, conditions)])
     headings = (
-        "task", "run at", "instead of", "energy saved", "95 % interval", "extra time", "95 % interval",
-        "may lose", "measure next",
+        "task", "run at", "instead of", f"energy saved ({', '.join(_qualities(advices))})", "95 % interval",
+        "extra time", "95 % interval", "may lose", "measure next",
     )  # fmt: skip
     return [Table(title, headings, tuple(_row(one) for one in advices), _note(advices), texts=1)]
 
@@ -71,17 +77,28 @@ def _note(advices: Sequence[Advice]) -> str:
     )
     if any(advice.measured.task and advice.measured.workers.max() > 1 for advice in advices):
         lines.append("The time of a task is that of its instances over the workers that they can fill.")
-    qualities = sorted({one for advice in advices for one in advice.measured.quality.split(", ")} - {"measured"})
-    if qualities:
-        lines.append(f"The table's energies are {', '.join(qualities)}.")
+    lines += [_QUALITY[one] for one in _qualities(advices) if one in _QUALITY]
     return "\n".join(lines)
+
+
+def _qualities(advices: Sequence[Advice]) -> list[str]:
+    return sorted({one for advice in advices for one in advice.measured.quality.split(", ")})
 
 
 def _detail(advice: Advice) -> str:
     if advice.chosen is None or advice.draws is None:
         return advice.why
-    energy_j = float(advice.draws.energy_j[:, advice.chosen].mean())
-    time_s = float(advice.draws.time_s[:, advice.chosen].mean())
-    run = advice.candidates is not None and bool(advice.candidates.measured(advice.measured)[advice.chosen])
-    how = "measured" if run else "predicted"
+    energy_j, time_s, how = _there(advice, advice.draws, advice.chosen)
     return f"{advice.why} There: {quantity(energy_j, 'J')} in {quantity(time_s, 's')} ({how})."
+
+
+def _there(advice: Advice, draws: Draws, chosen: int) -> tuple[float, float, str]:
+    """Return energy and time of the choice, and where they come from: its own runs, else the fit."""
+    measured, at = advice.measured, advice.place(chosen)
+    setting = float("nan") if at["setting"] is None else float(at["setting"])
+    place = measured.at(setting, int(at["workers"] or 1))
+    if place is not None:
+        run = measured.run(place)
+        return run.energy_j, run.time_s, f"{run.quality}, median of its runs"
+    how = f"predicted from the fit to {len(measured.time_s)} points, {measured.quality}"
+    return float(draws.energy_j[:, chosen].mean()), float(draws.time_s[:, chosen].mean()), how

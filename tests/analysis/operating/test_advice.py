@@ -79,6 +79,18 @@ def test_workers_beyond_the_best_are_named():
     assert "they draw more than they save" in advice.why
 
 
+def test_where_no_law_comes_near_only_points_that_were_run_are_offered():
+    wild = points([1.0, 9.0, 1.0, 9.0, 1.0], [20, 90, 5, 90, 60], setting=(1.2e9, 1.6e9, 2e9, 2.4e9, TOP))
+    advice = of_task(wild, Wish())
+
+    assert advice.draws.missed > 0.25
+    assert "chosen among those that were run only" in advice.why
+    assert advice.place(advice.chosen)["setting"] == 2e9
+    assert [row["setting"] for row in advice.points()] == wild.setting.tolist()
+    assert advice.proposed is None
+    assert np.isnan(advice.loss)
+
+
 def test_one_point_alone_is_not_advised_on_beside_tasks_that_are():
     rows = pd.DataFrame(
         {"task": ["", "", "once"], "setting": [1e9, 2e9, 1e9], "setting_unit": "Hz", "time_s": [2.0, 1, 1]}
@@ -87,9 +99,9 @@ def test_one_point_alone_is_not_advised_on_beside_tasks_that_are():
 
     assert program.chosen is not None
     assert once.chosen is None
-    assert once.why.startswith("Measured at one operating point only")
+    assert once.why.startswith("Run at one operating point only")
     assert json.loads(json.dumps(once.as_plain()["points"])) == []
-    assert "Measured at one operating point only" in render([program, once])
+    assert "Run at one operating point only" in render([program, once])
     with pytest.raises(UsageError, match="no task was run at two operating points"):
         advise(check(rows, where="rows"), tasks=["once"])
     with pytest.raises(UsageError, match="has no task 'gone' with an energy; it has '', 'once'"):

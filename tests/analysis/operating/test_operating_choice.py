@@ -70,6 +70,16 @@ def test_the_next_point_is_the_one_that_the_choice_hangs_on():
     assert expected_loss(weighed(Wish(), draws), chosen) == pytest.approx(0.5)
 
 
+def test_a_point_that_would_not_lower_the_loss_is_not_proposed():
+    # A run is as noisy as the curves differ: it says nothing.
+    side = np.where(np.arange(200) % 2, 0.9, 1.1)
+    draws = Draws(np.ones((200, 2)), np.stack([np.ones(200), side], axis=1), np.zeros(200), 10.0)
+    chosen = choose(Wish(), draws)
+
+    assert expected_loss(weighed(Wish(), draws), chosen) > 0.04
+    assert next_point(Wish(), draws, chosen, measured=np.array([True, False])) is None
+
+
 def test_what_was_measured_is_not_proposed_again():
     draws = Draws(np.ones((2, 2)), np.array([[1.0, 2.0], [2.0, 1.0]]), np.zeros(2), 0.01)
 

@@ -8,6 +8,7 @@ from tprof.analysis.operating import by_task, check, read
 from tprof.analysis.operating.measured import ASSUMED_NOISE, LEAST_NOISE
 
 from tprof.errors import TprofError, UsageError
+from tprof.trace.manifest import MANIFEST
 
 GOOD = (("", 1.6e9, 1, 60, 3), ("", 3.3e9, 1, 100, 2))
 
@@ -26,7 +27,27 @@ def test_a_table_by_hand_needs_few_columns(tmp_path):
     assert program.unit == "W"
     assert program.energy_j.tolist() == [270.0, 400.0]
     assert program.workers.tolist() == [1, 1]
-    assert program.quality == "not said"
+    assert program.quality == "given"
+
+
+def test_a_point_keeps_the_medians_and_the_quality_of_its_own_runs(tmp_path):
+    rows = (("", 1e9, 1, 10, 3), ("", 1e9, 1, 11, 4), ("", 1e9, 1, 40, 9), ("", 2e9, 1, 20, 1))
+    text = table(*rows, setting_unit="Hz").splitlines()
+    qualities = ["quality", "estimated", "estimated", "estimated", "measured"]
+    lines = [f"{line},{one}" for line, one in zip(text, qualities, strict=True)]
+
+    (program,) = by_task(read(written(tmp_path, "\n".join(lines) + "\n")))
+
+    first, second = program.run(0), program.run(1)
+    assert (first.energy_j, first.time_s, first.quality) == (11, 4, "estimated")
+    assert (second.energy_j, second.time_s, second.quality) == (20, 1, "measured")
+
+
+def test_a_session_is_no_table(tmp_path):
+    written(tmp_path, "{}", MANIFEST)
+
+    with pytest.raises(UsageError, match=r"is a session, .* tprof sweep .* makes the table"):
+        read(tmp_path)
 
 
 def test_a_sweeps_folder_and_parquet_are_read_like_the_csv(tmp_path):
