@@ -64,8 +64,8 @@ class Scheduler:
     def submit(self, callable: Callable[..., Any], access: Access, /, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
         """Spawn a work; returns it."""
 
-    def wait(self) -> None:
-        """Wait for all works of the task that runs here, or of the whole program."""
+    def wait(self, timeout: float | None = None, /) -> bool:
+        """Wait for all works of the task that runs here, or of the program; returns whether they ended in time."""
 
     def wait_on(self, data: object, /) -> Work | None:
         """Wait for those of them that touch the data; returns the one whose failure left it unwritten."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
+import time
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from tprof.access import Names, Priority
 
 MAX_PENDING = 100_000
+PATIENCE_S = 5.0
+"""How long a program that ends inside the block waits for tasks that run."""
 
 
 class Runtime:
@@ -321,7 +325,9 @@ class Runtime:
     def _end(self) -> None:
         self._ended = True
         self._scheduler.stop()
-        self._workers.release_libraries()
+        if self._scheduler.counts()["unfinished"] == 0:
+            self._workers.release_libraries()
+        # Else tasks still run: a library that starts threads for them while the program ends may hang.
         if self._operator is not None:
             self._operator.stop()
 
@@ -406,9 +412,16 @@ def _forget_in_child() -> None:
 
 
 def _end_with_program() -> None:
-    """A block that was never left, in a program that ends: what has not begun does not begin any more."""
-    for runtime in _running.copy():
+    """A block that was never left, in a program that ends: what has not begun does not begin any more.
+
+    What runs has some time to end. The interpreter stops a thread wherever it is, and a numerical library that is in
+    the midst of a product may hang when the process unloads it.
+    """
+    deadline_s = time.monotonic() + PATIENCE_S
+    for runtime in reversed(_running.copy()):
         runtime._scheduler.cancel()  # noqa: SLF001 - the same module
+        with contextlib.suppress(KeyboardInterrupt):
+            runtime._scheduler.wait(max(0.0, deadline_s - time.monotonic()))  # noqa: SLF001 - the same module
         runtime._leave()  # noqa: SLF001 - the same module
 
 

@@ -108,3 +108,6 @@ class Workers:
             # OpenMP counts its threads for each thread that uses it.
             self._libraries.select(user_api="openmp").limit(limits=self._library_threads)
         scheduler.serve()
+        if scheduler.counts()["threads"] == 0:
+            # The last to go, where the program went without waiting.
+            self.release_libraries()

@@ -272,6 +272,9 @@ void tprof_tell_operator(const struct thread *thread, const struct work *work, e
  * forked child there is nothing to wait for. */
 int tprof_wait(struct scheduler *scheduler, struct latch *latch, size_t enough, struct work *wanted, double timeout_s);
 
+/* Seconds, of NULL and None below 0 for ever; -2 with an exception set. work.c */
+double tprof_timeout_of(PyObject *object);
+
 /* data.c; attached to Python, without the mutex */
 struct reading {
     struct datum *data;

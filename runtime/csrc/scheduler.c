@@ -137,12 +137,13 @@ static struct domain *domain_here(struct scheduler *self)
     return domain;
 }
 
-static PyObject *wait_method(PyObject *object, PyObject *unused)
+static PyObject *wait_method(PyObject *object, PyObject *const *args, Py_ssize_t count)
 {
     struct scheduler *self = (struct scheduler *)object;
-    struct domain *domain = domain_here(self);
-    (void)unused;
-    return domain == NULL || tprof_wait(self, &domain->unfinished, 0, NULL, -1) < 0 ? NULL : Py_NewRef(Py_None);
+    const double timeout_s = tprof_timeout_of(count > 0 ? args[0] : NULL);
+    struct domain *domain = timeout_s == -2 ? NULL : domain_here(self);
+    const int outcome = domain == NULL ? -1 : tprof_wait(self, &domain->unfinished, 0, NULL, timeout_s);
+    return outcome < 0 ? NULL : PyBool_FromLong(outcome == 0);
 }
 
 static PyObject *take_failures(PyObject *object, PyObject *unused)
@@ -296,7 +297,7 @@ static PyObject *counts(PyObject *object, PyObject *unused)
 static PyMethodDef methods[] = {
     {"serve", serve, METH_NOARGS, NULL},
     {"submit", (PyCFunction)(void (*)(void))submit, METH_FASTCALL | METH_KEYWORDS, NULL},
-    {"wait", wait_method, METH_NOARGS, NULL},
+    {"wait", (PyCFunction)(void (*)(void))wait_method, METH_FASTCALL, NULL},
     {"wait_on", wait_on, METH_O, NULL},
     {"take_failures", take_failures, METH_NOARGS, NULL},
     {"cancel", cancel_method, METH_NOARGS, NULL},

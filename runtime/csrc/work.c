@@ -54,8 +54,7 @@ static bool stands_still(const struct work *self)
 
 #define LONGEST_S 1e9 /* what goes beyond is for ever: the kernel's seconds are whole numbers */
 
-/* Seconds, None for ever; -2 with an exception set. */
-static double timeout_of(PyObject *object)
+double tprof_timeout_of(PyObject *object)
 {
     if (object == NULL || object == Py_None)
         return -1;
@@ -82,7 +81,7 @@ static int check_no_circle(const struct work *self)
 
 static int wait_for_end(struct work *self, PyObject *timeout)
 {
-    const double timeout_s = timeout_of(timeout);
+    const double timeout_s = tprof_timeout_of(timeout);
     if (timeout_s == -2)
         return -1;
     if (stands_still(self))

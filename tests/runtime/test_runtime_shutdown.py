@@ -115,7 +115,8 @@ NEVER_LEFT = {
 def test_a_program_that_never_leaves_the_block_ends(tmp_path, what):
     source = NEVER_LEFT[what].replace("\\n", "\n")
 
-    out, err, status = run(tmp_path, f"\nruntime = Runtime(workers=2).__enter__()\n{source}\n")
+    begin = "from tprof.runtime import runtime as face\nface.PATIENCE_S = 0.3\nruntime = Runtime(workers=2).__enter__()"
+    out, err, status = run(tmp_path, f"{begin}\n{source}\n")
 
     assert (err, status) == ("", 0)
     assert out == ("None\n" if what == "a hook that spawns" else "")
@@ -272,6 +273,8 @@ def test_a_daemon_thread_dies_inside_its_runtime(tmp_path):
     out, err, status = run(
         tmp_path,
         """
+        from tprof.runtime import runtime as face
+        face.PATIENCE_S = 0.3
         inside = threading.Event()
         def body():
             with Runtime(workers=2) as runtime:
@@ -335,8 +338,10 @@ def test_the_interpreter_ends_in_the_midst_of_all_sorts(tmp_path):
         START
         + """
 import random
+import numpy as np
 random.seed(int(sys.argv[1]))
-runtime = Runtime(workers=3, max_pending=20).__enter__()
+a = np.ones((150, 150))
+runtime = Runtime(workers=3, max_pending=20, library_threads=random.choice([1, None])).__enter__()
 
 @tprof.task(updates="x")
 def work(x, n):
@@ -344,7 +349,8 @@ def work(x, n):
         child = work(x, n - 1) if n else nothing()
         if random.random() < 0.5:
             child.result()
-    time.sleep(random.random() / 1000)
+    for _ in range(random.randrange(20)):
+        a @ a
 
 end = time.monotonic() + 0.05 * random.random()
 while time.monotonic() < end:
