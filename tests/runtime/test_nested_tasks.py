@@ -238,6 +238,29 @@ def test_no_more_tasks_run_at_a_time_than_there_are_workers():
     assert threads > 3
 
 
+@pytest.mark.parametrize("workers", [2, 3])
+def test_a_task_that_waits_runs_nothing_meanwhile_that_might_wait_for_it(workers):
+    gate, spawned, begun = threading.Event(), threading.Event(), threading.Event()
+    box = {}
+
+    def first():
+        spawned.wait(30)
+        return box["held"].result() + 1
+
+    def second():
+        begun.set()
+        return box["first"].result() + 1
+
+    with Runtime(workers=workers, library_threads=None) as runtime:
+        box["held"] = gate_open(gate)
+        box["first"] = runtime.submit(first)
+        last = runtime.submit(second)
+        spawned.set()
+        assert begun.wait(30)
+        gate.set()
+        assert last.result() == 2
+
+
 def test_seats_that_two_tasks_lend_at_once_are_both_taken():
     """Two tasks have to meet while two others wait: a thread that is on its way stands for one of them only."""
     for _ in range(30):

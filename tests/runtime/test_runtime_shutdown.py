@@ -358,7 +358,7 @@ while time.monotonic() < end:
 """
     )
     path = programs.write(tmp_path, source)
-    for seed in range(0, 12, 4):
+    for seed in range(0, 8, 4):
         processes = [
             subprocess.Popen(
                 [sys.executable, str(path), str(seed + at)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
