@@ -82,9 +82,9 @@ class Page:
 def render(page: Page) -> str:
     """Return the page's HTML."""
     room = files(__package__)
-    frame, script = ((room / f"page.{kind}").read_text("utf-8") for kind in ("html", "js"))
+    body, script = ((room / f"page.{kind}").read_text("utf-8") for kind in ("html", "js"))
     data: Any = clean(asdict(page))
-    return embed(Parts(frame, script, data))
+    return embed(Parts("tprof scaling", body, script, data))
 
 
 def write(page: Page, path: str | os.PathLike[str]) -> None:

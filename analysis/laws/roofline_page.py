@@ -56,8 +56,8 @@ def write_roofline(shown: Shown, path: str | os.PathLike[str]) -> None:
 def render(shown: Shown) -> str:
     """Return the page's HTML."""
     room = files(__package__)
-    frame, script = ((room / f"roofline.{kind}").read_text("utf-8") for kind in ("html", "js"))
-    return embed(Parts(frame, script, page_data(shown)))
+    body, script = ((room / f"roofline.{kind}").read_text("utf-8") for kind in ("html", "js"))
+    return embed(Parts("tprof roofline", body, script, page_data(shown)))
 
 
 def page_data(shown: Shown) -> dict[str, Any]:

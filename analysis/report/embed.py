@@ -24,13 +24,15 @@ class Parts:
 
     Attributes
     ----------
-    frame : HTML with the marks @HASHES@, @STYLE@, @DATA@, @PLOTLY@ and @SCRIPT@.
+    title : of the window.
+    body : HTML, its header and main element; frame.html stands around it.
     style : CSS that follows the reports' own.
     script : JavaScript that follows `drawing.js` and finds its data in the element `data`.
     data : plain values without NaN.
     """
 
-    frame: str
+    title: str
+    body: str
     script: str
     data: Any
     style: str = ""
@@ -48,7 +50,7 @@ def embed(parts: Parts) -> str:
         "@PLOTLY@": plotly,
         "@SCRIPT@": script,
     }
-    page = parts.frame
+    page = (room / "frame.html").read_text("utf-8").replace("@TITLE@", parts.title).replace("@BODY@", parts.body)
     for mark, text in marks.items():
         before, _, after = page.rpartition(mark) if mark in ("@PLOTLY@", "@SCRIPT@") else page.partition(mark)
         page = before + text + after

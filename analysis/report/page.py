@@ -28,6 +28,6 @@ def write_report(profile: Profile, path: str | os.PathLike[str]) -> None:
 def render(profile: Profile) -> str:
     """Return the page's HTML."""
     room = files(__package__)
-    frame = (room / "report.html").read_text("utf-8")
+    body = (room / "report.html").read_text("utf-8")
     script = "\n".join((room / name).read_text("utf-8") for name in ("runtime.js", "operating.js", "report.js"))
-    return embed(Parts(frame, script, page_data(profile)))
+    return embed(Parts("tprof report", body, script, page_data(profile)))

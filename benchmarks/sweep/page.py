@@ -25,8 +25,8 @@ COLUMNS = ("energy_j", "time_s", "power_w", "edp_js", "ed2p_js2")
 def write_sweep_page(path: Path, plan: Plan, rows: Sequence[Row], said: Mapping[str, Any]) -> None:
     """Write the page. Raises TprofError."""
     room = files(__package__)
-    frame, script, style = ((room / f"sweep.{kind}").read_text("utf-8") for kind in ("html", "js", "css"))
-    write_page(path, embed(Parts(frame, script, page_data(plan, rows, said), style)))
+    body, script, style = ((room / f"sweep.{kind}").read_text("utf-8") for kind in ("html", "js", "css"))
+    write_page(path, embed(Parts("tprof sweep", body, script, page_data(plan, rows, said), style)))
 
 
 def page_data(plan: Plan, rows: Sequence[Row], said: Mapping[str, Any]) -> dict[str, Any]:
