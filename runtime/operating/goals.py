@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tprof.runtime.operating.points import Curve, Knowledge, Point
 
 FORBIDDEN = 1e9
+EVEN = 0.003
+"""Products of energy and time that differ by less are taken for equal, and the one of the least energy is wanted."""
 Costs = Mapping[str, Mapping[int, float]]
 """Of an instance of each task, at each frequency in Hz."""
 
@@ -73,16 +75,23 @@ class Edp(Goal):
 
     The product of two sums has no cost a task of its own, but its least value over all assignments lies on the lower
     convex hull of (energy, time), and so is the least of energy + price * time at some price of a second. Only the
-    slopes between two points of a task matter as prices: each interval between them is tried.
+    slopes between two points of a task matter as prices: each interval between them is tried. At the least product E T
+    the price E/T is one that leads to it, so no higher one is needed.
     """
 
     name = "edp"
 
     def plan(self, known: Knowledge, workers: int) -> Choice:
-        """Cost an instance energy + price * time, at the price that makes the program's product least."""
-        outside_w = known.outside_w * known.stretch / workers
-        found = (self._priced(known, workers, price_w + outside_w) for price_w in _prices(known.curves.values()))
-        return min(found, key=lambda choice: choice.score)
+        """Cost an instance energy + price * time, at the lowest price that makes the program's product least."""
+        share = known.stretch / workers
+        prices = _prices(known.curves.values())
+        found = [self._priced(known, workers, price_w + known.outside_w * share) for price_w in prices]
+        least = min(found, key=lambda choice: choice.score)
+        energy_j, time_s = known.totals(best_of(least.costs), workers)
+        highest_w = energy_j / time_s * share if time_s > 0 else 0.0
+        even = zip(prices, found, strict=True)
+        price_w = next(price_w for price_w, choice in even if choice.score <= least.score * (1 + EVEN))
+        return self._priced(known, workers, min(price_w, highest_w) + known.outside_w * share)
 
     def _priced(self, known: Knowledge, workers: int, second_w: float) -> Choice:
         costs = _costs(known, lambda point: point.energy_j + second_w * point.time_s)
