@@ -6,8 +6,11 @@ const drawOperating = (data, tools) => {
   if (!of) return;
   at("operating-note").textContent = `Policy ${of.policies.join(", ")}: the frequency was set ${of.changes.toLocaleString("en")} times.${of.workers.workers.length ? ` Active workers: ${of.workers.workers.join(", then ")}.` : ""}`;
   const { axis, layout } = style(), gigahertz = (hz) => hz.map((one) => (one === null ? null : one / 1e9));
-  at("frequencies").hidden = !of.controls.length;
-  draw("frequencies", of.controls.map((one, i) => ({ type: "scatter", mode: "lines", line: { shape: "hv", color: COLOURS[i % COLOURS.length] }, name: plain(`processors ${one.cpus}`), x: [0, ...one.time_s, of.duration_s], y: gigahertz([one.former_hz[0], ...one.frequency_hz, one.frequency_hz[one.frequency_hz.length - 1]]), hovertemplate: "%{y:.3f} GHz at %{x:.4g} s<extra></extra>" })),
+  const steps = (one, name, line) => ({ type: "scatter", mode: "lines", line: { shape: "hv", ...line }, name: plain(name), x: [0, ...one.time_s, of.duration_s], y: gigahertz([one.former_hz[0], ...one.frequency_hz, one.frequency_hz[one.frequency_hz.length - 1]]), hovertemplate: "%{y:.3f} GHz at %{x:.4g} s<extra></extra>" });
+  const lines = of.controls.map((one, i) => steps(one, `processors ${one.cpus}`, { color: COLOURS[i % COLOURS.length] }));
+  if (of.allowed.time_s.length) lines.push(steps(of.allowed, "allowed by the cap", { dash: "dot", color: "#888" }));
+  at("frequencies").hidden = !lines.length;
+  draw("frequencies", lines,
     Object.assign(layout, { xaxis: named(axis, "time", "s"), yaxis: { ...axis, title: { text: "frequency in GHz" } } }));
   const left = of.controls.reduce((total, one) => total + one.left_out, 0);
   at("operating-left").textContent = left ? `${left.toLocaleString("en")} changes in between are not drawn.` : "";

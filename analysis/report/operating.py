@@ -24,6 +24,7 @@ def operating_data(profile: Profile) -> dict[str, Any] | None:
         "policies": list(dict.fromkeys(table["policy"])),
         "chosen": [_last(task, rows, changes) for task, rows in list(chosen.groupby("task", sort=False))[:TASKS]],
         "controls": [_steps(cpus, rows) for cpus, rows in list(changes.groupby("cpus", sort=False))[:CONTROLS]],
+        "allowed": _columns(table[table["kind"] == "allowed"].iloc[:STEPS], ("time_s", "frequency_hz", "former_hz")),
         "workers": _columns(table[table["kind"] == "workers"], ("time_s", "workers")),
         "duration_s": float(profile.info["duration_s"]),
         "changes": len(changes),

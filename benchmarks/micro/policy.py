@@ -1,7 +1,7 @@
 """What policies on operating points come to in simulated time: the measurement behind `tprof bench policy`.
 
 Everything but the loop that decides is simulated: a processor of four cores with the paper's frequencies and its
-tasks' printed responses. The loop is the runtime's own (`tprof.runtime.operating.control`).
+tasks' printed responses. The loop is the runtime's own (`tprof.runtime.operating.control`); what it costs is measured.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from tprof.benchmarks.machine import describe_machine
 from tprof.benchmarks.virtual.operating import FREQUENCIES_HZ, MIXES, Trial
 from tprof.runtime.operating.goals import Edp
 
+from .policy_hook import measure_hook
+
 if TYPE_CHECKING:
     from tprof.benchmarks.virtual.operating import Mix, Outcome
 
 TARGET = 1.03
+CAP_W, STATIC_W = 40.0, 20.0
 PAIR = 2
 SIMULATED = "simulated"
 
@@ -30,14 +33,17 @@ class Effort:
     ----------
     workers : cores.
     stride : every how manieth frequency the search for the best assignment visits.
+    tasks, rounds : empty ones in a batch, and batches of each kind, for what the policy's own loop costs.
     """
 
     workers: int = 4
     stride: int = 1
+    tasks: int = 20_000
+    rounds: int = 7
 
 
 FULL = Effort()
-QUICK = Effort(workers=2, stride=6)
+QUICK = Effort(workers=2, stride=6, tasks=200, rounds=1)
 
 
 def measure(effort: Effort = FULL) -> dict[str, Any]:
@@ -47,9 +53,13 @@ def measure(effort: Effort = FULL) -> dict[str, Any]:
     -------
     dict
         `machine`, `effort`, `figures` as `Figure.as_plain`. All are energy times time over that of the best that a
-        fixed frequency for each task can do (with more than two tasks one for all), all of it simulated.
+        fixed frequency for each task can do (with more than two tasks one for all), or times under a cap on the power
+        over that of the best single frequency that keeps it; all of it simulated.
     """
-    figures = [figure for mix in MIXES for shared in (False, True) for figure in _figures(mix, effort, shared=shared)]
+    kinds = [(mix, shared) for mix in MIXES for shared in (False, True)]
+    figures = [figure for mix, shared in kinds for figure in _figures(mix, effort, shared=shared)]
+    figures += [figure for mix, shared in kinds for figure in _capped(mix, effort, shared=shared)]
+    figures += measure_hook(effort.tasks, effort.rounds)
     return {
         "machine": describe_machine(),
         "effort": asdict(effort),
@@ -59,7 +69,7 @@ def measure(effort: Effort = FULL) -> dict[str, Any]:
 
 def _figures(mix: Mix, effort: Effort, *, shared: bool) -> list[Figure]:
     trial = Trial(mix, effort.workers, shared=shared)
-    place = f"{mix.name}, {'one frequency for all cores' if shared else 'a frequency each core'}"
+    place = _place(mix, shared=shared)
     hz, single = min(trial.single.items(), key=lambda item: item[1].edp_js)
     best, note = single, f"{SIMULATED}; best is {hz / 1e9:g} GHz for all tasks"
     figures = []
@@ -77,6 +87,33 @@ def _figures(mix: Mix, effort: Effort, *, shared: bool) -> list[Figure]:
         _figure(f"{place}: edp from a sweep", table, best, note, TARGET),
         _figure(f"{place}: edp learnt while running", learnt, best, f"{SIMULATED}; what trying costs is in it"),
     ]
+
+
+def _capped(mix: Mix, effort: Effort, *, shared: bool) -> list[Figure]:
+    """Return times under a cap on the power over that of the best single frequency that keeps it."""
+    trial = Trial(mix, effort.workers, shared=shared, static_w=STATIC_W)
+    fastest = min((one for one in trial.single.values() if _power_w(one) <= CAP_W), key=lambda one: one.time_s)
+    place = f"{_place(mix, shared=shared)}: power_cap({CAP_W:g}W)"
+    return [
+        Figure(
+            f"{place} {how}",
+            (found.time_s / fastest.time_s,),
+            "time / best",
+            note=f"{SIMULATED}; {_power_w(found):.3g} W in the mean, {found.time_s:.3g} s",
+        )
+        for how, found in (
+            ("by the sensor alone", trial.capped(CAP_W)),
+            ("from a sweep and the sensor", trial.capped(CAP_W, knows=True)),
+        )
+    ]
+
+
+def _power_w(outcome: Outcome) -> float:
+    return outcome.energy_j / outcome.time_s
+
+
+def _place(mix: Mix, *, shared: bool) -> str:
+    return f"{mix.name}, {'one frequency for all cores' if shared else 'a frequency each core'}"
 
 
 def _figure(name: str, outcome: Outcome, best: Outcome, note: str, target: float | None = None) -> Figure:

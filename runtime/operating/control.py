@@ -18,6 +18,7 @@ from tprof.runtime.operating.wishes import Wishes
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tprof.runtime.operating.ceiling import Ceiling
     from tprof.runtime.operating.controls import Controls
     from tprof.runtime.operating.ledger import Ledger
     from tprof.runtime.operating.points import Knowledge
@@ -60,6 +61,7 @@ class Means:
     set_active : sets the number of active workers.
     ledger : of the package's joules, for learning; None where a table is given.
     explored_hz : what learning tries.
+    ceiling : what a cap on the power allows; None without one, or without a sensor.
     """
 
     controls: Controls
@@ -68,6 +70,7 @@ class Means:
     set_active: Callable[[int], object]
     ledger: Ledger | None = None
     explored_hz: tuple[int, ...] = ()
+    ceiling: Ceiling | None = None
 
 
 class Control:
@@ -79,16 +82,21 @@ class Control:
         """Begin with the highest frequency everywhere; `know` or tasks that run bring more."""
         self._goal, self._means, self._workers = goal, means, workers
         self._caution = caution or Caution()
-        self._active = workers
+        self._active = self._wanted_workers = workers
         self._exploration = None
         if means.ledger is not None:
             at_once = -(-workers // means.controls.count)
             self._exploration = Exploration(
-                means.explored_hz, effort or Effort(), means.controls.transition_s, at_once=at_once
+                means.explored_hz,
+                effort or Effort(),
+                means.controls.transition_s,
+                at_once=at_once,
+                all_hz=means.controls.frequencies_hz,
             )
         self._wishes = Wishes({})
         self._best: dict[str, int] = {}
         self._short: set[str] = set()
+        self._passed: set[str] = set()  # of these nothing is to be heard
         self._review_at = 0
         self._instances = 0
         self._lock = threading.Lock()
@@ -105,6 +113,8 @@ class Control:
 
     def begin(self, who: object, task: str, seat: int) -> None:
         """Hear that a thread begins a task, and set its frequency."""
+        if task in self._passed:
+            return
         with self._lock:
             if self._closed:
                 return
@@ -120,11 +130,13 @@ class Control:
             run.clean, run.tried = True, self._explores(task)
             run.hz, run.begin_ns = self._held[run.control], self._means.clock_ns()
 
-    def end(self, who: object) -> None:
+    def end(self, who: object, task: str) -> None:
         """Hear that it ends."""
+        if task in self._passed and who not in self._stacks:
+            return
         with self._lock:
             stack = self._stacks.get(who)
-            if self._closed or not stack:
+            if self._closed or not stack or stack[-1].task != task:
                 return
             self._look()
             run = stack.pop()
@@ -164,6 +176,7 @@ class Control:
         return [stack[-1] for stack in self._stacks.values() if stack]
 
     def _look(self) -> None:
+        self._keep_below_the_ceiling()
         if self._means.ledger is None:
             return
         running = self._running()
@@ -172,6 +185,20 @@ class Control:
             self._means.ledger.look(self._means.clock_ns(), kinds)
         else:
             self._means.ledger.rest()
+
+    def _keep_below_the_ceiling(self) -> None:
+        """Set all that run as the cap on the power allows from now on, without waiting for the next task."""
+        ceiling = self._means.ceiling
+        if ceiling is None:
+            return
+        running, former_hz = self._running(), ceiling.highest_hz
+        if not ceiling.look(self._means.clock_ns(), works=bool(running)):
+            return
+        why = f"{ceiling.drawn_w:.4g} W drawn"
+        self._say("allowed", frequency_hz=ceiling.highest_hz, former_hz=former_hz, why=why)
+        self._activate(self._wanted_workers, why)
+        for run in running:
+            self._set(run, run.control)
 
     def _look_from_now(self) -> None:
         ledger = self._means.ledger
@@ -184,7 +211,7 @@ class Control:
     def _set(self, run: _Run, control: int) -> None:
         """Agree with those that share the control, and hold what they agree on."""
         sharing = [one for one in self._running() if one.control == control]
-        hz, why = self._wanted(run, control, sharing)
+        hz, why = self._allowed(*self._wanted(run, control, sharing), control)
         if hz is None or hz == self._held[control]:
             return
         former_hz, self._held[control] = self._held[control], hz
@@ -202,6 +229,12 @@ class Control:
             if probe_hz is not None:
                 return probe_hz, "explore"
         return self._voted(control, sharing)
+
+    def _allowed(self, hz: int | None, why: str, control: int) -> tuple[int | None, str]:
+        ceiling = self._means.ceiling
+        if ceiling is None or (self._held[control] if hz is None else hz) <= ceiling.highest_hz:
+            return hz, why
+        return ceiling.highest_hz, "cap"
 
     def _given(self, goal: Fixed, sharing: list[_Run]) -> int | None:
         """Return the highest that those who share the control are given."""
@@ -274,16 +307,23 @@ class Control:
         self._short = {task for task, longest_s in slowest_s.items() if longest_s < self._means.controls.transition_s}
         if self._exploration is not None:
             self._short |= self._exploration.short
+        self._passed = self._short if self._means.ceiling is None else set()
         for task, hz in self._wishes.best().items():
             if task in self._short or self._best.get(task) == hz:
                 continue
             self._best[task] = hz
             point = known.curves[task][hz]
             self._say("chosen", task=task, frequency_hz=hz, energy_j=point.energy_j, time_s=point.time_s, why=why)
-        if choice.workers != self._active:
-            self._active = choice.workers
-            self._means.set_active(choice.workers)
-            self._say("workers", workers=choice.workers, why=why)
+        self._activate(choice.workers, why)
+
+    def _activate(self, workers: int, why: str) -> None:
+        self._wanted_workers = workers
+        if self._means.ceiling is not None:
+            workers = min(workers, self._means.ceiling.workers)
+        if workers != self._active:
+            self._active = workers
+            self._means.set_active(workers)
+            self._say("workers", workers=workers, why=why)
 
     def _cautious(self, costs: Costs) -> Costs:
         """Let what was chosen before be the cheapest where something else would save only little."""

@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tprof.runtime.operating.curves import filled
 from tprof.runtime.operating.points import Knowledge, Point
 
 if TYPE_CHECKING:
@@ -45,8 +46,17 @@ class Exploration:
     do not favour one of them.
     """
 
-    def __init__(self, frequencies_hz: Sequence[int], effort: Effort, transition_s: float, *, at_once: int = 1) -> None:
-        """Begin with nothing seen; a turn is `at_once` instances."""
+    def __init__(
+        self,
+        frequencies_hz: Sequence[int],
+        effort: Effort,
+        transition_s: float,
+        *,
+        at_once: int = 1,
+        all_hz: Sequence[int] = (),
+    ) -> None:
+        """Begin with nothing seen; a turn is `at_once` instances, and `all_hz` is what can be chosen in the end."""
+        self._all_hz = all_hz
         self._at_once = min(at_once, effort.instances)
         self._frequencies_hz = tuple(sorted(frequencies_hz, reverse=True))
         self._effort = effort
@@ -114,4 +124,5 @@ class Exploration:
             for task in self._ended - self.short
         }
         sound = {task: curve for task, curve in curves.items() if all(point.energy_j > 0 for point in curve.values())}
-        return Knowledge(sound, {task: float(self._instances[task]) for task in sound})
+        complete = {task: filled(curve, self._all_hz) for task, curve in sound.items()}
+        return Knowledge(complete, {task: float(self._instances[task]) for task in sound})

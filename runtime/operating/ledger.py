@@ -128,8 +128,9 @@ class Meter:
         found = find_domains(root)
         if isinstance(found, Unavailable):
             message = (
-                f"a policy that learns needs the package's energy, and {found.why} (an estimate from busy time cannot "
-                'tell frequencies apart): give it what a sweep found on this machine, profile="sweep.csv"'
+                f"a policy that learns, or caps power, needs the package's energy, and {found.why} (an estimate from "
+                "busy time cannot tell frequencies apart): give it what a sweep found on this machine, "
+                'profile="sweep.csv"'
             )
             raise SensorError(message)
         self._counters = []

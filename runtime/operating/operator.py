@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import warnings
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
+from tprof.runtime.operating.ceiling import Ceiling
 from tprof.runtime.operating.control import Caution, Control, Means
 from tprof.runtime.operating.controls import Cpufreq, spread
 from tprof.runtime.operating.exploring import Effort
-from tprof.runtime.operating.goals import Fixed
+from tprof.runtime.operating.goals import Fixed, PowerCap
 from tprof.runtime.operating.ledger import Ledger, Meter
 from tprof.runtime.operating.table import for_workers, read_table
 
@@ -63,28 +64,38 @@ class Operator:
         if why is not None:
             message = f"policy {self._policy.goal.name} cannot set the processor's frequency: {why}"
             raise SensorError(message)
-        ledger = self._open_ledger()
         with self._held:
+            meter = self._open_meter()
             self._guard = self._held.enter_context(Guard(policies))
             controls = Cpufreq(
                 policies, self._cpus, self._workers, points=SPREAD, transition_s=self._policy.transition_s
             )
             controls.check()
-            self._control = self._make(controls, ledger, set_active)
+            self._control = self._make(controls, meter, set_active)
             self._held = self._held.pop_all()
 
-    def _open_ledger(self) -> Ledger | None:
-        if self._known is not None or isinstance(self._policy.goal, Fixed):
+    def _open_meter(self) -> Meter | None:
+        """Open the package's sensor where the policy learns from it or keeps a cap by it. Raises SensorError."""
+        caps = isinstance(self._policy.goal, PowerCap)
+        if isinstance(self._policy.goal, Fixed) or (self._known is not None and not caps):
             return None
-        meter = Meter(sysroot())
-        self._held.callback(meter.close)
-        return Ledger(meter.read_j)
+        try:
+            return self._held.enter_context(closing(Meter(sysroot())))
+        except SensorError:
+            if self._known is None:
+                raise
+            return None  # the table's watts are all there is to keep the cap by
 
-    def _make(self, controls: Cpufreq, ledger: Ledger | None, set_active: Callable[[int], object]) -> Control:
-        policy = self._policy
-        means = Means(
-            controls, _core.now_ns, _say, set_active, ledger, spread(controls.frequencies_hz, policy.frequencies)
-        )
+    def _make(self, controls: Cpufreq, meter: Meter | None, set_active: Callable[[int], object]) -> Control:
+        policy, goal = self._policy, self._policy.goal
+        ledger = ceiling = None
+        if meter is not None and isinstance(goal, PowerCap):
+            begins_hz = controls.frequencies_hz[0 if self._known is None else -1]
+            ceiling = Ceiling(controls.frequencies_hz, goal.watts, self._workers, meter.read_j, begins_hz)
+        elif meter is not None:
+            ledger = Ledger(meter.read_j)
+        explored_hz = spread(controls.frequencies_hz, policy.frequencies)
+        means = Means(controls, _core.now_ns, _say, set_active, ledger, explored_hz, ceiling)
         effort = Effort(policy.instances, policy.span_s)
         caution = Caution(policy.gain, policy.learnt_gain)
         control = Control(policy.goal, means, self._workers, effort=effort, caution=caution)
@@ -102,7 +113,7 @@ class Operator:
             if moment == BEGINS:
                 control.begin(who, registry.name_of(task.number), seat)
             elif moment == ENDS:
-                control.end(who)
+                control.end(who, registry.name_of(task.number))
             elif moment == PAUSES:
                 control.pause(who)
             else:

@@ -41,7 +41,7 @@ class Policy:
 
     goal: Goal
     profile: str | Path | None = None
-    frequencies: int = 5
+    frequencies: int = 3
     instances: int = 3
     span_s: float = 0.01
     transition_s: float = TRANSITION_S

@@ -12,7 +12,7 @@ from .tasks import MAX_NAME_CHARACTERS, lines_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-KINDS = ("chosen", "set", "workers", "cut")
+KINDS = ("chosen", "set", "allowed", "workers", "cut")
 MAX_DECISIONS = 200_000
 MAX_CPUS = 4096
 MAX_NUMBER = 2**63 - 1
@@ -26,11 +26,11 @@ class Decision:
     ----------
     t_ns : when, CLOCK_MONOTONIC.
     process : ordinal of the process that decided.
-    kind : "chosen" (a frequency is best for a task), "set" (processors got a frequency), "workers" (so many are
-        active), "cut" (what follows was not written).
+    kind : "chosen" (a frequency is best for a task), "set" (processors got a frequency), "allowed" (the highest that
+        a cap on the power leaves), "workers" (so many are active), "cut" (what follows was not written).
     policy, why : what for, and from what.
     task : the task's name; with "set" the one that began.
-    frequency_hz, former_hz, cpus : with "set"; the first also with "chosen".
+    frequency_hz, former_hz, cpus : with "set"; the first also with "chosen", the first two with "allowed".
     workers : with "workers".
     energy_j, time_s : with "chosen": of a mean instance at this frequency, as the policy knew it.
     """

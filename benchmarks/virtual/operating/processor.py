@@ -129,7 +129,7 @@ class Processor:
                     self._start(control, worker, heapq.heappop(ready))
             for worker in self._advance():
                 place = self._running[worker].place
-                control.end(worker)
+                control.end(worker, jobs[place].task)
                 del self._running[worker]
                 for follower in followers[place]:
                     unmet[follower] -= 1

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tprof.runtime.operating.ceiling import Ceiling
 from tprof.runtime.operating.control import Control, Means
 from tprof.runtime.operating.controls import spread
-from tprof.runtime.operating.goals import Fixed
+from tprof.runtime.operating.goals import Fixed, PowerCap
 from tprof.runtime.operating.ledger import Ledger
 from tprof.runtime.operating.points import Knowledge, Point
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     Say = Callable[[dict[str, Any]], object]
 
-EXPLORED = 5
+EXPLORED = 3
 
 
 def unheard(decision: dict[str, Any]) -> None:
@@ -56,8 +57,7 @@ class Trial:
 
     def from_table(self, goal: Goal, say: Say = unheard) -> Outcome:
         """Run under a policy that knows the sweep."""
-        known = {self.workers: self.sweep}
-        return self._run(goal, lambda control: control.know(known), say=say)
+        return self._run(goal, self._know, say=say)
 
     def learning(self, goal: Goal, say: Say = unheard) -> Outcome:
         """Run under a policy that knows nothing; what trying costs is in the outcome."""
@@ -84,6 +84,14 @@ class Trial:
         assignments = itertools.product(frequencies_hz, repeat=len(tasks))
         return {chosen: self.fixed(dict(zip(tasks, chosen, strict=True))) for chosen in assignments}
 
+    def capped(self, watts: float, say: Say = unheard, *, knows: bool = False) -> Outcome:
+        """Run under a cap on the power that the sensor keeps, with the sweep or with nothing known of the tasks."""
+        prepare = self._know if knows else unprepared
+        return self._run(PowerCap(watts), prepare, say=say, begins_hz=FREQUENCIES_HZ[-1 if knows else 0])
+
+    def _know(self, control: Control) -> None:
+        control.know({self.workers: self.sweep})
+
     def _run(
         self,
         goal: Goal,
@@ -91,11 +99,15 @@ class Trial:
         *,
         say: Say = unheard,
         learns: bool = False,
+        begins_hz: int | None = None,
     ) -> Outcome:
         def make(processor: Processor) -> Control:
             ledger = Ledger(processor.read_j) if learns else None
             explored = spread(FREQUENCIES_HZ, EXPLORED)
-            means = Means(processor, processor.now_ns, say, processor.set_active, ledger, explored)
+            ceiling = None
+            if isinstance(goal, PowerCap) and begins_hz is not None:
+                ceiling = Ceiling(FREQUENCIES_HZ, goal.watts, self.workers, processor.read_j, begins_hz)
+            means = Means(processor, processor.now_ns, say, processor.set_active, ledger, explored, ceiling)
             control = Control(goal, means, self.workers)
             prepare(control)
             return control

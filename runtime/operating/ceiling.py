@@ -1,0 +1,122 @@
+"""A cap on the package's power, kept by looking at its sensor: the highest frequency that is allowed now.
+
+Power is taken to go with the frequency to a power k, at first the cube: the most that it can, so that going up does not
+pass the cap. Each step tells how far power really went. Where spare watts last and no step up seems safe, one is tried;
+the more often that passed the cap, the later the next. At the lowest frequency fewer workers are left.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+SPAN_S = 0.05
+"""The mean of so long is held against the cap; a counter that is read over less tells it to a few percent only."""
+SPARE = 0.97
+"""Part of the cap that a raise aims at."""
+WORKED = 0.5
+"""Where tasks ran for less than this part of the span, it says nothing of what they draw."""
+EXPONENTS = 0.5, 3.0
+"""Between these k is believed: a package that draws much whatever the clock does is near the first."""
+
+PATIENCE = 4, 256
+"""So many spans of spare watts come before a step up is tried, and so many where that always passed the cap."""
+
+
+class Ceiling:
+    """What is allowed, from the package's joules; `look` whenever a task begins or ends.
+
+    Parameters
+    ----------
+    frequencies_hz
+        There are, ascending.
+    watts, workers
+        The cap, and how many workers there are.
+    read_j
+        The package's joules so far.
+    begins_hz
+        Where to begin: the lowest where nothing is known of the tasks.
+    """
+
+    def __init__(
+        self, frequencies_hz: Sequence[int], watts: float, workers: int, read_j: Callable[[], float], begins_hz: int
+    ) -> None:
+        """Begin before the first look."""
+        self._frequencies_hz, self._watts, self._most, self._read_j = frequencies_hz, watts, workers, read_j
+        self.highest_hz, self.workers = begins_hz, workers
+        self.drawn_w = 0.0
+        self._exponent = EXPONENTS[1]
+        self._worker_w: float | None = None
+        self._former: tuple[int, int, float] | None = None
+        self._patience, self._spared = PATIENCE[0], 0
+        self._since: tuple[int, float] | None = None
+        self._last_ns = 0
+        self._worked_s = 0.0
+
+    def look(self, now_ns: int, *, works: bool) -> bool:
+        """Hear that tasks ran, or none, since the last look; returns whether something else is allowed now."""
+        if self._since is None:
+            self._begin(now_ns)
+            return False
+        self._worked_s += (now_ns - self._last_ns) * 1e-9 if works else 0.0
+        self._last_ns = now_ns
+        lasted_s = (now_ns - self._since[0]) * 1e-9
+        if lasted_s < SPAN_S:
+            return False
+        before = self._since[1]
+        tells = self._worked_s >= WORKED * lasted_s
+        self._begin(now_ns)
+        return tells and self._judge((self._since[1] - before) / lasted_s)
+
+    def _begin(self, now_ns: int) -> None:
+        self._since, self._last_ns, self._worked_s = (now_ns, self._read_j()), now_ns, 0.0
+
+    def _judge(self, drawn_w: float) -> bool:
+        former = self.highest_hz, self.workers
+        raised = self._former is not None and former > self._former[:2]
+        self._learn(drawn_w)
+        self.drawn_w = drawn_w
+        if drawn_w > self._watts:
+            self._patience = min(2 * self._patience, PATIENCE[1]) if raised else self._patience
+            self._lower(drawn_w)
+        elif drawn_w < SPARE * self._watts:
+            self._spared += 1
+            self._patience = PATIENCE[0] if raised else self._patience
+            self._raise(drawn_w, tries=self._spared >= self._patience)
+        changed = former != (self.highest_hz, self.workers)
+        self._spared = 0 if changed else self._spared
+        self._former = (*former, drawn_w) if changed else None
+        return changed
+
+    def _learn(self, drawn_w: float) -> None:
+        """See what the last step did."""
+        if self._former is None or min(drawn_w, self._former[2]) <= 0:
+            return
+        hz, workers, former_w = self._former
+        if hz != self.highest_hz:
+            seen = math.log(drawn_w / former_w) / math.log(self.highest_hz / hz)
+            self._exponent = (self._exponent + min(max(seen, EXPONENTS[0]), EXPONENTS[1])) / 2
+        if workers != self.workers:
+            self._worker_w = max((drawn_w - former_w) / (self.workers - workers), 0.0)
+
+    def _lower(self, drawn_w: float) -> None:
+        lower = [hz for hz in self._frequencies_hz if hz < self.highest_hz]
+        if not lower:
+            self.workers = max(self.workers - 1, 1)
+            return
+        wanted_hz = self.highest_hz * (self._watts / drawn_w) ** (1 / self._exponent)
+        self.highest_hz = max((hz for hz in lower if hz <= wanted_hz), default=lower[0])
+
+    def _raise(self, drawn_w: float, *, tries: bool) -> None:
+        if self.workers < self._most:
+            more_w = drawn_w / self.workers if self._worker_w is None else self._worker_w
+            self.workers += 1 if tries or drawn_w + more_w <= SPARE * self._watts else 0
+            return
+        share = SPARE * self._watts / max(drawn_w, 1e-9)
+        wanted_hz = self.highest_hz * share ** (1 / self._exponent)
+        higher = [hz for hz in self._frequencies_hz if hz > self.highest_hz]
+        within = [hz for hz in higher if hz <= wanted_hz] or higher[: int(tries)]
+        self.highest_hz = within[-1] if within else self.highest_hz
