@@ -151,6 +151,67 @@ def has_ended(process):
     return False
 
 
+@pytest.mark.usefixtures("policies")
+def test_a_run_that_does_not_listen_is_killed(tmp_path):
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
+    source = HOLDER.replace(
+        "    time.sleep",
+        "    import subprocess\n"
+        f"    run = subprocess.Popen([sys.executable, '-c', {deaf!r}], process_group=0, stdout=subprocess.PIPE)\n"
+        "    run.stdout.readline()\n"
+        "    guard.also_ends(run.pid)\n    print(run.pid, flush=True)\n    time.sleep",
+    )
+    with start(tmp_path, source, str(tmp_path)) as process:
+        process.stdout.readline()
+        run = os.pidfd_open(int(process.stdout.readline()))
+
+        process.kill()
+
+        wait_for(lambda: has_ended(run), "the end of the run")
+    os.close(run)
+
+
+def test_a_second_holder_is_refused_and_changes_nothing(tmp_path, policies):
+    with start(tmp_path, HOLDER, str(tmp_path)) as process:
+        process.stdout.readline()
+
+        with pytest.raises(SensorError, match="are held already.*wait until that has ended"), Guard(policies):
+            pytest.fail("two hold the frequencies")
+
+        assert read_bounds(policies[0]) == Bounds(LISTED[2], LISTED[2])
+        process.kill()
+    with Guard(policies):
+        assert restored(policies)()
+
+
+def test_a_file_that_refuses_keeps_none_of_the_others_from_being_restored(policies):
+    path = policies[0].folder / "scaling_min_freq"
+
+    with pytest.raises(SensorError, match="not restored: cannot write 1600000 to .*scaling_min_freq"), Guard(policies):
+        hold(policies[0], LISTED[2])
+        path.unlink()
+
+    assert (policies[0].folder / "scaling_max_freq").read_text().strip() == "2400000"
+
+
+def test_a_guard_that_was_killed_is_noticed_before_the_next_run(policies):
+    with pytest.raises(SensorError, match="was killed"), Guard(policies) as guard:
+        hold(policies[0], LISTED[2])
+        os.kill(guard.pid, signal.SIGKILL)
+        wait_for(lambda: not (guard.also_ends(None) or is_alive(guard.pid)), "the guard's end")
+        guard.also_ends(os.getpid())
+
+    assert restored(policies)()
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def test_a_run_that_ended_by_itself_is_nobody_to_end(policies):
     with Guard(policies) as guard, subprocess.Popen([sys.executable, "-c", ""], process_group=0) as run:
         guard.also_ends(run.pid)

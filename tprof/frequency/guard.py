@@ -5,6 +5,10 @@ former values. It reads from a pipe whose other end only this process has: when 
 kernel closes that end, and the guard restores and ends. Asking the kernel is what makes it sure; a handler of signals
 or `atexit` would not run. What stays open: a SIGKILL of the guard itself together with this process (then nothing is
 left to act), and a loss of power (the kernel then starts with its own values).
+
+One guard on a machine at a time: a second would take for the former values what the first one's process set, and
+whoever ended last would leave them. So the guard locks the folder of the policies, and holds the lock until it has
+restored.
 """
 
 from __future__ import annotations
@@ -19,14 +23,14 @@ from tprof.environment import SESSION
 from tprof.errors import SensorError
 
 from .policy import KHZ, Policy, read_bounds, text_of
-from .restorer import END, restore
+from .restorer import END, HELD, LOCKED, READY, restore
 from .setting import SETSPEED, USERSPACE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-READY = "ready"
+NOT_STARTED = "the process that would restore the frequencies did not start: see what it printed above"
 START = "from tprof.frequency.restorer import main; main()"
 
 
@@ -34,22 +38,44 @@ class Guard:
     """Holds the policies' values of now from entering to leaving, as a context manager."""
 
     def __init__(self, policies: Sequence[Policy]) -> None:
-        """Read what is to be restored. Raises SensorError."""
-        self._former = [_former(policy) for policy in policies]
+        """Take note of whose they are, one at the least."""
+        self._policies = policies
 
     def __enter__(self) -> Self:
-        """Start the process and wait until it holds the values. Raises SensorError."""
+        """Start the process and wait until it holds the values. Raises SensorError, also where another holds them."""
         environment = {name: value for name, value in os.environ.items() if name != SESSION}
         self._process = subprocess.Popen(  # noqa: S603 - this interpreter
             [sys.executable, "-P", "-c", START],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True, cwd="/",
         )  # fmt: skip
-        said = self._tell(self._former) and self._process.stdout and self._process.stdout.readline().strip()
-        if said != READY:
+        try:
+            self._lock()
+            # Not before: whoever had the lock may have restored just now.
+            self._former = [_former(policy) for policy in self._policies]
+            if self._ask(self._former) != READY:
+                raise SensorError(NOT_STARTED)
+        except BaseException:
             self._process.kill()
-            message = "the process that would restore the frequencies did not start: see what it printed above"
-            raise SensorError(message)
+            self._process.communicate()
+            raise
         return self
+
+    def _lock(self) -> None:
+        folder = self._policies[0].folder.parent
+        answer = self._ask(str(folder))
+        if answer == HELD:
+            message = (
+                "the processor's frequencies are held already, by a sweep, a runtime's policy or a budget that slows "
+                f"down (whoever locks {folder}): wait until that has ended"
+            )
+            raise SensorError(message)
+        if answer != LOCKED:
+            raise SensorError(NOT_STARTED)
+
+    def _ask(self, value: Any) -> str:
+        if not self._tell(value) or self._process.stdout is None:
+            return ""
+        return str(self._process.stdout.readline()).strip()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -72,8 +98,18 @@ class Guard:
         return self._process.pid
 
     def also_ends(self, pid: int | None) -> None:
-        """Name the leader of the group of processes that must not outlive this process; None: nobody any more."""
-        self._tell(pid)
+        """Name the leader of the group of processes that must not outlive this process; None: nobody any more.
+
+        Raises
+        ------
+        SensorError
+            If somebody is named and the guard was killed: nothing would restore any more.
+        """
+        if not self._tell(pid) and pid is not None:
+            message = (
+                "the process that would restore the frequencies was killed; they are put back now, start again to go on"
+            )
+            raise SensorError(message)
 
     def forget(self) -> None:
         """Leave it to the parent, in a forked child: the pipe has to end with the parent alone."""

@@ -1,34 +1,48 @@
-"""The guard's process: holds values, waits until standard input ends, writes them back; see `guard`."""
+"""The guard's process: locks, holds values, waits until standard input ends, writes them back; see `guard`."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import select
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tprof.errors import SensorError
 
 from .policy import KHZ, Bounds, number_hz
-from .setting import MAX, MIN, SETSPEED, set_bounds, write
+from .setting import MAX, MIN, SETSPEED, in_order, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-END = "end"
+LOCKED, HELD, READY, END = "locked", "held", "ready", "end"
+GRACE_S = 5.0
+"""A run that does not end at SIGTERM within this time is killed."""
+PATIENCE_S, STEP_S = 1.0, 0.02
+"""The guard of a program that was killed needs a moment to restore."""
 DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def main() -> None:
-    """Hold, wait, restore, say what could not be."""
+    """Lock, hold, wait, restore, say what could not be."""
     for number in DEAF_TO:
         signal.signal(number, signal.SIG_IGN)
+    folder = _heard(sys.stdin.readline())
+    if not isinstance(folder, str):
+        return  # whoever started this ended before it wrote anything
+    if not _lock(folder):
+        _say(HELD)
+        return
+    _say(LOCKED)
     former = _heard(sys.stdin.readline())
     if not isinstance(former, list):
-        return  # whoever started this ended before it wrote anything
-    _say("ready")
+        return  # as above
+    _say(READY)
     ends: int | None = None
     for line in sys.stdin:
         heard = _heard(line)
@@ -45,17 +59,47 @@ def main() -> None:
 
 def restore(former: Sequence[dict[str, Any]]) -> list[str]:
     """Write the former values, every one that can be; returns what could not be."""
-    problems = []
+    problems: list[str] = []
     for held in former:
-        folder = Path(held["folder"])
-        try:
-            wanted = Bounds(held["lowest_khz"] * KHZ, held["highest_khz"] * KHZ)
-            set_bounds(folder, _now(folder) or wanted, wanted)
-            if held["setspeed"] is not None:
-                write(folder / SETSPEED, held["setspeed"])
-        except SensorError as error:
-            problems.append(f"{error} (it was {held['lowest_khz']} to {held['highest_khz']} kHz)")
+        problems += _restore(Path(held["folder"]), held)
     return problems
+
+
+def _restore(folder: Path, held: dict[str, Any]) -> list[str]:
+    wanted = Bounds(held["lowest_khz"] * KHZ, held["highest_khz"] * KHZ)
+    writes = [(name, str(hz // KHZ)) for name, hz in in_order(_now(folder) or wanted, wanted)]
+    if held["setspeed"] is not None:
+        writes.append((SETSPEED, held["setspeed"]))
+    # What is refused may only have come before its time: a minimum above the maximum of now.
+    writes = [one for one in writes if _written(folder, *one) is not None]
+    problems = filter(None, [_written(folder, *one) for one in writes])
+    return [f"{problem} (it was {held['lowest_khz']} to {held['highest_khz']} kHz)" for problem in problems]
+
+
+def _written(folder: Path, name: str, text: str) -> str | None:
+    """Write; returns why not, None where it is done."""
+    try:
+        write(folder / name, text)
+    except SensorError as error:
+        return str(error)
+    return None
+
+
+def _lock(folder: str) -> bool:
+    """Lock the folder for as long as this process lives; returns False where another has, and keeps it."""
+    give_up_s = time.monotonic() + PATIENCE_S
+    file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= give_up_s:
+                return False
+            time.sleep(STEP_S)
+        except OSError:
+            return True  # a file system without locks: nobody can have one
+        else:
+            return True
 
 
 def _now(folder: Path) -> Bounds | None:
@@ -86,6 +130,9 @@ def _end(process: int, group: int) -> None:
     try:
         signal.pidfd_send_signal(process, 0)
         os.killpg(group, signal.SIGTERM)
+        ended, _, _ = select.select([process], [], [], GRACE_S)
+        if not ended:
+            os.killpg(group, signal.SIGKILL)
     except OSError:
         return  # it ended by itself
 
@@ -95,7 +142,7 @@ def _say(text: str) -> None:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
-        if text not in ("ready", "[]"):
+        if text not in (LOCKED, HELD, READY, "[]"):
             sys.stderr.write(f"tprof: the former frequencies are not restored: {text}\n")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
