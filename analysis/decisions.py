@@ -10,7 +10,19 @@ from tprof.analysis.names import shown
 if TYPE_CHECKING:
     from tprof.trace import Trace
 
-COLUMNS = ("kind", "policy", "why", "task", "frequency_hz", "former_hz", "cpus", "workers", "energy_j", "instance_s")
+COLUMNS = (
+    "kind",
+    "policy",
+    "why",
+    "task",
+    "frequency_hz",
+    "former_hz",
+    "cpus",
+    "workers",
+    "energy_j",
+    "instance_s",
+    "quality",
+)
 
 
 def decisions_table(trace: Trace) -> pd.DataFrame:
@@ -21,9 +33,10 @@ def decisions_table(trace: Trace) -> pd.DataFrame:
     DataFrame
         time_s (from the start of the recording), process; kind: ``chosen`` (a frequency is best for a task),
         ``set`` (processors got a frequency), ``allowed`` (the highest that a cap on the power leaves), ``workers`` (so
-        many are active), ``cut`` (what follows was not written);
+        many are active), ``released`` (nothing is held any more), ``cut`` (what follows was not written);
         policy, why, task, frequency_hz, former_hz, cpus (numbers with spaces between), workers, and energy_j and
-        instance_s of a mean instance as the policy knew it. What does not belong to a kind is NaN or empty.
+        instance_s of a mean instance as the policy knew it, with the quality of these joules. What does not belong to
+        a kind is NaN or empty.
     """
     rows = [
         {
@@ -39,6 +52,7 @@ def decisions_table(trace: Trace) -> pd.DataFrame:
             "workers": one.workers,
             "energy_j": one.energy_j,
             "instance_s": one.time_s,
+            "quality": shown(one.quality or ""),
         }
         for one in trace.decisions
     ]

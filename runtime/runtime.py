@@ -129,10 +129,10 @@ class Runtime:
             message = "a runtime runs once: make another"
             raise UsageError(message)
         self._begun = True
-        if self._operator is not None:
-            self._operator.start(self._scheduler.set_active)
-        self._workers.limit_libraries()
         try:
+            if self._operator is not None:
+                self._operator.start(self._scheduler.set_active)
+            self._workers.limit_libraries()
             for _ in range(self.workers):
                 self._start_thread()
         except BaseException:
@@ -285,6 +285,8 @@ class Runtime:
     def active_workers(self, number: int) -> None:
         self._check_running()
         self._scheduler.set_active(_whole("active_workers", number, self.workers))
+        if self._operator is not None:
+            self._operator.activated(number)
 
     def graph(self) -> Graph:
         """Return what depended on what so far.

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+    from numpy.typing import NDArray
     from tprof.analysis.profile import Profile
 
 TASKS = 40
@@ -23,25 +25,38 @@ def operating_data(profile: Profile) -> dict[str, Any] | None:
     return {
         "policies": list(dict.fromkeys(table["policy"])),
         "chosen": [_last(task, rows, changes) for task, rows in list(chosen.groupby("task", sort=False))[:TASKS]],
-        "controls": [_steps(cpus, rows) for cpus, rows in list(changes.groupby("cpus", sort=False))[:CONTROLS]],
-        "allowed": _columns(table[table["kind"] == "allowed"].iloc[:STEPS], ("time_s", "frequency_hz", "former_hz")),
+        "lines": _lines(table, float(profile.info["duration_s"])),
         "workers": _columns(table[table["kind"] == "workers"], ("time_s", "workers")),
-        "duration_s": float(profile.info["duration_s"]),
-        "changes": len(changes),
+        "changes": int((changes["why"] != "held").sum()),
     }
 
 
 def _last(task: Any, rows: pd.DataFrame, changes: pd.DataFrame) -> dict[str, Any]:
     last = rows.iloc[-1]
-    kept = ("frequency_hz", "energy_j", "instance_s", "why", "time_s")
+    kept = ("frequency_hz", "energy_j", "instance_s", "quality", "why", "time_s")
     return {"task": task, "times": len(rows), "changes": int((changes["task"] == task).sum())} | {
         name: last[name] for name in kept
     }
 
 
-def _steps(cpus: Any, rows: pd.DataFrame) -> dict[str, Any]:
+def _lines(table: pd.DataFrame, duration_s: float) -> list[dict[str, Any]]:
+    """Return each frequency over time as steps: of the processors, and of what a cap allowed."""
+    released_s = table.loc[table["kind"] == "released", "time_s"].to_numpy()
+    kinds = [(f"processors {cpus}", rows) for cpus, rows in table[table["kind"] == "set"].groupby("cpus", sort=False)]
+    allowed = table[table["kind"] == "allowed"]
+    lines = [_steps(name, rows, released_s, duration_s) for name, rows in kinds[:CONTROLS]]
+    if len(allowed):
+        lines.append(_steps("allowed by the cap", allowed, released_s, duration_s) | {"bound": True})
+    return lines
+
+
+def _steps(name: str, rows: pd.DataFrame, released_s: NDArray[np.float64], duration_s: float) -> dict[str, Any]:
     kept = rows if len(rows) <= STEPS else rows.iloc[[*range(STEPS // 2), *range(-STEPS // 2, 0)]]
-    return {"cpus": cpus, "left_out": len(rows) - len(kept)} | _columns(kept, ("time_s", "frequency_hz", "former_hz"))
+    steps = [*zip(kept["time_s"], kept["frequency_hz"], strict=True), *((ended_s, None) for ended_s in released_s)]
+    steps.sort(key=lambda step: step[0])
+    steps.append((duration_s, steps[-1][1]))
+    times_s, frequencies_hz = zip(*steps, strict=True)
+    return {"name": name, "left_out": len(rows) - len(kept), "time_s": times_s, "frequency_hz": frequencies_hz}
 
 
 def _columns(rows: pd.DataFrame, names: tuple[str, ...]) -> dict[str, list[Any]]:

@@ -39,12 +39,21 @@ class Ceiling:
         The package's joules so far.
     begins_hz
         Where to begin: the lowest where nothing is known of the tasks.
+    quality
+        Of the joules, in a word.
     """
 
     def __init__(
-        self, frequencies_hz: Sequence[int], watts: float, workers: int, read_j: Callable[[], float], begins_hz: int
+        self,
+        frequencies_hz: Sequence[int],
+        watts: float,
+        workers: int,
+        read_j: Callable[[], float],
+        begins_hz: int,
+        quality: str = "simulated",
     ) -> None:
         """Begin before the first look."""
+        self.quality = quality
         self._frequencies_hz, self._watts, self._most, self._read_j = frequencies_hz, watts, workers, read_j
         self.highest_hz, self.workers = begins_hz, workers
         self.drawn_w = 0.0

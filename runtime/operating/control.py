@@ -8,11 +8,12 @@ those who share a control have to agree on it anyway.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tprof.runtime.operating.exploring import Effort, Exploration
 from tprof.runtime.operating.goals import FORBIDDEN, Choice, Costs, Fixed, Goal, best_of
+from tprof.runtime.operating.points import Knowledge
 from tprof.runtime.operating.wishes import Wishes
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from tprof.runtime.operating.ceiling import Ceiling
     from tprof.runtime.operating.controls import Controls
     from tprof.runtime.operating.ledger import Ledger
-    from tprof.runtime.operating.points import Knowledge
+    from tprof.runtime.operating.points import Point
 
     Say = Callable[[dict[str, Any]], object]
 
@@ -95,6 +96,7 @@ class Control:
             )
         self._wishes = Wishes({})
         self._best: dict[str, int] = {}
+        self._known = Knowledge({})
         self._short: set[str] = set()
         self._passed: set[str] = set()  # of these nothing is to be heard
         self._review_at = 0
@@ -102,7 +104,8 @@ class Control:
         self._lock = threading.Lock()
         self._stacks: dict[object, list[_Run]] = {}
         self._paused: dict[object, list[list[_Run]]] = {}
-        self._held = [means.controls.frequencies_hz[-1]] * means.controls.count
+        highest_hz = means.controls.frequencies_hz[-1]
+        self._held = [means.controls.nearest_hz(control, highest_hz) for control in range(means.controls.count)]
         self._closed = False
 
     def know(self, known: Mapping[int, Knowledge]) -> None:
@@ -171,6 +174,26 @@ class Control:
         """Do nothing any more: whoever held the frequencies before gets them back."""
         with self._lock:
             self._closed = True
+            self._say("released")
+
+    def activated(self, workers: int) -> None:
+        """Hear that the program itself has set the number of active workers."""
+        with self._lock:
+            self._active = self._wanted_workers = workers
+            self._say("workers", workers=workers, why="program")
+
+    def tell_all(self) -> None:
+        """Say again what holds now, to a recording that begins."""
+        with self._lock:
+            for control, hz in enumerate(self._held):
+                self._say(
+                    "set", frequency_hz=hz, former_hz=hz, cpus=list(self._means.controls.cpus(control)), why="held"
+                )
+            for task, hz in self._best.items():
+                if hz in self._known.curves.get(task, ()):
+                    self._say_chosen(task, hz, self._known.curves[task][hz], "held")
+            if self._active != self._workers:
+                self._say("workers", workers=self._active, why="held")
 
     def _running(self) -> list[_Run]:
         return [stack[-1] for stack in self._stacks.values() if stack]
@@ -194,7 +217,7 @@ class Control:
         running, former_hz = self._running(), ceiling.highest_hz
         if not ceiling.look(self._means.clock_ns(), works=bool(running)):
             return
-        why = f"{ceiling.drawn_w:.4g} W drawn"
+        why = f"{ceiling.drawn_w:.4g} W drawn, {ceiling.quality}"
         self._say("allowed", frequency_hz=ceiling.highest_hz, former_hz=former_hz, why=why)
         self._activate(self._wanted_workers, why)
         for run in running:
@@ -212,6 +235,8 @@ class Control:
         """Agree with those that share the control, and hold what they agree on."""
         sharing = [one for one in self._running() if one.control == control]
         hz, why = self._allowed(*self._wanted(run, control, sharing), control)
+        # What is told, and compared, is what the processor can be set to.
+        hz = None if hz is None else self._means.controls.nearest_hz(control, hz)
         if hz is None or hz == self._held[control]:
             return
         former_hz, self._held[control] = self._held[control], hz
@@ -295,7 +320,7 @@ class Control:
         assert self._exploration is not None  # noqa: S101 - only learning comes here
         assert self._means.ledger is not None  # noqa: S101 - as above
         self._review_at = 2 * self._instances
-        known = self._exploration.knowledge(self._means.ledger.powers_w())
+        known = replace(self._exploration.knowledge(self._means.ledger.powers_w()), quality=self._means.ledger.quality)
         self._take(self._goal.choose({self._workers: known}), known, "learnt")
 
     def _take(self, choice: Choice, known: Knowledge, why: str) -> None:
@@ -313,7 +338,7 @@ class Control:
                 continue
             self._best[task] = hz
             point = known.curves[task][hz]
-            self._say("chosen", task=task, frequency_hz=hz, energy_j=point.energy_j, time_s=point.time_s, why=why)
+            self._say_chosen(task, hz, point, why)
         self._activate(choice.workers, why)
 
     def _activate(self, workers: int, why: str) -> None:
@@ -334,6 +359,12 @@ class Control:
             if curve.get(former_hz, curve[hz] * 2) <= curve[hz] * (1 + self._caution.learnt_gain):
                 curve[hz], curve[former_hz] = max(curve[hz], curve[former_hz]), min(curve[hz], curve[former_hz])
         return cautious
+
+    def _say_chosen(self, task: str, hz: int, point: Point, why: str) -> None:
+        quality = self._known.quality
+        self._say(
+            "chosen", task=task, frequency_hz=hz, energy_j=point.energy_j, time_s=point.time_s, why=why, quality=quality
+        )
 
     def _say(self, kind: str, **what: Any) -> None:
         self._means.say({"t_ns": self._means.clock_ns(), "kind": kind, "policy": self._goal.name, **what})

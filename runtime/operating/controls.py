@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tprof.frequency import Policy
 
 SMOOTHING = 0.1
+BESIDE = 0.02
+"""Frequencies that differ by less are one: a driver rounds, and a table may do so too."""
 
 
 class Controls(Protocol):
@@ -36,6 +38,9 @@ class Controls(Protocol):
 
     def cpus(self, control: int) -> tuple[int, ...]:
         """Return the processors of a control."""
+
+    def nearest_hz(self, control: int, hz: int) -> int:
+        """Return what it can be set to that is nearest."""
 
     def hold(self, control: int, hz: int) -> None:
         """Set it."""
@@ -84,6 +89,10 @@ class Cpufreq:
         """Return the processors of a control."""
         return tuple(sorted(cpu for policy in self._groups[control] for cpu in policy.cpus))
 
+    def nearest_hz(self, control: int, hz: int) -> int:
+        """Return what it can be set to that is nearest; of unlike processors that of the fastest."""
+        return max(policy.nearest_hz(hz) for policy in self._groups[control])
+
     def hold(self, control: int, hz: int) -> None:
         """Set it. Raises SensorError."""
         begin_s = time.perf_counter()
@@ -102,6 +111,20 @@ class Cpufreq:
             if policy.governor == USERSPACE:
                 write(policy.folder / SETSPEED, str(hz // KHZ))
         self._held[policy.folder.name] = Bounds(hz, hz)
+
+    @property
+    def range(self) -> str:
+        """Say from where to where it goes."""
+        return f"{self.frequencies_hz[0] / 1e9:g} to {self.frequencies_hz[-1] / 1e9:g} GHz"
+
+    def covers(self, hz: float) -> bool:
+        """Return whether a frequency lies in its range, or nearly."""
+        return self.frequencies_hz[0] * (1 - BESIDE) <= hz <= self.frequencies_hz[-1] * (1 + BESIDE)
+
+    def takes(self, hz: int) -> bool:
+        """Return whether some control can be set to a frequency, or nearly."""
+        nearest_hz = (self.nearest_hz(control, hz) for control in range(self.count))
+        return any(abs(one - hz) <= BESIDE * hz for one in nearest_hz)
 
     def check(self) -> None:
         """Hold every policy at its highest, and see that it took it. Raises SensorError."""
@@ -124,7 +147,7 @@ def _frequencies(policies: Sequence[Policy], points: int) -> tuple[int, ...]:
     if widest.listed_hz:
         return widest.listed_hz
     low, high = widest.range.lowest_hz, widest.range.highest_hz
-    return tuple(round(low + (high - low) * place / (points - 1) / KHZ) * KHZ for place in range(points))
+    return tuple(round((low + (high - low) * place / (points - 1)) / KHZ) * KHZ for place in range(points))
 
 
 def spread(frequencies_hz: Sequence[int], points: int) -> tuple[int, ...]:

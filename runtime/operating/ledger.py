@@ -34,9 +34,9 @@ class Ledger:
     ran apart. They hold the kinds' part of the static power too, as the package's energy does.
     """
 
-    def __init__(self, read_j: Callable[[], float]) -> None:
-        """Take what reads the joules so far."""
-        self._read_j = read_j
+    def __init__(self, read_j: Callable[[], float], quality: str = "simulated") -> None:
+        """Take what reads the joules so far, and how these are known."""
+        self._read_j, self.quality = read_j, quality
         self._last: tuple[int, float] | None = None
         self._window: defaultdict[Hashable, float] = defaultdict(float)
         self._window_s = self._window_j = 0.0

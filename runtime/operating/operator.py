@@ -16,7 +16,7 @@ from tprof.runtime.operating.ledger import Ledger, Meter
 from tprof.runtime.operating.table import for_workers, read_table
 
 from tprof import _core, membership, registry
-from tprof.errors import SensorError
+from tprof.errors import SensorError, UsageError
 from tprof.frequency import Guard, find_policies, refusal
 from tprof.sensors.choose import sysroot
 
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from tprof.runtime.operating.points import Knowledge
     from tprof.runtime.operating.policy import Policy
 
+
 SPREAD = 16
 """Frequencies that stand for a processor which takes any in a range."""
+NAMED = 5
 BEGINS, ENDS, PAUSES, RESUMES = range(4)
 
 
@@ -45,6 +47,8 @@ class Operator:
         self._control: Control | None = None
         self._held = ExitStack()
         self._guard: Guard | None = None
+        self._told: object = None
+        self._seen: set[int] = set()
 
     def start(self, set_active: Callable[[int], object]) -> None:
         """Take the frequencies over.
@@ -70,9 +74,32 @@ class Operator:
             controls = Cpufreq(
                 policies, self._cpus, self._workers, points=SPREAD, transition_s=self._policy.transition_s
             )
+            self._fit(controls)
             controls.check()
             self._control = self._make(controls, meter, set_active)
             self._held = self._held.pop_all()
+        self._introduce()
+
+    def _fit(self, controls: Cpufreq) -> None:
+        """See that the frequencies that were given are this machine's. Raises UsageError."""
+        goal = self._policy.goal
+        if isinstance(goal, Fixed):
+            for hz in filter(None, (goal.frequency_hz, *goal.tasks_hz.values())):
+                if not controls.covers(hz):
+                    message = (
+                        f"fixed() was given {hz:g} Hz, and this machine runs at {controls.range}: frequencies are in "
+                        "Hz, as 2.4e9, or a text with its unit, as 'fixed(2.4GHz)'"
+                    )
+                    raise UsageError(message)
+        if self._known is not None:
+            fitting = {workers: known.only(controls.takes) for workers, known in self._known.items()}
+            self._known = {workers: known for workers, known in fitting.items() if known.curves}
+            if not self._known:
+                message = (
+                    f"{self._policy.profile} has no frequency of this machine, which runs at {controls.range}: sweep "
+                    "this machine"
+                )
+                raise UsageError(message)
 
     def _open_meter(self) -> Meter | None:
         """Open the package's sensor where the policy learns from it or keeps a cap by it. Raises SensorError."""
@@ -91,9 +118,11 @@ class Operator:
         ledger = ceiling = None
         if meter is not None and isinstance(goal, PowerCap):
             begins_hz = controls.frequencies_hz[0 if self._known is None else -1]
-            ceiling = Ceiling(controls.frequencies_hz, goal.watts, self._workers, meter.read_j, begins_hz)
+            ceiling = Ceiling(
+                controls.frequencies_hz, goal.watts, self._workers, meter.read_j, begins_hz, meter.quality
+            )
         elif meter is not None:
-            ledger = Ledger(meter.read_j)
+            ledger = Ledger(meter.read_j, meter.quality)
         explored_hz = spread(controls.frequencies_hz, policy.frequencies)
         means = Means(controls, _core.now_ns, _say, set_active, ledger, explored_hz, ceiling)
         effort = Effort(policy.instances, policy.span_s)
@@ -109,8 +138,10 @@ class Operator:
         if control is None:
             return
         who = threading.get_ident()
+        self._introduce()
         try:
             if moment == BEGINS:
+                self._seen.add(task.number)
                 control.begin(who, registry.name_of(task.number), seat)
             elif moment == ENDS:
                 control.end(who, registry.name_of(task.number))
@@ -123,12 +154,43 @@ class Operator:
             message = f"policy {self._policy.goal.name} sets no frequency any more: {error}"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
 
+    def activated(self, workers: int) -> None:
+        """Hear that the program itself has set the number of active workers."""
+        self._introduce()
+        if self._control is not None:
+            self._control.activated(workers)
+
+    def _introduce(self) -> None:
+        """Tell a recording that has begun what holds already."""
+        member = membership.current()
+        if member is self._told:
+            return
+        self._told, control = member, self._control
+        if member is not None and control is not None:
+            control.tell_all()
+
     def stop(self) -> None:
         """Give back what was before, whatever still runs. Raises SensorError."""
         control, self._control = self._control, None
         if control is not None:
             control.close()
+            self._tell_what_nobody_heard()
         self._held.close()
+
+    def _tell_what_nobody_heard(self) -> None:
+        """Warn where no task ran that the policy knows anything of."""
+        goal, named = self._policy.goal, set[str]()
+        if isinstance(goal, Fixed) and goal.frequency_hz is None:
+            named = set(goal.tasks_hz)
+        elif self._known is not None:
+            named = {task for known in self._known.values() for task in known.curves}
+        ran = {registry.name_of(number) for number in self._seen}
+        if named and ran and not named & ran:
+            message = (
+                f"policy {goal.name} had nothing to choose: it knows of {_listed(named)}, and the program's tasks are "
+                f"{_listed(ran)}"
+            )
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
 
     def forget(self) -> None:
         """Leave all to the parent, in a forked child."""
@@ -136,6 +198,11 @@ class Operator:
         self._held = ExitStack()
         if self._guard is not None:
             self._guard.forget()
+
+
+def _listed(names: set[str]) -> str:
+    some = sorted(names)
+    return ", ".join(some[:NAMED]) + (f" and {len(some) - NAMED} more" if len(some) > NAMED else "")
 
 
 def _say(decision: dict[str, Any]) -> None:

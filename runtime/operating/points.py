@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,23 @@ class Knowledge:
     instances : how many of each task the program has, or had so far.
     outside_w : of the package while the program runs, beyond what its tasks' energies hold.
     stretch : wall time against the tasks' time over all workers; above 1 where workers starve.
+    quality : of the joules: "measured", "estimated", …
     """
 
     curves: Mapping[str, Curve]
     instances: Mapping[str, float] = field(default_factory=dict)
     outside_w: float = 0.0
     stretch: float = 1.0
+    quality: str = ""
 
     def weight(self, task: str) -> float:
         """Return how often a task counts in the program's totals."""
         return max(self.instances.get(task, 1.0), 1.0)
+
+    def only(self, takes: Callable[[int], bool]) -> Knowledge:
+        """Return what is known at some frequencies."""
+        kept = {task: {hz: point for hz, point in curve.items() if takes(hz)} for task, curve in self.curves.items()}
+        return replace(self, curves={task: curve for task, curve in kept.items() if curve})
 
     def totals(self, chosen: Mapping[str, int], workers: int) -> tuple[float, float]:
         """Return the joules and the wall seconds of the program with its tasks at these frequencies."""

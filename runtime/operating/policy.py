@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from tprof.runtime.operating.goals import Edp, Energy, Fixed, Goal, MaxSlowdown, PowerCap
@@ -11,7 +13,7 @@ from tprof.runtime.operating.goals import Edp, Energy, Fixed, Goal, MaxSlowdown,
 from tprof.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
 TRANSITION_S = 10e-6
@@ -51,16 +53,22 @@ class Policy:
 
     def __post_init__(self) -> None:
         """Check. Raises UsageError."""
-        if self.frequencies < 2 or self.instances < 1:
-            message = (
-                "a policy tries at least 2 frequencies with 1 instance each, got "
-                f"frequencies={self.frequencies}, instances={self.instances}"
-            )
-            raise UsageError(message)
-        for name in ("span_s", "transition_s", "gain", "learnt_gain"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                message = f"{name} is a number of 0 or more, got {getattr(self, name)!r}"
+        for name, least in (("frequencies", 2), ("instances", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+                message = f"{name} of a policy is a whole number of {least} or more, got {value!r}"
                 raise UsageError(message)
+        for name in ("span_s", "transition_s", "gain", "learnt_gain"):
+            value = getattr(self, name)
+            if not _is_number(value) or not 0 <= value < float("inf"):
+                message = f"{name} of a policy is a number of 0 or more, got {value!r}"
+                raise UsageError(message)
+        if not isinstance(self.adapt_workers, bool):
+            message = f"adapt_workers of a policy is True or False, got {self.adapt_workers!r}"
+            raise UsageError(message)
+        if self.profile is not None and isinstance(self.goal, Fixed):
+            message = "fixed() takes frequencies and no profile: leave it out, or take edp, energy, … with the profile"
+            raise UsageError(message)
 
 
 def fixed(frequency_hz: float | None = None, tasks: Mapping[str, float] | None = None, **options: Any) -> Policy:
@@ -75,7 +83,10 @@ def fixed(frequency_hz: float | None = None, tasks: Mapping[str, float] | None =
     **options
         Of `Policy`.
     """
-    given = {name: _positive("a frequency in Hz", hz) for name, hz in (tasks or {}).items()}
+    if tasks is not None and not isinstance(tasks, Mapping):
+        message = f"fixed() takes frequencies by the task's name, as tasks={{'sort': 3.6e9}}, got {tasks!r}"
+        raise UsageError(message)
+    given = {str(name): _positive("a frequency in Hz", hz) for name, hz in (tasks or {}).items()}
     if frequency_hz is None and not given:
         message = "fixed() needs a frequency in Hz, or frequencies by task: fixed(2.4e9), fixed(tasks={'sort': 3.6e9})"
         raise UsageError(message)
@@ -95,7 +106,11 @@ def edp(profile: str | Path | None = None, **options: Any) -> Policy:
 
 def max_slowdown(share: float, profile: str | Path | None = None, **options: Any) -> Policy:
     """Return a policy for the least energy with no task slower by more than a share (0.05); options of `Policy`."""
-    return Policy(MaxSlowdown(_positive("a share such as 0.05", share)), profile, **options)
+    share = _positive("a share such as 0.05", share)
+    if share > 1:
+        message = f"max_slowdown takes a share from 0 to 1, got {share:g}: for {share:g} % write {share / 100:g}"
+        raise UsageError(message)
+    return Policy(MaxSlowdown(share), profile, **options)
 
 
 def power_cap(watts: float, profile: str | Path | None = None, **options: Any) -> Policy:
@@ -133,7 +148,11 @@ _BOUNDED: dict[str, Callable[[float], Policy]] = {
 
 
 def _positive(what: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+    if not _is_number(value) or not 0 < value < float("inf"):
         message = f"{what} is above 0, got {value!r}"
         raise UsageError(message)
     return float(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     Row = Mapping[str, str]
 
 FILE = "sweep.csv"
-COLUMNS = ("task", "setting", "setting_unit", "workers", "energy_j", "time_s", "instances")
+NEEDED = ("task", "setting", "setting_unit", "time_s")
+ABSENT = {"workers": "1", "instances": "1", "energy_j": "", "power_w": "", "quality": "given"}
 MAX_ROWS = 1_000_000
 PROGRAM = ""
 
@@ -51,10 +52,16 @@ def read_table(path: str | Path) -> dict[int, Knowledge]:
 
 
 def _rows(file: Path) -> list[Row]:
+    if file.suffix == ".parquet":
+        message = f"a policy reads a sweep's table as CSV, and {file} is parquet: write it as CSV"
+        raise UsageError(message)
     try:
-        with file.open(encoding="utf-8", newline="") as stream:
+        with file.open(encoding="utf-8-sig", newline="") as stream:
             reader = csv.DictReader(stream)
-            missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+            there = reader.fieldnames or ()
+            missing = [name for name in NEEDED if name not in there]
+            if not missing and "energy_j" not in there and "power_w" not in there:
+                missing = ["energy_j"]
             if missing:
                 message = f"{file} is no sweep's table: it has no column {missing[0]!r}; give a sweep.csv or its folder"
                 raise UsageError(message)
@@ -63,22 +70,26 @@ def _rows(file: Path) -> list[Row]:
         reason = getattr(error, "strerror", None) or str(error)
         message = f"cannot read {file}: {reason}; give the sweep.csv that `tprof sweep` made, or its folder"
         raise UsageError(message) from error
-    return [{name: row[name] or "" for name in COLUMNS} for row in rows]
+    needed = dict.fromkeys(NEEDED, "")
+    return [{name: row.get(name) or absent for name, absent in {**needed, **ABSENT}.items()} for row in rows]
 
 
 def _knowledge(rows: Iterable[Row], workers: int) -> Knowledge:
     points: dict[str, dict[int, list[Point]]] = defaultdict(lambda: defaultdict(list))
     counts: dict[str, list[float]] = defaultdict(list)
+    qualities = set[str]()
     for row in rows:
-        energy_j, time_s, count = (_number(row[name]) for name in ("energy_j", "time_s", "instances"))
+        time_s, count = _number(row["time_s"]), _number(row["instances"])
+        energy_j = _number(row["energy_j"]) or _number(row["power_w"]) * time_s
         if count > 0 and time_s > 0 and energy_j > 0:
+            qualities.add(row["quality"])
             points[row["task"]][round(_number(row["setting"]))].append(Point(energy_j / count, time_s / count))
             counts[row["task"]].append(count)
     whole = {hz: _mean(repeats) for hz, repeats in points.pop(PROGRAM, {}).items()}
     curves = {task: {hz: _mean(repeats) for hz, repeats in curve.items()} for task, curve in points.items()}
     known = Knowledge(curves, {task: mean(counts[task]) for task in curves})
     outside_w, stretch = _beside(known, whole, workers)
-    return Knowledge(known.curves, known.instances, outside_w, stretch)
+    return Knowledge(known.curves, known.instances, outside_w, stretch, ", ".join(sorted(qualities)))
 
 
 def _beside(known: Knowledge, whole: Mapping[int, Point], workers: int) -> tuple[float, float]:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from support.fake_sensor import wait_for
@@ -175,7 +176,7 @@ def test_a_second_holder_is_refused_and_changes_nothing(tmp_path, policies):
     with start(tmp_path, HOLDER, str(tmp_path)) as process:
         process.stdout.readline()
 
-        with pytest.raises(SensorError, match="are held already.*wait until that has ended"), Guard(policies):
+        with pytest.raises(SensorError, match=r"are held already.*wait until that has ended"), Guard(policies):
             pytest.fail("two hold the frequencies")
 
         assert read_bounds(policies[0]) == Bounds(LISTED[2], LISTED[2])
@@ -187,27 +188,32 @@ def test_a_second_holder_is_refused_and_changes_nothing(tmp_path, policies):
 def test_a_file_that_refuses_keeps_none_of_the_others_from_being_restored(policies):
     path = policies[0].folder / "scaling_min_freq"
 
-    with pytest.raises(SensorError, match="not restored: cannot write 1600000 to .*scaling_min_freq"), Guard(policies):
-        hold(policies[0], LISTED[2])
-        path.unlink()
+    guard = Guard(policies)
+    guard.__enter__()
+    hold(policies[0], LISTED[2])
+    path.unlink()
+
+    with pytest.raises(SensorError, match=r"not restored: cannot write 1600000 to .*scaling_min_freq"):
+        guard.__exit__(None, None, None)
 
     assert (policies[0].folder / "scaling_max_freq").read_text().strip() == "2400000"
 
 
 def test_a_guard_that_was_killed_is_noticed_before_the_next_run(policies):
-    with pytest.raises(SensorError, match="was killed"), Guard(policies) as guard:
+    with Guard(policies) as guard:
         hold(policies[0], LISTED[2])
         os.kill(guard.pid, signal.SIGKILL)
-        wait_for(lambda: not (guard.also_ends(None) or is_alive(guard.pid)), "the guard's end")
-        guard.also_ends(os.getpid())
+        wait_for(lambda: not is_alive(guard.pid), "the guard's end")
+
+        with pytest.raises(SensorError, match="was killed"):
+            guard.also_ends(os.getpid())
 
     assert restored(policies)()
 
 
 def is_alive(pid):
     try:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text("ascii").rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
 

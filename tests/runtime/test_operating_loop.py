@@ -100,6 +100,9 @@ class Bench:
     def cpus(self, control):
         return (control,)
 
+    def nearest_hz(self, _control, hz):
+        return min(self.frequencies_hz, key=lambda known: abs(known - hz))
+
     def hold(self, control, hz):
         self.held.append((control, hz))
 

@@ -79,7 +79,7 @@ def test_a_learning_policy_decides_records_and_gives_back(machine, tmp_path):
     decisions = tprof.load(session).profile().decisions
     changes = decisions[decisions["kind"] == "set"]
     assert {"merge", "sort"} == set(decisions.loc[decisions["kind"] == "chosen", "task"])
-    assert set(changes["why"]) <= {"explore", "best", "vote", "unknown"}
+    assert set(changes["why"]) <= {"held", "explore", "best", "vote", "unknown"}
     # It begins at the highest, which is a change only if it comes back to it.
     assert {*changes["frequency_hz"], float(HIGHEST)} >= {float(LOWEST), float(FREQUENCIES_HZ[2]), float(HIGHEST)}
     assert set(changes["cpus"]) <= {"0", "1", "0 1"}
@@ -93,7 +93,7 @@ def test_fixed_frequencies_are_those_of_the_tasks(machine, tmp_path):
 
     assert (status, errors) == (0, "")
     profile = tprof.load(session).profile()
-    changes = profile.decisions[profile.decisions["kind"] == "set"]
+    changes = profile.decisions[(profile.decisions["kind"] == "set") & (profile.decisions["why"] != "held")]
     assert set(zip(changes["task"], changes["frequency_hz"], strict=True)) <= {("sort", HIGHEST), ("merge", LOWEST)}
     assert "merge" in set(changes["task"])
 
@@ -129,13 +129,104 @@ def test_a_cap_is_kept_by_the_sensor_alone(machine, tmp_path):
     assert (status, errors) == (0, "")
     assert bounds(machine) == FORMER
     decisions = tprof.load(session).profile().decisions
-    assert set(decisions["kind"]) == {"allowed", "set"}
+    assert set(decisions["kind"]) == {"allowed", "released", "set"}
     allowed = decisions[decisions["kind"] == "allowed"]
     assert allowed["former_hz"].iloc[0] == LOWEST
     assert allowed["frequency_hz"].iloc[-1] == HIGHEST
-    assert allowed["why"].str.endswith("W drawn").all()
+    assert allowed["why"].str.endswith("W drawn, simulated").all()
     tprof.load(session).profile().to_html(tmp_path / "capped.html")
     assert "allowed by the cap" in opened(tmp_path / "capped.html")
+
+
+def test_a_driver_without_a_list_is_set_to_frequencies_of_its_range(tmp_path):
+    with Machine(tmp_path / "root", Shape(FREQUENCIES_HZ, policies=2, driver="intel_pstate")) as machine:
+        session = tmp_path / "range.tprof"
+
+        status, _, errors = run(machine, f"with tprof.record({str(session)!r}): run(edp(instances=2), 40)")
+
+        assert (status, errors) == (0, "")
+        assert bounds(machine) == FORMER
+    decisions = tprof.load(session).profile().decisions
+    frequencies_hz = decisions["frequency_hz"].dropna()
+    assert frequencies_hz.between(LOWEST, HIGHEST).all()
+    assert len(set(frequencies_hz)) >= 3
+    assert set(decisions.loc[decisions["kind"] == "chosen", "quality"]) == {"simulated"}
+
+
+def test_what_is_told_is_what_the_processor_was_set_to(machine, tmp_path):
+    session = tmp_path / "between.tprof"
+
+    run(machine, f"with tprof.record({str(session)!r}): run(fixed(2.5e9), 2)")
+
+    decisions = tprof.load(session).profile().decisions
+    assert set(decisions.loc[decisions["kind"] == "set", "frequency_hz"]) == {HIGHEST, 2_600_000_000}
+
+
+@pytest.mark.parametrize("hz", ["9e9", "2.4"])
+def test_a_frequency_that_is_not_this_machines_is_refused(machine, hz):
+    status, _, errors = run(machine, f"run(fixed({hz}), 2)")
+
+    assert status == 1
+    assert "this machine runs at 1.6 to 3.61 GHz" in errors
+    assert bounds(machine) == FORMER
+
+
+def table(path, frequencies_hz, tasks=("sort", "merge")):
+    rows = ["task,setting,setting_unit,workers,energy_j,time_s,instances"]
+    rows += [f"{task},{hz},Hz,2,{hz / 1e9},0.1,1" for task in tasks for hz in frequencies_hz]
+    path.write_text("\n".join(rows), encoding="utf-8")
+    return str(path)
+
+
+def test_a_table_of_another_machine_is_refused(machine, tmp_path):
+    status, _, errors = run(machine, f"run(edp({table(tmp_path / 'other.csv', (4.2e9, 5e9))!r}), 2)")
+
+    assert status == 1
+    assert "has no frequency of this machine, which runs at 1.6 to 3.61 GHz: sweep this machine" in errors
+    assert bounds(machine) == FORMER
+
+
+@pytest.mark.parametrize("policy", ["fixed(tasks={{'sotr': 2.6e9}})", "edp({path!r})"])
+def test_a_policy_that_knows_none_of_the_tasks_says_so(machine, tmp_path, policy):
+    path = table(tmp_path / "strange.csv", FREQUENCIES_HZ, tasks=("sotr",))
+
+    status, _, errors = run(machine, f"run({policy.format(path=path)}, 2)")
+
+    assert status == 0
+    assert "had nothing to choose: it knows of sotr, and the program's tasks are merge, sort" in errors
+
+
+def test_a_second_policy_beside_the_first_is_refused(machine):
+    code = f"""
+with Runtime(workers=2, policy=fixed({LOWEST})):
+    run(fixed({HIGHEST}), 2)
+"""
+    status, _, errors = run(machine, code)
+
+    assert status == 1
+    assert "the processor's frequencies are held already" in errors
+    assert bounds(machine) == FORMER
+
+
+def test_a_recording_that_begins_inside_is_told_what_holds(machine, tmp_path):
+    session = tmp_path / "inside.tprof"
+    code = f"""
+with Runtime(workers=2, policy=fixed({LOWEST})) as r:
+    sort(), merge()
+    r.wait()
+    with tprof.record({str(session)!r}):
+        sort()
+        r.active_workers = 1
+        r.wait()
+"""
+    status, _, errors = run(machine, code)
+
+    assert (status, errors) == (0, "")
+    decisions = tprof.load(session).profile().decisions
+    held = decisions[decisions["why"] == "held"]
+    assert set(held["frequency_hz"]) == {LOWEST}
+    assert set(held["kind"]) == {"set"}
+    assert decisions.loc[decisions["kind"] == "workers", ["workers", "why"]].to_numpy().tolist() == [[1.0, "program"]]
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -280,7 +371,9 @@ def test_the_report_shows_operating_points_only_where_a_policy_decided(machine, 
     assert "Policy fixed: the frequency was set" in page
     assert plain["operating"] is None
     assert shown["operating"]["policies"] == ["fixed"]
-    assert {hz for one in shown["operating"]["controls"] for hz in one["frequency_hz"]} == {LOWEST}
+    lines = [one["frequency_hz"] for one in shown["operating"]["lines"]]
+    assert {hz for line in lines for hz in line} == {HIGHEST, LOWEST, None}
+    assert all(line[-1] is None for line in lines), "nothing is held once the runtime has ended"
 
 
 def test_a_session_with_decisions_can_be_replaced(machine, tmp_path):

@@ -2,6 +2,7 @@
 
 import csv
 
+import numpy as np
 import pytest
 from tprof.benchmarks.sweep.table import COLUMNS
 from tprof.runtime import Runtime
@@ -52,6 +53,15 @@ def test_rows_without_energy_or_frequency_say_nothing(tmp_path):
     assert list(read_table(write(tmp_path / "sweep.csv", rows))[2].curves["work"]) == [2 * GHZ]
 
 
+def test_a_table_by_hand_needs_a_frequency_a_time_and_energy_or_power(tmp_path):
+    (tmp_path / "mine.csv").write_text("task,setting,setting_unit,time_s,power_w\nwork,1e9,Hz,2,5\n", encoding="utf-8")
+
+    known = read_table(tmp_path / "mine.csv")[1]
+
+    assert known.curves["work"][GHZ].energy_j == pytest.approx(10.0)
+    assert known.quality == "given"
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
@@ -97,11 +107,28 @@ def test_what_is_no_policy_is_said_with_what_there_is(name):
 
 
 def test_options_out_of_range_are_refused():
-    with pytest.raises(UsageError, match="at least 2 frequencies"):
+    with pytest.raises(UsageError, match="frequencies of a policy is a whole number of 2 or more, got 1"):
         edp(frequencies=1)
+    with pytest.raises(UsageError, match=r"instances of a policy is a whole number of 1 or more, got 1\.5"):
+        edp(instances=1.5)
+    with pytest.raises(UsageError, match="frequencies by the task's name"):
+        fixed(tasks=[1])
+    with pytest.raises(UsageError, match="fixed\\(\\) takes frequencies and no profile"):
+        fixed(2e9, profile="sweep.csv")
+    with pytest.raises(UsageError, match=r"for 5 % write 0\.05"):
+        max_slowdown(5)
+    with pytest.raises(UsageError, match=r"for 5 % write 0\.05"):
+        policy_of("max_slowdown(5)")
     with pytest.raises(UsageError, match="above 0, got -5"):
         power_cap(-5)
     with pytest.raises(UsageError, match="fixed\\(\\) needs a frequency"):
         fixed()
-    with pytest.raises(UsageError, match="span_s is a number of 0 or more"):
-        edp(span_s=-1.0)
+    for span_s in (-1.0, "x", float("nan")):
+        with pytest.raises(UsageError, match="span_s of a policy is a number of 0 or more"):
+            edp(span_s=span_s)
+
+
+def test_numbers_of_numpy_are_numbers():
+    assert fixed(np.int64(2_400_000_000)) == fixed(2.4e9)
+    assert power_cap(np.float32(35)) == power_cap(35.0)
+    assert edp(instances=np.int64(2)) == edp(instances=2)

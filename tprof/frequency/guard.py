@@ -52,8 +52,7 @@ class Guard:
             self._lock()
             # Not before: whoever had the lock may have restored just now.
             self._former = [_former(policy) for policy in self._policies]
-            if self._ask(self._former) != READY:
-                raise SensorError(NOT_STARTED)
+            self._hand_over()
         except BaseException:
             self._process.kill()
             self._process.communicate()
@@ -70,6 +69,10 @@ class Guard:
             )
             raise SensorError(message)
         if answer != LOCKED:
+            raise SensorError(NOT_STARTED)
+
+    def _hand_over(self) -> None:
+        if self._ask(self._former) != READY:
             raise SensorError(NOT_STARTED)
 
     def _ask(self, value: Any) -> str:

@@ -12,7 +12,7 @@ from .tasks import MAX_NAME_CHARACTERS, lines_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-KINDS = ("chosen", "set", "allowed", "workers", "cut")
+KINDS = ("chosen", "set", "allowed", "workers", "released", "cut")
 MAX_DECISIONS = 200_000
 MAX_CPUS = 4096
 MAX_NUMBER = 2**63 - 1
@@ -27,12 +27,14 @@ class Decision:
     t_ns : when, CLOCK_MONOTONIC.
     process : ordinal of the process that decided.
     kind : "chosen" (a frequency is best for a task), "set" (processors got a frequency), "allowed" (the highest that
-        a cap on the power leaves), "workers" (so many are active), "cut" (what follows was not written).
+        a cap on the power leaves), "workers" (so many are active), "released" (nothing is held any more), "cut" (what
+        follows was not written).
     policy, why : what for, and from what.
     task : the task's name; with "set" the one that began.
     frequency_hz, former_hz, cpus : with "set"; the first also with "chosen", the first two with "allowed".
     workers : with "workers".
-    energy_j, time_s : with "chosen": of a mean instance at this frequency, as the policy knew it.
+    energy_j, time_s, quality : with "chosen": of a mean instance at this frequency, as the policy knew it, and how
+        these joules were got.
     """
 
     t_ns: int
@@ -47,6 +49,7 @@ class Decision:
     workers: int | None = None
     energy_j: float | None = None
     time_s: float | None = None
+    quality: str | None = None
 
 
 def read_decisions(path: Path, process: int, room: int) -> tuple[list[Decision], list[str]]:
@@ -91,6 +94,7 @@ def _parse(line: bytes, process: int) -> Decision | None:
         workers=_whole(said.get("workers")),
         energy_j=_number(said.get("energy_j")),
         time_s=_number(said.get("time_s")),
+        quality=_text(said.get("quality")),
     )
 
 

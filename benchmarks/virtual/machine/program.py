@@ -6,17 +6,20 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import os
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tprof.benchmarks.kernels._stress import pipeline
 
 import tprof
 from tprof.errors import SensorError, UsageError
-from tprof.frequency.policy import number_hz
+from tprof.frequency import find_policies
+from tprof.frequency.policy import CPUFREQ, number_hz
 from tprof.sensors.choose import SYSROOT, sysroot
 from tprof.sensors.powercap import SIMULATED
 
@@ -26,6 +29,7 @@ from .tree import FIRST
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_current_cpu = ctypes.CDLL(None).sched_getcpu
 SLICE_S = 0.002
 """A task looks at the frequency, and reports, as often as this."""
 
@@ -44,15 +48,18 @@ class Machine:
             raise UsageError(message) from error
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.connect(f"\0{address}")
-        self._hz = HIGHEST_HZ
+        self._policy_of = {
+            cpu: f"{CPUFREQ}/{policy.folder.name}" for policy in find_policies(sysroot()) for cpu in policy.cpus
+        }
+        self._hz: dict[str, int] = {}
 
     def frequency_hz(self) -> int:
-        """Return the frequency of now."""
-        try:
-            self._hz = number_hz(sysroot() / FIRST / "scaling_max_freq")
-        except SensorError:
-            return self._hz  # the file is empty while somebody writes it
-        return self._hz
+        """Return the frequency of now, of the core that this thread is on."""
+        policy = self._policy_of.get(_current_cpu(), FIRST)
+        # The file is empty while somebody writes it: then what it was before counts.
+        with suppress(SensorError):
+            self._hz[policy] = number_hz(sysroot() / policy / "scaling_max_freq")
+        return self._hz.get(policy, HIGHEST_HZ)
 
     def tell(self, task: str, hz: int, cpu_ns: int) -> None:
         """Say what a slice did."""

@@ -92,6 +92,10 @@ class Processor:
         """Return the processors of a control."""
         return tuple(range(self._workers)) if self._shared else (control,)
 
+    def nearest_hz(self, control: int, hz: int) -> int:  # noqa: ARG002 - all cores are alike
+        """Return a frequency as it is: it takes any."""
+        return hz
+
     def hold(self, control: int, hz: int) -> None:
         """Set a frequency: the cores stand still for the time that it takes."""
         self._hz[control] = hz
