@@ -93,6 +93,7 @@ class Control:
                 means.controls.transition_s,
                 at_once=at_once,
                 all_hz=means.controls.frequencies_hz,
+                doubts=means.ledger.doubts,
             )
         self._wishes = Wishes({})
         self._best: dict[str, int] = {}
@@ -337,8 +338,8 @@ class Control:
             if task in self._short or self._best.get(task) == hz:
                 continue
             self._best[task] = hz
-            point = known.curves[task][hz]
-            self._say_chosen(task, hz, point, why)
+            known_to = "" if self._exploration is None else f", to {self._exploration.doubt(task):.0%}"
+            self._say_chosen(task, hz, known.curves[task][hz], why + known_to)
         self._activate(choice.workers, why)
 
     def _activate(self, workers: int, why: str) -> None:

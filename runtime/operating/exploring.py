@@ -11,7 +11,9 @@ from tprof.runtime.operating.curves import filled
 from tprof.runtime.operating.points import Knowledge, Point
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+
+    Doubts = Callable[[Iterable[Hashable]], Mapping[Hashable, float]]
 
 UNCOUNTED = 1
 """First instances of a task that say nothing: they load code and fill caches."""
@@ -21,6 +23,16 @@ UNCOUNTED = 1
 class _Seen:
     count: int = 0
     time_s: float = 0.0
+    squares_s2: float = 0.0
+
+    @property
+    def doubt(self) -> float:
+        """Relative standard deviation of the mean time."""
+        if self.count < 2 or self.time_s <= 0:
+            return math.inf
+        mean_s = self.time_s / self.count
+        variance = max(self.squares_s2 / self.count - mean_s**2, 0.0) / (self.count - 1)
+        return math.sqrt(variance) / mean_s
 
 
 @dataclass(frozen=True)
@@ -32,11 +44,14 @@ class Effort:
     instances : of each task at each frequency, at the least.
     span_s : of their time together, at the least: a sensor resolves joules over some milliseconds only.
     most_instances : after so many at each frequency it is enough, however short.
+    doubt, longest : more are tried until the powers are known to such a part, at most so many times as much.
     """
 
     instances: int = 3
     span_s: float = 0.01
     most_instances: int = 1000
+    doubt: float = 0.2
+    longest: int = 3
 
 
 class Exploration:
@@ -54,9 +69,15 @@ class Exploration:
         *,
         at_once: int = 1,
         all_hz: Sequence[int] = (),
+        doubts: Doubts | None = None,
     ) -> None:
-        """Begin with nothing seen; a turn is `at_once` instances, and `all_hz` is what can be chosen in the end."""
+        """Begin with nothing seen.
+
+        A turn is `at_once` instances, `all_hz` what can be chosen in the end, and `doubts` tells how well the powers
+        of tasks at frequencies are known.
+        """
         self._all_hz = all_hz
+        self._doubts = doubts
         self._at_once = min(at_once, effort.instances)
         self._frequencies_hz = tuple(sorted(frequencies_hz, reverse=True))
         self._effort = effort
@@ -98,7 +119,8 @@ class Exploration:
             seen = self._seen[task][hz]
             seen.count += 1
             seen.time_s += time_s
-            if all(map(self._is_enough, self._seen[task].values())):
+            seen.squares_s2 += time_s**2
+            if self._is_explored(task):
                 self._ended.add(task)
         return task in self._ended
 
@@ -109,10 +131,25 @@ class Exploration:
             self.short.add(task)
             self._ended.add(task)
 
-    def _is_enough(self, seen: _Seen) -> bool:
+    def _is_explored(self, task: str) -> bool:
+        tried, times = self._seen[task].values(), self._effort.longest
+        if not all(map(self._is_enough, tried)):
+            return False
+        doubts = self._power_doubts(task).values()
+        return max(doubts, default=0.0) <= self._effort.doubt or all(self._is_enough(seen, times) for seen in tried)
+
+    def _is_enough(self, seen: _Seen, times: int = 1) -> bool:
         effort = self._effort
-        long = seen.time_s >= effort.span_s or seen.count >= effort.most_instances
-        return seen.count >= effort.instances and long
+        long = seen.time_s >= times * effort.span_s or seen.count >= effort.most_instances
+        return seen.count >= times * effort.instances and long
+
+    def doubt(self, task: str) -> float:
+        """Return the relative standard deviation of the task's energy where it is known the least."""
+        powers = self._power_doubts(task)
+        return max(math.hypot(seen.doubt, powers.get((task, hz), 0.0)) for hz, seen in self._seen[task].items())
+
+    def _power_doubts(self, task: str) -> Mapping[Hashable, float]:
+        return {} if self._doubts is None else self._doubts([(task, hz) for hz in self._seen[task]])
 
     def knowledge(self, powers_w: Mapping[Hashable, float]) -> Knowledge:
         """Return the explored tasks that are worth a change, with the watts of each task at each frequency."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import defaultdict
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ class Ledger:
         self._window_s = self._window_j = 0.0
         self._squares: defaultdict[Hashable, defaultdict[Hashable, float]] = defaultdict(lambda: defaultdict(float))
         self._products: defaultdict[Hashable, float] = defaultdict(float)
+        self._windows, self._drawn_squares = 0, 0.0
         self._core_s: defaultdict[Hashable, float] = defaultdict(float)
         self._shared_j: defaultdict[Hashable, float] = defaultdict(float)
 
@@ -74,6 +76,8 @@ class Ledger:
 
     def _fold(self) -> None:
         if self._window_s >= SHORTEST_S:
+            self._windows += 1
+            self._drawn_squares += self._window_j**2
             for kind, core_s in self._window.items():
                 self._products[kind] += core_s * self._window_j
                 for other, other_s in self._window.items():
@@ -84,21 +88,46 @@ class Ledger:
     def powers_w(self) -> dict[Hashable, float]:
         """Return the watts of every kind that was seen."""
         even = {kind: self._shared_j[kind] / core_s for kind, core_s in self._core_s.items() if core_s > 0}
-        kinds = list(even)
-        if len(kinds) > MOST_KINDS:
+        if len(even) > MOST_KINDS:
             return even
-        rows = [
-            [self._squares[kind][other] + (PULL_S2 if kind == other else 0.0) for other in kinds]
-            + [self._products[kind] + PULL_S2 * even[kind]]
-            for kind in kinds
-        ]
-        solved = dict(zip(kinds, _solved(rows), strict=True))
-        return {kind: min(max(solved[kind], even[kind] / FURTHEST), even[kind] * FURTHEST) for kind in kinds}
+        right = [self._products[kind] + PULL_S2 * even_w for kind, even_w in even.items()]
+        solved = dict(zip(even, _solved(self._system(even), right), strict=True))
+        return {kind: min(max(solved[kind], even[kind] / FURTHEST), even[kind] * FURTHEST) for kind in even}
+
+    def doubts(self, asked: Iterable[Hashable]) -> dict[Hashable, float]:
+        """Return the relative standard deviations of some kinds' powers, from what the windows leave unexplained.
+
+        0 where there are too few windows to contradict each other, or too many kinds.
+        """
+        powers_w = self.powers_w()
+        if len(powers_w) > MOST_KINDS or self._windows <= len(powers_w):
+            return dict.fromkeys(asked, 0.0)
+        explained = sum(power_w * self._products[kind] for kind, power_w in powers_w.items())
+        modelled = sum(
+            power_w * other_w * self._squares[kind][other]
+            for kind, power_w in powers_w.items()
+            for other, other_w in powers_w.items()
+        )
+        left = max(self._drawn_squares - 2 * explained + modelled, 0.0) / (self._windows - len(powers_w))
+        kinds = list(powers_w)
+        doubts = {}
+        for kind in asked:
+            if powers_w.get(kind, 0.0) <= 0:
+                doubts[kind] = math.inf
+                continue
+            unit = [1.0 if other == kind else 0.0 for other in kinds]
+            variance = left * _solved(self._system(kinds), unit)[kinds.index(kind)]
+            doubts[kind] = math.sqrt(max(variance, 0.0)) / powers_w[kind]
+        return doubts
+
+    def _system(self, kinds: Iterable[Hashable]) -> list[list[float]]:
+        kinds = list(kinds)
+        return [[self._squares[kind][other] + (PULL_S2 if kind == other else 0.0) for other in kinds] for kind in kinds]
 
 
-def _solved(rows: list[list[float]]) -> list[float]:
-    """Solve a symmetric positive definite system whose right side is the last column, by elimination."""
-    count = len(rows)
+def _solved(system: list[list[float]], right: list[float]) -> list[float]:
+    """Solve a symmetric positive definite system by elimination."""
+    rows, count = [[*row, value] for row, value in zip(system, right, strict=True)], len(system)
     for place in range(count):
         for below in range(place + 1, count):
             factor = rows[below][place] / rows[place][place]

@@ -289,6 +289,20 @@ def test_powers_of_kinds_that_run_side_by_side_are_told_apart():
     assert ledger.powers_w()["b"] == pytest.approx(10.0, rel=0.01)
 
 
+def test_windows_that_contradict_each_other_make_powers_doubtful():
+    alike, unlike = ([0.0, *itertools.accumulate(joules)] for joules in ([1.0] * 8, [0.5, 1.5] * 4))
+    doubts = []
+
+    for joules in (alike, unlike):
+        drawn = iter(joules)
+        ledger = Ledger(lambda drawn=drawn: next(drawn))
+        for place in range(9):
+            ledger.look(place * 100_000_000, "a" if place else "")
+        doubts.append(ledger.doubts("a")["a"])
+
+    assert doubts == [pytest.approx(0.0, abs=1e-6), pytest.approx(0.5 / 7**0.5, rel=0.01)]
+
+
 def test_kinds_that_never_ran_apart_share_evenly():
     drawn = iter([0.0, 2.0])
     ledger = Ledger(lambda: next(drawn))
