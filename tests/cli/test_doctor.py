@@ -18,7 +18,15 @@ from tprof.sensors import advice
 TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
 DEADLINE_S = 60
 WORKS = (0, 1000, 50, 50)
-GROUPS = ["Energy sensors", "Counters", "Power model", "Clock and processors", "Session directory", "Optional packages"]
+GROUPS = [
+    "Energy sensors",
+    "Counters",
+    "Power model",
+    "Clock and processors",
+    "Operating points: what sweeps, policies and budgets that slow down set",
+    "Session directory",
+    "Optional packages",
+]
 
 
 def doctor(folder, root, *words):

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 from support import fake_trees
+from tprof.benchmarks.virtual.machine.tree import FIRST, Shape, make_tree
 
 from tprof.counters.events import HARDWARE
 from tprof.doctor import State
 from tprof.doctor.counting import counter_facts
 from tprof.doctor.model import model_facts
+from tprof.doctor.operating import operating_facts
 from tprof.doctor.packages import package_facts
 from tprof.doctor.place import file_system_of, place_facts
 from tprof.doctor.processors import processor_facts
@@ -52,6 +54,19 @@ def test_a_counter_that_is_refused_has_the_remedy_of_its_errno(tmp_path, number,
     assert facts["instructions"].why == advice.explain_perf_error(number)
     assert facts["instructions"].remedies[:1] == ((first,) if first else ())
     assert facts["page_faults"].state is State.OK
+
+
+def test_whether_the_frequency_can_be_set_is_said(tmp_path):
+    (nothing,) = operating_facts(tmp_path)
+    make_tree(tmp_path, Shape((1_600_000_000, 3_600_000_000), policies=2), "nobody")
+    (there,) = operating_facts(tmp_path)
+    (tmp_path / FIRST / "scaling_max_freq").unlink()
+    (refused,) = operating_facts(tmp_path)
+
+    assert (nothing.state, there.state, refused.state) == (State.MISSING, State.OK, State.MISSING)
+    assert "has no policy" in nothing.why
+    assert there.why == "can be set from 1.6 to 3.6 GHz, one each core (driver acpi-cpufreq)"
+    assert "cannot write to" in refused.why
 
 
 PARANOID = {"4": State.MISSING, "3": State.MISSING, "2": State.LIMITED, "1": State.OK, "0": State.OK, "-1": State.OK}

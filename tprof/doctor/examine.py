@@ -8,6 +8,7 @@ from .counting import counter_facts
 from .energy import energy_facts
 from .fact import Group
 from .model import model_facts
+from .operating import operating_facts
 from .packages import package_facts
 from .place import place_facts
 from .processors import processor_facts
@@ -31,6 +32,7 @@ def examine(root: Path, directory: Path) -> tuple[Group, ...]:
         Group("Counters", counter_facts(root)),
         Group("Power model", model_facts()),
         Group("Clock and processors", processor_facts(root)),
+        Group("Operating points: what sweeps, policies and budgets that slow down set", operating_facts(root)),
         Group("Session directory", place_facts(directory)),
         Group("Optional packages", package_facts()),
     )
