@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tprof.errors import TprofError
 from tprof.trace.power_model import problem_of
+from tprof.trace.whole_file import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,14 +66,7 @@ def write_model(model: Mapping[str, Any], path: Path | None = None) -> Path:
     text = json.dumps(model, indent=2, allow_nan=False) + "\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        replace_file(path, text.encode())
     except OSError as error:
         message = f"cannot keep the power model in {path}: {error.strerror}; name a file with --output"
         raise TprofError(message) from error

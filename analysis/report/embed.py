@@ -5,14 +5,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
-import tempfile
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tprof.errors import TprofError
+from tprof.trace.whole_file import replace_file
+
+if TYPE_CHECKING:
+    import os
 
 # What could end a script element, or a line for an old parser; JSON reads the escape as the same character.
 _ESCAPES: dict[int, str | int | None] = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
@@ -75,21 +77,10 @@ def write_page(path: str | os.PathLike[str], text: str) -> None:
     if target.is_dir():
         raise TprofError(f"cannot write the report to {target}: it is a directory; name a file such as report.html")
     try:
-        _replace(target, text)
+        replace_file(target, text.encode())
     except OSError as error:
         raise TprofError(f"cannot write the report to {target}: {error.strerror}; name another file") from error
 
 
 def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _replace(target: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -17,6 +17,11 @@
 #include "../../tprof/csrc/runtime_api.h"
 #include "shape.h"
 
+#if PY_VERSION_HEX < 0x030D0000
+#define Py_BEGIN_CRITICAL_SECTION(object) {
+#define Py_END_CRITICAL_SECTION() }
+#endif
+
 #define TPROF_LEVELS 64 /* of priority, one bit each: -32 to 31 */
 #define TPROF_LEVEL_OF_ZERO 32
 

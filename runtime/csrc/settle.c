@@ -5,11 +5,6 @@
 
 #include <stdlib.h>
 
-#if PY_VERSION_HEX < 0x030D0000
-#define Py_BEGIN_CRITICAL_SECTION(object) {
-#define Py_END_CRITICAL_SECTION() }
-#endif
-
 /* Without memory for the list a reference is leaked: it cannot be dropped under the mutex. */
 void tprof_loosen(struct aftermath *after, void *object)
 {

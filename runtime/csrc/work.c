@@ -3,11 +3,6 @@
 
 #include <structmember.h>
 
-#if PY_VERSION_HEX < 0x030D0000
-#define Py_BEGIN_CRITICAL_SECTION(object) {
-#define Py_END_CRITICAL_SECTION() }
-#endif
-
 static int traverse(PyObject *object, visitproc visit, void *arg)
 {
     struct work *self = (struct work *)object;

@@ -78,7 +78,13 @@ class Control:
     """Chooses operating points; `begin`, `end`, `pause` and `resume` are called by whoever runs tasks."""
 
     def __init__(
-        self, goal: Goal, means: Means, workers: int, *, effort: Effort | None = None, caution: Caution | None = None
+        self,
+        goal: Goal | Fixed,
+        means: Means,
+        workers: int,
+        *,
+        effort: Effort | None = None,
+        caution: Caution | None = None,
     ) -> None:
         """Begin with the highest frequency everywhere; `know` or tasks that run bring more."""
         self._goal, self._means, self._workers = goal, means, workers
@@ -112,7 +118,7 @@ class Control:
     def know(self, known: Mapping[int, Knowledge]) -> None:
         """Decide from a table, by the number of workers."""
         with self._lock:
-            choice = self._goal.choose(known)
+            choice = self._chosen(known)
             self._take(choice, known[choice.workers], "table")
 
     def begin(self, who: object, task: str, seat: int) -> None:
@@ -322,7 +328,11 @@ class Control:
         assert self._means.ledger is not None  # noqa: S101 - as above
         self._review_at = 2 * self._instances
         known = replace(self._exploration.knowledge(self._means.ledger.powers_w()), quality=self._means.ledger.quality)
-        self._take(self._goal.choose({self._workers: known}), known, "learnt")
+        self._take(self._chosen({self._workers: known}), known, "learnt")
+
+    def _chosen(self, known: Mapping[int, Knowledge]) -> Choice:
+        assert not isinstance(self._goal, Fixed)  # noqa: S101 - nothing is learnt or read for it
+        return self._goal.choose(known)
 
     def _take(self, choice: Choice, known: Knowledge, why: str) -> None:
         if choice.score >= FORBIDDEN:

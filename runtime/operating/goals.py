@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -41,7 +42,7 @@ class Choice:
     score: float
 
 
-class Goal:
+class Goal(ABC):
     """The least of something; a kind says what."""
 
     name = ""
@@ -51,9 +52,9 @@ class Goal:
         choices = [self.plan(known[workers], workers) for workers in sorted(known, reverse=True)]
         return min(choices, key=lambda choice: choice.score)
 
+    @abstractmethod
     def plan(self, known: Knowledge, workers: int) -> Choice:
         """Return costs and score with so many workers."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -171,8 +172,8 @@ class PowerCap(Goal):
 
 
 @dataclass(frozen=True)
-class Fixed(Goal):
-    """Given frequencies: one for all tasks, or by task; other tasks run at any."""
+class Fixed:
+    """No goal but given frequencies: one for all tasks, or by task; other tasks run at any."""
 
     frequency_hz: int | None
     tasks_hz: Mapping[str, int]

@@ -41,7 +41,7 @@ class Policy:
     adapt_workers : whether the number of active workers may be reduced where the table has fewer.
     """
 
-    goal: Goal
+    goal: Goal | Fixed
     profile: str | Path | None = None
     frequencies: int = 3
     instances: int = 3

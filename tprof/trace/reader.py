@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 CHUNK_RECORDS = 1 << 16
 MAX_LOST = 100_000
 T = TypeVar("T")
+OfThread = TypeVar("OfThread", Thread, EventFile)
 
 
 @dataclass(frozen=True)
@@ -215,18 +216,23 @@ class _Loader:
 
     def _threads(self) -> list[Thread]:
         packages = packages_of_cpus(self.manifest)
-        threads: dict[int, Thread] = {}
-        for path in self._files("threads", ".samples"):
-            thread = self._try(path, lambda path: open_thread(path, self.table, packages))
-            if thread is None:
+        files = self._files("threads", ".samples")
+        return self._of_threads(files, lambda path: open_thread(path, self.table, packages))
+
+    def _of_threads(self, files: list[Path], read: Callable[[Path], OfThread]) -> list[OfThread]:
+        """Return what can be read of these, one of each thread."""
+        found: dict[int, OfThread] = {}
+        for path in files:
+            one = self._try(path, read)
+            if one is None:
                 continue
-            if thread.stream.note:
-                self.notes.append(thread.stream.note)
-            if thread.ordinal in threads:
-                self.notes.append(f"left out: {path} says that it is thread {thread.ordinal}, as another file does")
+            if one.stream.note:
+                self.notes.append(one.stream.note)
+            if one.ordinal in found:
+                self.notes.append(f"left out: {path} says that it is thread {one.ordinal}, as another file does")
             else:
-                threads[thread.ordinal] = thread
-        return list(threads.values())
+                found[one.ordinal] = one
+        return list(found.values())
 
     def _readings(self) -> dict[str, Readings]:
         readings: dict[str, Readings] = {}
@@ -243,18 +249,8 @@ class _Loader:
         return readings
 
     def _events(self) -> list[EventFile]:
-        events: dict[int, EventFile] = {}
-        for path in self._files("graph", ".events", optional=True):
-            file = self._try(path, lambda path: open_events(path, self.table))
-            if file is None:
-                continue
-            if file.stream.note:
-                self.notes.append(file.stream.note)
-            if file.ordinal in events:
-                self.notes.append(f"left out: {path} says that it is thread {file.ordinal}, as another file does")
-            else:
-                events[file.ordinal] = file
-        return list(events.values())
+        files = self._files("graph", ".events", optional=True)
+        return self._of_threads(files, lambda path: open_events(path, self.table))
 
     def _decisions(self) -> tuple[Decision, ...]:
         decisions: list[Decision] = []

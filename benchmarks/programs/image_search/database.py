@@ -6,15 +6,15 @@ import hashlib
 import json
 import os
 import sys
-import tempfile
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from threadpoolctl import threadpool_limits
+
+from tprof.trace.whole_file import replace_file
 
 from .features import FEATURES, SEGMENTS, extract
 from .images import make_image
@@ -95,15 +95,7 @@ def write_table(path: Path, table: Floats) -> None:
     """Keep it in that file, which is whole or as it was before. Raises OSError."""
     data = table.astype("<f4", copy=False).tobytes()
     path.parent.mkdir(parents=True, exist_ok=True)
-    fd, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(_head(table.shape[2], data) + data)
-        Path(name).replace(path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            Path(name).unlink()
-        raise
+    replace_file(path, _head(table.shape[2], data) + data)
 
 
 def _keep(path: Path, table: Floats) -> None:

@@ -94,7 +94,7 @@ class Trial:
 
     def _run(
         self,
-        goal: Goal,
+        goal: Goal | Fixed,
         prepare: Callable[[Control], object],
         *,
         say: Say = unheard,
