@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tprof.runtime.operating.exploring import Effort, Exploration
-from tprof.runtime.operating.goals import FORBIDDEN, Choice, Costs, Fixed, Goal, best_of
-from tprof.runtime.operating.points import Knowledge
-from tprof.runtime.operating.wishes import Wishes
+from tprof.runtime.operating.goals import FORBIDDEN, Choice, Fixed, Goal
+from tprof.runtime.operating.verdict import Caution, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,23 +21,9 @@ if TYPE_CHECKING:
     from tprof.runtime.operating.ceiling import Ceiling
     from tprof.runtime.operating.controls import Controls
     from tprof.runtime.operating.ledger import Ledger
-    from tprof.runtime.operating.points import Point
+    from tprof.runtime.operating.points import Knowledge
 
     Say = Callable[[dict[str, Any]], object]
-
-
-@dataclass(frozen=True)
-class Caution:
-    """When a change is worth it.
-
-    Attributes
-    ----------
-    gain : part of the cost that a change of the frequency has to save.
-    learnt_gain : part of the cost that a newly learnt frequency has to save against the former one.
-    """
-
-    gain: float = 0.01
-    learnt_gain: float = 0.03
 
 
 @dataclass(eq=False)
@@ -88,7 +73,6 @@ class Control:
     ) -> None:
         """Begin with the highest frequency everywhere; `know` or tasks that run bring more."""
         self._goal, self._means, self._workers = goal, means, workers
-        self._caution = caution or Caution()
         self._active = self._wanted_workers = workers
         self._exploration = None
         if means.ledger is not None:
@@ -101,11 +85,8 @@ class Control:
                 all_hz=means.controls.frequencies_hz,
                 doubts=means.ledger.doubts,
             )
-        self._wishes = Wishes({})
-        self._best: dict[str, int] = {}
-        self._known = Knowledge({})
-        self._short: set[str] = set()
-        self._passed: set[str] = set()  # of these nothing is to be heard
+        self._verdict = Verdict(caution or Caution())
+        self._passed: frozenset[str] = frozenset()  # of these nothing is to be heard
         self._review_at = 0
         self._instances = 0
         self._lock = threading.Lock()
@@ -118,7 +99,7 @@ class Control:
     def know(self, known: Mapping[int, Knowledge]) -> None:
         """Decide from a table, by the number of workers."""
         with self._lock:
-            choice = self._chosen(known)
+            choice = self._choose(known)
             self._take(choice, known[choice.workers], "table")
 
     def begin(self, who: object, task: str, seat: int) -> None:
@@ -196,9 +177,8 @@ class Control:
                 self._say(
                     "set", frequency_hz=hz, former_hz=hz, cpus=list(self._means.controls.cpus(control)), why="held"
                 )
-            for task, hz in self._best.items():
-                if hz in self._known.curves.get(task, ()):
-                    self._say_chosen(task, hz, self._known.curves[task][hz], "held")
+            for task in self._verdict.best:
+                self._say_chosen(task, "held")
             if self._active != self._workers:
                 self._say("workers", workers=self._active, why="held")
 
@@ -291,21 +271,11 @@ class Control:
         return exploring[0].hz or None
 
     def _voted(self, control: int, sharing: list[_Run]) -> tuple[int | None, str]:
-        tasks = [one.task for one in sharing if one.task not in self._short]
-        wanted_hz = self._wishes.vote(tasks)
-        if wanted_hz is None:
-            learns = not tasks or self._exploration is not None
-            return (None, "learns") if learns else (self._means.controls.frequencies_hz[-1], "unknown")
-        held_hz = self._held[control]
-        least_s = min((self._lasts_s(task, wanted_hz) for task in tasks if task in self._best), default=1.0)
-        worth = max(self._caution.gain, self._means.controls.transition_s / least_s)
-        if wanted_hz != held_hz and self._wishes.gain(tasks, held_hz, wanted_hz) <= worth:
-            return held_hz, "kept"
-        return wanted_hz, "vote" if len(tasks) > 1 else "best"
-
-    def _lasts_s(self, task: str, hz: int) -> float:
-        curve = self._known.curves[task]
-        return max(curve[hz].time_s if hz in curve else max(p.time_s for p in curve.values()), 1e-9)
+        tasks = [one.task for one in sharing]
+        wanted_hz, why = self._verdict.wanted(tasks, self._held[control], self._means.controls.transition_s)
+        if why == "unknown" and self._exploration is None:
+            return self._means.controls.frequencies_hz[-1], why
+        return wanted_hz, why
 
     def _count(self, task: str) -> None:
         self._instances += 1
@@ -328,28 +298,21 @@ class Control:
         assert self._means.ledger is not None  # noqa: S101 - as above
         self._review_at = 2 * self._instances
         known = replace(self._exploration.knowledge(self._means.ledger.powers_w()), quality=self._means.ledger.quality)
-        self._take(self._chosen({self._workers: known}), known, "learnt")
+        self._take(self._choose({self._workers: known}), known, "learnt")
 
-    def _chosen(self, known: Mapping[int, Knowledge]) -> Choice:
+    def _choose(self, known: Mapping[int, Knowledge]) -> Choice:
         assert not isinstance(self._goal, Fixed)  # noqa: S101 - nothing is learnt or read for it
         return self._goal.choose(known)
 
     def _take(self, choice: Choice, known: Knowledge, why: str) -> None:
         if choice.score >= FORBIDDEN:
             why = f"{why}; the bound cannot be kept"
-        self._known = known
-        self._wishes = Wishes(self._cautious(choice.costs))
-        slowest_s = {task: max(point.time_s for point in curve.values()) for task, curve in known.curves.items()}
-        self._short = {task for task, longest_s in slowest_s.items() if longest_s < self._means.controls.transition_s}
-        if self._exploration is not None:
-            self._short |= self._exploration.short
-        self._passed = self._short if self._means.ceiling is None else set()
-        for task, hz in self._wishes.best().items():
-            if task in self._short or self._best.get(task) == hz:
-                continue
-            self._best[task] = hz
+        short = frozenset(() if self._exploration is None else self._exploration.short)
+        changed = self._verdict.take(choice.costs, known, self._means.controls.transition_s, short)
+        self._passed = self._verdict.short if self._means.ceiling is None else frozenset()
+        for task in changed:
             known_to = "" if self._exploration is None else f", to {self._exploration.doubt(task):.0%}"
-            self._say_chosen(task, hz, known.curves[task][hz], why + known_to)
+            self._say_chosen(task, why + known_to)
         self._activate(choice.workers, why)
 
     def _activate(self, workers: int, why: str) -> None:
@@ -361,21 +324,12 @@ class Control:
             self._means.set_active(workers)
             self._say("workers", workers=workers, why=why)
 
-    def _cautious(self, costs: Costs) -> Costs:
-        """Let what was chosen before be the cheapest where something else would save only little."""
-        cautious = {task: dict(curve) for task, curve in costs.items()}
-        for task, hz in best_of(costs).items():
-            former_hz = self._best.get(task, hz)
-            curve = cautious[task]
-            if curve.get(former_hz, curve[hz] * 2) <= curve[hz] * (1 + self._caution.learnt_gain):
-                curve[hz], curve[former_hz] = max(curve[hz], curve[former_hz]), min(curve[hz], curve[former_hz])
-        return cautious
-
-    def _say_chosen(self, task: str, hz: int, point: Point, why: str) -> None:
-        quality = self._known.quality
-        self._say(
-            "chosen", task=task, frequency_hz=hz, energy_j=point.energy_j, time_s=point.time_s, why=why, quality=quality
-        )
+    def _say_chosen(self, task: str, why: str) -> None:
+        hz, known = self._verdict.best[task], self._verdict.known
+        point = known.curves.get(task, {}).get(hz)
+        if point is not None:
+            figures = {"energy_j": point.energy_j, "time_s": point.time_s, "quality": known.quality}
+            self._say("chosen", task=task, frequency_hz=hz, why=why, **figures)
 
     def _say(self, kind: str, **what: Any) -> None:
         self._means.say({"t_ns": self._means.clock_ns(), "kind": kind, "policy": self._goal.name, **what})

@@ -8,12 +8,13 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 from tprof.runtime.operating.ceiling import Ceiling
-from tprof.runtime.operating.control import Caution, Control, Means
+from tprof.runtime.operating.control import Control, Means
 from tprof.runtime.operating.controls import Cpufreq, spread
 from tprof.runtime.operating.exploring import Effort
 from tprof.runtime.operating.goals import Fixed, PowerCap
 from tprof.runtime.operating.ledger import Ledger, Meter
 from tprof.runtime.operating.table import for_workers, read_table
+from tprof.runtime.operating.verdict import Caution
 
 from tprof import _core, membership, registry
 from tprof.errors import SensorError, UsageError

@@ -1,0 +1,87 @@
+"""What was chosen last: each task's frequency, and what tasks that share one agree on, changed only where it pays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tprof.runtime.operating.goals import best_of
+from tprof.runtime.operating.points import Knowledge
+from tprof.runtime.operating.wishes import Wishes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tprof.runtime.operating.goals import Costs
+
+
+@dataclass(frozen=True)
+class Caution:
+    """When a change is worth it.
+
+    Attributes
+    ----------
+    gain : part of the cost that a change of the frequency has to save.
+    learnt_gain : part of the cost that a newly learnt frequency has to save against the former one.
+    """
+
+    gain: float = 0.01
+    learnt_gain: float = 0.03
+
+
+class Verdict:
+    """The frequencies that are best as far as is known.
+
+    Attributes
+    ----------
+    known : what they were chosen from.
+    best : by task.
+    short : tasks that end before a change would be done: they never change the frequency, and have no vote.
+    """
+
+    def __init__(self, caution: Caution) -> None:
+        """Begin with nothing known."""
+        self.known = Knowledge({})
+        self.best: dict[str, int] = {}
+        self.short: frozenset[str] = frozenset()
+        self._caution = caution
+        self._wishes = Wishes({})
+
+    def take(
+        self, costs: Costs, known: Knowledge, transition_s: float, short: frozenset[str] = frozenset()
+    ) -> list[str]:
+        """Take new costs; returns the tasks whose best frequency is another than before."""
+        self.known = known
+        self._wishes = Wishes(self._cautious(costs))
+        slowest_s = {task: max(point.time_s for point in curve.values()) for task, curve in known.curves.items()}
+        self.short = short | {task for task, longest_s in slowest_s.items() if longest_s < transition_s}
+        best = {task: hz for task, hz in self._wishes.best().items() if task not in self.short}
+        changed = [task for task, hz in best.items() if self.best.get(task) != hz]
+        self.best |= best
+        return changed
+
+    def wanted(self, tasks: Sequence[str], held_hz: int, transition_s: float) -> tuple[int | None, str]:
+        """Return what these tasks agree on, held now or worth a change, and why; None where none wishes anything."""
+        voting = [task for task in tasks if task not in self.short]
+        wanted_hz = self._wishes.vote(voting)
+        if wanted_hz is None:
+            return None, "unknown" if voting else "short"
+        least_s = min((self._lasts_s(task, wanted_hz) for task in voting if task in self.best), default=1.0)
+        worth = max(self._caution.gain, transition_s / least_s)
+        if wanted_hz != held_hz and self._wishes.gain(voting, held_hz, wanted_hz) <= worth:
+            return held_hz, "kept"
+        return wanted_hz, "vote" if len(voting) > 1 else "best"
+
+    def _lasts_s(self, task: str, hz: int) -> float:
+        curve = self.known.curves[task]
+        return max(curve[hz].time_s if hz in curve else max(p.time_s for p in curve.values()), 1e-9)
+
+    def _cautious(self, costs: Costs) -> Costs:
+        """Let what was chosen before be the cheapest where something else would save only little."""
+        cautious = {task: dict(curve) for task, curve in costs.items()}
+        for task, hz in best_of(costs).items():
+            former_hz = self.best.get(task, hz)
+            curve = cautious[task]
+            if curve.get(former_hz, curve[hz] * 2) <= curve[hz] * (1 + self._caution.learnt_gain):
+                curve[hz], curve[former_hz] = max(curve[hz], curve[former_hz]), min(curve[hz], curve[former_hz])
+        return cautious
