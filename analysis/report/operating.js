@@ -15,7 +15,7 @@ const drawOperating = (data, tools) => {
   head.replaceChildren(); body.replaceChildren();
   at("chosen").hidden = !of.chosen.length;
   const titles = make(head, "tr");
-  ["Task", "Frequency", "Energy of a mean instance there", "Time of a mean instance there", "From", "Decided at", "Changes at its begin"].forEach((title) => { make(titles, "th", title).scope = "col"; });
+  ["Task", "Frequency", "Mean energy there", "Mean time there", "From", "Decided at", "Changes"].forEach((title) => { make(titles, "th", title).scope = "col"; });
   of.chosen.forEach((row) => {
     const line = make(body, "tr");
     [row.task, row.frequency_hz === null ? "–" : `${(row.frequency_hz / 1e9).toFixed(3)} GHz`, `${si(row.energy_j, "J")}${row.quality ? `, ${row.quality}` : ""}`, si(row.instance_s, "s"), row.why, si(row.time_s, "s"), row.changes.toLocaleString("en")].forEach((text) => make(line, "td", text));

@@ -52,9 +52,12 @@ def _lines(table: pd.DataFrame, duration_s: float) -> list[dict[str, Any]]:
 
 def _steps(name: str, rows: pd.DataFrame, released_s: NDArray[np.float64], duration_s: float) -> dict[str, Any]:
     kept = rows if len(rows) <= STEPS else rows.iloc[[*range(STEPS // 2), *range(-STEPS // 2, 0)]]
-    steps = [*zip(kept["time_s"], kept["frequency_hz"], strict=True), *((ended_s, None) for ended_s in released_s)]
-    steps.sort(key=lambda step: step[0])
-    steps.append((duration_s, steps[-1][1]))
+    changes = [*zip(kept["time_s"], kept["frequency_hz"], strict=True), *((ended_s, None) for ended_s in released_s)]
+    steps: list[tuple[float, float | None]] = []
+    for when_s, hz in sorted([*changes, (duration_s, None)], key=lambda change: change[0]):
+        if hz is None and steps:
+            steps.append((when_s, steps[-1][1]))  # to where it ends
+        steps.append((when_s, hz))
     times_s, frequencies_hz = zip(*steps, strict=True)
     return {"name": name, "left_out": len(rows) - len(kept), "time_s": times_s, "frequency_hz": frequencies_hz}
 

@@ -177,6 +177,9 @@ class Control:
                 self._say(
                     "set", frequency_hz=hz, former_hz=hz, cpus=list(self._means.controls.cpus(control)), why="held"
                 )
+            ceiling = self._means.ceiling
+            if ceiling is not None:
+                self._say("allowed", frequency_hz=ceiling.highest_hz, former_hz=ceiling.highest_hz, why="held")
             for task in self._verdict.best:
                 self._say_chosen(task, "held")
             if self._active != self._workers:
