@@ -121,7 +121,7 @@ def task(  # noqa: PLR0913 - all that a task can say
     >>> double(21)
     42
     """
-    budget = None if budget_j is None else check_budget(budget_j, over_budget)
+    budget = check_budget(budget_j, over_budget)
 
     def decorate(function: F) -> F:
         inner = cast("Callable[..., Any]", getattr(function, "__func__", function))

@@ -264,7 +264,7 @@ def test_a_brake_on_workers_holds_and_lets_go():
         running.pop()
 
     with Runtime(workers=4) as runtime:
-        brake = Workers(runtime)
+        brake = Workers(lambda: [runtime])
         said = [brake.pull(), brake.pull(), brake.pull()]
         runtime.wait()
         for _ in range(50):
