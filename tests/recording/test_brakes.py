@@ -12,8 +12,10 @@ from tprof.runtime import Runtime
 import tprof
 import tprof.frequency
 from tprof.budgets.brakes import Pauses, Workers
+from tprof.budgets.response import Response
 from tprof.errors import SensorError
 from tprof.frequency import Guard
+from tprof.running import Everything
 
 
 def test_a_brake_on_workers_holds_and_lets_go():
@@ -142,19 +144,17 @@ def test_a_frequency_that_somebody_holds_leaves_the_next_brake(tmp_path, monkeyp
 
 
 def test_a_frequency_that_cannot_be_set_any_more_leaves_the_next_brake(tmp_path, monkeypatch, runtime):
+    response = Response("slow", (__file__, 1), Everything())
     with budgeted.machine(tmp_path, monkeypatch) as tree:
         highest = budgeted.add_policy(tree)
-        with pytest.warns(RuntimeWarning, match=r"2 of 4 workers .*the frequency stays: "):
-            exceed_without(highest)
-
-    assert runtime.active_workers == 4
-
-
-def exceed_without(highest):
-    with tprof.budget(joules=0.5, action="slow") as budget:
-        text = highest.read_text()
+        response.get_ready()
         highest.unlink()
         highest.mkdir()
-        spin_here_over(budget)
+        with pytest.warns(RuntimeWarning, match=r"^too much; 2 of 4 workers .*the frequency stays: .*Is a directory"):
+            response.act(lambda: "too much")
         highest.rmdir()
-        highest.write_text(text)
+        highest.write_text("2500000")
+        response.end()
+
+        assert int(highest.read_text()) == 3000000
+    assert runtime.active_workers == 4

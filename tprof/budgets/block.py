@@ -8,6 +8,7 @@ import threading
 import time
 import warnings
 from collections import deque
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from tprof import _core, membership, running
@@ -75,8 +76,7 @@ class Budget:
         self.history: deque[Look] = deque(maxlen=LONGEST_HISTORY)
         self._window: deque[tuple[int, float]] = deque()
         self._lock = threading.Lock()
-        self._private = False
-        self._block: running.Block | None = None
+        self._held = ExitStack()
         self._pid = 0
 
     def __enter__(self) -> Self:
@@ -87,11 +87,12 @@ class Budget:
         self._pid = os.getpid()
         frame = sys._getframe(1)  # noqa: SLF001 - where warnings are to point to
         self._place = (frame.f_code.co_filename, frame.f_lineno)
-        self._private = private.join()
+        if private.join():
+            self._held.callback(private.leave)
         try:
             self._begin()
         except BaseException:
-            self._end()
+            self._held.close()
             raise
         return self
 
@@ -104,10 +105,7 @@ class Budget:
         try:
             problem = self._watcher.stop() or self._look_last(warns=error is None)
         finally:
-            try:
-                self._response.end()
-            finally:
-                self._end()
+            self._held.close()
         exceeded = self._response.error
         if error is not None:
             if exceeded is not None and error is not exceeded:
@@ -147,22 +145,30 @@ class Budget:
             raise UsageError(message)
         self._meter: Meter = member.meter()
         self._settle()
-        self._begun = self._meter.energy()
-        self.quality = self._begun.quality
+        self.quality = self._meter.quality
         if self.quality == "none":
             message = (
                 'a budget needs an energy sensor, and this recording has none: record with energy="auto" or "estimate"'
             )
             raise UsageError(message)
+        self._hold_back()
+        self._begun = self._meter.energy()
         self._begun_j = self._meter.used_j(self._tasks)
         self._begun_ns = self._meter.until_ns
         self._window.append((self._begun_ns, 0.0))
-        self._block = running.Block(cancels=self._action == "cancel")
-        self._response = Response(self._action, self._place, self._block)
-        self._response.get_ready()
         self._look()
         self._watcher = Watcher(self._glance)
         self._watcher.start()
+
+    def _hold_back(self) -> None:
+        """Get ready to act, before the account begins: what that takes is not the block's."""
+        block = running.Block(cancels=self._action == "cancel")
+        self._held.callback(block.end)
+        self._response = Response(self._action, self._place, block)
+        self._held.callback(self._response.end)
+        if self._action == "slow":
+            self._response.get_ready()
+            self._settle()
 
     def _settle(self) -> None:
         """Wait until what was drawn up to now is known, which takes an estimate 20 ms."""
@@ -260,13 +266,6 @@ class Budget:
             if own is None or process != own.process
         )
         return not any(of_others)
-
-    def _end(self) -> None:
-        if self._block is not None:
-            self._block.end()
-        if self._private:
-            self._private = False
-            private.leave()
 
 
 def budget(
