@@ -150,7 +150,7 @@ def test_a_frequency_that_cannot_be_set_any_more_leaves_the_next_brake(tmp_path,
         response.get_ready()
         highest.unlink()
         highest.mkdir()
-        with pytest.warns(RuntimeWarning, match=r"^too much; 2 of 4 workers .*the frequency stays: .*Is a directory"):
+        with pytest.warns(RuntimeWarning, match=r"^too much; 2 of 4 workers .*the frequency stays: .*is a directory"):
             response.act(lambda: "too much")
         highest.rmdir()
         highest.write_text("2500000")
