@@ -70,6 +70,21 @@ def test_what_tasks_took_is_part_of_what_was_used():
     assert 1.0 < float(of_it) <= float(total) * 1.01
 
 
+def test_where_other_processes_run_the_tasks_are_said_to_be_of_all():
+    with pytest.warns(RuntimeWarning, match=r"is used up: .*; of all processes, most went to spin \("):
+        exceed_after_a_child()
+
+
+def exceed_after_a_child():
+    with tprof.budget(joules=5) as budget:
+        child = os.fork()
+        if child == 0:
+            spin(0.1)
+            os._exit(0)
+        os.waitpid(child, 0)
+        spin_over(budget)
+
+
 def test_a_budget_of_tasks_names_no_others():
     with pytest.warns(RuntimeWarning, match=r"is used up: .*; most went to other \([^,]*\)$"):
         exceed_others()
