@@ -35,8 +35,18 @@ class Group:
     """Works that were spawned inside a with-block."""
 
     def __new__(cls, scheduler: Scheduler) -> Self: ...
-    def count_open(self, by: int, /) -> None:
-        """Count groups in whose block somebody is: without any, spawning need not look for one."""
+    @property
+    def outer(self) -> Group | None:
+        """The group in whose block this one was opened."""
+
+    def open(self, outer: object, waits: bool, /) -> None:
+        """Let what is spawned here belong to it; `waits`: it hears of failures, not whoever waits around it."""
+
+    def close(self) -> None:
+        """Let nothing more belong to it."""
+
+    def is_around(self) -> bool:
+        """Return whether what is spawned here, while the group variable holds it, belongs to it."""
 
     def wait(self) -> None: ...
     def cancel(self) -> None: ...

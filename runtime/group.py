@@ -47,7 +47,7 @@ class Group(_scheduler.Group):
         if self._token is not None:
             message = "this group's block has begun already: make one group for each block"
             raise RuntimeError(message)
-        self.count_open(1)
+        self.open(GROUP.get(None), True)  # noqa: FBT003 - native, without names
         self._token = GROUP.set(self)
         return self
 
@@ -77,13 +77,59 @@ class Group(_scheduler.Group):
     def _leave(self) -> None:
         if self._token is not None:
             GROUP.reset(self._token)
-            self.count_open(-1)
+            self.close()
 
     def _finish(self, error: BaseException | None) -> None:
         if error is not None:
             self.cancel()
         self.wait()
         raise_first(self.take_failures(), error)
+
+
+class Part(_scheduler.Group):
+    """What a block of the program spawns, to be cancelled alone; whoever waits around it hears of failures.
+
+    A group inside the block, or around it, waits for what is its own as if there were no such part.
+
+    Attributes
+    ----------
+    error : raised to whoever waits for the runtime inside the block; None: nothing
+    """
+
+    error: Exception | None = None
+
+    def __new__(cls, scheduler: Scheduler) -> Self:
+        """Make one; `Runtime.part` does."""
+        return super().__new__(cls, scheduler)
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        """Begin with nothing."""
+        self.scheduler = scheduler
+
+    def begin(self) -> None:
+        """Let what this thread or coroutine spawns from here on, and what that spawns, belong to it."""
+        self.open(GROUP.get(None), False)  # noqa: FBT003 - native, without names
+        GROUP.set(self)
+
+    def end(self) -> None:
+        """Let nothing more belong to it; a coroutine may end it in another context than it began in."""
+        self.close()
+        if GROUP.get(None) is self:
+            GROUP.set(self.outer)
+
+    def refuse(self, error: Exception) -> None:
+        """Cancel what has not begun, and raise this to whoever waits; what comes later is not: ask again."""
+        self.error = error
+        self.cancel()
+
+
+def raise_refusal(scheduler: Scheduler) -> None:
+    """Raise what the innermost part of this runtime around the running code refuses its tasks with, if any does."""
+    group = GROUP.get(None)
+    while isinstance(group, _scheduler.Group):
+        if isinstance(group, Part) and group.scheduler is scheduler and group.error is not None and group.is_around():
+            raise group.error
+        group = group.outer
 
 
 def raise_first(failures: Sequence[Work], instead: BaseException | None = None) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tprof.runtime import _scheduler
 from tprof.runtime.future import Task, name_of
-from tprof.runtime.group import GROUP, Group, raise_first
+from tprof.runtime.group import GROUP, Group, Part, raise_first, raise_refusal
 from tprof.runtime.kept_graph import Graph
 from tprof.runtime.workers import Workers, usable_cpus
 
@@ -121,7 +121,7 @@ class Runtime:
             operate=None if self._operator is None else self._operator.hear,
         )
         self._begun = self._ended = False
-        self._refusal: Exception | None = None
+        self._refusals: dict[Exception, bool] = {}
 
     def __enter__(self) -> Self:
         """Start the workers; from here on calls of tasks are spawned."""
@@ -138,8 +138,7 @@ class Runtime:
         except BaseException:
             self._end()
             raise
-        _running.append(self)
-        running.runtimes.append(self)
+        running.enter(self)
         _scheduler.enter_here(self._scheduler)
         _hand_over()
         return self
@@ -148,7 +147,7 @@ class Runtime:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Wait for all tasks and end the workers; after an exception only for those that run."""
-        if self not in _running:
+        if self not in running.runtimes:
             return
         try:
             self._wait_out(cancelled=error is not None)
@@ -263,14 +262,21 @@ class Runtime:
         self._check_running()
         self._scheduler.cancel()
 
-    def refuse(self, error: Exception | None) -> None:
-        """Cancel the tasks that have not begun and raise this to whoever waits; None: raise it no longer.
+    def part(self) -> Part:
+        """Return what holds, once it has begun, what the running code spawns; a budget cancels that alone."""
+        return Part(self._scheduler)
+
+    def refuse(self, error: Exception, *, once: bool = False) -> None:
+        """Cancel the tasks that have not begun and raise this to whoever waits; once, or until it is accepted.
 
         Tasks that come later are not cancelled: ask again.
         """
-        self._refusal = error
-        if error is not None:
-            self._scheduler.cancel()
+        self._refusals[error] = once
+        self._scheduler.cancel()
+
+    def accept(self, error: Exception) -> None:
+        """Raise it no longer."""
+        self._refusals.pop(error, None)
 
     def counts(self) -> dict[str, int]:
         """Return how many tasks were spawned, executed, stolen, are unfinished and were at most; and the threads."""
@@ -305,20 +311,22 @@ class Runtime:
         return Graph.of(nodes)
 
     def _raise_refusal(self) -> None:
-        if self._refusal is not None:
-            raise self._refusal
+        raise_refusal(self._scheduler)
+        for error, once in self._refusals.copy().items():
+            if once:
+                self.accept(error)
+            raise error
 
     def _start_thread(self) -> None:
         self._workers.start(self._scheduler)
 
     def _check_running(self) -> None:
-        if self not in _running:
+        if self not in running.runtimes:
             state = "has ended" if self._ended else "has not begun: enter it with a with-block"
             message = f"this runtime {state}"
             raise UsageError(message)
 
     def _leave(self) -> None:
-        _running.remove(self)
         running.runtimes.remove(self)
         _scheduler.leave_here(self._scheduler)
         _hand_over()
@@ -340,10 +348,6 @@ class Runtime:
             self._operator.forget()
 
 
-_running: list[Runtime] = []
-"""The runtimes whose blocks were entered, the innermost last."""
-
-
 def current() -> Runtime:
     """Return the runtime that a call of a task here would spawn into.
 
@@ -352,16 +356,26 @@ def current() -> Runtime:
     UsageError
         If there is none.
     """
+    runtime = _here()
+    if runtime is None:
+        message = "no runtime runs here: enter one with a with-block"
+        raise UsageError(message)
+    return runtime
+
+
+def _here() -> Runtime | None:
     here = _scheduler.scheduler_here()
-    for runtime in _running:
-        if runtime._scheduler is here:  # noqa: SLF001 - the same module
-            return runtime
-    message = "no runtime runs here: enter one with a with-block"
-    raise UsageError(message)
+    return next((runtime for runtime in _running() if runtime._scheduler is here), None)  # noqa: SLF001 - the same module
+
+
+def _running() -> list[Runtime]:
+    """Return the runtimes whose blocks were entered, the innermost last."""
+    return [runtime for runtime in running.runtimes if isinstance(runtime, Runtime)]
 
 
 def _hand_over() -> None:
-    innermost = _running[-1]._scheduler if _running else None  # noqa: SLF001 - the same module
+    all_of_them = _running()
+    innermost = all_of_them[-1]._scheduler if all_of_them else None  # noqa: SLF001 - the same module
     _scheduler.set_current(innermost)
     _core.set_spawner(_scheduler.spawn if innermost is not None else None)
 
@@ -405,9 +419,8 @@ def _whole(name: str, value: int, most: int) -> int:
 
 
 def _forget_in_child() -> None:
-    for runtime in _running:
+    for runtime in _running():
         runtime._abandon()  # noqa: SLF001 - the same module
-    _running.clear()
     running.runtimes.clear()
     _scheduler.forget_thread()
     _hand_over()
@@ -420,12 +433,13 @@ def _end_with_program() -> None:
     the midst of a product may hang when the process unloads it.
     """
     deadline_s = time.monotonic() + PATIENCE_S
-    for runtime in reversed(_running.copy()):
+    for runtime in reversed(_running()):
         runtime._scheduler.cancel()  # noqa: SLF001 - the same module
         with contextlib.suppress(KeyboardInterrupt):
             runtime._scheduler.wait(max(0.0, deadline_s - time.monotonic()))  # noqa: SLF001 - the same module
         runtime._leave()  # noqa: SLF001 - the same module
 
 
+running.here = _here
 os.register_at_fork(after_in_child=_forget_in_child)
 atexit.register(_end_with_program)

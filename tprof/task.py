@@ -94,7 +94,9 @@ def task(  # noqa: PLR0913 - all that a task can say
     budget_j
         Joules that each instance may take while a recording runs.
     over_budget
-        What happens when one takes more: ``"warn"``, ``"slow"`` or ``"cancel"``, as for `tprof.budget`.
+        What happens when one takes more: ``"warn"``; ``"slow"``, by one notch of what `tprof.budget` does, until it has
+        ended; ``"cancel"``, which cancels what the runtimes of this process have not begun then and raises to whoever
+        waits for one next, and at the end of the recording.
 
     Returns
     -------
@@ -110,7 +112,7 @@ def task(  # noqa: PLR0913 - all that a task can say
     ValueError
         If the priority is out of range, or an amount of work is neither a number of 0 or more nor a function.
     UsageError
-        If the budget is out of range.
+        If the budget is out of range, or what happens is none of these or has no budget.
 
     Examples
     --------
@@ -121,7 +123,7 @@ def task(  # noqa: PLR0913 - all that a task can say
     >>> double(21)
     42
     """
-    budget = None if budget_j is None else check_budget(budget_j, over_budget)
+    budget = check_budget(budget_j, over_budget)
 
     def decorate(function: F) -> F:
         inner = cast("Callable[..., Any]", getattr(function, "__func__", function))

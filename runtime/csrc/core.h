@@ -60,14 +60,17 @@ struct datum {
     enum mode mode;
 };
 
-/* The works that a with-block spawned. */
+/* The works that a with-block spawned; those of a block inside it are its own too. */
 struct group {
     PyObject_HEAD
     struct scheduler *scheduler;
+    struct group *outer; /* whose block is around this one's; of another scheduler or another work's, it holds nothing here */
+    bool open;           /* somebody is in the block */
+    bool waits;          /* at its end, and hears of failures; else whoever is around does */
     struct latch unfinished;
     struct work *failed; /* by `next_failed`, the last first */
-    uint64_t inside; /* number of the work whose body entered it, 0: none */
-    uint64_t cancelled; /* its works up to this number do not begin any more */
+    uint64_t inside;     /* number of the work whose body entered it, 0: none */
+    uint64_t cancelled;  /* its works up to this number do not begin any more */
 };
 
 /* Works with the same parent, and the data by which they depend on each other. */
@@ -94,7 +97,7 @@ struct work {
     PyObject *result, *error;
     PyObject *callbacks;
     struct work *parent;
-    struct group *group;
+    struct group *group; /* the innermost */
     struct work *cause; /* why it was cancelled: the work that failed or was cancelled first */
     struct domain *children;
     struct access *accesses;
@@ -236,6 +239,12 @@ int tprof_graph_enter(struct work *work, const struct datum *data, struct work *
 void tprof_graph_body_ended(struct work *work, struct aftermath *after);
 /* Returns whether it had not begun and so could be cancelled. */
 bool tprof_graph_cancel(struct work *work, struct aftermath *after);
+/* From this group outwards, the first that holds the children of a work (NULL: what no work spawned); NULL: none. */
+struct group *tprof_group_around(struct group *group, const struct scheduler *scheduler, const struct work *parent);
+/* Likewise, and somebody is in its block. */
+struct group *tprof_open_group(struct group *group, const struct scheduler *scheduler, const struct work *parent);
+/* The one that waits for the work, NULL: none. */
+struct group *tprof_waiting_group(const struct work *work);
 /* Those of all, or of the group, that were spawned so far, with what they spawn: the queued ones now, the others when
  * they become ready. */
 void tprof_graph_cancel_all(struct scheduler *scheduler, struct group *group, struct aftermath *after);

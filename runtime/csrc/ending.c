@@ -72,15 +72,46 @@ static void spoil(struct access *access, struct work *cause, struct aftermath *a
     region->keep = Py_NewRef(access->object);
 }
 
+struct group *tprof_group_around(struct group *group, const struct scheduler *scheduler, const struct work *parent)
+{
+    while (group != NULL &&
+           (group->scheduler != scheduler || (parent != NULL && parent->number != group->inside)))
+        group = group->outer;
+    return group;
+}
+
+struct group *tprof_open_group(struct group *group, const struct scheduler *scheduler, const struct work *parent)
+{
+    group = tprof_group_around(group, scheduler, parent);
+    while (group != NULL && !group->open)
+        group = tprof_group_around(group->outer, scheduler, parent);
+    return group;
+}
+
+struct group *tprof_waiting_group(const struct work *work)
+{
+    struct group *group = work->group;
+    while (group != NULL && !group->waits)
+        group = tprof_group_around(group->outer, work->scheduler, work->parent);
+    return group;
+}
+
+static bool is_unwanted_in_group(const struct work *work)
+{
+    struct group *group = work->group;
+    while (group != NULL && work->number > group->cancelled)
+        group = tprof_group_around(group->outer, work->scheduler, work->parent);
+    return group != NULL;
+}
+
 static bool is_unwanted(const struct work *work)
 {
     if (!work->scheduler->cancelling)
         return false;
     for (; work->parent != NULL; work = work->parent)
-        if (work->group != NULL && work->number <= work->group->cancelled)
+        if (is_unwanted_in_group(work))
             return true;
-    return work->number <= work->scheduler->cancelled ||
-           (work->group != NULL && work->number <= work->group->cancelled);
+    return work->number <= work->scheduler->cancelled || is_unwanted_in_group(work);
 }
 
 /* It has ended: put it on the list of those whose end others have to learn of. */
@@ -136,7 +167,8 @@ static void release_successors(struct work *work, struct work **ended, struct af
 /* A failure is kept for whoever waits: the group, else the parent or the whole runtime. */
 static void report(struct work *work, struct domain *domain)
 {
-    struct work **list = work->group != NULL ? &work->group->failed : &domain->failed;
+    struct group *group = tprof_waiting_group(work);
+    struct work **list = group != NULL ? &group->failed : &domain->failed;
     work->next_failed = *list;
     *list = (struct work *)Py_NewRef((PyObject *)work);
 }
@@ -169,8 +201,9 @@ static void count_out(struct work *work, struct work **ended)
     if (work->state == TPROF_FAILED_WORK)
         report(work, domain);
     tprof_latch_fall(&work->done);
-    if (work->group != NULL)
-        tprof_latch_fall(&work->group->unfinished);
+    struct group *group = tprof_waiting_group(work);
+    if (group != NULL)
+        tprof_latch_fall(&group->unfinished);
     tprof_latch_fall(&domain->unfinished);
     if (parent != NULL && parent->body_ended && domain->unfinished.count == 0)
         complete(parent, ended);

@@ -155,10 +155,11 @@ static int enter_needed(struct work *work, struct work *const *needed, size_t co
 static void count_in(struct work *work, struct domain *domain)
 {
     struct scheduler *scheduler = work->scheduler;
+    struct group *group = tprof_waiting_group(work);
     work->done.count = 1;
     domain->unfinished.count++;
-    if (work->group != NULL)
-        work->group->unfinished.count++;
+    if (group != NULL)
+        group->unfinished.count++;
     if (++scheduler->unfinished > scheduler->peak)
         scheduler->peak = scheduler->unfinished;
     work->number = ++scheduler->spawned;

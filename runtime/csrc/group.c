@@ -19,12 +19,14 @@ static int traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(((struct group *)object)->scheduler);
+    Py_VISIT(((struct group *)object)->outer);
     return 0;
 }
 
 static int clear(PyObject *object)
 {
     Py_CLEAR(((struct group *)object)->scheduler);
+    Py_CLEAR(((struct group *)object)->outer);
     return 0;
 }
 
@@ -43,20 +45,61 @@ static void deallocate(PyObject *object)
     Py_DECREF(type);
 }
 
-static PyObject *count_open(PyObject *object, PyObject *by)
+static const struct work *work_here(const struct scheduler *scheduler)
+{
+    const struct thread *thread = tprof_thread_here;
+    return thread != NULL && thread->scheduler == scheduler ? thread->work : NULL;
+}
+
+/* As long as one is open, spawning looks for it. */
+static void count_open(struct group *self, bool open)
+{
+    if (self->open == open)
+        return;
+    self->open = open;
+    tprof_lock(self->scheduler);
+    self->scheduler->groups += open ? 1 : (size_t)-1;
+    tprof_unlock(self->scheduler);
+}
+
+/* Once; `outer` is whatever the group variable held. */
+static PyObject *open_method(PyObject *object, PyObject *args)
 {
     struct group *self = (struct group *)object;
-    struct scheduler *scheduler = self->scheduler;
-    const struct thread *thread = tprof_thread_here;
-    const long step = PyLong_AsLong(by);
-    if (step == -1 && PyErr_Occurred())
+    PyObject *outer;
+    int waits;
+    if (!PyArg_ParseTuple(args, "Op", &outer, &waits))
         return NULL;
-    if (step > 0 && thread != NULL && thread->scheduler == scheduler && thread->work != NULL)
-        self->inside = thread->work->number;
-    tprof_lock(scheduler);
-    scheduler->groups += (size_t)step;
-    tprof_unlock(scheduler);
+    struct group *around = PyObject_TypeCheck(outer, tprof_group_type) ? (struct group *)outer : NULL;
+    while (around != NULL && !around->open)
+        around = around->outer;
+    const struct work *work = work_here(self->scheduler);
+    self->inside = work == NULL ? 0 : work->number;
+    Py_XSETREF(self->outer, (struct group *)Py_XNewRef((PyObject *)around));
+    self->waits = waits;
+    count_open(self, true);
     Py_RETURN_NONE;
+}
+
+static PyObject *close_method(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    count_open((struct group *)object, false);
+    Py_RETURN_NONE;
+}
+
+static PyObject *is_around(PyObject *object, PyObject *unused)
+{
+    struct group *self = (struct group *)object;
+    (void)unused;
+    return PyBool_FromLong(self->open && tprof_group_around(self, self->scheduler, work_here(self->scheduler)) == self);
+}
+
+static PyObject *outer(PyObject *object, void *unused)
+{
+    struct group *around = ((struct group *)object)->outer;
+    (void)unused;
+    return Py_NewRef(around != NULL ? (PyObject *)around : Py_None);
 }
 
 static PyObject *wait_method(PyObject *object, PyObject *unused)
@@ -90,16 +133,21 @@ static PyObject *take_failures(PyObject *object, PyObject *unused)
 }
 
 static PyMethodDef methods[] = {
-    {"count_open", count_open, METH_O, NULL},
+    {"open", open_method, METH_VARARGS, NULL},
+    {"close", close_method, METH_NOARGS, NULL},
+    {"is_around", is_around, METH_NOARGS, NULL},
     {"wait", wait_method, METH_NOARGS, NULL},
     {"cancel", cancel_method, METH_NOARGS, NULL},
     {"take_failures", take_failures, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
+static PyGetSetDef fields[] = {{"outer", outer, NULL, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};
+
 static PyType_Slot slots[] = {
     {Py_tp_new, create},   {Py_tp_dealloc, deallocate}, {Py_tp_traverse, traverse},
-    {Py_tp_clear, clear},  {Py_tp_methods, methods},    {0, NULL},
+    {Py_tp_clear, clear},  {Py_tp_methods, methods},    {Py_tp_getset, fields},
+    {0, NULL},
 };
 
 PyType_Spec tprof_group_spec = {

@@ -142,12 +142,10 @@ static int find_group(struct work *work)
         return 0;
     if (PyContextVar_Get(work->scheduler->group_variable, NULL, &value) < 0)
         return -1;
-    struct group *group = value != NULL && PyObject_TypeCheck(value, tprof_group_type) ? (struct group *)value : NULL;
-    if (group != NULL && group->scheduler == work->scheduler &&
-        (work->parent == NULL || work->parent->number == group->inside))
-        work->group = group;
-    else
-        Py_XDECREF(value);
+    if (value != NULL && PyObject_TypeCheck(value, tprof_group_type))
+        work->group = (struct group *)Py_XNewRef(
+            (PyObject *)tprof_open_group((struct group *)value, work->scheduler, work->parent));
+    Py_XDECREF(value);
     return 0;
 }
 

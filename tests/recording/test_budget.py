@@ -1,28 +1,18 @@
 """Budgets: what is counted, when it is exceeded, and what happens then."""
 
-import json
 import os
+import re
 import tempfile
-import threading
-import time
 import warnings
 
+import numpy as np
 import pytest
-from support import fake_trees, programs
-from support.fake_sensor import FakeSensor, wait_for
+from support import budgeted
+from support.budgeted import record, spin, spin_over, spin_until
+from support.fake_sensor import wait_for
 from tprof.runtime import Runtime
 
 import tprof
-from tprof.budgets.brakes import Workers
-
-MODULUS = fake_trees.RANGE_UJ + 1
-
-
-@tprof.task
-def spin(cpu_s):
-    end_s = time.thread_time() + cpu_s
-    while time.thread_time() < end_s:
-        pass
 
 
 @tprof.task
@@ -30,33 +20,11 @@ def other(cpu_s):
     spin.__wrapped__(cpu_s)
 
 
-@tprof.task
-def spin_until(done):
-    wait_for(done, "the end of the task")
-
-
 @pytest.fixture(autouse=True)
 def machine(tmp_path, monkeypatch):
-    """Give every test a machine with a sensor that advances by 50 W, and on which nobody else is seen to run."""
-    tree = fake_trees.laptop(tmp_path / "root")
-    monkeypatch.setenv("TPROF_SYSROOT", str(tree.root))
-    tree.write("proc/stat", "\n".join(f"cpu{cpu} 0 0 0 0 0 0 0 0 0 0" for cpu in range(64)))
-    with FakeSensor(watts=50.0, modulus=MODULUS).drives(tree.energy_of("intel-rapl:0")):
+    """Give every test a machine with a sensor."""
+    with budgeted.machine(tmp_path, monkeypatch) as tree:
         yield tree
-
-
-def record(place, energy="powercap"):
-    return tprof.record(place / "t.tprof", energy=energy, counters="none", idle_s=0)
-
-
-def spin_over(budget):
-    """Run tasks until the budget says that it is exceeded."""
-
-    def is_exceeded():
-        spin(0.005)
-        return budget.exceeded
-
-    wait_for(is_exceeded, "the budget to be exceeded")
 
 
 def exceed(**limits):
@@ -92,6 +60,53 @@ def test_joules_that_are_used_up_are_warned_of_once_with_who_took_them():
     assert budget.used_j > 1
     assert budget.used_j == budget.history[-1].used_j
     assert sorted(budget.history) == list(budget.history)
+
+
+def test_what_tasks_took_is_part_of_what_was_used():
+    with pytest.warns(RuntimeWarning) as told:
+        exceed(joules=1.0)
+
+    total, of_it = re.search(r"is used up: (\S+) J, .* spin \((\S+) J\)", str(told[0].message)).groups()
+    assert float(total) > 1
+    assert 0 < float(of_it) <= float(total) * 1.01
+
+
+def test_where_other_processes_run_the_tasks_are_said_to_be_of_all():
+    with pytest.warns(RuntimeWarning, match=r"is used up: .*; of all processes, most went to spin \("):
+        exceed_after_a_child()
+
+
+def exceed_after_a_child():
+    with tprof.budget(joules=5) as budget:
+        child = os.fork()
+        if child == 0:
+            spin(0.1)
+            os._exit(0)
+        os.waitpid(child, 0)
+        spin_over(budget)
+
+
+def test_a_budget_of_tasks_names_no_others():
+    with pytest.warns(RuntimeWarning, match=r"is used up: .*; most went to other \([^,]*\)$"):
+        exceed_others()
+
+
+def exceed_others():
+    with tprof.budget(joules=0.5, tasks=["other"]) as budget:
+        spin(0.1)
+        wait_for(lambda: other(0.01) or budget.exceeded, "the budget to be exceeded")
+
+
+def test_a_name_that_no_task_has_is_told_of():
+    with pytest.warns(RuntimeWarning) as told, tprof.budget(joules=1e6, tasks=("spin", "spni")):
+        spin(0.01)
+
+    (warning,) = told
+    assert str(warning.message) == (
+        "the budget counts spni, but none of that name ran in its block (what ran: spin); give names as a summary "
+        "shows them"
+    )
+    assert warning.filename == __file__
 
 
 def test_an_estimate_is_called_one(tmp_path):
@@ -194,18 +209,6 @@ def test_the_end_of_a_runtime_inside_a_budget_raises():
         run_runtime_over_budget()
 
 
-def make_policy(tree):
-    folder = "sys/devices/system/cpu/cpufreq/policy0"
-    files = {
-        "affected_cpus": "0 1", "scaling_driver": "acpi-cpufreq", "scaling_governor": "schedutil",
-        "cpuinfo_min_freq": 1000000, "cpuinfo_max_freq": 3000000,
-        "scaling_min_freq": 1000000, "scaling_max_freq": 3000000,
-    }  # fmt: skip
-    for name, value in files.items():
-        tree.write(f"{folder}/{name}", str(value))
-    return tree.root / folder / "scaling_max_freq"
-
-
 def slow_down_until(seen):
     with tprof.budget(joules=0.5, action="slow") as budget:
         spin_over(budget)
@@ -214,7 +217,7 @@ def slow_down_until(seen):
 
 
 def test_slowing_down_lowers_the_frequency_where_it_can_be_set(machine):
-    highest = make_policy(machine)
+    highest = budgeted.add_policy(machine)
     with pytest.warns(RuntimeWarning, match=r"the processor's frequency is held at 2\.50 GHz"):
         slow_down_until(lambda: highest.read_text() == "2500000")
 
@@ -254,33 +257,6 @@ def exceed_and_go_on(times):
             spin(0.01)
 
 
-def test_a_brake_on_workers_holds_and_lets_go():
-    running, most = [], []
-
-    def body():
-        running.append(1)
-        most.append(len(running))
-        time.sleep(0.001)
-        running.pop()
-
-    with Runtime(workers=4) as runtime:
-        brake = Workers(runtime)
-        said = [brake.pull(), brake.pull(), brake.pull()]
-        runtime.wait()
-        for _ in range(50):
-            runtime.submit(body)
-        runtime.wait()
-        held = max(most)
-        brake.let_go()
-        barrier = threading.Barrier(4)
-        for _ in range(4):
-            runtime.submit(barrier.wait)
-        runtime.wait()
-
-    assert said == ["2 of 4 workers go on taking tasks", "1 of 4 workers go on taking tasks", None]
-    assert held == 1
-
-
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
@@ -289,11 +265,26 @@ def test_a_brake_on_workers_holds_and_lets_go():
         ({"watts": float("nan")}, "watts must be a number above 0, got nan"),
         ({"joules": 1, "action": "stop"}, "action must be one of warn, slow, cancel, got 'stop'"),
         ({"joules": 1, "window_s": -1}, "window_s must be a number above 0, got -1"),
+        ({"joules": True}, "joules must be a number above 0, got True"),
+        ({"joules": np.bool_(True)}, "joules must be a number above 0, got "),  # noqa: FBT003 - it is a value
+        ({"joules": np.int64(-5)}, "joules must be a number above 0, got "),
+        ({"joules": 1, "tasks": 3}, "tasks must be the name of a task or several such names, got 3"),
+        ({"joules": 1, "tasks": []}, r"tasks must be the name of a task or several such names, got \[\]"),
+        ({"joules": 1, "tasks": [3]}, r"tasks must be the name of a task or several such names, got \[3\]"),
+        ({"joules": 1, "tasks": ""}, "tasks must be the name of a task or several such names, got ''"),
     ],
 )
 def test_limits_that_mean_nothing_are_refused(given, sentence):
     with pytest.raises(tprof.UsageError, match=sentence):
         tprof.budget(**given)
+
+
+@pytest.mark.parametrize("limit", [np.int64(5), np.float32(5), np.float64(5)])
+def test_numbers_of_numpy_are_limits(limit):
+    with tprof.budget(joules=limit * 10**6, watts=limit * 10**6) as budget:
+        spin(0.01)
+
+    assert not budget.exceeded
 
 
 def test_without_a_sensor_there_is_no_budget(tmp_path):
@@ -326,85 +317,3 @@ def test_a_forked_child_leaves_the_block_to_its_parent():
 
     assert os.waitstatus_to_exitcode(status) == 7
     assert budget.used_j > 0
-
-
-@tprof.task(budget_j=2.0)
-def thrifty(cpu_s):
-    spin.__wrapped__(cpu_s)
-
-
-@tprof.task(budget_j=2.0)
-def endless(is_done):
-    spin_until.__wrapped__(is_done)
-
-
-@tprof.task(budget_j=2.0, over_budget="cancel")
-def strict(cpu_s):
-    spin.__wrapped__(cpu_s)
-
-
-def record_calls(place, *calls):
-    with record(place) as recording:
-        for call, *arguments in calls:
-            call(*arguments)
-    return recording
-
-
-def test_instances_over_their_budget_are_told_of_and_counted(tmp_path):
-    with pytest.warns(RuntimeWarning) as told:
-        recording = record_calls(tmp_path, *((thrifty, cpu_s) for cpu_s in (0.2, 0.001, 0.2, 0.001, 0.001)))
-
-    first, last = (str(warning.message) for warning in told)
-    assert first.startswith("an instance of task thrifty took ")
-    assert "(measured), more than its budget of 2 J" in first
-    assert last.startswith("task thrifty: 2 of 5 instances were over their budget of 2 J (measured)")
-    summary = recording.profile("cputime").summary()
-    assert summary.loc["thrifty", "over_budget"] == 2
-    assert summary.loc["thrifty", "budget_j"] == 2.0
-
-
-def test_a_table_of_tasks_holds_their_budgets(tmp_path):
-    recording = record_calls(tmp_path, (spin, 0.001))
-
-    lines = [json.loads(line) for line in (recording.path / "tasks/00000000.jsonl").read_text().splitlines()]
-    said = {line["name"]: line["budget_j"] for line in lines if "budget_j" in line}
-    assert (said["thrifty"], said["strict"]) == (2.0, 2.0)
-    assert {entry.budget_j for entry in tprof.load(recording.path).tasks if entry.name == "spin"} == {None}
-
-
-def test_a_session_is_shown_with_who_was_over_budget(tmp_path):
-    with pytest.warns(RuntimeWarning):
-        recording = record_calls(tmp_path, (thrifty, 0.2), (thrifty, 0.001))
-
-    shown = programs.run(
-        tmp_path, "from tprof.cli import main; main()", "summary", str(recording.path), "--model", "cputime"
-    )
-    assert "thrifty: over budget: 1 of 2 (more than 2 J each, measured)" in shown.stdout
-
-
-def test_an_instance_is_told_of_while_it_runs(tmp_path):
-    with warnings.catch_warnings(record=True) as told, record(tmp_path):
-        warnings.simplefilter("always")
-        endless(lambda: told)
-
-    assert str(told[0].message).startswith("an instance of task endless took ")
-
-
-def run_strict(place, futures):
-    with record(place), Runtime(workers=1) as runtime:
-        futures += [strict(0.3), spin(0.001)]
-        runtime.wait()
-
-
-def test_an_instance_over_budget_can_cancel_the_rest(tmp_path):
-    futures = []
-    with pytest.warns(RuntimeWarning, match="1 of 1 instances"), pytest.raises(tprof.BudgetExceededError):
-        run_strict(tmp_path, futures)
-
-    assert [future.state for future in futures] == ["finished", "cancelled"]
-
-
-@pytest.mark.parametrize("given", [{"budget_j": -1}, {"budget_j": "3"}, {"budget_j": 1, "over_budget": "stop"}])
-def test_a_task_with_a_budget_that_means_nothing_is_refused(given):
-    with pytest.raises(tprof.UsageError, match="must be"):
-        tprof.task(**given)

@@ -206,6 +206,20 @@ def test_cancelling_a_group_leaves_others_and_what_comes_later(gate):
         assert (outside.result(), later.result()) == (1, 3)
 
 
+def test_cancelling_a_group_reaches_the_groups_inside_its_block(gate):
+    with Runtime(workers=1) as runtime:
+        running(hold(gate))
+        with runtime.group() as outer:
+            first = give(1)
+            with runtime.group():
+                inside = give(2)
+                outer.cancel()
+            gate.set()
+            later = give(3)
+
+    assert [task.state for task in (first, inside, later)] == ["cancelled", "cancelled", "finished"]
+
+
 def test_cancelling_a_group_reaches_what_its_tasks_spawn(gate):
     children = []
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import tempfile
 import threading
 import time
+import warnings
 from collections import deque
-from pathlib import Path
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from tprof import _core, membership
+from tprof import _core, membership, running
 from tprof.errors import TprofError, UsageError
-from tprof.limits import check_action, check_limit
+from tprof.limits import check_action, check_limit, check_names
 
+from . import private
 from .response import Response
 from .watcher import Watcher
 
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-    from tprof.live import Meter
-    from tprof.recording import Recording
+    from tprof.live import Energy, Meter
 
 WINDOW_S = 0.5
 SETTLE_S, SETTLE_STEP_S = 0.06, 0.002
@@ -69,7 +68,7 @@ class Budget:
             message = "a budget needs a limit: give joules=, watts= or both"
             raise UsageError(message)
         self._action = check_action("action", action)
-        self._tasks = None if tasks is None else frozenset((tasks,) if isinstance(tasks, str) else tasks)
+        self._tasks = None if tasks is None else check_names("tasks", tasks)
         self._window_s = check_limit("window_s", window_s)
         self.used_j = 0.0
         self.quality = "none"
@@ -77,7 +76,7 @@ class Budget:
         self.history: deque[Look] = deque(maxlen=LONGEST_HISTORY)
         self._window: deque[tuple[int, float]] = deque()
         self._lock = threading.Lock()
-        self._private: tuple[Recording, Path] | None = None
+        self._held = ExitStack()
         self._pid = 0
 
     def __enter__(self) -> Self:
@@ -87,12 +86,13 @@ class Budget:
             raise UsageError(message)
         self._pid = os.getpid()
         frame = sys._getframe(1)  # noqa: SLF001 - where warnings are to point to
-        if membership.current() is None:
-            self._private = _begin_private()
+        self._place = (frame.f_code.co_filename, frame.f_lineno)
+        if private.join():
+            self._held.callback(private.leave)
         try:
-            self._begin((frame.f_code.co_filename, frame.f_lineno))
+            self._begin()
         except BaseException:
-            self._end_private()
+            self._held.close()
             raise
         return self
 
@@ -103,12 +103,9 @@ class Budget:
         if self._pid != os.getpid():
             return
         try:
-            problem = self._watcher.stop() or self._look_last()
+            problem = self._watcher.stop() or self._look_last(warns=error is None)
         finally:
-            try:
-                self._response.end()
-            finally:
-                self._end_private()
+            self._held.close()
         exceeded = self._response.error
         if error is not None:
             if exceeded is not None and error is not exceeded:
@@ -118,35 +115,60 @@ class Budget:
             if raised is not None:
                 raise raised
 
-    def _look_last(self) -> Exception | None:
+    def _look_last(self, *, warns: bool) -> Exception | None:
         try:
             self._settle()
             self._look()
+            if warns:
+                self._warn_of_absent()
         except (TprofError, Warning) as error:
             return error
         return None
 
-    def _begin(self, place: tuple[str, int]) -> None:
+    def _warn_of_absent(self) -> None:
+        """Say which of the tasks that count did not run, since a name may be mistyped."""
+        before, now = self._begun.tasks, self._meter.energy().tasks
+        ran = {name for name in now if now[name] != before.get(name)}
+        absent = sorted((self._tasks or frozenset()) - ran)
+        if absent:
+            there = ", ".join(sorted(ran)[:NAMED]) or "none"
+            message = (
+                f"the budget counts {', '.join(absent)}, but none of that name ran in its block (what ran: {there}); "
+                "give names as a summary shows them"
+            )
+            warnings.warn_explicit(message, RuntimeWarning, *self._place)
+
+    def _begin(self) -> None:
         member = membership.current()
         if member is None:
             message = "the recording ended while a budget began: keep it running around the budget's block"
             raise UsageError(message)
         self._meter: Meter = member.meter()
         self._settle()
-        self._begun = self._meter.energy()
-        self.quality = self._begun.quality
+        self.quality = self._meter.quality
         if self.quality == "none":
             message = (
                 'a budget needs an energy sensor, and this recording has none: record with energy="auto" or "estimate"'
             )
             raise UsageError(message)
+        self._hold_back()
+        self._begun = self._meter.energy()
         self._begun_j = self._meter.used_j(self._tasks)
         self._begun_ns = self._meter.until_ns
         self._window.append((self._begun_ns, 0.0))
-        self._response = Response(self._action, *place)
         self._look()
         self._watcher = Watcher(self._glance)
         self._watcher.start()
+
+    def _hold_back(self) -> None:
+        """Get ready to act, before the account begins: what that takes is not the block's."""
+        block = running.Block(cancels=self._action == "cancel")
+        self._held.callback(block.end)
+        self._response = Response(self._action, self._place, block)
+        self._held.callback(self._response.end)
+        if self._action == "slow":
+            self._response.get_ready()
+            self._settle()
 
     def _settle(self) -> None:
         """Wait until what was drawn up to now is known, which takes an estimate 20 ms."""
@@ -206,43 +228,44 @@ class Budget:
         )
 
     def _tell(self) -> str:
-        """Say what was exceeded, by how much, and who took most."""
+        """Say what was exceeded, by how much, and who took most, all as one look sees it."""
+        now = self._meter.energy()
+        used_j, who = self._since_begun(now)
         last = self.history[-1]
         how = "by an ESTIMATE" if self.quality == "estimated" else self.quality
         if self._joules is not None and last.used_j > self._joules:
-            what = f"the budget of {self._joules:g} J is used up: {last.used_j:.4g} J, {how}, in {last.time_s:.3g} s"
+            time_s = now.until_s - self._begun.until_s
+            what = f"the budget of {self._joules:g} J is used up: {used_j:.4g} J, {how}, in {time_s:.3g} s"
         else:
             what = f"more than {self._watts:g} W: {last.power_w:.4g} W, {how}, over {self._window_s:g} s"
-        return f"{what}; most went to {self._most()}"
+        return f"{what}; {who}"
 
-    def _most(self) -> str:
-        before = self._begun.tasks
-        now = self._meter.energy().tasks
-        taken = {name: one.energy_j - (before[name].energy_j if name in before else 0.0) for name, one in now.items()}
+    def _since_begun(self, now: Energy) -> tuple[float, str]:
+        """Return the joules that count, and in words which tasks took most of them."""
+        before, tasks = self._begun.tasks, now.tasks
+        taken = {
+            name: tasks[name].energy_j - (before[name].energy_j if name in before else 0.0)
+            for name in tasks
+            if self._tasks is None or name in self._tasks
+        }
         named = sorted((name for name in taken if taken[name] > 0), key=lambda name: -taken[name])[:NAMED]
+        who = "most went to " + (", ".join(f"{name} ({taken[name]:.3g} J)" for name in named) or "no task")
         if self._tasks is not None:
-            named = [name for name in named if name in self._tasks]
-        return ", ".join(f"{name} ({taken[name]:.3g} J)" for name in named) or "no task"
+            return sum(taken.values()), who
+        if self._is_alone():
+            return now.tasks_j + now.runtime_j - self._begun.tasks_j - self._begun.runtime_j, who
+        return self._meter.used_j(None) - self._begun_j, f"of all processes, {who}"
 
-    def _end_private(self) -> None:
-        if self._private is not None:
-            recording, place = self._private
-            self._private = None
-            recording.__exit__(None, None, None)
-            shutil.rmtree(place, ignore_errors=True)
-
-
-def _begin_private() -> tuple[Recording, Path]:
-    from tprof.recording import record  # noqa: PLC0415 - kept off `import tprof`
-
-    place = Path(tempfile.mkdtemp(prefix="tprof-budget-"))
-    recording = record(place / "budget.tprof", counters="none", idle_s=0)
-    try:
-        recording.__enter__()
-    except BaseException:
-        shutil.rmtree(place, ignore_errors=True)
-        raise
-    return recording, place
+    def _is_alone(self) -> bool:
+        """Tell whether no other process of the recording has run anything."""
+        accounts, own = self._meter.accounts, membership.current()
+        of_others = (
+            joules
+            for of_processes in (accounts.process_tasks_j, accounts.process_runtime_j)
+            for process, joules in enumerate(of_processes.tolist())
+            if own is None or process != own.process
+        )
+        return not any(of_others)
 
 
 def budget(
@@ -264,8 +287,8 @@ def budget(
     action
         Once more is taken: ``"warn"`` says so once; ``"slow"`` lowers the processor's frequency where that is
         permitted, else lets fewer workers of the runtime take tasks, else lets threads pause after tasks, further
-        each half second as long as it is exceeded; ``"cancel"`` cancels what a runtime has not begun and raises at
-        the end of the block and to whoever waits for the runtime.
+        each half second as long as it is exceeded; ``"cancel"`` cancels what the block spawned into a runtime
+        that has not begun, and raises at the end of the block and to whoever waits for the runtime inside it.
     tasks
         Names of the tasks that count, in all processes of the recording; by default all that this process runs,
         between tasks too.

@@ -1,19 +1,27 @@
 """Ways to let a program draw less: a lower frequency, fewer workers, pauses between tasks; each in notches.
 
-The first that this machine and program allow is taken. A brake is let go when its budget's block ends.
+The first that this machine and program allow is taken. A brake is let go when its budget's block ends. Where several
+budgets brake the same, the strictest that is still wanted holds; what somebody else set meanwhile stays.
 """
 
 from __future__ import annotations
 
+import os
+import threading
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from tprof import _core, running
+from tprof import _core
 from tprof.errors import SensorError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from tprof.frequency import Policy
     from tprof.running import Runs
+
+    Runtimes = Callable[[], Sequence[Runs]]
 
 HZ_PER_GHZ = 1e9
 NOTCHES = 4
@@ -58,27 +66,69 @@ class Frequency:
         self._guard.close()
 
 
-class Workers:
-    """The workers of a runtime, half of them a notch."""
+@dataclass
+class _Held:
+    """How many workers of a runtime may take tasks, and who wants so few."""
 
-    def __init__(self, runtime: Runs) -> None:
-        """Begin with those that take tasks now."""
-        self._runtime = runtime
-        self._former = self._active = runtime.active_workers
+    former: int
+    set_to: int
+    wanted: dict[Workers, int] = field(default_factory=dict)
+
+
+_lock = threading.Lock()
+_held: dict[Runs, _Held] = {}
+_pauses: dict[Pauses, float] = {}
+
+
+class Workers:
+    """The workers of the runtimes that a budget may hold back, half of them a notch."""
+
+    def __init__(self, runtimes: Runtimes) -> None:
+        """Begin with those that take tasks now; the runtimes are asked for at each notch."""
+        self._runtimes = runtimes
+        self._holds: list[Runs] = []
 
     def pull(self) -> str | None:
         """Let fewer workers take tasks."""
-        if self._active == 1:
+        with _lock:
+            pulled = [runtime for runtime in self._runtimes() if self._pull(runtime)]
+            active = sum(runtime.active_workers for runtime in pulled)
+        if not pulled:
             return None
-        self._active = (self._active + 1) // 2
-        with suppress(UsageError):  # it has ended meanwhile, and takes no tasks at all
-            self._runtime.active_workers = self._active
-        return f"{self._active} of {self._runtime.workers} workers go on taking tasks"
+        return f"{active} of {sum(runtime.workers for runtime in pulled)} workers go on taking tasks"
+
+    def _pull(self, runtime: Runs) -> bool:
+        held = _held.get(runtime)
+        if held is None:
+            held = _held[runtime] = _Held(runtime.active_workers, runtime.active_workers)
+        before = held.wanted.get(self, runtime.active_workers)
+        held.wanted[self] = (before + 1) // 2
+        self._holds.append(runtime)
+        _set_workers(runtime, held)
+        return before > 1
 
     def let_go(self) -> None:
         """Let as many workers take tasks as before."""
-        with suppress(UsageError):  # as above
-            self._runtime.active_workers = self._former
+        with _lock:
+            for runtime in self._holds:
+                held = _held.get(runtime)
+                if held is None or held.wanted.pop(self, None) is None:
+                    continue
+                _set_workers(runtime, held)
+                if not held.wanted:
+                    del _held[runtime]
+            self._holds = []
+
+
+def _set_workers(runtime: Runs, held: _Held) -> None:
+    """Let the fewest that anybody wants take tasks, and where nobody does, as many as the program or a policy said."""
+    now = runtime.active_workers
+    if now != held.set_to:
+        held.former = now
+    held.set_to = min((held.former, *held.wanted.values()))
+    if held.set_to != now:
+        with suppress(UsageError):  # it has ended meanwhile, and takes no tasks at all
+            runtime.active_workers = held.set_to
 
 
 class Pauses:
@@ -93,12 +143,28 @@ class Pauses:
         if not self._left:
             return None
         share = self._left.pop(0)
-        _core.set_pause(share)
-        return f"each thread pauses after a task, {share:g} times as long as the task took"
+        with _lock:
+            _pauses[self] = share
+            longest = max(_pauses.values())
+            _core.set_pause(longest)
+        return f"each thread pauses after a task, {longest:g} times as long as the task took"
 
     def let_go(self) -> None:
-        """Let threads go on at once."""
-        _core.set_pause(0)
+        """Let threads go on at once, as far as this brake is concerned."""
+        with _lock:
+            if _pauses.pop(self, None) is not None:
+                _core.set_pause(max(_pauses.values(), default=0))
+
+
+def _forget_in_child() -> None:
+    """Whoever slowed the parent down does not watch its child."""
+    global _lock  # noqa: PLW0603 - another thread may have held it at the fork
+    _lock = threading.Lock()
+    _held.clear()
+    _pauses.clear()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
 
 
 def frequency_brake() -> tuple[Frequency | None, str]:
@@ -114,10 +180,10 @@ def frequency_brake() -> tuple[Frequency | None, str]:
         return None, str(error)
 
 
-def other_brake() -> Brake:
-    """Return what holds back the innermost runtime, or where none with several workers runs, all tasks."""
-    if running.runtimes and running.runtimes[-1].workers > 1:
-        return Workers(running.runtimes[-1])
+def other_brake(runtimes: Runtimes) -> Brake:
+    """Return what holds back these runtimes, or where none has several workers, all tasks."""
+    if any(runtime.workers > 1 for runtime in runtimes()):
+        return Workers(runtimes)
     return Pauses()
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tprof import registry
-from tprof.errors import TraceError
+from tprof import registry, running
+from tprof.errors import SensorError, TraceError
 
 from .response import Response
 from .watcher import Watcher
@@ -30,7 +31,10 @@ class InstanceBudgets:
         self._meter: Meter = member.meter()
         self._process = member.process
         self._open: dict[int, float] = {}
-        self._told: set[int] = set()
+        self._told: dict[int, int] = {}
+        """The task of each instance that is over its budget and has not ended."""
+        self._excesses: deque[tuple[int, int, float]] = deque()
+        """Task, instance and joules of those that are, still to be responded to."""
         self._limits: NDArray[np.float64] = np.empty(0)
         self._over: dict[int, int] = {}
         self._worst_j: dict[int, float] = {}
@@ -52,7 +56,10 @@ class InstanceBudgets:
                 problem = error
         self._tell_counts()
         for response in self._responses.values():
-            response.end()
+            try:
+                response.end()
+            except SensorError as error:
+                problem = problem or error
         errors = (response.error for response in self._responses.values() if response.error is not None)
         return problem or next(errors, None)
 
@@ -67,13 +74,32 @@ class InstanceBudgets:
 
     def _look(self) -> None:
         self._meter.energy()
-        for index, response in self._responses.items():
-            response.act(partial(self._tell, index))
+        over = set(self._told.copy().values())
+        for task, response in self._responses.items():
+            if task not in over:
+                response.relent()
+        while self._excesses:
+            self._respond(*self._excesses.popleft())
 
-    def _tell(self, index: int) -> str:
+    def _respond(self, task: int, instance: int, energy_j: float) -> None:
+        """Do what is to be done about one instance, once."""
+        action = self._action(task)
+        if task not in self._responses:
+            entry = self._meter.table.entries[task]
+            place = (entry.file or "<unknown>", entry.line or 0)
+            self._responses[task] = Response(action, place, running.Everything())
+        response, tell = self._responses[task], partial(self._tell, task, energy_j)
+        if action == "cancel":
+            response.cancel(tell, again=True)
+        elif action == "slow" and instance in self._told:
+            response.slow_once(tell)
+        else:
+            response.warn(tell)
+
+    def _tell(self, index: int, energy_j: float) -> str:
         entry = self._meter.table.entries[index]
         return (
-            f"an instance of task {entry.name} took {self._worst_j[index]:.4g} J ({self._how()}), "
+            f"an instance of task {entry.name} took {energy_j:.4g} J ({self._how()}), "
             f"more than its budget of {entry.budget_j:g} J; others are counted at the end of the recording"
         )
 
@@ -100,16 +126,14 @@ class InstanceBudgets:
             self._count(int(ids[place]), int(task[place]), float(energy_j[place]))
         for instance in ids[ended].tolist():
             self._open.pop(instance, None)
-            self._told.discard(instance)
+            self._told.pop(instance, None)
         self._open.update(zip(ids[~ended].tolist(), energy_j[~ended].tolist(), strict=True))
 
     def _count(self, instance: int, task: int, energy_j: float) -> None:
         self._worst_j[task] = max(self._worst_j.get(task, 0.0), energy_j)
         if instance not in self._told:
-            self._told.add(instance)
-            if task not in self._responses:
-                entry = self._meter.table.entries[task]
-                self._responses[task] = Response(self._action(task), entry.file or "<unknown>", entry.line or 0)
+            self._told[instance] = task
+            self._excesses.append((task, instance, energy_j))
             self._over[task] = self._over.get(task, 0) + 1
 
     def _limits_now(self) -> NDArray[np.float64]:

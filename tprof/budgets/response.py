@@ -6,15 +6,14 @@ import time
 import warnings
 from typing import TYPE_CHECKING
 
-from tprof import running
-from tprof.errors import BudgetExceededError
+from tprof.errors import BudgetExceededError, SensorError
 
 from .brakes import frequency_brake, other_brake
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tprof.running import Runs
+    from tprof.running import Block, Everything
 
     from .brakes import Brake
 
@@ -30,56 +29,91 @@ class Response:
     error : raised at the end of the block, None unless the action is to cancel and was taken.
     """
 
-    def __init__(self, action: str, file: str, line: int) -> None:
-        """Get ready: `file` and `line` are where warnings point to. Raises SensorError."""
+    def __init__(self, action: str, place: tuple[str, int], reach: Block | Everything) -> None:
+        """Get ready: `place` is the file and line that warnings point to, `reach` what may be held back."""
         self.error: BudgetExceededError | None = None
         self._action = action
-        self._place = (file, line)
+        self._place = place
+        self._reach = reach
         self._told = False
-        self._refused: list[Runs] = []
+        self._refusals: list[BudgetExceededError] = []
         self._brakes: list[Brake] = []
         self._why_not = ""
         self._last_notch_s = 0.0
-        if action == "slow":
+
+    def get_ready(self) -> None:
+        """Have the frequency's brake at hand: its guard starts slower than a budget may react."""
+        if self._action == "slow" and not self._brakes:
             frequency, self._why_not = frequency_brake()
             self._brakes = [] if frequency is None else [frequency]
 
     def act(self, tell: Callable[[], str]) -> None:
         """Do what is to be done; `tell` says what was exceeded."""
         if self._action == "slow":
-            self._slow(tell)
+            now_s = time.monotonic()
+            if now_s - self._last_notch_s >= NOTCH_S:
+                self._last_notch_s = now_s
+                self.slow(tell)
         elif self._action == "cancel":
-            self._cancel(tell)
+            self.cancel(tell, again=False)
         else:
-            self._warn(tell)
+            self.warn(tell)
 
     def end(self) -> None:
         """Let brakes go and runtimes accept tasks again. Raises SensorError."""
-        for runtime in self._refused:
-            runtime.refuse(None)
-        for brake in self._brakes:
-            brake.let_go()
+        for error in self._refusals:
+            self._reach.accept(error)
+        self.ease()
 
-    def _warn(self, tell: Callable[[], str], done: str = "") -> None:
+    def ease(self) -> None:
+        """Let brakes go, each of them. Raises SensorError."""
+        problem = None
+        for brake in self._brakes:
+            try:
+                brake.let_go()
+            except SensorError as error:
+                problem = error
+        self._brakes = []
+        if problem is not None:
+            raise problem
+
+    def warn(self, tell: Callable[[], str], done: str = "") -> None:
+        """Say it, once."""
         if not self._told:
             self._told = True
             warnings.warn_explicit(tell() + done, RuntimeWarning, *self._place)
 
-    def _slow(self, tell: Callable[[], str]) -> None:
-        now_s = time.monotonic()
-        if now_s - self._last_notch_s < NOTCH_S:
-            return
-        self._last_notch_s = now_s
-        if not self._brakes:
-            self._brakes = [other_brake()]
-        done = self._brakes[0].pull()
+    def slow(self, tell: Callable[[], str]) -> None:
+        """Brake one notch further; a brake that fails makes way for the next."""
+        try:
+            done = self._brake().pull()
+        except SensorError as error:
+            self._why_not = str(error)
+            self._brakes.append(other_brake(self._reach.runtimes))
+            done = self._brakes[-1].pull()
         why = f" (the frequency stays: {self._why_not})" if self._why_not else ""
-        self._warn(tell, f"; {done or 'nothing could be slowed down'}{why}")
+        self.warn(tell, f"; {done or 'nothing could be slowed down'}{why}")
 
-    def _cancel(self, tell: Callable[[], str]) -> None:
-        if self.error is None:
-            self.error = BudgetExceededError(tell())
-        for runtime in running.runtimes[-1:]:
-            runtime.refuse(self.error)
-            if runtime not in self._refused:
-                self._refused.append(runtime)
+    def slow_once(self, tell: Callable[[], str]) -> None:
+        """Brake one notch, unless that is done and still holds."""
+        self._last_notch_s = time.monotonic()
+        if not self._brakes:
+            self.get_ready()
+            self.slow(tell)
+
+    def relent(self) -> None:
+        """Let brakes go, not at once: the next excess may follow soon, and a guard takes long to start."""
+        if time.monotonic() - self._last_notch_s >= NOTCH_S:
+            self.ease()
+
+    def _brake(self) -> Brake:
+        if not self._brakes:
+            self._brakes = [other_brake(self._reach.runtimes)]
+        return self._brakes[-1]
+
+    def cancel(self, tell: Callable[[], str], *, again: bool) -> None:
+        """Cancel what has not begun; `again`: for a reason of its own, with an error of its own."""
+        if again or not self._refusals:
+            self._refusals.append(BudgetExceededError(tell()))
+            self.error = self.error or self._refusals[0]
+        self._reach.refuse(self._refusals[-1])

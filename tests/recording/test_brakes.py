@@ -1,0 +1,160 @@
+"""Brakes: the strictest that anybody wants holds, and what the program itself set stays."""
+
+import threading
+import time
+from typing import NoReturn
+
+import pytest
+from support import budgeted
+from support.budgeted import record, spin, spin_here_over
+from tprof.runtime import Runtime
+
+import tprof
+import tprof.frequency
+from tprof.budgets.brakes import Pauses, Workers
+from tprof.budgets.response import Response
+from tprof.errors import SensorError
+from tprof.frequency import Guard
+from tprof.running import Everything
+
+
+def test_a_brake_on_workers_holds_and_lets_go():
+    running, most = [], []
+
+    def body():
+        running.append(1)
+        most.append(len(running))
+        time.sleep(0.001)
+        running.pop()
+
+    with Runtime(workers=4) as runtime:
+        brake = Workers(lambda: [runtime])
+        said = [brake.pull(), brake.pull(), brake.pull()]
+        runtime.wait()
+        for _ in range(50):
+            runtime.submit(body)
+        runtime.wait()
+        held = max(most)
+        brake.let_go()
+        barrier = threading.Barrier(4)
+        for _ in range(4):
+            runtime.submit(barrier.wait)
+        runtime.wait()
+
+    assert said == ["2 of 4 workers go on taking tasks", "1 of 4 workers go on taking tasks", None]
+    assert held == 1
+
+
+@pytest.fixture
+def runtime():
+    """Give a runtime of 4 workers."""
+    with Runtime(workers=4) as runtime:
+        yield runtime
+
+
+def pulled(runtime, times=1):
+    brake = Workers(lambda: [runtime])
+    for _ in range(times):
+        brake.pull()
+    return brake
+
+
+@pytest.mark.parametrize("first_to_go", [0, 1])
+def test_the_strictest_brake_holds_until_it_is_let_go(runtime, first_to_go):
+    brakes = [pulled(runtime), pulled(runtime)]
+
+    seen = [runtime.active_workers]
+    brakes.pop(first_to_go).let_go()
+    seen.append(runtime.active_workers)
+    brakes.pop().let_go()
+
+    assert seen == [1, (1, 2)[first_to_go]]
+    assert runtime.active_workers == 4
+
+
+def test_a_number_of_workers_that_the_program_sets_stays(runtime):
+    brake = pulled(runtime)
+    runtime.active_workers = 3
+    brake.let_go()
+    seen = [runtime.active_workers]
+    brake = pulled(runtime)
+    runtime.active_workers = 4
+    brake.pull()
+    seen.append(runtime.active_workers)
+    brake.let_go()
+
+    assert seen == [3, 1]
+    assert runtime.active_workers == 4
+
+
+def test_a_runtime_that_has_ended_is_let_go():
+    with Runtime(workers=4) as runtime:
+        brake = pulled(runtime)
+    brake.let_go()
+    with Runtime(workers=4) as another:
+        assert another.active_workers == 4
+
+
+def pauses_s(tasks):
+    begin_s, length_s = tasks["start_s"].to_numpy(), tasks["duration_s"].to_numpy()
+    return (begin_s[1:] - begin_s[:-1] - length_s[:-1]) / length_s[:-1]
+
+
+def test_the_longest_pause_holds_until_it_is_let_go(tmp_path, monkeypatch):
+    short, long = Pauses(), Pauses()
+    with budgeted.machine(tmp_path, monkeypatch), record(tmp_path) as recording:
+        said = [short.pull(), long.pull(), long.pull()]
+        short.let_go()
+        for _ in range(2):
+            spin(0.01)
+        long.let_go()
+        for _ in range(2):
+            spin(0.01)
+
+    assert said[2] == "each thread pauses after a task, 3 times as long as the task took"
+    after = pauses_s(recording.profile("cputime").tasks)
+    assert after[0] >= 2.9
+    assert after[2] < 2.9
+
+
+class HeldGuard(Guard):
+    """A guard of a machine whose frequencies somebody holds."""
+
+    def __enter__(self) -> NoReturn:
+        """Refuse."""
+        message = "the processor's frequencies are held already"
+        raise SensorError(message)
+
+
+def exceed():
+    with tprof.budget(joules=0.5, action="slow") as budget:
+        spin_here_over(budget)
+
+
+@pytest.mark.usefixtures("runtime")
+def test_a_frequency_that_somebody_holds_leaves_the_next_brake(tmp_path, monkeypatch):
+    what = r"2 of 4 workers .*the frequency stays: .* are held already\)"
+    with budgeted.machine(tmp_path, monkeypatch) as tree:
+        highest = budgeted.add_policy(tree)
+        monkeypatch.setattr(tprof.frequency, "Guard", HeldGuard)
+        with pytest.warns(RuntimeWarning, match=what):
+            exceed()
+
+        assert int(highest.read_text()) == 3000000
+
+
+def test_a_frequency_that_cannot_be_set_any_more_leaves_the_next_brake(tmp_path, monkeypatch, runtime):
+    response = Response("slow", (__file__, 1), Everything())
+    with budgeted.machine(tmp_path, monkeypatch) as tree:
+        highest = budgeted.add_policy(tree)
+        response.get_ready()
+        highest.unlink()
+        highest.mkdir()
+        with pytest.warns(RuntimeWarning, match=r"^too much; 2 of 4 workers .*the frequency stays: .*is a directory"):
+            response.act(lambda: "too much")
+        highest.rmdir()
+        highest.write_text("2500000")
+        response.end()
+
+        assert int(highest.read_text()) == 3000000
+    assert runtime.active_workers == 4
