@@ -20,7 +20,7 @@ MEASUREMENTS = {
     "laws": "how long a million evaluations of each analytic model take",
     "runtime": "what a task on the runtime costs, and a Cholesky, beside thread pools and dask; a graph's memory",
     "advise": "what tprof advise is worth: on known responses, and on public data in the folder TPROF_PUBLIC_DATA",
-    "policy": "what the policy edp makes of the paper's tasks, beside every fixed frequency; all of it simulated",
+    "policy": "what policies make of the paper's tasks, beside every fixed frequency (simulated), and what they cost",
 }
 _HELP = """Profile benchmark programs, run the paper's suite, or measure what tprof itself costs.
 
