@@ -56,6 +56,13 @@ def test_every_algorithm_alone_shows_its_best_execution_a_table_and_that_nothing
     assert "nan" not in text.lower().replace("n and", "")
 
 
+def test_rows_say_whether_they_keep_the_bounds(tmp_path):
+    rows = said(tmp_path, "matmul", "-n", "35000", "-p", "1024,2048", "--max-time", "0.1").splitlines()
+
+    kept = {line.split("│")[1].strip(): line.split("│")[-2].strip() for line in rows if line.startswith("│")}
+    assert kept == {"1,024": "no", "2,048": "yes"}
+
+
 def test_matmul_alone_shows_that_more_processors_cost_no_more_energy(tmp_path):
     text = said(tmp_path, "matmul")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .scaling_asked import Answer, Asked, above, number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tprof.analysis.laws.page import Sheet
     from tprof.analysis.laws.scaling import Algorithm, Machine, Optimum
@@ -40,7 +40,7 @@ def answer(name: str, asked: Asked) -> Answer:
         (f"n = {overview.problem.n:g}. " if several else "") + describe(best, minimise, limits)
         for overview, best in zip(overviews, found, strict=True)
     ]
-    tables = [_table(name, one) for one in shown] if not several else [_sizes(name, overviews, found)]
+    tables = [_table(name, one, limits.given()) for one in shown] if not several else [_sizes(name, overviews, found)]
     plain = {
         "algorithm": name, "machine": vars(machine), "minimise": minimise, "limits": limits.given(),
         "best": [{"n": overview.problem.n, **best.as_plain()} for overview, best in zip(overviews, found, strict=True)],
@@ -120,7 +120,7 @@ def _said(reached: dict[str, Any] | None) -> list[str]:
     return [f"{reached['gflops_per_w']:g} GFLOPS/W at the same processors and memory: {'; '.join(parts)}."]
 
 
-def _table(name: str, one: dict[str, Any]) -> Sheet:
+def _table(name: str, one: dict[str, Any], bounds: Mapping[str, float]) -> Sheet:
     from tprof.analysis.laws.page import Sheet
 
     limits, columns = one["range"], ("p", "memory_words", "time_s", "energy_j", "power_w", "gflops_per_w")
@@ -130,6 +130,7 @@ def _table(name: str, one: dict[str, Any]) -> Sheet:
             *(number(row[column]) for column in columns),
             above(row["energy_j"], least),
             "perfect" if row["perfect"] else "",
+            *(["yes" if _keeps(row, bounds) else "no"] if bounds else []),
         )
         for row in one["rows"]
     )
@@ -142,7 +143,13 @@ def _table(name: str, one: dict[str, Any]) -> Sheet:
     if one["left_out"]:
         note = f"{note} Fewer than {one['left_out']:.4g} do not hold the data.".strip()
     headings = ("processors", "words each", "time, s", "energy, J", "power, W", "GFLOPS/W", "energy above", "scaling")
+    headings += ("within bounds",) if bounds else ()
     return Sheet(f"{name}, n = {one['n']:g}", headings, rows, note, texts=0)
+
+
+def _keeps(row: Mapping[str, float], bounds: Mapping[str, float]) -> bool:
+    figures = {**row, "processor_power_w": row["power_w"] / row["p"]}
+    return all(figures[name] <= bound for name, bound in bounds.items())
 
 
 def _sizes(name: str, overviews: Sequence[Overview], found: Sequence[Optimum]) -> Sheet:
