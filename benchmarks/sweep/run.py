@@ -14,7 +14,7 @@ from tprof.sensors.choose import sysroot
 from tprof.trace import load
 
 from . import child
-from .busy_host import host_doubts
+from .doubts import host_doubts, outside_tasks
 from .folder import POINTS, WARM_UP
 from .frequencies import shown
 from .identity import PROGRAM, digest
@@ -123,6 +123,7 @@ class _Runner:
         self._lasted_s = [float(point.facts["lasted_s"]) for point in sweep.plan.done]
         self._warm = False
         self._failed_in_a_row = 0
+        self._told: set[str] = set()
 
     def run(self) -> None:
         """Run a warm-up, then every point that waits."""
@@ -172,10 +173,9 @@ class _Runner:
         warnings = self._judged(point, bounds, settled)
         profile = load(self._session(point.name)).profile(self._sweep.plan.what.model)
         warnings += host_doubts(profile) if is_simulated() else []
-        warnings += map(str, profile.info["warnings"])
+        warnings += [*map(str, profile.info["warnings"]), *outside_tasks(profile)]
         write_rows(self._folder, point, rows_of(profile))
-        for text in warnings:
-            self._tell.note(f"{point.name}: {text}")
+        self._warn(point, warnings)
         names = [policy.folder.name for policy in self._sweep.policies]
         return {
             "held": {name: asdict(held) for name, held in zip(names, bounds, strict=False)},
@@ -186,6 +186,13 @@ class _Runner:
             "sensor": str(profile.info["sensor"]),
             "warnings": warnings,
         }
+
+    def _warn(self, point: Point, warnings: Sequence[str]) -> None:
+        """Say each once; the page names every run that it is about."""
+        for text in warnings:
+            if text not in self._told:
+                self._told.add(text)
+                self._tell.note(f"{point.name}: {text}")
 
     def _hold(self, point: Point) -> list[Bounds]:
         if point.frequency_hz is None:

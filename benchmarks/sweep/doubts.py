@@ -1,4 +1,4 @@
-"""Whether the host left a simulated machine's tasks the processors that their laws count on."""
+"""What makes a run's rows doubtful that its profile does not say: a busy host, joules that are in no task's row."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
 HAD_PROCESSOR = 0.9
 """Below this part of their time on a processor, the times of simulated tasks are more the host's than their law's."""
+OUTSIDE = 0.05
+"""Above this part of the program's joules, what runs outside its tasks is worth a word."""
 
 
 def host_doubts(profile: Profile) -> list[str]:
@@ -22,3 +24,16 @@ def host_doubts(profile: Profile) -> list[str]:
         return []
     part = f"tasks had a processor for {cpu_s / own_s:.0%} of their time only"
     return [f"{part}: this host is too busy for the simulated machine's times to be trusted"]
+
+
+def outside_tasks(profile: Profile) -> list[str]:
+    """Return a warning where more than `OUTSIDE` of the program's joules are no task's, else nothing.
+
+    The sentence holds no figure: a page then names all such runs together.
+    """
+    accounts = profile.counted_accounts
+    tasks_j, outside_j = accounts["tasks_j"], accounts["runtime_j"]
+    if not (tasks_j > 0 and outside_j > OUTSIDE * (tasks_j + outside_j)):
+        return []
+    where = "imports and code between tasks, see `runtime` in tprof summary"
+    return [f"more than {OUTSIDE:.0%} of the program's joules are in no task's row ({where})"]
