@@ -31,6 +31,8 @@ def outside_tasks(profile: Profile) -> list[str]:
 
     The sentence holds no figure: a page then names all such runs together.
     """
+    if not any(one.counted for one in profile.quanta):
+        return []  # without a sensor there are no joules to miss
     accounts = profile.counted_accounts
     tasks_j, outside_j = accounts["tasks_j"], accounts["runtime_j"]
     if not (tasks_j > 0 and outside_j > OUTSIDE * (tasks_j + outside_j)):
