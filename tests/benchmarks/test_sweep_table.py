@@ -75,6 +75,6 @@ def test_joules_of_a_program_that_are_in_no_tasks_row_are_told_above_5_percent(t
 
 def test_without_a_sensor_no_joules_are_missed(tmp_path):
     thread = {"t_ns": [0, SECOND_NS, 2 * SECOND_NS], "instance": [1, 0, 0], "task": [0, -1, -1], "cpu_ns": [0, 1, 2]}
-    tprof.write_trace(tmp_path / "t.tprof", tasks=["work"], threads=[thread])
+    tprof.write_trace(tmp_path / "t.tprof", tasks=["work"], threads=[thread], energy={})
 
     assert outside_tasks(tprof.load(tmp_path / "t.tprof").profile("cputime")) == []
