@@ -1,8 +1,9 @@
 """Programs over frequencies, numbers of workers and repeats: what `tprof sweep` does."""
 
+from .folder import FILES
 from .order import Order, What
-from .output import FILES
 from .plan import Plan, Point
-from .run import Sweep, prepare
+from .prepare import prepare
+from .run import Sweep
 
 __all__ = ["FILES", "Order", "Plan", "Point", "Sweep", "What", "prepare"]

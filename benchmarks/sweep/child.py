@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -15,19 +16,24 @@ from tprof.errors import TprofError
 from .order import WORKERS, What
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from tprof.frequency import Guard
 
 TPROF_WORKERS = "TPROF_WORKERS"
 GRACE_S = 10.0
+TAIL_BYTES = 1 << 16
+HINT = "next: tprof report "
 _BENCHMARK = "from tprof.benchmarks.sweep.child import main; main()"
 # As the installed command does it, whatever lies in the current folder: a user's program then finds its modules there.
 _TPROF = (
     "import sys; first = [] if sys.flags.safe_path else [sys.path.pop(0)]; from tprof.cli import main; "
     "sys.path[:0] = first; main()"
 )
+
+
+class RunError(TprofError):
+    """A run failed; others of the sweep may not."""
 
 
 def command(what: What, workers: int, session: Path) -> list[str]:
@@ -44,13 +50,13 @@ def command(what: What, workers: int, session: Path) -> list[str]:
     return [sys.executable, "-c", _TPROF, "run", *options, *name, *arguments]
 
 
-def run(words: list[str], workers: int, log: Path, *, guard: Guard) -> None:
+def run(words: list[str], workers: int, log: Path, *, guard: Guard, timeout_s: float | None = None) -> None:
     """Run a point to its end; whatever ends this process ends it too.
 
     Raises
     ------
-    TprofError
-        If it ended with another status than 0.
+    RunError
+        If it ended with another status than 0, or not within `timeout_s`.
     """
     environment = {name: value for name, value in os.environ.items() if name != SESSION}
     with log.open("wb") as said:
@@ -62,32 +68,47 @@ def run(words: list[str], workers: int, log: Path, *, guard: Guard) -> None:
             env={**environment, TPROF_WORKERS: str(workers)},
             process_group=0,  # Ctrl-C comes to the sweep alone, which ends the run in order
         )
-        guard.also_ends(process.pid)
         try:
-            status = process.wait()
+            guard.also_ends(process.pid)
+            status = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            _end(process)
+            message = f"the run did not end within --timeout {timeout_s:g}; all it printed is in {log}"
+            raise RunError(message) from None
         except BaseException:
             _end(process)
             raise
         finally:
-            guard.also_ends(None)
+            # What still runs is left to the guard: a signal can end this process anywhere, here too.
+            if process.returncode is not None:
+                guard.also_ends(None)
     if status != 0:
-        message = f"the run ended with {_status(status)}: {_last(log)}; all it printed is in {log}"
-        raise TprofError(message)
+        message = f"the run ended with {_status(status)}{_last(log)}; all it printed is in {log}"
+        raise RunError(message)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        _signal(lambda number=number: os.killpg(process.pid, number))  # type: ignore[misc]
-        try:
-            process.wait(GRACE_S)
-        except subprocess.TimeoutExpired:
-            continue
-        return
-
-
-def _signal(send: Callable[[], None]) -> None:
+    """End a run and all that it started: asked first, killed after `GRACE_S`, or at once at a further Ctrl-C."""
     try:
-        send()
+        _signal(process.pid, signal.SIGTERM)
+        _await(process.pid)
+    finally:
+        # The leader is not reaped yet, so the number of its group is no other's.
+        _signal(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _await(pid: int) -> None:
+    ends = os.pidfd_open(pid)
+    try:
+        select.select([ends], [], [], GRACE_S)
+    finally:
+        os.close(ends)
+
+
+def _signal(group: int, number: int) -> None:
+    try:
+        os.killpg(group, number)
     except ProcessLookupError:
         return  # it ended by itself
 
@@ -97,8 +118,13 @@ def _status(status: int) -> str:
 
 
 def _last(log: Path) -> str:
-    lines = [line.strip() for line in log.read_text("utf-8", "replace").splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "it printed nothing"
+    """Return a run's last words; nothing where they are those of `tprof run`, which follow the program's."""
+    with log.open("rb") as file:
+        file.seek(max(file.seek(0, os.SEEK_END) - TAIL_BYTES, 0))
+        lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines() if line.strip()]
+    if not lines:
+        return ": it printed nothing"
+    return "" if lines[-1].startswith(HINT) else f": {lines[-1][:300]}"
 
 
 def main() -> None:

@@ -3,58 +3,102 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tprof.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from tprof.frequency import Policy
 
 GRID = 8
 """Frequencies of a processor that takes any between its ends."""
+KHZ = 1000
+"""What the kernel's files count in: of anything finer it would take another."""
 UNITS = {"ghz": 10**9, "mhz": 10**6, "khz": 10**3, "hz": 1}
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ghz|mhz|khz|hz)?\s*", re.IGNORECASE)
 _FORMS = "all, a list such as 1.6GHz,2.4GHz, or LOW..HIGH:N such as 1.6GHz..3.6GHz:5"
 LARGEST_BARE = 100
 """A number without a unit is in GHz, and above this surely is not."""
+MOST_NAMED = 4
 
 
-def visited(text: str, policies: Sequence[Policy]) -> tuple[int, ...]:
-    """Return the frequencies that `text` names, Hz, ascending, each as the widest policy has it.
+@dataclass(frozen=True)
+class Visits:
+    """What a sweep visits.
+
+    Attributes
+    ----------
+    frequencies_hz : ascending, whole kHz; each is one that some policy has.
+    notes : where that is not what was asked for.
+    """
+
+    frequencies_hz: tuple[int, ...]
+    notes: tuple[str, ...] = ()
+
+
+def visited(text: str, policies: Sequence[Policy]) -> Visits:
+    """Return the frequencies that `text` names, each as the policy that comes nearest to it has it.
 
     Raises
     ------
     UsageError
         If it cannot be read, or lies outside of what the processor has.
     """
-    widest = max(policies, key=lambda policy: policy.range.highest_hz)
-    if text.strip().lower() == "all":
-        asked = widest.listed_hz or _spread(widest.range.lowest_hz, widest.range.highest_hz, GRID)
-    elif ".." in text:
-        asked = _range(text, widest)
-    else:
-        asked = tuple(_hz(part, text) for part in text.split(","))
+    asked = _asked(text, policies)
     for hz in asked:
         _check(hz, policies)
-    return tuple(sorted({widest.nearest_hz(hz) for hz in asked}))
+    found = tuple(sorted({_nearest_hz(hz, policies) for hz in asked}))
+    if found == tuple(sorted(set(asked))):
+        return Visits(found)
+    fewer = f": {_runs(len(asked))} asked for, {len(found)} left" if len(found) < len(asked) else ""
+    return Visits(found, (f"--frequencies {text} becomes {named(found)}, the nearest that this processor has{fewer}",))
 
 
-def _range(text: str, widest: Policy) -> tuple[int, ...]:
+def clamped(policies: Sequence[Policy], frequencies_hz: Sequence[int]) -> list[str]:
+    """Say which policies cannot take which frequencies: cores of another kind stay at their nearest meanwhile."""
+    alike: dict[tuple[int, int, tuple[int, ...]], list[str]] = {}
+    for policy in policies:
+        lacking = tuple(hz for hz in frequencies_hz if policy.nearest_hz(hz) != hz)
+        if lacking:
+            ends = (policy.range.lowest_hz, policy.range.highest_hz)
+            alike.setdefault((*ends, lacking), []).append(policy.folder.name)
+    return [
+        f"{_some(names)} ({shown(low)} to {shown(high)}) cannot take {named(lacking)}: held at the nearest instead"
+        for (low, high, lacking), names in alike.items()
+    ]
+
+
+def _asked(text: str, policies: Sequence[Policy]) -> tuple[int, ...]:
+    # The widest policy's list stands for all: of two kinds of core the faster decides how finely.
+    listed = max(policies, key=lambda policy: policy.range.highest_hz).listed_hz
+    if text.strip().lower() == "all":
+        return listed or _spread(*_ends(policies), GRID)
+    if ".." in text:
+        return _range(text, listed)
+    return tuple(_hz(part, text) for part in text.split(","))
+
+
+def _range(text: str, listed: Sequence[int]) -> tuple[int, ...]:
     low, _, rest = text.partition("..")
     high, colon, count = rest.partition(":")
     lowest, highest = _hz(low, text), _hz(high, text)
     if lowest > highest or (colon and (not count.isdigit() or int(count) < 2)):
         message = f"--frequencies {text}: write the lower end first, and at least 2 after the colon"
         raise UsageError(message)
-    if not colon and widest.listed_hz:
-        return tuple(hz for hz in widest.listed_hz if lowest <= hz <= highest) or (lowest,)
-    return _spread(lowest, highest, int(count) if colon else GRID)
+    if colon or not listed:
+        return _spread(lowest, highest, int(count) if colon else GRID)
+    inside = tuple(hz for hz in listed if lowest <= hz <= highest)
+    if not inside:
+        message = f"--frequencies {text}: nothing lies between them; this processor has {named(listed)}"
+        raise UsageError(message)
+    return inside
 
 
 def _spread(lowest: int, highest: int, count: int) -> tuple[int, ...]:
-    return tuple(round(lowest + (highest - lowest) * place / (count - 1)) for place in range(count))
+    return tuple(_whole_khz(lowest + (highest - lowest) * place / (count - 1)) for place in range(count))
 
 
 def _hz(part: str, text: str) -> int:
@@ -66,17 +110,44 @@ def _hz(part: str, text: str) -> int:
     if unit is None and number > LARGEST_BARE:
         message = f"--frequencies {text}: {part.strip()} lacks its unit; write GHz, MHz, kHz or Hz after it"
         raise UsageError(message)
-    return round(number * UNITS[(unit or "ghz").lower()])
+    return _whole_khz(number * UNITS[(unit or "ghz").lower()])
+
+
+def _whole_khz(hz: float) -> int:
+    return round(hz / KHZ) * KHZ
+
+
+def _nearest_hz(hz: int, policies: Sequence[Policy]) -> int:
+    return min((policy.nearest_hz(hz) for policy in policies), key=lambda one: (abs(one - hz), one))
+
+
+def _ends(policies: Sequence[Policy]) -> tuple[int, int]:
+    return min(policy.range.lowest_hz for policy in policies), max(policy.range.highest_hz for policy in policies)
 
 
 def _check(hz: int, policies: Sequence[Policy]) -> None:
-    lowest = min(policy.range.lowest_hz for policy in policies)
-    highest = max(policy.range.highest_hz for policy in policies)
+    lowest, highest = _ends(policies)
     if not lowest <= hz <= highest:
         message = f"{shown(hz)} is outside of what this processor has: {shown(lowest)} to {shown(highest)}"
         raise UsageError(message)
 
 
 def shown(hz: float) -> str:
-    """Write a frequency."""
-    return f"{hz / 1e9:g} GHz"
+    """Write a frequency; seven digits tell two of them apart that differ by one kHz."""
+    return f"{hz / 1e9:.7g} GHz"
+
+
+def named(frequencies_hz: Sequence[int]) -> str:
+    """Write frequencies, the ends and how many where there are many."""
+    if len(frequencies_hz) > MOST_NAMED:
+        return f"{len(frequencies_hz)} frequencies from {shown(frequencies_hz[0])} to {shown(frequencies_hz[-1])}"
+    return ", ".join(map(shown, frequencies_hz))
+
+
+def _some(names: Iterable[str]) -> str:
+    first, *rest = names
+    return f"{first} and {len(rest)} alike" if rest else first
+
+
+def _runs(count: int) -> str:
+    return f"{count} were" if count > 1 else "1 was"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +69,9 @@ class Order:
         anyway.
     overwrite : replace what the folder holds.
     settle_s : wait as long as this for a steady temperature before each run, where a sensor tells.
+    timeout_s : of a run, after which it is ended and counts as failed; None: any.
+    file : that the program is read from; None where it is no file.
+    accept_changes : go on although the program or the machine is another than before.
     """
 
     what: What
@@ -79,14 +83,20 @@ class Order:
     resume: bool = False
     overwrite: bool = False
     settle_s: float = SETTLE_S
+    timeout_s: float | None = None
+    file: Path | None = None
+    accept_changes: bool = False
 
     def check(self) -> None:
         """Refuse what is out of range. Raises UsageError."""
         if self.repeats < 1:
             message = f"each setting must run at least once, got --repeat {self.repeats}"
             raise UsageError(message)
-        if self.settle_s < 0:
+        if not 0 <= self.settle_s < math.inf:
             message = f"--settle takes seconds, 0 for not waiting, got {self.settle_s:g}"
+            raise UsageError(message)
+        if self.timeout_s is not None and not 0 < self.timeout_s < math.inf:
+            message = f"--timeout takes seconds above 0, got {self.timeout_s:g}"
             raise UsageError(message)
         if self.resume and self.overwrite:
             message = "--resume goes on with what the folder holds, --overwrite replaces it: give one of them"

@@ -1,4 +1,4 @@
-"""The files of a sweep: `sweep.csv` after each point, `sweep.json` and `sweep.html` at the end."""
+"""The files of a sweep: tables after each run, facts and page after each round and at the end."""
 
 from __future__ import annotations
 
@@ -13,52 +13,44 @@ from tprof.errors import TprofError
 from tprof.sensors.choose import sysroot
 from tprof.sensors.powercap import SIMULATED
 
+from . import summary
+from .folder import FILES, POINTS
+from .frequencies import clamped
 from .page import write_sweep_page
-from .plan import Plan, Point, write_json
-from .table import Row, write_csv
+from .plan_file import write_json
+from .table import Row, rows_without_setting, write_csv
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tprof.frequency import Policy
 
-FILES = ("sweep.csv", "sweep.json", "sweep.html")
-POINTS = "points"
+    from .plan import Plan, Point
 
 
 def write_output(
-    folder: Path, plan: Plan, policies: Sequence[Policy], rows: Sequence[Row], *, final: bool
+    folder: Path, plan: Plan, policies: Sequence[Policy], rows: Sequence[Row], *, page: bool
 ) -> tuple[Path, ...]:
-    """Write the files and return their paths. Raises TprofError."""
-    table, facts, page = (folder / name for name in FILES)
-    write_csv(table, rows)
-    if not final:
-        return (table,)
+    """Write the tables, with `page` all files, and return their paths. Raises TprofError."""
+    runs, points, facts, view = (folder / name for name in FILES)
+    means = summary.points_of(rows)
+    write_csv(runs, rows)
+    write_csv(points, means, summary.COLUMNS)
+    if not page:
+        return runs, points
     said = describe(plan, policies)
     write_json(facts, said)
-    write_sweep_page(page, plan, rows, said)
-    return table, facts, page
+    write_sweep_page(view, plan, rows, said)
+    return runs, points, facts, view
 
 
 def describe(plan: Plan, policies: Sequence[Policy]) -> dict[str, Any]:
     """Return plan, machine, seed and what a reader must know, as plain values."""
-    about: dict[str, list[str]] = {}
-    for point in plan.points:
-        for text in point.facts.get("warnings", []):
-            about.setdefault(text, []).append(point.name)
-    models = sorted({point.facts["model"] for point in plan.points if point.facts})
-    warnings = [f"{_named(names)}: {text}" for text, names in about.items()]
-    if len(models) > 1:
-        said = (
-            f"joules of tasks were shared by several models ({', '.join(models)}): give --model one that suits all runs"
-        )
-        warnings.insert(0, said)
-    if is_simulated():
-        warnings.insert(0, "frequencies and joules are those of a simulated machine")
+    models = sorted({point.facts["model"] for point in plan.done})
     return {
         "plan": plan.as_plain(),
         "seed": plan.seed,
-        "finished": not plan.waiting,
+        "finished": len(plan.done) == len(plan.points),
         "machine": describe_machine(_described()),
         "policies": [
             {
@@ -72,11 +64,30 @@ def describe(plan: Plan, policies: Sequence[Policy]) -> dict[str, Any]:
             }
             for policy in policies
         ],
-        "qualities": sorted({point.facts["quality"] for point in plan.points if point.facts}),
+        "qualities": sorted({point.facts["quality"] for point in plan.done}),
         "models": models,
-        "sensors": sorted({point.facts["sensor"] for point in plan.points if point.facts}),
-        "warnings": warnings,
+        "sensors": sorted({point.facts["sensor"] for point in plan.done}),
+        "warnings": [*_of_all(plan, policies, models), *_of_runs(plan)],
     }
+
+
+def _of_all(plan: Plan, policies: Sequence[Policy], models: Sequence[str]) -> list[str]:
+    warnings = ["frequencies and joules are those of a simulated machine"] if is_simulated() else []
+    if len(models) > 1:
+        warnings.append(
+            f"joules of tasks were shared by several models ({', '.join(models)}): give --model one that suits all runs"
+        )
+    return [*warnings, *plan.changes, *clamped(policies, plan.frequencies_hz or ())]
+
+
+def _of_runs(plan: Plan) -> list[str]:
+    about: dict[str, list[str]] = {}
+    for point in plan.done:
+        for text in point.facts["warnings"]:
+            about.setdefault(text, []).append(point.name)
+    for point in plan.failed:
+        about.setdefault(f"failed: {point.facts['why']}", []).append(point.name)
+    return [f"{_named(names)}: {text}" for text, names in about.items()]
 
 
 def _described() -> Path:
@@ -104,11 +115,10 @@ def read_rows(folder: Path, point: Point) -> list[Row]:
     """Return a run's rows. Raises TprofError."""
     path = folder / POINTS / f"{point.name}.json"
     try:
-        rows: list[Row] = json.loads(path.read_text("utf-8"))
+        return rows_without_setting(json.loads(path.read_text("utf-8")))
     except (OSError, ValueError) as error:
         message = f"cannot read {path} of a run that was done: {error}; begin anew with --overwrite"
         raise TprofError(message) from error
-    return rows
 
 
 def _is_nan(value: object) -> bool:

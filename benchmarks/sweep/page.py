@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from tprof.analysis.report.embed import Parts, embed, write_page
 from tprof.benchmarks.machine import machine_sentence
 
 from .response import panels
+from .summary import FIGURES, ends, points_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from .plan import Plan
 
     Row = Mapping[str, Any]
-
-COLUMNS = ("energy_j", "time_s", "power_w", "edp_js", "ed2p_js2")
 
 
 def write_sweep_page(path: Path, plan: Plan, rows: Sequence[Row], said: Mapping[str, Any]) -> None:
@@ -31,44 +29,40 @@ def write_sweep_page(path: Path, plan: Plan, rows: Sequence[Row], said: Mapping[
 
 def page_data(plan: Plan, rows: Sequence[Row], said: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the page shows, as plain values."""
-    done = sum(point.state == "done" for point in plan.points)
     return {
         "title": plan.what.title,
         "machine": machine_sentence(dict(said["machine"])),
-        "how": _how(plan, done),
+        "how": _how(plan),
         "qualities": said["qualities"],
         "sensors": said["sensors"],
         "warnings": said["warnings"],
         "panels": panels(rows) if rows else [],
-        "table": _medians(rows),
+        "table": [_shown(row) for row in points_of(rows)],
     }
 
 
-def _how(plan: Plan, done: int) -> str:
-    swept = "workers only" if plan.frequencies_hz is None else f"{len(plan.frequencies_hz)} frequencies"
+def _how(plan: Plan) -> str:
+    swept = "workers only" if plan.frequencies_hz is None else _counted(len(plan.frequencies_hz), "frequency")
     each = "once each" if plan.repeats == 1 else f"each {plan.repeats} times"
+    workers = ", ".join(map(str, plan.workers))
     return (
-        f"{done} of {len(plan.points)} runs: {swept}, workers {', '.join(map(str, plan.workers))}, {each}, "
-        f"in the order of seed {plan.seed}."
+        f"{len(plan.done)} of {_counted(len(plan.points), 'run')}: {swept}, "
+        f"{workers} worker{'' if plan.workers == (1,) else 's'}, {each}, in the order of seed {plan.seed}."
     )
 
 
-def _medians(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    groups: dict[tuple[str, int | None, int], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row["task"], row["setting"], row["workers"]), []).append(row)
-    return [
-        {
-            "task": task or "whole program",
-            "setting": setting,
-            "workers": workers,
-            "instances": group[0]["instances"],
-            "repeats": len(group),
-            **{name: _median([row[name] for row in group if row[name] is not None]) for name in COLUMNS},
-        }
-        for (task, setting, workers), group in groups.items()
-    ]
+def _counted(count: int, noun: str) -> str:
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count} frequencies" if noun == "frequency" else f"{count} {noun}s"
 
 
-def _median(values: Sequence[float]) -> float | None:
-    return median(values) if values else None
+def _shown(row: Row) -> dict[str, Any]:
+    """Return a row of the table: each figure with half its interval as a part of it, None without repeats."""
+    figures = {name: {"value": row[name], "part": _part(row, name)} for name in FIGURES}
+    return {**row, "task": row["task"] or "whole program", **figures}
+
+
+def _part(row: Row, name: str) -> float | None:
+    high = row[ends(name)[1]]
+    return None if high is None or not row[name] else high / row[name] - 1

@@ -1,25 +1,17 @@
-"""The points of a sweep, their order and their state, kept in `sweep-plan.json` so that a sweep can go on."""
+"""The points of a sweep, their order and their state."""
 
 from __future__ import annotations
 
-import json
-import os
 import random
 from dataclasses import asdict, dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from tprof.errors import TprofError, UsageError
-
-from .order import What
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from .order import What
 
-FILE = "sweep-plan.json"
-FORMAT = 1
-WAITING, DONE = "waiting", "done"
+FORMAT = 2
+WAITING, DONE, FAILED = "waiting", "done", "failed"
 
 
 @dataclass
@@ -28,10 +20,11 @@ class Point:
 
     Attributes
     ----------
-    frequency_hz : asked for; None: left as it is.
+    frequency_hz : asked for, and held by each policy as nearly as it can; None: left as it is.
     workers, repeat : repeat counts from 1.
-    state : waiting or done; a run that was interrupted waits again.
-    facts : of a run that is done: frequency_hz that the kernel took, lasted_s, model, quality, temperatures, warnings.
+    state : waiting, done or failed; a run that was interrupted waits again.
+    facts : of a run that is done: held (what each policy took), lasted_s, model, quality, sensor, temperatures,
+        warnings; of one that failed: why.
     """
 
     frequency_hz: int | None
@@ -42,8 +35,8 @@ class Point:
 
     @property
     def name(self) -> str:
-        """What its files are called."""
-        setting = "" if self.frequency_hz is None else f"{self.frequency_hz // 1_000_000}MHz-"
+        """What its files are called; kHz, as two settings may lie closer than a MHz."""
+        setting = "" if self.frequency_hz is None else f"{self.frequency_hz // 1000}kHz-"
         return f"{setting}{self.workers}w-{self.repeat}"
 
 
@@ -53,6 +46,12 @@ class Plan:
 
     Drift (a room that warms up) so falls on all settings alike, and a sweep that was cut short still has most
     settings equally often.
+
+    Attributes
+    ----------
+    identity : of the program and the machine, see `identity`.
+    changes : what of that changed while the sweep was under way, in words.
+    written : whether every file of the finished sweep is.
     """
 
     what: What
@@ -61,6 +60,9 @@ class Plan:
     repeats: int
     seed: int
     points: list[Point]
+    identity: dict[str, str | int | None] = field(default_factory=dict)
+    changes: list[str] = field(default_factory=list)
+    written: bool = False
 
     @classmethod
     def drawn(
@@ -78,13 +80,25 @@ class Plan:
     @property
     def waiting(self) -> list[Point]:
         """What is still to run."""
-        return [point for point in self.points if point.state != DONE]
+        return self._in(WAITING)
 
-    def same_as(self, other: Plan) -> bool:
-        """Tell whether both visit the same points with the same program, in whatever order."""
-        return (self.what, self.frequencies_hz, self.workers, self.repeats) == (
-            other.what, other.frequencies_hz, other.workers, other.repeats,
-        )  # fmt: skip
+    @property
+    def done(self) -> list[Point]:
+        """What has run."""
+        return self._in(DONE)
+
+    @property
+    def failed(self) -> list[Point]:
+        """What was tried and failed."""
+        return self._in(FAILED)
+
+    def _in(self, state: str) -> list[Point]:
+        return [point for point in self.points if point.state == state]
+
+    def try_again(self) -> None:
+        """Let what failed wait again."""
+        for point in self.failed:
+            point.state, point.facts = WAITING, {}
 
     def as_plain(self) -> dict[str, Any]:
         """Return plain values."""
@@ -95,48 +109,8 @@ class Plan:
             "workers": list(self.workers),
             "repeats": self.repeats,
             "seed": self.seed,
+            "identity": self.identity,
+            "changes": self.changes,
+            "written": self.written,
             "points": [asdict(point) for point in self.points],
         }
-
-    def save(self, folder: Path) -> None:
-        """Write it whole or not at all. Raises TprofError."""
-        write_json(folder / FILE, self.as_plain())
-
-
-def load_plan(folder: Path) -> Plan | None:
-    """Return the plan that a folder holds, None if there is none. Raises UsageError for one that cannot be read."""
-    path = folder / FILE
-    try:
-        return _from_plain(json.loads(path.read_text("utf-8")))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        message = f"{path} is not a plan that this version of tprof reads ({error}): choose another folder with -o DIR"
-        raise UsageError(message) from None
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write plain values whole or not at all. Raises TprofError."""
-    draft = path.with_name(f".{path.name}.new")
-    try:
-        draft.write_text(json.dumps(value, allow_nan=False, indent=1) + "\n", "utf-8")
-        os.replace(draft, path)  # noqa: PTH105 - the one that replaces
-    except OSError as error:
-        message = f"cannot write {path}: {error.strerror}; choose another folder with -o DIR"
-        raise TprofError(message) from error
-
-
-def _from_plain(said: Mapping[str, Any]) -> Plan:
-    if said["format"] != FORMAT:
-        message = f"its format is {said['format']}"
-        raise ValueError(message)
-    what = dict(said["what"])
-    frequencies_hz = said["frequencies_hz"]
-    return Plan(
-        what=What(**what | {"arguments": tuple(what["arguments"]), "tasks": tuple(what["tasks"])}),
-        frequencies_hz=None if frequencies_hz is None else tuple(frequencies_hz),
-        workers=tuple(said["workers"]),
-        repeats=said["repeats"],
-        seed=said["seed"],
-        points=[Point(**point) for point in said["points"]],
-    )

@@ -18,7 +18,8 @@ def panels(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Return a panel for each number of workers; over workers instead, where no frequency was swept.
 
     A value is the mean over repeats of an instance's mean, as the paper takes it, with the least and the most of the
-    repeats; all are divided by the value at the highest setting (frequency), or at the fewest workers.
+    repeats; all are divided by the value at the highest setting (frequency), or at the fewest workers. Means as in
+    `summary`: figure and table agree.
     """
     if any(row["setting"] is not None for row in rows):
         counts = sorted({row["workers"] for row in rows})

@@ -12,7 +12,7 @@ function head() {
   data.warnings.forEach((text) => make(at("warnings"), "li", text));
   at("doubts").hidden = !data.warnings.length;
   const over = data.panels.length && data.panels[0].over === "frequency" ? "the highest frequency" : "the fewest workers";
-  at("reading").textContent = `Dashed: energy${estimated.length ? ` (${estimated.join(", ")})` : ""} of an instance; continuous: its time. Both against those at ${over}; bars reach from the least to the most of the repeats.`;
+  at("reading").textContent = `Dashed: energy${estimated.length ? ` (${estimated.join(", ")})` : ""} of an instance; continuous: its time. Both against those at ${over}; means over the repeats, bars from the least to the most of them.`;
 }
 
 // Bars are drawn only where repeats differ: one run has no spread to show.
@@ -28,7 +28,7 @@ function panel(one, place) {
     type: "scatter", mode: "lines+markers", name: `${plain(task.name)}: ${what}`, x: task.x, y: task[what].value,
     line: { color: COLOURS[number % COLOURS.length], width: number ? 2 : 3, dash: what === "energy" ? "dash" : "solid" },
     marker: { symbol: SYMBOLS[number % SYMBOLS.length], size: 7 }, error_y: { ...spread(task[what]), color: COLOURS[number % COLOURS.length] },
-    hovertemplate: `${plain(task.name)}, ${what}: %{y:.3f} of the reference at %{x:.4s}${one.over === "frequency" ? "Hz" : " workers"}<extra></extra>`,
+    hovertemplate: `${plain(task.name)}, ${what}: %{y:.3f} of the reference ${one.over === "frequency" ? "at %{x:.4s}Hz" : "with workers: %{x}"}<extra></extra>`,
   })));
   const across = one.over === "frequency" ? named(axis, "frequency", "Hz") : { ...axis, title: { text: "workers" }, dtick: 1 };
   draw(`panel-${place}`, lines, { ...layout, height: 460, xaxis: across, yaxis: { ...axis, title: { text: "against the reference" }, rangemode: "tozero" }, legend: { orientation: "h", y: -0.2 } });
@@ -41,13 +41,16 @@ function rooms() {
   });
 }
 
+const sure = (figure, unit) => si(figure.value, unit) + (figure.part === null ? "" : ` ± ${Number((100 * figure.part).toPrecision(2))} %`);
+
 function table() {
   const head = make(make(at("table"), "thead"), "tr"), body = make(at("table"), "tbody");
   const energy = estimated.length ? `energy (${estimated.join(", ")})` : "energy";
   ["task", "frequency", "workers", "runs", "instances", energy, "time", "power", "EDP", "ED²P"].forEach((text) => { make(head, "th", text).scope = "col"; });
   data.table.forEach((row) => {
     const line = make(body, "tr");
-    [row.task, row.setting === null ? "as it was" : `${(row.setting / 1e9).toFixed(2)} GHz`, row.workers, row.repeats, row.instances, si(row.energy_j, "J"), si(row.time_s, "s"), si(row.power_w, "W"), si(row.edp_js, "Js"), si(row.ed2p_js2, "Js²")]
+    const setting = row.setting === null ? "as it was" : `${Number((row.setting / 1e9).toPrecision(7))} GHz`;
+    [row.task, setting, row.workers, row.repeats, Number(row.instances.toPrecision(4)), sure(row.energy_j, "J"), sure(row.time_s, "s"), sure(row.power_w, "W"), sure(row.edp_js, "Js"), sure(row.ed2p_js2, "Js²")]
       .forEach((cell) => make(line, "td", String(cell)));
   });
 }

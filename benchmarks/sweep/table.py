@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tprof.analysis.export.csv import safe_cell
 
-from tprof.errors import TprofError
+from .plan_file import unwritable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    import pandas as pd
     from tprof.analysis import Profile
 
 COLUMNS = (
     "task", "setting", "setting_unit", "workers", "repeat", "energy_j", "energy_low_j", "energy_high_j", "time_s",
-    "power_w", "edp_js", "ed2p_js2", "instances", "quality",
+    "power_w", "edp_js", "ed2p_js2", "instances", "quality", "stalls_per_cycle", "llc_misses",
 )  # fmt: skip
+SETTING = ("setting", "setting_unit", "workers", "repeat")
+TEXTS = ("task", "quality")
 Row = dict[str, Any]
 
 
@@ -33,7 +36,28 @@ def rows_of(profile: Profile) -> list[Row]:
     the others.
     """
     quality = str(profile.info["quality"])
-    return [_program(profile, quality), *(_task(name, row, quality) for name, row in profile.summary().iterrows())]
+    counted = _counted(profile.tasks)
+    tasks = [_task(str(name), row, quality) | counted.get(str(name), {}) for name, row in profile.summary().iterrows()]
+    return [_program(profile, quality), *tasks]
+
+
+def _counted(tasks: pd.DataFrame) -> dict[str, Row]:
+    """Return by task what counters say of waiting for memory; instances that lack them count as the others' mean."""
+    known = {}
+    for name, group in tasks.groupby("task", observed=True):
+        stalls, cycles, misses = (_column(group, column) for column in ("stalls_frontend", "cycles", "llc_misses"))
+        both = np.isfinite(stalls) & np.isfinite(cycles)
+        total = cycles[both].sum()
+        found = misses[np.isfinite(misses)]
+        known[str(name)] = {
+            "stalls_per_cycle": float(stalls[both].sum() / total) if total > 0 else math.nan,
+            "llc_misses": float(found.mean() * len(group)) if len(found) else math.nan,
+        }
+    return known
+
+
+def _column(group: pd.DataFrame, name: str) -> Any:
+    return group[name].to_numpy(float) if name in group else np.full(len(group), math.nan)
 
 
 def _program(profile: Profile, quality: str) -> Row:
@@ -67,12 +91,10 @@ def _between(quanta: Any, begin_ns: int, end_ns: int) -> float:
     return float(after - before)
 
 
-def _task(name: Any, row: Any, quality: str) -> Row:
+def _task(name: str, row: Any, quality: str) -> Row:
     count = int(row["instances"])
     bounds = (float(row["energy_mean_low_j"]) * count, float(row["energy_mean_high_j"]) * count)
-    return _row(
-        str(name), float(row["energy_mean_j"]) * count, bounds, float(row["own_mean_s"]) * count, count, quality
-    )
+    return _row(name, float(row["energy_mean_j"]) * count, bounds, float(row["own_mean_s"]) * count, count, quality)
 
 
 def _row(task: str, energy_j: float, bounds_j: tuple[float, float], time_s: float, instances: int, quality: str) -> Row:
@@ -87,7 +109,27 @@ def _row(task: str, energy_j: float, bounds_j: tuple[float, float], time_s: floa
         "ed2p_js2": energy_j * time_s**2,
         "instances": instances,
         "quality": quality,
+        "stalls_per_cycle": math.nan,
+        "llc_misses": math.nan,
     }
+
+
+def rows_without_setting(said: Any) -> list[Row]:
+    """Return a run's rows as they were kept. Raises ValueError where they are of another shape."""
+    names = set(COLUMNS) - set(SETTING)
+    if not isinstance(said, list) or not all(isinstance(row, dict) and set(row) == names for row in said):
+        message = f"it must hold rows of {', '.join(sorted(names))}"
+        raise ValueError(message)
+    for row in said:
+        for name, value in row.items():
+            if not isinstance(value, str) if name in TEXTS else not _is_figure(name, value):
+                message = f"{name} must not be {value!r}"
+                raise ValueError(message)
+    return said
+
+
+def _is_figure(name: str, value: Any) -> bool:
+    return (value is None and name != "instances") or type(value) in (int, float)
 
 
 def at(rows: Iterable[Row], frequency_hz: int | None, workers: int, repeat: int) -> list[Row]:
@@ -97,8 +139,8 @@ def at(rows: Iterable[Row], frequency_hz: int | None, workers: int, repeat: int)
     return [{**row, **setting} for row in rows]
 
 
-def write_csv(path: Path, rows: Iterable[Row]) -> None:
-    """Write the table; what is not known is an empty cell.
+def write_csv(path: Path, rows: Iterable[Row], columns: Sequence[str] = COLUMNS) -> None:
+    """Write a table; what is not known is an empty cell.
 
     Raises
     ------
@@ -108,13 +150,12 @@ def write_csv(path: Path, rows: Iterable[Row]) -> None:
     draft = path.with_name(f".{path.name}.new")
     try:
         with draft.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS)
+            writer = csv.DictWriter(file, columns)
             writer.writeheader()
-            writer.writerows({name: _cell(row[name]) for name in COLUMNS} for row in rows)
+            writer.writerows({name: _cell(row[name]) for name in columns} for row in rows)
         draft.replace(path)
     except OSError as error:
-        message = f"cannot write {path}: {error.strerror}; choose another folder with -o DIR"
-        raise TprofError(message) from error
+        raise unwritable(path, draft, error) from error
 
 
 def _cell(value: Any) -> Any:

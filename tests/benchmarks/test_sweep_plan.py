@@ -1,73 +1,22 @@
 """A sweep visits what was asked for, in an order that only the seed decides, and waits for a steady temperature."""
 
 import itertools
-from pathlib import Path
+import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tprof.benchmarks.sweep import What
-from tprof.benchmarks.sweep.frequencies import visited
 from tprof.benchmarks.sweep.order import program, read_workers
-from tprof.benchmarks.sweep.plan import DONE, Plan, load_plan
+from tprof.benchmarks.sweep.plan import DONE, FAILED, Plan
+from tprof.benchmarks.sweep.plan_file import load_plan, save_plan
 from tprof.benchmarks.sweep.temperature import find_sensor, settle
 
 from tprof.errors import UsageError
-from tprof.frequency import Bounds, Policy
 
 LISTED = (1_600_000_000, 2_400_000_000, 3_200_000_000)
+FACTS = {"lasted_s": 1.5, "model": "cputime", "quality": "measured", "sensor": "powercap", "warnings": []}
 WHAT = What("script", "blur.py", ("--threads", "{workers}"), tasks=("__main__:*",))
-
-
-def policy(listed=LISTED, lowest=LISTED[0], highest=LISTED[-1]):
-    return Policy(Path("policy0"), (0,), "a driver", "schedutil", Bounds(lowest, highest), listed)
-
-
-@pytest.mark.parametrize(
-    ("text", "hz"),
-    [
-        ("all", LISTED),
-        ("1.6GHz, 3200 MHz", (LISTED[0], LISTED[2])),
-        ("2.4", (LISTED[1],)),
-        ("2400000khz", (LISTED[1],)),
-        ("2.5GHz,2.4GHz", (LISTED[1],)),
-        ("1.6GHz..2.5GHz", LISTED[:2]),
-        ("1.6..3.2:2", (LISTED[0], LISTED[2])),
-    ],
-)
-def test_frequencies_are_those_that_the_processor_has(text, hz):
-    assert visited(text, [policy()]) == hz
-
-
-def test_where_any_frequency_is_taken_a_grid_is_spread_between_the_ends():
-    grid = visited("all", [policy(listed=())])
-
-    assert grid[0] == LISTED[0]
-    assert grid[-1] == LISTED[-1]
-    assert len(grid) == 8
-    assert visited("2GHz..3GHz:3", [policy(listed=())]) == (2_000_000_000, 2_500_000_000, 3_000_000_000)
-
-
-def test_of_two_kinds_of_core_the_faster_decides():
-    slow = policy(listed=(), highest=2_400_000_000)
-
-    assert visited("all", [slow, policy()]) == LISTED
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("fast", "must be all, a list"),
-        ("2400", "lacks its unit"),
-        ("9GHz", "9 GHz is outside of what this processor has: 1.6 GHz to 3.2 GHz"),
-        ("3GHz..2GHz:4", "lower end first"),
-        ("2GHz..3GHz:1", "at least 2"),
-        ("2GHz..3GHz:", "at least 2"),
-    ],
-)
-def test_what_is_no_frequency_is_refused(text, said):
-    with pytest.raises(UsageError, match=said):
-        visited(text, [policy()])
 
 
 @given(
@@ -87,18 +36,20 @@ def test_another_seed_is_another_order_of_the_same_plan():
     plans = [Plan.drawn(WHAT, LISTED, (1, 2, 4), repeats=3, seed=seed) for seed in (1, 2)]
 
     assert plans[0].points != plans[1].points
-    assert plans[0].same_as(plans[1])
+    settings = [{(point.frequency_hz, point.workers, point.repeat) for point in plan.points} for plan in plans]
+    assert settings[0] == settings[1]
 
 
 def test_a_plan_is_kept_with_the_state_of_its_points(tmp_path):
     plan = Plan.drawn(WHAT, None, (1, 2), repeats=2, seed=5)
     plan.points[0].state = DONE
-    plan.points[0].facts = {"lasted_s": 1.5}
+    plan.points[0].facts = dict(FACTS)
+    plan.points[1].state, plan.points[1].facts = FAILED, {"why": "as asked"}
 
-    plan.save(tmp_path)
+    save_plan(plan, tmp_path)
 
     assert load_plan(tmp_path) == plan
-    assert len(plan.waiting) == 3
+    assert (len(plan.done), len(plan.failed), len(plan.waiting)) == (1, 1, 2)
     assert load_plan(tmp_path / "elsewhere") is None
 
 
@@ -107,6 +58,28 @@ def test_a_damaged_plan_is_refused(tmp_path, text):
     (tmp_path / "sweep-plan.json").write_text(text)
 
     with pytest.raises(UsageError, match="is not a plan that this version of tprof reads"):
+        load_plan(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda point: point.update(facts={}), "it lacks 'lasted_s'"),
+        (lambda point: point["facts"].update(lasted_s="long"), "lasted_s of 1w-1 is of another kind"),
+        (lambda point: point["facts"].update(warnings=[3]), "warnings of 1w-1"),
+        (lambda point: point.update(frequency_hz="fast"), "a point is of another kind"),
+        (lambda point: point.update(state="lost"), "the state of a point"),
+        (lambda point: point.update(extra=1), "extra"),
+    ],
+)
+def test_a_plan_that_was_edited_is_refused_in_one_sentence(tmp_path, change, said):
+    plan = Plan.drawn(WHAT, None, (1,), repeats=1, seed=5)
+    plan.points[0].state, plan.points[0].facts = DONE, dict(FACTS)
+    plain = plan.as_plain()
+    change(plain["points"][0])
+    (tmp_path / "sweep-plan.json").write_text(json.dumps(plain))
+
+    with pytest.raises(UsageError, match=f"is not a plan that this version of tprof reads .*{said}"):
         load_plan(tmp_path)
 
 

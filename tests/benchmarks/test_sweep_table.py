@@ -2,7 +2,7 @@
 
 import pytest
 from support.traces import SECOND_NS
-from tprof.benchmarks.sweep.busy_host import host_doubts
+from tprof.benchmarks.sweep.doubts import host_doubts, outside_tasks
 from tprof.benchmarks.sweep.table import rows_of
 
 import tprof
@@ -58,3 +58,23 @@ def test_tasks_that_waited_for_a_processor_make_a_simulated_machine_doubtful(tmp
     assert host_doubts(profile_of(tmp_path / "alone.tprof")) == []
     (said,) = host_doubts(profile_of(tmp_path / "beside.tprof", cpu_part=0.5))
     assert said.startswith("tasks had a processor for 50% of their time only")
+
+
+def test_joules_of_a_program_that_are_in_no_tasks_row_are_told_above_5_percent(tmp_path):
+    for outside_s, told in ((0.1, False), (1.0, True)):
+        path = tmp_path / f"{outside_s}.tprof"
+        thread = {"t_ns": [0, 4 * SECOND_NS, 5 * SECOND_NS], "instance": [1, 0, 0], "task": [0, -1, -1]}
+        thread["cpu_ns"] = [0, 4 * SECOND_NS, round((4 + outside_s) * SECOND_NS)]
+        tprof.write_trace(path, tasks=["work"], threads=[thread], energy={"package-0": ([0, 5 * SECOND_NS], [0, 50.0])})
+
+        said = outside_tasks(tprof.load(path).profile("cputime"))
+
+        assert bool(said) == told
+        assert all("joules are in no task's row" in text for text in said)
+
+
+def test_without_a_sensor_no_joules_are_missed(tmp_path):
+    thread = {"t_ns": [0, SECOND_NS, 2 * SECOND_NS], "instance": [1, 0, 0], "task": [0, -1, -1], "cpu_ns": [0, 1, 2]}
+    tprof.write_trace(tmp_path / "t.tprof", tasks=["work"], threads=[thread], energy={})
+
+    assert outside_tasks(tprof.load(tmp_path / "t.tprof").profile("cputime")) == []

@@ -1,48 +1,28 @@
 """`tprof sweep` finds the known optima of a simulated machine, goes on when interrupted, leaves no trace in /sys."""
 
 import json
-import os
 import signal
-import subprocess
-import sysconfig
-from pathlib import Path
 
 import pandas as pd
 import pytest
 import tprof.benchmarks.virtual.machine as virtual
 from support.browser import opened
 from support.fake_sensor import wait_for
+from support.sweeps import QUICK, begun, environment, state, sweep
 from tprof.benchmarks.virtual.machine.tree import FIRST, Shape, make_tree
 
 from tprof.errors import SensorError
 from tprof.frequency import Bounds, find_policies, read_bounds
 
-TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
 ENDS = (virtual.LOWEST_HZ, virtual.HIGHEST_HZ)
-QUICK = ("--energy", "none", "--counters", "none", "--settle", "0")
 COLUMNS = [
     "task", "setting", "setting_unit", "workers", "repeat", "energy_j", "energy_low_j", "energy_high_j", "time_s",
-    "power_w", "edp_js", "ed2p_js2", "instances", "quality",
+    "power_w", "edp_js", "ed2p_js2", "instances", "quality", "stalls_per_cycle", "llc_misses",
 ]  # fmt: skip
 TELLS = "import os, sys\nopen(os.environ['SEEN'], 'a').write(f\"{sys.argv[1]} {os.environ['TPROF_WORKERS']}\\n\")\n"
 WAITS = TELLS + (
     "import time\nif os.path.exists('wait') and len(open(os.environ['SEEN']).readlines()) > 2: time.sleep(600)\n"
 )
-
-
-def environment(root, **more):
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
-    return {**kept, "TPROF_SYSROOT": str(root), **{name: str(value) for name, value in more.items()}}
-
-
-def sweep(folder, *words, env):
-    return subprocess.run(
-        [TPROF, "sweep", *words], cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
-    )
-
-
-def state(folder):
-    return [point["state"] for point in json.loads((folder / "sweep-plan.json").read_text())["points"]]
 
 
 @pytest.fixture(scope="module")
@@ -100,9 +80,9 @@ def test_the_former_frequencies_are_back_and_the_seed_is_said(swept):
     said = json.loads((folder / "sweep.json").read_text())
     assert said["seed"] == 7
     assert said["finished"]
-    assert [point["facts"]["frequency_hz"] for point in said["plan"]["points"]] == [
-        point["frequency_hz"] for point in said["plan"]["points"]
-    ]
+    for point in said["plan"]["points"]:
+        hz = point["frequency_hz"]
+        assert point["facts"]["held"] == {"policy0": {"lowest_hz": hz, "highest_hz": hz}}
     assert set(said["machine"]) >= {"processor", "kernel", "cpus"}
 
 
@@ -149,9 +129,7 @@ def test_a_sweep_that_was_ended_goes_on_with_what_is_left(tmp_path, tree, number
     words = ["--workers", "1,2", "--frequencies", "1.6GHz", "--seed", "1", *QUICK, "waits.py", "{workers}"]
     out = tmp_path / "waits.sweep"
     (tmp_path / "wait").touch()
-    with subprocess.Popen(
-        [TPROF, "sweep", *words], cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with begun(tmp_path, *words, env=env) as process:
         wait_for(lambda: seen.exists() and len(seen.read_text().splitlines()) == 3, "the second run")
         process.send_signal(number)
         said = process.stderr.read()
@@ -176,35 +154,6 @@ def is_at(policy, bounds):
         return read_bounds(policy) == bounds
     except SensorError:
         return False  # a file is empty while it is written
-
-
-def test_a_folder_with_another_sweep_is_left_alone(tmp_path, tree):
-    (tmp_path / "tells.py").write_text(TELLS)
-    env = environment(tree, SEEN=tmp_path / "seen")
-    words = ["--frequencies", "none", *QUICK, "-o", "out"]
-    assert sweep(tmp_path, "--workers", "1", *words, "tells.py", "x", env=env).returncode == 0
-
-    again = sweep(tmp_path, "--workers", "1", *words, "tells.py", "x", env=env)
-    other = sweep(tmp_path, "--workers", "2", *words, "tells.py", "x", env=env)
-    resumed = sweep(tmp_path, "--resume", "--workers", "1", *words, "tells.py", "x", env=env)
-    elsewhere = sweep(tmp_path, "--resume", "--workers", "1", *QUICK, "-o", "new", "tells.py", "x", env=env)
-
-    assert (again.returncode, other.returncode, resumed.returncode, elsewhere.returncode) == (2, 2, 0, 2)
-    assert "holds this sweep, finished" in again.stderr
-    assert "holds another sweep (tells, 1 points" in other.stderr
-    assert "holds no sweep to go on with" in elsewhere.stderr
-
-
-def test_a_program_that_fails_ends_the_sweep_with_its_words_and_the_frequencies_restored(tmp_path, tree):
-    (tmp_path / "fails.py").write_text("raise ValueError('as asked')\n")
-
-    done = sweep(tmp_path, *QUICK, "fails.py", env=environment(tree))
-
-    assert done.returncode == 1
-    assert "the run ended with status 1: " in done.stderr
-    assert "warm-up.log" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert read_bounds(find_policies(tree)[0]) == Bounds(*ENDS)
 
 
 def test_a_program_with_a_recording_of_its_own_is_told_to_take_it_out(tmp_path):
@@ -256,6 +205,9 @@ def test_a_benchmark_of_the_catalogue_is_swept_over_workers(tmp_path):
         (["nowhere.py"], "cannot run nowhere.py"),
         (["--workers", "0", "jacobi"], "must be numbers from 1"),
         (["--repeat", "0", "jacobi"], "at least once"),
+        (["--settle", "nan", "jacobi"], "--settle takes seconds"),
+        (["--settle", "inf", "jacobi"], "--settle takes seconds"),
+        (["--timeout", "0", "jacobi"], "--timeout takes seconds above 0"),
         (["--size", "huge", "jacobi"], "must be small or paper"),
         (["--resume", "--overwrite", "jacobi"], "give one of them"),
         (["--energy", "solar", "jacobi"], "energy must be one of"),

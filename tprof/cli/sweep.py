@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from tprof.errors import UsageError
+from tprof.errors import TprofError, UsageError
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -61,9 +61,15 @@ def sweep(  # noqa: PLR0913 - one parameter an option
         bool, typer.Option("--resume", help="Go on with the folder's sweep; also done unasked where it is unfinished.")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier sweep.")] = False,  # noqa: FBT002
+    accept_changes: Annotated[  # noqa: FBT002 - typer's default
+        bool, typer.Option("--accept-changes", help="Go on although the program or the machine is another now.")
+    ] = False,
     settle: Annotated[
         float, typer.Option(metavar="SECONDS", help="Wait at most so long for a steady temperature; 0: not.")
     ] = 60.0,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="End a run that takes longer; it counts as failed.")
+    ] = None,
     size: Annotated[str, typer.Option(help="Of a benchmark: small or paper.")] = "small",
     task: Annotated[
         list[str] | None, typer.Option("--task", metavar="MODULE:FUNCTION", help="Make tasks, as for tprof run.")
@@ -79,13 +85,14 @@ def sweep(  # noqa: PLR0913 - one parameter an option
     """Prepare, run, and say where the files are."""
     from tprof.benchmarks.sweep import Order, prepare
     from tprof.benchmarks.sweep.order import program, read_workers
+    from tprof.benchmarks.sweep.summary import points_of
 
     from .sweep_progress import Progress
     from .tables import dump
 
     how = {"energy": energy, "watts": watts, "counters": counters, "model": model}
     what = program(words, size=size, tasks=tuple(task or ()), **how)
-    _check(what)
+    file = _check(what)
     order = Order(
         what=what,
         folder=output or Path(f"{what.title}.sweep"),
@@ -96,6 +103,9 @@ def sweep(  # noqa: PLR0913 - one parameter an option
         resume=resume,
         overwrite=overwrite,
         settle_s=settle,
+        timeout_s=timeout,
+        file=file,
+        accept_changes=accept_changes,
     )
     prepared = prepare(order)
     signal.signal(signal.SIGTERM, _leave)
@@ -106,10 +116,12 @@ def sweep(  # noqa: PLR0913 - one parameter an option
             progress.interrupted()
             sys.exit(stop.code if isinstance(stop, SystemExit) else INTERRUPTED)
     if as_json:
-        dump({"files": [str(path) for path in files], "seed": prepared.plan.seed, "rows": prepared.rows()})
-        return
-    for path in files:
-        print(path)
+        rows = prepared.rows()
+        dump({"files": list(map(str, files)), "seed": prepared.plan.seed, "rows": rows, "points": points_of(rows)})
+    else:
+        print(*files, sep="\n")
+    if prepared.failures is not None:
+        raise TprofError(prepared.failures)
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
@@ -118,8 +130,8 @@ def _leave(number: int, frame: FrameType | None) -> NoReturn:
     sys.exit(128 + number)
 
 
-def _check(what: What) -> None:
-    """Refuse what every run would refuse, before the first."""
+def _check(what: What) -> Path | None:
+    """Refuse what every run would refuse, before the first; returns the program's file, if it is one."""
     from tprof.analysis.models.choose import NAMES
     from tprof.launch import Program, parse_patterns
     from tprof.launch.program import find_program
@@ -130,10 +142,12 @@ def _check(what: What) -> None:
         raise UsageError(message)
     parse_patterns(what.tasks)
     choose(what.energy, root=sysroot(), watts=what.watts)
-    if what.kind != "benchmark":
-        before = list(sys.path)
-        find_program(Program(what.name, what.arguments, is_module=what.kind == "module"))
-        sys.path[:] = before
+    if what.kind == "benchmark":
+        return None
+    before = list(sys.path)
+    main = find_program(Program(what.name, what.arguments, is_module=what.kind == "module"))
+    sys.path[:] = before
+    return Path(main.file) if Path(main.file).is_file() else None
 
 
 def _usual_workers() -> tuple[int, ...]:

@@ -25,7 +25,7 @@ class Progress:
     def __enter__(self) -> Self:
         """Say what will be done."""
         plan = self._plan
-        done = len(plan.points) - len(plan.waiting)
+        done = len(plan.done)
         begun = f", {done} of them done before" if self._sweep.continues else ""
         runs = "1 run" if len(plan.points) == 1 else f"{len(plan.points)} runs"
         self.note(f"{plan.what.title}: {runs}{begun}; seed {plan.seed}; {self._sweep.order.folder}")
@@ -38,20 +38,18 @@ class Progress:
     ) -> None:
         """Leave the bar as it is."""
         if self._bar is not None:
-            done = len(self._plan.points) - len(self._plan.waiting)
-            self._bar.update(self._task, completed=done, description="")
+            self._bar.update(self._task, completed=self._tried, description="")
             self._bar.stop()
 
     def begin(self, point: Point | None, left_s: float | None) -> None:
         """Say which run begins."""
-        done, count = len(self._plan.points) - len(self._plan.waiting), len(self._plan.points)
         what = "warm-up" if point is None else _shown(point)
         left = "" if left_s is None else f", about {_duration(left_s)} left"
         if self._bar is not None:
-            self._bar.update(self._task, completed=done, description=what + left)
+            self._bar.update(self._task, completed=self._tried, description=what + left)
             self._bar.refresh()
             return
-        number = "warm-up" if point is None else f"[{done + 1}/{count}] {what}"
+        number = "warm-up" if point is None else f"[{self._tried + 1}/{len(self._plan.points)}] {what}"
         print(number + left, file=sys.stderr, flush=True)
 
     def note(self, text: str) -> None:
@@ -63,7 +61,12 @@ class Progress:
 
     def interrupted(self) -> None:
         """Say how to go on."""
-        self.note(f"interrupted; the same command goes on, with {len(self._plan.waiting)} runs left")
+        left = len(self._plan.points) - len(self._plan.done)
+        self.note(f"interrupted; the same command goes on, with {left} run{'' if left == 1 else 's'} left")
+
+    @property
+    def _tried(self) -> int:
+        return len(self._plan.points) - len(self._plan.waiting)
 
     def _draw(self, done: int) -> None:
         from rich import progress
@@ -76,7 +79,7 @@ class Progress:
 
 
 def _shown(point: Point) -> str:
-    frequency = "" if point.frequency_hz is None else f"{point.frequency_hz / 1e9:g} GHz, "
+    frequency = "" if point.frequency_hz is None else f"{point.frequency_hz / 1e9:.7g} GHz, "
     return f"{frequency}{point.workers} worker{'s' if point.workers > 1 else ''}, run {point.repeat}"
 
 

@@ -1,0 +1,116 @@
+"""Whether a folder's sweep is this one, to go on with, and if not, what sets them apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tprof.errors import SensorError, UsageError
+
+from .folder import FILES, POINTS
+from .frequencies import named
+from .identity import changed
+from .plan_file import FILE, load_plan
+
+if TYPE_CHECKING:
+    from .order import Order
+    from .plan import Plan
+
+ELSEWHERE = "choose another folder with -o DIR, or replace it with --overwrite"
+
+
+def earlier(order: Order, plan: Plan, *, refused: str | None) -> Plan | None:
+    """Return the plan that is gone on with, None where there is none.
+
+    Parameters
+    ----------
+    order, plan
+        What is asked for now.
+    refused
+        Why no frequency can be set.
+
+    Raises
+    ------
+    UsageError
+        If the folder holds what must not be replaced or mixed.
+    SensorError
+        If it is this sweep, whose frequencies cannot be set any more.
+    """
+    held = load_plan(order.folder)
+    if held is None:
+        _check_empty(order)
+        return None
+    _check_same(order, held, plan, refused)
+    if len(held.done) < len(held.points):
+        _take_over(order, held, plan)
+    elif held.written and not order.resume and all((order.folder / name).exists() for name in FILES):
+        message = f"{order.folder} holds this sweep, finished: write its tables again with --resume, {ELSEWHERE}"
+        raise UsageError(message)
+    held.try_again()
+    held.written = False
+    return held
+
+
+def _check_empty(order: Order) -> None:
+    if order.resume:
+        message = (
+            f"{order.folder} holds no sweep to go on with ({FILE}): leave --resume out, or name its folder with -o"
+        )
+        raise UsageError(message)
+    taken = next((name for name in (*FILES, POINTS) if (order.folder / name).exists()), None)
+    if taken is not None:
+        message = f"{order.folder / taken} exists: {ELSEWHERE}"
+        raise UsageError(message)
+
+
+def _check_same(order: Order, held: Plan, plan: Plan, refused: str | None) -> None:
+    apart = _apart(held, plan)
+    if order.frequencies is None and list(apart) == ["frequencies"]:
+        _check_right(order, held, plan, refused)
+    if order.seed is not None and order.seed != held.seed:
+        apart["seed"] = f"seed {held.seed}, now {order.seed}"
+    if apart:
+        runs = "1 run" if len(held.points) == 1 else f"{len(held.points)} runs"
+        message = f"{order.folder} holds another sweep ({runs} of {held.what.title}; {'; '.join(apart.values())})"
+        raise UsageError(f"{message}: {ELSEWHERE}")
+
+
+def _apart(held: Plan, plan: Plan) -> dict[str, str]:
+    """Return in words what differs between two plans, whatever their order of points."""
+    options = [name for name, value in plan.what.as_plain().items() if held.what.as_plain()[name] != value]
+    apart = {"options": f"other {', '.join(options)}"} if options else {}
+    if held.frequencies_hz != plan.frequencies_hz:
+        apart["frequencies"] = f"{_frequencies(held)}, now {_frequencies(plan)}"
+    if held.workers != plan.workers:
+        apart["workers"] = f"workers {_numbers(held)}, now {_numbers(plan)}"
+    if held.repeats != plan.repeats:
+        apart["repeats"] = f"{held.repeats} repeats, now {plan.repeats}"
+    return apart
+
+
+def _check_right(order: Order, held: Plan, plan: Plan, refused: str | None) -> None:
+    """Tell a sweep whose frequencies came or went with the right to set them from another one."""
+    if plan.frequencies_hz is None:
+        message = f"{order.folder} holds this sweep, and its frequencies cannot be set any more: {refused}"
+        raise SensorError(f"{message}; then the same command goes on")
+    if held.frequencies_hz is None:
+        message = f"{order.folder} holds this sweep over workers only, since no frequency could be set when it began"
+        raise UsageError(f"{message}: go on so with --frequencies none, or choose another folder with -o DIR")
+
+
+def _take_over(order: Order, held: Plan, plan: Plan) -> None:
+    """Let what is left belong to the program and machine of now, if that is the same or wanted."""
+    changes = changed(held.identity, plan.identity, order.what.title) if held.done else []
+    if changes and not order.accept_changes:
+        message = f"{order.folder} holds this sweep, but {' and '.join(changes)} since it began"
+        raise UsageError(f"{message}: mix both with --accept-changes, {ELSEWHERE}")
+    if changes:
+        held.changes.append(f"after {len(held.done)} of {len(held.points)} runs: {' and '.join(changes)}")
+    held.identity = plan.identity
+
+
+def _frequencies(plan: Plan) -> str:
+    return "no frequencies" if plan.frequencies_hz is None else named(plan.frequencies_hz)
+
+
+def _numbers(plan: Plan) -> str:
+    return ",".join(map(str, plan.workers))

@@ -1,0 +1,109 @@
+"""A plan kept in `sweep-plan.json`, so that a sweep can go on, and read back with distrust."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from tprof.errors import TprofError, UsageError
+
+from .order import What
+from .plan import DONE, FAILED, FORMAT, WAITING, Plan, Point
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+FILE = "sweep-plan.json"
+STATES = (WAITING, DONE, FAILED)
+TEXTS = ("model", "quality", "sensor")
+
+
+def save_plan(plan: Plan, folder: Path) -> None:
+    """Write it whole or not at all. Raises TprofError."""
+    write_json(folder / FILE, plan.as_plain())
+
+
+def load_plan(folder: Path) -> Plan | None:
+    """Return the plan that a folder holds, None if there is none. Raises UsageError for one that cannot be read."""
+    path = folder / FILE
+    try:
+        return _from_plain(json.loads(path.read_text("utf-8")))
+    except FileNotFoundError:
+        return None
+    except KeyError as error:
+        why = f"it lacks {error}"
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        why = str(error)
+    message = f"{path} is not a plan that this version of tprof reads ({why}): choose another folder with -o DIR"
+    raise UsageError(message)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write plain values whole or not at all. Raises TprofError."""
+    draft = path.with_name(f".{path.name}.new")
+    try:
+        draft.write_text(json.dumps(value, allow_nan=False, indent=1) + "\n", "utf-8")
+        os.replace(draft, path)  # noqa: PTH105 - the one that replaces
+    except OSError as error:
+        raise unwritable(path, draft, error) from error
+
+
+def unwritable(path: Path, draft: Path, error: OSError) -> TprofError:
+    """Return what to raise for a file that could not be written; what was begun of it is taken away."""
+    if draft.is_file():
+        draft.unlink()  # on a full disk it holds room that the next try needs
+    return TprofError(f"cannot write {path}: {error.strerror}; make room for it and give the same command again")
+
+
+def _from_plain(said: Mapping[str, Any]) -> Plan:
+    if said["format"] != FORMAT:
+        message = f"its format is {said['format']}, not {FORMAT}"
+        raise ValueError(message)
+    what = dict(said["what"])
+    frequencies_hz = said["frequencies_hz"]
+    plan = Plan(
+        what=What(**what | {"arguments": tuple(what["arguments"]), "tasks": tuple(what["tasks"])}),
+        frequencies_hz=None if frequencies_hz is None else tuple(_counts(frequencies_hz, "frequencies_hz")),
+        workers=tuple(_counts(said["workers"], "workers")),
+        repeats=said["repeats"],
+        seed=said["seed"],
+        points=[_point(one) for one in said["points"]],
+        identity=dict(said["identity"]),
+        changes=_texts(said["changes"], "changes"),
+        written=said["written"] is True,
+    )
+    _counts([plan.repeats, plan.seed + 1], "repeats and seed")
+    return plan
+
+
+def _point(said: Mapping[str, Any]) -> Point:
+    point = Point(**said)
+    _counts([point.workers, point.repeat, 1 if point.frequency_hz is None else point.frequency_hz], "a point")
+    _expect(point.state in STATES and isinstance(point.facts, dict), "the state of a point")
+    if point.state == FAILED:
+        _expect(isinstance(point.facts["why"], str), f"why {point.name} failed")
+    if point.state == DONE:
+        facts = point.facts
+        _expect(type(facts["lasted_s"]) in (int, float) and facts["lasted_s"] >= 0, f"lasted_s of {point.name}")
+        for name in TEXTS:
+            _expect(isinstance(facts[name], str), f"{name} of {point.name}")
+        _texts(facts["warnings"], f"the warnings of {point.name}")
+    return point
+
+
+def _counts(values: Any, name: str) -> list[int]:
+    _expect(isinstance(values, list) and all(type(value) is int and value > 0 for value in values), name)
+    return list(values)
+
+
+def _texts(values: Any, name: str) -> list[str]:
+    _expect(isinstance(values, list) and all(isinstance(value, str) for value in values), name)
+    return list(values)
+
+
+def _expect(holds: bool, name: str) -> None:  # noqa: FBT001 - it is what is expected
+    if not holds:
+        message = f"{name} is of another kind"
+        raise ValueError(message)
