@@ -66,7 +66,7 @@ class Profile:
     def counted_accounts(self) -> dict[str, float]:
         """The accounts of all counted domains added up."""
         counted = self.accounts.loc[[q.name for q in self.quanta if q.counted]].drop(columns="quality")
-        return {str(name): float(value) for name, value in counted.sum(min_count=1).items()}
+        return {str(name): float(value) for name, value in counted.astype(float).sum(min_count=1).items()}
 
     def summary(self) -> pd.DataFrame:
         """Return one row a task (index `task`), by energy; see `tprof.analysis.summary.summarize`.

@@ -263,6 +263,16 @@ def test_with_the_true_linear_model_every_instance_is_right(tmp_path) -> None:
         assert got[instance] == pytest.approx(joules, rel=1e-9)
 
 
+def test_a_recording_without_a_sensor_has_no_joules_and_says_so(tmp_path):
+    with tprof.record(tmp_path / "none.tprof", energy="none", counters="none"):
+        pass
+
+    profile = tprof.load(tmp_path / "none.tprof").profile()
+
+    assert math.isnan(profile.measured_j)
+    assert "no energy (none)" in repr(profile)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_accounts_sum_to_the_measured_joules(tmp_path_factory, data) -> None:

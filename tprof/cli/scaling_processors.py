@@ -143,8 +143,8 @@ def _table(name: str, one: dict[str, Any], bounds: Mapping[str, float]) -> Sheet
     if one["left_out"]:
         note = f"{note} Fewer than {one['left_out']:.4g} do not hold the data.".strip()
     headings = ("processors", "words each", "time, s", "energy, J", "power, W", "GFLOPS/W", "energy above", "scaling")
-    headings += ("within bounds",) if bounds else ()
-    return Sheet(f"{name}, n = {one['n']:g}", headings, rows, note, texts=0)
+    bounded = ("within bounds",) if bounds else ()
+    return Sheet(f"{name}, n = {one['n']:g}", (*headings, *bounded), rows, note, texts=0)
 
 
 def _keeps(row: Mapping[str, float], bounds: Mapping[str, float]) -> bool:

@@ -38,7 +38,7 @@ class Guard:
     """Holds the policies' values of now from entering to leaving, as a context manager."""
 
     def __init__(self, policies: Sequence[Policy]) -> None:
-        """Take note of whose they are, one at the least."""
+        """Take note of whose they are; none: only a run is to be ended."""
         self._policies = policies
 
     def __enter__(self) -> Self:
@@ -60,7 +60,7 @@ class Guard:
         return self
 
     def _lock(self) -> None:
-        folder = self._policies[0].folder.parent
+        folder = self._policies[0].folder.parent if self._policies else ""
         answer = self._ask(str(folder))
         if answer == HELD:
             message = (

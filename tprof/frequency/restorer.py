@@ -35,7 +35,7 @@ def main() -> None:
     folder = _heard(sys.stdin.readline())
     if not isinstance(folder, str):
         return  # whoever started this ended before it wrote anything
-    if not _lock(folder):
+    if folder and not _lock(folder):
         _say(HELD)
         return
     _say(LOCKED)
