@@ -164,7 +164,7 @@ class Budget:
             self._response.act(self._tell)  # tasks that were spawned meanwhile
         near = False
         if not self.exceeded:
-            known = self._meter.packages_only
+            known = self._meter.readings.packages_only
             near = not known or self._is_near(_core.drawn_uj() * 1e-6 - self._looked_at_j)
         if near or time.monotonic() - self._looked_s >= EACH_S:
             self._look()

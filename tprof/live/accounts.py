@@ -43,9 +43,11 @@ class Accounts:
         """Of threads between tasks, and of those that tprof does not see."""
         return float(self.process_runtime_j.sum()) + self.unseen_j
 
-    def count(self, starts: NDArray[np.int64]) -> None:
-        """Add instances that have begun."""
-        self.starts = _added(self.starts, starts, np.ones(len(starts)))
+    def count(self, starts: list[tuple[int, int]]) -> None:
+        """Add instances that have begun: of which task, how many."""
+        if starts:
+            index, counts = zip(*starts, strict=True)
+            self.starts = _added(self.starts, np.array(index, np.int64), np.array(counts, np.float64))
 
     def settle(self, ran: Stretch, shares: list[Shared]) -> NDArray[np.float64]:
         """Add what all domains gave; returns the joules of each segment."""
