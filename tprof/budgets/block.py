@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     from tprof.recording import Recording
 
 WINDOW_S = 0.5
-SETTLE_S, SETTLE_STEP_S = 0.06, 0.002
 EACH_S = 0.2
 """So often a look that costs more than a glance, though nothing asks for it: for the history."""
+LAG_S = 1.0
 LONGEST_HISTORY = 100_000
 NAMED = 3
 
@@ -75,6 +76,7 @@ class Budget:
         self.quality = "none"
         self.exceeded = False
         self.history: deque[Look] = deque(maxlen=LONGEST_HISTORY)
+        self._told_lag = False
         self._window: deque[tuple[int, float]] = deque()
         self._lock = threading.Lock()
         self._private: tuple[Recording, Path] | None = None
@@ -120,7 +122,7 @@ class Budget:
 
     def _look_last(self) -> Exception | None:
         try:
-            self._settle()
+            self._spent.settle()
             self._look()
         except (TprofError, Warning) as error:
             return error
@@ -131,8 +133,9 @@ class Budget:
         if member is None:
             message = "the recording ended while a budget began: keep it running around the budget's block"
             raise UsageError(message)
+        from tprof.live import Spent  # noqa: PLC0415 - NumPy's threads are none of a recorded program's
+
         self._meter: Meter = member.meter()
-        self._settle()
         self._begun = self._meter.energy()
         self.quality = self._begun.quality
         if self.quality == "none":
@@ -140,26 +143,21 @@ class Budget:
                 'a budget needs an energy sensor, and this recording has none: record with energy="auto" or "estimate"'
             )
             raise UsageError(message)
-        self._begun_j = self._meter.used_j(self._tasks)
-        self._begun_ns = self._meter.until_ns
+        self._spent = Spent(self._meter, self._tasks)
+        self._begun_ns = self._spent.begun_ns
+        self._begun = self._meter.figures()
         self._window.append((self._begun_ns, 0.0))
+        self._place = place
         self._response = Response(self._action, *place)
         self._look()
         self._watcher = Watcher(self._glance)
         self._watcher.start()
 
-    def _settle(self) -> None:
-        """Wait until what was drawn up to now is known, which takes an estimate 20 ms."""
-        now_ns = _core.now_ns()
-        deadline_s = time.monotonic() + SETTLE_S
-        while time.monotonic() < deadline_s:
-            self._meter.used_j(self._tasks)
-            if self._meter.until_ns >= now_ns:
-                return
-            time.sleep(SETTLE_STEP_S)
+    def _glance(self) -> bool:
+        """Look only where the budget may be exceeded by now, going by all that the machine drew, or it is time.
 
-    def _glance(self) -> None:
-        """Look only where the budget may be exceeded by now, going by all that the machine drew, or it is time."""
+        Returns whether it may be.
+        """
         if self._response.error is not None:
             self._response.act(self._tell)  # tasks that were spawned meanwhile
         near = False
@@ -168,6 +166,7 @@ class Budget:
             near = not known or self._is_near(_core.drawn_uj() * 1e-6 - self._looked_at_j)
         if near or time.monotonic() - self._looked_s >= EACH_S:
             self._look()
+        return near
 
     def _is_near(self, more_j: float) -> bool:
         """Tell whether the budget is exceeded if all that was drawn since the last look counts."""
@@ -175,21 +174,37 @@ class Budget:
         return self._is_over(most_j, (most_j - self._window[0][1]) / self._window_s)
 
     def _look(self) -> None:
-        """See what was used, and act on it."""
+        """See what was used, and act on it as soon as it is known to be too much."""
         self._looked_s = time.monotonic()
         with self._lock:
-            self.used_j = self._meter.used_j(self._tasks) - self._begun_j
-            self._looked_at_j = self._meter.accounts.measured_j
-            until_ns = self._meter.until_ns
-            if until_ns == self._window[-1][0]:
-                return
-            power_w = self._slide(until_ns)
-            self.history.append(Look((until_ns - self._begun_ns) * 1e-9, self.used_j, power_w))
-            if self._is_over(self.used_j, power_w):
-                try:
-                    self._response.act(self._tell)
-                finally:
-                    self.exceeded = True  # whoever waits for it finds that something was done
+            for _ in self._spent.look():
+                self._compare()
+            self._tell_lag()
+
+    def _compare(self) -> None:
+        self.used_j = self._spent.used_j()
+        self._looked_at_j = self._spent.measured_j
+        until_ns = self._spent.until_ns
+        if until_ns == self._window[-1][0]:
+            return
+        power_w = self._slide(until_ns)
+        self.history.append(Look((until_ns - self._begun_ns) * 1e-9, self.used_j, power_w))
+        if self._is_over(self.used_j, power_w):
+            try:
+                self._response.act(self._tell)
+            finally:
+                self.exceeded = True  # whoever waits for it finds that something was done
+
+    def _tell_lag(self) -> None:
+        """Say once that the budget comes late, rather than let it be."""
+        lag_s = self._spent.lag_s
+        if lag_s > LAG_S and self._tasks is not None and not self._told_lag:
+            self._told_lag = True
+            message = (
+                f"a budget of {', '.join(sorted(self._tasks))} is {lag_s:.1f} s behind: more tasks run than the "
+                "thread that watches may look at; longer tasks, or a budget without tasks=, are known of in time"
+            )
+            warnings.warn_explicit(message, RuntimeWarning, *self._place)
 
     def _slide(self, until_ns: int) -> float:
         """Return the mean power over the window; what lies before the block counts as nothing."""
@@ -217,7 +232,9 @@ class Budget:
 
     def _most(self) -> str:
         before = self._begun.tasks
-        now = self._meter.energy().tasks
+        if self._meter.until_ns <= self._begun_ns:
+            self._meter.step()
+        now = self._meter.figures().tasks
         taken = {name: one.energy_j - (before[name].energy_j if name in before else 0.0) for name, one in now.items()}
         named = sorted((name for name in taken if taken[name] > 0), key=lambda name: -taken[name])[:NAMED]
         if self._tasks is not None:

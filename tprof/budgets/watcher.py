@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PERIOD_S = 0.02
-SHARE = 0.01
-"""Of one core: where looking takes more, looks come less often."""
+SHARE, NEAR_SHARE = 0.01, 0.05
+"""Of one core: where looking takes more, looks come less often; and where something may have to be done soon."""
 AHEAD_S = 0.01
 """CPU time that may be used before it is due: a few costly looks in a row are no reason to look away."""
 LONGEST_S = 0.5
@@ -20,8 +20,8 @@ LONGEST_S = 0.5
 class Watcher:
     """Calls a function over and over, on a thread of its own."""
 
-    def __init__(self, look: Callable[[], None]) -> None:
-        """Take note; `start` begins."""
+    def __init__(self, look: Callable[[], bool | None]) -> None:
+        """Take note; `start` begins. `look` returns whether something may have to be done soon."""
         self._look = look
         self._stop = threading.Event()
         self._error: Exception | None = None
@@ -42,11 +42,11 @@ class Watcher:
         before_s, before_cpu_s = time.monotonic(), time.thread_time()
         while not self._stop.wait(pause_s):
             try:
-                self._look()
+                share = NEAR_SHARE if self._look() else SHARE
             except Exception as error:  # noqa: BLE001 - told by `stop`, where somebody listens
                 self._error = error
                 return
             now_s, cpu_s = time.monotonic(), time.thread_time()
-            ahead_s = min(ahead_s + SHARE * (now_s - before_s) - (cpu_s - before_cpu_s), AHEAD_S)
+            ahead_s = min(ahead_s + share * (now_s - before_s) - (cpu_s - before_cpu_s), AHEAD_S)
             before_s, before_cpu_s = now_s, cpu_s
-            pause_s = min(max(PERIOD_S, PERIOD_S - ahead_s / SHARE), LONGEST_S)
+            pause_s = min(max(PERIOD_S, PERIOD_S - ahead_s / share), LONGEST_S)

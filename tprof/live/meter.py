@@ -41,13 +41,17 @@ SLICE_NS = 100_000_000
 class Meter:
     """The joules of a session so far; may be asked by any thread."""
 
-    def __init__(self, session: Path, *, process: int = 0) -> None:
+    def __init__(
+        self, session: Path, *, process: int = 0, count_threads: Callable[[], int] | None = None
+    ) -> None:
         """Begin at the session's start.
 
         Parameters
         ----------
         session : its directory
         process : the ordinal of this process, whose threads' clocks can be read
+        count_threads : returns how many threads have taken part, so that their files need be looked for only where
+            there are new ones; None: nobody counts them
 
         Raises
         ------
@@ -56,11 +60,13 @@ class Meter:
         """
         manifest, _ = sound_manifest(read_manifest(session))
         static = manifest.get("static_power_w")
+        self.session = session
+        self.static_w: dict[str, float] = static if isinstance(static, dict) else {}
         self.table = TaskTable()
         self.accounts = Accounts()
         self.listeners: list[Callable[[Stretch, NDArray[np.float64]], None]] = []
-        self.readings = Readings(session, static if isinstance(static, dict) else {})
-        self._session = session
+        self.readings = Readings(session, self.static_w)
+        self._count_threads = count_threads
         self._threads_room = os.fspath(session / "threads")
         self._process = process
         self._start_ns = recorded_start_ns(manifest) or 0
@@ -140,7 +146,7 @@ class Meter:
         try:
             return self._share_more()
         except OSError as error:
-            message = f"cannot read {self._session} any more: {error.strerror}; its joules so far are not known"
+            message = f"cannot read {self.session} any more: {error.strerror}; its joules so far are not known"
             raise TraceError(message) from error
 
     def _share_more(self) -> bool:
@@ -149,19 +155,18 @@ class Meter:
         if not readings.is_whole:
             return False
         now_ns = _core.now_ns()
-        known_ns = readings.last_ns
-        if known_ns is None:
-            known_ns = now_ns
         # After what is known: a thread that began before has its file by then.
         self._find_threads()
         if self._until_ns is None:
             first_ns = readings.first_ns
             self._until_ns = self._start_ns if first_ns is None else first_ns
-        since_ns, until_ns = self._until_ns, min(known_ns, self._until_ns + SLICE_NS)
-        if until_ns > since_ns:
-            self._share(since_ns, until_ns, now_ns)
-            self._until_ns = until_ns
-        return more or until_ns < known_ns
+        since_ns, at_most_ns = self._until_ns, self._until_ns + SLICE_NS
+        until_ns = readings.until(since_ns, at_most_ns) if readings.domains else now_ns
+        if until_ns is None:
+            return more
+        self._share(since_ns, until_ns, now_ns)
+        self._until_ns = until_ns
+        return more or until_ns < (readings.last_ns or now_ns)
 
     def _share(self, since_ns: int, until_ns: int, now_ns: int) -> None:
         edges_ns = self.readings.edges(since_ns, until_ns).tobytes()
@@ -191,20 +196,22 @@ class Meter:
         """Return a task's index, and whether its instances have budgets."""
         if number not in self.table.numbers(process):
             with suppress(TraceError):  # without a table it is a lost name
-                self.table.read(self._session / "tasks" / f"{process:08d}.jsonl", process)
+                self.table.read(self.session / "tasks" / f"{process:08d}.jsonl", process)
             if number not in self.table.numbers(process):
                 self.table.lost(process, number)
         index = self.table.numbers(process)[number]
         return index, self.table.entries[index].budget_j is not None
 
     def _find_threads(self) -> None:
-        """Open the files of threads that are new."""
+        """Open the files of threads that are new. To list a folder gives the interpreter's lock away."""
+        if self._count_threads is not None and self._count_threads() == len(self._files):
+            return
         for name in os.listdir(self._threads_room):  # noqa: PTH208 - it is hot
             if name not in self._files:
                 self._open_thread(name)
 
     def _open_thread(self, name: str) -> None:
-        path = self._session / "threads" / name
+        path = self.session / "threads" / name
         try:
             self._threads.append(LiveThread(path, self.table, self._packages_of_cpus, self._process))
         except TraceError:

@@ -10,7 +10,7 @@ from tprof.errors import TraceError
 
 from .domain import Curve, Domain
 from .hidden import Watch
-from .share import Hidden, share
+from .share import Hidden, share, share_of_process
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,6 +71,17 @@ class Readings:
         curves: tuple[Curve, ...] = (*self.domains, *self._watch.busy, *self._watch.program)
         return any([curve.look(MOST_RECORDS) for curve in curves])
 
+    def until(self, since_ns: int, at_most_ns: int) -> int | None:
+        """Return where a step may end that begins at one moment: at an edge, the last that is not after the other.
+
+        Where a quantum is longer it ends with it; None where no joules came after `since_ns`, or there are no domains.
+        """
+        last_ns = self.last_ns
+        if last_ns is None or last_ns <= since_ns:
+            return None
+        ends = [domain.edge(at_most_ns, since_ns) for domain in self.domains]
+        return min(last_ns, max((end for end in ends if end <= at_most_ns), default=min(ends)))
+
     def edges(self, since_ns: int, until_ns: int) -> NDArray[np.int64]:
         """Return all domains' edges between two moments, these included."""
         if len(self.domains) == 1:
@@ -88,18 +99,40 @@ class Readings:
         began_ns : of the first sample; what the program used before it was our own start
         """
         hidden = self._watch.claim(until_ns, ran, began_ns=began_ns)
-        count = max(len(self.domains), 1)
-        packages = {domain.package for domain in self.domains if domain.package is not None}
+        packages = self._packages
         shares = []
         for domain in self.domains:
             edges_ns, energy_j = domain.take(since_ns, until_ns)
+            even = self._even(domain)
             wide = domain.package is None or len(packages) < 2
             weight = None if wide else _weight(ran.package, domain.package or 0, len(packages))
-            even = 1.0 if wide else 1.0 / count
             of_it = Hidden(hidden.other_s * even, hidden.unseen_s * even)
             static_w = self._static_w.get(domain.name, 0.0)
             shares.append(share(ran, edges_ns, energy_j, hidden=of_it, static_w=static_w, weight=weight))
         return shares
+
+    def share_of_process(self, ran: Stretch, since_ns: int, until_ns: int) -> tuple[float, float]:
+        """Return the joules of a process between two moments, and how many cores were busy.
+
+        As `share`, where `ran` is one row for all that the process ran.
+        """
+        hidden = self._watch.claim(until_ns, ran, began_ns=since_ns)
+        own_s, process_j = float(ran.cpu_s[0]), 0.0
+        for domain in self.domains:
+            edges_ns, energy_j = domain.take(since_ns, until_ns)
+            even, static_w = self._even(domain), self._static_w.get(domain.name, 0.0)
+            of_it = Hidden(hidden.other_s * even, hidden.unseen_s * even)
+            process_j += share_of_process(own_s * even, edges_ns, energy_j, hidden=of_it, static_w=static_w)
+        return process_j, (own_s + hidden.other_s + hidden.unseen_s) / (until_ns - since_ns) * 1e9
+
+    @property
+    def _packages(self) -> set[int]:
+        return {domain.package for domain in self.domains if domain.package is not None}
+
+    def _even(self, domain: Domain) -> float:
+        """Return which part of CPU time of which no package is known counts on the domain."""
+        wide = domain.package is None or len(self._packages) < 2
+        return 1.0 if wide else 1.0 / len(self.domains)
 
     def _open(self) -> None:
         for path in self._room.iterdir():

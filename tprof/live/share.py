@@ -89,15 +89,47 @@ def share(
     total_s = np.bincount(pieces.quantum, pieces.cpu_s, quanta) + (hidden.other_s + hidden.unseen_s) * part
     busy_by_task = np.bincount(pieces.quantum[ran.task[pieces.segment] >= 0], minlength=quanta) > 0
     least_s = np.where(busy_by_task, WAITING * length_s, length_s)
-    static_j = np.minimum(energy_j, static_w * length_s)
-    per_s = _divided(energy_j - static_j, np.where(total_s < length_s, np.maximum(total_s, least_s), total_s), total_s)
-    per_s += _divided(static_j, np.maximum(total_s, length_s), total_s)
+    per_s = _per_s(energy_j, static_w * length_s, total_s, length_s, least_s)
     segment_j: NDArray[Any] = np.bincount(pieces.segment, pieces.cpu_s * per_s[pieces.quantum], len(ran.cpu_s))
     each = float(per_s @ part)
     other_j, unseen_j = each * hidden.other_s, each * hidden.unseen_s
     measured_j = float(energy_j.sum())
     idle_j = max(measured_j - float(segment_j.sum()) - other_j - unseen_j, 0.0)
     return Shared(segment_j, other_j, unseen_j, idle_j, measured_j)
+
+
+def share_of_process(
+    own_s: float, edges_ns: NDArray[np.int64], energy_j: NDArray[np.float64], *, hidden: Hidden, static_w: float
+) -> float:
+    """Return the joules of a process that ran for `own_s` in all: as `share`, without its samples.
+
+    Whether tasks ran or waited is not known: where less than a core was busy, what is left of it counts as idle.
+    """
+    length_s = np.diff(edges_ns) * 1e-9
+    part = length_s / length_s.sum()
+    total_s = (own_s + hidden.other_s + hidden.unseen_s) * part
+    per_s = _per_s(energy_j, static_w * length_s, total_s, length_s, length_s)
+    return own_s * float((per_s * part).sum())
+
+
+def _per_s(
+    energy_j: NDArray[np.float64],
+    static_j: NDArray[np.float64],
+    total_s: NDArray[np.float64],
+    length_s: NDArray[np.float64],
+    least_s: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return the joules of a CPU second in each quantum.
+
+    Parameters
+    ----------
+    energy_j, static_j : of the quantum, and what it would have drawn with nobody running
+    total_s, length_s : CPU seconds, and how long it was
+    least_s : of a core's time, where no core was busy throughout: the rest was idle
+    """
+    static_j = np.minimum(energy_j, static_j)
+    per_s = _divided(energy_j - static_j, np.where(total_s < length_s, np.maximum(total_s, least_s), total_s), total_s)
+    return per_s + _divided(static_j, np.maximum(total_s, length_s), total_s)
 
 
 def _divided(above: NDArray[Any], below: NDArray[Any], where: NDArray[Any]) -> NDArray[np.float64]:
