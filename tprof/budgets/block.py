@@ -76,7 +76,7 @@ class Budget:
         self.quality = "none"
         self.exceeded = False
         self.history: deque[Look] = deque(maxlen=LONGEST_HISTORY)
-        self._told_lag = False
+        self._near = self._told_lag = False
         self._window: deque[tuple[int, float]] = deque()
         self._lock = threading.Lock()
         self._private: tuple[Recording, Path] | None = None
@@ -150,23 +150,27 @@ class Budget:
         self._place = place
         self._response = Response(self._action, *place)
         self._look()
-        self._watcher = Watcher(self._glance)
+        self._watcher = Watcher(self._look_on, self._glance)
         self._watcher.start()
 
     def _glance(self) -> bool:
-        """Look only where the budget may be exceeded by now, going by all that the machine drew, or it is time.
-
-        Returns whether it may be.
-        """
+        """Tell whether the budget may be exceeded by now, going by all that the machine drew, and act where it is sure."""
         if self._response.error is not None:
             self._response.act(self._tell)  # tasks that were spawned meanwhile
-        near = False
+        self._near = False
         if not self.exceeded:
             known = self._meter.readings.packages_only
-            near = not known or self._is_near(_core.drawn_uj() * 1e-6 - self._looked_at_j)
-        if near or time.monotonic() - self._looked_s >= EACH_S:
+            self._near = not known or self._is_near(_core.drawn_uj() * 1e-6 - self._looked_at_j)
+        if self._near:
+            with self._lock:
+                if self._spent.glance():
+                    self._compare()
+        return self._near
+
+    def _look_on(self) -> None:
+        """Look where glances do not suffice, or it is time."""
+        if (self._near and not self._spent.is_sure) or time.monotonic() - self._looked_s >= EACH_S:
             self._look()
-        return near
 
     def _is_near(self, more_j: float) -> bool:
         """Tell whether the budget is exceeded if all that was drawn since the last look counts."""
@@ -177,6 +181,7 @@ class Budget:
         """See what was used, and act on it as soon as it is known to be too much."""
         self._looked_s = time.monotonic()
         with self._lock:
+            self._spent.glance()
             for _ in self._spent.look():
                 self._compare()
             self._tell_lag()

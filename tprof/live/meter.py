@@ -111,10 +111,10 @@ class Meter:
                 float(sum(values[self._process] for values in own if len(values) > self._process)) + accounts.unseen_j
             )
 
-    def step(self) -> bool:
-        """Share out at most `SLICE_NS` more; returns whether there is more. Raises TraceError."""
+    def step(self, slice_ns: int = SLICE_NS) -> bool:
+        """Share out what came in so much more of the recording; returns whether there is more. Raises TraceError."""
         with self._lock:
-            return self._step()
+            return self._step(slice_ns)
 
     def figures(self) -> Energy:
         """Return all figures as far as they are shared out."""
@@ -139,17 +139,17 @@ class Meter:
     def _catch_up(self) -> None:
         """Share out what is known by now, not what comes meanwhile."""
         now_ns = _core.now_ns()
-        while self._step() and self.until_ns < now_ns:
+        while self._step(SLICE_NS) and self.until_ns < now_ns:
             pass
 
-    def _step(self) -> bool:
+    def _step(self, slice_ns: int) -> bool:
         try:
-            return self._share_more()
+            return self._share_more(slice_ns)
         except OSError as error:
             message = f"cannot read {self.session} any more: {error.strerror}; its joules so far are not known"
             raise TraceError(message) from error
 
-    def _share_more(self) -> bool:
+    def _share_more(self, slice_ns: int) -> bool:
         readings = self.readings
         more = readings.look()
         if not readings.is_whole:
@@ -160,7 +160,7 @@ class Meter:
         if self._until_ns is None:
             first_ns = readings.first_ns
             self._until_ns = self._start_ns if first_ns is None else first_ns
-        since_ns, at_most_ns = self._until_ns, self._until_ns + SLICE_NS
+        since_ns, at_most_ns = self._until_ns, self._until_ns + slice_ns
         until_ns = readings.until(since_ns, at_most_ns) if readings.domains else now_ns
         if until_ns is None:
             return more

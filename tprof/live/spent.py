@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     from .meter import Meter
 
-LOOK_S = 0.005
+LOOK_S = 0.002
 """CPU time of one look: what is left then is for the next one."""
+STEP_NS = 20_000_000
 SAMPLES_EACH_NS = 200_000_000
 """How far samples may be behind where the process as a whole is known without them."""
 SETTLE_S, SETTLE_STEP_S = 0.06, 0.002
@@ -65,18 +66,26 @@ class Spent:
         self._used_j = max(self._used_j, used_j)
         return self._used_j
 
+    def glance(self) -> bool:
+        """See what can be known without samples; returns whether anything can. Raises TraceError."""
+        if self._process is None:
+            return False
+        self._process.look()
+        return True
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether samples would hardly tell more than glances do."""
+        process = self._process
+        return (
+            process is not None and process.is_sure and process.until_ns - self._meter.until_ns < SAMPLES_EACH_NS
+        )
+
     def look(self) -> Iterator[None]:
-        """Read on, and yield whenever more is known. Raises TraceError."""
+        """Read samples, as far as a look may, and yield whenever more is known. Raises TraceError."""
         end_s = time.thread_time() + LOOK_S
-        if self._process is not None:
-            self._process.look()
+        while self._meter.step(STEP_NS) and time.thread_time() < end_s:
             yield
-            if self._process.is_sure and self._process.until_ns - self._meter.until_ns < SAMPLES_EACH_NS:
-                return
-        while self._meter.step():
-            yield
-            if time.thread_time() > end_s:
-                return
         yield
 
     def settle(self) -> None:
@@ -90,6 +99,7 @@ class Spent:
         if self._process is None:
             self._meter.used_j(self._tasks)
         else:
+            self._process.look()
             for _ in self.look():
                 pass
         return self.until_ns
