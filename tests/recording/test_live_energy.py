@@ -232,7 +232,8 @@ def test_joules_are_conserved_whoever_runs(lengths, segments, hidden_s, static_w
     edges_ns = np.concatenate(([0], np.cumsum(lengths))) * SECOND_NS
     end = int(edges_ns[-1])
     begin_ns = np.array([min(begin * SECOND_NS, end - 1) for begin, *_ in segments], np.int64)
-    end_ns = np.array([min((begin + length) * SECOND_NS, end) for begin, length, *_ in segments], np.int64)
+    edge_ns = edges_ns[np.searchsorted(edges_ns, begin_ns, side="right")]
+    end_ns = np.minimum(begin_ns + np.array([length for _, length, *_ in segments], np.int64) * SECOND_NS, edge_ns)
     count = len(segments)
     ran = Stretch(
         begin_ns, np.maximum(end_ns, begin_ns + 1), np.array([cpu for *_, cpu, _ in segments], float),

@@ -51,7 +51,7 @@ class Curve:
             self._last = kept[-1:]
         return more
 
-    # Bisected, not searched by NumPy, which gives the interpreter's lock away: to win it back takes milliseconds.
+    # Bisected, not searched by NumPy: see `tprof.live.sums`.
 
     def at(self, t_ns: int) -> float:
         """Return the value at a moment; before the first reading and after the last, theirs."""

@@ -41,9 +41,7 @@ SLICE_NS = 100_000_000
 class Meter:
     """The joules of a session so far; may be asked by any thread."""
 
-    def __init__(
-        self, session: Path, *, process: int = 0, count_threads: Callable[[], int] | None = None
-    ) -> None:
+    def __init__(self, session: Path, *, process: int = 0, count_threads: Callable[[], int] | None = None) -> None:
         """Begin at the session's start.
 
         Parameters

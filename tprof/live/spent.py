@@ -77,9 +77,7 @@ class Spent:
     def is_sure(self) -> bool:
         """Whether samples would hardly tell more than glances do."""
         process = self._process
-        return (
-            process is not None and process.is_sure and process.until_ns - self._meter.until_ns < SAMPLES_EACH_NS
-        )
+        return process is not None and process.is_sure and process.until_ns - self._meter.until_ns < SAMPLES_EACH_NS
 
     def look(self) -> Iterator[None]:
         """Read samples, as far as a look may, and yield whenever more is known. Raises TraceError."""
