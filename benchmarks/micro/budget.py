@@ -21,13 +21,17 @@ from .sensor_thread import powercap_stand_in
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 REACTION_MS = 50.0
-SHARE = 0.01
+SHARE, NEAR_SHARE = 0.01, 0.05
 STEP_J, LIMIT_J = 40.0, 1.0
 """A step of which even a small part, where others keep the machine busy, is too much."""
 DEADLINE_S = 30
+ENERGY_US = 0.2
+"""Of `recording.energy()`, for an instance: about what recording one takes."""
+INSTANCES = 100_000
+TASK_S = 0.02
 BUSY_W = 6.0
 THREAD_NAME = "tprof-budget"
 
@@ -60,6 +64,21 @@ def spin_until(done: threading.Event, crossed_s: list[float], cpu_s: float) -> N
             crossed_s.append(time.perf_counter())
 
 
+@tprof.task
+def turn(rounds: int) -> None:
+    """Run for about 10 µs with 300 rounds."""
+    for _ in range(rounds):
+        pass
+
+
+@tprof.task
+def turn_for(duration_s: float, done: threading.Event) -> None:
+    """Run Python code."""
+    end_s = time.perf_counter() + duration_s
+    while time.perf_counter() < end_s and not done.is_set():
+        pass
+
+
 def measure(effort: Effort = FULL, *, directory: str | os.PathLike[str] | None = None) -> dict[str, Any]:
     """Measure reaction and cost in one run; as `tprof.benchmarks.micro.overhead.measure`."""
     with tempfile.TemporaryDirectory(prefix="tprof-budget-", dir=directory) as name:
@@ -68,6 +87,10 @@ def measure(effort: Effort = FULL, *, directory: str | os.PathLike[str] | None =
             energy = place / "root/sys/class/powercap/intel-rapl:0/energy_uj"
             steps_ms = tuple(time_step(place, energy) for _ in range(effort.rounds))
         used_ms = tuple(time_estimate(place) for _ in range(effort.rounds))
+        short_ms = tuple(time_tasks(place, run_short, tasks=None) for _ in range(effort.rounds))
+        named_ms = tuple(time_tasks(place, run_short, tasks="turn") for _ in range(effort.rounds))
+        locked_ms = tuple(time_tasks(place, run_on_two_threads, tasks=None) for _ in range(effort.rounds))
+        energy_us = tuple(time_energy(place) for _ in range(effort.watch_rounds))
         far = tuple(watch(place, effort.watch_s, limit_j=1e9) for _ in range(effort.watch_rounds))
         near = tuple(watch(place, effort.watch_s, limit_j=1e-9) for _ in range(effort.watch_rounds))
     figures = [
@@ -81,10 +104,14 @@ def measure(effort: Effort = FULL, *, directory: str | os.PathLike[str] | None =
             REACTION_MS,
             "0: the estimate, made of ticks of 10 ms, was ahead",
         ),
-        Figure("the thread that watches, far from the limit", far, "core", SHARE),
+        Figure("the same, tasks of 10 µs", short_ms, "ms", REACTION_MS),
+        Figure("the same, tasks of 10 µs that the budget names", named_ms, "ms", REACTION_MS),
         Figure(
-            "the thread that watches, where any joule may be too much", near, "core", SHARE, "it looks less often then"
+            "the same, Python code on two threads", locked_ms, "ms", REACTION_MS, "they share the interpreter's lock"
         ),
+        Figure("recording.energy(), of an instance that does nothing", energy_us, "µs", ENERGY_US),
+        Figure("the thread that watches, far from the limit", far, "core", SHARE),
+        Figure("the thread that watches, where any joule may be too much", near, "core", NEAR_SHARE),
     ]
     return {
         "machine": describe_machine(),
@@ -118,6 +145,57 @@ def time_estimate(place: Path) -> float:
         with caught_warning(done) as told_s, tprof.budget(joules=LIMIT_J, tasks="spin_until"):
             spin_until(done, crossed_s, LIMIT_J / BUSY_W)
     return (told_s[0] - (crossed_s or told_s)[0]) * 1e3
+
+
+def time_tasks(place: Path, run: Callable[[threading.Event], None], *, tasks: str | None) -> float:
+    """Return milliseconds from when this process has used a budget's worth of CPU time to the warning; 0: before."""
+    recording = tprof.record(place / "t.tprof", energy="estimate", watts=(0.0, BUSY_W), counters="none", overwrite=True)
+    with recording:
+        done = threading.Event()
+        with caught_warning(done) as told_s, tprof.budget(joules=LIMIT_J, tasks=tasks):
+            runner = threading.Thread(target=run, args=(done,))
+            end_s = time.process_time() + LIMIT_J / BUSY_W
+            runner.start()
+            while time.process_time() < end_s and not done.is_set():
+                time.sleep(0.001)
+            crossed_s = time.perf_counter()
+            runner.join()
+    return max(told_s[0] - crossed_s, 0.0) * 1e3
+
+
+def run_short(done: threading.Event) -> None:
+    """Run short tasks until the event."""
+    while not done.is_set():
+        for _ in range(100):
+            turn(300)
+
+
+def run_on_two_threads(done: threading.Event) -> None:
+    """Run tasks that hold the interpreter's lock until the event."""
+
+    def run() -> None:
+        while not done.is_set():
+            turn_for(TASK_S, done)
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def time_energy(place: Path) -> float:
+    """Return microseconds of CPU time that `recording.energy()` takes for each instance that is new."""
+    with tprof.record(place / "t.tprof", energy="estimate", counters="none", overwrite=True) as recording:
+        before = recording.energy()
+        for _ in range(INSTANCES):
+            turn(0)
+        time.sleep(2 * TASK_S)  # until the estimate says what was drawn
+        begin_s = time.thread_time()
+        energy = recording.energy()
+        used_s = time.thread_time() - begin_s
+    counted = energy.tasks["turn"].instances - (before.tasks["turn"].instances if "turn" in before.tasks else 0)
+    return used_s / counted * 1e6
 
 
 def watch(place: Path, duration_s: float, *, limit_j: float) -> float:

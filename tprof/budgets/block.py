@@ -154,7 +154,7 @@ class Budget:
         self._watcher.start()
 
     def _glance(self) -> bool:
-        """Tell whether the budget may be exceeded by now, going by all that the machine drew, and act where it is sure."""
+        """Tell whether the budget may be exceeded, going by all that the machine drew; act where it is."""
         if self._response.error is not None:
             self._response.act(self._tell)  # tasks that were spawned meanwhile
         self._near = False

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PERIOD_S = 0.02
+PERIOD_S, LEAST_S = 0.02, 0.002
+"""From one look to the next, and at least from the end of one: who waits for the interpreter's lock is late."""
 SHARE, NEAR_SHARE = 0.01, 0.05
 """Of one core: where looking takes more, looks come less often; and where something may have to be done soon."""
 AHEAD_S, BEHIND_S = 0.01, 0.005
@@ -52,8 +53,10 @@ class Watcher:
 
     def _watch(self) -> None:
         spare_s = AHEAD_S
-        before_s, before_cpu_s = time.monotonic(), time.thread_time()
-        while not self._stop.wait(PERIOD_S):
+        due_s = before_s = time.monotonic()
+        before_cpu_s = time.thread_time()
+        while not self._stop.wait(max(due_s + PERIOD_S - time.monotonic(), LEAST_S)):
+            due_s = max(due_s + PERIOD_S, time.monotonic() - PERIOD_S)
             near = self._glance()
             if spare_s > 0:
                 self._look()

@@ -3,7 +3,7 @@
 It reads what the recorder has committed, as any reader of the session could, so that nothing is asked of the threads
 that record. The end of what is shared is the last moment of which both are known, who ran and what was drawn: a
 millisecond ago where a sensor measures, up to 20 where it is estimated. What a thread is in the midst of counts by the
-thread's own CPU clock. It goes in steps of at most `SLICE_NS` of the recording, so that whoever watches can act between
+thread's own CPU clock. It goes in steps of a slice of the recording, so that whoever watches can act between
 them. The core gathers the samples of a step into a row for each task and quantum (csrc/follow.h); what is done in
 Python is in proportion to these.
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -29,13 +30,15 @@ from .readings import Readings
 from .thread import LiveThread, Stretch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
 
 SLICE_NS = 100_000_000
+LOOK_S, LOOK_SLICE_NS = 0.002, 20_000_000
+"""CPU time of one look of many: what is left then is for the next one; and the length of its steps."""
 
 
 class Meter:
@@ -113,6 +116,15 @@ class Meter:
         """Share out what came in so much more of the recording; returns whether there is more. Raises TraceError."""
         with self._lock:
             return self._step(slice_ns)
+
+    def look(self) -> Iterator[None]:
+        """Go on as far as a look may that is one of many, and yield after each step. Raises TraceError."""
+        end_s = time.thread_time() + LOOK_S
+        while self.step(LOOK_SLICE_NS):
+            yield
+            if time.thread_time() > end_s:
+                return
+        yield
 
     def figures(self) -> Energy:
         """Return all figures as far as they are shared out."""

@@ -101,5 +101,6 @@ def _between(points: deque[tuple[int, float]] | deque[tuple[int, int]], t_ns: in
 
 
 def _one_row(since_ns: int, until_ns: int, cpu_s: float) -> Stretch:
-    one, yes = np.zeros(1, np.int64), np.zeros(1, bool)
-    return Stretch(one + since_ns, one + until_ns, one + cpu_s, one, one.astype(np.uint64), yes, one - 1, one)
+    begin_ns, end_ns, nobody = np.array([since_ns]), np.array([until_ns]), np.array([-1])
+    one, no = np.ones(1, np.uint64), np.zeros(1, bool)
+    return Stretch(begin_ns, end_ns, np.array([cpu_s]), nobody, one, no, nobody, nobody)

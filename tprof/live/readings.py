@@ -69,7 +69,8 @@ class Readings:
         if not self.domains:
             self._open()
         curves: tuple[Curve, ...] = (*self.domains, *self._watch.busy, *self._watch.program)
-        return any([curve.look(MOST_RECORDS) for curve in curves])
+        more = [curve.look(MOST_RECORDS) for curve in curves]
+        return any(more)
 
     def until(self, since_ns: int, at_most_ns: int) -> int | None:
         """Return where a step may end that begins at one moment: at an edge, the last that is not after the other.

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
     from .meter import Meter
 
-LOOK_S = 0.002
-"""CPU time of one look: what is left then is for the next one."""
-STEP_NS = 20_000_000
 SAMPLES_EACH_NS = 200_000_000
 """How far samples may be behind where the process as a whole is known without them."""
 SETTLE_S, SETTLE_STEP_S = 0.06, 0.002
@@ -81,10 +78,8 @@ class Spent:
 
     def look(self) -> Iterator[None]:
         """Read samples, as far as a look may, and yield whenever more is known. Raises TraceError."""
-        end_s = time.thread_time() + LOOK_S
-        while self._meter.step(STEP_NS) and time.thread_time() < end_s:
+        for _ in self._meter.look():
             yield
-        yield
 
     def settle(self) -> None:
         """Wait until what was drawn up to now is known, which takes an estimate 20 ms. Raises TraceError."""
