@@ -5,8 +5,6 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
-import warnings
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,24 +13,18 @@ from tprof.benchmarks.figures import Figure
 from tprof.benchmarks.machine import describe_machine
 
 import tprof
-from tprof.errors import TprofError
 
+from .reaction import run_on_two_threads, run_short, time_estimate, time_step, time_tasks, turn
 from .sensor_thread import powercap_stand_in
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator
 
 REACTION_MS = 50.0
 SHARE, NEAR_SHARE = 0.01, 0.05
-STEP_J, LIMIT_J = 40.0, 1.0
-"""A step of which even a small part, where others keep the machine busy, is too much."""
-DEADLINE_S = 30
 ENERGY_US = 0.2
 """Of `recording.energy()`, for an instance: about what recording one takes."""
 INSTANCES = 100_000
-TASK_S = 0.02
-BUSY_W = 6.0
 THREAD_NAME = "tprof-budget"
 
 
@@ -53,30 +45,6 @@ class Effort:
 
 FULL = Effort()
 QUICK = Effort(rounds=1, watch_s=0.1, watch_rounds=1)
-
-
-@tprof.task
-def spin_until(done: threading.Event, crossed_s: list[float], cpu_s: float) -> None:
-    """Run until the event, and note when the thread had used so much CPU time."""
-    end_s = time.thread_time() + cpu_s
-    while not done.is_set():
-        if not crossed_s and time.thread_time() >= end_s:
-            crossed_s.append(time.perf_counter())
-
-
-@tprof.task
-def turn(rounds: int) -> None:
-    """Run for about 10 µs with 300 rounds."""
-    for _ in range(rounds):
-        pass
-
-
-@tprof.task
-def turn_for(duration_s: float, done: threading.Event) -> None:
-    """Run Python code."""
-    end_s = time.perf_counter() + duration_s
-    while time.perf_counter() < end_s and not done.is_set():
-        pass
 
 
 def measure(effort: Effort = FULL, *, directory: str | os.PathLike[str] | None = None) -> dict[str, Any]:
@@ -121,81 +89,17 @@ def measure(effort: Effort = FULL, *, directory: str | os.PathLike[str] | None =
     }
 
 
-def time_step(place: Path, energy: Path) -> float:
-    """Return milliseconds from a step of the counter that exceeds a budget to the warning."""
-    with tprof.record(place / "t.tprof", energy="powercap", counters="none", idle_s=0, overwrite=True):
-        done, crossed_s = threading.Event(), [0.0]
-        with caught_warning(done) as told_s, tprof.budget(joules=LIMIT_J):
-            thread = threading.Thread(target=spin_until, args=(done, crossed_s, 0.0))
-            thread.start()
-            time.sleep(0.1)
-            before_uj = int(energy.read_text(encoding="ascii"))
-            with energy.open("r+", encoding="ascii") as file:
-                crossed_s[0] = time.perf_counter()
-                file.write(f"{before_uj + round(STEP_J * 1e6)}\n")
-            thread.join()
-    return (told_s[0] - crossed_s[0]) * 1e3
-
-
-def time_estimate(place: Path) -> float:
-    """Return milliseconds from when a thread has used a budget's worth of CPU time to the warning."""
-    recording = tprof.record(place / "t.tprof", energy="estimate", watts=(0.0, BUSY_W), counters="none", overwrite=True)
-    with recording:
-        done, crossed_s = threading.Event(), list[float]()
-        with caught_warning(done) as told_s, tprof.budget(joules=LIMIT_J, tasks="spin_until"):
-            spin_until(done, crossed_s, LIMIT_J / BUSY_W)
-    return (told_s[0] - (crossed_s or told_s)[0]) * 1e3
-
-
-def time_tasks(place: Path, run: Callable[[threading.Event], None], *, tasks: str | None) -> float:
-    """Return milliseconds from when this process has used a budget's worth of CPU time to the warning; 0: before."""
-    recording = tprof.record(place / "t.tprof", energy="estimate", watts=(0.0, BUSY_W), counters="none", overwrite=True)
-    with recording:
-        done = threading.Event()
-        with caught_warning(done) as told_s, tprof.budget(joules=LIMIT_J, tasks=tasks):
-            runner = threading.Thread(target=run, args=(done,))
-            end_s = time.process_time() + LIMIT_J / BUSY_W
-            runner.start()
-            while time.process_time() < end_s and not done.is_set():
-                time.sleep(0.001)
-            crossed_s = time.perf_counter()
-            runner.join()
-    return max(told_s[0] - crossed_s, 0.0) * 1e3
-
-
-def run_short(done: threading.Event) -> None:
-    """Run short tasks until the event."""
-    while not done.is_set():
-        for _ in range(100):
-            turn(300)
-
-
-def run_on_two_threads(done: threading.Event) -> None:
-    """Run tasks that hold the interpreter's lock until the event."""
-
-    def run() -> None:
-        while not done.is_set():
-            turn_for(TASK_S, done)
-
-    threads = [threading.Thread(target=run) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
 def time_energy(place: Path) -> float:
     """Return microseconds of CPU time that `recording.energy()` takes for each instance that is new."""
     with tprof.record(place / "t.tprof", energy="estimate", counters="none", overwrite=True) as recording:
-        before = recording.energy()
+        recording.energy()
         for _ in range(INSTANCES):
             turn(0)
-        time.sleep(2 * TASK_S)  # until the estimate says what was drawn
+        time.sleep(0.04)  # until the estimate says what was drawn
         begin_s = time.thread_time()
         energy = recording.energy()
         used_s = time.thread_time() - begin_s
-    counted = energy.tasks["turn"].instances - (before.tasks["turn"].instances if "turn" in before.tasks else 0)
-    return used_s / counted * 1e6
+    return used_s / energy.tasks["turn"].instances * 1e6
 
 
 def watch(place: Path, duration_s: float, *, limit_j: float) -> float:
@@ -209,28 +113,6 @@ def watch(place: Path, duration_s: float, *, limit_j: float) -> float:
         while time.perf_counter() - begin_s < duration_s:
             time.sleep(0.01)
         return (cpu_time_ns() - begin_ns) * 1e-9 / (time.perf_counter() - begin_s)
-
-
-@contextmanager
-def caught_warning(done: threading.Event) -> Iterator[list[float]]:
-    """Note when a warning is shown, and set the event; after a deadline it is set anyway."""
-    told_s: list[float] = []
-
-    def show(*_: object, **__: object) -> None:
-        told_s.append(time.perf_counter())
-        done.set()
-
-    deadline = threading.Timer(DEADLINE_S, done.set)
-    deadline.start()
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        warnings.showwarning = show
-        yield told_s
-    deadline.cancel()
-    deadline.join()
-    if not told_s:
-        message = f"the budget did not act in {DEADLINE_S} s: others keep this machine too busy to measure"
-        raise TprofError(message)
 
 
 def cpu_time_ns() -> int:
