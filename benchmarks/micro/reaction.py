@@ -49,7 +49,7 @@ def spin_until(done: threading.Event, crossed_s: list[float], cpu_s: float) -> N
 
 @tprof.task
 def turn(rounds: int) -> None:
-    """Run for about 10 µs with 300 rounds."""
+    """Run for about 10 µs with 1200 rounds."""
     for _ in range(rounds):
         pass
 
@@ -102,8 +102,8 @@ def time_tasks(place: Path, run: Callable[[Crossing], None], *, tasks: str | Non
 def run_short(crossing: Crossing) -> None:
     """Run tasks of about 10 µs until the budget acts."""
     while crossing.goes_on():
-        for _ in range(20):
-            turn(300)
+        for _ in range(10):
+            turn(1200)
 
 
 def run_on_two_threads(crossing: Crossing) -> None:

@@ -57,32 +57,36 @@ static bool grow(struct tprof_follower *follower)
     for (size_t i = 0; i < follower->capacity; i++)
         if (follower->known[i].used)
             *place_of(known, capacity, follower->known[i].number) = follower->known[i];
+    if (follower->count != 0)
+        follower->place = (size_t)(place_of(known, capacity, follower->known[follower->place].number) - known);
     free(follower->known);
     follower->known = known;
     follower->capacity = capacity;
     return true;
 }
 
-/* Let the owner tell of the number where it is new. */
+/* Find the number's place; the owner tells of one that is new. The place stays where that fails. */
 static enum tprof_follow_result meet(struct tprof_follower *follower, uint32_t number)
 {
-    if (follower->capacity != 0 && place_of(follower->known, follower->capacity, number)->used)
+    if (follower->count != 0 && follower->known[follower->place].number == number)
         return TPROF_FOLLOWED;
     if (2 * (follower->count + 1) > follower->capacity && !grow(follower))
         return TPROF_FOLLOW_NO_MEMORY;
-    struct tprof_known told = {.number = number, .used = true, .row = NO_ROW};
-    if (!follower->learn(follower->owner, &told))
-        return TPROF_FOLLOW_REFUSED;
-    *place_of(follower->known, follower->capacity, number) = told;
-    follower->count++;
+    struct tprof_known *found = place_of(follower->known, follower->capacity, number);
+    if (!found->used) {
+        struct tprof_known told = {.number = number, .used = true, .row = NO_ROW};
+        if (!follower->learn(follower->owner, &told))
+            return TPROF_FOLLOW_REFUSED;
+        *found = told;
+        follower->count++;
+    }
+    follower->place = (size_t)(found - follower->known);
     return TPROF_FOLLOWED;
 }
 
 static struct tprof_known *who_runs(struct tprof_follower *follower)
 {
-    if (follower->instance == 0)
-        return &follower->nobody;
-    return place_of(follower->known, follower->capacity, follower->number);
+    return follower->instance == 0 ? &follower->nobody : &follower->known[follower->place];
 }
 
 static bool goes_on(const struct tprof_follower *follower, const struct tprof_known *who, size_t interval,
@@ -142,14 +146,16 @@ static void run_until(struct tprof_follower *follower, struct look *look, uint64
         return;
     if (cpu_ns < follower->cpu_ns)
         cpu_ns = follower->cpu_ns;
-    const double per_ns = (double)(cpu_ns - follower->cpu_ns) * 1e-9 / (double)(t_ns - follower->t_ns);
+    const double cpu_s = (double)(cpu_ns - follower->cpu_ns) * 1e-9;
     uint64_t begin_ns = follower->t_ns;
     while (begin_ns < t_ns) {
         while ((uint64_t)look->edges_ns[look->interval + 1] <= begin_ns)
             look->interval++;
         const uint64_t edge_ns = (uint64_t)look->edges_ns[look->interval + 1];
         const uint64_t end_ns = edge_ns < t_ns ? edge_ns : t_ns;
-        add(follower, look, begin_ns, end_ns, per_ns * (double)(end_ns - begin_ns));
+        const bool whole = end_ns - begin_ns == t_ns - follower->t_ns; /* nearly always: then nothing is divided */
+        const double part = whole ? 1 : (double)(end_ns - begin_ns) / (double)(t_ns - follower->t_ns);
+        add(follower, look, begin_ns, end_ns, cpu_s * part);
         begin_ns = end_ns;
     }
     follower->t_ns = t_ns;
@@ -194,13 +200,12 @@ static enum tprof_follow_result take(struct tprof_follower *follower, struct loo
         run_until(follower, look, sample->t_ns, cpu_ns);
     if (sample->kind == TPROF_FINISH)
         end_instance(follower);
-    if (sample->instance != 0 && (sample->instance != follower->instance || sample->task != follower->number)) {
+    if (sample->instance != 0) {
         const enum tprof_follow_result met = meet(follower, sample->task);
         if (met != TPROF_FOLLOWED)
             return met;
     }
     follower->instance = sample->instance;
-    follower->number = sample->task;
     follower->cpu = sample->cpu;
     if (sample->kind == TPROF_START)
         who_runs(follower)->starts++;

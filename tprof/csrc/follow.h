@@ -45,12 +45,11 @@ struct tprof_follower {
 
     bool begun, ended;
     uint64_t first_ns, t_ns, cpu_ns, instance;
-    uint32_t number;
     uint16_t cpu;
 
     struct tprof_known *known; /* open addressing; `capacity` is a power of two */
     struct tprof_known nobody;
-    size_t capacity, count;
+    size_t capacity, count, place; /* of the task that ran last */
     struct tprof_row *rows;
     size_t row_count, row_capacity;
     char *buffer;

@@ -37,8 +37,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SLICE_NS = 100_000_000
-LOOK_S, LOOK_SLICE_NS = 0.002, 20_000_000
-"""CPU time of one look of many: what is left then is for the next one; and the length of its steps."""
+LOOK_S = 0.002
+"""CPU time of one look of many: what is left then is for the next one."""
+SHORTEST_NS, LONGEST_NS = 5_000_000, 200_000_000
+"""Of its steps: as long as a step takes a part of that time."""
 
 
 class Meter:
@@ -76,6 +78,7 @@ class Meter:
         self._threads: list[LiveThread] = []
         self._began_ns: int | None = None
         self._until_ns: int | None = None
+        self._slice_ns = SHORTEST_NS
         self._lock = threading.Lock()
 
     @property
@@ -119,12 +122,20 @@ class Meter:
 
     def look(self) -> Iterator[None]:
         """Go on as far as a look may that is one of many, and yield after each step. Raises TraceError."""
-        end_s = time.thread_time() + LOOK_S
-        while self.step(LOOK_SLICE_NS):
+        begin_s = before_s = time.thread_time()
+        more = True
+        while more and before_s - begin_s < LOOK_S:
+            more = self.step(self._slice_ns)
+            now_s = time.thread_time()
+            self._fit_slice(now_s - before_s)
+            before_s = now_s
             yield
-            if time.thread_time() > end_s:
-                return
-        yield
+
+    def _fit_slice(self, took_s: float) -> None:
+        if took_s < LOOK_S / 4:
+            self._slice_ns = min(self._slice_ns * 2, LONGEST_NS)
+        elif took_s > LOOK_S / 2:
+            self._slice_ns = max(self._slice_ns // 2, SHORTEST_NS)
 
     def figures(self) -> Energy:
         """Return all figures as far as they are shared out."""
