@@ -49,13 +49,21 @@ def test_a_budget_acts_while_tasks_that_do_nothing_run(tasks):
 
 @pytest.mark.usefixtures("machine")
 def test_a_budget_that_comes_late_says_so(monkeypatch):
-    monkeypatch.setattr(block, "LAG_S", 0.0)
+    monkeypatch.setattr(block, "LAG_S", -1.0)
 
     with (
         pytest.warns(RuntimeWarning, match="a budget of nothing is .* s behind: more tasks run than"),
         tprof.budget(joules=1e9, tasks="nothing"),
     ):
         nothing()
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_budget_that_keeps_up_says_nothing():
+    with warnings.catch_warnings(action="error"), tprof.budget(joules=1e9, tasks="nothing") as budget:
+        wait_for(lambda: nothing() or len(budget.history) > 5, "looks")
+
+    assert not budget.exceeded
 
 
 def test_glances_come_however_much_looks_cost():

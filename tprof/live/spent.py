@@ -46,8 +46,9 @@ class Spent:
 
     @property
     def lag_s(self) -> float:
-        """How long ago that was."""
-        return (_core.now_ns() - self.until_ns) * 1e-9
+        """How far what is shared out is behind what was read of the sensors."""
+        known_ns = self._meter.readings.last_ns
+        return 0.0 if known_ns is None else max(known_ns - self._meter.until_ns, 0) * 1e-9
 
     @property
     def measured_j(self) -> float:
