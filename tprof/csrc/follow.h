@@ -22,6 +22,8 @@ struct tprof_row {
     uint64_t ends; /* whether the instance ends with it */
 };
 
+static_assert(sizeof(struct tprof_row) == 64, "ROW in tprof/live/thread.py");
+
 /* A task's number in this process, and what it is to the follower's owner. */
 struct tprof_known {
     uint32_t number;
