@@ -41,6 +41,39 @@ class Driver:
     def step(self, body: object, /) -> Self: ...
     def last(self, body: object, /) -> Self: ...
 
+class Tail:
+    """The records of a stream that were committed since the last read."""
+
+    def __new__(cls, path: str, record_bytes: int, body_at: int) -> Self: ...
+    def read(self, most: int, /) -> tuple[bytes, bool]:
+        """Return at most so many new records, and whether there are more. Raises OSError."""
+
+class Follower:
+    """A file of samples: who ran since the last look; see csrc/follow.h for the rows."""
+
+    first_ns: int | None
+    def __new__(
+        cls,
+        *,
+        path: str,
+        record_bytes: int,
+        body_at: int,
+        process: int,
+        pid: int,
+        tid: int,
+        own: bool,
+        column: int,
+        packages: bytes,
+    ) -> Self: ...
+    def follow(
+        self, edges_ns: bytes, now_ns: int, learn: Callable[[int], tuple[int, bool]], /
+    ) -> tuple[bytes, list[tuple[int, int]]]:
+        """Return rows of who ran between the first edge and the last, and how many instances of which tasks began.
+
+        `learn` is told each task number that is new, and returns the task's index and whether each of its instances
+        is to have rows of its own. Raises OSError if the file is gone.
+        """
+
 def now_ns() -> int:
     """Return CLOCK_MONOTONIC in nanoseconds."""
 
@@ -67,6 +100,12 @@ def session_leave(process: int, /) -> None:
 
 def session_end() -> dict[str, Any]:
     """End the session for all processes; returns counts of processes, threads and losses."""
+
+def session_threads() -> int:
+    """Return how many threads have taken part in the session so far; 0 without one."""
+
+def used_ns() -> int:
+    """Return the CPU time of this process in nanoseconds."""
 
 def start(
     *, directory: str, process: int, description: bytes, events: tuple[tuple[int, int], ...], packages: bytes

@@ -138,7 +138,7 @@ class Membership:
 
         with self._meter_lock:
             if self._meter is None:
-                self._meter = Meter(self.plan.directory, process=self.process)
+                self._meter = Meter(self.plan.directory, process=self.process, count_threads=_core.session_threads)
             return self._meter
 
     def stop(self) -> None:

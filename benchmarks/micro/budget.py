@@ -5,8 +5,6 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
-import warnings
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,20 +13,18 @@ from tprof.benchmarks.figures import Figure
 from tprof.benchmarks.machine import describe_machine
 
 import tprof
-from tprof.errors import TprofError
 
+from .reaction import run_on_two_threads, run_short, time_estimate, time_step, time_tasks, turn
 from .sensor_thread import powercap_stand_in
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
 
 REACTION_MS = 50.0
-SHARE = 0.01
-STEP_J, LIMIT_J = 40.0, 1.0
-"""A step of which even a small part, where others keep the machine busy, is too much."""
-DEADLINE_S = 30
-BUSY_W = 6.0
+SHARE, NEAR_SHARE = 0.01, 0.05
+ENERGY_US = 0.2
+"""Of `recording.energy()`, for an instance: about what recording one takes."""
+INSTANCES = 100_000
 THREAD_NAME = "tprof-budget"
 
 
@@ -51,15 +47,6 @@ FULL = Effort()
 QUICK = Effort(rounds=1, watch_s=0.1, watch_rounds=1)
 
 
-@tprof.task
-def spin_until(done: threading.Event, crossed_s: list[float], cpu_s: float) -> None:
-    """Run until the event, and note when the thread had used so much CPU time."""
-    end_s = time.thread_time() + cpu_s
-    while not done.is_set():
-        if not crossed_s and time.thread_time() >= end_s:
-            crossed_s.append(time.perf_counter())
-
-
 def measure(effort: Effort = FULL, *, directory: str | os.PathLike[str] | None = None) -> dict[str, Any]:
     """Measure reaction and cost in one run; as `tprof.benchmarks.micro.overhead.measure`."""
     with tempfile.TemporaryDirectory(prefix="tprof-budget-", dir=directory) as name:
@@ -68,6 +55,10 @@ def measure(effort: Effort = FULL, *, directory: str | os.PathLike[str] | None =
             energy = place / "root/sys/class/powercap/intel-rapl:0/energy_uj"
             steps_ms = tuple(time_step(place, energy) for _ in range(effort.rounds))
         used_ms = tuple(time_estimate(place) for _ in range(effort.rounds))
+        short_ms = tuple(time_tasks(place, run_short, tasks=None) for _ in range(effort.rounds))
+        named_ms = tuple(time_tasks(place, run_short, tasks="turn") for _ in range(effort.rounds))
+        locked_ms = tuple(time_tasks(place, run_on_two_threads, tasks=None) for _ in range(effort.rounds))
+        energy_us = tuple(time_energy(place) for _ in range(effort.watch_rounds))
         far = tuple(watch(place, effort.watch_s, limit_j=1e9) for _ in range(effort.watch_rounds))
         near = tuple(watch(place, effort.watch_s, limit_j=1e-9) for _ in range(effort.watch_rounds))
     figures = [
@@ -81,10 +72,14 @@ def measure(effort: Effort = FULL, *, directory: str | os.PathLike[str] | None =
             REACTION_MS,
             "0: the estimate, made of ticks of 10 ms, was ahead",
         ),
-        Figure("the thread that watches, far from the limit", far, "core", SHARE),
+        Figure("the same, tasks of 10 µs", short_ms, "ms", REACTION_MS),
+        Figure("the same, tasks of 10 µs that the budget names", named_ms, "ms", REACTION_MS),
         Figure(
-            "the thread that watches, where any joule may be too much", near, "core", SHARE, "it looks less often then"
+            "the same, Python code on two threads", locked_ms, "ms", REACTION_MS, "they share the interpreter's lock"
         ),
+        Figure("recording.energy(), of an instance that does nothing", energy_us, "µs", ENERGY_US),
+        Figure("the thread that watches, far from the limit", far, "core", SHARE),
+        Figure("the thread that watches, where any joule may be too much", near, "core", NEAR_SHARE),
     ]
     return {
         "machine": describe_machine(),
@@ -94,30 +89,17 @@ def measure(effort: Effort = FULL, *, directory: str | os.PathLike[str] | None =
     }
 
 
-def time_step(place: Path, energy: Path) -> float:
-    """Return milliseconds from a step of the counter that exceeds a budget to the warning."""
-    with tprof.record(place / "t.tprof", energy="powercap", counters="none", idle_s=0, overwrite=True):
-        done, crossed_s = threading.Event(), [0.0]
-        with caught_warning(done) as told_s, tprof.budget(joules=LIMIT_J):
-            thread = threading.Thread(target=spin_until, args=(done, crossed_s, 0.0))
-            thread.start()
-            time.sleep(0.1)
-            before_uj = int(energy.read_text(encoding="ascii"))
-            with energy.open("r+", encoding="ascii") as file:
-                crossed_s[0] = time.perf_counter()
-                file.write(f"{before_uj + round(STEP_J * 1e6)}\n")
-            thread.join()
-    return (told_s[0] - crossed_s[0]) * 1e3
-
-
-def time_estimate(place: Path) -> float:
-    """Return milliseconds from when a thread has used a budget's worth of CPU time to the warning."""
-    recording = tprof.record(place / "t.tprof", energy="estimate", watts=(0.0, BUSY_W), counters="none", overwrite=True)
-    with recording:
-        done, crossed_s = threading.Event(), list[float]()
-        with caught_warning(done) as told_s, tprof.budget(joules=LIMIT_J, tasks="spin_until"):
-            spin_until(done, crossed_s, LIMIT_J / BUSY_W)
-    return (told_s[0] - (crossed_s or told_s)[0]) * 1e3
+def time_energy(place: Path) -> float:
+    """Return microseconds of CPU time that `recording.energy()` takes for each instance that is new."""
+    with tprof.record(place / "t.tprof", energy="estimate", counters="none", overwrite=True) as recording:
+        recording.energy()
+        for _ in range(INSTANCES):
+            turn(0)
+        time.sleep(0.04)  # until the estimate says what was drawn
+        begin_s = time.thread_time()
+        energy = recording.energy()
+        used_s = time.thread_time() - begin_s
+    return used_s / energy.tasks["turn"].instances * 1e6
 
 
 def watch(place: Path, duration_s: float, *, limit_j: float) -> float:
@@ -131,28 +113,6 @@ def watch(place: Path, duration_s: float, *, limit_j: float) -> float:
         while time.perf_counter() - begin_s < duration_s:
             time.sleep(0.01)
         return (cpu_time_ns() - begin_ns) * 1e-9 / (time.perf_counter() - begin_s)
-
-
-@contextmanager
-def caught_warning(done: threading.Event) -> Iterator[list[float]]:
-    """Note when a warning is shown, and set the event; after a deadline it is set anyway."""
-    told_s: list[float] = []
-
-    def show(*_: object, **__: object) -> None:
-        told_s.append(time.perf_counter())
-        done.set()
-
-    deadline = threading.Timer(DEADLINE_S, done.set)
-    deadline.start()
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        warnings.showwarning = show
-        yield told_s
-    deadline.cancel()
-    deadline.join()
-    if not told_s:
-        message = f"the budget did not act in {DEADLINE_S} s: others keep this machine too busy to measure"
-        raise TprofError(message)
 
 
 def cpu_time_ns() -> int:

@@ -10,6 +10,6 @@ def test_each_target_has_its_figure(tmp_path):
 
     assert json.loads(json.dumps(result, allow_nan=False)) == result
     targets = [(figure["unit"], figure["target"]) for figure in result["figures"]]
-    assert targets == [("ms", 50), ("ms", 50), ("core", 0.01), ("core", 0.01)]
+    assert targets == [*[("ms", 50)] * 5, ("µs", 0.2), ("core", 0.01), ("core", 0.05)]
     assert all(figure["value"] is not None for figure in result["figures"])
     assert not list(tmp_path.iterdir())

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-    from tprof.live import Energy, Meter
+    from tprof.live import Meter
 
 WINDOW_S = 0.5
-SETTLE_S, SETTLE_STEP_S = 0.06, 0.002
 EACH_S = 0.2
 """So often a look that costs more than a glance, though nothing asks for it: for the history."""
+LAG_S = 1.0
 LONGEST_HISTORY = 100_000
 NAMED = 3
 
@@ -74,6 +74,7 @@ class Budget:
         self.quality = "none"
         self.exceeded = False
         self.history: deque[Look] = deque(maxlen=LONGEST_HISTORY)
+        self._near = self._told_lag = False
         self._window: deque[tuple[int, float]] = deque()
         self._lock = threading.Lock()
         self._held = ExitStack()
@@ -117,7 +118,7 @@ class Budget:
 
     def _look_last(self, *, warns: bool) -> Exception | None:
         try:
-            self._settle()
+            self._spent.settle()
             self._look()
             if warns:
                 self._warn_of_absent()
@@ -143,21 +144,23 @@ class Budget:
         if member is None:
             message = "the recording ended while a budget began: keep it running around the budget's block"
             raise UsageError(message)
+        from tprof.live import Spent  # noqa: PLC0415 - NumPy's threads are none of a recorded program's
+
         self._meter: Meter = member.meter()
-        self._settle()
-        self.quality = self._meter.quality
+        self._begun = self._meter.energy()
+        self.quality = self._begun.quality
         if self.quality == "none":
             message = (
                 'a budget needs an energy sensor, and this recording has none: record with energy="auto" or "estimate"'
             )
             raise UsageError(message)
         self._hold_back()
-        self._begun = self._meter.energy()
-        self._begun_j = self._meter.used_j(self._tasks)
-        self._begun_ns = self._meter.until_ns
+        self._spent = Spent(self._meter, self._tasks)
+        self._begun_ns = self._spent.begun_ns
+        self._begun = self._meter.figures()
         self._window.append((self._begun_ns, 0.0))
         self._look()
-        self._watcher = Watcher(self._glance)
+        self._watcher = Watcher(self._look_on, self._glance)
         self._watcher.start()
 
     def _hold_back(self) -> None:
@@ -166,29 +169,25 @@ class Budget:
         self._held.callback(block.end)
         self._response = Response(self._action, self._place, block)
         self._held.callback(self._response.end)
-        if self._action == "slow":
-            self._response.get_ready()
-            self._settle()
+        self._response.get_ready()
 
-    def _settle(self) -> None:
-        """Wait until what was drawn up to now is known, which takes an estimate 20 ms."""
-        now_ns = _core.now_ns()
-        deadline_s = time.monotonic() + SETTLE_S
-        while time.monotonic() < deadline_s:
-            self._meter.used_j(self._tasks)
-            if self._meter.until_ns >= now_ns:
-                return
-            time.sleep(SETTLE_STEP_S)
-
-    def _glance(self) -> None:
-        """Look only where the budget may be exceeded by now, going by all that the machine drew, or it is time."""
+    def _glance(self) -> bool:
+        """Tell whether it may be exceeded by now, going by all that the machine drew, and act where that is sure."""
         if self._response.error is not None:
             self._response.act(self._tell)  # tasks that were spawned meanwhile
-        near = False
+        self._near = False
         if not self.exceeded:
-            known = self._meter.packages_only
-            near = not known or self._is_near(_core.drawn_uj() * 1e-6 - self._looked_at_j)
-        if near or time.monotonic() - self._looked_s >= EACH_S:
+            known = self._meter.readings.packages_only
+            self._near = not known or self._is_near(_core.drawn_uj() * 1e-6 - self._looked_at_j)
+        if self._near:
+            with self._lock:
+                if self._spent.glance():
+                    self._compare()
+        return self._near
+
+    def _look_on(self) -> None:
+        """Look where glances do not suffice, or it is time."""
+        if (self._near and not self._spent.is_sure) or time.monotonic() - self._looked_s >= EACH_S:
             self._look()
 
     def _is_near(self, more_j: float) -> bool:
@@ -197,21 +196,38 @@ class Budget:
         return self._is_over(most_j, (most_j - self._window[0][1]) / self._window_s)
 
     def _look(self) -> None:
-        """See what was used, and act on it."""
+        """See what was used, and act on it as soon as it is known to be too much."""
         self._looked_s = time.monotonic()
         with self._lock:
-            self.used_j = self._meter.used_j(self._tasks) - self._begun_j
-            self._looked_at_j = self._meter.accounts.measured_j
-            until_ns = self._meter.until_ns
-            if until_ns == self._window[-1][0]:
-                return
-            power_w = self._slide(until_ns)
-            self.history.append(Look((until_ns - self._begun_ns) * 1e-9, self.used_j, power_w))
-            if self._is_over(self.used_j, power_w):
-                try:
-                    self._response.act(self._tell)
-                finally:
-                    self.exceeded = True  # whoever waits for it finds that something was done
+            self._spent.glance()
+            for _ in self._spent.look():
+                self._compare()
+            self._tell_lag()
+
+    def _compare(self) -> None:
+        self.used_j = self._spent.used_j()
+        self._looked_at_j = self._spent.measured_j
+        until_ns = self._spent.until_ns
+        if until_ns == self._window[-1][0]:
+            return
+        power_w = self._slide(until_ns)
+        self.history.append(Look((until_ns - self._begun_ns) * 1e-9, self.used_j, power_w))
+        if self._is_over(self.used_j, power_w):
+            try:
+                self._response.act(self._tell)
+            finally:
+                self.exceeded = True  # whoever waits for it finds that something was done
+
+    def _tell_lag(self) -> None:
+        """Say once that the budget comes late, rather than let it be."""
+        lag_s = self._spent.lag_s
+        if lag_s > LAG_S and self._tasks is not None and not self._told_lag:
+            self._told_lag = True
+            message = (
+                f"a budget of {', '.join(sorted(self._tasks))} is {lag_s:.1f} s behind: more tasks run than the "
+                "thread that watches may look at; longer tasks, or a budget without tasks=, are known of in time"
+            )
+            warnings.warn_explicit(message, RuntimeWarning, *self._place)
 
     def _slide(self, until_ns: int) -> float:
         """Return the mean power over the window; what lies before the block counts as nothing."""
@@ -228,33 +244,33 @@ class Budget:
         )
 
     def _tell(self) -> str:
-        """Say what was exceeded, by how much, and who took most, all as one look sees it."""
-        now = self._meter.energy()
-        used_j, who = self._since_begun(now)
+        """Say what was exceeded, by how much, and who took most of it."""
+        if self._meter.until_ns <= self._begun_ns:
+            self._meter.step()
+        # The tasks' joules first: they never are more than the total that is asked for then.
+        who, named_j = self._most()
+        used_j = self._spent.used_j() if named_j is None else named_j
         last = self.history[-1]
         how = "by an ESTIMATE" if self.quality == "estimated" else self.quality
         if self._joules is not None and last.used_j > self._joules:
-            time_s = now.until_s - self._begun.until_s
-            what = f"the budget of {self._joules:g} J is used up: {used_j:.4g} J, {how}, in {time_s:.3g} s"
+            what = f"the budget of {self._joules:g} J is used up: {used_j:.4g} J, {how}, in {last.time_s:.3g} s"
         else:
             what = f"more than {self._watts:g} W: {last.power_w:.4g} W, {how}, over {self._window_s:g} s"
         return f"{what}; {who}"
 
-    def _since_begun(self, now: Energy) -> tuple[float, str]:
-        """Return the joules that count, and in words which tasks took most of them."""
-        before, tasks = self._begun.tasks, now.tasks
+    def _most(self) -> tuple[str, float | None]:
+        """Return which tasks took most, in words, and where only some count what these took."""
+        before, now = self._begun.tasks, self._meter.figures().tasks
         taken = {
-            name: tasks[name].energy_j - (before[name].energy_j if name in before else 0.0)
-            for name in tasks
+            name: now[name].energy_j - (before[name].energy_j if name in before else 0.0)
+            for name in now
             if self._tasks is None or name in self._tasks
         }
         named = sorted((name for name in taken if taken[name] > 0), key=lambda name: -taken[name])[:NAMED]
         who = "most went to " + (", ".join(f"{name} ({taken[name]:.3g} J)" for name in named) or "no task")
         if self._tasks is not None:
-            return sum(taken.values()), who
-        if self._is_alone():
-            return now.tasks_j + now.runtime_j - self._begun.tasks_j - self._begun.runtime_j, who
-        return self._meter.used_j(None) - self._begun_j, f"of all processes, {who}"
+            return who, sum(taken.values())
+        return who if self._is_alone() else f"of all processes, {who}", None
 
     def _is_alone(self) -> bool:
         """Tell whether no other process of the recording has run anything."""

@@ -51,7 +51,8 @@ class InstanceBudgets:
         problem = self._watcher.stop()
         if problem is None:
             try:
-                self._look()
+                self._meter.energy()
+                self._act()
             except TraceError as error:
                 problem = error
         self._tell_counts()
@@ -73,7 +74,10 @@ class InstanceBudgets:
             warnings.warn_explicit(message, RuntimeWarning, entry.file or "<unknown>", entry.line or 0)
 
     def _look(self) -> None:
-        self._meter.energy()
+        for _ in self._meter.look():
+            self._act()
+
+    def _act(self) -> None:
         over = set(self._told.copy().values())
         for task, response in self._responses.items():
             if task not in over:

@@ -9,20 +9,28 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PERIOD_S = 0.02
-SHARE = 0.01
-"""Of one core: where looking takes more, looks come less often."""
-AHEAD_S = 0.01
-"""CPU time that may be used before it is due: a few costly looks in a row are no reason to look away."""
-LONGEST_S = 0.5
+PERIOD_S, LEAST_S = 0.02, 0.002
+"""From one look to the next, and at least from the end of one: who waits for the interpreter's lock is late."""
+SHARE, NEAR_SHARE = 0.01, 0.05
+"""Of one core: where looking takes more, looks come less often; and where something may have to be done soon."""
+AHEAD_S, BEHIND_S = 0.01, 0.005
+"""CPU time that may be used before it is due, and what of an excess is remembered: the next look comes within half a
+second, or a tenth where it is urgent."""
 
 
 class Watcher:
-    """Calls a function over and over, on a thread of its own."""
+    """Calls functions over and over, on a thread of its own."""
 
-    def __init__(self, look: Callable[[], None]) -> None:
-        """Take note; `start` begins."""
+    def __init__(self, look: Callable[[], None], glance: Callable[[], bool] | None = None) -> None:
+        """Take note; `start` begins.
+
+        Parameters
+        ----------
+        look : costs as much as it costs, and comes as often as that allows
+        glance : costs little and comes each time before; returns whether something may have to be done soon
+        """
         self._look = look
+        self._glance = glance or _never
         self._stop = threading.Event()
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="tprof-budget", daemon=True)
@@ -38,15 +46,26 @@ class Watcher:
         return self._error
 
     def _run(self) -> None:
-        pause_s, ahead_s = PERIOD_S, AHEAD_S
-        before_s, before_cpu_s = time.monotonic(), time.thread_time()
-        while not self._stop.wait(pause_s):
-            try:
+        try:
+            self._watch()
+        except Exception as error:  # noqa: BLE001 - told by `stop`, where somebody listens
+            self._error = error
+
+    def _watch(self) -> None:
+        spare_s = AHEAD_S
+        due_s = before_s = time.monotonic()
+        before_cpu_s = time.thread_time()
+        while not self._stop.wait(max(due_s + PERIOD_S - time.monotonic(), LEAST_S)):
+            due_s = max(due_s + PERIOD_S, time.monotonic() - PERIOD_S)
+            near = self._glance()
+            if spare_s > 0:
                 self._look()
-            except Exception as error:  # noqa: BLE001 - told by `stop`, where somebody listens
-                self._error = error
-                return
             now_s, cpu_s = time.monotonic(), time.thread_time()
-            ahead_s = min(ahead_s + SHARE * (now_s - before_s) - (cpu_s - before_cpu_s), AHEAD_S)
+            share = NEAR_SHARE if near else SHARE
+            spare_s += share * (now_s - before_s) - (cpu_s - before_cpu_s)
+            spare_s = min(max(spare_s, -BEHIND_S), AHEAD_S)
             before_s, before_cpu_s = now_s, cpu_s
-            pause_s = min(max(PERIOD_S, PERIOD_S - ahead_s / SHARE), LONGEST_S)
+
+
+def _never() -> bool:
+    return False

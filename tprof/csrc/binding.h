@@ -13,6 +13,11 @@ extern PyType_Spec tprof_task_spec;   /* binding_task.c: a callable that is a ta
 extern PyType_Spec tprof_region_spec; /* binding_region.c: a with-block that is a task */
 extern PyType_Spec tprof_driver_spec; /* binding_driver.c: a generator or coroutine that is a task */
 
+/* binding_follow.c */
+extern PyType_Spec tprof_tail_spec, tprof_follower_spec;
+PyObject *tprof_py_session_threads(PyObject *module, PyObject *unused);
+PyObject *tprof_py_used_ns(PyObject *module, PyObject *unused);
+
 /* binding_session.c */
 extern struct tprof_live *tprof_session_live; /* of the session this process takes part in, or NULL */
 PyObject *tprof_py_session_create(PyObject *module, PyObject *directory);

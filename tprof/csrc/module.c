@@ -65,6 +65,8 @@ static PyMethodDef methods[] = {
     {"session_rejoin", tprof_py_session_rejoin, METH_NOARGS, NULL},
     {"session_leave", tprof_py_session_leave, METH_O, NULL},
     {"session_end", tprof_py_session_end, METH_NOARGS, NULL},
+    {"session_threads", tprof_py_session_threads, METH_NOARGS, NULL},
+    {"used_ns", tprof_py_used_ns, METH_NOARGS, NULL},
     {"start", (PyCFunction)(void (*)(void))tprof_py_start, METH_VARARGS | METH_KEYWORDS, NULL},
     {"stop", tprof_py_stop, METH_NOARGS, NULL},
     {"set_pause", tprof_py_set_pause, METH_O, NULL},
@@ -103,7 +105,8 @@ static int execute(PyObject *module)
         }
     }
     if (add_type(module, &tprof_task_spec, &tprof_task_type) < 0 || add_type(module, &tprof_region_spec, NULL) < 0 ||
-        add_type(module, &tprof_driver_spec, NULL) < 0)
+        add_type(module, &tprof_driver_spec, NULL) < 0 || add_type(module, &tprof_tail_spec, NULL) < 0 ||
+        add_type(module, &tprof_follower_spec, NULL) < 0)
         return -1;
     return tprof_add_runtime_api(module);
 }

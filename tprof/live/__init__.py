@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from .figures import Energy, TaskEnergy
 from .meter import Meter
+from .spent import Spent
 
-__all__ = ["Energy", "Meter", "TaskEnergy"]
+__all__ = ["Energy", "Meter", "Spent", "TaskEnergy"]

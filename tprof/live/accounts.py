@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from .sums import added
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,29 +45,22 @@ class Accounts:
         """Of threads between tasks, and of those that tprof does not see."""
         return float(self.process_runtime_j.sum()) + self.unseen_j
 
-    def count(self, starts: NDArray[np.int64]) -> None:
-        """Add instances that have begun."""
-        self.starts = _added(self.starts, starts, np.ones(len(starts)))
+    def count(self, starts: list[tuple[int, int]]) -> None:
+        """Add instances that have begun: of which task, how many."""
+        if starts:
+            index, counts = zip(*starts, strict=True)
+            self.starts = added(self.starts, np.array(index, np.int64), np.array(counts, np.float64))
 
     def settle(self, ran: Stretch, shares: list[Shared]) -> NDArray[np.float64]:
         """Add what all domains gave; returns the joules of each segment."""
         segment_j = sum((shared.segment_j for shared in shares), np.zeros(len(ran.cpu_s)))
         of_task = ran.task >= 0
-        self.task_j = _added(self.task_j, ran.task[of_task], segment_j[of_task])
-        self.process_tasks_j = _added(self.process_tasks_j, ran.process[of_task], segment_j[of_task])
-        self.process_runtime_j = _added(self.process_runtime_j, ran.process[~of_task], segment_j[~of_task])
+        self.task_j = added(self.task_j, ran.task[of_task], segment_j[of_task])
+        self.process_tasks_j = added(self.process_tasks_j, ran.process[of_task], segment_j[of_task])
+        self.process_runtime_j = added(self.process_runtime_j, ran.process[~of_task], segment_j[~of_task])
         for shared in shares:
             self.unseen_j += shared.unseen_j
             self.other_j += shared.other_j
             self.idle_j += shared.idle_j
             self.measured_j += shared.measured_j
         return segment_j
-
-
-def _added(sums: NDArray[np.float64], key: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sums with values added under their keys, longer where a key is new."""
-    if not len(key):
-        return sums
-    more: NDArray[Any] = np.bincount(key, values, len(sums))
-    more[: len(sums)] += sums
-    return more

@@ -92,4 +92,4 @@ class Watch:
 def _before(ran: Stretch, t_ns: int) -> float:
     """Return the CPU seconds up to a moment."""
     part = np.clip((t_ns - ran.begin_ns) / (ran.end_ns - ran.begin_ns), 0.0, 1.0)
-    return float(part @ ran.cpu_s)
+    return float((part * ran.cpu_s).sum())

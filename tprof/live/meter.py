@@ -3,7 +3,9 @@
 It reads what the recorder has committed, as any reader of the session could, so that nothing is asked of the threads
 that record. The end of what is shared is the last moment of which both are known, who ran and what was drawn: a
 millisecond ago where a sensor measures, up to 20 where it is estimated. What a thread is in the midst of counts by the
-thread's own CPU clock. Each look costs in proportion to what is new.
+thread's own CPU clock. It goes in steps of a slice of the recording, so that whoever watches can act between
+them. The core gathers the samples of a step into a row for each task and quantum (csrc/follow.h); what is done in
+Python is in proportion to these.
 
 NumPy only: `tprof.analysis` would bring pandas into the program that is measured.
 """
@@ -11,12 +13,10 @@ NumPy only: `tprof.analysis` would bring pandas into the program that is measure
 from __future__ import annotations
 
 import os
-import struct
 import threading
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from tprof import _core
 from tprof.errors import TraceError
@@ -25,34 +25,36 @@ from tprof.trace.said import packages_of_cpus, recorded_start_ns, sound_manifest
 from tprof.trace.tasks import TaskTable
 
 from .accounts import Accounts
-from .domain import Curve, Domain
 from .figures import Energy, TaskEnergy
-from .hidden import Watch
-from .share import Hidden, share
+from .readings import Readings
 from .thread import LiveThread, Stretch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    import numpy as np
     from numpy.typing import NDArray
 
-MOST_RECORDS = 1 << 16
-"""Of one file at a time: a first look at a long recording takes as much memory as one at a short."""
-
-_DOUBT = ("estimated", "simulated", "given", "measured")
+SLICE_NS = 100_000_000
+LOOK_S = 0.002
+"""CPU time of one look of many: what is left then is for the next one."""
+SHORTEST_NS, LONGEST_NS = 5_000_000, 200_000_000
+"""Of its steps: as long as a step takes a part of that time."""
 
 
 class Meter:
     """The joules of a session so far; may be asked by any thread."""
 
-    def __init__(self, session: Path, *, process: int = 0) -> None:
+    def __init__(self, session: Path, *, process: int = 0, count_threads: Callable[[], int] | None = None) -> None:
         """Begin at the session's start.
 
         Parameters
         ----------
         session : its directory
         process : the ordinal of this process, whose threads' clocks can be read
+        count_threads : returns how many threads have taken part, so that their files need be looked for only where
+            there are new ones; None: nobody counts them
 
         Raises
         ------
@@ -61,49 +63,49 @@ class Meter:
         """
         manifest, _ = sound_manifest(read_manifest(session))
         static = manifest.get("static_power_w")
+        self.session = session
+        self.static_w: dict[str, float] = static if isinstance(static, dict) else {}
         self.table = TaskTable()
         self.accounts = Accounts()
         self.listeners: list[Callable[[Stretch, NDArray[np.float64]], None]] = []
-        self._session = session
-        self._place = os.fspath(session)
+        self.readings = Readings(session, self.static_w)
+        self._count_threads = count_threads
+        self._threads_room = os.fspath(session / "threads")
         self._process = process
         self._start_ns = recorded_start_ns(manifest) or 0
-        self._static_w: dict[str, float] = static if isinstance(static, dict) else {}
         self._packages_of_cpus = packages_of_cpus(manifest)
         self._files: set[str] = set()
         self._threads: list[LiveThread] = []
-        self._domains: list[Domain] = []
-        self._watch = Watch()
         self._began_ns: int | None = None
         self._until_ns: int | None = None
+        self._slice_ns = SHORTEST_NS
         self._lock = threading.Lock()
 
     @property
     def quality(self) -> str:
         """How the joules are got; `none` where none are."""
-        qualities = {domain.quality for domain in self._domains}
-        return next((name for name in _DOUBT if name in qualities), "none")
+        return self.readings.quality
 
     @property
     def until_ns(self) -> int:
         """Up to when the joules are shared out."""
         return self._until_ns or self._start_ns
 
-    @property
-    def packages_only(self) -> bool:
-        """Whether all that counts is packages, so that `tprof._core.drawn_uj` tells it without a look."""
-        return all(domain.package is not None and domain.said.get("scope") == "package" for domain in self._domains)
-
     def energy(self) -> Energy:
-        """Look, and return all figures."""
+        """Share out all that is known by now, and return all figures."""
         with self._lock:
             self._catch_up()
             return self._figures()
 
     def used_j(self, tasks: frozenset[str] | None) -> float:
-        """Look, and return what tasks of these names took; None: all that this process ran."""
+        """Share out all that is known by now, and return what is `shared_j`."""
         with self._lock:
             self._catch_up()
+        return self.shared_j(tasks)
+
+    def shared_j(self, tasks: frozenset[str] | None) -> float:
+        """Return what tasks of these names took, as far as it is shared out; None: all that this process ran."""
+        with self._lock:
             accounts = self.accounts
             if tasks is not None:
                 names = enumerate(entry.name for entry in self.table.entries[: len(accounts.task_j)])
@@ -112,6 +114,33 @@ class Meter:
             return (
                 float(sum(values[self._process] for values in own if len(values) > self._process)) + accounts.unseen_j
             )
+
+    def step(self, slice_ns: int = SLICE_NS) -> bool:
+        """Share out what came in so much more of the recording; returns whether there is more. Raises TraceError."""
+        with self._lock:
+            return self._step(slice_ns)
+
+    def look(self) -> Iterator[None]:
+        """Go on as far as a look may that is one of many, and yield after each step. Raises TraceError."""
+        begin_s = before_s = time.thread_time()
+        more = True
+        while more and before_s - begin_s < LOOK_S:
+            more = self.step(self._slice_ns)
+            now_s = time.thread_time()
+            self._fit_slice(now_s - before_s)
+            before_s = now_s
+            yield
+
+    def _fit_slice(self, took_s: float) -> None:
+        if took_s < LOOK_S / 4:
+            self._slice_ns = min(self._slice_ns * 2, LONGEST_NS)
+        elif took_s > LOOK_S / 2:
+            self._slice_ns = max(self._slice_ns // 2, SHORTEST_NS)
+
+    def figures(self) -> Energy:
+        """Return all figures as far as they are shared out."""
+        with self._lock:
+            return self._figures()
 
     def _figures(self) -> Energy:
         accounts = self.accounts
@@ -122,113 +151,90 @@ class Meter:
             before = tasks.get(entry.name, TaskEnergy(0.0, 0))
             if starts or energy_j:
                 tasks[entry.name] = TaskEnergy(before.energy_j + energy_j, before.instances + starts)
-        known = bool(self._domains)
+        known = bool(self.readings.domains)
         tasks_j = float(accounts.task_j.sum())
         figures = (tasks_j, accounts.runtime_j, accounts.other_j, accounts.idle_j, accounts.measured_j)
         figures = figures if known else (float("nan"),) * 5
         return Energy(tasks, *figures, self.quality, (self.until_ns - self._start_ns) * 1e-9)
 
     def _catch_up(self) -> None:
+        """Share out what is known by now, not what comes meanwhile."""
+        now_ns = _core.now_ns()
+        while self._step(SLICE_NS) and self.until_ns < now_ns:
+            pass
+
+    def _step(self, slice_ns: int) -> bool:
         try:
-            while self._look():
-                pass
+            return self._share_more(slice_ns)
         except OSError as error:
-            message = f"cannot read {self._session} any more: {error.strerror}; its joules so far are not known"
+            message = f"cannot read {self.session} any more: {error.strerror}; its joules so far are not known"
             raise TraceError(message) from error
 
-    def _look(self) -> bool:
-        """Take one step; returns whether there is more to read."""
-        self._find_files()
-        now_ns = _core.now_ns()
-        curves: tuple[Curve, ...] = (*self._domains, *self._watch.busy, *self._watch.program)
-        more = [curve.look(MOST_RECORDS) for curve in curves]
-        for thread in self._threads:
-            self._look_at(thread, now_ns)
-        ends = [int(domain.t_ns[-1]) for domain in self._domains if len(domain.t_ns)]
-        if len(ends) < len(self._domains):
+    def _share_more(self, slice_ns: int) -> bool:
+        readings = self.readings
+        more = readings.look()
+        if not readings.is_whole:
             return False
-        ends += [thread.last_ns for thread in self._threads if thread.behind and thread.last_ns is not None]
-        until_ns = min(ends, default=now_ns)
-        before_ns = self._until_ns
-        if before_ns is None:
-            before_ns = max((int(domain.t_ns[0]) for domain in self._domains), default=self._start_ns)
-        if until_ns > before_ns:
-            self._share(before_ns, until_ns)
-            self._until_ns = until_ns
-        return any(more) or any(thread.behind for thread in self._threads)
+        now_ns = _core.now_ns()
+        # After what is known: a thread that began before has its file by then.
+        self._find_threads()
+        if self._until_ns is None:
+            first_ns = readings.first_ns
+            self._until_ns = self._start_ns if first_ns is None else first_ns
+        since_ns, at_most_ns = self._until_ns, self._until_ns + slice_ns
+        until_ns = readings.until(since_ns, at_most_ns) if readings.domains else now_ns
+        if until_ns is None:
+            return more
+        self._share(since_ns, until_ns, now_ns)
+        self._until_ns = until_ns
+        return more or until_ns < (readings.last_ns or now_ns)
 
-    def _look_at(self, thread: LiveThread, now_ns: int) -> None:
-        try:
-            starts = thread.look(now_ns, MOST_RECORDS, self._know)
-        except (OSError, struct.error):
-            # Somebody took the file away: what it held is not known.
-            self._threads.remove(thread)
-            return
-        self.accounts.count(starts)
-        if self._began_ns is None:
-            self._began_ns = thread.first_ns
-
-    def _know(self, process: int, numbers: Iterable[int]) -> None:
-        """Read the names of tasks that are new."""
-        known = self.table.numbers(process)
-        if all(number in known for number in numbers):
-            return
-        with suppress(TraceError):  # without a table they are lost names
-            self.table.read(self._session / "tasks" / f"{process:08d}.jsonl", process)
-        for number in numbers:
-            if number not in self.table.numbers(process):
-                self.table.lost(process, number)
-
-    def _share(self, since_ns: int, until_ns: int) -> None:
-        parts = [part for thread in self._threads if (part := thread.take(since_ns, until_ns)) is not None]
-        ran = Stretch.joined(parts)
-        hidden = self._watch.claim(until_ns, ran, began_ns=self._began_ns)
-        shares = []
-        count = max(len(self._domains), 1)
-        packages = {domain.package for domain in self._domains if domain.package is not None}
-        for domain in self._domains:
-            edges_ns, energy_j = domain.take(since_ns, until_ns)
-            wide = domain.package is None or len(packages) < 2
-            weight = None if wide else _weight(ran.package, domain.package or 0, len(packages))
-            even = 1.0 if wide else 1.0 / count
-            of_it = Hidden(hidden.other_s * even, hidden.unseen_s * even)
-            static_w = self._static_w.get(domain.name, 0.0)
-            shares.append(share(ran, edges_ns, energy_j, hidden=of_it, static_w=static_w, weight=weight))
+    def _share(self, since_ns: int, until_ns: int, now_ns: int) -> None:
+        edges_ns = self.readings.edges(since_ns, until_ns).tobytes()
+        rows = [self._follow(thread, edges_ns, now_ns) for thread in tuple(self._threads)]
+        ran = Stretch.of(b"".join(rows))
+        shares = self.readings.share(ran, since_ns, until_ns, began_ns=self._began_ns)
         segment_j = self.accounts.settle(ran, shares)
         for listener in self.listeners:
             listener(ran, segment_j)
 
-    def _find_files(self) -> None:
-        """Open what has been added to the session; the readings are there from the start."""
-        rooms = (
-            {"threads": self._open_thread}
-            if self._domains
-            else {"readings": self._open_readings, "threads": self._open_thread}
-        )
-        for room, open_file in rooms.items():
-            for name in os.listdir(f"{self._place}/{room}"):  # noqa: PTH208 - it is hot
-                if name not in self._files:
-                    open_file(self._session / room / name)
+    def _follow(self, thread: LiveThread, edges_ns: bytes, now_ns: int) -> bytes:
+        def learn(number: int) -> tuple[int, bool]:
+            return self._know(thread.process, number)
 
-    def _open_thread(self, path: Path) -> None:
+        try:
+            rows, starts = thread.follow(edges_ns, now_ns, learn)
+        except OSError:
+            # Somebody took the file away: what it held is not known.
+            self._threads.remove(thread)
+            return b""
+        self.accounts.count(starts)
+        if self._began_ns is None:
+            self._began_ns = thread.first_ns
+        return rows
+
+    def _know(self, process: int, number: int) -> tuple[int, bool]:
+        """Return a task's index, and whether its instances have budgets."""
+        if number not in self.table.numbers(process):
+            with suppress(TraceError):  # without a table it is a lost name
+                self.table.read(self.session / "tasks" / f"{process:08d}.jsonl", process)
+            if number not in self.table.numbers(process):
+                self.table.lost(process, number)
+        index = self.table.numbers(process)[number]
+        return index, self.table.entries[index].budget_j is not None
+
+    def _find_threads(self) -> None:
+        """Open the files of threads that are new. To list a folder gives the interpreter's lock away."""
+        if self._count_threads is not None and self._count_threads() == len(self._files):
+            return
+        for name in os.listdir(self._threads_room):  # noqa: PTH208 - it is hot
+            if name not in self._files:
+                self._open_thread(name)
+
+    def _open_thread(self, name: str) -> None:
+        path = self.session / "threads" / name
         try:
             self._threads.append(LiveThread(path, self.table, self._packages_of_cpus, self._process))
         except TraceError:
             return  # its header is not whole yet: next time
-        self._files.add(path.name)
-
-    def _open_readings(self, path: Path) -> None:
-        try:
-            curve = Curve(path)
-            if curve.said.get("quantity") == "energy" and curve.said.get("counted") is True:
-                self._domains.append(Domain(path))
-        except TraceError:
-            return
-        kinds = {"busy": self._watch.busy, "program": self._watch.program}
-        if curve.said.get("quantity") in kinds:
-            kinds[curve.said["quantity"]].append(curve)
-        self._files.add(path.name)
-
-
-def _weight(package: NDArray[np.int64], wanted: int, count: int) -> NDArray[np.float64]:
-    return np.where(package < 0, 1.0 / count, (package == wanted).astype(np.float64))
+        self._files.add(name)

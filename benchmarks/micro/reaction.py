@@ -1,0 +1,142 @@
+"""How soon a budget acts: actions timed against the moment from which they were due."""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import tprof
+from tprof.errors import TprofError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+STEP_J, LIMIT_J = 40.0, 1.0
+"""A step of which even a small part, where others keep the machine busy, is too much."""
+DEADLINE_S = 30
+BUSY_W = 6.0
+TASK_S = 0.02
+
+
+class Crossing:
+    """Notes when this process has used so much CPU time; asked by those who use it, who need not wait for a lock."""
+
+    def __init__(self, done: threading.Event, cpu_s: float) -> None:
+        """Begin now; `done` says that the budget has acted."""
+        self._done = done
+        self._end_s = time.process_time() + cpu_s
+        self.at_s: float | None = None
+
+    def goes_on(self) -> bool:
+        """Look; returns whether the budget has still to act."""
+        if self.at_s is None and time.process_time() >= self._end_s:
+            self.at_s = time.perf_counter()
+        return not self._done.is_set()
+
+
+@tprof.task
+def spin_until(done: threading.Event, crossed_s: list[float], cpu_s: float) -> None:
+    """Run until the event, and note when the thread had used so much CPU time."""
+    end_s = time.thread_time() + cpu_s
+    while not done.is_set():
+        if not crossed_s and time.thread_time() >= end_s:
+            crossed_s.append(time.perf_counter())
+
+
+@tprof.task
+def turn(rounds: int) -> None:
+    """Run for about 10 µs with 1200 rounds."""
+    for _ in range(rounds):
+        pass
+
+
+@tprof.task
+def turn_for(duration_s: float, crossing: Crossing) -> None:
+    """Run Python code."""
+    end_s = time.perf_counter() + duration_s
+    while time.perf_counter() < end_s and crossing.goes_on():
+        pass
+
+
+def time_step(place: Path, energy: Path) -> float:
+    """Return milliseconds from a step of the counter that exceeds a budget to the warning."""
+    with tprof.record(place / "t.tprof", energy="powercap", counters="none", idle_s=0, overwrite=True):
+        done, crossed_s = threading.Event(), [0.0]
+        with caught_warning(done) as told_s, tprof.budget(joules=LIMIT_J):
+            thread = threading.Thread(target=spin_until, args=(done, crossed_s, 0.0))
+            thread.start()
+            time.sleep(0.1)
+            before_uj = int(energy.read_text(encoding="ascii"))
+            with energy.open("r+", encoding="ascii") as file:
+                crossed_s[0] = time.perf_counter()
+                file.write(f"{before_uj + round(STEP_J * 1e6)}\n")
+            thread.join()
+    return (told_s[0] - crossed_s[0]) * 1e3
+
+
+def time_estimate(place: Path) -> float:
+    """Return milliseconds from when a thread has used a budget's worth of CPU time to the warning."""
+    recording = tprof.record(place / "t.tprof", energy="estimate", watts=(0.0, BUSY_W), counters="none", overwrite=True)
+    with recording:
+        done, crossed_s = threading.Event(), list[float]()
+        with caught_warning(done) as told_s, tprof.budget(joules=LIMIT_J, tasks="spin_until"):
+            spin_until(done, crossed_s, LIMIT_J / BUSY_W)
+    return (told_s[0] - (crossed_s or told_s)[0]) * 1e3
+
+
+def time_tasks(place: Path, run: Callable[[Crossing], None], *, tasks: str | None) -> float:
+    """Return milliseconds from when this process has used a budget's worth of CPU time to the warning; 0: before."""
+    recording = tprof.record(place / "t.tprof", energy="estimate", watts=(0.0, BUSY_W), counters="none", overwrite=True)
+    with recording:
+        done = threading.Event()
+        with caught_warning(done) as told_s, tprof.budget(joules=LIMIT_J, tasks=tasks):
+            crossing = Crossing(done, LIMIT_J / BUSY_W)
+            run(crossing)
+    return max(told_s[0] - (crossing.at_s or told_s[0]), 0.0) * 1e3
+
+
+def run_short(crossing: Crossing) -> None:
+    """Run tasks of about 10 µs until the budget acts."""
+    while crossing.goes_on():
+        for _ in range(10):
+            turn(1200)
+
+
+def run_on_two_threads(crossing: Crossing) -> None:
+    """Run tasks that hold the interpreter's lock until the budget acts."""
+
+    def run() -> None:
+        while crossing.goes_on():
+            turn_for(TASK_S, crossing)
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+@contextmanager
+def caught_warning(done: threading.Event) -> Iterator[list[float]]:
+    """Note when a warning is shown, and set the event; after a deadline it is set anyway."""
+    told_s: list[float] = []
+
+    def show(*_: object, **__: object) -> None:
+        told_s.append(time.perf_counter())
+        done.set()
+
+    deadline = threading.Timer(DEADLINE_S, done.set)
+    deadline.start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = show
+        yield told_s
+    deadline.cancel()
+    deadline.join()
+    if not told_s:
+        message = f"the budget did not act in {DEADLINE_S} s: others keep this machine too busy to measure"
+        raise TprofError(message)

@@ -1,0 +1,152 @@
+"""Budgets act while their block runs, however short its tasks; what is known without samples agrees with them."""
+
+import itertools
+import time
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import fake_trees
+from support.fake_sensor import FakeSensor, wait_for
+
+import tprof
+from tprof.budgets import block
+from tprof.budgets.watcher import Watcher
+from tprof.live import Meter
+from tprof.live.share import Hidden, share, share_of_process
+from tprof.live.thread import Stretch
+
+MODULUS = fake_trees.RANGE_UJ + 1
+SECOND_NS = 10**9
+MANY = 3_000_000
+
+
+@tprof.task
+def nothing():
+    pass
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """Give a machine with a sensor that advances by 50 W, and on which nobody else is seen to run."""
+    tree = fake_trees.laptop(tmp_path / "root")
+    monkeypatch.setenv("TPROF_SYSROOT", str(tree.root))
+    tree.write("proc/stat", "\n".join(f"cpu{cpu} 0 0 0 0 0 0 0 0 0 0" for cpu in range(64)))
+    with FakeSensor(watts=50.0, modulus=MODULUS).drives(tree.energy_of("intel-rapl:0")):
+        yield tree
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize("tasks", [None, "nothing"])
+def test_a_budget_acts_while_tasks_that_do_nothing_run(tasks):
+    with warnings.catch_warnings(action="ignore"), tprof.budget(joules=1.0, tasks=tasks) as budget:
+        acted = any(nothing() or budget.exceeded for _ in range(MANY))
+
+    assert acted
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_budget_that_comes_late_says_so(monkeypatch):
+    monkeypatch.setattr(block, "LAG_S", -1.0)
+
+    with (
+        pytest.warns(RuntimeWarning, match="a budget of nothing is .* s behind: more tasks run than"),
+        tprof.budget(joules=1e9, tasks="nothing"),
+    ):
+        nothing()
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_budget_that_keeps_up_says_nothing():
+    with warnings.catch_warnings(action="error"), tprof.budget(joules=1e9, tasks="nothing") as budget:
+        wait_for(lambda: nothing() or len(budget.history) > 5, "looks")
+
+    assert not budget.exceeded
+
+
+def test_glances_come_however_much_looks_cost():
+    counts = {"looks": 0, "glances": 0}
+
+    def look():
+        counts["looks"] += 1
+        end_s = time.thread_time() + 0.02
+        while time.thread_time() < end_s:
+            pass
+
+    def glance():
+        counts["glances"] += 1
+        return False
+
+    watcher = Watcher(look, glance)
+    watcher.start()
+    wait_for(lambda: counts["glances"] >= 20, "glances")
+    watcher.stop()
+
+    assert 0 < counts["looks"] < counts["glances"] / 2
+
+
+def written(path, instances, quanta):
+    """Write a thread that runs so many instances one after the other, in so many quanta of a second."""
+    t_ns = np.linspace(0, quanta * SECOND_NS, instances + 1).astype(int)
+    ids = np.append(np.arange(1, instances + 1), 0)
+    task = np.where(ids > 0, ids % 2, -1)
+    thread = {"t_ns": t_ns, "instance": ids, "task": task, "cpu_ns": t_ns, "cpu": 0 * t_ns, "package": 0 * t_ns}
+    edges_ns = np.arange(quanta + 1) * SECOND_NS
+    energy = {"package-0": (edges_ns, np.cumsum(edges_ns % 7) * 1.0 + np.arange(quanta + 1))}
+    tprof.write_trace(path, tasks=["a", "b"], threads=[thread], energy=energy)
+
+
+def test_a_look_handles_a_row_for_each_task_and_quantum(tmp_path):
+    written(tmp_path / "t.tprof", instances=5000, quanta=10)
+    meter, rows = Meter(tmp_path / "t.tprof"), []
+    meter.listeners.append(lambda ran, _: rows.append(len(ran.cpu_s)))
+
+    energy = meter.energy()
+
+    assert sum(rows) == 2 * 10
+    assert sum(task.instances for task in energy.tasks.values()) == 5000
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 300), st.integers(1, 12), st.integers(1, 5 * SECOND_NS))
+def test_steps_of_any_length_give_the_same(tmp_path_factory, instances, quanta, slice_ns):
+    path = tmp_path_factory.mktemp("steps") / "t.tprof"
+    written(path, instances, quanta)
+    stepped = Meter(path)
+
+    seen = [0.0]
+    while stepped.step(slice_ns):
+        seen.append(stepped.shared_j(frozenset("a")))
+
+    whole = Meter(path).energy()
+    figures = stepped.figures()
+    assert figures.measured_j == pytest.approx(whole.measured_j)
+    assert figures.tasks_j == pytest.approx(whole.tasks_j)
+    assert {name: task.instances for name, task in figures.tasks.items()} == {
+        name: task.instances for name, task in whole.tasks.items()
+    }
+    assert all(one <= other for one, other in itertools.pairwise(seen))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(1, 20), min_size=1, max_size=20), st.floats(0.001, 4), st.floats(0, 4), st.floats(0, 5))
+def test_a_process_gets_what_its_samples_would_get(lengths, cores, other_cores, static_w):
+    edges_ns = np.concatenate(([0], np.cumsum(lengths))) * SECOND_NS
+    count, length_s = len(lengths), np.array(lengths, float)
+    energy_j = np.linspace(1, 30, count)
+    hidden = Hidden(other_cores * length_s.sum(), 0.0)
+
+    def by_samples(task):
+        one = np.ones(count, np.int64)
+        columns = (edges_ns[:-1], edges_ns[1:], cores * length_s, one * task, one.astype(np.uint64), one > 1, one, one)
+        shared = share(Stretch(*columns), edges_ns, energy_j, hidden=hidden, static_w=static_w, weight=None)
+        return shared.segment_j.sum()
+
+    process_j = share_of_process(cores * length_s.sum(), edges_ns, energy_j, hidden=hidden, static_w=static_w)
+
+    assert process_j == pytest.approx(by_samples(-1))
+    assert process_j <= by_samples(0) + 1e-9
+    if cores + other_cores > 1:
+        assert process_j == pytest.approx(by_samples(0))

@@ -1,0 +1,294 @@
+/* What a running recording's follower asks of Python: tails of readings, and threads with their rows. Python's lock is
+ * held throughout: see tail.h. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "binding.h"
+#include "clock.h"
+#include "follow.h"
+#include "live.h"
+
+struct tail {
+    PyObject_HEAD
+    struct tprof_tail tail;
+};
+
+struct follower {
+    PyObject_HEAD
+    struct tprof_follower follower;
+    Py_buffer packages;
+};
+
+static int set_tail(struct tprof_tail *tail, PyObject *path)
+{
+    PyObject *bytes;
+    if (!PyUnicode_FSConverter(path, &bytes))
+        return -1;
+    const int fits = PyBytes_GET_SIZE(bytes) < (Py_ssize_t)sizeof tail->path;
+    if (fits)
+        strcpy(tail->path, PyBytes_AS_STRING(bytes));
+    else
+        PyErr_Format(PyExc_ValueError, "a path longer than %d bytes", (int)sizeof tail->path - 1);
+    Py_DECREF(bytes);
+    return fits ? 0 : -1;
+}
+
+static PyObject *create_tail(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"path", "record_bytes", "body_at", NULL};
+    PyObject *path;
+    unsigned int record_bytes;
+    unsigned long long body_at;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OIK", names, &path, &record_bytes, &body_at))
+        return NULL;
+    struct tail *self = (struct tail *)type->tp_alloc(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->tail.record_bytes = record_bytes;
+    self->tail.body_at = body_at;
+    if (record_bytes == 0 || set_tail(&self->tail, path) < 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+static PyObject *read_new(struct tprof_tail *tail, int fd, struct tprof_tail_state *state, uint64_t most)
+{
+    const uint64_t left = state->committed > tail->done ? state->committed - tail->done : 0;
+    const uint64_t wanted = left < most ? left : most;
+    PyObject *records = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(wanted * tail->record_bytes));
+    uint64_t count = 0;
+    ssize_t got = 1;
+    while (records != NULL && count < wanted && got > 0) {
+        char *to = PyBytes_AS_STRING(records) + count * tail->record_bytes;
+        got = tprof_tail_read(tail, fd, state, to, (size_t)(wanted - count));
+        if (got > 0) {
+            count += (uint64_t)got;
+            tail->done += (uint64_t)got;
+        }
+    }
+    if (got < 0) {
+        Py_XDECREF(records);
+        return PyErr_SetFromErrnoWithFilename(PyExc_OSError, tail->path);
+    }
+    if (records != NULL && count < wanted)
+        (void)_PyBytes_Resize(&records, (Py_ssize_t)(count * tail->record_bytes));
+    return records;
+}
+
+static PyObject *read_tail(PyObject *object, PyObject *most)
+{
+    struct tprof_tail *tail = &((struct tail *)object)->tail;
+    struct tprof_tail_state state;
+    const unsigned long long limit = PyLong_AsUnsignedLongLong(most);
+    if (PyErr_Occurred())
+        return NULL;
+    const int fd = tprof_tail_open(tail, &state);
+    if (fd < 0)
+        return PyErr_SetFromErrnoWithFilename(PyExc_OSError, tail->path);
+    PyObject *records = read_new(tail, fd, &state, limit);
+    close(fd);
+    if (records == NULL)
+        return NULL;
+    return Py_BuildValue("(NO)", records, tail->done < state.committed && PyBytes_GET_SIZE(records) > 0 ? Py_True : Py_False);
+}
+
+static void free_tail(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static bool ask(void *owner, struct tprof_known *known)
+{
+    PyObject *told = PyObject_CallFunction(owner, "I", known->number);
+    long long index;
+    int watched;
+    const bool good = told != NULL && PyTuple_Check(told) && PyArg_ParseTuple(told, "Lp", &index, &watched);
+    Py_XDECREF(told);
+    if (!good) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "who learns of a task returns its index and whether it is watched");
+        return false;
+    }
+    known->index = index;
+    known->watched = watched;
+    return true;
+}
+
+static PyObject *create_follower(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"path", "record_bytes", "body_at", "process",  "pid",
+                            "tid",  "own",          "column",  "packages", NULL};
+    PyObject *path;
+    struct tprof_follower given = {.learn = ask};
+    int own;
+    long long process;
+    Py_buffer packages;
+    unsigned long long body_at;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OIKLIIpiy*", names, &path, &given.tail.record_bytes, &body_at,
+                                     &process, &given.pid, &given.tid, &own, &given.cpu_column, &packages))
+        return NULL;
+    const int columns = ((int)given.tail.record_bytes - (int)sizeof(struct tprof_sample)) / 8;
+    struct follower *self = NULL;
+    if (given.tail.record_bytes % 8 != 0 || given.cpu_column >= columns || columns > TPROF_MAX_COLUMNS)
+        PyErr_SetString(PyExc_ValueError, "samples of this size do not hold such a column");
+    else
+        self = (struct follower *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        PyBuffer_Release(&packages);
+        return NULL;
+    }
+    given.tail.body_at = body_at;
+    given.process = process;
+    given.own = own != 0;
+    given.packages = packages.buf;
+    given.cpus = (uint32_t)(packages.len / (Py_ssize_t)sizeof(int16_t));
+    self->follower = given;
+    self->packages = packages;
+    if (set_tail(&self->follower.tail, path) < 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+static PyObject *starts_of(struct tprof_follower *follower)
+{
+    PyObject *starts = PyList_New(0);
+    for (size_t i = 0; starts != NULL && i < follower->capacity; i++) {
+        struct tprof_known *known = &follower->known[i];
+        if (!known->used || known->starts == 0)
+            continue;
+        PyObject *entry = Py_BuildValue("(LK)", (long long)known->index, (unsigned long long)known->starts);
+        known->starts = 0;
+        if (entry == NULL || PyList_Append(starts, entry) < 0)
+            Py_CLEAR(starts);
+        Py_XDECREF(entry);
+    }
+    return starts;
+}
+
+static int check_edges(const Py_buffer *edges)
+{
+    const int64_t *edges_ns = edges->buf;
+    const Py_ssize_t count = edges->len / (Py_ssize_t)sizeof *edges_ns;
+    bool good = count >= 2 && edges_ns[0] >= 0;
+    for (Py_ssize_t i = 1; good && i < count; i++)
+        good = edges_ns[i] > edges_ns[i - 1];
+    if (!good)
+        PyErr_SetString(PyExc_ValueError, "edges are two or more moments, each after the one before");
+    return good ? 0 : -1;
+}
+
+static PyObject *follow(PyObject *object, PyObject *args)
+{
+    struct tprof_follower *follower = &((struct follower *)object)->follower;
+    Py_buffer edges;
+    unsigned long long now_ns;
+    PyObject *learn, *result = NULL;
+    if (!PyArg_ParseTuple(args, "y*KO", &edges, &now_ns, &learn))
+        return NULL;
+    if (check_edges(&edges) < 0)
+        goto done;
+    follower->owner = learn;
+    switch (tprof_follow(follower, edges.buf, (size_t)edges.len / sizeof(int64_t), now_ns)) {
+    case TPROF_FOLLOW_GONE:
+        PyErr_SetFromErrnoWithFilename(PyExc_OSError, follower->tail.path);
+        break;
+    case TPROF_FOLLOW_NO_MEMORY:
+        PyErr_NoMemory();
+        break;
+    case TPROF_FOLLOW_REFUSED:
+        break;
+    case TPROF_FOLLOWED:
+        result = Py_BuildValue("(y#N)", follower->row_count != 0 ? (const char *)follower->rows : "",
+                               (Py_ssize_t)(follower->row_count * sizeof *follower->rows), starts_of(follower));
+    }
+    follower->owner = NULL;
+done:
+    PyBuffer_Release(&edges);
+    return result;
+}
+
+static PyObject *first_ns(PyObject *object, void *unused)
+{
+    const struct tprof_follower *follower = &((struct follower *)object)->follower;
+    (void)unused;
+    if (!follower->begun)
+        Py_RETURN_NONE;
+    return PyLong_FromUnsignedLongLong(follower->first_ns);
+}
+
+static void free_follower(PyObject *object)
+{
+    struct follower *self = (struct follower *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    PyBuffer_Release(&self->packages);
+    tprof_follower_free(&self->follower);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+PyObject *tprof_py_session_threads(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    if (tprof_session_live == NULL)
+        return PyLong_FromLong(0);
+    return PyLong_FromUnsignedLong(__atomic_load_n(&tprof_session_live->next_thread, __ATOMIC_ACQUIRE));
+}
+
+PyObject *tprof_py_used_ns(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(tprof_clock_ns(CLOCK_PROCESS_CPUTIME_ID));
+}
+
+static PyMethodDef tail_methods[] = {
+    {"read", read_tail, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot tail_slots[] = {
+    {Py_tp_new, create_tail},
+    {Py_tp_dealloc, free_tail},
+    {Py_tp_methods, tail_methods},
+    {0, NULL},
+};
+
+PyType_Spec tprof_tail_spec = {
+    .name = "tprof._core.Tail",
+    .basicsize = sizeof(struct tail),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = tail_slots,
+};
+
+static PyMethodDef follower_methods[] = {
+    {"follow", follow, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef follower_attributes[] = {
+    {"first_ns", first_ns, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot follower_slots[] = {
+    {Py_tp_new, create_follower},
+    {Py_tp_dealloc, free_follower},
+    {Py_tp_methods, follower_methods},
+    {Py_tp_getset, follower_attributes},
+    {0, NULL},
+};
+
+PyType_Spec tprof_follower_spec = {
+    .name = "tprof._core.Follower",
+    .basicsize = sizeof(struct follower),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = follower_slots,
+};

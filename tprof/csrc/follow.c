@@ -1,0 +1,306 @@
+/* Called by whoever follows a recording, one thread at a time for each follower; needs no lock, and Python only where
+ * `learn` does. */
+#include "follow.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "clock.h"
+
+#define CHUNK_RECORDS 512u
+#define NO_ROW SIZE_MAX
+/* CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED of the kernel's posix-timers.h */
+#define THREAD_CLOCK 6
+
+struct look {
+    const int64_t *edges_ns;
+    size_t interval;
+    uint64_t until_ns;
+    bool no_memory;
+};
+
+/* What the thread has used by now. A clock that nobody tells stands still. */
+static uint64_t used_ns(const struct tprof_follower *follower)
+{
+    char path[64], text[64];
+    if (follower->own)
+        return tprof_clock_ns((clockid_t)((~follower->tid << 3) | THREAD_CLOCK));
+    snprintf(path, sizeof path, "/proc/%u/task/%u/schedstat", follower->pid, follower->tid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    const ssize_t count = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[count < 0 ? 0 : count] = '\0';
+    return strtoull(text, NULL, 10);
+}
+
+static struct tprof_known *place_of(struct tprof_known *known, size_t capacity, uint32_t number)
+{
+    size_t at = (number * UINT32_C(2654435761)) & (capacity - 1);
+    while (known[at].used && known[at].number != number)
+        at = (at + 1) & (capacity - 1);
+    return &known[at];
+}
+
+static bool grow(struct tprof_follower *follower)
+{
+    const size_t capacity = follower->capacity != 0 ? follower->capacity * 2 : 16;
+    struct tprof_known *known = calloc(capacity, sizeof *known);
+    if (known == NULL)
+        return false;
+    for (size_t i = 0; i < follower->capacity; i++)
+        if (follower->known[i].used)
+            *place_of(known, capacity, follower->known[i].number) = follower->known[i];
+    if (follower->count != 0)
+        follower->place = (size_t)(place_of(known, capacity, follower->known[follower->place].number) - known);
+    free(follower->known);
+    follower->known = known;
+    follower->capacity = capacity;
+    return true;
+}
+
+/* Find the number's place; the owner tells of one that is new. The place stays where that fails. */
+static enum tprof_follow_result meet(struct tprof_follower *follower, uint32_t number)
+{
+    if (follower->count != 0 && follower->known[follower->place].number == number)
+        return TPROF_FOLLOWED;
+    if (2 * (follower->count + 1) > follower->capacity && !grow(follower))
+        return TPROF_FOLLOW_NO_MEMORY;
+    struct tprof_known *found = place_of(follower->known, follower->capacity, number);
+    if (!found->used) {
+        struct tprof_known told = {.number = number, .used = true, .row = NO_ROW};
+        if (!follower->learn(follower->owner, &told))
+            return TPROF_FOLLOW_REFUSED;
+        *found = told;
+        follower->count++;
+    }
+    follower->place = (size_t)(found - follower->known);
+    return TPROF_FOLLOWED;
+}
+
+static struct tprof_known *who_runs(struct tprof_follower *follower)
+{
+    return follower->instance == 0 ? &follower->nobody : &follower->known[follower->place];
+}
+
+static bool goes_on(const struct tprof_follower *follower, const struct tprof_known *who, size_t interval,
+                    int64_t package)
+{
+    if (who->row == NO_ROW || who->interval != interval)
+        return false;
+    const struct tprof_row *row = &follower->rows[who->row];
+    return row->package == package && (!who->watched || row->instance == follower->instance);
+}
+
+static struct tprof_row *new_row(struct tprof_follower *follower)
+{
+    if (follower->row_count == follower->row_capacity) {
+        const size_t capacity = follower->row_capacity != 0 ? follower->row_capacity * 2 : 64;
+        struct tprof_row *rows = realloc(follower->rows, capacity * sizeof *rows);
+        if (rows == NULL)
+            return NULL;
+        follower->rows = rows;
+        follower->row_capacity = capacity;
+    }
+    return &follower->rows[follower->row_count++];
+}
+
+static void add(struct tprof_follower *follower, struct look *look, uint64_t begin_ns, uint64_t end_ns, double cpu_s)
+{
+    struct tprof_known *who = who_runs(follower);
+    const int64_t package = follower->cpu < follower->cpus ? follower->packages[follower->cpu] : -1;
+    if (goes_on(follower, who, look->interval, package)) {
+        struct tprof_row *row = &follower->rows[who->row];
+        row->cpu_s += cpu_s;
+        row->end_ns = (int64_t)end_ns;
+        return;
+    }
+    struct tprof_row *row = new_row(follower);
+    if (row == NULL) {
+        look->no_memory = true;
+        return;
+    }
+    *row = (struct tprof_row){
+        .begin_ns = (int64_t)begin_ns,
+        .end_ns = (int64_t)end_ns,
+        .cpu_s = cpu_s,
+        .task = who->index,
+        .instance = follower->instance,
+        .package = package,
+        .process = follower->process,
+    };
+    who->row = follower->row_count - 1;
+    who->interval = look->interval;
+}
+
+/* Whoever ran, ran until then. What a segment without length counted goes to the next one. */
+static void run_until(struct tprof_follower *follower, struct look *look, uint64_t t_ns, uint64_t cpu_ns)
+{
+    if (t_ns <= follower->t_ns)
+        return;
+    if (cpu_ns < follower->cpu_ns)
+        cpu_ns = follower->cpu_ns;
+    const double cpu_s = (double)(cpu_ns - follower->cpu_ns) * 1e-9;
+    uint64_t begin_ns = follower->t_ns;
+    while (begin_ns < t_ns) {
+        while ((uint64_t)look->edges_ns[look->interval + 1] <= begin_ns)
+            look->interval++;
+        const uint64_t edge_ns = (uint64_t)look->edges_ns[look->interval + 1];
+        const uint64_t end_ns = edge_ns < t_ns ? edge_ns : t_ns;
+        const bool whole = end_ns - begin_ns == t_ns - follower->t_ns; /* nearly always: then nothing is divided */
+        const double part = whole ? 1 : (double)(end_ns - begin_ns) / (double)(t_ns - follower->t_ns);
+        add(follower, look, begin_ns, end_ns, cpu_s * part);
+        begin_ns = end_ns;
+    }
+    follower->t_ns = t_ns;
+    follower->cpu_ns = cpu_ns;
+}
+
+/* Run up to the end of the look on the way to a moment after it. */
+static void run_towards(struct tprof_follower *follower, struct look *look, uint64_t t_ns, uint64_t cpu_ns)
+{
+    if (t_ns <= follower->t_ns || look->until_ns <= follower->t_ns)
+        return;
+    if (cpu_ns < follower->cpu_ns)
+        cpu_ns = follower->cpu_ns;
+    const double part = (double)(look->until_ns - follower->t_ns) / (double)(t_ns - follower->t_ns);
+    const double more_ns = part * (double)(cpu_ns - follower->cpu_ns);
+    run_until(follower, look, look->until_ns, follower->cpu_ns + (uint64_t)(more_ns + 0.5));
+}
+
+static void end_instance(struct tprof_follower *follower)
+{
+    const struct tprof_known *who = who_runs(follower);
+    if (who->watched && who->row != NO_ROW && follower->rows[who->row].instance == follower->instance)
+        follower->rows[who->row].ends = 1;
+}
+
+static void begin(struct tprof_follower *follower, uint64_t t_ns, uint64_t since_ns, uint64_t cpu_ns)
+{
+    follower->begun = true;
+    follower->first_ns = t_ns;
+    follower->t_ns = t_ns < since_ns ? since_ns : t_ns;
+    follower->cpu_ns = cpu_ns;
+}
+
+/* Take one sample that is not after the look's end. */
+static enum tprof_follow_result take(struct tprof_follower *follower, struct look *look,
+                                     const struct tprof_sample *sample)
+{
+    const uint64_t cpu_ns = follower->cpu_column < 0 ? 0 : sample->columns[follower->cpu_column];
+    if (!follower->begun)
+        begin(follower, sample->t_ns, (uint64_t)look->edges_ns[0], cpu_ns);
+    else
+        run_until(follower, look, sample->t_ns, cpu_ns);
+    if (sample->kind == TPROF_FINISH)
+        end_instance(follower);
+    if (sample->instance != 0) {
+        const enum tprof_follow_result met = meet(follower, sample->task);
+        if (met != TPROF_FOLLOWED)
+            return met;
+    }
+    follower->instance = sample->instance;
+    follower->cpu = sample->cpu;
+    if (sample->kind == TPROF_START)
+        who_runs(follower)->starts++;
+    return TPROF_FOLLOWED;
+}
+
+/* After the last sample: up to the thread's end, or on the way to now. */
+static void finish(struct tprof_follower *follower, struct look *look, const struct tprof_tail_state *state,
+                   uint64_t now_ns, uint64_t used)
+{
+    if (!follower->begun)
+        return;
+    const bool lost = state->first_drop_ns != 0;
+    if (!lost && state->end_reason == TPROF_OPEN) {
+        run_towards(follower, look, now_ns, used);
+        return;
+    }
+    const uint64_t end_ns = lost ? state->first_drop_ns : state->end_ns;
+    const uint64_t cpu_ns = lost || follower->cpu_column < 0 ? 0 : state->end_columns[follower->cpu_column];
+    if (end_ns > look->until_ns) {
+        run_towards(follower, look, end_ns, cpu_ns);
+        return;
+    }
+    run_until(follower, look, end_ns, cpu_ns);
+    follower->instance = 0;
+    follower->ended = true;
+}
+
+static enum tprof_follow_result read_samples(struct tprof_follower *follower, struct look *look, int fd,
+                                             struct tprof_tail_state *state, bool *reached)
+{
+    struct tprof_tail *tail = &follower->tail;
+    ssize_t got;
+    while ((got = tprof_tail_read(tail, fd, state, follower->buffer, CHUNK_RECORDS)) > 0) {
+        for (ssize_t i = 0; i < got; i++) {
+            const void *record = follower->buffer + (size_t)i * tail->record_bytes;
+            const struct tprof_sample *sample = record;
+            if (sample->t_ns > look->until_ns) {
+                if (follower->begun)
+                    run_towards(follower, look, sample->t_ns,
+                                follower->cpu_column < 0 ? 0 : sample->columns[follower->cpu_column]);
+                *reached = true;
+                return TPROF_FOLLOWED;
+            }
+            const enum tprof_follow_result result = take(follower, look, sample);
+            if (result != TPROF_FOLLOWED)
+                return result;
+            tail->done++;
+        }
+    }
+    return got < 0 ? TPROF_FOLLOW_GONE : TPROF_FOLLOWED;
+}
+
+static bool get_ready(struct tprof_follower *follower, const struct look *look)
+{
+    if (follower->buffer == NULL)
+        follower->buffer = malloc((size_t)CHUNK_RECORDS * follower->tail.record_bytes);
+    follower->row_count = 0;
+    follower->nobody.index = -1;
+    follower->nobody.row = NO_ROW;
+    for (size_t i = 0; i < follower->capacity; i++)
+        follower->known[i].row = NO_ROW;
+    /* What comes too late counts from here. */
+    if (follower->begun && follower->t_ns < (uint64_t)look->edges_ns[0])
+        follower->t_ns = (uint64_t)look->edges_ns[0];
+    return follower->buffer != NULL;
+}
+
+enum tprof_follow_result tprof_follow(struct tprof_follower *follower, const int64_t *edges_ns, size_t edges,
+                                      uint64_t now_ns)
+{
+    struct look look = {.edges_ns = edges_ns, .until_ns = (uint64_t)edges_ns[edges - 1]};
+    struct tprof_tail_state state;
+    bool reached = false;
+    if (!get_ready(follower, &look))
+        return TPROF_FOLLOW_NO_MEMORY;
+    if (follower->ended)
+        return TPROF_FOLLOWED;
+    /* The clock before the samples: one that comes later says more than the clock does. */
+    const uint64_t used = used_ns(follower);
+    const int fd = tprof_tail_open(&follower->tail, &state);
+    if (fd < 0)
+        return TPROF_FOLLOW_GONE;
+    const enum tprof_follow_result result = read_samples(follower, &look, fd, &state, &reached);
+    const int error = errno;
+    close(fd);
+    errno = error;
+    if (result == TPROF_FOLLOWED && !reached)
+        finish(follower, &look, &state, now_ns, used);
+    return look.no_memory ? TPROF_FOLLOW_NO_MEMORY : result;
+}
+
+void tprof_follower_free(struct tprof_follower *follower)
+{
+    free(follower->known);
+    free(follower->rows);
+    free(follower->buffer);
+}

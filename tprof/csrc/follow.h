@@ -1,0 +1,67 @@
+/* Follows one thread of a running recording: who ran on it between two moments, as few rows as the joules of these
+ * moments need.
+ *
+ * Joules are shared by CPU time in each interval between two edges (readings of a sensor), so that what a task ran in
+ * one interval is one row, however many its instances were: all later work is in proportion to intervals and tasks,
+ * not to samples. Instances of tasks that are watched get rows of their own. What is kept from one look to the next is
+ * the moment up to which was looked, and who ran then. */
+#ifndef TPROF_FOLLOW_H
+#define TPROF_FOLLOW_H
+
+#include <stdbool.h>
+
+#include "tail.h"
+
+struct tprof_row {
+    int64_t begin_ns, end_ns;
+    double cpu_s;
+    int64_t task; /* -1: nobody */
+    uint64_t instance;
+    int64_t package; /* -1: not known */
+    int64_t process;
+    uint64_t ends; /* whether the instance ends with it */
+};
+
+static_assert(sizeof(struct tprof_row) == 64, "ROW in tprof/live/thread.py");
+
+/* A task's number in this process, and what it is to the follower's owner. */
+struct tprof_known {
+    uint32_t number;
+    bool used, watched;
+    int64_t index;
+    uint64_t starts;            /* instances that began since they were last taken */
+    size_t row, interval;       /* its last row, valid where the row's interval is this one */
+};
+
+struct tprof_follower {
+    struct tprof_tail tail;
+    int64_t process;
+    uint32_t pid, tid;
+    bool own;       /* the thread's clock can be read directly */
+    int cpu_column; /* -1: none */
+    const int16_t *packages;
+    uint32_t cpus;
+    /* Tells of a number that is new; returns whether it could. */
+    bool (*learn)(void *owner, struct tprof_known *known);
+    void *owner;
+
+    bool begun, ended;
+    uint64_t first_ns, t_ns, cpu_ns, instance;
+    uint16_t cpu;
+
+    struct tprof_known *known; /* open addressing; `capacity` is a power of two */
+    struct tprof_known nobody;
+    size_t capacity, count, place; /* of the task that ran last */
+    struct tprof_row *rows;
+    size_t row_count, row_capacity;
+    char *buffer;
+};
+
+enum tprof_follow_result { TPROF_FOLLOWED, TPROF_FOLLOW_GONE, TPROF_FOLLOW_NO_MEMORY, TPROF_FOLLOW_REFUSED };
+
+/* Gather the rows between the first edge and the last; the last is not after now. GONE: errno says why. */
+enum tprof_follow_result tprof_follow(struct tprof_follower *follower, const int64_t *edges_ns, size_t edges,
+                                      uint64_t now_ns);
+void tprof_follower_free(struct tprof_follower *follower);
+
+#endif

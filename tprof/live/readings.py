@@ -1,0 +1,157 @@
+"""The readings of a session that runs: joules of its domains, and CPU time of the machine and of the program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tprof.errors import TraceError
+
+from .domain import Curve, Domain
+from .hidden import Watch
+from .share import Hidden, share, share_of_process
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from .share import Shared
+    from .thread import Stretch
+
+MOST_RECORDS = 1 << 16
+"""Of one file at a time: a first look at a long recording takes as much memory as one at a short."""
+_DOUBT = ("estimated", "simulated", "given", "measured")
+
+
+class Readings:
+    """What is read of a session's readings up to the last moment at which all domains are known."""
+
+    def __init__(self, session: Path, static_w: Mapping[str, float]) -> None:
+        """Open what is there: the files of readings are, from the start."""
+        self.domains: list[Domain] = []
+        self._room = session / "readings"
+        self._opened: set[str] = set()
+        self._static_w = static_w
+        self._watch = Watch()
+        self._open()
+
+    @property
+    def quality(self) -> str:
+        """How the joules are got; `none` where none are."""
+        qualities = {domain.quality for domain in self.domains}
+        return next((name for name in _DOUBT if name in qualities), "none")
+
+    @property
+    def packages_only(self) -> bool:
+        """Whether all that counts is packages, so that `tprof._core.drawn_uj` tells it without a look."""
+        return all(domain.package is not None and domain.said.get("scope") == "package" for domain in self.domains)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every domain has said something."""
+        return all(len(domain.t_ns) for domain in self.domains)
+
+    @property
+    def first_ns(self) -> int | None:
+        """When the first joules came; None without domains."""
+        return max((int(domain.t_ns[0]) for domain in self.domains), default=None)
+
+    @property
+    def last_ns(self) -> int | None:
+        """Up to when the joules of all domains are known; None without domains."""
+        return min((int(domain.t_ns[-1]) for domain in self.domains), default=None)
+
+    def look(self) -> bool:
+        """Read what is new; returns whether there is more. Raises OSError."""
+        if not self.domains:
+            self._open()
+        curves: tuple[Curve, ...] = (*self.domains, *self._watch.busy, *self._watch.program)
+        more = [curve.look(MOST_RECORDS) for curve in curves]
+        return any(more)
+
+    def until(self, since_ns: int, at_most_ns: int) -> int | None:
+        """Return where a step may end that begins at one moment: at an edge, the last that is not after the other.
+
+        Where a quantum is longer it ends with it; None where no joules came after `since_ns`, or there are no domains.
+        """
+        last_ns = self.last_ns
+        if last_ns is None or last_ns <= since_ns:
+            return None
+        ends = [domain.edge(at_most_ns, since_ns) for domain in self.domains]
+        return min(last_ns, max((end for end in ends if end <= at_most_ns), default=min(ends)))
+
+    def edges(self, since_ns: int, until_ns: int) -> NDArray[np.int64]:
+        """Return all domains' edges between two moments, these included."""
+        if len(self.domains) == 1:
+            return self.domains[0].edges(since_ns, until_ns)
+        both = [np.array([since_ns, until_ns], np.int64)]
+        return np.unique(np.concatenate([*both, *(domain.edges(since_ns, until_ns) for domain in self.domains)]))
+
+    def share(self, ran: Stretch, since_ns: int, until_ns: int, *, began_ns: int | None) -> list[Shared]:
+        """Share the joules between two moments, by domain; what lies before the second one is forgotten.
+
+        Parameters
+        ----------
+        ran : what ran then
+        since_ns, until_ns : the two moments
+        began_ns : of the first sample; what the program used before it was our own start
+        """
+        hidden = self._watch.claim(until_ns, ran, began_ns=began_ns)
+        packages = self._packages
+        shares = []
+        for domain in self.domains:
+            edges_ns, energy_j = domain.take(since_ns, until_ns)
+            even = self._even(domain)
+            wide = domain.package is None or len(packages) < 2
+            weight = None if wide else _weight(ran.package, domain.package or 0, len(packages))
+            of_it = Hidden(hidden.other_s * even, hidden.unseen_s * even)
+            static_w = self._static_w.get(domain.name, 0.0)
+            shares.append(share(ran, edges_ns, energy_j, hidden=of_it, static_w=static_w, weight=weight))
+        return shares
+
+    def share_of_process(self, ran: Stretch, since_ns: int, until_ns: int) -> tuple[float, float]:
+        """Return the joules of a process between two moments, and how many cores were busy.
+
+        As `share`, where `ran` is one row for all that the process ran.
+        """
+        hidden = self._watch.claim(until_ns, ran, began_ns=since_ns)
+        own_s, process_j = float(ran.cpu_s[0]), 0.0
+        for domain in self.domains:
+            edges_ns, energy_j = domain.take(since_ns, until_ns)
+            even, static_w = self._even(domain), self._static_w.get(domain.name, 0.0)
+            of_it = Hidden(hidden.other_s * even, hidden.unseen_s * even)
+            process_j += share_of_process(own_s * even, edges_ns, energy_j, hidden=of_it, static_w=static_w)
+        return process_j, (own_s + hidden.other_s + hidden.unseen_s) / (until_ns - since_ns) * 1e9
+
+    @property
+    def _packages(self) -> set[int]:
+        return {domain.package for domain in self.domains if domain.package is not None}
+
+    def _even(self, domain: Domain) -> float:
+        """Return which part of CPU time of which no package is known counts on the domain."""
+        wide = domain.package is None or len(self._packages) < 2
+        return 1.0 if wide else 1.0 / len(self.domains)
+
+    def _open(self) -> None:
+        for path in self._room.iterdir():
+            if path.name not in self._opened:
+                self._open_one(path)
+
+    def _open_one(self, path: Path) -> None:
+        try:
+            curve = Curve(path)
+            if curve.said.get("quantity") == "energy" and curve.said.get("counted") is True:
+                self.domains.append(Domain(path))
+        except TraceError:
+            return
+        kinds = {"busy": self._watch.busy, "program": self._watch.program}
+        if curve.said.get("quantity") in kinds:
+            kinds[curve.said["quantity"]].append(curve)
+        self._opened.add(path.name)
+
+
+def _weight(package: NDArray[np.int64], wanted: int, count: int) -> NDArray[np.float64]:
+    return np.where(package < 0, 1.0 / count, (package == wanted).astype(np.float64))
