@@ -80,8 +80,8 @@ class Measured:
 
     @property
     def power_noise(self) -> Floats:
-        """Relative standard deviation of the power: (n,)."""
-        return np.asarray(np.hypot(self.time_noise, self.energy_noise) / np.sqrt(2))
+        """Relative standard deviation of the power, whose energy and time were measured each by itself: (n,)."""
+        return np.asarray(np.hypot(self.time_noise, self.energy_noise))
 
     def at(self, setting: float, workers: int) -> int | None:
         """Return which point this is, None where it was not measured."""

@@ -40,6 +40,10 @@ def advise(  # noqa: PLR0913 - one parameter an option
     max_power: Annotated[
         str | None, typer.Option(metavar="WATTS", help="The most mean power, such as 80 or 80W.")
     ] = None,
+    sure: Annotated[
+        str,
+        typer.Option(metavar="PART", help="How surely these conditions are to be kept: on what part of the curves."),
+    ] = "95%",
     task: Annotated[list[str] | None, typer.Option(help="Only this task; may be repeated; '' is the program.")] = None,
     settings: Annotated[
         str | None, typer.Option(metavar="LIST|LOW..HIGH:N", help="What can be set, such as 1.6GHz..3.3GHz:18.")
@@ -58,7 +62,7 @@ def advise(  # noqa: PLR0913 - one parameter an option
     from .operating_words import counts, settings_in
     from .tables import dump, show_tables
 
-    wish = _wish(by, max_slowdown, max_power)
+    wish = _wish(by, max_slowdown, max_power, sure)
     rows = read(table)
     unit = str(rows["setting_unit"].iloc[0])
     named = () if settings is None else settings_in(settings, unit)
@@ -71,7 +75,7 @@ def advise(  # noqa: PLR0913 - one parameter an option
         show_tables(advice_tables(advices), sys.stdout)
 
 
-def _wish(by: str, max_slowdown: str | None, max_power: str | None) -> Wish:
+def _wish(by: str, max_slowdown: str | None, max_power: str | None, sure: str) -> Wish:
     from tprof.analysis.operating import Wish
 
     from .operating_words import part, watts
@@ -80,4 +84,5 @@ def _wish(by: str, max_slowdown: str | None, max_power: str | None) -> Wish:
         by,
         None if max_slowdown is None else part("--max-slowdown", max_slowdown),
         None if max_power is None else watts("--max-power", max_power),
+        part("--sure", sure),
     )
