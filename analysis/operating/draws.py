@@ -31,6 +31,7 @@ from .prior import PRIOR, Prior
 from .solve import nonnegative
 
 if TYPE_CHECKING:
+    from .algorithm import Sized
     from .measured import Measured
 
 Floats = NDArray[np.float64]
@@ -86,7 +87,14 @@ class Draws:
         return np.asarray(self.time_s * self.power_w)
 
 
-def draw(measured: Measured, setting: Floats, workers: NDArray[np.int64], prior: Prior = PRIOR) -> Draws:
+def draw(
+    measured: Measured,
+    setting: Floats,
+    workers: NDArray[np.int64],
+    prior: Prior = PRIOR,
+    *,
+    algorithm: Sized | None = None,
+) -> Draws:
     """Return curves that `measured` allows at candidate points.
 
     Parameters
@@ -97,16 +105,20 @@ def draw(measured: Measured, setting: Floats, workers: NDArray[np.int64], prior:
         (m,) candidates.
     prior
         What is taken for granted.
+    algorithm
+        What was run, where its counts are known.
     """
     random, count = np.random.default_rng(SEED), len(measured.time_s)
     settings, crews = np.append(measured.setting, setting), np.append(measured.workers, workers)
-    law, kernel = law_of(measured, settings, crews, prior), _kernel(settings, crews)
+    law_at = law_of if algorithm is None else algorithm.law
+    law, kernel = law_at(measured, settings, crews, prior), _kernel(settings, crews)
     time = _Fit(law.time, measured.time_s, measured.time_noise, law.misfit, _waiting_row(law, measured))
-    within_s = time.through(kernel)
-    power = _Fit(law.power, measured.energy_j / within_s, measured.energy_noise, law.misfit, None)
+    every = np.arange(len(law.weight))
+    power_w = measured.energy_j / time.through(kernel)
+    power = _Fit(law.powers(every, time.best), power_w, measured.energy_noise, law.misfit, None)
     shapes = _resample(law.weight - 0.5 * (time.squares + power.squares), random)
     times, parts = time.curves(shapes, kernel, random)
-    powers, _ = power.curves(shapes, kernel, random, measured.energy_j / times[:, :count])
+    powers = power.curves_through(law.powers(shapes, parts), measured.energy_j / times[:, :count], kernel, random)
     top = int(np.argmax(np.nan_to_num(measured.setting) * 1e6 + measured.workers))
     at_top = parts[:, None, :] * law.time[shapes][:, top : top + 1, :]
     waiting = at_top[..., law.waiting].sum(axis=(1, 2)) / np.maximum(at_top.sum(axis=(1, 2)), 1e-300)
@@ -156,7 +168,7 @@ class _Fit:
         self.largest = float(self.values.max())
         self.sd, self.expected = np.hypot(noise, misfit), misfit
         self.prior, self.aim = self._prior(row)
-        rows, wanted = self._rows(np.arange(len(columns)), self.values)
+        rows, wanted = self._rows(columns, self.values)
         self.best, self.squares = nonnegative(rows, wanted)
         self.missed, self.misfit = self._left()
 
@@ -166,23 +178,25 @@ class _Fit:
         left = np.log(self.values) - np.log(curve)
         return np.asarray(curve * np.exp(left @ _pull(kernel, self.misfit, self.noise)[: self.count].T))
 
-    def curves(
-        self, shapes: NDArray[np.int64], kernel: Floats, random: np.random.Generator, values: Floats | None = None
-    ) -> tuple[Floats, Floats]:
-        """Return curves at the measured points and the candidates, (draws, n + m), and coefficients.
+    def curves(self, shapes: NDArray[np.int64], kernel: Floats, random: np.random.Generator) -> tuple[Floats, Floats]:
+        """Return curves at the measured points and the candidates, (draws, n + m), and coefficients."""
+        columns, values = self.columns[shapes], self.values[shapes]
+        curve, found = self._shaken(columns, values, random)
+        left = np.log(values) - np.log(curve[:, : self.count])
+        return curve * np.exp(_deviation(left, kernel, self.misfit, self.noise, random)), found
 
-        `values`: what each draw is to go through, (draws, n); without it those of its shape.
-        """
-        through = self.values[shapes] if values is None else values
-        rows, wanted = self._rows(shapes, through)
+    def curves_through(self, columns: Floats, values: Floats, kernel: Floats, random: np.random.Generator) -> Floats:
+        """Return curves as `curves`, of each draw's own columns and through its own values: (draws, n)."""
+        curve, _ = self._shaken(columns, values, random)
+        left = np.log(values) - np.log(curve[:, : self.count])
+        # Times that chance shook ask for powers that no law has, more than the law was shaken by.
+        misfit = float(np.sqrt(self.misfit**2 + max((left**2).mean() - (self.sd**2).mean(), 0.0)))
+        return np.asarray(curve * np.exp(_deviation(left, kernel, misfit, self.noise, random)))
+
+    def _shaken(self, columns: Floats, values: Floats, random: np.random.Generator) -> tuple[Floats, Floats]:
+        rows, wanted = self._rows(columns, values)
         found, _ = nonnegative(rows, wanted + _mirrored(random, wanted.shape))
-        curve = np.maximum(np.einsum("dmc,dc->dm", self.columns[shapes], found), 1e-12 * self.largest)
-        left = np.log(through) - np.log(curve[:, : self.count])
-        misfit = self.misfit
-        if values is not None:
-            # Times that chance shook ask for powers that no law has, more than the law was shaken by.
-            misfit = float(np.sqrt(misfit**2 + max((left**2).mean() - (self.sd**2).mean(), 0.0)))
-        return curve * np.exp(_deviation(left, kernel, misfit, self.noise, random)), found
+        return np.maximum(np.einsum("dmc,dc->dm", columns, found), 1e-12 * self.largest), found
 
     def _prior(self, row: tuple[Floats, float] | None) -> tuple[Floats, Floats]:
         columns = self.columns.shape[2]
@@ -191,11 +205,11 @@ class _Fit:
             rows = np.vstack([rows, row[0] / (row[1] * self.largest)])
         return rows, np.zeros(len(rows))
 
-    def _rows(self, shapes: NDArray[np.int64], values: Floats) -> tuple[Floats, Floats]:
-        scale = 1 / (values * self.sd)
-        data = self.columns[shapes][:, : self.count, :] * scale[..., None]
-        rows = np.concatenate([data, np.broadcast_to(self.prior, (len(shapes), *self.prior.shape))], axis=1)
-        wanted = np.concatenate([values * scale, np.broadcast_to(self.aim, (len(shapes), len(self.aim)))], axis=1)
+    def _rows(self, columns: Floats, values: Floats) -> tuple[Floats, Floats]:
+        scale, systems = 1 / (values * self.sd), len(columns)
+        data = columns[:, : self.count, :] * scale[..., None]
+        rows = np.concatenate([data, np.broadcast_to(self.prior, (systems, *self.prior.shape))], axis=1)
+        wanted = np.concatenate([values * scale, np.broadcast_to(self.aim, (systems, len(self.aim)))], axis=1)
         return rows, wanted
 
     def _left(self) -> tuple[float, float]:
