@@ -1,6 +1,7 @@
 """Operating points: from measured ones, at what frequency or power limit and on how many workers to run."""
 
 from .advice import Advice, advise, of_task
+from .algorithm import Sized, sized
 from .choice import DELAY_POWERS, Wish
 from .measured import Measured, by_task
 from .page import render, write_page
@@ -10,6 +11,7 @@ __all__ = [
     "DELAY_POWERS",
     "Advice",
     "Measured",
+    "Sized",
     "Wish",
     "advise",
     "by_task",
@@ -17,5 +19,6 @@ __all__ = [
     "of_task",
     "read",
     "render",
+    "sized",
     "write_page",
 ]

@@ -13,7 +13,7 @@ from .candidates import Candidates, candidates
 from .choice import DELAY_POWERS, INTERVAL, Wish, choose, expected_loss, weighed
 from .conditions import conditions, none_allowed
 from .draws import draw, draw_as_run
-from .measured import by_task
+from .measured import PROGRAM, by_task
 from .next_point import SURE, next_point
 from .points import points
 from .reason import FAR, reason, reason_as_run
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from .algorithm import Sized
     from .draws import Draws
     from .measured import Measured
     from .next_point import Next
@@ -131,6 +132,7 @@ def advise(
     settings: Sequence[float] = (),
     workers: Sequence[int] = (),
     tasks: Sequence[str] = (),
+    algorithm: Sized | None = None,
 ) -> list[Advice]:
     """Advise on every task of a table, the program first.
 
@@ -143,7 +145,9 @@ def advise(
     settings, workers
         What can be chosen beside the measured points; empty: an even grid between them.
     tasks
-        Only these; empty: all.
+        Only these; empty: all, or the program alone where an algorithm is named.
+    algorithm
+        What they run, where its counts are known.
 
     Raises
     ------
@@ -158,21 +162,32 @@ def advise(
         if name not in names:
             known = ", ".join(repr(one) for one in names)
             raise UsageError(f"the table has no task {name!r} with an energy; it has {known}")
+    if algorithm is not None and not tasks:
+        tasks = (PROGRAM,)
     kept = [one for one in measured if not tasks or one.task in tasks]
     if all(len(one.time_s) < 2 for one in kept):
         raise UsageError(
             "no task was run at two operating points; measure at a second frequency, power limit or number of workers"
         )
-    return [of_task(one, wish, settings=settings, workers=workers) for one in kept]
+    return [of_task(one, wish, settings=settings, workers=workers, algorithm=algorithm) for one in kept]
 
 
-def of_task(measured: Measured, wish: Wish, *, settings: Sequence[float] = (), workers: Sequence[int] = ()) -> Advice:
-    """Advise on one task; `settings` and `workers` as in `advise`."""
+def of_task(
+    measured: Measured,
+    wish: Wish,
+    *,
+    settings: Sequence[float] = (),
+    workers: Sequence[int] = (),
+    algorithm: Sized | None = None,
+) -> Advice:
+    """Advise on one task; `settings`, `workers` and `algorithm` as in `advise`."""
     if len(measured.time_s) < 2:
         why = "Run at one operating point only; a second one is needed to compare."
         return Advice(measured, wish, None, None, None, 0, float("nan"), None, why)
     among = candidates(measured, settings, workers)
-    draws = draw(measured, among.setting, among.workers)
+    if algorithm is not None:
+        algorithm.check(measured, among)
+    draws = draw(measured, among.setting, among.workers, algorithm=algorithm)
     if far := draws.missed > FAR:
         among = Candidates(measured.unit, measured.setting, measured.workers)
         draws = draw_as_run(measured, draws.missed)
@@ -187,6 +202,8 @@ def of_task(measured: Measured, wish: Wish, *, settings: Sequence[float] = (), w
     loss = expected_loss(weighed(wish, draws), chosen)
     proposed = next_point(wish, draws, chosen, measured=run)
     why = reason(wish, measured, among, draws, chosen, base)
+    if algorithm is not None:
+        why = f"By the counts of {algorithm.algorithm.name} of size {algorithm.size:g}. {why}"
     if proposed is None and loss >= SURE:
         why += " No further run would help noticeably."
     return Advice(measured, wish, among, draws, chosen, base, loss, proposed, why)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tprof.analysis.laws.cores import Algorithm
 
+    from .candidates import Candidates
     from .measured import Measured
     from .prior import Prior
 
@@ -50,12 +51,27 @@ class Sized:
             power=np.zeros((1, len(hz), 1)),
             weight=np.zeros(1),
             waiting=np.array([False, True, True]),
-            misfit=prior.worker_misfit,
-            active=worked / np.where(steps > 0, steps, 1.0) / most,
+            misfit=prior.misfit,
+            at_work=worked / np.where(steps > 0, steps, 1.0) / most,
             energies=energies / _largest(energies[:count]),
             part=hz / top_hz,
             measured=count,
         )
+
+    def check(self, measured: Measured, among: Candidates) -> None:
+        """Raise UsageError where the model says nothing of what was measured or is to be predicted."""
+        name = self.algorithm.name
+        if measured.unit != "Hz" or len(np.unique(measured.workers)) < 2:
+            raise UsageError(
+                f"--algorithm {name} needs runs at frequencies and with several numbers of workers; "
+                "tprof sweep --frequencies … --workers … makes them"
+            )
+        most = self.algorithm.most_cores(self.size)
+        if among.workers.max() > most:
+            raise UsageError(
+                f"{name} of size {self.size:g} has work for {most:g} cores only, and {among.workers.max()} workers "
+                "were run or named; give the size that was run"
+            )
 
     def _counts(self, work: Counts, workers: NDArray[np.int64], top_hz: float) -> Work:
         machine = Multicore(max_hz=top_hz, **UNFITTED)
@@ -66,8 +82,12 @@ class Sized:
 
 @dataclass(frozen=True, kw_only=True)
 class _LawOfAlgorithm(Law):
-    """Of one shape; `energies`, (m, columns), are what the energy is a sum of beside leakage, `part` is f/f0."""
+    """Of one shape; `energies`, (m, columns), are what the energy is a sum of beside leakage, `part` is f/f0.
 
+    `at_work`, (m, columns of the time): cores at work in each, as a part of the most that were run.
+    """
+
+    at_work: Floats
     energies: Floats
     part: Floats
     measured: int
@@ -77,7 +97,7 @@ class _LawOfAlgorithm(Law):
         took = parts[:, None, :] * self.time[shapes]
         all_s = took.sum(axis=2)
         rates = self.energies[None] / np.maximum(all_s, 1e-300)[..., None]
-        leaks = mean_active(took, self.active) * self.part
+        leaks = mean_active(took, self.at_work) * self.part
         columns = np.concatenate([rates, leaks[..., None], np.ones_like(leaks)[..., None]], axis=2)
         return columns / _largest(columns[:, : self.measured])
 

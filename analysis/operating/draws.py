@@ -171,6 +171,7 @@ class _Fit:
         rows, wanted = self._rows(columns, self.values)
         self.best, self.squares = nonnegative(rows, wanted)
         self.missed, self.misfit = self._left()
+        self.sd = np.hypot(noise, self.misfit)
 
     def through(self, kernel: Floats) -> Floats:
         """Return the likeliest values at the measured points: (shapes, n)."""

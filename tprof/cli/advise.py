@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tprof.errors import UsageError
+
 if TYPE_CHECKING:
-    from tprof.analysis.operating import Wish
+    from tprof.analysis.operating import Sized, Wish
 
 _HELP = """Say at what frequency or power limit and on how many workers each task and the program should run.
 
@@ -23,6 +25,8 @@ Examples:
   tprof advise points.csv --max-slowdown 5% -o advice.html
 
   tprof advise gpu.csv --settings 100W..250W:7 --json
+
+  tprof advise sums.sweep --algorithm addition --size 1e8 --workers 8,16,32
 """
 
 
@@ -49,6 +53,11 @@ def advise(  # noqa: PLR0913 - one parameter an option
         str | None, typer.Option(metavar="LIST|LOW..HIGH:N", help="What can be set, such as 1.6GHz..3.3GHz:18.")
     ] = None,
     workers: Annotated[str | None, typer.Option(metavar="LIST", help="Numbers of workers that can be had.")] = None,
+    algorithm: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="What the program is, by tprof scaling's name: its counts predict."),
+    ] = None,
+    size: Annotated[float | None, typer.Option(metavar="N", help="Of the algorithm, as it was run.")] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="Draw points, front and choice.")
     ] = None,
@@ -66,13 +75,28 @@ def advise(  # noqa: PLR0913 - one parameter an option
     rows = read(table)
     unit = str(rows["setting_unit"].iloc[0])
     named = () if settings is None else settings_in(settings, unit)
-    advices = advise_on(rows, wish, settings=named, workers=counts(workers), tasks=tuple(task or ()))
+    advices = advise_on(
+        rows,
+        wish,
+        settings=named,
+        workers=counts(workers),
+        tasks=tuple(task or ()),
+        algorithm=_algorithm(algorithm, size),
+    )
     if output is not None:
         write_page(advices, output)
     if as_json:
         dump([advice.as_plain() for advice in advices])
     else:
         show_tables(advice_tables(advices), sys.stdout)
+
+
+def _algorithm(name: str | None, size: float | None) -> Sized | None:
+    from tprof.analysis.operating import sized
+
+    if (name is None) != (size is None):
+        raise UsageError("--algorithm and --size go together: the name of what was run and its size")
+    return None if name is None or size is None else sized(name, size)
 
 
 def _wish(by: str, max_slowdown: str | None, max_power: str | None, sure: str) -> Wish:
