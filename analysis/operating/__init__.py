@@ -3,12 +3,14 @@
 from .advice import Advice, advise, of_task
 from .algorithm import Sized, sized
 from .choice import DELAY_POWERS, Wish
+from .mattering import MOST_TASKS, mattering
 from .measured import Measured, by_task
 from .page import render, write_page
 from .table import check, read
 
 __all__ = [
     "DELAY_POWERS",
+    "MOST_TASKS",
     "Advice",
     "Measured",
     "Sized",
@@ -16,6 +18,7 @@ __all__ = [
     "advise",
     "by_task",
     "check",
+    "mattering",
     "of_task",
     "read",
     "render",

@@ -19,7 +19,7 @@ from .points import points
 from .reason import FAR, reason, reason_as_run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pandas as pd
 
@@ -133,6 +133,7 @@ def advise(
     workers: Sequence[int] = (),
     tasks: Sequence[str] = (),
     algorithm: Sized | None = None,
+    done: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> list[Advice]:
     """Advise on every task of a table, the program first.
 
@@ -148,6 +149,8 @@ def advise(
         Only these; empty: all, or the program alone where an algorithm is named.
     algorithm
         What they run, where its counts are known.
+    done
+        Is told after each task how many of how many are done.
 
     Raises
     ------
@@ -169,7 +172,11 @@ def advise(
         raise UsageError(
             "no task was run at two operating points; measure at a second frequency, power limit or number of workers"
         )
-    return [of_task(one, wish, settings=settings, workers=workers, algorithm=algorithm) for one in kept]
+    advices = []
+    for one in kept:
+        advices.append(of_task(one, wish, settings=settings, workers=workers, algorithm=algorithm))
+        done(len(advices), len(kept))
+    return advices
 
 
 def of_task(

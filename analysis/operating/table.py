@@ -207,13 +207,14 @@ def _check_settings(rows: pd.DataFrame, where: str) -> None:
 
 def _check_repeats(rows: pd.DataFrame, where: str) -> None:
     if rows["repeat"].isna().all():
-        return
-    twice = rows.duplicated(["task", "setting", "workers", "repeat"])
-    if twice.any():
-        raise UsageError(
-            f"{where}, row {_line(twice) + 1}: task, setting, workers and repeat are those of an earlier row; "
-            "number the repeats"
-        )
+        # A row pasted twice would count as a second run that showed exactly the same.
+        again = rows.duplicated(["task", "setting", "workers", "time_s", "energy_j"]) & rows["energy_j"].notna()
+        told = "all values are those of an earlier row; leave it out, or number the runs in a column repeat"
+    else:
+        again = rows.duplicated(["task", "setting", "workers", "repeat"])
+        told = "task, setting, workers and repeat are those of an earlier row; number the repeats"
+    if again.any():
+        raise UsageError(f"{where}, row {_line(again) + 1}: {told}")
 
 
 def _line(wrong: pd.Series) -> int:

@@ -127,6 +127,10 @@ def test_counters_tell_what_waits(tmp_path):
         (table(*GOOD, setting_unit="Hz", quality="guessed"), "quality must be measured, .*, got 'guessed'"),
         (table(*GOOD, setting_unit="Hz", energy_low_j=150), "row 1: energy_j lies outside energy_low_j to"),
         (table(GOOD[0], GOOD[0], setting_unit="Hz", repeat=1), "row 2: .* are those of an earlier row"),
+        (
+            table(GOOD[0], GOOD[0], setting_unit="Hz"),
+            "row 2: all values are those of an earlier row; .* a column repeat",
+        ),
         ("task,energy_j\n,1\n", "has no column time_s; its columns are task, energy_j"),
         ("task,time_s\n,1\n", "has neither energy_j nor power_w"),
         ("task,time_s,energy_j\n", "has no rows"),
