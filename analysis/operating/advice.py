@@ -13,7 +13,7 @@ from .candidates import Candidates, candidates
 from .choice import DELAY_POWERS, INTERVAL, Wish, choose, expected_loss, weighed
 from .conditions import conditions, none_allowed
 from .draws import draw, draw_as_run
-from .measured import PROGRAM, by_task
+from .measured import PROGRAM, by_task, tasks_of
 from .next_point import SURE, next_point
 from .points import points
 from .reason import FAR, reason, reason_as_run
@@ -159,15 +159,14 @@ def advise(
     """
     wish = wish or Wish()
     _check(wish)
-    measured = by_task(rows)
-    names = [one.task for one in measured]
+    names = tasks_of(rows)
+    if algorithm is not None and not tasks:
+        tasks = (PROGRAM,)
     for name in tasks:
         if name not in names:
             known = ", ".join(repr(one) for one in names)
             raise UsageError(f"the table has no task {name!r} with an energy; it has {known}")
-    if algorithm is not None and not tasks:
-        tasks = (PROGRAM,)
-    kept = [one for one in measured if not tasks or one.task in tasks]
+    kept = by_task(rows[rows["task"].isin(tasks)] if tasks else rows)
     if all(len(one.time_s) < 2 for one in kept):
         raise UsageError(
             "no task was run at two operating points; measure at a second frequency, power limit or number of workers"

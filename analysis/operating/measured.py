@@ -104,8 +104,12 @@ def by_task(rows: pd.DataFrame) -> list[Measured]:
         Of one machine; `setting` may be all NaN. Rows without an energy are left out, and a task that has no other.
     """
     rows = rows[rows["energy_j"].notna()]
-    names = sorted(set(rows["task"]), key=lambda name: (name != PROGRAM, name))
-    return [_measured(name, rows[rows["task"] == name]) for name in names]
+    return [_measured(name, rows[rows["task"] == name]) for name in tasks_of(rows)]
+
+
+def tasks_of(rows: pd.DataFrame) -> list[str]:
+    """Return the tasks that have an energy, the program first."""
+    return sorted(set(rows["task"][rows["energy_j"].notna()]), key=lambda name: (name != PROGRAM, name))
 
 
 def _measured(task: str, rows: pd.DataFrame) -> Measured:

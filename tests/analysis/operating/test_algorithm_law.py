@@ -1,9 +1,10 @@
 """Where the counts of an algorithm are known, few runs say what others do, on more cores than were run as well."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from tprof.analysis.laws.cores import ALGORITHMS, evaluate, most_efficient, normalised
-from tprof.analysis.operating import Measured, Wish, of_task, sized
+from tprof.analysis.operating import Measured, Wish, advise, check, of_task, sized
 from tprof.analysis.operating.draws import draw
 
 from tprof.errors import UsageError
@@ -74,3 +75,10 @@ def test_an_algorithm_that_is_none_is_refused():
         sized("sort", 10)
     with pytest.raises(UsageError, match="--size must be 1 or more, got 0"):
         sized("addition", 0)
+
+
+def test_the_program_is_meant_where_no_task_is_named():
+    rows = pd.DataFrame({"task": "a", "setting": [1e9, 2e9], "setting_unit": "Hz", "time_s": [2.0, 1], "energy_j": 1.0})
+
+    with pytest.raises(UsageError, match="the table has no task '' with an energy; it has 'a'"):
+        advise(check(rows, where="rows"), algorithm=sized("addition", 100))
