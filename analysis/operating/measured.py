@@ -23,6 +23,7 @@ Floats = NDArray[np.float64]
 ASSUMED_NOISE = 0.02
 """Relative standard deviation of a run that was not repeated; the runs behind the figures differ by 1 to 5 %."""
 LEAST_NOISE = 0.005
+NORMAL_95 = 1.96
 MISS_S = 20e-9
 """What a miss of the last cache holds a core up: about 80 ns, of which it hides three quarters."""
 PROGRAM = ""
@@ -158,8 +159,11 @@ def _noise(spread: pd.Series, counts: NDArray[np.int64]) -> Floats:
     if repeated.any():
         freedom = counts[repeated] - 1
         one = float(np.sqrt(np.average(spread.to_numpy(float)[repeated] ** 2, weights=freedom)))
-        # A spread from few runs is uncertain: it is pulled towards the assumed one, as if two more had shown that.
-        one = float(np.sqrt((freedom.sum() * one**2 + 2 * ASSUMED_NOISE**2) / (freedom.sum() + 2)))
+        # A spread from few runs is uncertain: it is pulled towards the assumed one, as if one more had shown that, and
+        # widened as Student's t is against the normal distribution (to first order in 1/freedom, at 95 %).
+        all_freedom = float(freedom.sum()) + 1
+        one = float(np.sqrt(((all_freedom - 1) * one**2 + ASSUMED_NOISE**2) / all_freedom))
+        one *= 1 + (NORMAL_95**2 + 1) / (4 * all_freedom)
     return np.maximum(one / np.sqrt(counts), LEAST_NOISE)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .choice import INTERVAL, Wish, allowed, front
+from .measured import NORMAL_95
 
 if TYPE_CHECKING:
     from .candidates import Candidates
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from .draws import Draws
     from .measured import Measured
 
-NORMAL_95 = 1.96
 UNITS = {"time": "s", "energy": "j", "power": "w"}
 
 
