@@ -159,12 +159,20 @@ def _noise(spread: pd.Series, counts: NDArray[np.int64]) -> Floats:
     if repeated.any():
         freedom = counts[repeated] - 1
         one = float(np.sqrt(np.average(spread.to_numpy(float)[repeated] ** 2, weights=freedom)))
-        # A spread from few runs is uncertain: it is pulled towards the assumed one, as if one more had shown that, and
-        # widened as Student's t is against the normal distribution (to first order in 1/freedom, at 95 %).
-        all_freedom = float(freedom.sum()) + 1
-        one = float(np.sqrt(((all_freedom - 1) * one**2 + ASSUMED_NOISE**2) / all_freedom))
-        one *= 1 + (NORMAL_95**2 + 1) / (4 * all_freedom)
+        one = _widened(one, float(freedom.sum()))
     return np.maximum(one / np.sqrt(counts), LEAST_NOISE)
+
+
+def _widened(spread: float, freedom: float) -> float:
+    """Return what a spread from few runs may be: never sure to be small, and wide as Student's t is against the normal.
+
+    A spread below the assumed one is pulled towards it, as if one more run had shown that. Of Student's 97.5th percentile
+    over the normal one's, z, the first terms in 1/freedom: right to 1 % from 5 degrees of freedom on.
+    """
+    all_freedom, z = freedom + 1, NORMAL_95
+    pulled = float(np.sqrt((freedom * spread**2 + ASSUMED_NOISE**2) / all_freedom))
+    factor = 1 + (z**2 + 1) / (4 * all_freedom) + (5 * z**4 + 16 * z**2 + 3) / (96 * all_freedom**2)
+    return max(spread, pulled) * factor
 
 
 def _resolved(mean: pd.DataFrame) -> Floats:

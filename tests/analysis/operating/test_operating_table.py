@@ -65,10 +65,9 @@ def test_repeats_are_averaged_and_their_spread_is_the_noise(tmp_path):
     (one,) = by_task(read(written(tmp_path, table(*rows, setting_unit="Hz"))))
 
     student = 2.571 / 1.96  # Student's t at 97.5 % with 5 degrees of freedom: 4 of the runs, 1 of what is assumed
-    pooled = np.sqrt((4 * 0.1**2 + ASSUMED_NOISE**2) / 5) * student
     assert one.energy_j.tolist() == [100.0, 100.0]
-    assert one.energy_noise == pytest.approx(pooled / np.sqrt(3), rel=0.06)
-    assert one.time_noise == pytest.approx(max(np.sqrt(ASSUMED_NOISE**2 / 5 / 3) * student, LEAST_NOISE), rel=0.06)
+    assert one.energy_noise == pytest.approx(0.1 / np.sqrt(3) * student, rel=0.01)
+    assert one.time_noise == pytest.approx(max(np.sqrt(ASSUMED_NOISE**2 / 5 / 3) * student, LEAST_NOISE), rel=0.01)
 
 
 def test_the_time_of_a_task_is_over_the_workers_that_its_instances_fill(tmp_path):
