@@ -47,7 +47,7 @@ def measure(effort: Effort = FULL, *, folder: Path | None = None) -> dict[str, A
     Parameters
     ----------
     effort
-        `FULL` for figures (a minute), `QUICK` to see that it works.
+        `FULL` for figures (one to two minutes), `QUICK` to see that it works.
     folder
         Of public measurements; by default what TPROF_PUBLIC_DATA names.
 
