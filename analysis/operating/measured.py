@@ -166,8 +166,8 @@ def _noise(spread: pd.Series, counts: NDArray[np.int64]) -> Floats:
 def _widened(spread: float, freedom: float) -> float:
     """Return what a spread from few runs may be: never sure to be small, and wide as Student's t is against the normal.
 
-    A spread below the assumed one is pulled towards it, as if one more run had shown that. The factor is Student's 97.5th
-    percentile over the normal one's, z, its first terms in 1/freedom: right to 1 % from 5 degrees of freedom on.
+    A spread below the assumed one is pulled towards it, as if one more run had shown that. The factor is that of the
+    97.5th percentiles, Student's over the normal z, by its first terms in 1/freedom: right to 1 % from 5 degrees on.
     """
     all_freedom, z = freedom + 1, NORMAL_95
     pulled = float(np.sqrt((freedom * spread**2 + ASSUMED_NOISE**2) / all_freedom))
