@@ -1,21 +1,27 @@
 """Operating points: from measured ones, at what frequency or power limit and on how many workers to run."""
 
 from .advice import Advice, advise, of_task
+from .algorithm import Sized, sized
 from .choice import DELAY_POWERS, Wish
+from .mattering import MOST_TASKS, mattering
 from .measured import Measured, by_task
 from .page import render, write_page
 from .table import check, read
 
 __all__ = [
     "DELAY_POWERS",
+    "MOST_TASKS",
     "Advice",
     "Measured",
+    "Sized",
     "Wish",
     "advise",
     "by_task",
     "check",
+    "mattering",
     "of_task",
     "read",
     "render",
+    "sized",
     "write_page",
 ]

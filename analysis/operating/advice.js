@@ -18,7 +18,7 @@ function choices() {
   for (const title of ["Task", "Run at", "Instead of", `Energy saved${tag}`, "Extra time", "May lose", "Measure next"]) make(head, "th", title).scope = "col";
   for (const task of data.tasks) {
     const row = make(body, "tr"), energy = task.energy_saving, time = task.time_saving;
-    const cells = [task.name, point(task, task.chosen), point(task, task.base), `${percent(energy.mean)}\n${percent(energy.low)} … ${percent(energy.high)}`, time.mean === null ? "–" : `${percent(-time.mean)}\n${percent(-time.high)} … ${percent(-time.low)}`, percent(task.expected_loss), task.next ? `${point(task, task.next)}\nthen ${percent(task.next.loss_after)}` : "–"];
+    const cells = [task.name, point(task, task.chosen), point(task, task.base), `${percent(energy.mean)}\n${percent(energy.low)} … ${percent(energy.high)}`, time.mean === null ? "–" : `${percent(-time.mean)}\n${percent(-time.high)} … ${percent(-time.low)}`, percent(task.expected_loss), task.next ? `${point(task, task.next)}${task.next.again ? " again" : ""}\nthen ${percent(task.next.loss_after)}` : "–"];
     cells.forEach((text) => make(row, "td", task.chosen || text === task.name ? text : "–"));
   }
 }
@@ -33,7 +33,7 @@ function fronts(task) {
   draw("front", [
     { type: "scatter", mode: "lines", name: "front", x: front.map((one) => one.time_s), y: front.map((one) => one.energy_j), line: { color: COLOURS[2], width: 2 }, hoverinfo: "skip" },
     shown(guessed, { name: "predicted", marker: { symbol: "circle-open", size: 8, color: COLOURS[0] }, error_x: bars(guessed, "time", "s", COLOURS[5]), error_y: bars(guessed, "energy", "j", COLOURS[5]) }),
-    shown(run, { name: `run (${task.quality})`, marker: { symbol: "circle", size: 10, color: COLOURS[0] } }),
+    shown(run, { name: `run (${task.quality})`, marker: { symbol: "circle", size: 10, color: COLOURS[0] }, error_x: bars(run, "time", "s", COLOURS[0]), error_y: bars(run, "energy", "j", COLOURS[0]) }),
     shown(task.points.filter((one) => same(one, task.chosen)), { name: "chosen", marker: { symbol: "star", size: 18, color: COLOURS[3] } }),
     shown(task.points.filter((one) => same(one, task.next)), { name: "measure next", marker: { symbol: "diamond-open", size: 15, color: COLOURS[4], line: { width: 3 } } }),
   ], Object.assign(layout, { xaxis: named(axis, "time", "s"), yaxis: named(axis, `energy${tag}`, "J") }));

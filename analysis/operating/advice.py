@@ -10,22 +10,23 @@ import numpy as np
 from tprof.errors import UsageError
 
 from .candidates import Candidates, candidates
-from .choice import DELAY_POWERS, Wish, allowed, choose, expected_loss, front, weighed
+from .choice import DELAY_POWERS, INTERVAL, Wish, choose, expected_loss, weighed
+from .conditions import conditions, none_allowed
 from .draws import draw, draw_as_run
-from .measured import by_task
+from .measured import PROGRAM, by_task, tasks_of
 from .next_point import SURE, next_point
+from .points import points
 from .reason import FAR, reason, reason_as_run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pandas as pd
 
+    from .algorithm import Sized
     from .draws import Draws
     from .measured import Measured
     from .next_point import Next
-
-INTERVAL = (2.5, 97.5)
 
 
 @dataclass(frozen=True)
@@ -73,25 +74,17 @@ class Advice:
         return float(saved.mean()), float(low), float(high)
 
     def points(self) -> list[dict[str, Any]]:
-        """Return every candidate with its predicted time and energy, their 95 % intervals, and what it is."""
+        """Return every candidate with time, energy and power, as `points.points` does."""
         if self.candidates is None or self.draws is None:
             return []
-        time_s, energy_j = self.draws.time_s, self.draws.energy_j
-        columns = {"time_s": time_s, "energy_j": energy_j, "power_w": self.draws.power_w}
-        middle = {name: values.mean(axis=0) for name, values in columns.items()}
-        ends = {name: np.percentile(values, INTERVAL, axis=0) for name, values in columns.items()}
-        run, may = self.candidates.measured(self.measured), allowed(self.wish, self.draws)
-        kept = front(middle["time_s"], middle["energy_j"])
-        rows = []
-        for place in range(len(run)):
-            row: dict[str, Any] = self.place(place)
-            for name in columns:
-                stem, unit = name.rsplit("_", 1)
-                row[name] = float(middle[name][place])
-                row[f"{stem}_low_{unit}"], row[f"{stem}_high_{unit}"] = (float(end[place]) for end in ends[name])
-            flags = {"measured": run, "front": kept, "allowed": may}
-            rows.append(row | {name: bool(flag[place]) for name, flag in flags.items()})
-        return rows
+        rows = points(self.wish, self.measured, self.candidates, self.draws)
+        return [self.place(place) | row for place, row in enumerate(rows)]
+
+    def conditions(self) -> list[dict[str, float | str]]:
+        """Return how each condition is kept by the choice, as `reason.conditions` does; none without a choice."""
+        if self.chosen is None or self.draws is None:
+            return []
+        return conditions(self.wish, self.draws, self.chosen)
 
     def place(self, place: int) -> dict[str, float | int | None]:
         """Return a candidate's setting (None where the table has none) and workers."""
@@ -115,8 +108,10 @@ class Advice:
             "chosen": None if self.chosen is None else self.place(self.chosen),
             "base": None if self.candidates is None else self.place(self.base),
             **savings,
+            "conditions": self.conditions(),
             "expected_loss": self.loss,
-            "next": None if proposed is None else self.place(proposed.place) | {"loss_after": proposed.loss_after},
+            "next": None if proposed is None else self.place(proposed.place)
+            | {"loss_after": proposed.loss_after, "again": proposed.again},
             "why": self.why,
             "measured": [
                 {"setting": None if np.isnan(setting) else float(setting), "workers": int(workers),
@@ -137,6 +132,8 @@ def advise(
     settings: Sequence[float] = (),
     workers: Sequence[int] = (),
     tasks: Sequence[str] = (),
+    algorithm: Sized | None = None,
+    done: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> list[Advice]:
     """Advise on every task of a table, the program first.
 
@@ -149,7 +146,11 @@ def advise(
     settings, workers
         What can be chosen beside the measured points; empty: an even grid between them.
     tasks
-        Only these; empty: all.
+        Only these; empty: all, or the program alone where an algorithm is named.
+    algorithm
+        What they run, where its counts are known.
+    done
+        Is told after each task how many of how many are done.
 
     Raises
     ------
@@ -158,27 +159,41 @@ def advise(
     """
     wish = wish or Wish()
     _check(wish)
-    measured = by_task(rows)
-    names = [one.task for one in measured]
+    names = tasks_of(rows)
+    if algorithm is not None and not tasks:
+        tasks = (PROGRAM,)
     for name in tasks:
         if name not in names:
             known = ", ".join(repr(one) for one in names)
             raise UsageError(f"the table has no task {name!r} with an energy; it has {known}")
-    kept = [one for one in measured if not tasks or one.task in tasks]
+    kept = by_task(rows[rows["task"].isin(tasks)] if tasks else rows)
     if all(len(one.time_s) < 2 for one in kept):
         raise UsageError(
             "no task was run at two operating points; measure at a second frequency, power limit or number of workers"
         )
-    return [of_task(one, wish, settings=settings, workers=workers) for one in kept]
+    advices = []
+    for one in kept:
+        advices.append(of_task(one, wish, settings=settings, workers=workers, algorithm=algorithm))
+        done(len(advices), len(kept))
+    return advices
 
 
-def of_task(measured: Measured, wish: Wish, *, settings: Sequence[float] = (), workers: Sequence[int] = ()) -> Advice:
-    """Advise on one task; `settings` and `workers` as in `advise`."""
+def of_task(
+    measured: Measured,
+    wish: Wish,
+    *,
+    settings: Sequence[float] = (),
+    workers: Sequence[int] = (),
+    algorithm: Sized | None = None,
+) -> Advice:
+    """Advise on one task; `settings`, `workers` and `algorithm` as in `advise`."""
     if len(measured.time_s) < 2:
         why = "Run at one operating point only; a second one is needed to compare."
         return Advice(measured, wish, None, None, None, 0, float("nan"), None, why)
     among = candidates(measured, settings, workers)
-    draws = draw(measured, among.setting, among.workers)
+    if algorithm is not None:
+        algorithm.check(measured, among)
+    draws = draw(measured, among.setting, among.workers, algorithm=algorithm)
     if far := draws.missed > FAR:
         among = Candidates(measured.unit, measured.setting, measured.workers)
         draws = draw_as_run(measured, draws.missed)
@@ -186,15 +201,17 @@ def of_task(measured: Measured, wish: Wish, *, settings: Sequence[float] = (), w
     base = int(np.argmax(np.where(run, np.nan_to_num(among.setting) * 1e6 + among.workers, -1.0)))
     chosen = choose(wish, draws)
     if chosen is None:
-        return Advice(measured, wish, among, draws, None, base, float("nan"), None, _none_allowed(wish, draws))
+        return Advice(measured, wish, among, draws, None, base, float("nan"), None, none_allowed(wish, draws))
     if far:
-        why = reason_as_run(wish, draws, chosen)
+        why = reason_as_run(wish, among, draws, chosen, base)
         return Advice(measured, wish, among, draws, chosen, base, float("nan"), None, why)
     loss = expected_loss(weighed(wish, draws), chosen)
     proposed = next_point(wish, draws, chosen, measured=run)
-    why = reason(wish, measured, among, draws, chosen)
-    if proposed is None and loss >= SURE and not run.all():
-        why += " No further point would help noticeably."
+    why = reason(wish, measured, among, draws, chosen, base)
+    if algorithm is not None:
+        why = f"By the counts of {algorithm.algorithm.name} of size {algorithm.size:g}. {why}"
+    if proposed is None and loss >= SURE:
+        why += " No further run would help noticeably."
     return Advice(measured, wish, among, draws, chosen, base, loss, proposed, why)
 
 
@@ -205,9 +222,5 @@ def _check(wish: Wish) -> None:
         raise UsageError(f"--max-slowdown must be 0 % or more, got {wish.max_slowdown:.3g}")
     if wish.max_power_w is not None and wish.max_power_w <= 0:
         raise UsageError(f"--max-power must be above 0 W, got {wish.max_power_w:g}")
-
-
-def _none_allowed(wish: Wish, draws: Draws) -> str:
-    least_w = float(draws.power_w.mean(axis=0).min())
-    cap = "" if wish.max_power_w is None else f" of at most {wish.max_power_w:g} W"
-    return f"No operating point keeps to the conditions{cap}; the least mean power is {least_w:.3g} W."
+    if not 0 < wish.sure <= 1:
+        raise UsageError(f"--sure must be above 0 % and at most 100 %, got {100 * wish.sure:g} %")

@@ -57,6 +57,16 @@ class Candidates:
         pairs = zip(self.setting, self.workers, strict=True)
         return np.array([measured.at(setting, workers) is not None for setting, workers in pairs])
 
+    def named(self, place: int, *, workers: bool = True) -> str:
+        """Write an operating point, its workers where they vary."""
+        setting, count = float(self.setting[place]), int(self.workers[place])
+        words = []
+        if not np.isnan(setting):
+            words.append(f"{setting / 1e9:.4g} GHz" if self.unit == "Hz" else f"{setting:.4g} W")
+        if workers and (self.varies_workers or not words):
+            words.append(f"{count} worker{'' if count == 1 else 's'}")
+        return ", ".join(words)
+
 
 def candidates(measured: Measured, settings: Sequence[float] = (), workers: Sequence[int] = ()) -> Candidates:
     """Return what can be chosen for a task.

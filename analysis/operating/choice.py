@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 DELAY_POWERS = {"energy": 0, "edp": 1, "ed2p": 2}
 """By what can be chosen, and how often the time is a factor beside the energy."""
+INTERVAL = (2.5, 97.5)
+"""Percentiles of the curves between which 95 % of them lie."""
 BREACH = 10.0
 """How much worse a curve counts that breaks a condition by all of the condition, in weighing what to measure next."""
 
@@ -27,11 +29,13 @@ class Wish:
     by : "energy", "edp" or "ed2p".
     max_slowdown : against the fastest point, 0.05 for 5 %; None: any.
     max_power_w : the most mean power; None: any.
+    sure : on what part of the curves a point must keep to the conditions to be chosen.
     """
 
     by: str = "energy"
     max_slowdown: float | None = None
     max_power_w: float | None = None
+    sure: float = 0.95
 
 
 def cost(wish: Wish, draws: Draws) -> Floats:
@@ -40,8 +44,23 @@ def cost(wish: Wish, draws: Draws) -> Floats:
 
 
 def allowed(wish: Wish, draws: Draws) -> NDArray[np.bool_]:
-    """Return which candidates are expected to keep to the conditions: (m,)."""
-    return np.asarray(_breach(wish, draws.time_s.mean(axis=0)[None], draws.power_w.mean(axis=0)[None])[0] <= 0)
+    """Return which candidates keep to the conditions as surely as is wished, and did so where they were run: (m,)."""
+    may = (_breach(wish, draws.time_s, draws.power_w, fastest(draws)) <= 0).mean(axis=0) >= wish.sure
+    if draws.ran is None:
+        return np.asarray(may)
+    as_run = _breach(wish, draws.ran.time_s[None], draws.ran.power_w[None], fastest(draws))[0]
+    return np.asarray(may & ~(as_run > 0))
+
+
+def fastest(draws: Draws) -> int:
+    """Return the candidate that is expected to be fastest, which a slowdown is held against."""
+    return int(np.argmin(draws.time_s.mean(axis=0)))
+
+
+def slowdown(draws: Draws) -> Floats:
+    """Return by what part each candidate is slower than the fastest, on each curve: (draws, m)."""
+    at = fastest(draws)
+    return np.asarray(draws.time_s / draws.time_s[:, at : at + 1] - 1)
 
 
 def choose(wish: Wish, draws: Draws) -> int | None:
@@ -54,7 +73,7 @@ def choose(wish: Wish, draws: Draws) -> int | None:
 
 def weighed(wish: Wish, draws: Draws) -> Floats:
     """Return costs in which breaking a condition costs, too: (draws, m), to ask what not knowing costs."""
-    breach = np.maximum(_breach(wish, draws.time_s, draws.power_w), 0.0)
+    breach = np.maximum(_breach(wish, draws.time_s, draws.power_w, fastest(draws)), 0.0)
     return cost(wish, draws) * (1 + BREACH * breach)
 
 
@@ -78,11 +97,12 @@ def front(time_s: Floats, energy_j: Floats) -> NDArray[np.bool_]:
     return kept
 
 
-def _breach(wish: Wish, time_s: Floats, power_w: Floats) -> Floats:
+def _breach(wish: Wish, time_s: Floats, power_w: Floats, fastest_at: int) -> Floats:
     """Return by what part conditions are broken, 0 or less where they are kept: (n, m)."""
     worst = np.zeros_like(time_s)
     if wish.max_slowdown is not None:
-        worst = np.maximum(worst, time_s / time_s.min(axis=1, keepdims=True) - 1 - wish.max_slowdown)
+        slower = time_s / time_s[:, fastest_at : fastest_at + 1] - 1
+        worst = np.fmax(worst, slower - wish.max_slowdown)
     if wish.max_power_w is not None:
-        worst = np.maximum(worst, power_w / wish.max_power_w - 1)
+        worst = np.fmax(worst, power_w / wish.max_power_w - 1)
     return worst

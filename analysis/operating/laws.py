@@ -13,8 +13,12 @@ columns time and power are sums of. Shapes have a prior weight; measurements cha
   (w - s))^(1/k)``, the law of frequency turned round. `s`, what the clock does not change (idle, memory, leakage), is
   between 15 and 35 % of the highest limit; k even from 1 to 3. A job's phases want different watts, `w` times a
   logarithmic normal factor, so what it draws saturates gradually. Above what all want nothing changes any more.
-- **Workers.** Time ``serial + parallel/p + overhead p``, power ``idle + core p^g``. g is 1 where every worker that is
-  there draws the same (waiting ones spin) and less where they sleep or wait for memory: even from 0.4 to 1.
+- **Workers.** Time ``serial + parallel/p + overhead p``. Power ``idle + core a^g``, where a is how many workers are at
+  work on average, after the model of Korthikanti and Agha (`analysis.laws.cores`): one in the serial part, all in the
+  others, so that a is ``(serial + parallel + overhead p²)`` over the time; who has nothing to do draws nothing. g is 1
+  where every worker at work draws the same and less where they wait for each other's memory: even from 0.4 to 1.
+  Rejected, by the public measurements over cores: p in the place of a (waiting workers spin), both of them, and parts
+  of the one and the other; each predicts worse and loses more.
 - **Both.** The products: waiting and work, each serial or shared by the workers, overhead as work.
 """
 
@@ -47,10 +51,13 @@ class Law:
     Attributes
     ----------
     time : (shapes, m, columns) what the time is a sum of.
-    power : (shapes, m, columns) what the power is a sum of.
+    power : (shapes, m, columns) what the power is a sum of; all but the first column for one worker.
     weight : (shapes,) prior log weight.
     waiting : which columns of the time do not know the setting.
     misfit : relative deviation that the law leaves over, before residuals say otherwise.
+    active : (m, columns of the time) how many workers are at work in each part of the time, as a part of the most that
+        were run; None where their number does not vary.
+    exponent : (shapes,) g, how power goes with the workers at work.
     """
 
     time: Floats
@@ -58,6 +65,21 @@ class Law:
     weight: Floats
     waiting: NDArray[np.bool_]
     misfit: float
+    active: Floats | None = None
+    exponent: Floats | None = None
+
+    def powers(self, shapes: NDArray[np.int64], parts: Floats) -> Floats:
+        """Return the power's columns of some shapes, (n, m, columns), where the time's coefficients are `parts`."""
+        power = self.power[shapes]
+        if self.active is None or self.exponent is None:
+            return power
+        at_work = mean_active(parts[:, None, :] * self.time[shapes], self.active) ** self.exponent[shapes][:, None]
+        return np.concatenate([power[..., :1], power[..., 1:] * at_work[..., None]], axis=2)
+
+
+def mean_active(took_s: Floats, active: Floats) -> Floats:
+    """Return how many workers are at work on average, (n, m), from the parts of the time, (n, m, columns)."""
+    return np.asarray((took_s * active).sum(axis=2) / np.maximum(took_s.sum(axis=2), 1e-300))
 
 
 def law_of(measured: Measured, setting: Floats, workers: NDArray[np.int64], prior: Prior = PRIOR) -> Law:
@@ -78,7 +100,7 @@ def law_of(measured: Measured, setting: Floats, workers: NDArray[np.int64], prio
         columns = [np.ones_like(grown), grown] if _varies(measured.setting) else [grown]
         waiting = np.array([True, False])[: len(columns)]
         return Law(np.stack(columns, axis=2), power, weight, waiting, _misfit(measured, prior))
-    return _with_workers(measured, (share, grown, weight), workers / most, prior)
+    return _with_workers(measured, (share, grown, weight), workers, prior)
 
 
 def _by_setting(measured: Measured, setting: Floats, prior: Prior) -> tuple[Floats, Floats, Floats, Floats]:
@@ -119,19 +141,24 @@ def _by_limit(limit: Floats, lowest: float, highest: float, prior: Prior) -> tup
     return share[:, :-1], slow[:, :-1], share[:, :-1, None], np.zeros(len(w))
 
 
-def _with_workers(measured: Measured, by_setting: tuple[Floats, Floats, Floats], p: Floats, prior: Prior) -> Law:
+def _with_workers(
+    measured: Measured, by_setting: tuple[Floats, Floats, Floats], workers: NDArray[np.int64], prior: Prior
+) -> Law:
     share, grown, weight = by_setting
-    varies, flat, times = _varies(measured.setting), np.ones_like(grown), len(CORE_EXPONENTS)
+    most = float(measured.workers.max())
+    varies, flat, p = _varies(measured.setting), np.ones_like(grown), workers / most
     time = [grown, grown / p, grown * p] + ([flat, flat / p] if varies else [])
-    power = [
-        np.stack([flat, share * p**exponent] + ([flat * p] if varies else []), axis=2) for exponent in CORE_EXPONENTS
-    ]
+    power = np.stack([flat, share, flat] if varies else [flat, share], axis=2)
+    alone = np.full(len(p), 1 / most)
+    times = len(CORE_EXPONENTS)
     return Law(
         time=np.tile(np.stack(time, axis=2), (times, 1, 1)),
-        power=np.concatenate(power),
+        power=np.tile(power, (times, 1, 1)),
         weight=np.tile(weight, times),
         waiting=np.array([False] * 3 + [True] * (len(time) - 3)),
         misfit=_misfit(measured, prior),
+        active=np.stack([alone, p, p, alone, p][: len(time)], axis=1),
+        exponent=np.repeat(CORE_EXPONENTS, len(weight)),
     )
 
 

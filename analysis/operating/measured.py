@@ -23,6 +23,7 @@ Floats = NDArray[np.float64]
 ASSUMED_NOISE = 0.02
 """Relative standard deviation of a run that was not repeated; the runs behind the figures differ by 1 to 5 %."""
 LEAST_NOISE = 0.005
+NORMAL_95 = 1.96
 MISS_S = 20e-9
 """What a miss of the last cache holds a core up: about 80 ns, of which it hides three quarters."""
 PROGRAM = ""
@@ -80,8 +81,8 @@ class Measured:
 
     @property
     def power_noise(self) -> Floats:
-        """Relative standard deviation of the power: (n,)."""
-        return np.asarray(np.hypot(self.time_noise, self.energy_noise) / np.sqrt(2))
+        """Relative standard deviation of the power, whose energy and time were measured each by itself: (n,)."""
+        return np.asarray(np.hypot(self.time_noise, self.energy_noise))
 
     def at(self, setting: float, workers: int) -> int | None:
         """Return which point this is, None where it was not measured."""
@@ -104,8 +105,12 @@ def by_task(rows: pd.DataFrame) -> list[Measured]:
         Of one machine; `setting` may be all NaN. Rows without an energy are left out, and a task that has no other.
     """
     rows = rows[rows["energy_j"].notna()]
-    names = sorted(set(rows["task"]), key=lambda name: (name != PROGRAM, name))
-    return [_measured(name, rows[rows["task"] == name]) for name in names]
+    return [_measured(name, rows[rows["task"] == name]) for name in tasks_of(rows)]
+
+
+def tasks_of(rows: pd.DataFrame) -> list[str]:
+    """Return the tasks that have an energy, the program first."""
+    return sorted(set(rows["task"][rows["energy_j"].notna()]), key=lambda name: (name != PROGRAM, name))
 
 
 def _measured(task: str, rows: pd.DataFrame) -> Measured:
@@ -154,9 +159,20 @@ def _noise(spread: pd.Series, counts: NDArray[np.int64]) -> Floats:
     if repeated.any():
         freedom = counts[repeated] - 1
         one = float(np.sqrt(np.average(spread.to_numpy(float)[repeated] ** 2, weights=freedom)))
-        # A spread from few runs is uncertain: it is pulled towards the assumed one, as if two more had shown that.
-        one = float(np.sqrt((freedom.sum() * one**2 + 2 * ASSUMED_NOISE**2) / (freedom.sum() + 2)))
+        one = _widened(one, float(freedom.sum()))
     return np.maximum(one / np.sqrt(counts), LEAST_NOISE)
+
+
+def _widened(spread: float, freedom: float) -> float:
+    """Return what a spread from few runs may be: never sure to be small, and wide as Student's t is against the normal.
+
+    A spread below the assumed one is pulled towards it, as if one more run had shown that. The factor is that of the
+    97.5th percentiles, Student's over the normal z, by its first terms in 1/freedom: right to 1 % from 5 degrees on.
+    """
+    all_freedom, z = freedom + 1, NORMAL_95
+    pulled = float(np.sqrt((freedom * spread**2 + ASSUMED_NOISE**2) / all_freedom))
+    factor = 1 + (z**2 + 1) / (4 * all_freedom) + (5 * z**4 + 16 * z**2 + 3) / (96 * all_freedom**2)
+    return max(spread, pulled) * factor
 
 
 def _resolved(mean: pd.DataFrame) -> Floats:

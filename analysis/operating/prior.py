@@ -20,8 +20,8 @@ class Prior:
     limit_exponents : k where a power limit holds the clock.
     unchanged : watts that the clock does not change, as parts of the highest power limit.
     spreads : of the watts that a job's phases want, in logarithms.
-    misfit, limit_misfit, worker_misfit : relative deviation that a law leaves over where frequencies, power limits or
-        workers differ.
+    misfit, limit_misfit, worker_misfit : relative deviation that a law leaves over where frequencies (or the counts
+        of an algorithm), power limits or workers differ.
     """
 
     exponent_mean: float = 2.0

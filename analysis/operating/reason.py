@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .choice import Wish, choose
+from .conditions import decided
 
 if TYPE_CHECKING:
     from .candidates import Candidates
@@ -23,23 +24,25 @@ FLAT = 0.04
 """A change of power below this counts as none."""
 
 
-def reason(wish: Wish, measured: Measured, candidates: Candidates, draws: Draws, chosen: int) -> str:
-    """Return one or two sentences.
+def reason(wish: Wish, measured: Measured, candidates: Candidates, draws: Draws, chosen: int, base: int) -> str:
+    """Return a few sentences; all that they compare is held against the base, as the savings are.
+
+    What pays is said of the best point without conditions; where these decide, what they cost follows.
 
     Parameters
     ----------
-    wish, measured, candidates, draws, chosen
+    wish, measured, candidates, draws, chosen, base
         As of the choice.
     """
-    words = []
-    at = candidates.workers == candidates.workers[chosen]
+    words, free = [], choose(Wish(wish.by), draws)
+    best = chosen if free is None else free
+    at = candidates.workers == candidates.workers[base]
     if candidates.varies_setting and at.sum() > 1:
-        words.append(
-            _of_frequency(candidates, draws, chosen) if measured.unit == "Hz" else _of_limit(candidates, draws, chosen)
-        )
+        of_unit = _of_frequency if measured.unit == "Hz" else _of_limit
+        words.append(of_unit(candidates, draws, best, base))
     if candidates.varies_workers:
-        words.append(_of_workers(candidates, draws, chosen))
-    words += _of_condition(wish, draws, chosen)
+        words.append(_of_workers(candidates, draws, best, base))
+    words += decided(wish, candidates, draws, chosen, base)
     if draws.missed > MISSED:
         words.append(
             f"No law comes closer than {100 * draws.missed:.0f} % to these points: trust those that were run only."
@@ -47,61 +50,64 @@ def reason(wish: Wish, measured: Measured, candidates: Candidates, draws: Draws,
     return " ".join(words)
 
 
-def reason_as_run(wish: Wish, draws: Draws, chosen: int) -> str:
+def reason_as_run(wish: Wish, candidates: Candidates, draws: Draws, chosen: int, base: int) -> str:
     """Return why only points that were run are offered; as `reason`."""
     said = (
         f"No law comes closer than {100 * draws.missed:.0f} % to these points: chosen among those that were run only."
     )
-    return " ".join([said, *_of_condition(wish, draws, chosen)])
+    return " ".join([said, *decided(wish, candidates, draws, chosen, base)])
 
 
-def _of_condition(wish: Wish, draws: Draws, chosen: int) -> list[str]:
-    decides = choose(Wish(wish.by), draws) != chosen
-    return ["A condition decides: without it another point would be chosen."] if decides else []
-
-
-def _of_frequency(candidates: Candidates, draws: Draws, chosen: int) -> str:
-    low, high, ends = _ends(candidates.setting, candidates.workers == candidates.workers[chosen], draws)
+def _of_frequency(candidates: Candidates, draws: Draws, best: int, base: int) -> str:
+    low, high, ends = _ends(candidates, draws, base)
     waiting = float(draws.waiting.mean())
     kind = "memory-bound" if waiting >= BOUND else "compute-bound" if waiting <= 1 - BOUND else "between the bounds"
     said = f"{kind.capitalize()}: from the highest frequency to the lowest {ends}"
-    if chosen == high:
+    setting = candidates.setting
+    if setting[best] == setting[high]:
         return f"{said}, which does not pay: race to idle."
-    if chosen == low:
+    if setting[best] == setting[low]:
         return f"{said}: a lower frequency costs little time." if waiting >= BOUND else f"{said}, which pays."
     return f"{said}; the best lies between."
 
 
-def _of_limit(candidates: Candidates, draws: Draws, chosen: int) -> str:
-    low, high, ends = _ends(candidates.setting, candidates.workers == candidates.workers[chosen], draws)
+def _of_limit(candidates: Candidates, draws: Draws, best: int, base: int) -> str:
+    low, high, ends = _ends(candidates, draws, base)
     if abs(_change(draws.power_w, low, high)) < FLAT:
         return "The job draws less than the lowest limit: limits change little, and what differs is mostly chance."
     said = f"It draws {draws.power_w[:, high].mean():.0f} W at the highest limit; from there to the lowest {ends}"
-    if chosen == high:
+    setting = candidates.setting
+    if setting[best] == setting[high]:
         return f"{said}, which does not pay."
-    return f"{said}, which pays." if chosen == low else f"{said}; the best lies between."
+    return f"{said}, which pays." if setting[best] == setting[low] else f"{said}; the best lies between."
 
 
-def _of_workers(candidates: Candidates, draws: Draws, chosen: int) -> str:
-    alike = np.isnan(candidates.setting) | (candidates.setting == candidates.setting[chosen])
-    few, many, _ = _ends(candidates.workers, alike, draws)
+def _of_workers(candidates: Candidates, draws: Draws, best: int, base: int) -> str:
+    alike = np.isnan(candidates.setting) | (candidates.setting == candidates.setting[base])
+    places = np.flatnonzero(alike)
+    few = int(places[np.argmin(candidates.workers[places])])
+    many = int(places[np.argmax(candidates.workers[places])])
     faster = float((draws.time_s[:, few] / draws.time_s[:, many]).mean())
     more = float((draws.power_w[:, many] / draws.power_w[:, few]).mean())
     span = f"from {candidates.workers[few]} to {candidates.workers[many]} workers"
-    said = f"{span.capitalize()} it is {faster:.1f} times as fast at {more:.1f} times the power"
-    if candidates.workers[chosen] == candidates.workers[many]:
+    where = f" at {candidates.named(base, workers=False)}" if candidates.varies_setting else ""
+    said = f"{span.capitalize()}{where} it is {faster:.1f} times as fast at {more:.1f} times the power"
+    if candidates.workers[best] == candidates.workers[many]:
         return f"{said}: all workers pay."
-    if candidates.workers[chosen] == candidates.workers[few]:
+    if candidates.workers[best] == candidates.workers[few]:
         return f"{said}: more workers draw more than they save."
-    return f"{said}; beyond {candidates.workers[chosen]} they draw more than they save."
+    return f"{said}; beyond {candidates.workers[best]} they draw more than they save."
 
 
-def _ends(values: np.ndarray, among: np.ndarray, draws: Draws) -> tuple[int, int, str]:
-    """Return the places of the least and the most value, and what happens from the most to the least in words."""
-    places = np.flatnonzero(among)
-    low, high = int(places[np.argmin(values[places])]), int(places[np.argmax(values[places])])
+def _ends(candidates: Candidates, draws: Draws, base: int) -> tuple[int, int, str]:
+    """Return the places of the least and the most setting with the base's workers, and what changes on the way down."""
+    places = np.flatnonzero(candidates.workers == candidates.workers[base])
+    values = candidates.setting[places]
+    low, high = int(places[np.argmin(values)]), int(places[np.argmax(values)])
     slower, less = _change(draws.time_s, low, high), -_change(draws.power_w, low, high)
-    return low, high, f"the time {_moved(slower)} and the power {_moved(-less)}"
+    crew = int(candidates.workers[base])
+    on = f" on {crew} worker{'' if crew == 1 else 's'}" if candidates.varies_workers else ""
+    return low, high, f"the time {_moved(slower)} and the power {_moved(-less)}{on}"
 
 
 def _moved(change: float) -> str:

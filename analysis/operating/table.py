@@ -28,7 +28,14 @@ GIVEN = str(Quality.GIVEN)
 """What energies are that a table does not call anything."""
 BOUNDS = 1e-12, 1e15
 """Of seconds and joules; beyond them squares leave what a float can hold."""
+SETTINGS = {"Hz": (5e7, 2e10), "W": (1e-3, 1e5)}
+"""Which settings can be; beyond them the unit is another."""
 SWEPT = "sweep.csv"
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What makes a spreadsheet run a cell."""
+EMPTY = ["", "NA", "N/A", "nan", "NaN", "null", "None"]
+"""What stands for no value in all columns but the task's, where it is a name."""
+MOST_WORKERS = 1_000_000
 POSITIVE = ("setting", "energy_j", "time_s", "power_w", "instances")
 
 
@@ -51,7 +58,7 @@ def read(path: Path) -> pd.DataFrame:
         _refuse_session(path)
         path = path / SWEPT
     try:
-        rows = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, dtype={"task": "string"})
+        rows = pd.read_parquet(path) if path.suffix == ".parquet" else _csv(path)
     except OSError as error:
         raise TprofError(f"cannot read {path}: {error.strerror or error}; name a table of operating points") from error
     except (ValueError, ImportError) as error:
@@ -99,6 +106,17 @@ def check(rows: pd.DataFrame, *, where: str) -> pd.DataFrame:
     return rows
 
 
+def _csv(path: Path) -> pd.DataFrame:
+    empty = dict.fromkeys((*NUMBERS, "setting_unit", "quality"), EMPTY)
+    rows = pd.read_csv(path, dtype={"task": str}, keep_default_na=False, na_values=empty)
+    return rows.assign(task=rows["task"].map(_name)) if "task" in rows else rows
+
+
+def _name(cell: str) -> str:
+    """Return the name as it was: `null` is one, and `'=a` guards `=a` from spreadsheets, as `tprof sweep` writes it."""
+    return cell[1:] if cell[:1] == "'" and cell[1:].startswith(FORMULA) else cell
+
+
 def _refuse_session(folder: Path) -> None:
     if (folder / MANIFEST).is_file() and not (folder / SWEPT).exists():
         raise UsageError(
@@ -114,7 +132,7 @@ def _numbers(rows: pd.DataFrame, name: str, where: str) -> pd.Series:
     wrong = values.isna() & rows[name].notna() | np.isinf(values)
     if wrong.any():
         line = _line(wrong)
-        raise UsageError(f"{where}, row {line + 1}: {name} must be a number, got {rows[name][line]!r}")
+        raise UsageError(f"{where}, row {line + 1}: {name} must be a number, got {str(rows[name][line])!r}")
     return values.astype(float)
 
 
@@ -159,31 +177,44 @@ def _check_values(rows: pd.DataFrame, where: str) -> None:
             line = _line(wrong)
             ends = " to ".join(f"{one:g}" for one in BOUNDS)
             raise UsageError(f"{where}, row {line + 1}: {name} must be from {ends}, got {rows[name][line]:g}")
-    wrong = (rows["workers"] < 1) | (rows["workers"] % 1 != 0)
+    wrong = ~rows["workers"].between(1, MOST_WORKERS) | (rows["workers"] % 1 != 0)
     if wrong.any():
         line = _line(wrong)
         raise UsageError(
-            f"{where}, row {line + 1}: workers must be a whole number from 1 up, got {rows['workers'][line]:g}"
+            f"{where}, row {line + 1}: workers must be a whole number from 1 to {MOST_WORKERS}, got "
+            f"{rows['workers'][line]:g}"
         )
     wrong = (rows["energy_low_j"] > rows["energy_j"]) | (rows["energy_high_j"] < rows["energy_j"])
     if wrong.any():
         raise UsageError(f"{where}, row {_line(wrong) + 1}: energy_j lies outside energy_low_j to energy_high_j")
-    if rows["setting_unit"].iloc[0] == "Hz" and rows["setting"].max() < 1e6:
-        low, high = rows["setting"].min(), rows["setting"].max()
-        raise UsageError(
-            f"{where}: setting runs from {low:g} to {high:g} Hz; frequencies are in Hz, such as 3300000000 for 3.3 GHz"
-        )
+    _check_settings(rows, where)
+
+
+def _check_settings(rows: pd.DataFrame, where: str) -> None:
+    unit = rows["setting_unit"].iloc[0]
+    if not unit:
+        return
+    wrong = ~rows["setting"].between(*SETTINGS[unit])
+    if not wrong.any():
+        return
+    line = _line(wrong)
+    slip = "are they in kHz, MHz or GHz?" if unit == "Hz" else "are they in mW, or frequencies in Hz?"
+    example = "frequencies are in Hz, such as 3300000000 for 3.3 GHz" if unit == "Hz" else "power limits are in W"
+    raise UsageError(
+        f"{where}, row {line + 1}: setting is {rows['setting'][line]:.12g} {unit}, which cannot be; {example}: {slip}"
+    )
 
 
 def _check_repeats(rows: pd.DataFrame, where: str) -> None:
     if rows["repeat"].isna().all():
-        return
-    twice = rows.duplicated(["task", "setting", "workers", "repeat"])
-    if twice.any():
-        raise UsageError(
-            f"{where}, row {_line(twice) + 1}: task, setting, workers and repeat are those of an earlier row; "
-            "number the repeats"
-        )
+        # A row pasted twice would count as a second run that showed exactly the same.
+        again = rows.duplicated(["task", "setting", "workers", "time_s", "energy_j"]) & rows["energy_j"].notna()
+        told = "all values are those of an earlier row; leave it out, or number the runs in a column repeat"
+    else:
+        again = rows.duplicated(["task", "setting", "workers", "repeat"])
+        told = "task, setting, workers and repeat are those of an earlier row; number the repeats"
+    if again.any():
+        raise UsageError(f"{where}, row {_line(again) + 1}: {told}")
 
 
 def _line(wrong: pd.Series) -> int:

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tprof.benchmarks.figures import Figure
 from tprof.benchmarks.machine import describe_machine
-from tprof.benchmarks.validation import operating, public_points, responses
+from tprof.benchmarks.validation import noisy_runs, operating, public_points, responses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tprof.benchmarks.validation.noisy_runs import Noise
     from tprof.benchmarks.validation.operating import Try
     from tprof.benchmarks.validation.responses import Response
 
@@ -30,13 +31,14 @@ MIDDLE = 1 / 2
 
 @dataclass(frozen=True)
 class Effort:
-    """How many responses of each kind are tried; None: all."""
+    """How many responses of each kind are tried (None: all), and how many tables of noisy runs."""
 
     responses: int | None = None
+    tables: int = 300
 
 
 FULL = Effort()
-QUICK = Effort(responses=3)
+QUICK = Effort(responses=3, tables=3)
 
 
 def measure(effort: Effort = FULL, *, folder: Path | None = None) -> dict[str, Any]:
@@ -45,7 +47,7 @@ def measure(effort: Effort = FULL, *, folder: Path | None = None) -> dict[str, A
     Parameters
     ----------
     effort
-        `FULL` for figures (a minute), `QUICK` to see that it works.
+        `FULL` for figures (one to two minutes), `QUICK` to see that it works.
     folder
         Of public measurements; by default what TPROF_PUBLIC_DATA names.
 
@@ -60,6 +62,7 @@ def measure(effort: Effort = FULL, *, folder: Path | None = None) -> dict[str, A
         *_frequency("the paper's responses", _some(responses.papers(), effort), 4.0),
         *_frequency("the same with a voltage floor", _some(responses.papers(floor=True), effort), None),
         *_frequency("kernels on the virtual processor", _some(responses.virtual(), effort), 4.0),
+        *(figure for kind in noisy_runs.KINDS for figure in _noisy(kind, effort.tables)),
         *_public(folder, public_points.ZEUS, public_points.power_limits, _limits, effort),
         *_public(folder, public_points.CORES, public_points.cores, _cores, effort),
     ]
@@ -79,6 +82,15 @@ def _frequency(kind: str, tasks: Sequence[Response], target: float | None) -> li
         Figure("… EDP-optimal not found, all measured", (_missed(every),), "tasks", held_to, _worst(every)),
         Figure("… EDP-optimal not found, only the ends measured", (_missed(two),), "tasks", note=_worst(two)),
         Figure("… EDP-optimal not found, what it asks for measured", (_missed(asked),), "tasks", note=_worst(asked)),
+    ]
+
+
+def _noisy(noise: Noise, tables: int) -> list[Figure]:
+    tried = noisy_runs.try_noise(noise, tables)
+    how = f"{tables} tables of {noise.repeats} runs at 4 frequencies, energies known to {noise.energy:.1%}, times to"
+    return [
+        Figure(f"{how} {noise.time:.0%}: intervals that hold the saving", (100 * tried.held,), PERCENT),
+        Figure("… choices under a cap on the power that break it", (100 * tried.broken,), PERCENT),
     ]
 
 

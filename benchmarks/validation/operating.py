@@ -65,7 +65,8 @@ def attempt(
     if chosen is None:
         raise AssertionError("a wish without conditions leaves every point")
     seen = np.isin(np.arange(len(response.time_s)), places)
-    proposed = next_point(wish, draws, chosen, measured=seen)
+    # A response is known once: running a point again would show the same.
+    proposed = next_point(wish, draws, chosen, measured=seen, repeat=False)
     cost = response.energy_j * response.time_s ** DELAY_POWERS[by]
     low, high = np.percentile(draws.energy_j, (2.5, 97.5), axis=0)
     return Try(

@@ -67,6 +67,19 @@ def test_a_point_that_was_not_run_is_called_predicted(tmp_path):
     assert "(measured" not in done.stdout
 
 
+def test_of_many_tasks_those_of_most_energy_are_advised_on_and_the_others_counted(tmp_path):
+    rows = [(f"task{n}", hz, 1, energy * (40 - n), 1) for n in range(40) for hz, energy in ((1e9, 1), (2e9, 2))]
+    (tmp_path / "points.csv").write_text(table(*rows, setting_unit="Hz"), "utf-8")
+
+    some = advised(tmp_path, "points.csv", "--json", "--settings", "1GHz")
+    every = advised(tmp_path, "points.csv", "--json", "--settings", "1GHz", "--all")
+
+    assert {one["task"] for one in json.loads(some.stdout)} == {f"task{n}" for n in range(30)}
+    assert "10 tasks with the least energy are left out, 6.7 % of that of all tasks; --all advises" in some.stderr
+    assert len(json.loads(every.stdout)) == 40
+    assert every.stderr == ""
+
+
 def test_conditions_are_kept(points, tmp_path):
     done = advised(tmp_path, points, "--json", "--task", "", "--max-slowdown", "5%", "--max-power", "60W")
 
@@ -84,6 +97,9 @@ def test_conditions_are_kept(points, tmp_path):
         (["--settings", "1600"], "1600 lacks its unit; write GHz, MHz, kHz or Hz after it"),
         (["--settings", "3GHz..2GHz:4"], "write LOW..HIGH:N, the lower end first"),
         (["--settings", "100W"], "--settings must be such as 1.6GHz,2.4GHz"),
+        (["--sure", "0%"], "--sure must be above 0 % and at most 100 %, got 0 %"),
+        (["--algorithm", "addition"], "--algorithm and --size go together"),
+        (["--algorithm", "addition", "--size", "1e6"], "needs runs at frequencies and with several numbers of workers"),
         (["--workers", "two"], "--workers must be whole numbers from 1 up"),
         (["--task", "gone"], "the table has no task 'gone'"),
         (["--settings", "1GHz..4GHz:150", "--workers", "1,2"], "operating points; name fewer"),

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tprof.errors import UsageError
+
 if TYPE_CHECKING:
-    from tprof.analysis.operating import Wish
+    import pandas as pd
+
+    from tprof.analysis.operating import Advice, Sized, Wish
 
 _HELP = """Say at what frequency or power limit and on how many workers each task and the program should run.
 
@@ -23,6 +27,8 @@ Examples:
   tprof advise points.csv --max-slowdown 5% -o advice.html
 
   tprof advise gpu.csv --settings 100W..250W:7 --json
+
+  tprof advise sums.sweep --algorithm addition --size 1e8 --workers 8,16,32
 """
 
 
@@ -40,29 +46,41 @@ def advise(  # noqa: PLR0913 - one parameter an option
     max_power: Annotated[
         str | None, typer.Option(metavar="WATTS", help="The most mean power, such as 80 or 80W.")
     ] = None,
+    sure: Annotated[
+        str,
+        typer.Option(metavar="PART", help="How surely these conditions are to be kept: on what part of the curves."),
+    ] = "95%",
     task: Annotated[list[str] | None, typer.Option(help="Only this task; may be repeated; '' is the program.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All tasks, not only those of most energy.")] = False,  # noqa: FBT002 - typer's default
     settings: Annotated[
         str | None, typer.Option(metavar="LIST|LOW..HIGH:N", help="What can be set, such as 1.6GHz..3.3GHz:18.")
     ] = None,
     workers: Annotated[str | None, typer.Option(metavar="LIST", help="Numbers of workers that can be had.")] = None,
+    algorithm: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="What the program is, by tprof scaling's name: its counts predict."),
+    ] = None,
+    size: Annotated[float | None, typer.Option(metavar="N", help="Of the algorithm, as it was run.")] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="Draw points, front and choice.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
 ) -> None:
     """Read the table, advise, print."""
-    from tprof.analysis.operating import advise as advise_on
     from tprof.analysis.operating import read, write_page
 
     from .advise_text import advice_tables
     from .operating_words import counts, settings_in
     from .tables import dump, show_tables
 
-    wish = _wish(by, max_slowdown, max_power)
+    wish, named = _wish(by, max_slowdown, max_power, sure), _algorithm(algorithm, size)
     rows = read(table)
-    unit = str(rows["setting_unit"].iloc[0])
-    named = () if settings is None else settings_in(settings, unit)
-    advices = advise_on(rows, wish, settings=named, workers=counts(workers), tasks=tuple(task or ()))
+    choices = {
+        "settings": () if settings is None else settings_in(settings, str(rows["setting_unit"].iloc[0])),
+        "workers": counts(workers),
+        "tasks": tuple(task or ()) if task or named or every else _mattering(rows),
+    }
+    advices = _advised(rows, wish, named, choices)
     if output is not None:
         write_page(advices, output)
     if as_json:
@@ -71,7 +89,45 @@ def advise(  # noqa: PLR0913 - one parameter an option
         show_tables(advice_tables(advices), sys.stdout)
 
 
-def _wish(by: str, max_slowdown: str | None, max_power: str | None) -> Wish:
+def _mattering(rows: pd.DataFrame) -> tuple[str, ...]:
+    from tprof.analysis.operating import mattering
+
+    from .tables import percent
+
+    names, left, part_of_energy = mattering(rows)
+    if left:
+        print(
+            f"tprof: {left} tasks with the least energy are left out, {percent(part_of_energy)} of that of all tasks; "
+            "--all advises on them, too",
+            file=sys.stderr,
+        )
+    return tuple(names)
+
+
+def _advised(rows: pd.DataFrame, wish: Wish, named: Sized | None, choices: dict[str, Any]) -> list[Advice]:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from tprof.analysis.operating import advise as advise_on
+
+    with Progress(console=Console(file=sys.stderr), transient=True, disable=not sys.stderr.isatty()) as progress:
+        bar = progress.add_task("advising")
+
+        def done(count: int, total: int) -> None:
+            progress.update(bar, completed=count, total=total)
+
+        return advise_on(rows, wish, algorithm=named, done=done, **choices)
+
+
+def _algorithm(name: str | None, size: float | None) -> Sized | None:
+    from tprof.analysis.operating import sized
+
+    if (name is None) != (size is None):
+        raise UsageError("--algorithm and --size go together: the name of what was run and its size")
+    return None if name is None or size is None else sized(name, size)
+
+
+def _wish(by: str, max_slowdown: str | None, max_power: str | None, sure: str) -> Wish:
     from tprof.analysis.operating import Wish
 
     from .operating_words import part, watts
@@ -80,4 +136,5 @@ def _wish(by: str, max_slowdown: str | None, max_power: str | None) -> Wish:
         by,
         None if max_slowdown is None else part("--max-slowdown", max_slowdown),
         None if max_power is None else watts("--max-power", max_power),
+        part("--sure", sure),
     )

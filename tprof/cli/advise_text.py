@@ -43,12 +43,7 @@ def point(advice: Advice, place: int | None) -> str:
     """Write an operating point."""
     if place is None or advice.candidates is None:
         return _DASH
-    at = advice.place(place)
-    setting, workers, unit = at["setting"], at["workers"], advice.measured.unit
-    words = [] if setting is None else [f"{setting / 1e9:.4g} GHz" if unit == "Hz" else f"{setting:.4g} W"]
-    if advice.candidates.varies_workers or setting is None:
-        words.append(f"{workers} worker{'' if workers == 1 else 's'}")
-    return ", ".join(words)
+    return advice.candidates.named(place)
 
 
 def _row(advice: Advice) -> tuple[str, ...]:
@@ -56,7 +51,6 @@ def _row(advice: Advice) -> tuple[str, ...]:
     if advice.chosen is None:
         return (name, *[_DASH] * 8)
     energy, time = advice.saving("energy"), advice.saving("time")
-    proposed = advice.proposed
     return (
         name,
         point(advice, advice.chosen),
@@ -66,8 +60,15 @@ def _row(advice: Advice) -> tuple[str, ...]:
         percent(-time[0] + 0.0),
         f"{percent(-time[2] + 0.0)} … {percent(-time[1] + 0.0)}",
         percent(advice.loss),
-        _DASH if proposed is None else f"{point(advice, proposed.place)} (then {percent(proposed.loss_after)})",
+        _next(advice),
     )
+
+
+def _next(advice: Advice) -> str:
+    if advice.proposed is None:
+        return _DASH
+    again = " again" if advice.proposed.again else ""
+    return f"{point(advice, advice.proposed.place)}{again} (then {percent(advice.proposed.loss_after)})"
 
 
 def _note(advices: Sequence[Advice]) -> str:

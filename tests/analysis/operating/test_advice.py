@@ -12,7 +12,7 @@ from support.browser import opened
 from support.operating_points import measured
 from tprof.analysis.operating import Wish, advise, check, of_task, render
 from tprof.benchmarks.micro import advise as benchmark
-from tprof.benchmarks.validation import operating, public_points, responses
+from tprof.benchmarks.validation import noisy_runs, operating, public_points, responses
 
 from tprof.errors import UsageError
 
@@ -52,8 +52,91 @@ def test_a_cap_that_nothing_keeps_is_said():
     advice = of_task(points([2.06, 1.37, 1.0], [10, 27, 60]), Wish("energy", max_power_w=5))
 
     assert advice.chosen is None
-    assert advice.why == "No operating point keeps to the conditions of at most 5 W; the least mean power is 10 W."
+    assert re.fullmatch(
+        r"No operating point keeps to the conditions with 95 % certainty, of at most 5 W; the least mean power is "
+        r"10 \(9\.\d+ … 10\.\d\) W\.",
+        advice.why,
+    )
     assert np.isnan(advice.saving()[0])
+
+
+def test_a_cap_is_kept_surely_and_said_in_watts():
+    hz = np.linspace(1.6e9, TOP, 5)
+    of_law = points(lambda hz, _: TOP / hz, lambda hz, _: 10 + 60 * (hz / TOP) ** 2, setting=hz)
+
+    for cap in (25.0, 40.0, 59.9):
+        advice = of_task(of_law, Wish("ed2p", max_power_w=cap))
+        (kept,) = advice.conditions()
+        assert kept["kept"] >= 0.95
+        assert kept["mean"] < cap
+        assert f"the cap of {cap:g} W is kept on" in advice.why
+        assert f"Mean power there {kept['mean']:.3g} W" in advice.why
+
+
+def test_a_point_whose_own_run_broke_the_cap_is_not_chosen():
+    advice = of_task(points([2.06, 1.37, 1.0], [10, 27, 60.2]), Wish("ed2p", max_power_w=60))
+
+    row = next(row for row in advice.points() if row["setting"] == TOP)
+    assert not row["allowed"]
+    assert advice.place(advice.chosen)["setting"] < TOP
+
+
+def test_a_bound_on_the_time_says_what_it_costs_and_no_more_that_slowing_down_does_not_pay():
+    advice = of_task(points([2.06, 1.37, 1.0], [10, 27, 60]), Wish("energy", max_slowdown=0.0))
+
+    assert advice.place(advice.chosen)["setting"] == TOP
+    assert "does not pay" not in advice.why
+    assert re.search(r"decides: without it 1\.6 GHz would be chosen, which saves 6\d\.\d % of the energy", advice.why)
+    assert "Extra time there against the fastest, 3.3 GHz: 0.0 %" in advice.why
+
+
+def test_words_and_figures_of_a_row_are_held_against_one_base():
+    hz, count = (one.ravel() for one in np.meshgrid([1.6e9, TOP], [1, 2]))
+    of_law = points(lambda hz, p: (0.6 + 0.4 * TOP / hz) / p**0.2, lambda hz, p: 8 + 22 * p * (hz / TOP) ** 2,
+                    setting=hz, workers=count)  # fmt: skip
+    advice = of_task(of_law, Wish("energy"))
+
+    assert advice.place(advice.base) == {"setting": TOP, "workers": 2}
+    assert advice.place(advice.chosen)["workers"] == 1
+    found = re.search(r"the time grows by (\d+) % and the power falls by (\d+) % on 2 workers", advice.why)
+    there = [row for row in advice.points() if row["workers"] == 2 and row["setting"] in {1.6e9, TOP}]
+    assert int(found[1]) == pytest.approx(100 * (there[0]["time_s"] / there[1]["time_s"] - 1), abs=1.5)
+    assert int(found[2]) == pytest.approx(100 * (1 - there[0]["power_w"] / there[1]["power_w"]), abs=1.5)
+    assert "From 1 to 2 workers at 3.3 GHz it is" in advice.why
+
+
+def test_noisy_times_leave_energies_that_repeat_as_sure_as_they_were_measured():
+    # Energies repeat to 0.3 %, times scatter by 30 %; the least energy is 51 % below that at the highest frequency.
+    random = np.random.default_rng(7)
+    hz = np.repeat([1.6e9, 2.2e9, 2.8e9, TOP], 3)
+    energy_j = np.repeat([1.18, 1.45, 1.87, 2.41], 3) * np.exp(0.003 * random.standard_normal(12))
+    time_s = np.repeat([0.10, 0.08, 0.065, 0.055], 3) * np.exp(0.3 * random.standard_normal(12))
+    rows = pd.DataFrame({"task": "", "setting": hz, "setting_unit": "Hz", "time_s": time_s, "energy_j": energy_j})
+    (advice,) = advise(check(rows, where="rows"))
+
+    saved, low, high = advice.saving()
+    assert advice.place(advice.chosen)["setting"] == 1.6e9
+    assert saved == pytest.approx(0.51, abs=0.01)
+    assert 0.49 < low < 0.51 < high < 0.53
+    own = {row["setting"]: row["energy_j"] for row in advice.as_plain()["measured"]}
+    run = {row["setting"]: row for row in advice.points() if row["measured"]}
+    assert {setting: row["energy_j"] for setting, row in run.items()} == own
+    assert all(row["energy_low_j"] < row["energy_j"] < row["energy_high_j"] for row in run.values())
+
+
+@pytest.mark.parametrize("noise", noisy_runs.KINDS, ids=str)
+def test_intervals_hold_savings_and_caps_are_kept_where_runs_are_noisy(noise):
+    tried = noisy_runs.try_noise(noise, 60)
+
+    assert tried.held >= 0.88
+    assert tried.broken <= 0.1
+
+
+def test_where_two_runs_differ_by_chance_one_is_to_be_run_again():
+    advice = of_task(measured([1.6e9, TOP], [1.5, 1.0], [40.0, 60.0], noise=0.15), Wish(), settings=[1.6e9, TOP])
+
+    assert advice.proposed.again
+    assert advice.as_plain()["next"]["again"] is True
 
 
 def test_the_saving_is_against_the_highest_setting_and_has_an_interval():

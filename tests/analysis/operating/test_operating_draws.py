@@ -1,5 +1,7 @@
 """Curves pass what was measured, follow the laws between, and spread where nothing is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -39,6 +41,19 @@ def test_curves_pass_measured_points_and_are_least_sure_between():
     assert draws.time_s[:, [0, -1]].mean(axis=0) == pytest.approx([2.0, 1.0], rel=0.01)
     assert draws.power_w[:, [0, -1]].mean(axis=0) == pytest.approx([20.0, 60.0], rel=0.01)
     assert spread(draws.power_w)[9] > 3 * spread(draws.power_w)[0]
+
+
+@pytest.mark.parametrize("time_noise", [0.005, 0.1, 0.3])
+def test_at_a_point_that_was_run_the_energy_is_what_was_measured_however_noisy_the_time(time_noise):
+    hz = np.array([1.6e9, 2.4e9, TOP])
+    shaken = np.array([2.1, 1.3, 1.0]) * (1 + time_noise * np.array([1, -1, 0.5]))
+    energy_j = np.array([30.0, 36.0, 60.0])
+    points = replace(measured(hz, shaken, energy_j / shaken), time_noise=np.full(3, time_noise))
+    draws = draw(points, hz, ONE[:3])
+
+    assert draws.energy_j.mean(axis=0) == pytest.approx(energy_j, rel=0.005)
+    assert (spread(draws.energy_j) < 0.0075).all()
+    assert (spread(draws.time_s) <= 1.2 * time_noise).all()
 
 
 def test_a_third_point_makes_the_others_surer():

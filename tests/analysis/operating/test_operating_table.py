@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.operating_points import table
+from tprof.analysis.export.csv import safe_cell
 from tprof.analysis.operating import by_task, check, read
 from tprof.analysis.operating.measured import ASSUMED_NOISE, LEAST_NOISE
 
@@ -63,10 +64,10 @@ def test_repeats_are_averaged_and_their_spread_is_the_noise(tmp_path):
     rows = [("", hz, 1, energy, 2) for hz in (1.6e9, 3.3e9) for energy in (90, 100, 110)]
     (one,) = by_task(read(written(tmp_path, table(*rows, setting_unit="Hz"))))
 
-    pooled = np.sqrt((4 * 0.1**2 + 2 * ASSUMED_NOISE**2) / 6)
+    student = 2.571 / 1.96  # Student's t at 97.5 % with 5 degrees of freedom: 4 of the runs, 1 of what is assumed
     assert one.energy_j.tolist() == [100.0, 100.0]
-    assert one.energy_noise == pytest.approx(pooled / np.sqrt(3))
-    assert one.time_noise == pytest.approx(max(np.sqrt(2 * ASSUMED_NOISE**2 / 6 / 3), LEAST_NOISE))
+    assert one.energy_noise == pytest.approx(0.1 / np.sqrt(3) * student, rel=0.01)
+    assert one.time_noise == pytest.approx(max(np.sqrt(ASSUMED_NOISE**2 / 5 / 3) * student, LEAST_NOISE), rel=0.01)
 
 
 def test_the_time_of_a_task_is_over_the_workers_that_its_instances_fill(tmp_path):
@@ -102,6 +103,14 @@ def test_counters_tell_what_waits(tmp_path):
     ("text", "said"),
     [
         (table(("", 1.6, 1, 1, 1), setting_unit="Hz"), "frequencies are in Hz, such as 3300000000"),
+        (
+            table(("", 1.6e6, 1, 1, 1), setting_unit="Hz"),
+            "row 1: setting is 1600000 Hz, which cannot be; .* in kHz, MHz",
+        ),
+        (table(*GOOD[:1], ("", 2.5e10, 1, 1, 1), setting_unit="Hz"), "row 2: setting is 25000000000 Hz, which cannot"),
+        (table(*GOOD, setting_unit="W"), "row 1: setting is 1600000000 W, which cannot be; .* frequencies in Hz"),
+        (table(("", 1e9, 1e300, 1, 1), setting_unit="Hz"), "row 1: workers must be .* from 1 to 1000000, got 1e\\+300"),
+        (table(("", 1e9, 1, "inf", 1), setting_unit="Hz"), "energy_j must be a number, got 'inf'"),
         (table(*GOOD), "setting_unit must be Hz .* the column is missing"),
         (table(*GOOD, setting_unit="GHz"), "one for all rows; got 'GHz'"),
         (table(*GOOD, ("", "", 1, 1, 1), setting_unit="Hz"), "row 3: setting is empty; give a setting in every row"),
@@ -109,12 +118,19 @@ def test_counters_tell_what_waits(tmp_path):
         (table(("", 1e9, 1, 5, -1), setting_unit="Hz"), "row 1: time_s must be above 0, got -1"),
         (table(("", 1e9, 1, "much", 1), setting_unit="Hz"), "row 1: energy_j must be a number, got 'much'"),
         (table(("", 1e9, 1, "inf", 1), setting_unit="Hz"), "row 1: energy_j must be a number, got"),
-        (table(("", 1e9, 1.5, 1, 1), setting_unit="Hz"), "row 1: workers must be a whole number from 1 up, got 1.5"),
+        (
+            table(("", 1e9, 1.5, 1, 1), setting_unit="Hz"),
+            "row 1: workers must be a whole number from 1 to 1000000, got 1.5",
+        ),
         (table(("", 1e9, 1, 5, ""), setting_unit="Hz"), "row 1: time_s is empty"),
         (table(("", 1e9, 1, "", 1), setting_unit="Hz"), "no row has an energy"),
         (table(*GOOD, setting_unit="Hz", quality="guessed"), "quality must be measured, .*, got 'guessed'"),
         (table(*GOOD, setting_unit="Hz", energy_low_j=150), "row 1: energy_j lies outside energy_low_j to"),
         (table(GOOD[0], GOOD[0], setting_unit="Hz", repeat=1), "row 2: .* are those of an earlier row"),
+        (
+            table(GOOD[0], GOOD[0], setting_unit="Hz"),
+            "row 2: all values are those of an earlier row; .* a column repeat",
+        ),
         ("task,energy_j\n,1\n", "has no column time_s; its columns are task, energy_j"),
         ("task,time_s\n,1\n", "has neither energy_j nor power_w"),
         ("task,time_s,energy_j\n", "has no rows"),
@@ -123,6 +139,13 @@ def test_counters_tell_what_waits(tmp_path):
 def test_what_is_wrong_is_said_with_its_row(tmp_path, text, said):
     with pytest.raises(UsageError, match=said):
         read(written(tmp_path, text))
+
+
+@pytest.mark.parametrize("name", ["null", "NA", "None", "nan", "N/A", "=1+1", "@home", "-", "'quoted'"])
+def test_a_task_keeps_its_name_whatever_that_means_elsewhere(tmp_path, name):
+    rows = read(written(tmp_path, table(*GOOD, (safe_cell(name), 1.6e9, 1, 5, 3), setting_unit="Hz")))
+
+    assert rows["task"].tolist() == ["", "", name]
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00\xff\xfe", b'"never closed'])

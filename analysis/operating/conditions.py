@@ -1,0 +1,71 @@
+"""How the conditions on time and power are kept by a choice, in figures and in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .choice import INTERVAL, Wish, choose, fastest, slowdown
+
+if TYPE_CHECKING:
+    from .candidates import Candidates
+    from .choice import Floats
+    from .draws import Draws
+
+
+def conditions(wish: Wish, draws: Draws, chosen: int) -> list[dict[str, float | str]]:
+    """Return each condition: its limit, what the choice is expected to do, the 95 % interval, how surely it is kept."""
+    limits = {"slowdown": (wish.max_slowdown, slowdown(draws)), "power_w": (wish.max_power_w, draws.power_w)}
+    found: list[dict[str, float | str]] = []
+    for name, (limit, values) in limits.items():
+        if limit is not None:
+            here = values[:, chosen]
+            low, high = np.percentile(here, INTERVAL)
+            found.append(
+                {"of": name, "limit": limit, "mean": float(here.mean()), "low": float(low), "high": float(high),
+                 "kept": float((here <= limit).mean())}
+            )  # fmt: skip
+    return found
+
+
+def decided(wish: Wish, candidates: Candidates, draws: Draws, chosen: int, base: int) -> list[str]:
+    """Return what the conditions come to at the choice, and what they cost where they decided."""
+    words = []
+    for one in conditions(wish, draws, chosen):
+        mean, low, high, limit = (float(one[name]) for name in ("mean", "low", "high", "limit"))
+        kept = f"is kept on {100 * float(one['kept']):.0f} % of the curves"
+        if one["of"] == "power_w":
+            words.append(f"Mean power there {mean:.3g} W ({low:.3g} … {high:.3g} W); the cap of {limit:g} W {kept}.")
+        else:
+            against = candidates.named(fastest(draws))
+            words.append(
+                f"Extra time there against the fastest, {against}: {100 * mean:.1f} % ({100 * low:.1f} … "
+                f"{100 * high:.1f} %); the bound of {100 * limit:g} % {kept}."
+            )
+    free = choose(Wish(wish.by), draws)
+    if free is not None and free != chosen:
+        energy_j = draws.energy_j
+        saved = float(1 - (energy_j[:, free] / energy_j[:, base]).mean())
+        words.append(
+            f"A condition decides: without it {candidates.named(free)} would be chosen, which saves "
+            f"{100 * saved:.1f} % of the energy."
+        )
+    return words
+
+
+def none_allowed(wish: Wish, draws: Draws) -> str:
+    """Return what the conditions were, and how near the points come to them."""
+    surely = f"with {100 * wish.sure:g} % certainty"
+    if wish.max_power_w is None:
+        return f"No operating point keeps to the conditions {surely}."
+    place = int(np.argmin(draws.power_w.mean(axis=0)))
+    return (
+        f"No operating point keeps to the conditions {surely}, of at most {wish.max_power_w:g} W; the least mean power "
+        f"is {_spread(draws.power_w[:, place])} W."
+    )
+
+
+def _spread(values: Floats) -> str:
+    low, high = np.percentile(values, INTERVAL)
+    return f"{values.mean():.3g} ({low:.3g} … {high:.3g})"
