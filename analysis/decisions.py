@@ -33,7 +33,8 @@ def decisions_table(trace: Trace) -> pd.DataFrame:
     DataFrame
         time_s (from the start of the recording), process; kind: ``chosen`` (a frequency is best for a task),
         ``set`` (processors got a frequency), ``allowed`` (the highest that a cap on the power leaves), ``workers`` (so
-        many are active), ``released`` (nothing is held any more), ``cut`` (what follows was not written);
+        many are active), ``released`` (nothing is held any more), ``acted`` (what a budget did), ``cut``
+        (what follows was not written);
         policy, why, task, frequency_hz, former_hz, cpus (numbers with spaces between), workers, and energy_j and
         instance_s of a mean instance as the policy knew it, with the quality of these joules. What does not belong to
         a kind is NaN or empty.

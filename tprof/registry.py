@@ -102,6 +102,12 @@ def has_budgets() -> bool:
         return any(definition.budget is not None for definition in _definitions.values())
 
 
+def least_budget_j() -> float:
+    """Return the smallest budget of any task's instances, in J; infinite where no task has one."""
+    with _lock:
+        return min((one.budget[0] for one in _definitions.values() if one.budget is not None), default=float("inf"))
+
+
 def budget_of(number: int) -> Budget | None:
     """Return the joules that each instance of a task may take, and what is to happen to one that takes more."""
     return _definitions[number].budget

@@ -4,6 +4,10 @@ const drawOperating = (data, tools) => {
   const { at, make, si, plain, style, draw, named, COLOURS } = tools, of = data.operating;
   at("operating").hidden = !of;
   if (!of) return;
+  const acted = at("acted");
+  acted.replaceChildren();
+  of.acted.why.forEach((why, i) => { make(acted, "li", `A budget, at ${si(of.acted.time_s[i], "s")}: ${why}`); });
+  at("operating-note").hidden = !of.policies.length;
   at("operating-note").textContent = `Policy ${of.policies.join(", ")}: the frequency was set ${of.changes.toLocaleString("en")} times.${of.workers.workers.length ? ` Active workers: ${of.workers.workers.join(", then ")}.` : ""}`;
   const { axis, layout } = style(), gigahertz = (hz) => hz.map((one) => (one === null ? null : one / 1e9));
   at("frequencies").hidden = !of.lines.length;

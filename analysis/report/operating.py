@@ -23,9 +23,10 @@ def operating_data(profile: Profile) -> dict[str, Any] | None:
     chosen = table[table["kind"] == "chosen"]
     changes = table[table["kind"] == "set"]
     return {
-        "policies": list(dict.fromkeys(table["policy"])),
+        "policies": list(dict.fromkeys(table.loc[table["kind"] != "acted", "policy"])),
         "chosen": [_last(task, rows, changes) for task, rows in list(chosen.groupby("task", sort=False))[:TASKS]],
         "lines": _lines(table, float(profile.info["duration_s"])),
+        "acted": _columns(table[table["kind"] == "acted"].iloc[:TASKS], ("time_s", "why")),
         "workers": _columns(table[table["kind"] == "workers"], ("time_s", "workers")),
         "changes": int((changes["why"] != "held").sum()),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
+import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,6 +106,7 @@ def time_energy(place: Path) -> float:
 def watch(place: Path, duration_s: float, *, limit_j: float) -> float:
     """Return the share of a core that the thread takes which watches a budget for a task that does not run."""
     with (
+        warnings.catch_warnings(action="ignore", category=RuntimeWarning),  # that nobody runs is what is wanted
         tprof.record(place / "t.tprof", energy="estimate", counters="none", overwrite=True),
         tprof.budget(joules=limit_j, tasks="nobody"),
     ):

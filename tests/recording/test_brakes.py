@@ -6,6 +6,7 @@ from typing import NoReturn
 
 import pytest
 from support import budgeted
+from support.browser import opened
 from support.budgeted import record, spin, spin_here_over
 from tprof.runtime import Runtime
 
@@ -158,3 +159,20 @@ def test_a_frequency_that_cannot_be_set_any_more_leaves_the_next_brake(tmp_path,
 
         assert int(highest.read_text()) == 3000000
     assert runtime.active_workers == 4
+
+
+@pytest.mark.parametrize(("action", "says"), [("warn", "warned: the budget of"), ("slow", "slowed down: each thread")])
+def test_what_a_budget_did_stands_in_the_decisions_and_the_report(tmp_path, monkeypatch, action, says):
+    with (
+        budgeted.machine(tmp_path, monkeypatch),
+        tprof.record(tmp_path / "acted.tprof", energy="powercap", counters="none", idle_s=0),
+        pytest.warns(RuntimeWarning),
+        tprof.budget(joules=0.5, action=action) as budget,
+    ):
+        spin_here_over(budget)
+
+    profile = tprof.load(tmp_path / "acted.tprof").profile()
+    assert set(profile.decisions["kind"]) == {"acted"}
+    assert profile.decisions["why"].iloc[0].startswith(says)
+    profile.to_html(tmp_path / "acted.html")
+    assert "A budget, at " in opened(tmp_path / "acted.html")

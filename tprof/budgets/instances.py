@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections import deque
 from functools import partial
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tprof import registry, running
+from tprof import _core, registry, running
 from tprof.errors import SensorError, TraceError
 
 from .response import Response
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from tprof.live import Meter
     from tprof.live.thread import Stretch
     from tprof.membership import Membership
+
+EACH_S = 0.2
+"""So often a look though no glance asks for it: brakes are let go, and other processes' tasks become known."""
 
 
 class InstanceBudgets:
@@ -40,7 +44,11 @@ class InstanceBudgets:
         self._worst_j: dict[int, float] = {}
         self._responses: dict[int, Response] = {}
         self._meter.listeners.append(self._add)
-        self._watcher = Watcher(self._look)
+        self._left: dict[int, float] = {}
+        """What each instance that has not ended may still take."""
+        self._near = True
+        self._looked_s = 0.0
+        self._watcher = Watcher(self._look, self._glance)
         self._watcher.start()
 
     def stop(self) -> Exception | None:
@@ -73,7 +81,21 @@ class InstanceBudgets:
             )
             warnings.warn_explicit(message, RuntimeWarning, entry.file or "<unknown>", entry.line or 0)
 
+    def _glance(self) -> bool:
+        """Tell whether any instance may be over its budget, going by all that the machine drew."""
+        readings = self._meter.readings
+        new_j = _core.drawn_uj() * 1e-6 - self._meter.accounts.measured_j
+        known_j = float(self._limits_now().min())
+        # What another process defined is in the table only, what was defined just now only here.
+        least_j = min([*self._left.values(), known_j, registry.least_budget_j()])
+        self._near = not readings.packages_only or new_j > least_j
+        return self._near
+
     def _look(self) -> None:
+        """Look where a glance does not suffice, or it is time."""
+        if not self._near and time.monotonic() - self._looked_s < EACH_S:
+            return
+        self._looked_s = time.monotonic()
         for _ in self._meter.look():
             self._act()
 
@@ -129,9 +151,14 @@ class InstanceBudgets:
         for place in np.flatnonzero(energy_j > limits[task]).tolist():
             self._count(int(ids[place]), int(task[place]), float(energy_j[place]))
         for instance in ids[ended].tolist():
-            self._open.pop(instance, None)
-            self._told.pop(instance, None)
-        self._open.update(zip(ids[~ended].tolist(), energy_j[~ended].tolist(), strict=True))
+            for known in (self._open, self._told, self._left):
+                known.pop(instance, None)
+        ids, task, energy_j = ids[~ended], task[~ended], energy_j[~ended]
+        self._open.update(zip(ids.tolist(), energy_j.tolist(), strict=True))
+        left_j = limits[task] - energy_j
+        self._left.update(zip(ids[left_j >= 0].tolist(), left_j[left_j >= 0].tolist(), strict=True))
+        for instance in ids[left_j < 0].tolist():
+            self._left.pop(instance, None)
 
     def _count(self, instance: int, task: int, energy_j: float) -> None:
         self._worst_j[task] = max(self._worst_j.get(task, 0.0), energy_j)

@@ -6,6 +6,7 @@ import time
 import warnings
 from typing import TYPE_CHECKING
 
+from tprof import _core, membership
 from tprof.errors import BudgetExceededError, SensorError
 
 from .brakes import frequency_brake, other_brake
@@ -35,7 +36,7 @@ class Response:
         self._action = action
         self._place = place
         self._reach = reach
-        self._told = False
+        self._told = self._slowed = False
         self._refusals: list[BudgetExceededError] = []
         self._brakes: list[Brake] = []
         self._why_not = ""
@@ -68,6 +69,9 @@ class Response:
     def ease(self) -> None:
         """Let brakes go, each of them. Raises SensorError."""
         problem = None
+        if self._slowed:
+            self._slowed = False
+            _note("no longer slowed down")
         for brake in self._brakes:
             try:
                 brake.let_go()
@@ -81,7 +85,10 @@ class Response:
         """Say it, once."""
         if not self._told:
             self._told = True
-            warnings.warn_explicit(tell() + done, RuntimeWarning, *self._place)
+            said = tell() + done
+            if not done:
+                _note(f"warned: {said}")
+            warnings.warn_explicit(said, RuntimeWarning, *self._place)
 
     def slow(self, tell: Callable[[], str]) -> None:
         """Brake one notch further; a brake that fails makes way for the next."""
@@ -91,6 +98,9 @@ class Response:
             self._why_not = str(error)
             self._brakes.append(other_brake(self._reach.runtimes))
             done = self._brakes[-1].pull()
+        if done is not None:
+            self._slowed = True
+            _note(f"slowed down: {done}")
         why = f" (the frequency stays: {self._why_not})" if self._why_not else ""
         self.warn(tell, f"; {done or 'nothing could be slowed down'}{why}")
 
@@ -116,4 +126,12 @@ class Response:
         if again or not self._refusals:
             self._refusals.append(BudgetExceededError(tell()))
             self.error = self.error or self._refusals[0]
+            _note(f"cancelled: {self._refusals[-1]}")
         self._reach.refuse(self._refusals[-1])
+
+
+def _note(why: str) -> None:
+    """Write down in the recording's decisions what a budget did."""
+    member = membership.current()
+    if member is not None:
+        member.decide({"t_ns": _core.now_ns(), "kind": "acted", "policy": "budget", "why": why})

@@ -52,6 +52,8 @@ class Watcher:
             self._error = error
 
     def _watch(self) -> None:
+        # It loads and opens what the others use, which would count as half a second of looking away.
+        self._look()
         spare_s = AHEAD_S
         due_s = before_s = time.monotonic()
         before_cpu_s = time.thread_time()

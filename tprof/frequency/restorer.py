@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LOCKED, HELD, READY, END = "locked", "held", "ready", "end"
 GRACE_S = 5.0
 """A run that does not end at SIGTERM within this time is killed."""
-PATIENCE_S, STEP_S = 1.0, 0.02
+PATIENCE_S, STEP_S = 0.3, 0.02
 """The guard of a program that was killed needs a moment to restore."""
 DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 

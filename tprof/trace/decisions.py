@@ -1,4 +1,4 @@
-"""What a runtime's policy decided: one file a process, a line a decision; optional, and nothing else needs it."""
+"""What a runtime's policy or a budget decided: one file a process, a line a decision; nothing else needs it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .tasks import MAX_NAME_CHARACTERS, lines_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-KINDS = ("chosen", "set", "allowed", "workers", "released", "cut")
+KINDS = ("chosen", "set", "allowed", "workers", "released", "acted", "cut")
 MAX_DECISIONS = 200_000
 MAX_CPUS = 4096
 MAX_NUMBER = 2**63 - 1
@@ -27,8 +27,8 @@ class Decision:
     t_ns : when, CLOCK_MONOTONIC.
     process : ordinal of the process that decided.
     kind : "chosen" (a frequency is best for a task), "set" (processors got a frequency), "allowed" (the highest that
-        a cap on the power leaves), "workers" (so many are active), "released" (nothing is held any more), "cut" (what
-        follows was not written).
+        a cap on the power leaves), "workers" (so many are active), "released" (nothing is held any more), "acted" (what
+        a budget did, in `why`), "cut" (what follows was not written).
     policy, why : what for, and from what.
     task : the task's name; with "set" the one that began.
     frequency_hz, former_hz, cpus : with "set"; the first also with "chosen", the first two with "allowed".
