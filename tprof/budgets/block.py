@@ -245,8 +245,9 @@ class Budget:
 
     def _tell(self) -> str:
         """Say what was exceeded, by how much, and who took most of it."""
-        if self._meter.until_ns <= self._begun_ns:
-            self._meter.step()
+        # The total may be known before any sample was read that says who it was.
+        for _ in self._meter.look():
+            pass
         # The tasks' joules first: they never are more than the total that is asked for then.
         who, named_j = self._most()
         used_j = self._spent.used_j() if named_j is None else named_j
