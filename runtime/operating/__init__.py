@@ -2,7 +2,7 @@
 
 General layout: `policy` is what a program writes; `operator` is a policy at work on a machine; `control` is the loop,
 which `goals` tells what to want, `table` or `exploring` what is known (`points`, and `curves` between them), `verdict`
-what was chosen and `wishes` what tasks that share a frequency agree on, `ceiling` what a cap on the power allows,
+what was chosen, `worker_search` how many workers, and `wishes` what tasks that share a frequency agree on, `ceiling` what a cap on the power allows,
 `controls` how to set it and `ledger` how many joules were drawn.
 """
 

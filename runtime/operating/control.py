@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tprof.runtime.operating.exploring import Effort, Exploration
 from tprof.runtime.operating.goals import FORBIDDEN, Choice, Fixed, Goal
 from tprof.runtime.operating.verdict import Caution, Verdict
+from tprof.runtime.operating.worker_search import WorkerSearch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -70,11 +71,16 @@ class Control:
         *,
         effort: Effort | None = None,
         caution: Caution | None = None,
+        adapt_workers: bool = True,
     ) -> None:
         """Begin with the highest frequency everywhere; `know` or tasks that run bring more."""
         self._goal, self._means, self._workers = goal, means, workers
         self._active = self._wanted_workers = workers
         self._exploration = None
+        self._search: WorkerSearch | None = None
+        if means.ledger is not None and adapt_workers and workers > 1 and not isinstance(goal, Fixed):
+            gain = (caution or Caution()).learnt_gain
+            self._search = WorkerSearch(workers, goal.judge, means.ledger.drawn_j, gain)
         if means.ledger is not None:
             at_once = -(-workers // means.controls.count)
             self._exploration = Exploration(
@@ -132,6 +138,7 @@ class Control:
             self._look()
             run = stack.pop()
             self._learn(run)
+            self._try_workers(run.task)
             if stack:
                 self._set(stack[-1], stack[-1].control)
             else:
@@ -167,6 +174,7 @@ class Control:
     def activated(self, workers: int) -> None:
         """Hear that the program itself has set the number of active workers."""
         with self._lock:
+            self._search = None  # the program knows better
             self._active = self._wanted_workers = workers
             self._say("workers", workers=workers, why="program")
 
@@ -316,7 +324,20 @@ class Control:
         for task in changed:
             known_to = "" if self._exploration is None else f", to {self._exploration.doubt(task):.0%}"
             self._say_chosen(task, why + known_to)
-        self._activate(choice.workers, why)
+        self._activate(choice.workers if self._search is None else self._search.workers, why)
+
+    def _try_workers(self, task: str) -> None:
+        """See whether fewer workers would do, unless a task is explored: that is a question at a time."""
+        search, means_s = self._search, self._verdict.means_s
+        if search is None or not means_s:
+            return
+        if any(self._explores(run.task) for run in self._running()):
+            changed = search.interrupt()
+        else:
+            search.ended(means_s.get(task, 0.0))
+            changed = search.look(self._means.clock_ns(), max(means_s.values()))
+        if changed:
+            self._activate(search.workers, "explore" if search.tries else "learnt")
 
     def _activate(self, workers: int, why: str) -> None:
         self._wanted_workers = workers

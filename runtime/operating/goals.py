@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from tprof.runtime.operating.points import Curve, Knowledge, Point
+    from tprof.runtime.operating.worker_search import Pace
 
 FORBIDDEN = 1e9
 EVEN = 0.003
@@ -56,6 +57,10 @@ class Goal(ABC):
     def plan(self, known: Knowledge, workers: int) -> Choice:
         """Return costs and score with so many workers."""
 
+    @abstractmethod
+    def judge(self, pace: Pace, fastest: Pace) -> float:
+        """Return what a span of the program costs, given the fastest with all workers."""
+
 
 @dataclass(frozen=True)
 class Energy(Goal):
@@ -68,6 +73,10 @@ class Energy(Goal):
         second_w = known.outside_w * known.stretch / workers
         costs = _costs(known, lambda point: point.energy_j + second_w * point.time_s)
         return Choice(costs, workers, known.totals(best_of(costs), workers)[0])
+
+    def judge(self, pace: Pace, fastest: Pace) -> float:  # noqa: ARG002 - the energy alone counts
+        """Cost it its joules."""
+        return pace.energy_j
 
 
 @dataclass(frozen=True)
@@ -93,6 +102,10 @@ class Edp(Goal):
         even = zip(prices, found, strict=True)
         price_w = next(price_w for price_w, choice in even if choice.score <= least.score * (1 + EVEN))
         return self._priced(known, workers, min(price_w, highest_w) + known.outside_w * share)
+
+    def judge(self, pace: Pace, fastest: Pace) -> float:  # noqa: ARG002 - the product alone counts
+        """Cost it energy times time."""
+        return pace.energy_j * pace.time_s
 
     def _priced(self, known: Knowledge, workers: int, second_w: float) -> Choice:
         costs = _costs(known, lambda point: point.energy_j + second_w * point.time_s)
@@ -141,6 +154,10 @@ class MaxSlowdown(Goal):
             }
         return Choice(costs, workers, known.totals(best_of(costs), workers)[0])
 
+    def judge(self, pace: Pace, fastest: Pace) -> float:
+        """Cost it its joules where it is fast enough."""
+        return pace.energy_j if pace.time_s <= (1 + self.share) * fastest.time_s else math.inf
+
 
 def _fastest_s(known: Knowledge, workers: int) -> float:
     fastest = _costs(known, lambda point: point.time_s)
@@ -169,6 +186,10 @@ class PowerCap(Goal):
         # Where nothing fits, fewer workers come nearer to it.
         score = known.totals(best, workers)[1] if fits else FORBIDDEN * (1 + workers)
         return Choice(costs, workers, score)
+
+    def judge(self, pace: Pace, fastest: Pace) -> float:  # noqa: ARG002 - the sensor keeps the cap
+        """Cost it its seconds."""
+        return pace.time_s
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,10 @@ class Ledger:
         self._core_s: defaultdict[Hashable, float] = defaultdict(float)
         self._shared_j: defaultdict[Hashable, float] = defaultdict(float)
 
+    def drawn_j(self) -> float:
+        """Return the package's joules so far."""
+        return self._read_j()
+
     @property
     def rests(self) -> bool:
         """Whether what is drawn now is nobody's."""

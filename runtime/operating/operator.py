@@ -128,7 +128,9 @@ class Operator:
         means = Means(controls, _core.now_ns, _say, set_active, ledger, explored_hz, ceiling)
         effort = Effort(policy.instances, policy.span_s)
         caution = Caution(policy.gain, policy.learnt_gain)
-        control = Control(policy.goal, means, self._workers, effort=effort, caution=caution)
+        control = Control(
+            policy.goal, means, self._workers, effort=effort, caution=caution, adapt_workers=policy.adapt_workers
+        )
         if self._known is not None:
             control.know(self._known)
         return control

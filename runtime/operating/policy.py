@@ -38,7 +38,7 @@ class Policy:
     instances, span_s : of each task at each of these, at the least, and of their time together.
     transition_s : what a change of the frequency takes at the least; shorter tasks never change it.
     gain, learnt_gain : part of the cost that a change has to save, and one of what was learnt.
-    adapt_workers : whether the number of active workers may be reduced where the table has fewer.
+    adapt_workers : whether fewer workers may be active, where the table has fewer or a try while running says so.
     """
 
     goal: Goal | Fixed

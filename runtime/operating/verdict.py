@@ -36,6 +36,7 @@ class Verdict:
     ----------
     known : what they were chosen from.
     best : by task.
+    means_s : how long the mean instance of each lasts there.
     short : tasks that end before a change would be done: they never change the frequency, and have no vote.
     """
 
@@ -43,6 +44,7 @@ class Verdict:
         """Begin with nothing known."""
         self.known = Knowledge({})
         self.best: dict[str, int] = {}
+        self.means_s: dict[str, float] = {}
         self.short: frozenset[str] = frozenset()
         self._caution = caution
         self._wishes = Wishes({})
@@ -58,6 +60,7 @@ class Verdict:
         best = {task: hz for task, hz in self._wishes.best().items() if task not in self.short}
         changed = [task for task, hz in best.items() if self.best.get(task) != hz]
         self.best |= best
+        self.means_s = {task: known.curves[task][hz].time_s for task, hz in self.best.items() if task in known.curves}
         return changed
 
     def wanted(self, tasks: Sequence[str], held_hz: int, transition_s: float) -> tuple[int | None, str]:
