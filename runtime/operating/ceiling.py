@@ -1,8 +1,11 @@
 """A cap on the package's power, kept by looking at its sensor: the highest frequency that is allowed now.
 
+Spans of the sensor differ though nothing was changed, so what counts is the mean since the last change, and how far the
+spans stray from each other. A span far above the cap lowers the frequency at once, a mean above it after some spans.
 Power is taken to go with the frequency to a power k, at first the cube: the most that it can, so that going up does not
-pass the cap. Each step tells how far power really went. Where spare watts last and no step up seems safe, one is tried;
-the more often that passed the cap, the later the next. At the lowest frequency fewer workers are left.
+pass the cap; steps that are large enough tell how far power really went. Where spare watts last and no step up seems
+safe, one is tried; the more often that passed the cap, the later the next. At the lowest frequency fewer workers are
+left.
 """
 
 from __future__ import annotations
@@ -14,16 +17,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 SPAN_S = 0.05
-"""The mean of so long is held against the cap; a counter that is read over less tells it to a few percent only."""
+"""The mean of so long is one look at the sensor; a counter that is read over less tells it to a few percent only."""
 SPARE = 0.97
 """Part of the cap that a raise aims at."""
 WORKED = 0.5
 """Where tasks ran for less than this part of the span, it says nothing of what they draw."""
-EXPONENTS = 0.5, 3.0
-"""Between these k is believed: a package that draws much whatever the clock does is near the first."""
-
+EXPONENTS = 1.0, 3.0
+"""Between these k is believed."""
+TELLING = 0.1
+"""Of the frequency, in logarithms: smaller steps tell nothing of k."""
 PATIENCE = 4, 256
 """So many spans of spare watts come before a step up is tried, and so many where that always passed the cap."""
+FAR = 2.0
+"""Standard deviations of a span above the cap that need no second one."""
+SURE, MOST = 4, 16
+"""Spans that are a mean; of more than the second it is a mean of the latest."""
+STEADY = 0.2
+"""What a new span counts in the deviation."""
 
 
 class Ceiling:
@@ -60,7 +70,9 @@ class Ceiling:
         self._exponent = EXPONENTS[1]
         self._worker_w: float | None = None
         self._former: tuple[int, int, float] | None = None
-        self._patience, self._spared = PATIENCE[0], 0
+        self._raised = False
+        self._patience = PATIENCE[0]
+        self._spans, self._mean_w, self._variance = 0, 0.0, 0.0
         self._since: tuple[int, float] | None = None
         self._last_ns = 0
         self._worked_s = 0.0
@@ -85,47 +97,65 @@ class Ceiling:
 
     def _judge(self, drawn_w: float) -> bool:
         former = self.highest_hz, self.workers
-        raised = self._former is not None and former > self._former[:2]
-        self._learn(drawn_w)
-        self.drawn_w = drawn_w
-        if drawn_w > self._watts:
-            self._patience = min(2 * self._patience, PATIENCE[1]) if raised else self._patience
-            self._lower(drawn_w)
-        elif drawn_w < SPARE * self._watts:
-            self._spared += 1
-            self._patience = PATIENCE[0] if raised else self._patience
-            self._raise(drawn_w, tries=self._spared >= self._patience)
+        self._add(drawn_w)
+        if self._is_above(drawn_w):
+            self._patience = min(2 * self._patience, PATIENCE[1]) if self._raised else self._patience
+            self._learn()
+            self._lower()
+        elif self._mean_w + self._doubt_w() < SPARE * self._watts:
+            if self._raised and self._spans >= SURE:
+                self._raised, self._patience = False, max(self._patience // 2, PATIENCE[0])
+            self._learn()
+            self._raise(tries=self._spans >= self._patience)
         changed = former != (self.highest_hz, self.workers)
-        self._spared = 0 if changed else self._spared
-        self._former = (*former, drawn_w) if changed else None
+        if changed:
+            self._raised = former < (self.highest_hz, self.workers)
+            self._former, self._spans = (*former, self._mean_w), 0
         return changed
 
-    def _learn(self, drawn_w: float) -> None:
-        """See what the last step did."""
-        if self._former is None or min(drawn_w, self._former[2]) <= 0:
+    def _add(self, drawn_w: float) -> None:
+        if self._spans:
+            # Of two spans that stray alike the difference strays twice as far.
+            self._variance += STEADY * ((drawn_w - self.drawn_w) ** 2 / 2 - self._variance)
+        self.drawn_w = drawn_w
+        self._mean_w += (drawn_w - self._mean_w) / min(self._spans + 1, MOST)
+        self._spans += 1
+
+    def _doubt_w(self) -> float:
+        return math.sqrt(self._variance / min(self._spans, MOST))
+
+    def _is_above(self, drawn_w: float) -> bool:
+        if drawn_w > self._watts + FAR * math.sqrt(self._variance) and self._mean_w > self._watts:
+            return True
+        return self._spans >= SURE and self._mean_w > self._watts
+
+    def _learn(self) -> None:
+        """See what the last step did, once the mean since is sure."""
+        if self._former is None or min(self._mean_w, self._former[2]) <= 0:
             return
         hz, workers, former_w = self._former
-        if hz != self.highest_hz:
-            seen = math.log(drawn_w / former_w) / math.log(self.highest_hz / hz)
+        if hz != self.highest_hz and abs(math.log(self.highest_hz / hz)) >= TELLING:
+            seen = math.log(self._mean_w / former_w) / math.log(self.highest_hz / hz)
             self._exponent = (self._exponent + min(max(seen, EXPONENTS[0]), EXPONENTS[1])) / 2
         if workers != self.workers:
-            self._worker_w = max((drawn_w - former_w) / (self.workers - workers), 0.0)
+            self._worker_w = max((self._mean_w - former_w) / (self.workers - workers), 0.0)
+        self._former = None
 
-    def _lower(self, drawn_w: float) -> None:
+    def _lower(self) -> None:
         lower = [hz for hz in self._frequencies_hz if hz < self.highest_hz]
         if not lower:
             self.workers = max(self.workers - 1, 1)
             return
-        wanted_hz = self.highest_hz * (self._watts / drawn_w) ** (1 / self._exponent)
+        wanted_hz = self.highest_hz * (self._watts / self._mean_w) ** (1 / self._exponent)
         self.highest_hz = max((hz for hz in lower if hz <= wanted_hz), default=lower[0])
 
-    def _raise(self, drawn_w: float, *, tries: bool) -> None:
+    def _raise(self, *, tries: bool) -> None:
+        aim_w, likely_w = SPARE * self._watts, self._mean_w + self._doubt_w()
         if self.workers < self._most:
-            more_w = drawn_w / self.workers if self._worker_w is None else self._worker_w
-            self.workers += 1 if tries or drawn_w + more_w <= SPARE * self._watts else 0
+            more_w = likely_w / self.workers if self._worker_w is None else self._worker_w
+            self.workers += 1 if tries or likely_w + more_w <= aim_w else 0
             return
-        share = SPARE * self._watts / max(drawn_w, 1e-9)
-        wanted_hz = self.highest_hz * share ** (1 / self._exponent)
+        wanted_hz = self.highest_hz * (aim_w / max(likely_w, 1e-9)) ** (1 / self._exponent)
         higher = [hz for hz in self._frequencies_hz if hz > self.highest_hz]
         within = [hz for hz in higher if hz <= wanted_hz] or higher[: int(tries)]
         self.highest_hz = within[-1] if within else self.highest_hz

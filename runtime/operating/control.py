@@ -92,6 +92,7 @@ class Control:
                 doubts=means.ledger.doubts,
             )
         self._verdict = Verdict(caution or Caution())
+        self._undecided: set[str] = set()
         self._passed: frozenset[str] = frozenset()  # of these nothing is to be heard
         self._review_at = 0
         self._instances = 0
@@ -177,6 +178,17 @@ class Control:
             self._search = None  # the program knows better
             self._active = self._wanted_workers = workers
             self._say("workers", workers=workers, why="program")
+
+    def hold_again(self) -> bool:
+        """Set again what somebody else has changed; returns whether anything was. Raises SensorError."""
+        with self._lock:
+            changed = () if self._closed else self._means.controls.taken_away()
+            for control in changed:
+                hz = self._held[control]
+                self._means.controls.hold(control, hz)
+                cpus = list(self._means.controls.cpus(control))
+                self._say("set", frequency_hz=hz, former_hz=hz, cpus=cpus, why="somebody else had changed it")
+            return bool(changed)
 
     def tell_all(self) -> None:
         """Say again what holds now, to a recording that begins."""
@@ -284,7 +296,8 @@ class Control:
     def _voted(self, control: int, sharing: list[_Run]) -> tuple[int | None, str]:
         tasks = [one.task for one in sharing]
         wanted_hz, why = self._verdict.wanted(tasks, self._held[control], self._means.controls.transition_s)
-        if why == "unknown" and self._exploration is None:
+        learns = self._exploration is not None and not any(task in self._undecided for task in tasks)
+        if why == "unknown" and not learns:
             return self._means.controls.frequencies_hz[-1], why
         return wanted_hz, why
 
@@ -310,6 +323,11 @@ class Control:
         self._review_at = 2 * self._instances
         known = replace(self._exploration.knowledge(self._means.ledger.powers_w()), quality=self._means.ledger.quality)
         self._take(self._choose({self._workers: known}), known, "learnt")
+        for task, doubt in self._exploration.unsure.items():
+            if task not in self._undecided:
+                self._undecided.add(task)
+                highest_hz = self._means.controls.frequencies_hz[-1]
+                self._say("chosen", task=task, frequency_hz=highest_hz, why=f"not learnt: known to {doubt:.0%} only")
 
     def _choose(self, known: Mapping[int, Knowledge]) -> Choice:
         assert not isinstance(self._goal, Fixed)  # noqa: S101 - nothing is learnt or read for it

@@ -45,6 +45,9 @@ class Controls(Protocol):
     def hold(self, control: int, hz: int) -> None:
         """Set it."""
 
+    def taken_away(self) -> tuple[int, ...]:
+        """Return the controls that somebody else has set."""
+
 
 class Cpufreq:
     """The kernel's cpufreq policies.
@@ -125,6 +128,17 @@ class Cpufreq:
         """Return whether some control can be set to a frequency, or nearly."""
         nearest_hz = (self.nearest_hz(control, hz) for control in range(self.count))
         return any(abs(one - hz) <= BESIDE * hz for one in nearest_hz)
+
+    def taken_away(self) -> tuple[int, ...]:
+        """Return the controls whose bounds somebody else has changed. Raises SensorError where they cannot be read."""
+        changed = []
+        for control, group in enumerate(self._groups):
+            for policy in group:
+                held = self._held.get(policy.folder.name)
+                if held is not None and read_bounds(policy) != held:
+                    del self._held[policy.folder.name]  # so that the next write goes by what there is
+                    changed.append(control)
+        return tuple(dict.fromkeys(changed))
 
     def check(self) -> None:
         """Hold every policy at its highest, and see that it took it. Raises SensorError."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     Doubts = Callable[[Iterable[Hashable]], Mapping[Hashable, float]]
 
+UNSURE = 0.3
 UNCOUNTED = 1
 """First instances of a task that say nothing: they load code and fill caches."""
 
@@ -151,6 +152,12 @@ class Exploration:
     def _power_doubts(self, task: str) -> Mapping[Hashable, float]:
         return {} if self._doubts is None else self._doubts([(task, hz) for hz in self._seen[task]])
 
+    @property
+    def unsure(self) -> dict[str, float]:
+        """Explored tasks whose energies are known too badly to choose by, and how badly: to such a part."""
+        doubts = {task: self.doubt(task) for task in self._ended - self.short}
+        return {task: doubt for task, doubt in doubts.items() if doubt > UNSURE}
+
     def knowledge(self, powers_w: Mapping[Hashable, float]) -> Knowledge:
         """Return the explored tasks that are worth a change, with the watts of each task at each frequency."""
         curves = {
@@ -158,7 +165,7 @@ class Exploration:
                 hz: Point(powers_w.get((task, hz), math.nan) * one.time_s / one.count, one.time_s / one.count)
                 for hz, one in self._seen[task].items()
             }
-            for task in self._ended - self.short
+            for task in self._ended - self.short - set(self.unsure)
         }
         sound = {task: curve for task, curve in curves.items() if all(point.energy_j > 0 for point in curve.values())}
         complete = {task: filled(curve, self._all_hz) for task, curve in sound.items()}

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 SPREAD = 16
 """Frequencies that stand for a processor which takes any in a range."""
 NAMED = 5
+EACH_NS = 1_000_000_000
 BEGINS, ENDS, PAUSES, RESUMES = range(4)
 
 
@@ -48,6 +49,9 @@ class Operator:
         self._control: Control | None = None
         self._held = ExitStack()
         self._guard: Guard | None = None
+        self._ended = threading.Lock()
+        self._looks_at_ns = 0
+        self._told_of_others = False
         self._told: object = None
         self._seen: set[int] = set()
 
@@ -143,6 +147,7 @@ class Operator:
         who = threading.get_ident()
         self._introduce()
         try:
+            self._look_after(control)
             if moment == BEGINS:
                 self._seen.add(task.number)
                 control.begin(who, registry.name_of(task.number), seat)
@@ -154,8 +159,28 @@ class Operator:
                 control.resume(who, seat)
         except (SensorError, OSError) as error:
             self._control = None
-            message = f"policy {self._policy.goal.name} sets no frequency any more: {error}"
-            warnings.warn(message, RuntimeWarning, stacklevel=2)
+            if self._ended.acquire(blocking=False):  # of several threads that find out one says so
+                message = f"policy {self._policy.goal.name} sets no frequency any more: {error}"
+                warnings.warn(message, RuntimeWarning, stacklevel=2)
+
+    def _look_after(self, control: Control) -> None:
+        """See now and then that nobody else sets the frequency, and that it would be restored. Raises SensorError."""
+        now_ns = _core.now_ns()
+        if now_ns < self._looks_at_ns:
+            return
+        self._looks_at_ns = now_ns + EACH_NS
+        if self._guard is not None and not self._guard.is_alive:
+            message = (
+                "the process that would restore the frequencies was killed: they are put back at the runtime's end"
+            )
+            raise SensorError(message)
+        if control.hold_again() and not self._told_of_others:
+            self._told_of_others = True
+            message = (
+                "another program changes the processor's frequency, which a policy holds: stop it (a power daemon such "
+                "as tuned or power-profiles-daemon), or leave policy= out"
+            )
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
 
     def activated(self, workers: int) -> None:
         """Hear that the program itself has set the number of active workers."""

@@ -1,5 +1,8 @@
 """Brakes: the strictest that anybody wants holds, and what the program itself set stays."""
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from typing import NoReturn
@@ -8,6 +11,8 @@ import pytest
 from support import budgeted
 from support.browser import opened
 from support.budgeted import record, spin, spin_here_over
+from support.fake_sensor import wait_for
+from tprof.benchmarks.virtual.machine.tree import FIRST, Shape, make_tree
 from tprof.runtime import Runtime
 
 import tprof
@@ -130,6 +135,36 @@ class HeldGuard(Guard):
 def exceed():
     with tprof.budget(joules=0.5, action="slow") as budget:
         spin_here_over(budget)
+
+
+FORKED = """
+import os, sys
+import tprof
+from tprof.budgets.brakes import Frequency, frequency_brake
+brake, _ = frequency_brake()
+brake.pull()
+child = os.fork()
+if child == 0:
+    os.read(0, 1)
+    os._exit(0)
+print("held", flush=True)
+os.waitpid(child, 0)
+"""
+
+
+def test_a_forked_child_that_lives_on_does_not_keep_the_frequency(tmp_path):
+    make_tree(tmp_path / "root", Shape((1_600_000_000, 3_600_000_000)), "nobody")
+    file = tmp_path / "root" / FIRST / "scaling_max_freq"
+    environment = os.environ | {"TPROF_SYSROOT": str(tmp_path / "root")}
+    with subprocess.Popen(
+        [sys.executable, "-c", FORKED], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "held\n"
+        assert file.read_text() != "3600000\n"
+
+        process.kill()
+
+        wait_for(lambda: file.read_text().strip() == "3600000", "the former frequency")
 
 
 @pytest.mark.usefixtures("runtime")

@@ -106,6 +106,9 @@ class Bench:
     def hold(self, control, hz):
         self.held.append((control, hz))
 
+    def taken_away(self):
+        return ()
+
     def clock_ns(self):
         return self.now_ns
 
@@ -186,6 +189,23 @@ def test_where_time_does_not_hang_on_the_frequency_the_lower_one_is_set_whatever
     best = min(one.edp_js for one in trial.every_assignment(FREQUENCIES_HZ[::6]).values())
 
     assert trial.from_table(Edp()).edp_js <= 1.01 * best
+
+
+def test_a_task_whose_energy_is_not_known_runs_at_the_highest_frequency_and_that_is_said():
+    bench = Bench(count=1)
+    drawn = itertools.cycle([5.0, 0.1])
+    control = bench.make(Energy(), workers=1, ledger=Ledger(lambda: bench.joules))
+
+    for place in range(60):
+        control.begin(0, "odd", 0)
+        bench.now_ns += 100_000_000
+        bench.joules += next(drawn) if place % 3 else 2.0
+        control.end(0, "odd")
+
+    said = [one for one in bench.said if one["kind"] == "chosen"]
+    assert [one["frequency_hz"] for one in said] == [3 * 10**9]
+    assert said[0]["why"].startswith("not learnt: known to ")
+    assert bench.held[-1] == (0, 3 * 10**9)
 
 
 def test_short_tasks_are_not_tried_at_other_frequencies():

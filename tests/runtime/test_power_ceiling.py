@@ -2,6 +2,7 @@
 
 import itertools
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -68,6 +69,25 @@ def test_a_step_more_would_pass_the_cap_in_the_end(laws, part):
     above_hz = FREQUENCIES_HZ[min(place + 2, len(FREQUENCIES_HZ) - 1)]
     above_w = laws[0] + laws[1] * WORKERS * (above_hz / HIGHEST) ** laws[2]
     assert above_w >= SPARE * watts or above_hz == HIGHEST
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.1, 0.2])
+@pytest.mark.parametrize("exponent", [1.2, 2.0, 3.0])
+def test_spans_that_stray_make_it_neither_hunt_nor_pass_the_cap(noise, exponent):
+    package, random = Package(28.0, 5.0, 10.0, exponent), np.random.default_rng(1)
+    held, drawn = [], []
+    for _ in range(2000):
+        drawn.append(max(package.power_w() * (1 + noise * random.standard_normal()), 0.1))
+        held.append(package.ceiling.highest_hz)
+        package.joules += drawn[-1] * SPAN_S
+        package.now_ns += STEP_NS
+        package.ceiling.look(package.now_ns, works=True)
+
+    changes = np.count_nonzero(np.diff(held))
+    halves_of_a_second = np.convolve(drawn, np.ones(10) / 10, "valid")
+    assert changes <= 200
+    assert np.mean(halves_of_a_second > 1.02 * 28.0) <= 0.1
+    assert max(halves_of_a_second) <= 1.2 * 28.0
 
 
 def test_work_that_draws_more_of_a_sudden_is_lowered_at_the_next_look():

@@ -18,13 +18,14 @@ from tprof.errors import SensorError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tprof.frequency import Policy
+    from tprof.frequency import Guard, Policy
     from tprof.running import Runs
 
     Runtimes = Callable[[], Sequence[Runs]]
 
 HZ_PER_GHZ = 1e9
 NOTCHES = 4
+_guards: set[Guard] = set()
 PAUSES = (1.0, 3.0, 7.0)
 """So many times as long as the task before: half, a quarter, an eighth of the time is left."""
 
@@ -46,10 +47,12 @@ class Frequency:
         """Start the guard, which takes longer than a budget may react. Raises SensorError."""
         from tprof.frequency import Guard, read_bounds  # noqa: PLC0415 - loaded when used
 
-        self._policies = [(policy, read_bounds(policy).highest_hz) for policy in policies]
         self._notch = 0
-        self._guard = ExitStack()
-        self._guard.enter_context(Guard(policies))
+        self._held = ExitStack()
+        self._guard = self._held.enter_context(Guard(policies))
+        # Not before: whoever held the frequency may have put it back just now.
+        self._policies = [(policy, read_bounds(policy).highest_hz) for policy in policies]
+        _guards.add(self._guard)
 
     def pull(self) -> str | None:
         """Hold each policy lower."""
@@ -63,7 +66,8 @@ class Frequency:
 
     def let_go(self) -> None:
         """Let the guard put it back."""
-        self._guard.close()
+        _guards.discard(self._guard)
+        self._held.close()
 
 
 @dataclass
@@ -162,6 +166,9 @@ def _forget_in_child() -> None:
     _lock = threading.Lock()
     _held.clear()
     _pauses.clear()
+    for guard in _guards:
+        guard.forget()  # else it would wait for the child's end too
+    _guards.clear()
 
 
 os.register_at_fork(after_in_child=_forget_in_child)

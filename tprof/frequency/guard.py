@@ -100,6 +100,11 @@ class Guard:
         """Of the process."""
         return self._process.pid
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether it would restore."""
+        return self._process.poll() is None
+
     def also_ends(self, pid: int | None) -> None:
         """Name the leader of the group of processes that must not outlive this process; None: nobody any more.
 

@@ -35,7 +35,9 @@ def main() -> None:
     folder = _heard(sys.stdin.readline())
     if not isinstance(folder, str):
         return  # whoever started this ended before it wrote anything
-    if folder and not _lock(folder):
+    try:
+        lock = _lock(folder) if folder else None
+    except BlockingIOError:
         _say(HELD)
         return
     _say(LOCKED)
@@ -52,6 +54,8 @@ def main() -> None:
             os.close(ends)
         ends, group = _opened(heard), heard
     problems = restore(former)
+    if lock is not None:
+        os.close(lock)  # the next holder need not wait for a run that is slow to end
     if ends is not None:
         _end(ends, group)
     _say(json.dumps(problems))
@@ -85,8 +89,8 @@ def _written(folder: Path, name: str, text: str) -> str | None:
     return None
 
 
-def _lock(folder: str) -> bool:
-    """Lock the folder for as long as this process lives; returns False where another has, and keeps it."""
+def _lock(folder: str) -> int:
+    """Lock the folder until what is returned is closed. Raises BlockingIOError where another has it, and keeps it."""
     give_up_s = time.monotonic() + PATIENCE_S
     file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     while True:
@@ -94,12 +98,12 @@ def _lock(folder: str) -> bool:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() >= give_up_s:
-                return False
+                raise
             time.sleep(STEP_S)
         except OSError:
-            return True  # a file system without locks: nobody can have one
+            return file  # a file system without locks: nobody can have one
         else:
-            return True
+            return file
 
 
 def _now(folder: Path) -> Bounds | None:

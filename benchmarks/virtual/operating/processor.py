@@ -104,6 +104,10 @@ class Processor:
             if self.of(worker) == control:
                 self._running[worker].stall_s += TRANSITION_S
 
+    def taken_away(self) -> tuple[int, ...]:
+        """Return nothing: nobody else is there."""
+        return ()
+
     def now_ns(self) -> int:
         """Return the simulated time."""
         return round(self._now_s * 1e9)
