@@ -246,6 +246,16 @@ def test_the_page_draws_every_task(tmp_path):
     assert elements.count("<td>work</td>") == 2
 
 
+def test_the_pages_legend_counts_one_worker_as_one(tmp_path):
+    page = tmp_path / "advice.html"
+    page.write_text(render([of_task(points([3, 2, 2, 1.2], [20, 50, 25, 75], (1.6e9, TOP) * 2, workers=[1, 1, 2, 2]))]))
+
+    elements = opened(page)
+
+    assert ">1 worker<" in elements
+    assert ">2 workers<" in elements
+
+
 def test_the_papers_edp_optima_are_found_and_energies_predicted_from_the_two_ends():
     tasks = responses.papers()
     every = [operating.attempt(one, range(19), by="edp", noise=operating.EXACT_NOISE) for one in tasks]
