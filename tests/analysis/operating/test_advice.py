@@ -248,7 +248,9 @@ def test_the_page_draws_every_task(tmp_path):
 
 def test_the_pages_legend_counts_one_worker_as_one(tmp_path):
     page = tmp_path / "advice.html"
-    page.write_text(render([of_task(points([3, 2, 2, 1.2], [20, 50, 25, 75], (1.6e9, TOP) * 2, workers=[1, 1, 2, 2]))]))
+    page.write_text(
+        render([of_task(points([3, 2, 2, 1.2], [20, 50, 25, 75], (1.6e9, TOP) * 2, workers=[1, 1, 2, 2]), Wish())])
+    )
 
     elements = opened(page)
 
