@@ -45,7 +45,7 @@ function over(task) {
   groups.slice(0, 8).forEach((workers, i) => {
     const rows = task.points.filter((one) => workers === null || one.workers === workers), colour = COLOURS[i];
     for (const [stem, unit, place] of [["energy", "j", "y"], ["time", "s", "y2"]]) traces.push({
-      type: "scatter", mode: "lines+markers", yaxis: place, legendgroup: String(workers), showlegend: groups.length > 1 && place === "y", name: workers === null ? "" : `${workers} workers`,
+      type: "scatter", mode: "lines+markers", yaxis: place, legendgroup: String(workers), showlegend: groups.length > 1 && place === "y", name: workers === null ? "" : `${workers} worker${workers === 1 ? "" : "s"}`,
       x: rows.map((one) => one[by]), y: rows.map((one) => one[`${stem}_${unit}`]), error_y: bars(rows, stem, unit, colour), line: { color: colour, width: 1.5 },
       marker: { color: colour, size: rows.map((one) => (same(one, task.chosen) ? 16 : 8)), symbol: rows.map((one) => (same(one, task.chosen) ? "star" : one.measured ? "circle" : "circle-open")) },
       text: rows.map((one) => plain(said(task, one))), hoverinfo: "text",

@@ -201,7 +201,7 @@ def of_task(
     base = int(np.argmax(np.where(run, np.nan_to_num(among.setting) * 1e6 + among.workers, -1.0)))
     chosen = choose(wish, draws)
     if chosen is None:
-        return Advice(measured, wish, among, draws, None, base, float("nan"), None, none_allowed(wish, draws))
+        return Advice(measured, wish, among, draws, None, base, float("nan"), None, none_allowed(wish, among, draws))
     if far:
         why = reason_as_run(wish, among, draws, chosen, base)
         return Advice(measured, wish, among, draws, chosen, base, float("nan"), None, why)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 Counts = Callable[[Floats, Floats, Multicore], Work]
 UNFITTED = {"operation_cycles": 1.0, "access_cycles": 0.0, "dynamic_j": 0.0, "leakage_j": 0.0, "access_j": 0.0}
+LARGEST_SIZE = 2.0**53
+"""Beyond it a float does not tell n from n + 1, and not much further counts times hertz leave what it can hold."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +108,13 @@ def sized(name: str, size: float) -> Sized:
     """Return an algorithm of a size. Raises UsageError."""
     if name not in ALGORITHMS:
         raise UsageError(f"--algorithm must be one of {', '.join(ALGORITHMS)}, got {name!r}")
-    if not 1 <= size < np.inf:
+    if not size >= 1:
         raise UsageError(f"--size must be 1 or more, got {size:g}")
+    if size > LARGEST_SIZE:
+        raise UsageError(
+            f"--size must be at most {LARGEST_SIZE:.1e}, got {size:g}; beyond it counts are not exact, give the size "
+            "that was run"
+        )
     return Sized(ALGORITHMS[name], size)
 
 

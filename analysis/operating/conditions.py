@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .choice import INTERVAL, Wish, choose, fastest, slowdown
+from .choice import INTERVAL, Wish, allowed, choose, fastest, slowdown
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from .candidates import Candidates
     from .choice import Floats
     from .draws import Draws
@@ -54,16 +57,34 @@ def decided(wish: Wish, candidates: Candidates, draws: Draws, chosen: int, base:
     return words
 
 
-def none_allowed(wish: Wish, draws: Draws) -> str:
-    """Return what the conditions were, and how near the points come to them."""
+def none_allowed(wish: Wish, candidates: Candidates, draws: Draws) -> str:
+    """Return which conditions no point keeps to, and what each alone leaves: often it is only both that none does."""
     surely = f"with {100 * wish.sure:g} % certainty"
     if wish.max_power_w is None:
         return f"No operating point keeps to the conditions {surely}."
-    place = int(np.argmin(draws.power_w.mean(axis=0)))
+    cap = f"at most {wish.max_power_w:g} W"
+    by_cap = allowed(replace(wish, max_slowdown=None), draws)
+    power_w = draws.power_w
+    least = f"the least mean power is {_spread(power_w[:, _least(power_w)])} W"
+    if wish.max_slowdown is None:
+        return f"No operating point keeps to {cap} {surely}; {least}."
+    said = f"No operating point keeps to both {cap} and at most {100 * wish.max_slowdown:g} % of extra time {surely}. "
+    if not by_cap.any():
+        return f"{said}None keeps to the cap alone, either: {least}."
+    slower = 100 * slowdown(draws)
+    by_time = allowed(replace(wish, max_power_w=None), draws)
+    first, thrifty = _least(slower, by_cap), _least(power_w, by_time)
     return (
-        f"No operating point keeps to the conditions {surely}, of at most {wish.max_power_w:g} W; the least mean power "
-        f"is {_spread(draws.power_w[:, place])} W."
+        f"{said}The cap alone leaves {by_cap.sum()} of {len(by_cap)} points, of which {candidates.named(first)} takes "
+        f"the least extra time, {_spread(slower[:, first])} %; the bound on time alone leaves {by_time.sum()}, "
+        f"of which {candidates.named(thrifty)} draws the least, {_spread(power_w[:, thrifty])} W."
     )
+
+
+def _least(values: Floats, among: NDArray[np.bool_] | None = None) -> int:
+    """Return the place of the least mean, of those that are `among`."""
+    means = values.mean(axis=0)
+    return int(np.argmin(means if among is None else np.where(among, means, np.inf)))
 
 
 def _spread(values: Floats) -> str:

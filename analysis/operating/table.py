@@ -6,6 +6,7 @@ are written by `tprof sweep` or by hand.
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,6 +36,8 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What makes a spreadsheet run a cell."""
 EMPTY = ["", "NA", "N/A", "nan", "NaN", "null", "None"]
 """What stands for no value in all columns but the task's, where it is a name."""
+BEYOND = "beyond the last name"
+"""The column of what a comma at the end of each row begins."""
 MOST_WORKERS = 1_000_000
 POSITIVE = ("setting", "energy_j", "time_s", "power_w", "instances")
 
@@ -61,6 +64,8 @@ def read(path: Path) -> pd.DataFrame:
         rows = pd.read_parquet(path) if path.suffix == ".parquet" else _csv(path)
     except OSError as error:
         raise TprofError(f"cannot read {path}: {error.strerror or error}; name a table of operating points") from error
+    except pd.errors.ParserWarning as error:
+        raise TprofError(f"cannot read {path} as a table: rows have more cells than there are column names") from error
     except (ValueError, ImportError) as error:
         reason = str(error).strip().splitlines()[0]
         raise TprofError(f"cannot read {path} as a table: {reason}; write CSV with a line of column names") from error
@@ -107,9 +112,26 @@ def check(rows: pd.DataFrame, *, where: str) -> pd.DataFrame:
 
 
 def _csv(path: Path) -> pd.DataFrame:
-    empty = dict.fromkeys((*NUMBERS, "setting_unit", "quality"), EMPTY)
-    rows = pd.read_csv(path, dtype={"task": str}, keep_default_na=False, na_values=empty)
+    try:
+        rows = _parsed(path)
+    except pd.errors.ParserWarning:
+        rows = _parsed(path, [*pd.read_csv(path, nrows=0, index_col=False).columns, BEYOND])
+        if rows.pop(BEYOND).notna().any():
+            raise
     return rows.assign(task=rows["task"].map(_name)) if "task" in rows else rows
+
+
+def _parsed(path: Path, names: list[str] | None = None) -> pd.DataFrame:
+    """Return the rows as pandas reads them, `names` in place of its first line. Raises ParserWarning for longer rows.
+
+    Without `index_col=False` pandas takes the first cells of longer rows for their names; with it it drops the last.
+    """
+    empty = dict.fromkeys((*NUMBERS, "setting_unit", "quality", BEYOND), EMPTY)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        return pd.read_csv(
+            path, names=names, header=0, index_col=False, dtype={"task": str}, keep_default_na=False, na_values=empty
+        )
 
 
 def _name(cell: str) -> str:

@@ -14,6 +14,7 @@ from tprof.sensors.choose import sysroot
 from tprof.sensors.powercap import SIMULATED
 
 from . import summary
+from .alike import spanned, without_figures
 from .folder import FILES, POINTS
 from .frequencies import clamped
 from .page import write_sweep_page
@@ -81,13 +82,17 @@ def _of_all(plan: Plan, policies: Sequence[Policy], models: Sequence[str]) -> li
 
 
 def _of_runs(plan: Plan) -> list[str]:
-    about: dict[str, list[str]] = {}
+    about: dict[str, list[tuple[str, str]]] = {}
     for point in plan.done:
         for text in point.facts["warnings"]:
-            about.setdefault(text, []).append(point.name)
+            about.setdefault(without_figures(text), []).append((point.name, text))
     for point in plan.failed:
-        about.setdefault(f"failed: {point.facts['why']}", []).append(point.name)
-    return [f"{_named(names)}: {text}" for text, names in about.items()]
+        text = f"failed: {point.facts['why']}"
+        about.setdefault(text, []).append((point.name, text))
+    return [
+        f"{_named(list(dict.fromkeys(name for name, _ in told)))}: {spanned([text for _, text in told])}"
+        for told in about.values()
+    ]
 
 
 def _described() -> Path:

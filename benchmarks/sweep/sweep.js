@@ -41,7 +41,7 @@ function rooms() {
   });
 }
 
-const sure = (figure, unit) => si(figure.value, unit) + (figure.part === null ? "" : ` ± ${Number((100 * figure.part).toPrecision(2))} %`);
+const sure = (figure, unit) => si(figure.value, unit) + (figure.part === null ? "" : `\n± ${Number((100 * figure.part).toPrecision(2))} %`);
 
 function table() {
   const head = make(make(at("table"), "thead"), "tr"), body = make(at("table"), "tbody");

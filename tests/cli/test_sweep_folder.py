@@ -1,6 +1,7 @@
 """A sweep's folder holds one sweep: the same one goes on there, another replaces it only when asked."""
 
 import json
+import shutil
 
 import pytest
 from support.fake_sensor import wait_for
@@ -10,13 +11,44 @@ from tprof.benchmarks.virtual.machine.tree import FIRST, Shape, make_tree
 ENDS = (1_600_000_000, 3_600_000_000)
 COUNTS = "import os\nopen(os.environ['SEEN'], 'a').write('x')\n"
 ONCE = ("--frequencies", "none", "--workers", "1", "--seed", "1", *QUICK, "-o", "out")
+TWICE = (*ONCE, "--repeat", "2")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Finish two sweeps, of one run and of two, and return their folders: tests go on from a copy."""
+    folders = [(tmp_path_factory.mktemp("finished"), words) for words in (ONCE, TWICE)]
+    for folder, words in folders:
+        done = sweep(folder, *words, "counts.py", env=prepared(folder))
+        assert done.returncode == 0, done.stderr
+    return [folder for folder, _ in folders]
+
+
+def prepared(folder):
+    make_tree(folder / "root", Shape(ENDS), "nobody")
+    (folder / "counts.py").write_text(COUNTS)
+    return environment(folder / "root", SEEN=folder / "seen")
 
 
 @pytest.fixture
 def env(tmp_path):
-    make_tree(tmp_path / "root", Shape(ENDS), "nobody")
-    (tmp_path / "counts.py").write_text(COUNTS)
-    return environment(tmp_path / "root", SEEN=tmp_path / "seen")
+    return prepared(tmp_path)
+
+
+@pytest.fixture
+def once(tmp_path, finished):
+    return copied(finished[0], tmp_path)
+
+
+@pytest.fixture
+def twice(tmp_path, finished):
+    return copied(finished[1], tmp_path)
+
+
+def copied(before, folder):
+    shutil.copytree(before / "out", folder / "out")
+    shutil.copy(before / "seen", folder / "seen")
+    return folder / "out"
 
 
 def undo_last(folder):
@@ -26,8 +58,8 @@ def undo_last(folder):
     (folder / "sweep-plan.json").write_text(json.dumps(plan))
 
 
+@pytest.mark.usefixtures("once")
 def test_a_folder_with_another_sweep_is_left_alone(tmp_path, env):
-    assert sweep(tmp_path, *ONCE, "counts.py", env=env).returncode == 0
     before = (tmp_path / "out/sweep-plan.json").read_bytes()
 
     again = sweep(tmp_path, *ONCE, "counts.py", env=env)
@@ -58,9 +90,9 @@ def test_a_file_is_no_folder(tmp_path, env):
     assert (tmp_path / "out").read_text() == "mine"
 
 
+@pytest.mark.usefixtures("once")
 def test_what_was_not_written_is_written_by_the_same_command_without_a_run(tmp_path, env):
     """As after a full disk at the last file."""
-    assert sweep(tmp_path, *ONCE, "counts.py", env=env).returncode == 0
     (tmp_path / "out/sweep.html").unlink()
     (tmp_path / "out/sweep.html").mkdir()
     seen = (tmp_path / "seen").read_text()
@@ -76,8 +108,8 @@ def test_what_was_not_written_is_written_by_the_same_command_without_a_run(tmp_p
     assert (tmp_path / "seen").read_text() == seen
 
 
+@pytest.mark.usefixtures("once")
 def test_replacing_takes_the_old_tables_away_at_once_and_nothing_else(tmp_path, env):
-    assert sweep(tmp_path, *ONCE, "counts.py", env=env).returncode == 0
     (tmp_path / "out/notes.txt").write_text("mine")
     (tmp_path / "out/points/notes.txt").write_text("mine")
     (tmp_path / "ends.py").write_text("import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\n")
@@ -106,14 +138,13 @@ def test_two_sweeps_do_not_share_a_folder(tmp_path, env):
     assert first.returncode == 0, said
 
 
+@pytest.mark.usefixtures("twice")
 def test_a_program_that_was_edited_is_not_mixed_in_unless_that_is_wanted(tmp_path, env):
-    twice = (*ONCE, "--repeat", "2")
-    assert sweep(tmp_path, *twice, "counts.py", env=env).returncode == 0
     undo_last(tmp_path / "out")
     (tmp_path / "counts.py").write_text(COUNTS + "# faster\n")
 
-    refused = sweep(tmp_path, *twice, "counts.py", env=env)
-    wanted = sweep(tmp_path, *twice, "--accept-changes", "counts.py", env=env)
+    refused = sweep(tmp_path, *TWICE, "counts.py", env=env)
+    wanted = sweep(tmp_path, *TWICE, "--accept-changes", "counts.py", env=env)
 
     assert refused.returncode == 2
     assert "holds this sweep, but counts was edited since it began: mix both with --accept-changes" in refused.stderr
@@ -121,15 +152,14 @@ def test_a_program_that_was_edited_is_not_mixed_in_unless_that_is_wanted(tmp_pat
     assert "after 1 of 2 runs: counts was edited" in json.loads((tmp_path / "out/sweep.json").read_text())["warnings"]
 
 
+@pytest.mark.usefixtures("twice")
 def test_another_machine_is_named(tmp_path, env):
-    twice = (*ONCE, "--repeat", "2")
-    assert sweep(tmp_path, *twice, "counts.py", env=env).returncode == 0
     undo_last(tmp_path / "out")
     plan = json.loads((tmp_path / "out/sweep-plan.json").read_text())
     plan["identity"]["processor"] = "Another Processor"
     (tmp_path / "out/sweep-plan.json").write_text(json.dumps(plan))
 
-    done = sweep(tmp_path, *twice, "counts.py", env=env)
+    done = sweep(tmp_path, *TWICE, "counts.py", env=env)
 
     assert done.returncode == 2
     assert "processor was Another Processor and is " in done.stderr
@@ -150,9 +180,9 @@ def test_a_sweep_whose_frequencies_cannot_be_set_any_more_is_not_called_another_
     assert "--overwrite" not in done.stderr
 
 
+@pytest.mark.usefixtures("twice")
 def test_a_sweep_that_began_without_the_right_to_set_frequencies_goes_on_without(tmp_path, env):
     words = ("--workers", "1", "--repeat", "2", "--seed", "1", *QUICK, "-o", "out")
-    assert sweep(tmp_path, "--frequencies", "none", *words, "counts.py", env=env).returncode == 0
     undo_last(tmp_path / "out")
 
     unasked = sweep(tmp_path, *words, "counts.py", env=env)
@@ -164,8 +194,8 @@ def test_a_sweep_that_began_without_the_right_to_set_frequencies_goes_on_without
     assert asked.returncode == 0, asked.stderr
 
 
+@pytest.mark.usefixtures("once")
 def test_rows_that_were_edited_are_refused_in_one_sentence(tmp_path, env):
-    assert sweep(tmp_path, *ONCE, "counts.py", env=env).returncode == 0
     for text in ("[3]", '[{"task": ""}]', "{}", "no"):
         (tmp_path / "out/points/1w-1.json").write_text(text)
 

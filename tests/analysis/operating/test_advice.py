@@ -53,10 +53,40 @@ def test_a_cap_that_nothing_keeps_is_said():
 
     assert advice.chosen is None
     assert re.fullmatch(
-        r"No operating point keeps to the conditions with 95 % certainty, of at most 5 W; the least mean power is "
+        r"No operating point keeps to at most 5 W with 95 % certainty; the least mean power is "
         r"10 \(9\.\d+ … 10\.\d\) W\.",
         advice.why,
     )
+
+
+def test_of_conditions_that_only_together_cannot_be_met_both_are_named_with_what_each_leaves():
+    swept = points([2.06, 1.37, 1.0], [10, 27, 60])
+    asked = {"max_slowdown": 0.05, "max_power_w": 12}
+    leaves = {
+        name: sum(one["allowed"] for one in of_task(swept, Wish("energy", **{name: asked[name]})).points())
+        for name in asked
+    }
+
+    advice = of_task(swept, Wish("energy", **asked))
+
+    assert advice.chosen is None
+    assert re.fullmatch(
+        r"No operating point keeps to both at most 12 W and at most 5 % of extra time with 95 % certainty\. "
+        rf"The cap alone leaves {leaves['max_power_w']} of {len(advice.candidates.setting)} points, of which "
+        r"[\d.]+ GHz takes the least extra time, [\d.]+ \([\d.]+ … [\d.]+\) %; "
+        rf"the bound on time alone leaves {leaves['max_slowdown']}, of which [\d.]+ GHz draws the least, "
+        r"[\d.]+ \([\d.]+ … [\d.]+\) W\.",
+        advice.why,
+    )
+
+
+def test_a_cap_that_nothing_keeps_is_said_beside_a_bound_on_time():
+    advice = of_task(points([2.06, 1.37, 1.0], [10, 27, 60]), Wish("energy", max_slowdown=0.05, max_power_w=5))
+
+    assert "keeps to both at most 5 W and at most 5 % of extra time with 95 % certainty. None keeps to the cap " in (
+        advice.why
+    )
+    assert "alone, either: the least mean power is 10 (" in advice.why
     assert np.isnan(advice.saving()[0])
 
 
@@ -214,6 +244,18 @@ def test_the_page_draws_every_task(tmp_path):
 
     assert 'data-drawn="yes"' in elements
     assert elements.count("<td>work</td>") == 2
+
+
+def test_the_pages_legend_counts_one_worker_as_one(tmp_path):
+    page = tmp_path / "advice.html"
+    page.write_text(
+        render([of_task(points([3, 2, 2, 1.2], [20, 50, 25, 75], (1.6e9, TOP) * 2, workers=[1, 1, 2, 2]), Wish())])
+    )
+
+    elements = opened(page)
+
+    assert ">1 worker<" in elements
+    assert ">2 workers<" in elements
 
 
 def test_the_papers_edp_optima_are_found_and_energies_predicted_from_the_two_ends():

@@ -77,6 +77,22 @@ def test_an_algorithm_that_is_none_is_refused():
         sized("addition", 0)
 
 
+@pytest.mark.parametrize("size", [1e300, 1e17, float("inf")])
+def test_a_size_whose_counts_no_float_holds_is_refused(size):
+    with pytest.raises(UsageError, match=r"--size must be at most 9\.0e\+15, got .*; beyond it counts are not exact"):
+        sized("addition", size)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", list(ALGORITHMS))
+def test_the_largest_size_that_is_taken_gives_figures(name):
+    advice = of_task(run(name, 1e6), Wish("edp"), algorithm=sized(name, 2.0**53))
+
+    assert advice.chosen is not None
+    assert np.isfinite(advice.draws.time_s).all()
+    assert np.isfinite(advice.draws.energy_j).all()
+
+
 def test_the_program_is_meant_where_no_task_is_named():
     rows = pd.DataFrame({"task": "a", "setting": [1e9, 2e9], "setting_unit": "Hz", "time_s": [2.0, 1], "energy_j": 1.0})
 

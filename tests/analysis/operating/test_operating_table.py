@@ -44,6 +44,29 @@ def test_a_point_keeps_the_medians_and_the_quality_of_its_own_runs(tmp_path):
     assert (second.energy_j, second.time_s, second.quality) == (20, 1, "measured")
 
 
+@pytest.mark.parametrize("head", ["", ","])
+def test_a_comma_at_the_end_of_each_row_is_harmless(tmp_path, head):
+    path = tmp_path / "t.csv"
+    path.write_text(f"task,setting,setting_unit,energy_j,time_s{head}\na,1e9,Hz,5,2,\na,2e9,Hz,6,1,\n", "utf-8")
+
+    rows = read(path)
+
+    assert list(rows["task"]) == ["a", "a"]
+    assert list(rows["setting"]) == [1e9, 2e9]
+    assert list(rows["time_s"]) == [2, 1]
+
+
+@pytest.mark.parametrize("cells", ["7", ",7", ",,"])
+def test_cells_without_a_column_are_refused(tmp_path, cells):
+    path = tmp_path / "t.csv"
+    path.write_text(f"task,energy_j,time_s\na,5,2,{cells}\nb,6,1,{cells}\n", "utf-8")
+
+    with pytest.raises(
+        TprofError, match=r"cannot read .* as a table: rows have more cells than there are column names"
+    ):
+        read(path)
+
+
 def test_a_session_is_no_table(tmp_path):
     written(tmp_path, "{}", MANIFEST)
 
