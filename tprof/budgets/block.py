@@ -30,7 +30,7 @@ EACH_S = 0.2
 """So often a look that costs more than a glance, though nothing asks for it: for the history."""
 LAG_S = 1.0
 LONGEST_HISTORY = 100_000
-NAMED = 3
+NAMED, NOBODY = 3, "no task"
 
 
 class Look(NamedTuple):
@@ -245,11 +245,13 @@ class Budget:
 
     def _tell(self) -> str:
         """Say what was exceeded, by how much, and who took most of it."""
-        # The total may be known before any sample was read that says who it was.
-        for _ in self._meter.look():
-            pass
         # The tasks' joules first: they never are more than the total that is asked for then.
         who, named_j = self._most()
+        if who.endswith(NOBODY):
+            # The total may be known before any sample was read that says who it was.
+            for _ in self._meter.look():
+                pass
+            who, named_j = self._most()
         used_j = self._spent.used_j() if named_j is None else named_j
         last = self.history[-1]
         how = "by an ESTIMATE" if self.quality == "estimated" else self.quality
@@ -268,7 +270,7 @@ class Budget:
             if self._tasks is None or name in self._tasks
         }
         named = sorted((name for name in taken if taken[name] > 0), key=lambda name: -taken[name])[:NAMED]
-        who = "most went to " + (", ".join(f"{name} ({taken[name]:.3g} J)" for name in named) or "no task")
+        who = "most went to " + (", ".join(f"{name} ({taken[name]:.3g} J)" for name in named) or NOBODY)
         if self._tasks is not None:
             return who, sum(taken.values())
         return who if self._is_alone() else f"of all processes, {who}", None

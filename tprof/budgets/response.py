@@ -86,9 +86,11 @@ class Response:
         if not self._told:
             self._told = True
             said = tell() + done
-            if not done:
-                _note(f"warned: {said}")
-            warnings.warn_explicit(said, RuntimeWarning, *self._place)
+            try:
+                warnings.warn_explicit(said, RuntimeWarning, *self._place)
+            finally:
+                if not done:
+                    _note(f"warned: {said}")
 
     def slow(self, tell: Callable[[], str]) -> None:
         """Brake one notch further; a brake that fails makes way for the next."""
@@ -126,7 +128,9 @@ class Response:
         if again or not self._refusals:
             self._refusals.append(BudgetExceededError(tell()))
             self.error = self.error or self._refusals[0]
+            self._reach.refuse(self._refusals[-1])
             _note(f"cancelled: {self._refusals[-1]}")
+            return
         self._reach.refuse(self._refusals[-1])
 
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-BUSY_CORES = 0.9
+BUSY_CORES = 0.8
+SMOOTHED_NS = 100_000_000
 
 
 class ProcessMeter:
@@ -37,6 +38,7 @@ class ProcessMeter:
     def __init__(self, session: Path, static_w: Mapping[str, float]) -> None:
         """Begin with what is known now. Raises TraceError."""
         self.is_sure = False
+        self._cores = 0.0
         self._session = session
         self._readings = Readings(session, static_w)
         self._clock = deque([(_core.now_ns(), _core.used_ns())])
@@ -83,7 +85,9 @@ class ProcessMeter:
         since_ns, so_far_j = self._points[-1]
         own_s = (_between(self._clock, until_ns) - _between(self._clock, since_ns)) * 1e-9
         more_j, cores = self._readings.share_of_process(_one_row(since_ns, until_ns, own_s), since_ns, until_ns)
-        self.is_sure = cores >= BUSY_CORES
+        # Ticks tell the busy time of a few milliseconds badly.
+        self._cores += (cores - self._cores) * min((until_ns - since_ns) / SMOOTHED_NS, 1.0)
+        self.is_sure = self._cores >= BUSY_CORES
         self._points.append((until_ns, so_far_j + more_j))
         while len(self._clock) > 2 and self._clock[1][0] <= until_ns:
             self._clock.popleft()
