@@ -11,7 +11,7 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tprof.runtime.operating.exploring import Effort, Exploration
+from tprof.runtime.operating.exploring import UNSURE, Effort, Exploration
 from tprof.runtime.operating.goals import FORBIDDEN, Choice, Fixed, Goal
 from tprof.runtime.operating.verdict import Caution, Verdict
 from tprof.runtime.operating.worker_search import WorkerSearch
@@ -99,8 +99,8 @@ class Control:
         self._lock = threading.Lock()
         self._stacks: dict[object, list[_Run]] = {}
         self._paused: dict[object, list[list[_Run]]] = {}
-        highest_hz = means.controls.frequencies_hz[-1]
-        self._held = [means.controls.nearest_hz(control, highest_hz) for control in range(means.controls.count)]
+        self._highest_hz = means.controls.frequencies_hz[-1]
+        self._held = [means.controls.nearest_hz(control, self._highest_hz) for control in range(means.controls.count)]
         self._closed = False
 
     def know(self, known: Mapping[int, Knowledge]) -> None:
@@ -184,19 +184,15 @@ class Control:
         with self._lock:
             changed = () if self._closed else self._means.controls.taken_away()
             for control in changed:
-                hz = self._held[control]
-                self._means.controls.hold(control, hz)
-                cpus = list(self._means.controls.cpus(control))
-                self._say("set", frequency_hz=hz, former_hz=hz, cpus=cpus, why="somebody else had changed it")
+                self._means.controls.hold(control, self._held[control])
+                self._say_set(control, self._held[control], "somebody else had changed it")
             return bool(changed)
 
     def tell_all(self) -> None:
         """Say again what holds now, to a recording that begins."""
         with self._lock:
             for control, hz in enumerate(self._held):
-                self._say(
-                    "set", frequency_hz=hz, former_hz=hz, cpus=list(self._means.controls.cpus(control)), why="held"
-                )
+                self._say_set(control, hz, "held")
             ceiling = self._means.ceiling
             if ceiling is not None:
                 self._say("allowed", frequency_hz=ceiling.highest_hz, former_hz=ceiling.highest_hz, why="held")
@@ -253,8 +249,7 @@ class Control:
         self._means.controls.hold(control, hz)
         for one in sharing:
             one.clean = False
-        cpus = list(self._means.controls.cpus(control))
-        self._say("set", task=run.task, frequency_hz=hz, former_hz=former_hz, cpus=cpus, why=why)
+        self._say_set(control, former_hz, why, task=run.task)
 
     def _wanted(self, run: _Run, control: int, sharing: list[_Run]) -> tuple[int | None, str]:
         if isinstance(self._goal, Fixed):
@@ -298,7 +293,7 @@ class Control:
         wanted_hz, why = self._verdict.wanted(tasks, self._held[control], self._means.controls.transition_s)
         learns = self._exploration is not None and not any(task in self._undecided for task in tasks)
         if why == "unknown" and not learns:
-            return self._means.controls.frequencies_hz[-1], why
+            return self._highest_hz, why
         return wanted_hz, why
 
     def _count(self, task: str) -> None:
@@ -321,27 +316,27 @@ class Control:
         assert self._exploration is not None  # noqa: S101 - only learning comes here
         assert self._means.ledger is not None  # noqa: S101 - as above
         self._review_at = 2 * self._instances
-        known = replace(self._exploration.knowledge(self._means.ledger.powers_w()), quality=self._means.ledger.quality)
-        self._take(self._choose({self._workers: known}), known, "learnt")
-        for task, doubt in self._exploration.unsure.items():
-            if task not in self._undecided:
+        ledger, doubts = self._means.ledger, self._exploration.doubts()
+        known = replace(self._exploration.knowledge(ledger.powers_w(), doubts), quality=ledger.quality)
+        self._take(self._choose({self._workers: known}), known, "learnt", doubts)
+        for task, doubt in doubts.items():
+            if doubt > UNSURE and task not in self._undecided:
                 self._undecided.add(task)
-                highest_hz = self._means.controls.frequencies_hz[-1]
-                self._say("chosen", task=task, frequency_hz=highest_hz, why=f"not learnt: known to {doubt:.0%} only")
+                why = f"not learnt: known to {doubt:.0%} only"
+                self._say("chosen", task=task, frequency_hz=self._highest_hz, why=why)
 
     def _choose(self, known: Mapping[int, Knowledge]) -> Choice:
         assert not isinstance(self._goal, Fixed)  # noqa: S101 - nothing is learnt or read for it
         return self._goal.choose(known)
 
-    def _take(self, choice: Choice, known: Knowledge, why: str) -> None:
+    def _take(self, choice: Choice, known: Knowledge, why: str, doubts: Mapping[str, float] | None = None) -> None:
         if choice.score >= FORBIDDEN:
             why = f"{why}; the bound cannot be kept"
         short = frozenset(() if self._exploration is None else self._exploration.short)
         changed = self._verdict.take(choice.costs, known, self._means.controls.transition_s, short)
         self._passed = self._verdict.short if self._means.ceiling is None else frozenset()
         for task in changed:
-            known_to = "" if self._exploration is None else f", to {self._exploration.doubt(task):.0%}"
-            self._say_chosen(task, why + known_to)
+            self._say_chosen(task, why if doubts is None else f"{why}, to {doubts[task]:.0%}")
         self._activate(choice.workers if self._search is None else self._search.workers, why)
 
     def _try_workers(self, task: str) -> None:
@@ -365,6 +360,10 @@ class Control:
             self._active = workers
             self._means.set_active(workers)
             self._say("workers", workers=workers, why=why)
+
+    def _say_set(self, control: int, former_hz: int, why: str, **more: Any) -> None:
+        cpus = list(self._means.controls.cpus(control))
+        self._say("set", frequency_hz=self._held[control], former_hz=former_hz, cpus=cpus, why=why, **more)
 
     def _say_chosen(self, task: str, why: str) -> None:
         hz, known = self._verdict.best[task], self._verdict.known

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     Doubts = Callable[[Iterable[Hashable]], Mapping[Hashable, float]]
 
 UNSURE = 0.3
+"""A task whose energy may be off by such a part is not chosen for."""
 UNCOUNTED = 1
 """First instances of a task that say nothing: they load code and fill caches."""
 
@@ -144,28 +145,30 @@ class Exploration:
         long = seen.time_s >= times * effort.span_s or seen.count >= effort.most_instances
         return seen.count >= times * effort.instances and long
 
-    def doubt(self, task: str) -> float:
-        """Return the relative standard deviation of the task's energy where it is known the least."""
-        powers = self._power_doubts(task)
-        return max(math.hypot(seen.doubt, powers.get((task, hz), 0.0)) for hz, seen in self._seen[task].items())
+    def doubts(self) -> dict[str, float]:
+        """Return the relative standard deviation of each explored task's energy where it is known the least."""
+        explored = self._ended - self.short
+        powers = self._power_doubts(*explored)
+        return {
+            task: max(math.hypot(seen.doubt, powers.get((task, hz), 0.0)) for hz, seen in self._seen[task].items())
+            for task in explored
+        }
 
-    def _power_doubts(self, task: str) -> Mapping[Hashable, float]:
-        return {} if self._doubts is None else self._doubts([(task, hz) for hz in self._seen[task]])
+    def _power_doubts(self, *tasks: str) -> Mapping[Hashable, float]:
+        return {} if self._doubts is None else self._doubts([(task, hz) for task in tasks for hz in self._seen[task]])
 
-    @property
-    def unsure(self) -> dict[str, float]:
-        """Explored tasks whose energies are known too badly to choose by, and how badly: to such a part."""
-        doubts = {task: self.doubt(task) for task in self._ended - self.short}
-        return {task: doubt for task, doubt in doubts.items() if doubt > UNSURE}
+    def knowledge(self, powers_w: Mapping[Hashable, float], doubts: Mapping[str, float]) -> Knowledge:
+        """Return the explored tasks that are worth a change and known well enough to choose by.
 
-    def knowledge(self, powers_w: Mapping[Hashable, float]) -> Knowledge:
-        """Return the explored tasks that are worth a change, with the watts of each task at each frequency."""
+        `powers_w` has the watts of each task at each frequency, `doubts` what `doubts()` gives.
+        """
         curves = {
             task: {
                 hz: Point(powers_w.get((task, hz), math.nan) * one.time_s / one.count, one.time_s / one.count)
                 for hz, one in self._seen[task].items()
             }
-            for task in self._ended - self.short - set(self.unsure)
+            for task, doubt in doubts.items()
+            if doubt <= UNSURE
         }
         sound = {task: curve for task, curve in curves.items() if all(point.energy_j > 0 for point in curve.values())}
         complete = {task: filled(curve, self._all_hz) for task, curve in sound.items()}

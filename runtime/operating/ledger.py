@@ -114,13 +114,13 @@ class Ledger:
         )
         left = max(self._drawn_squares - 2 * explained + modelled, 0.0) / (self._windows - len(powers_w))
         kinds = list(powers_w)
-        doubts = {}
+        system, doubts = self._system(kinds), {}
         for kind in asked:
             if powers_w.get(kind, 0.0) <= 0:
                 doubts[kind] = math.inf
                 continue
             unit = [1.0 if other == kind else 0.0 for other in kinds]
-            variance = left * _solved(self._system(kinds), unit)[kinds.index(kind)]
+            variance = left * _solved(system, unit)[kinds.index(kind)]
             doubts[kind] = math.sqrt(max(variance, 0.0)) / powers_w[kind]
         return doubts
 
