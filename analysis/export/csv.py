@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from tprof.errors import TprofError
+from tprof.trace.cells import FORMULA
 
 if TYPE_CHECKING:
     import os
 
     from tprof.analysis.profile import Profile
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def write(profile: Profile, directory: str | os.PathLike[str]) -> None:
@@ -70,9 +69,9 @@ def write_json(profile: Profile, folder: Path) -> None:
 
 def safe_cell(text: str) -> str:
     """Return `text` without control and bidirectional characters, and harmless as a spreadsheet's cell."""
-    formula = text.startswith(_FORMULA)
+    formula = text.startswith(FORMULA)
     kept = "".join(char for char in text if unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Zl", "Zp"))
-    return f"'{kept}" if formula or kept.startswith(_FORMULA) else kept
+    return f"'{kept}" if formula or kept.startswith(FORMULA) else kept
 
 
 def _safe(frame: pd.DataFrame) -> pd.DataFrame:

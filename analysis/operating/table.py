@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from tprof.errors import TprofError, UsageError
+from tprof.trace.cells import unquoted
 from tprof.trace.kinds import Quality
 from tprof.trace.manifest import MANIFEST
 
@@ -32,8 +33,6 @@ BOUNDS = 1e-12, 1e15
 SETTINGS = {"Hz": (5e7, 2e10), "W": (1e-3, 1e5)}
 """Which settings can be; beyond them the unit is another."""
 SWEPT = "sweep.csv"
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What makes a spreadsheet run a cell."""
 EMPTY = ["", "NA", "N/A", "nan", "NaN", "null", "None"]
 """What stands for no value in all columns but the task's, where it is a name."""
 BEYOND = "beyond the last name"
@@ -118,7 +117,7 @@ def _csv(path: Path) -> pd.DataFrame:
         rows = _parsed(path, [*pd.read_csv(path, nrows=0, index_col=False).columns, BEYOND])
         if rows.pop(BEYOND).notna().any():
             raise
-    return rows.assign(task=rows["task"].map(_name)) if "task" in rows else rows
+    return rows.assign(task=rows["task"].map(unquoted)) if "task" in rows else rows
 
 
 def _parsed(path: Path, names: list[str] | None = None) -> pd.DataFrame:
@@ -132,11 +131,6 @@ def _parsed(path: Path, names: list[str] | None = None) -> pd.DataFrame:
         return pd.read_csv(
             path, names=names, header=0, index_col=False, dtype={"task": str}, keep_default_na=False, na_values=empty
         )
-
-
-def _name(cell: str) -> str:
-    """Return the name as it was: `null` is one, and `'=a` guards `=a` from spreadsheets, as `tprof sweep` writes it."""
-    return cell[1:] if cell[:1] == "'" and cell[1:].startswith(FORMULA) else cell
 
 
 def _refuse_session(folder: Path) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tprof.runtime.operating.points import Knowledge, Point
 
 from tprof.errors import UsageError
+from tprof.trace.cells import unquoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,7 +24,6 @@ NEEDED = ("task", "setting", "setting_unit", "time_s")
 ABSENT = {"workers": "1", "instances": "1", "energy_j": "", "power_w": "", "quality": "given"}
 MAX_ROWS = 1_000_000
 PROGRAM = ""
-RISKY = tuple("=+-@")
 
 
 def read_table(path: str | Path) -> dict[int, Knowledge]:
@@ -73,7 +73,7 @@ def _rows(file: Path) -> list[Row]:
         raise UsageError(message) from error
     columns = {**dict.fromkeys(NEEDED, ""), **ABSENT}
     return [
-        {name: row.get(name) or absent for name, absent in columns.items()} | {"task": _task(row["task"] or "")}
+        {name: row.get(name) or absent for name, absent in columns.items()} | {"task": unquoted(row["task"] or "")}
         for row in rows
     ]
 
@@ -106,11 +106,6 @@ def _beside(known: Knowledge, whole: Mapping[int, Point], workers: int) -> tuple
         watts.append(max(program.energy_j - energy_j, 0.0) / program.time_s)
         stretches.append(program.time_s / time_s)
     return (mean(watts), mean(stretches)) if watts else (0.0, 1.0)
-
-
-def _task(text: str) -> str:
-    """Take the quote off that keeps a spreadsheet from running a name."""
-    return text[1:] if text[:1] == "'" and text[1:2] in RISKY else text
 
 
 def _mean(points: list[Point]) -> Point:

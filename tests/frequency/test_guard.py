@@ -126,12 +126,17 @@ def test_what_cannot_be_restored_is_said_with_its_former_value(policies):
     assert read_bounds(policies[1]) == BEFORE, "the others are restored all the same"
 
 
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
+
+
 @pytest.mark.usefixtures("policies")
-def test_the_guard_ends_the_run_that_would_outlive_a_killed_process(tmp_path):
+@pytest.mark.parametrize("code", ["import time; print(flush=True); time.sleep(600)", DEAF], ids=["listens", "deaf"])
+def test_the_guard_ends_the_run_that_would_outlive_a_killed_process(tmp_path, code):
     source = HOLDER.replace(
         "    time.sleep",
         "    import subprocess\n"
-        "    run = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], process_group=0)\n"
+        f"    run = subprocess.Popen([sys.executable, '-c', {code!r}], process_group=0, stdout=subprocess.PIPE)\n"
+        "    run.stdout.readline()\n"
         "    guard.also_ends(run.pid)\n    print(run.pid, flush=True)\n    time.sleep",
     )
     with start(tmp_path, source, str(tmp_path)) as process:
@@ -150,26 +155,6 @@ def has_ended(process):
     except ProcessLookupError:
         return True
     return False
-
-
-@pytest.mark.usefixtures("policies")
-def test_a_run_that_does_not_listen_is_killed(tmp_path):
-    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
-    source = HOLDER.replace(
-        "    time.sleep",
-        "    import subprocess\n"
-        f"    run = subprocess.Popen([sys.executable, '-c', {deaf!r}], process_group=0, stdout=subprocess.PIPE)\n"
-        "    run.stdout.readline()\n"
-        "    guard.also_ends(run.pid)\n    print(run.pid, flush=True)\n    time.sleep",
-    )
-    with start(tmp_path, source, str(tmp_path)) as process:
-        process.stdout.readline()
-        run = os.pidfd_open(int(process.stdout.readline()))
-
-        process.kill()
-
-        wait_for(lambda: has_ended(run), "the end of the run")
-    os.close(run)
 
 
 def test_a_second_holder_is_refused_and_changes_nothing(tmp_path, policies):
