@@ -5,10 +5,35 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+from support.properties import THOROUGH
 
 _ROOT = Path(__file__).resolve().parent.parent
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != _ROOT]
 os.environ["PYTHONSAFEPATH"] = "1"
+# Hypothesis repeats the same examples wherever CI is set; new ones each time find what is still wrong.
+settings.register_profile("tprof", derandomize=False, deadline=None, print_blob=True)
+settings.load_profile("tprof")
+
+
+def pytest_addoption(parser):
+    """Add --thorough: every example of the properties, and the tests marked thorough."""
+    parser.addoption("--thorough", action="store_true", help="also run the deep and the slow tests")
+
+
+def pytest_configure(config):
+    """Tell the modules of tests, which draw up their properties when they are imported."""
+    if config.getoption("--thorough"):
+        os.environ[THOROUGH] = "1"
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave the tests marked thorough to --thorough."""
+    if not config.getoption("--thorough"):
+        left_out = [item for item in items if item.get_closest_marker("thorough")]
+        if left_out:
+            config.hook.pytest_deselected(items=left_out)
+            items[:] = [item for item in items if not item.get_closest_marker("thorough")]
 
 
 @pytest.fixture(scope="session", autouse=True)

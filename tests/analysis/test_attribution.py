@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.properties import examples
 from tprof.analysis.attribution import attribute
 
 _SPEC = importlib.util.spec_from_file_location(
@@ -46,7 +47,7 @@ def run(lanes, edges, energies):
     )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(threads(), quanta())
 def test_energies_agree_with_the_slow_obvious_attribution(lanes, readings) -> None:
     expected, _ = oracle.attribute_slowly(lanes, *readings)
@@ -57,7 +58,7 @@ def test_energies_agree_with_the_slow_obvious_attribution(lanes, readings) -> No
         np.testing.assert_allclose(mine, [float(x) for x in theirs], rtol=1e-9, atol=1e-12)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(threads(), quanta())
 def test_joules_of_every_quantum_are_conserved_and_none_is_negative(lanes, readings) -> None:
     _, idle = oracle.attribute_slowly(lanes, *readings)
@@ -68,7 +69,7 @@ def test_joules_of_every_quantum_are_conserved_and_none_is_negative(lanes, readi
     assert sum(energy.sum() for energy in got) + float(idle) == pytest.approx(sum(readings[1]), rel=1e-9)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(threads(), quanta())
 def test_the_order_of_threads_is_irrelevant(lanes, readings) -> None:
     forward = run(lanes, *readings)
@@ -79,7 +80,7 @@ def test_the_order_of_threads_is_irrelevant(lanes, readings) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-15)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(quanta(), st.integers(1, 59), st.floats(0.1, 10))
 def test_splitting_a_segment_changes_nothing(readings, cut, power) -> None:
     others = ([0, 60], [7.0])

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.properties import examples
 from tprof.analysis.calibration import Observations, fit
 from tprof.analysis.calibration.counters import fit_counters
 from tprof.analysis.calibration.table import counters_table, read_csv
@@ -45,7 +46,7 @@ def found(calibration):
 
 
 @given(st.tuples(*(st.floats(0.01, 20) for _ in range(5))))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_without_noise_the_coefficients_are_found(true):
     calibration = fit(observed(true))
 
@@ -62,7 +63,7 @@ def test_the_order_of_runs_does_not_matter():
 
 
 @given(st.floats(0.1, 50))
-@settings(max_examples=20, deadline=None)
+@examples(20)
 def test_coefficients_follow_the_unit_of_power(factor):
     runs = observed(noise=0.03)
     scaled = dataclasses.replace(runs, power_w=runs.power_w * factor)

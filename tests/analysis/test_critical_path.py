@@ -5,16 +5,17 @@ import shutil
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from oracles.path_oracle import longest
 from support import task_graphs, traces
+from support.properties import examples
 from support.task_graphs import Flat, Lane, Nested
 
 import tprof
 from tprof.trace import EventKind, Kind
 
-QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
+QUIET = {"suppress_health_check": [HealthCheck.function_scoped_fixture]}
 
 
 def profile_of(tmp_path, lanes):
@@ -31,7 +32,7 @@ def graphs(draw):
 
 
 @given(tasks=graphs(), workers=st.integers(1, 4), gap_ns=st.integers(0, 20), slow_ns=st.integers(0, 5))
-@settings(max_examples=60, **QUIET)
+@examples(60, **QUIET)
 def test_the_span_is_the_longest_of_all_chains(tmp_path, tasks, workers, gap_ns, slow_ns):
     profile = profile_of(tmp_path, Flat(tasks, workers=workers, gap_ns=gap_ns, slow_ns=slow_ns).lanes)
 
@@ -46,7 +47,7 @@ def test_the_span_is_the_longest_of_all_chains(tmp_path, tasks, workers, gap_ns,
 
 
 @given(tasks=graphs(), workers=st.integers(1, 4), gap_ns=st.integers(0, 20), slow_ns=st.integers(0, 5))
-@settings(max_examples=60, **QUIET)
+@examples(60, **QUIET)
 def test_the_realised_chain_is_the_makespan_without_gaps(tmp_path, tasks, workers, gap_ns, slow_ns):
     played = Flat(tasks, workers=workers, gap_ns=gap_ns, slow_ns=slow_ns)
 
@@ -76,7 +77,7 @@ BODY = st.recursive(
 
 
 @given(body=BODY, delays=st.lists(st.integers(0, 30), min_size=1, max_size=6))
-@settings(max_examples=100, **QUIET)
+@examples(100, **QUIET)
 def test_the_span_of_nested_tasks_is_their_time_with_a_worker_each_and_no_delay(tmp_path, body, delays):
     """However late each instance of the run was taken up."""
     ideal = Nested(body, itertools.repeat(0))
@@ -90,7 +91,7 @@ def test_the_span_of_nested_tasks_is_their_time_with_a_worker_each_and_no_delay(
 
 
 @given(body=BODY)
-@settings(max_examples=40, **QUIET)
+@examples(40, **QUIET)
 def test_a_run_with_a_worker_each_and_no_delay_does_nothing_but_run(tmp_path, body):
     played = Nested(body, itertools.repeat(0))
 
@@ -153,7 +154,7 @@ SAMPLE = st.tuples(st.integers(0, 40), st.integers(0, 5), st.sampled_from(Kind))
 
 
 @given(lanes=st.lists(st.tuples(st.lists(SAMPLE, max_size=6), st.lists(EVENT, max_size=12)), min_size=1, max_size=3))
-@settings(max_examples=150, **QUIET)
+@examples(150, **QUIET)
 def test_whatever_the_events_say_every_table_can_be_made(tmp_path, lanes):
     profile = profile_of(tmp_path, [Lane(samples, events) for samples, events in lanes])
 

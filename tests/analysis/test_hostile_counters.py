@@ -6,9 +6,10 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import traces
+from support.properties import examples
 
 import tprof
 from tprof.trace import layout
@@ -30,7 +31,7 @@ def poke(path, counters):
     file.write_bytes(bytes(content))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data(), st.sampled_from(["linear", "ipc", "fesc", "cputime", "auto"]))
 def test_no_counter_makes_a_figure_that_is_no_number(tmp_path_factory, data, model):
     size = data.draw(st.integers(1, 6))

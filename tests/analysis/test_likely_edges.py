@@ -4,8 +4,9 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.properties import examples
 from tprof.analysis.attribution import Lane, locate
 from tprof.analysis.likely_edges import likely_edges
 from tprof.analysis.load import Load
@@ -83,7 +84,7 @@ def some(draw):
 
 
 @given(some(), st.lists(st.floats(0.0, 30.0), min_size=4, max_size=4), st.floats(0, 1e-3))
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_edges_stay_in_their_windows_and_in_order_and_joules_stay(measured, power_w, own_w):
     t_ms = np.linspace(0, measured.edges_ns[-1] / MS, 5)
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.properties import examples
 from tprof.analysis.calibration import observe
 
 import tprof
@@ -49,7 +50,7 @@ PHASE = st.tuples(st.floats(10.0, 30.0), st.floats(12.0, 60.0))
 
 
 @given(PHASE, st.floats(0.0, 100.0))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_what_is_drawn_beside_a_phase_is_not_its_own(tmp_path_factory, phase, beside_w):
     """A quantum that the phase's end cuts has joules of both sides."""
     begin_ms, length_ms = phase
@@ -62,7 +63,7 @@ def test_what_is_drawn_beside_a_phase_is_not_its_own(tmp_path_factory, phase, be
 
 
 @given(PHASE, st.floats(0.0, 100.0), st.data())
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_a_phase_is_off_by_no_more_than_the_windows_at_its_ends(tmp_path_factory, phase, beside_w, data):
     begin_ms, length_ms = phase
     window_ms = data.draw(st.lists(st.floats(0.001, 1.0), min_size=120, max_size=120))

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.properties import examples
 from tprof.analysis import build_profile
 
 import tprof
@@ -273,7 +274,7 @@ def test_a_recording_without_a_sensor_has_no_joules_and_says_so(tmp_path):
     assert "no energy (none)" in repr(profile)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data())
 def test_accounts_sum_to_the_measured_joules(tmp_path_factory, data) -> None:
     def draw_thread(_):

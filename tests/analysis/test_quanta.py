@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.properties import examples
 from tprof.analysis.quanta import build_quanta
 
 from tprof.trace import Quality, Readings
@@ -42,7 +43,7 @@ def test_equal_values_merge_into_the_running_quantum():
     assert quanta.energy_j.tolist() == joules([20, 40])
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.integers(0, RAPL_MODULUS - 1), st.lists(st.integers(1, 60_000), min_size=1, max_size=30))
 def test_one_wrap_between_readings_loses_no_count(begin, steps):
     true = begin + np.concatenate(([0], np.cumsum(steps)))

@@ -4,8 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.properties import examples
 from tprof.analysis.load import Load
 from tprof.analysis.quanta import Quanta
 from tprof.analysis.soft_edges import STEPS, cut_softly, fill, is_soft
@@ -50,7 +51,7 @@ def some_quanta(draw):
 
 
 @given(some_quanta(), st.data())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_every_quantums_joules_are_given_out_whole(measured, data):
     soft = cut_softly(measured)
     ran = np.array(data.draw(st.lists(st.floats(0, 4), min_size=len(soft.pieces), max_size=len(soft.pieces))))
@@ -63,7 +64,7 @@ def test_every_quantums_joules_are_given_out_whole(measured, data):
 
 
 @given(some_quanta())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_pieces_tile_the_quanta_and_belong_to_the_ones_they_touch(measured):
     soft = cut_softly(measured)
     seconds = np.diff(soft.pieces.edges_ns) * 1e-9

@@ -4,8 +4,9 @@ from itertools import chain
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.properties import examples
 from tprof.benchmarks import PROGRAMS
 from tprof.benchmarks.outcome import WrongResultError
 from tprof.benchmarks.programs import cholesky
@@ -19,7 +20,7 @@ def test_the_paper_size_has_5984_instances_of_tiles_with_the_papers_footprint():
     assert 3 * cholesky.TILE_ROWS["paper"] ** 2 * 8 == 2_457_600
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(count=st.integers(1, 6), tile_rows=st.integers(1, 24))
 def test_any_number_of_tiles_gives_the_factor_of_the_whole_matrix(count, tile_rows):
     tiles = cholesky.make_matrix(count * tile_rows, tile_rows)

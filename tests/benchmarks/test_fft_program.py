@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import orders
+from support.properties import examples
 from tprof.benchmarks import PROGRAMS
 from tprof.benchmarks.outcome import WrongResultError
 from tprof.benchmarks.programs import fft
@@ -25,7 +26,7 @@ def difference(matrix, vector):
     return np.abs(matrix.ravel() - np.fft.fft(vector)).max() / np.linalg.norm(vector)
 
 
-@settings(deadline=None)
+@examples()
 @given(side=st.integers(1, 40), block=st.integers(1, 45))
 def test_it_transforms_vectors_of_any_square_length_in_blocks_of_any_size(side, block):
     matrix = fft.make_input(side)

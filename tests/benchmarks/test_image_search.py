@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
+from support.properties import examples
 from tprof.benchmarks.outcome import WrongResultError
 from tprof.benchmarks.programs.image_search import check, ranking
 from tprof.benchmarks.programs.image_search.features import (
@@ -66,7 +67,7 @@ def test_a_distorted_copy_is_nearer_to_its_original_than_a_stranger_is():
 
 
 @given(SEEDS)
-@settings(max_examples=20, deadline=None)
+@examples(20)
 def test_cutting_gives_each_point_to_one_segment_as_plain_loops_do(seed):
     points = np.random.default_rng(seed).random((5, 40), dtype=np.float32)
     members = np.arange(40) * SEGMENTS // 40 == np.arange(SEGMENTS)[:, None]
@@ -103,7 +104,7 @@ def test_segments_are_described_by_moments_and_box():
 
 
 @given(SEEDS)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_a_distance_is_that_of_plain_loops_and_never_below_its_bound(seed):
     database = database_of(seed, 30)
     query = image_of(database, 0)
@@ -116,7 +117,7 @@ def test_a_distance_is_that_of_plain_loops_and_never_below_its_bound(seed):
 
 
 @given(SEEDS)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_matching_regions_carries_no_less_far_than_the_best_plan(seed):
     one, other = (image_of(database_of(seed, 2), index) for index in range(2))
     ways = np.linalg.norm(one.features[:, None].astype(float) - other.features, axis=2)

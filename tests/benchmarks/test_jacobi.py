@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.properties import examples
 from tprof.benchmarks import PROGRAMS
 from tprof.benchmarks.outcome import WrongResultError
 from tprof.benchmarks.programs import jacobi
@@ -17,7 +18,7 @@ def test_the_paper_size_has_800_instances():
     assert PROGRAMS["jacobi"].instances("paper") == {"jacobi": 800}
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     count=st.integers(1, 4),
     tile_rows=st.integers(2, 20) | st.integers(jacobi.BAND_ROWS - 1, 2 * jacobi.BAND_ROWS + 2),

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import orders
+from support.properties import examples
 from tprof.benchmarks import PROGRAMS
 from tprof.benchmarks.outcome import WrongResultError
 from tprof.benchmarks.programs import multisort
@@ -18,7 +19,7 @@ def draw(count, values, seed=0):
     return np.random.default_rng(seed).integers(-values, values, count, dtype=np.int32)
 
 
-@settings(deadline=None)
+@examples()
 @given(length=st.integers(1, 9), values=st.sampled_from([1, 10, 2**31 - 1]), seed=st.integers(0, 99))
 def test_it_sorts_chunks_of_any_length_with_many_equal_numbers_or_none(length, values, seed):
     numbers = draw(64 * length, values, seed)
@@ -42,7 +43,7 @@ def test_every_order_that_the_shared_runs_allow_sorts(seed, monkeypatch):
     assert result.tolist() == right.tolist()
 
 
-@settings(deadline=None)
+@examples()
 @given(left=runs, right=runs, data=st.data())
 def test_the_cut_takes_the_smallest_and_of_equal_ones_those_on_the_left(left, right, data):
     smallest = data.draw(st.integers(0, len(left) + len(right)))
@@ -52,7 +53,7 @@ def test_the_cut_takes_the_smallest_and_of_equal_ones_those_on_the_left(left, ri
     assert multisort.count_from_left(left, right, smallest) == taken
 
 
-@settings(deadline=None)
+@examples()
 @given(left=runs, right=runs, data=st.data())
 def test_parts_of_any_length_together_are_the_merge(left, right, data):
     both = np.full(len(left) + len(right), 99, np.int32)

@@ -5,8 +5,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.properties import examples
 from tprof.benchmarks import PROGRAMS
 from tprof.benchmarks.outcome import WrongResultError
 from tprof.benchmarks.polybench import KERNELS, SIZES, Kernel, _polybench, loads, run
@@ -44,7 +45,7 @@ def assert_as_numpy_says(kernel, arrays, steps):
 
 
 @every_kernel
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_a_kernel_computes_what_numpy_says_for_any_numbers_and_sizes(kernel, data, seed):
     sizes = data.draw(sizes_of(kernel))
@@ -120,7 +121,7 @@ LOOPS = {
 
 
 @every_kernel
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(data=st.data())
 def test_the_operations_are_those_that_the_loops_make_turn_by_turn(kernel, data):
     sizes = data.draw(sizes_of(kernel))

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 from support import traces
+from support.properties import examples
 
 import tprof
 from tprof.trace import layout
@@ -81,7 +82,7 @@ EDIT = st.tuples(
 @given(edits=st.lists(EDIT, min_size=1, max_size=4))
 @example(edits=[("threads/00000000.samples", 64, b"\xff" * 8)])
 @example(edits=[("threads/00000000.samples", 24, b"\xc0\xff\xff\xff")])
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_overwritten_bytes_never_crash_the_reader(whole, tmp_path, edits):
     path = traces.copy(whole, tmp_path / "mutated.tprof")
     for name, offset, content in edits:
@@ -93,7 +94,7 @@ def test_overwritten_bytes_never_crash_the_reader(whole, tmp_path, edits):
 
 
 @given(fields=st.dictionaries(st.sampled_from(layout.HEADER.names[1:-1]), st.integers(0, 2**64 - 1), max_size=6))
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_header_is_read_or_refused(whole, tmp_path, fields):
     path = traces.copy(whole, tmp_path / "header.tprof")
     for name, number in fields.items():
@@ -117,7 +118,7 @@ KEYS += ["processes", "dropped", "lost_threads", "uncounted_threads", "lost_defi
 @given(manifest=st.dictionaries(st.sampled_from(KEYS), JSON), end=st.dictionaries(st.sampled_from(KEYS), JSON))
 @example(manifest={"host": [], "topology": {"cpu": 0}, "static_power_w": {"package-0": "12"}}, end={"dropped": "abc"})
 @example(manifest={"clock": 5, "topology": [{"cpu": 2**63, "package": -1}]}, end={"processes": [{"process": 0}]})
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_json_is_brought_into_shape(whole, tmp_path, manifest, end):
     path = traces.copy(whole, tmp_path / "json.tprof")
     traces.set_json(path / "manifest.json", **manifest)

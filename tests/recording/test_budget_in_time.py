@@ -6,10 +6,11 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import fake_trees
 from support.fake_sensor import FakeSensor, wait_for
+from support.properties import examples
 
 import tprof
 from tprof.budgets import block
@@ -109,7 +110,7 @@ def test_a_look_handles_a_row_for_each_task_and_quantum(tmp_path):
     assert sum(task.instances for task in energy.tasks.values()) == 5000
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.integers(1, 300), st.integers(1, 12), st.integers(1, 5 * SECOND_NS))
 def test_steps_of_any_length_give_the_same(tmp_path_factory, instances, quanta, slice_ns):
     path = tmp_path_factory.mktemp("steps") / "t.tprof"
@@ -130,7 +131,7 @@ def test_steps_of_any_length_give_the_same(tmp_path_factory, instances, quanta, 
     assert all(one <= other for one, other in itertools.pairwise(seen))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=20), st.floats(0.001, 4), st.floats(0, 4), st.floats(0, 5))
 def test_a_process_gets_what_its_samples_would_get(lengths, cores, other_cores, static_w):
     edges_ns = np.concatenate(([0], np.cumsum(lengths))) * SECOND_NS

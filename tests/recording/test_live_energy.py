@@ -7,10 +7,11 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import fake_trees
 from support.fake_sensor import FakeSensor, wait_for
+from support.properties import examples
 
 import tprof
 from tprof.live import Meter
@@ -195,7 +196,7 @@ def traces(draw):
     return threads, {"package-0": (edges_ns, energy_j)}
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(traces())
 def test_a_meter_gives_what_the_model_cputime_gives(tmp_path_factory, drawn):
     threads, energy = drawn
@@ -221,7 +222,7 @@ def test_a_meter_gives_what_the_model_cputime_gives(tmp_path_factory, drawn):
             assert live.tasks[name].energy_j == pytest.approx(row["energy_j"], rel=1e-4, abs=1e-6)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(
     st.lists(st.integers(1, 20), min_size=1, max_size=20),
     st.lists(st.tuples(st.integers(0, 60), st.integers(1, 60), st.floats(0, 60), st.booleans()), max_size=20),

@@ -4,9 +4,10 @@ import shutil
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from support import traces
+from support.properties import examples
 
 import tprof
 from tprof.trace import EventKind, layout
@@ -80,7 +81,7 @@ EVENT = st.tuples(
 
 
 @given(events=st.lists(EVENT, max_size=30))
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_events_come_back(tmp_path, events):
     columns = list(zip(*sorted(events, key=lambda event: event[0]), strict=True)) or [()] * 6
     path = tmp_path / "t.tprof"
@@ -181,7 +182,7 @@ FIELD = st.sampled_from(layout.HEADER.names[1:-1])
 
 
 @given(fields=st.dictionaries(FIELD, st.integers(0, 2**64 - 1), max_size=6), body=st.binary(max_size=200))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_header_and_body_are_read_or_left_out(whole, tmp_path, fields, body):
     path = traces.copy(whole, tmp_path / "any.tprof")
     content = events_of(path).read_bytes()

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import traces
+from support.properties import examples
 
 import tprof
 from tprof.trace import EndReason, Kind, Quality, layout
@@ -91,7 +92,7 @@ def test_a_window_holds_the_records_that_are_not_yet_flushed(trace):
 
 
 @given(first=st.integers(0, 6), stop=st.integers(0, 6))
-@settings(max_examples=30)
+@examples(30)
 def test_a_part_is_a_slice_of_the_whole(whole, first, stop):
     thread = tprof.load(whole).threads[0]
 

@@ -1,7 +1,7 @@
 """A task does what its function does, for any function, any consumer and any order of events."""
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.bodies import (
     BODIES,
@@ -15,6 +15,7 @@ from support.bodies import (
     play,
     play_async,
 )
+from support.properties import examples
 from support.recorded import record, story
 
 import tprof
@@ -34,7 +35,7 @@ def recording(request, tmp_path_factory):
 @pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning")
 @pytest.mark.usefixtures("recording")
 @pytest.mark.parametrize(("function", "player"), KINDS, ids=[function.__name__ for function, _ in KINDS])
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(steps=BODIES, moves=MOVES)
 @example(steps=[("catch",), ("raise", "CancelledError")], moves=[("next",), ("throw", "KeyError")])
 def test_any_consumer_of_any_body_sees_what_it_would_see_without_the_task(function, player, steps, moves):
@@ -61,7 +62,7 @@ async def delegating_coroutine(steps, log):
 @pytest.mark.parametrize(
     ("function", "delegating"), [(generator, delegating_generator), (coroutine, delegating_coroutine)]
 )
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(steps=BODIES, moves=moves_that_throw(RAISED))
 def test_a_thrown_generator_exit_arrives_as_through_yield_from(function, delegating, steps, moves):
     plain_log, traced_log = [], []
@@ -74,7 +75,7 @@ def test_a_thrown_generator_exit_arrives_as_through_yield_from(function, delegat
 
 
 @pytest.mark.usefixtures("recording")
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.sampled_from(sorted(RAISED)), st.booleans())
 def test_an_exception_leaves_a_task_as_the_same_object(kind, chained):
     error = RAISED[kind]("from the body")
@@ -93,7 +94,7 @@ def test_an_exception_leaves_a_task_as_the_same_object(kind, chained):
     assert (error.__cause__, error.__context__, error.args) == notes
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(data=st.data())
 def test_whatever_happens_in_tasks_everybody_has_left_them_at_the_end(tmp_path_factory, data):
     bodies = data.draw(st.lists(st.tuples(st.sampled_from([0, 1]), BODIES, MOVES), max_size=4))

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import programs, traces
+from support.properties import examples
 
 import tprof
 from tprof.trace import Kind, Quality, kinds
@@ -211,7 +212,7 @@ def test_simulated_joules_are_called_simulated(tmp_path):
     steps=st.lists(st.just(0.0) | st.floats(1e-30, 1e6), min_size=1, max_size=20),
     base=st.just(0.0) | st.floats(1e-30, 1e9),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_no_bit_of_the_joules_is_lost(tmp_path_factory, steps, base):
     """Counts times the unit are the given joules to within half of what separates the largest from its neighbour."""
     joules = base + np.cumsum(steps)
@@ -275,7 +276,7 @@ def test_names_are_data_and_come_back_as_they_were(tmp_path):
 
 
 @given(names=st.lists(st.text(st.characters(), max_size=30), unique=True, max_size=10))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_any_name_comes_back_as_it_was(tmp_path_factory, names):
     path = traces.write(tmp_path_factory.mktemp("names") / "t.tprof", tasks=names, threads=[])
 

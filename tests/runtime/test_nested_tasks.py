@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.properties import examples
 from tprof.runtime import Runtime, current
 
 import tprof
@@ -167,7 +168,7 @@ class Play:
             mine[node.other % len(mine)].result()
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(NODES, max_size=4), st.integers(1, 4), st.sampled_from([None, 1, 3]))
 def test_programs_that_wait_at_random_end(nodes, workers, max_pending):
     play = Play()
@@ -181,7 +182,7 @@ def test_programs_that_wait_at_random_end(nodes, workers, max_pending):
     assert [future.result() for future in play.spawned] == numbers
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), min_size=1, max_size=30), st.integers(1, 4))
 def test_tasks_that_wait_for_any_that_was_spawned_before_end(waits, workers):
     """For the results of brothers and cousins, which may be queued, waiting or done."""

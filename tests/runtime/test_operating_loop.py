@@ -3,8 +3,9 @@
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.properties import examples
 from tprof.benchmarks.virtual.operating import FREQUENCIES_HZ, MIXES, Trial
 from tprof.benchmarks.virtual.operating.mixes import multisort, side_by_side
 from tprof.runtime.operating.control import Control, Means
@@ -276,7 +277,7 @@ def test_after_its_end_nothing_is_set():
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=60))
-@settings(max_examples=50)
+@examples(50)
 def test_what_is_held_is_what_was_said_whatever_order_threads_come_in(steps):
     bench = Bench(count=2)
     control = bench.make(Fixed(None, {"0": 10**9, "1": 2 * 10**9, "2": 3 * 10**9}), workers=4)

@@ -4,8 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.properties import examples
 from tprof.benchmarks.virtual.operating import FREQUENCIES_HZ, MIXES, Trial
 from tprof.runtime.operating.ceiling import PATIENCE, SPAN_S, SPARE, Ceiling
 
@@ -39,7 +40,7 @@ packages = st.tuples(st.floats(0.0, 30.0), st.floats(1.0, 20.0), st.floats(1.0, 
 
 
 @given(st.floats(1.0, 120.0), packages)
-@settings(max_examples=200)
+@examples(200)
 def test_power_stays_below_the_cap_but_for_single_spans_wherever_it_can(watts, laws):
     package = Package(watts, *laws)
     least_w = laws[0] + laws[1] * (LOWEST / HIGHEST) ** laws[2]
@@ -56,7 +57,7 @@ def test_power_stays_below_the_cap_but_for_single_spans_wherever_it_can(watts, l
 
 
 @given(packages, st.floats(0.3, 1.0))
-@settings(max_examples=200)
+@examples(200)
 def test_a_step_more_would_pass_the_cap_in_the_end(laws, part):
     full_w = laws[0] + laws[1] * WORKERS
     lowest_w = laws[0] + laws[1] * WORKERS * (LOWEST / HIGHEST) ** laws[2]

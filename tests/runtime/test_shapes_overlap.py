@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.properties import examples
 from support.views import ROOM_BYTES, View, views
 from tprof.runtime import _scheduler
 
@@ -13,7 +14,7 @@ def agree(one, other):
     assert _scheduler.share_memory(other, one) == np.shares_memory(one, other)
 
 
-@settings(max_examples=1500, deadline=None)
+@examples(1500)
 @given(views(), views())
 def test_any_two_views_of_a_buffer(one, other):
     buffer = np.zeros(ROOM_BYTES, np.uint8)
@@ -21,7 +22,7 @@ def test_any_two_views_of_a_buffer(one, other):
     agree(one.of(buffer), other.of(buffer))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.integers(1, 40), st.integers(2, 40), st.integers(2, 40), st.data())
 def test_columns_of_one_stride_that_miss_each_other_by_a_byte(width, gap, rows, data):
     stride = width + gap

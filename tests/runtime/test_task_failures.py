@@ -6,8 +6,9 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.properties import examples
 from support.task_programs import OursError, Program, Step
 from support.views import View, spans
 from tprof.runtime import Runtime, TaskCancelledError, current
@@ -53,7 +54,7 @@ def expect(steps):
     return ends
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(PROGRAMS, st.sampled_from([1, 2, 4]))
 def test_exactly_those_that_need_what_a_failure_left_unwritten_are_cancelled(steps, workers):
     ends = expect(steps)

@@ -5,8 +5,9 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.properties import examples
 from support.task_programs import Program, steps
 from support.views import ROOM_BYTES, spans
 from tprof.runtime import Runtime, current
@@ -27,7 +28,7 @@ def threads_that_take_turns_often():
     sys.setswitchinterval(before)
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(PROGRAMS, st.sampled_from([1, 2, 4]), st.sampled_from([None, 1, 3, 100]))
 def test_a_program_of_tasks_leaves_what_it_leaves_without_a_runtime(program, workers, max_pending):
     alone = Program().run(program)

@@ -1,8 +1,9 @@
 """The number of workers, learnt while a program runs: fewer where they cost less, all where they do not."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.properties import examples
 from tprof.runtime.operating.goals import Edp, Energy, MaxSlowdown
 from tprof.runtime.operating.worker_search import SHARE, WorkerSearch
 
@@ -49,7 +50,7 @@ def test_a_slowdown_is_kept_though_fewer_workers_would_take_less_energy():
 
 
 @given(st.integers(1, 16), st.integers(1, 16), st.floats(0.0, 50.0), st.floats(0.1, 20.0))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_what_is_kept_is_no_dearer_and_trying_takes_little(most, useful, static_w, each_w):
     program = Program(Energy(), most, useful, static_w, each_w)
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.properties import examples
 
 import tprof
 from tprof import counters
@@ -157,7 +158,7 @@ def test_a_read_that_is_short_counts_nothing(library, words):
 TURN = st.tuples(st.integers(1, 10**9), st.floats(0, 1), st.lists(st.integers(0, 10**9), min_size=3, max_size=3))
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(turns=st.lists(TURN, max_size=20))
 def test_scaling_is_the_exact_ratio_of_the_times(library, turns):
     group, exact, waiting = Group(library, 3), [Fraction(0)] * 3, [0, 0, [0] * 3]
@@ -178,7 +179,7 @@ def test_scaling_is_the_exact_ratio_of_the_times(library, turns):
             assert abs(value - total) <= len(turns) + total / 10**15
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(turns=st.lists(st.tuples(st.integers(1000, 10**9), st.floats(0.01, 1)), min_size=1, max_size=20))
 def test_a_steady_event_is_counted_as_if_it_had_always_run(library, turns):
     """One count a nanosecond of running: what is scaled is the time enabled."""

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import fake_trees
 from support.fake_sensor import FakeSensor, is_missing, joules_by_hand, raw_readings, wait_for
+from support.properties import examples
 
 import tprof
 
@@ -109,7 +110,7 @@ def record_steps(place, modulus, start_uj, steps_uj, *, range_uj):
     return recording
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(
     modulus=st.integers(300_000, 500_000),
     steps_uj=st.lists(st.integers(1, 290_000), min_size=1, max_size=30),

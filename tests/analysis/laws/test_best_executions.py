@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.properties import examples
 from tprof.analysis.laws import scaling
 from tprof.analysis.laws.scaling import ALGORITHMS, Limits, Machine, NBody, Problem, evaluate, nbody, optimise
 
@@ -110,7 +111,7 @@ def test_a_power_that_no_memory_keeps_and_an_energy_below_the_least_are_infeasib
     )
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(
     st.sampled_from(list(ALGORITHMS)), st.sampled_from(["energy", "time", "edp"]), st.floats(0, 1), st.floats(0, 1),
     st.integers(0, 2**32 - 1),

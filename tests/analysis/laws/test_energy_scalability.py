@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.properties import examples
 from tprof.analysis.laws import cores
 from tprof.analysis.laws.cores import ALGORITHMS, Multicore, evaluate, isoperformance, normalised
 from tprof.analysis.laws.cores import algorithms as described
@@ -103,7 +104,7 @@ def test_within_an_energy_each_number_of_cores_is_as_fast_as_it_allows(algorithm
         assert run.energy_j <= allowed_j * (1 + 1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(algorithms, st.floats(1e5, 1e8), counts, st.floats(0.3, 3))
 def test_no_frequency_is_more_efficient_than_the_one_that_is_said_to_be_most(algorithm, n, p, exponent):
     best = cores.efficient(algorithm, MACHINE, n, p, exponent)

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.properties import examples
 from tprof.analysis.laws.roofline_fit import Runs, fit_machine
 from tprof.analysis.laws.roofline_machines import MACHINES
 
@@ -56,7 +57,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
 
 
 @given(st.integers(0, 1000), st.floats(0.5, 2.0))
-@settings(max_examples=30)
+@examples(30)
 def test_runs_that_are_slowed_leave_times_near_the_truth(seed, level):
     """Every fourth run takes half as long again, and all runs some percent more."""
     machine, generator = MACHINES["i7-950"], np.random.default_rng(seed)

@@ -2,16 +2,17 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import nnls
+from support.properties import examples
 from tprof.analysis.operating.solve import nonnegative
 
 NUMBERS = some.integers(-40, 40).map(lambda value: value / 8)
 
 
-@settings(deadline=None)
+@examples()
 @given(arrays(float, (3, 5, 3), elements=NUMBERS), arrays(float, (3, 5), elements=NUMBERS))
 def test_what_is_left_is_least_and_no_coefficient_is_negative(rows, wanted):
     found, left = nonnegative(rows, wanted)

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 from support.operating_points import measured
+from support.properties import examples
 from tprof.analysis.operating.draws import draw
 
 HZ = np.linspace(1.6e9, 3.3e9, 18)
@@ -18,7 +19,7 @@ def spread(values):
     return values.std(axis=0) / values.mean(axis=0)
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(some.floats(0, 1), some.floats(0, 0.9), some.floats(1.2, 2.8), some.floats(1e-6, 1e6))
 def test_intervals_from_two_frequencies_hold_what_the_law_gives_between(work, static, exponent, scale):
     def time_s(hz, _):
