@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tprof.errors import TprofError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 USAGE_STATUS = 2
 ERROR_STATUS = 1
@@ -44,11 +47,16 @@ def main() -> None:
     run.register(app)
     for module in (summary, report, export, bench, sweep, advise, calibrate, validate, roofline, scaling, doctor):
         module.register(app)
+    start: Callable[[], None] | None = None
     try:
-        app()
+        typer.main.get_command(app)()  # calling the app itself would set sys.excepthook, which programs see
+    except run.Start as asked:
+        start = asked.program
     except TprofError as error:
         print(f"tprof: {error}", file=sys.stderr)
         sys.exit(USAGE_STATUS if isinstance(error, UsageError) else ERROR_STATUS)
     except BrokenPipeError:
         sys.stderr.close()  # the reader of a pipe went away: nobody is left to tell
         sys.exit(ERROR_STATUS)
+    if start is not None:
+        start()
