@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import os
 import threading
 from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, PENDING, RUNNING
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from tprof.runtime._scheduler import Work
 
-from tprof import registry
+from tprof import forks, registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -133,7 +132,7 @@ def _forget_in_child() -> None:
     _held.clear()
 
 
-os.register_at_fork(after_in_child=_forget_in_child)
+forks.reset_in_child(_forget_in_child)
 
 
 class _Hold:

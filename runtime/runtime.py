@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import os
 import time
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Self
@@ -15,7 +14,7 @@ from tprof.runtime.group import GROUP, Group, Part, raise_first, raise_refusal
 from tprof.runtime.kept_graph import Graph
 from tprof.runtime.workers import Workers, usable_cpus
 
-from tprof import _core, running
+from tprof import _core, forks, running
 from tprof.access import NOTHING, pack
 from tprof.errors import UsageError
 from tprof.task import innermost, make_task
@@ -441,5 +440,5 @@ def _end_with_program() -> None:
 
 
 running.here = _here
-os.register_at_fork(after_in_child=_forget_in_child)
+forks.reset_in_child(_forget_in_child)
 atexit.register(_end_with_program)

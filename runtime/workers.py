@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tprof import forks
 from tprof.sensors.topology import read_topology
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def usable_cpus(root: Path = Path("/")) -> list[int]:
 
 
 _lock = threading.Lock()
-os.register_at_fork(after_in_child=_lock._at_fork_reinit)  # type: ignore[attr-defined]  # noqa: SLF001 - as concurrent.futures does
+forks.reset_in_child(_lock._at_fork_reinit)  # type: ignore[attr-defined]  # noqa: SLF001 - as concurrent.futures does
 _limiting: list[Workers] = []
 """Those that hold the libraries, the last one's word counts."""
 

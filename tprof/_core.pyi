@@ -124,6 +124,33 @@ def set_pause(share: float, /) -> None:
 def set_threads(threads: dict[int, threading.Thread], /) -> None:
     """Set where the names of threads are looked up, by their identifier."""
 
+def set_fork_work(
+    functions: tuple[Callable[[], None], Callable[[], None], Callable[[], None], Callable[[], None]], /
+) -> None:
+    """Set what is called around forks.
+
+    The first before a fork of a process that records, the second in it once the fork has returned; the third in any
+    child at once, the fourth once the fork has returned in the child of a process that records.
+    """
+
+def fork_before() -> None:
+    """Be the hook that is called before a fork."""
+
+def fork_in_parent() -> None:
+    """Be the hook that is called in the process that forked."""
+
+def fork_in_child() -> None:
+    """Be the hook that is called in the process that was forked."""
+
+def hold_signals() -> None:
+    """Let no handler of a signal run until `release_signals`; those that are due run first."""
+
+def release_signals() -> None:
+    """Let handlers run again, once each for what came meanwhile."""
+
+def await_thread_end(native_id: int, /) -> None:
+    """Wait until the kernel counts a thread no more that has ended, 20 ms at most."""
+
 def sensors_start(sources: tuple[dict[str, Any], ...], budget: float = 0.0) -> None:
     """Start the native sensor thread; `budget` is the part of a core it may take to look closely. Raises OSError."""
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tprof import _core, registry, work
+from tprof import _core, forks, registry, work
 from tprof.environment import SESSION
 from tprof.table_file import TableFile
 
@@ -208,17 +208,24 @@ def join_from_environment() -> None:
     atexit.register(leave)
 
 
-def _rejoin_after_fork() -> None:
-    global _current
-    parents, _current = _current, None
+_parents: Membership | None = None
+
+
+def _leave_parents() -> None:
+    global _current, _parents
+    _parents, _current = _current, None
     _core.set_pause(0)  # whoever slowed the parent down does not watch its child
     registry.reset_lock()
     work.end()
-    if parents is None:
-        return
-    parents.close_table()
-    process = _core.session_rejoin()
-    if process is None:
+    if _parents is not None:
+        _parents.close_table()
+
+
+def _join_parents_session() -> None:
+    global _parents
+    parents, _parents = _parents, None
+    process = _core.session_rejoin() if parents is not None and _current is None else None
+    if parents is None or process is None:
         return
     try:
         enter(parents.plan, process).start()
@@ -226,6 +233,7 @@ def _rejoin_after_fork() -> None:
         warnings.warn(f"tprof does not record process {os.getpid()}: {error}", RuntimeWarning, stacklevel=2)
 
 
-os.register_at_fork(after_in_child=_rejoin_after_fork)
+forks.reset_in_child(_leave_parents)
+forks.join_in_child(_join_parents_session)
 # What `threading.enumerate` lists, which cannot be asked for without entering threads that it does not know.
 _core.set_threads(getattr(threading, "_active", {}))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import threading
 import time
 import warnings
 from dataclasses import asdict, dataclass
@@ -16,7 +15,7 @@ from tprof.benchmarks.machine import describe_machine
 import tprof
 
 from .reaction import run_on_two_threads, run_short, time_estimate, time_step, time_tasks, turn
-from .sensor_thread import powercap_stand_in
+from .sensor_thread import cpu_time_ns, powercap_stand_in
 
 if TYPE_CHECKING:
     import os
@@ -111,14 +110,7 @@ def watch(place: Path, duration_s: float, *, limit_j: float) -> float:
         tprof.budget(joules=limit_j, tasks="nobody"),
     ):
         time.sleep(duration_s / 2)  # what it may use ahead is used by then
-        begin_s, begin_ns = time.perf_counter(), cpu_time_ns()
+        begin_s, begin_ns = time.perf_counter(), cpu_time_ns(THREAD_NAME)
         while time.perf_counter() - begin_s < duration_s:
             time.sleep(0.01)
-        return (cpu_time_ns() - begin_ns) * 1e-9 / (time.perf_counter() - begin_s)
-
-
-def cpu_time_ns() -> int:
-    """Read how long the thread that watches has run."""
-    thread = next(thread for thread in threading.enumerate() if thread.name == THREAD_NAME)
-    text = Path(f"/proc/self/task/{thread.native_id}/schedstat").read_text(encoding="ascii")
-    return int(text.split()[0])
+        return (cpu_time_ns(THREAD_NAME) - begin_ns) * 1e-9 / (time.perf_counter() - begin_s)

@@ -64,13 +64,13 @@ def powercap_stand_in(directory: Path) -> Iterator[None]:
             os.environ[ROOT_VARIABLE] = before
 
 
-def cpu_time_ns() -> int:
-    """Read how long the sensor thread has run (first number of schedstat, nanoseconds)."""
+def cpu_time_ns(name: str = THREAD_NAME) -> int:
+    """Read how long a thread of ours has run (first number of schedstat, nanoseconds)."""
     for task in Path("/proc/self/task").iterdir():
         try:
-            if (task / "comm").read_text(encoding="utf-8", errors="replace").strip() == THREAD_NAME:
+            if (task / "comm").read_text(encoding="utf-8", errors="replace").strip() == name:
                 return int((task / "schedstat").read_text(encoding="ascii").split()[0])
         except (FileNotFoundError, ProcessLookupError):
             continue  # a thread that ended meanwhile
-    message = f"no thread {THREAD_NAME} in this process: its cost is measured only while a recording runs"
+    message = f"no thread {name} in this process: its cost is measured only while a recording runs"
     raise TprofError(message)

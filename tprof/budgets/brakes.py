@@ -6,13 +6,12 @@ budgets brake the same, the strictest that is still wanted holds; what somebody 
 
 from __future__ import annotations
 
-import os
 import threading
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from tprof import _core
+from tprof import _core, forks
 from tprof.errors import SensorError, UsageError
 
 if TYPE_CHECKING:
@@ -171,7 +170,7 @@ def _forget_in_child() -> None:
     _guards.clear()
 
 
-os.register_at_fork(after_in_child=_forget_in_child)
+forks.reset_in_child(_forget_in_child)
 
 
 def frequency_brake() -> tuple[Frequency | None, str]:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tprof import membership
+from tprof import forks, membership
 from tprof.errors import TprofError
 
 if TYPE_CHECKING:
@@ -126,5 +126,5 @@ def _forget_in_child() -> None:
     _recording, _users = None, 0
 
 
-os.register_at_fork(after_in_child=_forget_in_child)
+forks.reset_in_child(_forget_in_child)
 atexit.register(_end_with_program)

@@ -18,6 +18,15 @@ extern PyType_Spec tprof_tail_spec, tprof_follower_spec;
 PyObject *tprof_py_session_threads(PyObject *module, PyObject *unused);
 PyObject *tprof_py_used_ns(PyObject *module, PyObject *unused);
 
+/* binding_forks.c */
+PyObject *tprof_py_set_fork_work(PyObject *module, PyObject *functions);
+PyObject *tprof_py_fork_before(PyObject *module, PyObject *unused);
+PyObject *tprof_py_fork_in_parent(PyObject *module, PyObject *unused);
+PyObject *tprof_py_fork_in_child(PyObject *module, PyObject *unused);
+PyObject *tprof_py_hold_signals(PyObject *module, PyObject *unused);
+PyObject *tprof_py_release_signals(PyObject *module, PyObject *unused);
+PyObject *tprof_py_await_thread_end(PyObject *module, PyObject *native_id);
+
 /* binding_session.c */
 extern struct tprof_live *tprof_session_live; /* of the session this process takes part in, or NULL */
 PyObject *tprof_py_session_create(PyObject *module, PyObject *directory);

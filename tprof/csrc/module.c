@@ -6,6 +6,7 @@
 #include "clock.h"
 #include "recorder.h"
 #include "sensor_thread.h"
+#include "signals.h"
 
 static PyObject *now_ns(PyObject *module, PyObject *unused)
 {
@@ -72,6 +73,13 @@ static PyMethodDef methods[] = {
     {"set_pause", tprof_py_set_pause, METH_O, NULL},
     {"set_spawner", tprof_py_set_spawner, METH_O, NULL},
     {"set_threads", tprof_py_set_threads, METH_O, NULL},
+    {"set_fork_work", tprof_py_set_fork_work, METH_O, NULL},
+    {"fork_before", tprof_py_fork_before, METH_NOARGS, NULL},
+    {"fork_in_parent", tprof_py_fork_in_parent, METH_NOARGS, NULL},
+    {"fork_in_child", tprof_py_fork_in_child, METH_NOARGS, NULL},
+    {"hold_signals", tprof_py_hold_signals, METH_NOARGS, NULL},
+    {"release_signals", tprof_py_release_signals, METH_NOARGS, NULL},
+    {"await_thread_end", tprof_py_await_thread_end, METH_O, NULL},
     {"sensors_start", (PyCFunction)(void (*)(void))tprof_py_sensors_start, METH_VARARGS | METH_KEYWORDS, NULL},
     {"sensors_stop", tprof_py_sensors_stop, METH_NOARGS, NULL},
     {"drawn_uj", tprof_py_drawn_uj, METH_NOARGS, NULL},
@@ -97,7 +105,8 @@ static int execute(PyObject *module)
     static int initialised;
     if (!initialised) {
         const int error = tprof_recorder_initialise();
-        if (error == 0 && pthread_atfork(NULL, NULL, tprof_sensors_forget) == 0)
+        if (error == 0 && pthread_atfork(NULL, NULL, tprof_sensors_forget) == 0 &&
+            pthread_atfork(NULL, NULL, tprof_signals_forget) == 0)
             initialised = 1;
         if (!initialised) {
             PyErr_SetString(PyExc_ImportError, "tprof._core: pthread_key_create or pthread_atfork failed");

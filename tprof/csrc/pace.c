@@ -14,14 +14,13 @@
 #define LEAST_RATE (1.0 / 16)
 #define LONGEST_STRETCH 16.0
 
-void tprof_pace_begin(struct tprof_pace *pace, double budget, uint64_t now_ns, uint64_t cpu_ns)
+void tprof_pace_begin(struct tprof_pace *pace, double budget, uint64_t now_ns)
 {
     *pace = (struct tprof_pace){
         .budget = budget,
         .rate = budget > 0 ? 2 * LEAST_RATE : 0,
         .stretch = 1,
         .checked_ns = now_ns,
-        .checked_cpu_ns = cpu_ns,
     };
 }
 
@@ -34,7 +33,7 @@ void tprof_pace_check(struct tprof_pace *pace, uint64_t now_ns)
 {
     if (pace->budget <= 0 || now_ns - pace->checked_ns < CHECK_NS)
         return;
-    const uint64_t cpu_ns = tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    const uint64_t cpu_ns = pace->earlier_cpu_ns + tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     const double used = (double)(cpu_ns - pace->checked_cpu_ns) / (double)(now_ns - pace->checked_ns) / pace->budget;
     /* Down fast, up slowly. */
     if (used > AIM && pace->rate > LEAST_RATE)

@@ -15,9 +15,10 @@ struct tprof_pace {
     double stretch; /* of the period between looks that are not close; 1 or more */
     double credit;
     uint64_t checked_ns, checked_cpu_ns;
+    uint64_t earlier_cpu_ns; /* of threads before this one: forks end them */
 };
 
-void tprof_pace_begin(struct tprof_pace *pace, double budget, uint64_t now_ns, uint64_t cpu_ns);
+void tprof_pace_begin(struct tprof_pace *pace, double budget, uint64_t now_ns);
 /* Let rate and stretch follow what was used; cheap enough to be called at every wake-up. */
 void tprof_pace_check(struct tprof_pace *pace, uint64_t now_ns);
 /* After a look at a source: when to look again. `sensor`: its updates are worth looking for. */

@@ -1,5 +1,5 @@
-/* `guard` protects `asked_to_stop` and `settled`; the sources belong to the sensor thread from its start to its end.
- * start, stop and forget are called with Python's lock held, never two at a time. */
+/* `guard` protects `asked_to_stop` and `settled`; the sources belong to the sensor thread from its start to its end, and
+ * else to who holds `turn`: whoever starts, stops, pauses and resumes it, from any thread, one at a time. */
 #include "sensor_thread.h"
 
 #include <errno.h>
@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -14,16 +15,18 @@
 
 #define SETTLE_NS UINT64_C(20000000)
 #define LONGEST_SLEEP_NS UINT64_C(20000000)
+#define LONGEST_END_NS UINT64_C(20000000)
 
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake;
-static bool asked_to_stop, settled, running;
+static bool asked_to_stop, settled, running, has_thread;
 static pthread_t thread;
+static pid_t thread_id;
 static struct tprof_source *sources;
 static int source_count;
 static uint64_t used_cpu_ns;
 static struct tprof_pace pace;
-static double cpu_budget;
 
 static struct timespec to_timespec(uint64_t t_ns)
 {
@@ -98,12 +101,13 @@ static void poll_last(void)
 
 static void *run(void *unused)
 {
-    bool announced = false;
+    bool announced = settled;
     uint64_t next_ns;
     (void)unused;
+    thread_id = (pid_t)syscall(SYS_gettid);
+    pace.earlier_cpu_ns = used_cpu_ns;
     (void)prctl(PR_SET_NAME, "tprof-sensors");
     (void)prctl(PR_SET_TIMERSLACK, 1000UL);
-    tprof_pace_begin(&pace, cpu_budget, tprof_now_ns(), tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID));
     do {
         const uint64_t now_ns = tprof_now_ns();
         next_ns = poll_due(now_ns);
@@ -113,8 +117,7 @@ static void *run(void *unused)
             announced = true;
         }
     } while (!sleep_until(next_ns));
-    poll_last();
-    used_cpu_ns = tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    used_cpu_ns += tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     return NULL;
 }
 
@@ -126,13 +129,36 @@ static int create_thread(void)
     if (error != 0)
         return error;
     (void)pthread_attr_setstacksize(&attributes, 256 * 1024);
+    asked_to_stop = false;
     /* Signals belong to the program's threads. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     error = pthread_create(&thread, &attributes, run, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
+    has_thread = error == 0;
     return error;
+}
+
+void tprof_await_thread_end(pid_t id)
+{
+    const uint64_t deadline_ns = tprof_now_ns() + LONGEST_END_NS;
+    const struct timespec pause = to_timespec(10000);
+    while (syscall(SYS_tgkill, getpid(), id, 0) == 0 && tprof_now_ns() < deadline_ns)
+        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+}
+
+static void end_thread(void)
+{
+    if (!has_thread)
+        return;
+    pthread_mutex_lock(&guard);
+    asked_to_stop = true;
+    pthread_cond_broadcast(&wake);
+    pthread_mutex_unlock(&guard);
+    pthread_join(thread, NULL);
+    has_thread = false;
+    tprof_await_thread_end(thread_id);
 }
 
 static void wait_until_settled(void)
@@ -153,7 +179,7 @@ static void release(void)
     source_count = 0;
 }
 
-int tprof_sensors_start(struct tprof_source *given, int count, double budget)
+static int start(struct tprof_source *given, int count, double budget)
 {
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
@@ -162,10 +188,12 @@ int tprof_sensors_start(struct tprof_source *given, int count, double budget)
     pthread_condattr_destroy(&attributes);
     sources = given;
     source_count = count;
-    cpu_budget = budget;
-    asked_to_stop = settled = false;
+    used_cpu_ns = 0;
+    settled = false;
+    tprof_pace_begin(&pace, budget, tprof_now_ns());
     const int error = create_thread();
     if (error != 0) {
+        pthread_cond_destroy(&wake);
         release();
         return error;
     }
@@ -174,30 +202,61 @@ int tprof_sensors_start(struct tprof_source *given, int count, double budget)
     return 0;
 }
 
+int tprof_sensors_start(struct tprof_source *given, int count, double budget)
+{
+    pthread_mutex_lock(&turn);
+    const int error = start(given, count, budget);
+    pthread_mutex_unlock(&turn);
+    return error;
+}
+
 uint64_t tprof_sensors_stop(void)
 {
-    if (!running)
-        return 0;
-    pthread_mutex_lock(&guard);
-    asked_to_stop = true;
-    pthread_cond_broadcast(&wake);
-    pthread_mutex_unlock(&guard);
-    pthread_join(thread, NULL);
-    running = false;
-    pthread_cond_destroy(&wake);
-    release();
-    return used_cpu_ns;
+    uint64_t last_cpu_ns = 0;
+    pthread_mutex_lock(&turn);
+    if (running) {
+        end_thread();
+        const uint64_t before_ns = tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        poll_last();
+        last_cpu_ns = used_cpu_ns + tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns;
+        running = false;
+        pthread_cond_destroy(&wake);
+        release();
+    }
+    pthread_mutex_unlock(&turn);
+    return last_cpu_ns;
+}
+
+bool tprof_sensors_run(void)
+{
+    return running;
+}
+
+void tprof_sensors_pause(void)
+{
+    pthread_mutex_lock(&turn);
+    end_thread();
+    pthread_mutex_unlock(&turn);
+}
+
+void tprof_sensors_resume(void)
+{
+    pthread_mutex_lock(&turn);
+    if (running && !has_thread)
+        (void)create_thread(); /* Else the last reading, which `stop` takes, ends a long quantum. */
+    pthread_mutex_unlock(&turn);
 }
 
 void tprof_sensors_forget(void)
 {
+    pthread_mutex_init(&turn, NULL);
+    pthread_mutex_init(&guard, NULL);
     if (!running)
         return;
-    running = false;
+    running = has_thread = false;
     for (int i = 0; i < source_count; i++)
         if (sources[i].fd >= 0)
             close(sources[i].fd);
     sources = NULL;
     source_count = 0;
-    pthread_mutex_init(&guard, NULL);
 }
