@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from tprof import _core, membership
 from tprof.environment import SESSION
 from tprof.errors import TprofError, TraceError, UsageError
+from tprof.uninterrupted import Uninterrupted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,22 +89,30 @@ class Recording:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End the recording whole, whatever ended the block."""
+        try:
+            with Uninterrupted():
+                problem = self._end(_how_it_stopped(kind))
+        except BaseException:
+            with Uninterrupted():
+                self._end(_how_it_stopped(kind))  # a signal may have come before they were held
+            raise
+        self._raise(problem, instead_of=error)
+
+    def _end(self, stopped: str) -> Exception | None:
+        """End what has not ended; returns what the budgets of tasks ask for."""
         member = membership.current()
         if member is None or member.plan.directory != self.path:
-            return
-        if self._pid != os.getpid():
-            # A forked child leaves the block: its part ends here, the recording is its parent's.
-            membership.leave()
-            self._restore_environment()
-            return
+            return None
         end_ns = _core.now_ns()
         membership.leave()
         self._restore_environment()
+        if self._pid != os.getpid():
+            return None  # the recording is the parent's of this forked child
         _core.sensors_stop()
         problem = self._instances.stop() if self._instances is not None else None
-        self._write_end(_core.session_end(), end_ns, _how_it_stopped(kind), member.lost_definitions)
+        self._write_end(_core.session_end(), end_ns, stopped, member.lost_definitions)
         self._unlock()
-        self._raise(problem, instead_of=error)
+        return problem
 
     def energy(self) -> Energy:
         """Return the joules so far, while the recording runs; from any thread.
@@ -165,18 +174,20 @@ class Recording:
         from tprof.trace.manifest import write_manifest  # noqa: PLC0415
         from tprof.trace.running import Lock  # noqa: PLC0415
 
-        for room in ROOMS:
-            (self.path / room).mkdir(mode=0o700)
-        write_manifest(self.path, prepared.manifest)
-        process = _core.session_create(os.fspath(self.path))
-        self._lock = Lock(self.path)
-        domains = prepared.choice.domains
-        sources = describe_sources(domains, prepared.topology, directory=self.path, root=prepared.root)
-        _core.sensors_start(sources, self._poller_share)
+        with Uninterrupted():
+            for room in ROOMS:
+                (self.path / room).mkdir(mode=0o700)
+            write_manifest(self.path, prepared.manifest)
+            process = _core.session_create(os.fspath(self.path))
+            self._lock = Lock(self.path)
+            domains = prepared.choice.domains
+            sources = describe_sources(domains, prepared.topology, directory=self.path, root=prepared.root)
+            _core.sensors_start(sources, self._poller_share)
         self._read_idle(prepared.choice)
-        membership.enter(prepared.plan, process).start()
-        self._environment = os.environ.get(SESSION)
-        os.environ[SESSION] = os.fspath(self.path)
+        with Uninterrupted():
+            membership.enter(prepared.plan, process).start()
+            self._environment = os.environ.get(SESSION)
+            os.environ[SESSION] = os.fspath(self.path)
         self._watch_budgets()
 
     def _watch_budgets(self) -> None:
@@ -216,10 +227,13 @@ class Recording:
 
     def _undo(self) -> None:
         """Nothing half-written stays behind a recording that could not begin."""
-        membership.leave()
-        _core.sensors_stop()
-        self._unlock()
-        shutil.rmtree(self.path, ignore_errors=True)
+        with Uninterrupted():
+            membership.leave()
+            if os.environ.get(SESSION) == os.fspath(self.path):
+                self._restore_environment()
+            _core.sensors_stop()
+            self._unlock()
+            shutil.rmtree(self.path, ignore_errors=True)
 
     def _unlock(self) -> None:
         if self._lock is not None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from tprof import _core, membership, running
 from tprof.errors import TprofError, UsageError
 from tprof.limits import check_action, check_limit, check_names
+from tprof.uninterrupted import Uninterrupted
 
 from . import private
 from .response import Response
@@ -78,6 +79,7 @@ class Budget:
         self._window: deque[tuple[int, float]] = deque()
         self._lock = threading.Lock()
         self._held = ExitStack()
+        self._watcher = Watcher(self._look_on, self._glance)
         self._pid = 0
 
     def __enter__(self) -> Self:
@@ -93,6 +95,8 @@ class Budget:
         try:
             self._begin()
         except BaseException:
+            with Uninterrupted():
+                self._watcher.stop()
             self._held.close()
             raise
         return self
@@ -104,7 +108,9 @@ class Budget:
         if self._pid != os.getpid():
             return
         try:
-            problem = self._watcher.stop() or self._look_last(warns=error is None)
+            with Uninterrupted():
+                problem = self._watcher.stop()
+            problem = problem or self._look_last(warns=error is None)
         finally:
             self._held.close()
         exceeded = self._response.error
@@ -160,7 +166,6 @@ class Budget:
         self._begun = self._meter.figures()
         self._window.append((self._begun_ns, 0.0))
         self._look()
-        self._watcher = Watcher(self._look_on, self._glance)
         self._watcher.start()
 
     def _hold_back(self) -> None:
