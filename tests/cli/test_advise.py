@@ -1,12 +1,11 @@
 """`tprof advise` reads a table, prints, draws, and refuses in one sentence."""
 
 import json
-import os
-import subprocess
 import sysconfig
 from pathlib import Path
 
 import pytest
+from support.command_line import tprof as run_tprof
 from support.operating_points import table
 
 TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
@@ -26,11 +25,7 @@ def points(tmp_path):
 
 
 def advised(folder, *words):
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
-    return subprocess.run(
-        [TPROF, "advise", *map(str, words)], cwd=folder, env=environment, capture_output=True, text=True, timeout=120,
-        check=False,
-    )  # fmt: skip
+    return run_tprof("advise", *words, cwd=folder)
 
 
 def test_it_prints_where_to_run_why_and_that_energies_are_estimates(points, tmp_path):

@@ -1,11 +1,10 @@
 """`tprof calibrate --from` reads tables, says what they are worth, and keeps a model that recordings then use."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from support.command_line import tprof as run_tprof
 from tprof.benchmarks.validation.phases import Phases
 from tprof.benchmarks.virtual import STRESS, Law, Package
 
@@ -18,9 +17,7 @@ KERNELS = {"pipeline": (2.8, 0.5, 0.1), "chain": (0.7, 0.1, 0.0), "l2": (1.2, 60
 
 
 def run(home, *arguments):
-    command = [sys.executable, "-P", "-c", "import tprof.cli; tprof.cli.main()", "calibrate", *map(str, arguments)]
-    environment = {"PATH": "/usr/bin:/bin", "XDG_CONFIG_HOME": str(home), "HOME": str(home)}
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=home, env=environment, check=False)
+    return run_tprof("calibrate", *arguments, cwd=home, env={"XDG_CONFIG_HOME": str(home), "HOME": str(home)})
 
 
 @pytest.fixture

@@ -9,16 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
+from support.command_line import tprof as run_tprof
 
 TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
 
 
 def validate(folder, *words):
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
-    return subprocess.run(
-        [TPROF, "validate", *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=120,
-        check=False,
-    )  # fmt: skip
+    return run_tprof("validate", *words, cwd=folder)
 
 
 def test_one_case_as_json_and_as_a_page(tmp_path):
