@@ -57,6 +57,20 @@ class Quanta:
     def __len__(self) -> int:
         return len(self.energy_j)
 
+    def between(self, begin_ns: int, end_ns: int) -> tuple[Quanta, slice]:
+        """Return the quanta between two times, and which of these they are; one that is cut gives its part by time."""
+        first = max(int(np.searchsorted(self.edges_ns, begin_ns, side="right")) - 1, 0)
+        last = min(int(np.searchsorted(self.edges_ns, end_ns, side="left")), len(self))
+        part = slice(first, max(first, last))
+        edges = slice(first, last + 1) if first < last else slice(0)
+        edges_ns = np.clip(self.edges_ns[edges], begin_ns, end_ns)
+        inside = np.diff(edges_ns) / np.diff(self.edges_ns[edges])
+        known = edges_ns == self.edges_ns[edges]
+        return replace(
+            self, edges_ns=edges_ns, energy_j=self.energy_j[part] * inside, valid=self.valid[part],
+            stuck=self.stuck[part], window_s=np.where(known, self.window_s[edges], 0.0),
+        ), part  # fmt: skip
+
     @property
     def timed(self) -> bool:
         """Whether it is known in which window the sensor's values changed."""
