@@ -7,9 +7,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from .declared import failed_declarations
+from .idle import LEAST_S
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tprof.trace import Trace
 
@@ -51,6 +52,14 @@ def describe(trace: Trace, recipe: Recipe, warnings: Sequence[str]) -> dict[str,
         "host": trace.manifest.get("host") or {},
         "argv": trace.manifest.get("argv") or [],
     }
+
+
+def lead_in_text(info: Mapping[str, Any]) -> str | None:
+    """Say what idle time was read before the block, or None where hardly any was."""
+    if info["lead_in_s"] < LEAST_S:
+        return None
+    joules = "its joules are not known" if info["lead_in_j"] is None else f"{info['lead_in_j']:.3g} J"
+    return f"{info['lead_in_s']:.3g} s were read before the block began ({joules}): they are in none of these figures"
 
 
 def _around(trace: Trace, counted: Sequence[Quanta]) -> dict[str, float | None]:
