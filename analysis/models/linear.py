@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tprof.errors import UsageError
+from tprof.trace.bounds import MAX_WATTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,8 +66,8 @@ def coefficients_of(given: str | Mapping[str, float] | Coefficients) -> Coeffici
         msg = f"coefficients are a, b, c, C1 and optionally C2, in watts; got {sorted(given)}"
         raise UsageError(msg)
     numbers = {name: float(value) for name, value in lower.items()}
-    if not all(np.isfinite(value) and value >= 0 for value in numbers.values()):
-        msg = f"coefficients are finite watts of 0 or more; got {dict(given)}"
+    if not all(0 <= value <= MAX_WATTS for value in numbers.values()):
+        msg = f"coefficients are watts from 0 to {MAX_WATTS:g}; got {dict(given)}"
         raise UsageError(msg)
     return Coefficients(numbers["a"], numbers["b"], numbers["c"], numbers["c1"], numbers.get("c2", 0.0))
 

@@ -7,11 +7,11 @@ estimate.
 
 from __future__ import annotations
 
-import math
 import os
 from typing import TYPE_CHECKING
 
 from tprof.errors import UsageError
+from tprof.trace.bounds import MAX_WATTS
 
 from .contract import Choice, Domain, Estimate, EstimateReader, Quality
 
@@ -29,13 +29,14 @@ def parse_watts(text: str) -> tuple[float, float]:
         idle, per_core = (float(part) for part in text.split(","))
     except ValueError:
         raise UsageError(_wrong(text)) from None
-    if not all(math.isfinite(watts) and watts >= 0 for watts in (idle, per_core)) or idle + per_core == 0:
+    if not all(0 <= watts <= MAX_WATTS for watts in (idle, per_core)) or idle + per_core == 0:
         raise UsageError(_wrong(text))
     return idle, per_core
 
 
 def _wrong(text: str) -> str:
-    return f"watts must be IDLE,PER_CORE, two numbers not below 0 such as 12,6, got {text!r}"
+    allowed = f"two numbers not below 0 such as 12,6, got {text!r} (at most {MAX_WATTS:g} each)"
+    return f"watts must be IDLE,PER_CORE, {allowed}"
 
 
 def estimate(topology: tuple[Cpu, ...], watts: tuple[float, float] | str | None) -> Choice:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tprof import _core
+from tprof.trace.bounds import LARGEST_UNIT, SMALLEST_UNIT
 
 from . import advice
 from .contract import Domain, PerfReader, Quality, Unavailable
@@ -113,7 +113,7 @@ def _unit_j(text: str | None) -> float | None:
         unit_j = float(text or "")
     except ValueError:
         return None
-    return unit_j if math.isfinite(unit_j) and unit_j > 0 else None
+    return unit_j if SMALLEST_UNIT <= unit_j <= LARGEST_UNIT else None
 
 
 def _config(text: str | None) -> int | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 PACKAGE = re.compile(r"package-(\d+)(?:-die-(\d+))?$")
 UNIT_J = 1e-6
+MOST_COUNTS = 2**64 - 1
 SIMULATED = "simulated"
 """A file at the top of a tree that a simulation keeps: what is read there is never called measured."""
 
@@ -126,7 +127,8 @@ def _domain(zone: Zone, search: Path, quality: Quality) -> Domain | None:
 def _modulus(folder: Path) -> int | None:
     """Return one more than the largest count; None where it cannot be known, and then no wrap is corrected."""
     text = _text(folder / "max_energy_range_uj")
-    return int(text) + 1 if text is not None and text.isdigit() and int(text) > 0 else None
+    known = text is not None and text.isdigit() and 0 < int(text) < MOST_COUNTS
+    return int(text) + 1 if text is not None and known else None
 
 
 def _without_mirrored_dies(domains: list[Domain], amd: bool, left_out: list[tuple[str, str]]) -> list[Domain]:  # noqa: FBT001
