@@ -4,7 +4,7 @@ from importlib.metadata import files
 
 
 def test_the_wheel_holds_the_rooms_and_nothing_stray():
-    names = [str(name) for name in files("tprof") or [] if "__pycache__" not in str(name)]
+    names = [str(name) for name in files("tprof-energy") or [] if "__pycache__" not in str(name)]
     packaged = [name for name in names if name.startswith("tprof/")]
 
     assert "tprof/analysis/__init__.py" in packaged

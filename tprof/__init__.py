@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os as _os
 
+from tprof import distribution as _distribution
+
 try:
-    from tprof import _core as _core
+    import tprof._core as _core  # noqa: F401, PLR0402 - `from tprof import` hides that there is no such module
 except ModuleNotFoundError as _error:
     if _error.name != "tprof._core":
         raise
@@ -58,9 +60,7 @@ _ROOMS = {
 def __getattr__(name: str) -> object:
     """Load what only a program that records or reads needs: a program that merely has tasks starts sooner."""
     if name == "__version__":
-        from importlib.metadata import version  # noqa: PLC0415 - see above
-
-        return version("tprof")
+        return _distribution.version()
     if name not in _ROOMS:
         message = f"module 'tprof' has no attribute {name!r}"
         raise AttributeError(message)

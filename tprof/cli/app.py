@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tprof.distribution import NAME, refuse_damage, version
 from tprof.errors import TprofError, UsageError
 
 USAGE_STATUS = 2
@@ -15,9 +16,7 @@ ERROR_STATUS = 1
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
     if asked:
-        import tprof
-
-        print(f"tprof {tprof.__version__}")
+        print(f"{NAME} {version()}")
         raise typer.Exit
 
 
@@ -31,6 +30,10 @@ def _options(
 
 def main() -> None:
     """Run the command that was typed."""
+    try:
+        refuse_damage()
+    except ImportError as error:
+        sys.exit(f"tprof: {error}")
     from . import advise, bench, calibrate, doctor, export, report, roofline, run, scaling, summary, sweep, validate
 
     app = typer.Typer(
