@@ -12,9 +12,11 @@ import os as _os
 from tprof import distribution as _distribution
 
 try:
-    import tprof._core as _core  # noqa: F401, PLR0402 - `from tprof import` hides that there is no such module
-except ModuleNotFoundError as _error:
-    if _error.name != "tprof._core":
+    from tprof import _core as _core
+except ImportError:
+    from importlib.util import find_spec as _find_spec
+
+    if _find_spec("tprof._core") is not None:
         raise
     _message = "tprof was imported from its source folder, which has no compiled core: install it, or leave the folder"
     raise ImportError(_message) from None
