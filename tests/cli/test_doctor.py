@@ -25,6 +25,7 @@ GROUPS = [
     "Clock and processors",
     "Operating points: what sweeps, policies and budgets that slow down set",
     "Session directory",
+    "Installation",
     "Optional packages",
 ]
 

@@ -19,8 +19,10 @@ def register(app: typer.Typer) -> None:
 
 
 def validate(
-    seeds: Annotated[int | None, typer.Option(min=1, help="Simulated runs of each case; default 20.")] = None,
-    case: Annotated[list[str] | None, typer.Option(help="Only this case; may be repeated.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Simulated runs of each case; default 20.")
+    ] = None,
+    case: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this case; may be repeated.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="See that it works; no figures to quote.")] = False,  # noqa: FBT002
     plot: Annotated[Path | None, typer.Option(help="Draw the result as a page of HTML.", metavar="FILE.html")] = None,
     pairs: Annotated[  # noqa: FBT002 - typer's default
