@@ -1,4 +1,4 @@
-"""The paper's tables 2, 3 and 4 and its responses to frequency, with the corrections that recomputing them showed."""
+"""What others published: the paper's tables and responses, corrected by recomputing them, and processors' power."""
 
 from __future__ import annotations
 
@@ -41,6 +41,16 @@ def dvfs() -> list[dict[str, float | str]]:
         }
         for row in _rows("dvfs")
     ]
+
+
+def processors() -> list[dict[str, str]]:
+    """Return the rows of processors.csv as they stand there; its first lines name the sources."""
+    return _rows("processors")
+
+
+def servers() -> list[dict[str, str]]:
+    """Return the rows of servers.csv as they stand there."""
+    return _rows("servers")
 
 
 def _sliced(row: dict[str, str]) -> dict[str, float | str]:
