@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+
+from tprof.trace import Quality
+from tprof.trace.estimate import EXACT, watts_error
 
 from .accounts import Account, Totals, settle
 from .busy import measure_unseen
@@ -17,6 +20,7 @@ from .graph import lifecycle_columns
 from .idle import idle_power_w
 from .info import describe
 from .instances import join_rows
+from .intervals import widened
 from .likely_edges import likely_edges
 from .load import Load
 from .models import Chosen, Coefficients, choose_model, needs_fit, stored_model
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tprof.trace import Trace
+    from tprof.trace.estimate import WattsError
 
     from .busy import Unseen
 
@@ -145,19 +150,21 @@ def build_profile(
     doubts = [*trace.graph.notes, *about_model, *stuck, *tell_doubts(segments, unseen, joined.rows, recipe.model)]
     doubts += tell_fits(recipe.fits, names)
     info = describe(trace, recipe.model, quanta, doubts)
+    watts = watts_error(trace.manifest) if info["quality"] == Quality.ESTIMATED else EXACT
+    info["estimate"] = _estimate(trace, recipe, watts) if info["quality"] == Quality.ESTIMATED else None
     info["static_power_w"] = recipe.static_power_w | {
         name: float(fit.static_w.mean()) for name, fit in recipe.fits.items()
     }
     errors_j = mean_errors(recipe.fits, segments, joined.rows, names) if recipe.fits else None
     threads = [lane.thread for lane in segments]
     del segments
-    tasks = tasks_table(trace, threads, joined.rows, totals)
+    tasks = tasks_table(trace, threads, joined.rows, totals, watts)
     if len(trace.graph):
         tasks = tasks.assign(**lifecycle_columns(trace, tasks))
     frame = pd.DataFrame([vars(account) for account in accounts.values()], columns=list(Account.__annotations__))
     frame["quality"] = [domain.quality for domain in quanta]
     tasks["quality"] = pd.Categorical.from_codes(np.zeros(len(tasks), np.int8), categories=pd.Index([info["quality"]]))
-    return Profile(trace, tasks, frame.set_index("domain"), info, recipe, joined.rows.own_s, errors_j)
+    return Profile(trace, tasks, frame.set_index("domain"), info, recipe, joined.rows.own_s, errors_j, watts)
 
 
 def _fitted(recipe: Recipe, trace: Trace, segments: list[Segments], unseen: Unseen, *, asked: str) -> Recipe:
@@ -184,6 +191,20 @@ def _belief(recipe: Recipe, domain: str) -> Belief:
         return Belief(static_w)
     # An idle package sleeps and draws less than C2.
     return Belief(static_w, CALIBRATED_STATIC_SHARE, min(CALIBRATED_SPREAD * stored.residual_share, 1.0))
+
+
+def _estimate(trace: Trace, recipe: Recipe, watts: WattsError) -> dict[str, Any]:
+    """Say what an estimate was made of, and what its watts' error leaves open of all joules together."""
+    said = trace.manifest.get("estimate") or {}
+    counted = [domain for domain in recipe.quanta if domain.counted and domain.valid.any()]
+    energy_j = sum((domain.measured_j for domain in counted), 0.0)
+    static_j = 0.0
+    for domain in counted:
+        drawn_j = recipe.static_power_w.get(domain.name, 0.0) * np.diff(domain.edges_ns) * 1e-9
+        static_j += float(np.minimum(drawn_j, domain.energy_j).sum())
+    low_j, high_j = widened(np.array(energy_j), np.array(energy_j), np.array(static_j), watts)
+    factors = {"idle_factor": watts.idle, "per_core_factor": watts.busy}
+    return {**said, **factors, "energy_low_j": float(low_j), "energy_high_j": float(high_j)}
 
 
 def _static_power(trace: Trace, model: Chosen, quanta: tuple[Quanta, ...]) -> dict[str, float]:

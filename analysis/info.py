@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from tprof.trace.estimate import assumed_words, watts_error
+
 from .declared import failed_declarations
 
 if TYPE_CHECKING:
@@ -77,7 +79,12 @@ def _assumed(trace: Trace) -> str:
     said = trace.manifest.get("estimate")
     if not isinstance(said, dict):
         return ""
-    how = "as given" if said.get("given") else "assumed: give yours with --watts IDLE,PER_CORE"
+    processor, error = said.get("processor"), watts_error(trace.manifest)
+    how = (
+        "as given and taken as exact"
+        if error.is_none
+        else assumed_words(error, processor if isinstance(processor, str) else None)
+    )
     return f" from {said.get('idle_w')} W idle and {said.get('per_core_w')} W a busy core, {how}"
 
 

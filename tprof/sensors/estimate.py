@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from tprof.errors import UsageError
+from tprof.trace.estimate import assumed_words, watts_error
 
 from .assumed import assume
 from .contract import Choice, Domain, Estimate, EstimateReader, Quality
@@ -80,10 +81,7 @@ def _note(made_of: Estimate) -> str:
     said = f"energy is an ESTIMATE: {made_of.idle_w:g} W idle plus {made_of.per_core_w:g} W per busy core"
     if made_of.given:
         return f"{said} (given)"
-    return (
-        f"{said}, assumed for {made_of.processor}: idle watts may be off by a factor of {made_of.idle_factor:.2g}, "
-        f"busy ones by {made_of.per_core_factor:.2g}; give yours with --watts IDLE,PER_CORE"
-    )
+    return f"{said}, {assumed_words(watts_error({'estimate': made_of.as_json()}), made_of.processor)}"
 
 
 def _domain(package: int, cpus: tuple[int, ...], idle_w: float, per_core_w: float) -> Domain:
