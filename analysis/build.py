@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,6 @@ from .graph import lifecycle_columns
 from .idle import idle_power_w
 from .info import describe
 from .instances import join_rows
-from .intervals import widened
 from .likely_edges import likely_edges
 from .load import Load
 from .models import Chosen, Coefficients, choose_model, needs_fit, stored_model
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tprof.trace import Trace
-    from tprof.trace.estimate import WattsError
 
     from .busy import Unseen
 
@@ -51,7 +49,8 @@ class Recipe:
     Attributes
     ----------
     model : of power
-    quanta : of all domains
+    quanta : of all domains, from the begin of the recorded block to its end
+    whole : the same from each domain's first reading to its last: powers and static power are found with these
     packages : their numbers
     static_power_w : by domain, where it is known
     fits : by domain, where the model was fitted
@@ -59,6 +58,7 @@ class Recipe:
 
     model: Chosen
     quanta: tuple[Quanta, ...]
+    whole: tuple[Quanta, ...]
     packages: tuple[int, ...]
     static_power_w: dict[str, float]
     fits: dict[str, Fit]
@@ -126,9 +126,10 @@ def build_profile(
     stored, stored_doubt = stored_model(trace.manifest.get("power_model"))
     chosen = choose_model(model, present, coefficients, stored)
     readings = sorted((r for r in trace.readings.values() if r.quantity == "energy"), key=lambda r: r.name)
-    quanta = tuple(build_quanta(reading, max_power_w) for reading in readings)
+    whole = tuple(build_quanta(reading, max_power_w) for reading in readings)
+    quanta = tuple(domain.between(trace.start_ns, trace.end_ns)[0] for domain in whole)
     packages = tuple(sorted({q.package for q in quanta if q.package is not None}))
-    recipe = Recipe(chosen, quanta, packages, _static_power(trace, chosen, quanta), {})
+    recipe = Recipe(chosen, quanta, whole, packages, _static_power(trace, chosen, quanta), {})
     segments = recipe.read(trace)
     unseen = measure_unseen(trace, segments)
     recipe = _fitted(_idled(recipe, trace, segments, unseen), trace, segments, unseen, asked=model)
@@ -149,9 +150,8 @@ def build_profile(
     about_model = [text for text in (trace.manifest.get("power_model_problem"), stored_doubt) if isinstance(text, str)]
     doubts = [*trace.graph.notes, *about_model, *stuck, *tell_doubts(segments, unseen, joined.rows, recipe.model)]
     doubts += tell_fits(recipe.fits, names)
-    info = describe(trace, recipe.model, quanta, doubts)
+    info = describe(trace, recipe, doubts)
     watts = watts_error(trace.manifest) if info["quality"] == Quality.ESTIMATED else EXACT
-    info["estimate"] = _estimate(trace, recipe, watts) if info["quality"] == Quality.ESTIMATED else None
     info["static_power_w"] = recipe.static_power_w | {
         name: float(fit.static_w.mean()) for name, fit in recipe.fits.items()
     }
@@ -172,14 +172,15 @@ def _fitted(recipe: Recipe, trace: Trace, segments: list[Segments], unseen: Unse
     if not needs_fit(asked, recipe.model):
         return recipe
     fits = {}
-    for domain in recipe.quanta:
+    for domain in recipe.whole:
         if domain.counted and len(domain) and domain.quality != "estimated" and (asked == "fitted" or domain.timed):
             load = recipe.load(domain, segments, unseen)
             belief = _belief(recipe, domain.name)
             hidden_s = load.other_s + load.unseen_s
             fit = fit_powers(domain, load.lanes, segments, hidden_s, tasks=len(trace.tasks), belief=belief)
-            if fit is not None:
-                fits[domain.name] = fit
+            block, part = domain.between(trace.start_ns, trace.end_ns)
+            if fit is not None and len(block):
+                fits[domain.name] = replace(fit, static_w=fit.static_w[part])
     chosen = recipe.model.fitted(asked, fits, [domain.quality for domain in recipe.quanta if domain.counted])
     return replace(recipe, model=chosen, fits=fits) if chosen.name == "fitted" else recipe
 
@@ -191,20 +192,6 @@ def _belief(recipe: Recipe, domain: str) -> Belief:
         return Belief(static_w)
     # An idle package sleeps and draws less than C2.
     return Belief(static_w, CALIBRATED_STATIC_SHARE, min(CALIBRATED_SPREAD * stored.residual_share, 1.0))
-
-
-def _estimate(trace: Trace, recipe: Recipe, watts: WattsError) -> dict[str, Any]:
-    """Say what an estimate was made of, and what its watts' error leaves open of all joules together."""
-    said = trace.manifest.get("estimate") or {}
-    counted = [domain for domain in recipe.quanta if domain.counted and domain.valid.any()]
-    energy_j = sum((domain.measured_j for domain in counted), 0.0)
-    static_j = 0.0
-    for domain in counted:
-        drawn_j = recipe.static_power_w.get(domain.name, 0.0) * np.diff(domain.edges_ns) * 1e-9
-        static_j += float(np.minimum(drawn_j, domain.energy_j).sum())
-    low_j, high_j = widened(np.array(energy_j), np.array(energy_j), np.array(static_j), watts)
-    factors = {"idle_factor": watts.idle, "per_core_factor": watts.busy}
-    return {**said, **factors, "energy_low_j": float(low_j), "energy_high_j": float(high_j)}
 
 
 def _static_power(trace: Trace, model: Chosen, quanta: tuple[Quanta, ...]) -> dict[str, float]:
@@ -224,7 +211,7 @@ def _idled(recipe: Recipe, trace: Trace, segments: list[Segments], unseen: Unsee
     """Put what idle quanta drew in place of a calibrated C2, which is that of another frequency and temperature."""
     coefficients, static_w = recipe.model.coefficients, dict(recipe.static_power_w)
     said = trace.manifest.get("static_power_w") or {}
-    for domain in recipe.quanta:
+    for domain in recipe.whole:
         if coefficients is not None and domain.name in static_w and domain.name not in said and len(domain):
             idle_w = idle_power_w(recipe.load(domain, segments, unseen))
             static_w[domain.name] = static_w[domain.name] if idle_w is None else idle_w

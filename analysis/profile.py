@@ -36,7 +36,7 @@ class Profile:
     trace : what was recorded
     tasks : one row an instance; energies and `cpu_s` are exclusive of nested tasks, `duration_s` is from
         first start to end with nested and suspended time in it; NaN energy is "not resolved". Where a task runtime
-        ran them also: spawn_s, ready_s (both from the start of the recording), wait_data_s (spawn to ready),
+        ran them also: spawn_s, ready_s (both from the begin of the recorded block), wait_data_s (spawn to ready),
         wait_worker_s (ready to start), NaN for instances of which the trace does not know, stolen (bool)
     accounts : one row a domain, index `domain`: measured_j, tasks_j, runtime_j, other_j, idle_j
     info : sensor, model, warnings and what else a reader must know

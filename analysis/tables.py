@@ -98,7 +98,7 @@ def _only_package(trace: Trace, count: int) -> NDArray[np.int16]:
 def power_table(quanta: Sequence[Quanta], start_ns: int) -> pd.DataFrame:
     """Return watts over time on the quanta of the first counted domain.
 
-    Columns `time_s` (begin of the quantum, from the start of the recording), `duration_s`, and `<domain>_w`
+    Columns `time_s` (begin of the quantum, from the begin of the recorded block), `duration_s`, and `<domain>_w`
     of each domain: its mean over that time, NaN where a reading is invalid or lacking.
     """
     resolved = [q for q in quanta if len(q)]
