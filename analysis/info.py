@@ -69,6 +69,17 @@ def lead_in_text(info: Mapping[str, Any]) -> str | None:
     return f"{info['lead_in_s']:.3g} s were read before the block began ({joules}): they are in none of these figures"
 
 
+def doubt_text(info: Mapping[str, Any]) -> str | None:
+    """Say what the error of assumed watts leaves open of all joules, or None where there is none."""
+    said = info["estimate"]
+    if said is None or said["idle_factor"] == said["per_core_factor"] == 1.0 or not said["energy_high_j"] > 0:
+        return None
+    return (
+        f"the watts are assumed: all joules together are {said['energy_low_j']:.3g} … {said['energy_high_j']:.3g} J "
+        "(95 %), and so wide are all intervals; shares and ratios of tasks hardly depend on it"
+    )
+
+
 def _around(trace: Trace, counted: Sequence[Quanta]) -> dict[str, float | None]:
     """Say what was read before the recorded block began, and after it ended until the sensors' next update."""
     said: dict[str, float | None] = {}

@@ -1,5 +1,7 @@
 """Every interval of an estimate holds what the error of its watts leaves open."""
 
+import io
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,9 +10,11 @@ from support import traces
 from support.properties import examples
 from support.traces import SECOND_NS
 from tprof.analysis.intervals import narrowed, widened
+from tprof.analysis.report.data import page_data
 from tprof.benchmarks.suite.tables import pooled
 
 import tprof
+from tprof.cli import tables
 from tprof.sensors.assumed import generic_factors
 from tprof.trace.estimate import WattsError, watts_error
 
@@ -84,6 +88,18 @@ def test_idle_and_busy_watts_have_their_own_factor(tmp_path):
     total = profile.info["estimate"]
     assert profile.measured_j == pytest.approx(8 + 12)
     assert (total["energy_low_j"], total["energy_high_j"]) == pytest.approx((8 / 2 + 12 / 3, 8 * 2 + 12 * 3))
+
+
+def test_text_report_and_json_say_how_wide_all_joules_are(tmp_path):
+    profile, exact = (estimated(tmp_path / str(len(said)), said=said) for said in (FACTORS, {"given": True}))
+    total, stream = profile.info["estimate"], io.StringIO()
+    tables.show(profile, stream)
+
+    said = f"all joules together are {total['energy_low_j']:.3g} … {total['energy_high_j']:.3g} J (95 %)"
+    assert said in stream.getvalue()
+    assert said in page_data(profile)["doubt"]
+    assert tables.as_plain(profile)["info"]["estimate"]["energy_high_j"] == total["energy_high_j"]
+    assert page_data(exact)["doubt"] is None
 
 
 def test_watts_that_somebody_gave_are_taken_as_exact(tmp_path):
