@@ -10,16 +10,14 @@ import numpy as np
 import pandas as pd
 from tprof.analysis.intervals import widened
 from tprof.analysis.summary import summarize
-
-from .paper import MACHINE, PAPER, SOURCE
+from tprof.benchmarks.published.programs import MACHINE, PAPER, SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tprof.analysis import Profile
+    from tprof.benchmarks.published.programs import PaperTask
     from tprof.benchmarks.repeats import Runs
-
-    from .paper import PaperTask
 
 Row = dict[str, Any]
 

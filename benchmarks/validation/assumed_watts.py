@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import stdtrit
-
-from . import published
+from tprof.benchmarks import published
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

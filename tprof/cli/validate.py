@@ -103,7 +103,7 @@ def _measure_pairs(session: Path | None, *, as_json: bool) -> None:
 
     from rich.console import Console
 
-    from tprof.benchmarks.validation import published
+    from tprof.benchmarks import published
     from tprof.benchmarks.validation.measured import record_pairs, slice_pairs
     from tprof.benchmarks.validation.show import measured_pairs
     from tprof.host import describe_host
