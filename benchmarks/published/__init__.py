@@ -4,7 +4,7 @@ Each figure stands here once; nothing else in the project states one of them.
 """
 
 from .programs import PAPER, PaperProgram, PaperTask
-from .tables import HIGHEST_HZ, LOWEST_HZ, Ratios, ratios, table_2, table_3, table_4
+from .tables import HIGHEST_HZ, LOWEST_HZ, Ratios, processors, ratios, servers, table_2, table_3, table_4
 
 __all__ = [
     "HIGHEST_HZ",
@@ -13,7 +13,9 @@ __all__ = [
     "PaperProgram",
     "PaperTask",
     "Ratios",
+    "processors",
     "ratios",
+    "servers",
     "table_2",
     "table_3",
     "table_4",

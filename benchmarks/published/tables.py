@@ -1,4 +1,4 @@
-"""The paper's tables 2, 3 and 4 and its responses to frequency, with the corrections that recomputing them showed."""
+"""The paper's tables and responses, corrected by recomputing them, and the power of processors that others measured."""
 
 from __future__ import annotations
 
@@ -56,6 +56,16 @@ def ratios() -> tuple[Ratios, ...]:
         )
         for row in _rows("dvfs")
     )
+
+
+def processors() -> list[dict[str, str]]:
+    """Return the rows of processors.csv as they stand there; its first lines name the sources."""
+    return _rows("processors")
+
+
+def servers() -> list[dict[str, str]]:
+    """Return the rows of servers.csv as they stand there."""
+    return _rows("servers")
 
 
 def _sliced(row: dict[str, str]) -> dict[str, float | str]:
