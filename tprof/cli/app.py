@@ -104,7 +104,9 @@ def main() -> None:
     try:
         make_app()()
     except TprofError as error:
-        print(f"tprof: {error}", file=sys.stderr)
+        from .tables import clean
+
+        print(f"tprof: {clean(error)}", file=sys.stderr)
         sys.exit(USAGE_STATUS if isinstance(error, UsageError) else ERROR_STATUS)
     except BrokenPipeError:
         sys.stderr.close()  # the reader of a pipe went away: nobody is left to tell

@@ -96,7 +96,7 @@ def _check_report(report: Path | None) -> None:
     if report is None:
         return
     folder = report.absolute().parent
-    if not folder.is_dir() or report.is_dir() or not os.access(folder, os.W_OK):
+    if not os.path.isdir(folder) or os.path.isdir(report) or not os.access(folder, os.W_OK):
         message = f"cannot write the report to {report}: name a file in a folder that can be written"
         raise UsageError(message)
 
@@ -104,7 +104,7 @@ def _check_report(report: Path | None) -> None:
 def _free_name(stem: str) -> Path:
     number = 1
     path = Path(f"{stem}.tprof")
-    while path.exists() or path.is_symlink():
+    while os.path.lexists(path):
         number += 1
         path = Path(f"{stem}-{number}.tprof")
     return path

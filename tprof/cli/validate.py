@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -130,7 +131,7 @@ def _refuse_folder(path: Path) -> None:
     """Say before minutes of work, not after, that a plot cannot go there."""
     from tprof.errors import UsageError
 
-    if path.is_dir() or not path.absolute().parent.is_dir():
+    if os.path.isdir(path) or not os.path.isdir(path.absolute().parent):
         message = f"cannot write the plot to {path}: name a file in a directory that exists, such as validation.html"
         raise UsageError(message)
 
