@@ -7,6 +7,13 @@
 
 #include <stdint.h>
 
+/* Of an object, where threads run Python at the same time; elsewhere Python's lock does the same. What is inside takes no
+ * lock and calls no Python code: either may let another thread in. */
+#if PY_VERSION_HEX < 0x030D0000
+#define Py_BEGIN_CRITICAL_SECTION(object) {
+#define Py_END_CRITICAL_SECTION() }
+#endif
+
 struct tprof_live;
 
 extern PyType_Spec tprof_task_spec;   /* binding_task.c: a callable that is a task */
