@@ -27,6 +27,10 @@ PyObject *tprof_py_used_ns(PyObject *module, PyObject *unused);
 
 /* binding_session.c */
 extern struct tprof_live *tprof_session_live; /* of the session this process takes part in, or NULL */
+static inline struct tprof_live *tprof_session_page(void) /* for threads that neither begin nor end one */
+{
+    return __atomic_load_n(&tprof_session_live, __ATOMIC_ACQUIRE);
+}
 PyObject *tprof_py_session_create(PyObject *module, PyObject *directory);
 PyObject *tprof_py_session_join(PyObject *module, PyObject *directory);
 PyObject *tprof_py_session_rejoin(PyObject *module, PyObject *unused);
