@@ -47,7 +47,9 @@ def read_model(processor: str | None, path: Path | None = None) -> tuple[dict[st
     except ValueError:
         return None, f"the power model in {path} was not used: it is no JSON; {AGAIN}"
     problem = problem_of(model)
-    if problem is None and model.get("processor") != processor:
+    if problem is None and model.get("processor") is None:
+        problem = "it does not say which processor it was measured on"
+    elif problem is None and model["processor"] != processor:
         problem = f"it is of another processor ({model.get('processor')})"
     if problem is not None:
         return None, f"the power model in {path} was not used: {problem}; {AGAIN}"

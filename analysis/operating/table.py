@@ -24,7 +24,7 @@ UNITS = ("Hz", "W")
 QUALITIES = tuple(str(kind) for kind in Quality)
 NUMBERS = (
     "setting", "workers", "repeat", "energy_j", "energy_low_j", "energy_high_j", "time_s", "power_w", "instances",
-    "stalls_per_cycle", "llc_misses",
+    "stalls_per_cycle", "llc_misses", "watts_factor",
 )  # fmt: skip
 GIVEN = str(Quality.GIVEN)
 """What energies are that a table does not call anything."""
@@ -200,6 +200,10 @@ def _check_values(rows: pd.DataFrame, where: str) -> None:
             f"{where}, row {line + 1}: workers must be a whole number from 1 to {MOST_WORKERS}, got "
             f"{rows['workers'][line]:g}"
         )
+    wrong = rows["watts_factor"] < 1
+    if wrong.any():
+        line = _line(wrong)
+        raise UsageError(f"{where}, row {line + 1}: watts_factor must be 1 or more, got {rows['watts_factor'][line]:g}")
     wrong = (rows["energy_low_j"] > rows["energy_j"]) | (rows["energy_high_j"] < rows["energy_j"])
     if wrong.any():
         raise UsageError(f"{where}, row {_line(wrong) + 1}: energy_j lies outside energy_low_j to energy_high_j")

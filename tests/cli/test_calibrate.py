@@ -1,11 +1,10 @@
 """`tprof calibrate --from` reads tables, says what they are worth, and keeps a model that recordings then use."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from support.command_line import tprof as run_tprof
 from tprof.benchmarks.validation.phases import Phases
 from tprof.benchmarks.virtual import STRESS, Law, Package
 
@@ -18,9 +17,7 @@ KERNELS = {"pipeline": (2.8, 0.5, 0.1), "chain": (0.7, 0.1, 0.0), "l2": (1.2, 60
 
 
 def run(home, *arguments):
-    command = [sys.executable, "-P", "-c", "import tprof.cli; tprof.cli.main()", "calibrate", *map(str, arguments)]
-    environment = {"PATH": "/usr/bin:/bin", "XDG_CONFIG_HOME": str(home), "HOME": str(home)}
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=home, env=environment, check=False)
+    return run_tprof("calibrate", *arguments, cwd=home, env={"XDG_CONFIG_HOME": str(home), "HOME": str(home)})
 
 
 @pytest.fixture
@@ -45,6 +42,31 @@ def test_equation_1_of_a_table_is_printed_with_its_worth(tmp_path, table):
     assert model["coefficients"] == pytest.approx({"a": 1.1, "b": 0.08, "c": 0.19, "C1": 8.0, "C2": 5.2}, rel=1e-4)
     assert model["left_out_error"] < 0.001 < model["mean_error"]
     assert set(model["intervals"]) == {"a", "b", "c", "C1", "C2"}
+    assert not (tmp_path / "tprof").exists()
+
+
+@pytest.mark.parametrize(("words", "processor"), [((), None), (("--processor", "EPYC 7543"), "EPYC 7543")])
+def test_a_tables_model_is_of_the_processor_that_the_user_names_or_of_none(tmp_path, table, words, processor):
+    done = run(tmp_path, "--from", table, *EQUATION_1, *words, "--json", "-o", "found.json")
+
+    assert json.loads(done.stdout)["processor"] == processor
+    assert json.loads((tmp_path / "found.json").read_text())["processor"] == processor
+
+
+def test_a_model_without_a_processor_is_not_used_for_this_one(tmp_path, table):
+    run(tmp_path, "--from", table, *EQUATION_1, "-o", "found.json")
+
+    model, note = read_model(describe_host()["processor"], tmp_path / "found.json")
+
+    assert model is None
+    assert "was not used: it does not say which processor it was measured on" in note
+
+
+def test_a_table_of_another_processor_is_not_kept_for_this_machine(tmp_path, table):
+    done = run(tmp_path, "--from", table, *EQUATION_1, "--keep", "--processor", "another")
+
+    assert done.returncode == 2
+    assert "and --processor says another: leave one of them out" in done.stderr
     assert not (tmp_path / "tprof").exists()
 
 

@@ -228,7 +228,7 @@ def test_packages_of_extras_are_there_or_come_by_a_command():
 
     assert "pyarrow" in facts
     for fact in facts.values():
-        assert fact.state is State.OK or commands(fact)[0].startswith('pip install "tprof[')
+        assert fact.state is State.OK or commands(fact)[0].startswith('pip install "tprof-energy[')
 
 
 def test_the_calibrated_model_is_missing_kept_or_not_believed(tmp_path):

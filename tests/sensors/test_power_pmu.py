@@ -148,10 +148,11 @@ def test_counts_are_read_at_the_rate_at_which_they_grow(tmp_path, msr_type, monk
     # A probe lasts so short that a pause between its two clocks shows: of several one is taken.
     probes = [_core.perf_open_probe(type=msr_type, config=0, pid=-1, cpu=0, exclude_kernel=False) for _ in range(15)]
     rate = np.median([ticks / enabled_ns for _, ticks, enabled_ns, _ in probes])
-    elapsed_ns = int(readings.t_ns[-1] - readings.t_ns[0])
-    counted = int(readings.value[-1] - readings.value[0])
+    counted = np.diff(readings.value.astype("i8"))
     assert (readings.source, readings.unit, readings.modulus) == ("perf", SCALE_J, None)
     assert not readings.missing.any()
-    assert (np.diff(readings.value.astype("i8")) > 0).all()
-    assert counted / elapsed_ns == pytest.approx(rate, rel=0.05)
-    assert recording.profile().accounts.loc["package-0", "measured_j"] == pytest.approx(counted * SCALE_J, rel=1e-9)
+    assert (counted > 0).all()
+    # A reader may lose the processor between a count and its clock: of many intervals hardly any.
+    assert np.median(counted / np.diff(readings.t_ns)) == pytest.approx(rate, rel=0.05)
+    (quanta,) = recording.profile().recipe.whole
+    assert quanta.energy_j.sum() == pytest.approx(counted.sum() * SCALE_J, rel=1e-9)

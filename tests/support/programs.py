@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-DEADLINE_S = 60
+DEADLINE_S = 300
 
 
 def run(tmp_path: Path, source: str, *arguments: str, **options: object) -> subprocess.CompletedProcess[str]:

@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
 
 
 def run(  # noqa: PLR0913 - one parameter an option
-    program: Annotated[list[str], typer.Argument(metavar="(SCRIPT | -m MODULE) [ARGS]...")],
+    program: Annotated[list[str], typer.Argument(metavar="(SCRIPT | -m MODULE) [ARGS]...", help="The program.")],
     output: Annotated[str | None, typer.Option("-o", "--output", metavar="SESSION", help="Session directory.")] = None,
     task: Annotated[
         list[str] | None, typer.Option("--task", metavar="MODULE:FUNCTION", help="Make tasks; wildcards allowed.")

@@ -42,17 +42,20 @@ def register(app: typer.Typer) -> None:
 
 
 def sweep(  # noqa: PLR0913 - one parameter an option
-    words: Annotated[list[str], typer.Argument(metavar="(BENCHMARK | SCRIPT | -m MODULE) [ARGS]...")],
+    words: Annotated[
+        list[str], typer.Argument(metavar="(BENCHMARK | SCRIPT | -m MODULE) [ARGS]...", help="The program.")
+    ],
     frequencies: Annotated[
         str | None,
         typer.Option(
-            metavar="all|LIST|LOW..HIGH:N|none", help="GHz where no unit is given; by default all, if they can be set."
+            metavar="LIST|LOW..HIGH:N",
+            help="GHz where no unit is given; all (the default, if they can be set); or none.",
         ),
     ] = None,
     workers: Annotated[
         str | None, typer.Option(metavar="LIST", help="Such as 1,2,4; by default powers of two up to all processors.")
     ] = None,
-    repeat: Annotated[int, typer.Option(help="Runs of each setting.")] = 1,
+    repeat: Annotated[int, typer.Option(metavar="N", help="Runs of each setting.")] = 1,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="DIR", help="Where everything goes: NAME.sweep by default.")
     ] = None,

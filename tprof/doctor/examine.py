@@ -9,7 +9,7 @@ from .energy import energy_facts
 from .fact import Group
 from .model import model_facts
 from .operating import operating_facts
-from .packages import package_facts
+from .packages import installation_facts, package_facts
 from .place import place_facts
 from .processors import processor_facts
 
@@ -34,6 +34,7 @@ def examine(root: Path, directory: Path) -> tuple[Group, ...]:
         Group("Clock and processors", processor_facts(root)),
         Group("Operating points: what sweeps, policies and budgets that slow down set", operating_facts(root)),
         Group("Session directory", place_facts(directory)),
+        Group("Installation", installation_facts()),
         Group("Optional packages", package_facts()),
     )
 

@@ -10,7 +10,6 @@ from tprof.errors import SensorError, UsageError
 from . import perf, powercap
 from .contract import Choice, Unavailable
 from .estimate import estimate
-from .topology import read_topology
 
 SYSROOT = "TPROF_SYSROOT"
 FINDERS = {"perf": perf.find_domains, "powercap": powercap.find_domains}
@@ -47,7 +46,7 @@ def choose(energy: str = "auto", *, root: Path, watts: tuple[float, float] | str
     if energy == "none":
         return Choice((), notes=("no energy is recorded, as asked",))
     if energy == "estimate" or (energy == "auto" and watts is not None):
-        return estimate(read_topology(root), watts)
+        return estimate(root, watts)
     if energy != "auto":
         found = FINDERS[energy](root)
         if isinstance(found, Unavailable):
@@ -64,7 +63,7 @@ def _best(root: Path) -> Choice:
         if not isinstance(found, Unavailable):
             return Choice(tuple(found[0]), (*left_out, *found[1]))
         left_out.append((name, found.why))
-    estimated = estimate(read_topology(root), None)
+    estimated = estimate(root, None)
     return Choice(
         domains=estimated.domains,
         left_out=tuple(left_out),

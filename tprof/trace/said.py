@@ -121,7 +121,8 @@ def process_ends(end: dict[str, Any]) -> dict[int, int]:
     }
 
 
-def recorded_start_ns(manifest: dict[str, Any]) -> int | None:
-    """Return when the recording began, or None where the manifest does not say."""
-    start: Any = manifest.get("clock", {}).get("start_ns")
-    return int(start) if _is_ns(start) else None
+def start_ns_of(manifest: dict[str, Any]) -> int | None:
+    """Return when the block that was recorded began, else when the recording did; None where neither is said."""
+    said: dict[str, Any] = manifest.get("clock", {})
+    starts = [said[key] for key in ("block_start_ns", "start_ns") if _is_ns(said.get(key))]
+    return int(starts[0]) if starts else None

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-
-from .responses import Response
+from tprof.benchmarks.validation.responses import Response
 
 if TYPE_CHECKING:
     from pathlib import Path
