@@ -119,7 +119,9 @@ def test_bench_lists_programs_with_instances_and_runs_none(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["overhead", "analysis", "runtime", "laws"])
+@pytest.mark.parametrize(
+    "name", ["overhead", "laws", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("analysis", "runtime"))]
+)
 def test_bench_prints_what_tprof_costs_beside_targets(tmp_path, name):
     said = tprof(tmp_path, "bench", name, "--quick").stdout
 

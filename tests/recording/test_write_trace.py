@@ -77,7 +77,7 @@ REFUSED = {
     ),
     "more static watts than there are": (
         {"static_power_w": {"package-0": 1e308}},
-        r"must be watts, not negative, got 1e\+308 \(at most 1e\+06\)",
+        r"must be watts, not negative, got 1e\+308 \(at most 1e\+09\)",
     ),
     "static watts": ({"static_power_w": {"package-0": -1.0}}, "must be watts, not negative, got -1.0"),
 }

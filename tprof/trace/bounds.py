@@ -8,7 +8,7 @@ MAX_POWER_W = 1000.0
 """What a package may draw: more is a fault of the sensor."""
 WIDE_MAX_POWER_W = 10_000.0
 _WIDE_SCOPES = ("psys", "machine")
-MAX_WATTS = 1e6
+MAX_WATTS = 1e9
 """Of a figure that somebody gives or fits: static power, a coefficient, an estimate."""
 MAX_JOULES = 1e15
 MAX_HZ = 1e12

@@ -11,9 +11,9 @@ package (C2): equation 1 of TProf. The same object is the file that keeps the mo
 from __future__ import annotations
 
 import itertools
-import sys
 
 from .bounds import MAX_HZ, MAX_SCALE, MAX_WATTS, is_between
+from .plain_values import is_finite, shown
 
 FORMAT = 1
 COEFFICIENTS = ("a", "b", "c", "C1", "C2")
@@ -24,7 +24,7 @@ def problem_of(model: object) -> str | None:
     if not isinstance(model, dict):
         return "it is no JSON object"
     if model.get("format") != FORMAT:
-        return f"its format is {model.get('format')!r}, this tprof reads {FORMAT}"
+        return f"its format is {shown(model.get('format'))}, this tprof reads {FORMAT}"
     coefficients, share = model.get("coefficients"), model.get("residual_share")
     factors = f"{1 / MAX_SCALE:g} to {MAX_SCALE:g}"
     told = {
@@ -36,6 +36,7 @@ def problem_of(model: object) -> str | None:
         ),
         f"its residual_share is no number from 0 to {MAX_SCALE:g}": share is None or is_between(share, 0, MAX_SCALE),
         "its intervals are not pairs of finite numbers by coefficient": _are_intervals(model.get("intervals") or {}),
+        "its counters are no list of names": _are_names(model.get("counters", [])),
     }
     return next((why for why, sound in told.items() if not sound), None)
 
@@ -45,11 +46,13 @@ def _is_power(value: object) -> bool:
 
 
 def _are_intervals(intervals: object) -> bool:
-    most = sys.float_info.max
     return isinstance(intervals, dict) and all(
-        isinstance(pair, list) and len(pair) == 2 and all(is_between(value, -most, most) for value in pair)
-        for pair in intervals.values()
+        isinstance(pair, list) and len(pair) == 2 and all(map(is_finite, pair)) for pair in intervals.values()
     )
+
+
+def _are_names(names: object) -> bool:
+    return isinstance(names, list) and all(isinstance(name, str) for name in names)
 
 
 def _are_scales(scales: object) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .bounds import MAX_WATTS, is_between
+from .plain_values import is_finite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,11 +22,7 @@ def _is_text(value: object) -> bool:
 
 
 def _is_scalar(value: object) -> bool:
-    return value is None or isinstance(value, str | bool | int) or _is_finite(value)
-
-
-def _is_finite(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    return value is None or isinstance(value, str | bool | int) or is_finite(value)
 
 
 def _is_count(value: object) -> bool:
