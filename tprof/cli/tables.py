@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tprof.analysis import Profile
     from tprof.benchmarks.validation.show import Table
 
-    Row = Mapping[str, Any]
+    Row = Mapping[Any, Any]
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 NOT_RESOLVED = "not resolved"
@@ -164,7 +164,7 @@ class _Shown:
 def _tasks(profile: Profile, label: str, shown: _Shown) -> list[str]:
     summary = profile.summary()
     table = summary if shown.top is None else summary.head(shown.top)
-    rows = [row for _, row in table.iterrows()]
+    rows: list[Row] = list(table.to_dict("records"))
     names = [clean(name) for name in table.index]
     columns = {
         key: Column(heading, tuple(cell(row) for row in rows), use, is_further=key not in DEFAULT_COLUMNS)
