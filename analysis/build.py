@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from tprof.trace import Quality
+from tprof.trace.estimate import EXACT, watts_error
+
 from .accounts import Account, Totals, settle
 from .busy import measure_unseen
 from .doubts import tell_doubts, tell_fits, tell_stuck
@@ -148,19 +151,20 @@ def build_profile(
     doubts = [*trace.graph.notes, *about_model, *stuck, *tell_doubts(segments, unseen, joined.rows, recipe.model)]
     doubts += tell_fits(recipe.fits, names)
     info = describe(trace, recipe, doubts)
+    watts = watts_error(trace.manifest) if info["quality"] == Quality.ESTIMATED else EXACT
     info["static_power_w"] = recipe.static_power_w | {
         name: float(fit.static_w.mean()) for name, fit in recipe.fits.items()
     }
     errors_j = mean_errors(recipe.fits, segments, joined.rows, names) if recipe.fits else None
     threads = [lane.thread for lane in segments]
     del segments
-    tasks = tasks_table(trace, threads, joined.rows, totals)
+    tasks = tasks_table(trace, threads, joined.rows, totals, watts)
     if len(trace.graph):
         tasks = tasks.assign(**lifecycle_columns(trace, tasks))
     frame = pd.DataFrame([vars(account) for account in accounts.values()], columns=list(Account.__annotations__))
     frame["quality"] = [domain.quality for domain in quanta]
     tasks["quality"] = pd.Categorical.from_codes(np.zeros(len(tasks), np.int8), categories=pd.Index([info["quality"]]))
-    return Profile(trace, tasks, frame.set_index("domain"), info, recipe, joined.rows.own_s, errors_j)
+    return Profile(trace, tasks, frame.set_index("domain"), info, recipe, joined.rows.own_s, errors_j, watts)
 
 
 def _fitted(recipe: Recipe, trace: Trace, segments: list[Segments], unseen: Unseen, *, asked: str) -> Recipe:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from tprof.distribution import NAME, refuse_damage, version
 from tprof.errors import TprofError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 USAGE_STATUS = 2
 ERROR_STATUS = 1
@@ -97,15 +100,24 @@ def make_app() -> typer.Typer:
 
 def main() -> None:
     """Run the command that was typed."""
+    from .run import Start
+
     try:
         refuse_damage()
     except ImportError as error:
         sys.exit(f"tprof: {error}")
+    start: Callable[[], None] | None = None
     try:
-        make_app()()
+        typer.main.get_command(make_app())()  # calling the app itself would set sys.excepthook, which programs see
+    except Start as asked:
+        start = asked.program
     except TprofError as error:
-        print(f"tprof: {error}", file=sys.stderr)
+        from .tables import clean
+
+        print(f"tprof: {clean(error)}", file=sys.stderr)
         sys.exit(USAGE_STATUS if isinstance(error, UsageError) else ERROR_STATUS)
     except BrokenPipeError:
         sys.stderr.close()  # the reader of a pipe went away: nobody is left to tell
         sys.exit(ERROR_STATUS)
+    if start is not None:
+        start()

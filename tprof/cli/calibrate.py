@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager
 from datetime import UTC
@@ -92,7 +93,7 @@ def calibrate(  # noqa: PLR0913 - one parameter an option
             "kernels run on this machine, and --from reads what ran already: leave one of --kernels and --from out"
         )
         raise UsageError(message)
-    if table is not None and not table.is_dir():
+    if table is not None and not os.path.isdir(table):
         if power is None:
             message = f"which column of {table} holds the watts? name it with --power"
             raise UsageError(message)

@@ -90,7 +90,7 @@ def _show(answer: Callable[..., Answer], algorithm: str, asked: Asked, plot: Pat
             found = answer(algorithm, asked)
             if plot is not None:
                 found.write(plot)
-    except (FloatingPointError, OverflowError) as error:
+    except ArithmeticError as error:
         message = "these sizes and constants give numbers that are too large: take smaller ones"
         raise UsageError(message) from error
     if as_json:

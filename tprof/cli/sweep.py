@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -150,7 +151,7 @@ def _check(what: What) -> Path | None:
     before = list(sys.path)
     main = find_program(Program(what.name, what.arguments, is_module=what.kind == "module"))
     sys.path[:] = before
-    return Path(main.file) if Path(main.file).is_file() else None
+    return Path(main.file) if os.path.isfile(main.file) else None
 
 
 def _usual_workers() -> tuple[int, ...]:
