@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tprof.trace.bounds import is_calculated
-from tprof.trace.increments import Counter, Fault, Looks
+from tprof.trace.increments import Counter, Fault
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -97,12 +97,7 @@ def build_quanta(readings: Readings, max_power_w: float | None = None) -> Quanta
         unit_j=readings.unit, modulus=readings.modulus, quality=str(readings.quality), scope=readings.scope,
         max_power_w=max_power_w,
     )  # fmt: skip
-    found = counter.follow(
-        Looks(
-            readings.t_ns, readings.value, readings.window_ns.astype(np.int64), readings.missing, readings.reopened,
-            readings.suspended_ns,
-        )
-    )  # fmt: skip
+    found = counter.follow(readings.records())
     warnings = _left_out(readings, counter)
     quanta = Quanta(
         readings.name, readings.scope, readings.package, readings.counted, str(readings.quality),

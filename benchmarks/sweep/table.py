@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tprof.analysis.export.csv import safe_cell
 
+from tprof.trace.plain_values import shown
+
 from .plan_file import unwritable
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ COLUMNS = (
 )  # fmt: skip
 SETTING = ("setting", "setting_unit", "workers", "repeat")
 TEXTS = ("task", "quality")
+MOST_FIGURE = 1e60
+"""Beyond it means and their intervals leave what a float can hold."""
 Row = dict[str, Any]
 
 
@@ -127,13 +131,13 @@ def rows_without_setting(said: Any) -> list[Row]:
     for row in said:
         for name, value in row.items():
             if not isinstance(value, str) if name in TEXTS else not _is_figure(name, value):
-                message = f"{name} must not be {value!r}"
+                message = f"{name} must not be {shown(value)}"
                 raise ValueError(message)
     return said
 
 
 def _is_figure(name: str, value: Any) -> bool:
-    return (value is None and name != "instances") or type(value) in (int, float)
+    return (value is None and name != "instances") or (type(value) in (int, float) and abs(value) <= MOST_FIGURE)
 
 
 def at(rows: Iterable[Row], frequency_hz: int | None, workers: int, repeat: int) -> list[Row]:

@@ -19,14 +19,14 @@ import tprof
 from tprof.live import Meter
 from tprof.trace import layout
 from tprof.trace.bounds import MAX_POWER_W, max_power_of
-from tprof.trace.increments import LATE_NS, Counter, Looks
+from tprof.trace.increments import LATE_NS, Counter
 
 MS = 1_000_000
 UNIT_J = 2.0**-14
 MODULUS = 1 << 32
 SLOT_MS, SLOTS = 260, 3
 LENGTH_MS = SLOT_MS * SLOTS
-MISSING, REOPENED = 1, 2
+MISSING = 1
 MOST_J = MAX_POWER_W * (MS + LATE_NS) * 1e-9
 """What a faulty reading may be credited with: all that can be drawn in one look and one update that came late."""
 
@@ -152,16 +152,11 @@ def test_live_figures_and_the_profile_believe_the_same_readings(tmp_path_factory
 @given(histories(), st.lists(st.integers(1, 200), min_size=1, max_size=30))
 def test_how_readings_are_cut_into_looks_changes_nothing(history, sizes):
     rows = history.readings
-    looks = Looks(
-        rows["t_ns"].astype(np.int64), rows["value"], rows["window_ns"].astype(np.int64), rows["flags"] == MISSING,
-        rows["flags"] == REOPENED, rows["suspended_ns"].astype(np.int64),
-    )  # fmt: skip
-
-    whole = counter().follow(looks, longest_still_ns=1 << 60)
+    whole = counter().follow(rows, longest_still_ns=1 << 60)
 
     parts, follower, first = [], counter(), 0
     for size in [*sizes, len(rows)]:
-        parts.append(follower.follow(looks.part(slice(first, first + size)), longest_still_ns=1 << 60))
+        parts.append(follower.follow(rows[first : first + size], longest_still_ns=1 << 60))
         first += size
     for column in ("t_ns", "energy_j", "fault", "window_ns", "doubtful_j"):
         assert np.concatenate([getattr(part, column) for part in parts]).tolist() == getattr(whole, column).tolist()

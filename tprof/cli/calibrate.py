@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager
 from datetime import UTC
@@ -47,18 +48,24 @@ def calibrate(  # noqa: PLR0913 - one parameter an option
     table: Annotated[
         Path | None, typer.Option("--from", metavar="FILE", help="A CSV table, or a session of an earlier calibration.")
     ] = None,
-    power: Annotated[str | None, typer.Option(help="Table: the column of watts.")] = None,
-    group: Annotated[str | None, typer.Option(help="Table: the column that tells programs or kernels apart.")] = None,
+    power: Annotated[str | None, typer.Option(metavar="COLUMN", help="Table: the column of watts.")] = None,
+    group: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Table: the column that tells programs or kernels apart.")
+    ] = None,
     counters: Annotated[str | None, typer.Option(metavar="A,B,…", help="Table: columns to fit; default: all.")] = None,
-    cores: Annotated[str | None, typer.Option(help="Table, equation 1: active cores.")] = None,
-    ipc: Annotated[str | None, typer.Option(help="Table, equation 1: IPC, summed over active cores.")] = None,
-    l2: Annotated[str | None, typer.Option(help="Table, equation 1: L2 traffic, GB/s.")] = None,
-    llc: Annotated[str | None, typer.Option(help="Table, equation 1: LLC traffic, GB/s.")] = None,
-    hz: Annotated[str | None, typer.Option(help="Table, equation 1: frequency, Hz.")] = None,
+    cores: Annotated[str | None, typer.Option(metavar="COLUMN", help="Table, equation 1: active cores.")] = None,
+    ipc: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Table, equation 1: IPC, summed over active cores.")
+    ] = None,
+    l2: Annotated[str | None, typer.Option(metavar="COLUMN", help="Table, equation 1: L2 traffic, GB/s.")] = None,
+    llc: Annotated[str | None, typer.Option(metavar="COLUMN", help="Table, equation 1: LLC traffic, GB/s.")] = None,
+    hz: Annotated[str | None, typer.Option(metavar="COLUMN", help="Table, equation 1: frequency, Hz.")] = None,
     processor: Annotated[
         str | None, typer.Option(metavar="NAME", help="Table, equation 1: the processor that it was measured on.")
     ] = None,
-    seconds: Annotated[float, typer.Option(min=0.05, help="Of each kernel at each number of cores.")] = 0.5,
+    seconds: Annotated[
+        float, typer.Option(min=0.05, metavar="SECONDS", help="Of each kernel at each number of cores.")
+    ] = 0.5,
     kernels: Annotated[
         str | None, typer.Option(help="stress, polybench or all: what runs; default: stress.", show_default=False)
     ] = None,
@@ -86,7 +93,7 @@ def calibrate(  # noqa: PLR0913 - one parameter an option
             "kernels run on this machine, and --from reads what ran already: leave one of --kernels and --from out"
         )
         raise UsageError(message)
-    if table is not None and not table.is_dir():
+    if table is not None and not os.path.isdir(table):
         if power is None:
             message = f"which column of {table} holds the watts? name it with --power"
             raise UsageError(message)
@@ -207,14 +214,12 @@ def _is_of_this_machine(model: dict[str, Any]) -> bool:
 
 def _as_model(calibration: Any, *, processor: str | None, source: str, quality: str) -> dict[str, Any]:
     from datetime import datetime
-    from importlib.metadata import version
 
     from tprof.analysis.calibration import as_model
+    from tprof.distribution import version
 
     date = datetime.now(UTC).astimezone().date().isoformat()
-    return as_model(
-        calibration, processor=processor, date=date, version=version("tprof"), source=source, quality=quality
-    )
+    return as_model(calibration, processor=processor, date=date, version=version(), source=source, quality=quality)
 
 
 def _finish(model: dict[str, Any], output: Path | None, *, kept: bool, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,8 +20,10 @@ def register(app: typer.Typer) -> None:
 
 
 def validate(
-    seeds: Annotated[int | None, typer.Option(min=1, help="Simulated runs of each case; default 20.")] = None,
-    case: Annotated[list[str] | None, typer.Option(help="Only this case; may be repeated.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Simulated runs of each case; default 20.")
+    ] = None,
+    case: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this case; may be repeated.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="See that it works; no figures to quote.")] = False,  # noqa: FBT002
     plot: Annotated[Path | None, typer.Option(help="Draw the result as a page of HTML.", metavar="FILE.html")] = None,
     pairs: Annotated[  # noqa: FBT002 - typer's default
@@ -128,7 +131,7 @@ def _refuse_folder(path: Path) -> None:
     """Say before minutes of work, not after, that a plot cannot go there."""
     from tprof.errors import UsageError
 
-    if path.is_dir() or not path.absolute().parent.is_dir():
+    if os.path.isdir(path) or not os.path.isdir(path.absolute().parent):
         message = f"cannot write the plot to {path}: name a file in a directory that exists, such as validation.html"
         raise UsageError(message)
 

@@ -171,8 +171,9 @@ PyObject *tprof_py_drawn_uj(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
+    const struct tprof_live *live = tprof_session_page();
     unsigned long long total_uj = 0;
-    for (int package = 0; tprof_session_live != NULL && package < TPROF_MAX_PACKAGES; package++)
-        total_uj += __atomic_load_n(&tprof_session_live->energy_uj[package], __ATOMIC_RELAXED);
+    for (int package = 0; live != NULL && package < TPROF_MAX_PACKAGES; package++)
+        total_uj += __atomic_load_n(&live->energy_uj[package], __ATOMIC_RELAXED);
     return PyLong_FromUnsignedLongLong(total_uj);
 }

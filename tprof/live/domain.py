@@ -10,7 +10,7 @@ import numpy as np
 
 from tprof import _core
 from tprof.trace import layout
-from tprof.trace.increments import Counter, Looks
+from tprof.trace.increments import Counter
 from tprof.trace.kinds import Quality, ReadingFlag, StreamKind
 from tprof.trace.stream import open_stream
 
@@ -115,18 +115,7 @@ class Domain(Curve):
         return edges_ns, energy_j
 
     def _follow(self, records: Records) -> None:
-        flags = records["flags"]
-        found = self._counter.follow(
-            Looks(
-                records["t_ns"].astype(np.int64),
-                records["value"],
-                records["window_ns"].astype(np.int64),
-                (flags & ReadingFlag.MISSING) != 0,
-                (flags & ReadingFlag.REOPENED) != 0,
-                records["suspended_ns"].view(np.int64),
-            ),
-            longest_still_ns=STILL_NS,
-        )
+        found = self._counter.follow(records, longest_still_ns=STILL_NS)
         if len(found.t_ns):
             # A value changed in the middle of the window in which it did, for all that is known.
             self._append(found.t_ns - found.window_ns // 2, found.energy_j)

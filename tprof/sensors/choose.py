@@ -21,7 +21,13 @@ def sysroot() -> Path:
     return Path(os.environ.get(SYSROOT) or "/")
 
 
-def choose(energy: str = "auto", *, root: Path, watts: tuple[float, float] | str | None = None) -> Choice:
+def choose(
+    energy: str = "auto",
+    *,
+    root: Path,
+    watts: tuple[float, float] | str | None = None,
+    machine: str | None = None,
+) -> Choice:
     """Choose the sensors of a recording.
 
     Parameters
@@ -32,6 +38,8 @@ def choose(energy: str = "auto", *, root: Path, watts: tuple[float, float] | str
         What /proc and /sys are below.
     watts
         For the estimate: idle watts and watts per busy core.
+    machine
+        The architecture, as uname names it; by default this one's.
 
     Raises
     ------
@@ -48,18 +56,18 @@ def choose(energy: str = "auto", *, root: Path, watts: tuple[float, float] | str
     if energy == "estimate" or (energy == "auto" and watts is not None):
         return estimate(root, watts)
     if energy != "auto":
-        found = FINDERS[energy](root)
+        found = FINDERS[energy](root, machine)
         if isinstance(found, Unavailable):
             message = f'{energy} gives no energy: {found.why}; run `tprof doctor`, or record with energy="estimate"'
             raise SensorError(message)
         return Choice(tuple(found[0]), tuple(found[1]))
-    return _best(root)
+    return _best(root, machine)
 
 
-def _best(root: Path) -> Choice:
+def _best(root: Path, machine: str | None) -> Choice:
     left_out: list[tuple[str, str]] = []
     for name, find in FINDERS.items():
-        found = find(root)
+        found = find(root, machine)
         if not isinstance(found, Unavailable):
             return Choice(tuple(found[0]), (*left_out, *found[1]))
         left_out.append((name, found.why))

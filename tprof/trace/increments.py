@@ -15,18 +15,21 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from . import layout
 from .bounds import is_calculated, max_power_of
-from .kinds import Quality
+from .kinds import Quality, ReadingFlag
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    Records = np.ndarray[Any, np.dtype[np.void]]
 
     Ints = npt.NDArray[np.int64]
     Counts = npt.NDArray[np.uint64]
@@ -54,27 +57,6 @@ class Fault(IntEnum):
     AFTER_FALL = 4
     STOOD_STILL = 5
     SPIKE = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Looks:
-    """Readings of one domain as they were recorded, (n,) each; see `tprof.trace.Readings`."""
-
-    t_ns: Ints
-    value: Counts
-    window_ns: Ints
-    missing: Flags
-    reopened: Flags
-    suspended_ns: Ints
-
-    def part(self, where: Ints | Flags | slice) -> Looks:
-        """Return some of them."""
-        return Looks(*(getattr(self, name)[where] for name in Looks.__slots__))
-
-    def after(self, before: Looks) -> Looks:
-        """Return these with others before them."""
-        pairs = ((getattr(before, name), getattr(self, name)) for name in Looks.__slots__)
-        return Looks(*(np.concatenate(pair) for pair in pairs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +89,14 @@ class _Moves:
 
     Attributes
     ----------
-    before, value : the count at its begin and at its end
-    begin_ns, end_ns, slack_ns : its times, and how much later than its end the last update may belong
+    value, t_ns : (n + 1,) the count and the time at their edges
+    slack_ns : by how much the last update may be later than the end
     moved_j : joules that the count moved by, a fall taken as a wrap
-    stood_ns : for how long it was seen to stand at `before`
+    stood_ns : for how long the count was seen to stand at the begin
     """
 
-    before: Counts
     value: Counts
-    begin_ns: Ints
-    end_ns: Ints
+    t_ns: Ints
     slack_ns: Ints
     moved_j: Floats
     stood_ns: Ints
@@ -133,7 +113,7 @@ class _Doubt:
     left: int = TRUSTED_AFTER
 
 
-_NO_LOOKS = Looks(*(np.empty(0, kind) for kind in ("i8", "u8", "i8", "?", "?", "i8")))
+_NO_RECORDS = np.empty(0, layout.READING)
 _NO_INCREMENTS = Increments(*(np.empty(0, kind) for kind in ("i8", "?", "i8", "i8", "f8", "u1", "f8")))
 
 
@@ -160,85 +140,112 @@ class Counter:
         """
         self.limit_w = max_power_w or max_power_of(quality, scope)
         self.unordered = 0
+        self._is_limited = np.isfinite(self.limit_w)
         self._unit_j, self._modulus = unit_j, modulus or 0
         self._can_stand_still = is_calculated(quality)
         self._updates_are_timed = quality not in (Quality.GIVEN, Quality.ESTIMATED)
-        self._seen = self._kept = _NO_LOOKS
+        self._seen = self._kept = _NO_RECORDS
         self._since_ns = 0
         self._reopened = False
         self._doubt: _Doubt | None = None
         self._learnt = 0
         self._usual: deque[tuple[int, float]] = deque(maxlen=_HISTORY)
 
-    def follow(self, looks: Looks, *, longest_still_ns: int = 0) -> Increments:
+    def follow(self, records: Records, *, longest_still_ns: int = 0) -> Increments:
         """Go on with readings that come after those of earlier calls.
 
         Parameters
         ----------
-        looks : failed readings are left out (a count is cumulative, nothing is lost), and those that are not later
-            than one before
+        records : of `layout.READING`; failed ones are left out (a count is cumulative, nothing is lost), and those
+            that are not later than one before
         longest_still_ns : the last reading ends a quantum that is longer, though its value still stands
         """
-        usable = self._usable(looks)
-        if not len(usable.t_ns):
+        usable = self._usable(records)
+        if not len(usable):
             return _NO_INCREMENTS
-        first = not len(self._seen.t_ns)
+        first = not len(self._seen)
         if first:
-            self._seen = self._kept = usable.part(slice(1))
-        changed = usable.reopened | (usable.value != np.append(self._seen.value, usable.value[:-1]))
+            self._seen = self._kept = usable[:1].copy()
+        both = _joined(self._seen, usable)
+        self._seen = usable[-1:].copy()
+        value, t_ns = both["value"], both["t_ns"].astype(np.int64)
+        changed = value[1:] != value[:-1]
+        if usable["flags"].any():
+            changed |= (usable["flags"] & ReadingFlag.REOPENED) != 0
         changed[0] |= first
-        kept = changed.copy()
-        ended_ns = usable.t_ns[changed][-1] if changed.any() else self._kept.t_ns[0]
-        kept[-1] |= bool(usable.t_ns[-1] - ended_ns > longest_still_ns)
-        seen_ns = np.append(self._seen.t_ns, usable.t_ns[:-1])[kept]
-        self._seen = usable.part(slice(-1, None))
-        return self._moved(usable.part(kept), changed[kept], seen_ns) if kept.any() else _NO_INCREMENTS
+        at = np.flatnonzero(changed)
+        ended_ns = t_ns[at[-1] + 1] if len(at) else self._kept["t_ns"].astype(np.int64)[0]
+        if t_ns[-1] - ended_ns > longest_still_ns:
+            at = np.append(at, len(usable) - 1)
+        if not len(at):
+            return _NO_INCREMENTS
+        return self._moved(usable if len(at) == len(usable) else usable[at], changed[at], t_ns[at])
 
-    def _usable(self, looks: Looks) -> Looks:
+    def _usable(self, records: Records) -> Records:
         """Return the readings that say something, each marked if the sensor was reopened since the one before."""
-        t_ns = np.where(looks.missing, -1, looks.t_ns)
-        latest_ns = self._seen.t_ns if len(self._seen.t_ns) else np.full(1, -1)
+        if not len(records):
+            return records
+        t_ns, flags = records["t_ns"].astype(np.int64), records["flags"]
+        latest_ns = self._seen["t_ns"].astype(np.int64) if len(self._seen) else np.full(1, -1)
+        if not self._reopened and not flags.any() and t_ns[0] > latest_ns[0] and (t_ns[1:] > t_ns[:-1]).all():
+            return records
+        missing = (flags & ReadingFlag.MISSING) != 0
+        t_ns[missing] = -1
         later = t_ns > np.maximum.accumulate(np.append(latest_ns, t_ns))[:-1]
-        self.unordered += int((~later & ~looks.missing).sum())
+        self.unordered += int((~later & ~missing).sum())
         at = np.flatnonzero(later)
-        reopened = np.cumsum(looks.reopened) + self._reopened
-        if len(reopened):
-            self._reopened = bool(reopened[-1] > (reopened[at[-1]] if len(at) else 0))
-        return replace(looks.part(at), reopened=np.diff(reopened[at], prepend=0) > 0)
+        reopened = np.cumsum((flags & ReadingFlag.REOPENED) != 0) + self._reopened
+        self._reopened = bool(reopened[-1] > (reopened[at[-1]] if len(at) else 0))
+        usable = records[at]
+        usable["flags"] = np.where(np.diff(reopened[at], prepend=0) > 0, ReadingFlag.REOPENED, 0)
+        return usable
 
-    def _moved(self, kept: Looks, changed: Flags, seen_ns: Ints) -> Increments:
+    def _moved(self, kept: Records, changed: Flags, seen_ns: Ints) -> Increments:
         """Return what the count moved by up to each of these readings; the first ever is its own predecessor."""
-        before = kept.part(slice(-1)).after(self._kept)
-        self._kept = kept.part(slice(-1, None))
-        # Since when each value stands: a reading that only says that it still does begins nothing.
-        since_ns = np.maximum.accumulate(np.append(self._since_ns, np.where(changed, kept.t_ns, 0)))
-        self._since_ns = int(since_ns[-1])
-        length_ns = kept.t_ns - before.t_ns
-        fell = kept.value < before.value
-        can_wrap = fell & (before.value <= np.uint64(self._modulus))
+        both = _joined(self._kept, kept)
+        self._kept = kept[-1:].copy()
+        value, t_ns = both["value"].copy(), both["t_ns"].astype(np.int64)
+        length_ns, window_ns = t_ns[1:] - t_ns[:-1], kept["window_ns"].astype(np.int64)
         # Unsigned differences first: a float would lose bits of a large counter.
-        wrapped = np.where(can_wrap, kept.value + (np.uint64(self._modulus) - before.value), np.uint64(0))
-        moved_j = np.where(fell, wrapped, kept.value - before.value).astype(np.float64) * self._unit_j
-        slack_ns = np.where(kept.window_ns > 0, LATE_NS, 0)
-        excess = moved_j > self.limit_w * (np.maximum(length_ns, 1) + slack_ns) * 1e-9
-        fault = np.zeros(len(fell), np.uint8)
-        fault[excess] = Fault.SPIKE
-        fault[fell & (excess | ~can_wrap)] = Fault.FELL
-        fault[np.abs(kept.suspended_ns - before.suspended_ns) > SUSPENDED_NS] = Fault.SLEPT
-        fault[kept.reopened & (length_ns > 0)] = Fault.REOPENED
-        stood_ns = seen_ns - since_ns[:-1]
-        self._judge(_Moves(before.value, kept.value, before.t_ns, kept.t_ns, slack_ns, moved_j, stood_ns, fault))
-        window_ns = np.minimum(kept.window_ns, length_ns) if self._updates_are_timed else np.zeros_like(length_ns)
+        counts, fell = value[1:] - value[:-1], value[1:] < value[:-1]
+        fault, cannot_wrap = np.zeros(len(kept), np.uint8), fell
+        if fell.any():
+            cannot_wrap = fell & (value[:-1] > np.uint64(self._modulus))
+            counts = np.where(fell, counts + np.uint64(self._modulus), counts)
+        moved_j = np.where(cannot_wrap, 0.0, counts * self._unit_j)
+        slack_ns = np.where(window_ns > 0, LATE_NS, 0)
+        if self._is_limited:
+            fault[moved_j > self.limit_w * 1e-9 * (length_ns + slack_ns)] = Fault.SPIKE
+        fault[cannot_wrap | (fell & (fault != Fault.NONE))] = Fault.FELL
+        suspended_ns = both["suspended_ns"].astype(np.int64)
+        fault[np.abs(suspended_ns[1:] - suspended_ns[:-1]) > SUSPENDED_NS] = Fault.SLEPT
+        if kept["flags"].any():
+            fault[(kept["flags"] & ReadingFlag.REOPENED != 0) & (length_ns > 0)] = Fault.REOPENED
+        stood_ns = seen_ns - self._since(changed, t_ns)
+        self._judge(_Moves(value, t_ns, slack_ns, moved_j, stood_ns, fault))
+        known = changed & (counts != 0) if self._updates_are_timed else np.zeros(len(kept), bool)
         believed = fault == Fault.NONE
         return Increments(
-            kept.t_ns, changed, np.where(kept.value != before.value, window_ns, 0), length_ns,
+            t_ns[1:], changed, np.where(known, np.minimum(window_ns, length_ns), 0), length_ns,
             np.where(believed, moved_j, 0.0), fault, np.where(believed | fell, 0.0, moved_j),
         )  # fmt: skip
 
+    def _since(self, changed: Flags, t_ns: Ints) -> Ints:
+        """Return since when each interval's first value stands; a reading that it still does begins nothing."""
+        since_ns = t_ns.copy()
+        since_ns[0] = self._since_ns
+        if not changed.all():
+            since_ns[1:][~changed] = 0
+            since_ns = np.maximum.accumulate(since_ns)
+        self._since_ns = int(since_ns[-1])
+        return since_ns[:-1]
+
     def _judge(self, moves: _Moves) -> None:
         """Find faults that only show by what came before them, in order of time."""
-        stood = moves.stood_ns >= STILL_NS if not self._can_stand_still else np.zeros(len(moves.fault), bool)
-        noticed = [*np.flatnonzero((moves.fault != Fault.NONE) | stood).tolist(), len(moves.fault)]
+        noticed = [
+            *np.flatnonzero((moves.fault != Fault.NONE) | (moves.stood_ns >= STILL_NS)).tolist(),
+            len(moves.fault),
+        ]
         index = self._learnt = 0
         while True:
             if self._doubt is None:
@@ -272,21 +279,21 @@ class Counter:
 
     def _is_back(self, moves: _Moves, index: int, doubt: _Doubt) -> bool:
         """Tell whether the count is where it would be had it never been away."""
-        rise_j = (int(moves.value[index]) - doubt.value) * self._unit_j
-        since_s = (int(moves.end_ns[index]) - doubt.t_ns + int(moves.slack_ns[index])) * 1e-9
+        rise_j = (int(moves.value[index + 1]) - doubt.value) * self._unit_j
+        since_s = (int(moves.t_ns[index + 1]) - doubt.t_ns + int(moves.slack_ns[index])) * 1e-9
         return 0 <= rise_j <= self.limit_w * since_s
 
     def _lose_trust(self, moves: _Moves, index: int, *, next_rise: bool, back: bool) -> None:
         if back:
             self._doubt = None
         elif self._doubt is None:
-            self._doubt = _Doubt(int(moves.before[index]), int(moves.begin_ns[index]), next_rise)
+            self._doubt = _Doubt(int(moves.value[index]), int(moves.t_ns[index]), next_rise)
         else:
             self._doubt.next_rise, self._doubt.left = next_rise, TRUSTED_AFTER
 
     def _leapt(self, moves: _Moves, index: int, doubt: _Doubt) -> bool:
         """Tell whether the count rose over the one from which it had fallen, and not by one of its usual rises."""
-        if int(moves.before[index]) >= doubt.value:
+        if int(moves.value[index]) >= doubt.value:
             return False
         usual = self._usual_update(moves, index)
         return usual is None or float(moves.moved_j[index]) > USUAL_UPDATES * usual[1]
@@ -312,6 +319,14 @@ class Counter:
         """Take note of the believed updates up to an interval."""
         part = slice(self._learnt, end)
         at = np.flatnonzero((moves.fault[part] == Fault.NONE) & (moves.moved_j[part] > 0))[-_HISTORY:] + self._learnt
-        gaps_ns = (moves.end_ns[at] - moves.begin_ns[at]).tolist()
-        self._usual.extend(zip(gaps_ns, moves.moved_j[at].tolist(), strict=True))
+        gaps_ns = moves.t_ns[at + 1] - moves.t_ns[at]
+        self._usual.extend(zip(gaps_ns.tolist(), moves.moved_j[at].tolist(), strict=True))
         self._learnt = end
+
+
+def _joined(before: Records, after: Records) -> Records:
+    """Put records of one dtype together; NumPy's own way asks at length whether they are."""
+    records = np.empty(len(before) + len(after), before.dtype)
+    records[: len(before)] = before
+    records[len(before) :] = after
+    return records
