@@ -19,7 +19,7 @@ PyObject *tprof_py_session_threads(PyObject *module, PyObject *unused);
 PyObject *tprof_py_used_ns(PyObject *module, PyObject *unused);
 
 /* binding_session.c */
-extern struct tprof_live *tprof_session_live; /* of the session this process takes part in, or NULL */
+struct tprof_live *tprof_session_page(void); /* of the session this process takes part in, or NULL; on any thread */
 PyObject *tprof_py_session_create(PyObject *module, PyObject *directory);
 PyObject *tprof_py_session_join(PyObject *module, PyObject *directory);
 PyObject *tprof_py_session_rejoin(PyObject *module, PyObject *unused);

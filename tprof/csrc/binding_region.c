@@ -1,7 +1,13 @@
 /* Region: a with-block as a task. Each entry is an instance; a region object may be entered again, also while it is
- * open, so its frames form a small stack. It must be left on the thread that entered it. */
+ * open, so its frames form a small stack. It must be left on the thread that entered it; threads that use one at a time
+ * get one another's frames, but the stack stays whole: where Python has no lock of its own a critical section guards it. */
 #include "binding.h"
 #include "recorder.h"
+
+#if PY_VERSION_HEX < 0x030D0000
+#define Py_BEGIN_CRITICAL_SECTION(object) {
+#define Py_END_CRITICAL_SECTION() }
+#endif
 
 struct region {
     PyObject_HEAD
@@ -36,46 +42,66 @@ static void deallocate(PyObject *object)
     Py_DECREF(type);
 }
 
-static int make_room(struct region *self)
+static bool make_room(struct region *self)
 {
     if (self->depth < self->room)
-        return 0;
+        return true;
     const int room = self->room * 4;
     struct tprof_frame *frames = PyMem_Malloc((size_t)room * sizeof *frames);
-    if (frames == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
+    if (frames == NULL)
+        return false;
     for (int i = 0; i < self->depth; i++)
         frames[i] = self->frames[i];
     if (self->frames != &self->first)
         PyMem_Free(self->frames);
     self->frames = frames;
     self->room = room;
-    return 0;
+    return true;
+}
+
+static bool push(struct region *self, const struct tprof_frame *frame)
+{
+    bool pushed;
+    Py_BEGIN_CRITICAL_SECTION(self);
+    pushed = make_room(self);
+    if (pushed)
+        self->frames[self->depth++] = *frame;
+    Py_END_CRITICAL_SECTION();
+    return pushed;
+}
+
+static bool pop(struct region *self, struct tprof_frame *frame)
+{
+    bool popped;
+    Py_BEGIN_CRITICAL_SECTION(self);
+    popped = self->depth > 0;
+    if (popped)
+        *frame = self->frames[--self->depth];
+    Py_END_CRITICAL_SECTION();
+    return popped;
 }
 
 static PyObject *enter(PyObject *object, PyObject *unused)
 {
     struct region *self = (struct region *)object;
+    struct tprof_frame frame = {.generation = 0};
     (void)unused;
-    if (make_room(self) < 0)
-        return NULL;
-    struct tprof_frame *frame = &self->frames[self->depth++];
-    frame->generation = 0;
     if (tprof_recording())
-        (void)tprof_enter(frame, self->number, 0, TPROF_START);
-    return Py_NewRef(object);
+        (void)tprof_enter(&frame, self->number, 0, TPROF_START);
+    if (push(self, &frame))
+        return Py_NewRef(object);
+    tprof_leave(&frame, TPROF_FINISH, TPROF_FAILED);
+    return PyErr_NoMemory();
 }
 
 static PyObject *leave(PyObject *object, PyObject *const *args, Py_ssize_t count)
 {
-    struct region *self = (struct region *)object;
-    if (self->depth == 0) {
+    struct tprof_frame frame;
+    if (!pop((struct region *)object, &frame)) {
         PyErr_SetString(PyExc_RuntimeError, "this region is left more often than it was entered");
         return NULL;
     }
-    tprof_leave(&self->frames[--self->depth], TPROF_FINISH, count > 0 && args[0] != Py_None ? TPROF_FAILED : 0);
+    tprof_leave(&frame, TPROF_FINISH, count > 0 && args[0] != Py_None ? TPROF_FAILED : 0);
     Py_RETURN_FALSE;
 }
 

@@ -89,7 +89,7 @@ static int parse_source(struct tprof_source *source, PyObject *given)
     source->kind = (enum tprof_source_kind)kind;
     source->period_ns = period_ns;
     source->event = (struct tprof_event){.type = type, .config = config};
-    source->live = tprof_session_live;
+    source->live = tprof_session_page();
     if (copy_text(source->path, sizeof source->path, text.path) < 0 ||
         copy_text(source->search, sizeof source->search, text.search) < 0 ||
         copy_text(source->zone, sizeof source->zone, text.zone) < 0 ||
@@ -116,7 +116,7 @@ PyObject *tprof_py_sensors_start(PyObject *module, PyObject *args, PyObject *kwa
     (void)module;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|d", names, &PyTuple_Type, &given, &budget))
         return NULL;
-    if (tprof_session_live == NULL) {
+    if (tprof_session_page() == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "no session is open in this process");
         return NULL;
     }
@@ -171,8 +171,9 @@ PyObject *tprof_py_drawn_uj(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
+    const struct tprof_live *live = tprof_session_page();
     unsigned long long total_uj = 0;
-    for (int package = 0; tprof_session_live != NULL && package < TPROF_MAX_PACKAGES; package++)
-        total_uj += __atomic_load_n(&tprof_session_live->energy_uj[package], __ATOMIC_RELAXED);
+    for (int package = 0; live != NULL && package < TPROF_MAX_PACKAGES; package++)
+        total_uj += __atomic_load_n(&live->energy_uj[package], __ATOMIC_RELAXED);
     return PyLong_FromUnsignedLongLong(total_uj);
 }

@@ -7,10 +7,16 @@
 #include "binding.h"
 #include "recorder.h"
 
-struct tprof_live *tprof_session_live;
+/* Written by one thread at a time. Who reads it on another acquires it by tprof_session_page(). */
+static struct tprof_live *session_live;
 /* A thread that is just writing its last sample may still look at the page of the recording that ended, so a page
  * is given back only when the next but one begins. */
 static struct tprof_live *former;
+
+struct tprof_live *tprof_session_page(void)
+{
+    return __atomic_load_n(&session_live, __ATOMIC_ACQUIRE);
+}
 
 static char *live_path(PyObject *directory, char path[PATH_MAX])
 {
@@ -36,9 +42,9 @@ static PyObject *enter(PyObject *directory, struct tprof_live *(*open_page)(cons
     if (page == NULL)
         return PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, directory);
     tprof_live_close(former);
-    former = tprof_session_live;
-    tprof_session_live = page;
-    return PyLong_FromUnsignedLong(tprof_live_enter(tprof_session_live));
+    former = session_live;
+    __atomic_store_n(&session_live, page, __ATOMIC_RELEASE);
+    return PyLong_FromUnsignedLong(tprof_live_enter(page));
 }
 
 PyObject *tprof_py_session_create(PyObject *module, PyObject *directory)
@@ -57,9 +63,9 @@ PyObject *tprof_py_session_rejoin(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
-    if (tprof_session_live == NULL || __atomic_load_n(&tprof_session_live->state, __ATOMIC_ACQUIRE) != TPROF_LIVE_RUNNING)
+    if (session_live == NULL || __atomic_load_n(&session_live->state, __ATOMIC_ACQUIRE) != TPROF_LIVE_RUNNING)
         Py_RETURN_NONE;
-    return PyLong_FromUnsignedLong(tprof_live_enter(tprof_session_live));
+    return PyLong_FromUnsignedLong(tprof_live_enter(session_live));
 }
 
 PyObject *tprof_py_session_leave(PyObject *module, PyObject *process)
@@ -68,21 +74,24 @@ PyObject *tprof_py_session_leave(PyObject *module, PyObject *process)
     const unsigned long ordinal = PyLong_AsUnsignedLong(process);
     if (PyErr_Occurred())
         return NULL;
-    if (tprof_session_live != NULL)
-        tprof_live_leave(tprof_session_live, (uint32_t)ordinal);
+    if (session_live != NULL)
+        tprof_live_leave(session_live, (uint32_t)ordinal);
     Py_RETURN_NONE;
 }
 
-static PyObject *list_processes(void)
+static PyObject *list_processes(struct tprof_live *live)
 {
-    uint32_t count = __atomic_load_n(&tprof_session_live->next_process, __ATOMIC_ACQUIRE);
+    uint32_t count = __atomic_load_n(&live->next_process, __ATOMIC_ACQUIRE);
     PyObject *processes = PyList_New(0);
     if (count > TPROF_MAX_PROCESSES)
         count = TPROF_MAX_PROCESSES;
     for (uint32_t i = 0; processes != NULL && i < count; i++) {
-        const struct tprof_live_process *slot = &tprof_session_live->processes[i];
-        PyObject *entry = Py_BuildValue("(IIKK)", i, slot->pid, (unsigned long long)slot->cpu_ns,
-                                        (unsigned long long)slot->ended_ns);
+        const struct tprof_live_process *slot = &live->processes[i];
+        /* The end first: a process writes its time before it. */
+        const uint64_t ended_ns = __atomic_load_n(&slot->ended_ns, __ATOMIC_ACQUIRE);
+        PyObject *entry = Py_BuildValue("(IIKK)", i, __atomic_load_n(&slot->pid, __ATOMIC_RELAXED),
+                                        (unsigned long long)__atomic_load_n(&slot->cpu_ns, __ATOMIC_RELAXED),
+                                        (unsigned long long)ended_ns);
         if (entry == NULL || PyList_Append(processes, entry) < 0)
             Py_CLEAR(processes);
         Py_XDECREF(entry);
@@ -90,23 +99,34 @@ static PyObject *list_processes(void)
     return processes;
 }
 
+static unsigned long long count_of(const uint64_t *counter)
+{
+    return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+static unsigned int small_count_of(const uint32_t *counter)
+{
+    return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
 PyObject *tprof_py_session_end(PyObject *module, PyObject *unused)
 {
+    struct tprof_live *live = session_live;
     (void)module;
     (void)unused;
-    if (tprof_session_live == NULL) {
+    if (live == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "no session is open in this process");
         return NULL;
     }
-    __atomic_store_n(&tprof_session_live->state, TPROF_LIVE_STOPPED, __ATOMIC_RELEASE);
-    PyObject *processes = list_processes();
+    __atomic_store_n(&live->state, TPROF_LIVE_STOPPED, __ATOMIC_RELEASE);
+    PyObject *processes = list_processes(live);
     if (processes == NULL)
         return NULL;
     return Py_BuildValue("{s:N,s:I,s:I,s:I,s:I,s:K,s:K,s:K}", "processes", processes, "process_count",
-                         tprof_session_live->next_process, "threads", tprof_session_live->next_thread, "lost_threads", tprof_session_live->lost_threads,
-                         "uncounted_threads", tprof_session_live->uncounted_threads, "dropped_enospc",
-                         (unsigned long long)tprof_session_live->dropped_enospc, "dropped_emfile",
-                         (unsigned long long)tprof_session_live->dropped_emfile, "dropped_io", (unsigned long long)tprof_session_live->dropped_io);
+                         small_count_of(&live->next_process), "threads", small_count_of(&live->next_thread),
+                         "lost_threads", small_count_of(&live->lost_threads), "uncounted_threads",
+                         small_count_of(&live->uncounted_threads), "dropped_enospc", count_of(&live->dropped_enospc),
+                         "dropped_emfile", count_of(&live->dropped_emfile), "dropped_io", count_of(&live->dropped_io));
 }
 
 static int parse_events(PyObject *events, struct tprof_setup *setup)
@@ -143,7 +163,7 @@ PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs)
     static char *names[] = {"directory", "process", "description", "events", "packages", NULL};
     PyObject *directory = NULL, *events;
     Py_buffer packages;
-    struct tprof_setup setup = {.live = tprof_session_live};
+    struct tprof_setup setup = {.live = session_live};
     (void)module;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&IyO!y*", names, PyUnicode_FSConverter, &directory,
                                      &setup.process, &setup.description, &PyTuple_Type, &events, &packages))
@@ -152,7 +172,7 @@ PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs)
     setup.package_of_cpu = packages.buf;
     setup.cpus = (uint32_t)(packages.len / (Py_ssize_t)sizeof(int16_t));
     PyObject *result = NULL;
-    if (tprof_session_live == NULL)
+    if (session_live == NULL)
         PyErr_SetString(PyExc_RuntimeError, "no session is open in this process");
     else if (parse_events(events, &setup) == 0)
         result = PyLong_FromUnsignedLongLong(start_with_caller(&setup));

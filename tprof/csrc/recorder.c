@@ -28,14 +28,24 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t exit_key;
 static struct tprof_thread *threads;
 static uint64_t last_generation;
-static struct tprof_header header_template;
 struct room {
     char path[PATH_MAX];
     struct stat identity;
 };
-static struct room samples_room, graph_room;
-static struct tprof_event planned_events[TPROF_MAX_EVENTS];
-static int planned_count;
+/* The set-up of the recording; a thread that joins late copies it while the next one may be starting. */
+static struct plan {
+    struct tprof_header header;
+    struct room samples, graph;
+    struct tprof_event events[TPROF_MAX_EVENTS];
+    int event_count;
+} plan;
+
+static void copy_plan(struct plan *copy)
+{
+    pthread_mutex_lock(&lock);
+    *copy = plan;
+    pthread_mutex_unlock(&lock);
+}
 
 static void link_thread(struct tprof_thread *thread)
 {
@@ -57,25 +67,33 @@ static void unlink_unlocked(struct tprof_thread *thread)
         thread->next->previous = thread->previous;
 }
 
-/* The caller owns the thread or has it locked in the list; `committed` is all it reads of the owner's. */
+/* Relaxed: an owner that misses it writes once more, as one does that had begun to write. */
+static bool is_finished(const struct tprof_thread *thread)
+{
+    return __atomic_load_n(&thread->finished, __ATOMIC_RELAXED);
+}
+
+/* The caller owns the thread or has it locked in the list. The owner may be in the midst of a sample: it goes on with
+ * counters that nobody else has touched. */
 static void write_end(struct tprof_thread *thread, uint32_t reason, uint64_t cpu_ns)
 {
-    struct tprof_header *header = thread->stream.header;
+    struct tprof_header *header = __atomic_load_n(&thread->stream.header, __ATOMIC_ACQUIRE);
+    struct tprof_counters counters = thread->counters;
     if (header == NULL)
         return;
     header->end_ns = tprof_now_ns();
     header->end_columns[0] = tprof_last_energy_uj(sched_getcpu());
     header->end_columns[1] = cpu_ns;
-    (void)tprof_counters_read(&thread->counters, false);
-    for (int i = 0; i < thread->counters.count; i++)
-        header->end_columns[2 + thread->counters.slots[i]] = thread->counters.values[i];
+    (void)tprof_counters_read(&counters, false);
+    for (int i = 0; i < counters.count; i++)
+        header->end_columns[2 + counters.slots[i]] = counters.values[i];
     __atomic_store_n(&header->end_reason, reason, __ATOMIC_RELEASE);
 }
 
 static void end_graph(struct tprof_thread *thread, uint32_t reason)
 {
-    struct tprof_header *header = thread->graph.header;
-    if (header == NULL || header->end_reason != TPROF_OPEN)
+    struct tprof_header *header = __atomic_load_n(&thread->graph.header, __ATOMIC_ACQUIRE);
+    if (header == NULL || __atomic_load_n(&header->end_reason, __ATOMIC_RELAXED) != TPROF_OPEN)
         return;
     header->end_ns = tprof_now_ns();
     __atomic_store_n(&header->end_reason, reason, __ATOMIC_RELEASE);
@@ -87,7 +105,7 @@ static void retire(struct tprof_thread *thread)
     pthread_mutex_lock(&lock);
     unlink_unlocked(thread);
     pthread_mutex_unlock(&lock);
-    if (!thread->finished) {
+    if (!is_finished(thread)) {
         const bool aborted = thread->instance != 0;
         thread->instance = 0;
         thread->task = TPROF_NO_TASK;
@@ -110,7 +128,6 @@ static void at_thread_exit(void *thread)
 
 static void fill_header(struct tprof_header *header, uint32_t ordinal, uint64_t absent)
 {
-    *header = header_template;
     header->thread = ordinal;
     header->tid = (uint32_t)syscall(SYS_gettid);
     header->start_ns = tprof_now_ns();
@@ -156,19 +173,20 @@ static int create_stream(struct tprof_stream *stream, const struct tprof_header 
 
 static void open_file(struct tprof_thread *thread)
 {
-    struct tprof_header header;
+    struct plan now;
     int counters_error;
-    const uint32_t ordinal = __atomic_fetch_add(&tprof_live->next_thread, 1, __ATOMIC_RELAXED);
+    copy_plan(&now);
+    const uint32_t ordinal = __atomic_fetch_add(&tprof_live_now()->next_thread, 1, __ATOMIC_RELAXED);
     const uint64_t absent =
-        tprof_counters_open(&thread->counters, planned_events, planned_count, &counters_error);
+        tprof_counters_open(&thread->counters, now.events, now.event_count, &counters_error);
 
     if (counters_error != 0)
-        __atomic_fetch_add(&tprof_live->uncounted_threads, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&tprof_live_now()->uncounted_threads, 1, __ATOMIC_RELAXED);
     thread->next_instance = ((uint64_t)(ordinal + 1) << 40) | 1;
-    fill_header(&header, ordinal, absent);
-    thread->lost_error = create_stream(&thread->stream, &header, &samples_room);
+    fill_header(&now.header, ordinal, absent);
+    thread->lost_error = create_stream(&thread->stream, &now.header, &now.samples);
     if (thread->lost_error != 0)
-        __atomic_fetch_add(&tprof_live->lost_threads, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&tprof_live_now()->lost_threads, 1, __ATOMIC_RELAXED);
 }
 
 /* A thread whose samples could not be kept tells nothing of the graph either: nobody could read it. */
@@ -178,23 +196,25 @@ static void begin_graph(struct tprof_thread *thread)
     thread->graph_begun = true;
     if (thread->stream.header == NULL)
         return;
-    struct tprof_header header = header_template;
-    header.kind = TPROF_EVENTS;
-    header.record_bytes = (uint32_t)sizeof(struct tprof_graph_event);
-    header.thread = thread->stream.header->thread;
-    header.tid = thread->stream.header->tid;
-    header.start_ns = tprof_now_ns();
-    memcpy(header.thread_name, thread->stream.header->thread_name, sizeof header.thread_name);
-    memset(header.description, 0, sizeof header.description);
-    memcpy(header.description, description, sizeof description);
-    header.description_bytes = (uint32_t)(sizeof description - 1);
-    if (create_stream(&thread->graph, &header, &graph_room) != 0)
-        __atomic_fetch_add(&tprof_live->lost_threads, 1, __ATOMIC_RELAXED);
+    struct plan now;
+    copy_plan(&now);
+    struct tprof_header *header = &now.header;
+    header->kind = TPROF_EVENTS;
+    header->record_bytes = (uint32_t)sizeof(struct tprof_graph_event);
+    header->thread = thread->stream.header->thread;
+    header->tid = thread->stream.header->tid;
+    header->start_ns = tprof_now_ns();
+    memcpy(header->thread_name, thread->stream.header->thread_name, sizeof header->thread_name);
+    memset(header->description, 0, sizeof header->description);
+    memcpy(header->description, description, sizeof description);
+    header->description_bytes = (uint32_t)(sizeof description - 1);
+    if (create_stream(&thread->graph, header, &now.graph) != 0)
+        __atomic_fetch_add(&tprof_live_now()->lost_threads, 1, __ATOMIC_RELAXED);
 }
 
 void tprof_graph_write(struct tprof_thread *thread, const struct tprof_graph_event *event)
 {
-    if (thread->busy || thread->finished)
+    if (thread->busy || is_finished(thread))
         return;
     thread->busy = true;
     if (!thread->graph_begun)
@@ -231,18 +251,18 @@ struct tprof_thread *tprof_recorder_join(void)
 
 void tprof_sample_lost(struct tprof_thread *thread)
 {
-    uint64_t *counter = &tprof_live->dropped_io;
+    uint64_t *counter = &tprof_live_now()->dropped_io;
     if (thread->lost_error == ENOSPC || thread->lost_error == EDQUOT || thread->lost_error == EFBIG)
-        counter = &tprof_live->dropped_enospc;
+        counter = &tprof_live_now()->dropped_enospc;
     else if (thread->lost_error == EMFILE || thread->lost_error == ENFILE)
-        counter = &tprof_live->dropped_emfile;
+        counter = &tprof_live_now()->dropped_emfile;
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
 uint64_t tprof_recorder_start(const struct tprof_setup *setup)
 {
     pthread_mutex_lock(&lock);
-    struct tprof_header *header = &header_template;
+    struct tprof_header *header = &plan.header;
     memset(header, 0, sizeof *header);
     memcpy(header->magic, TPROF_MAGIC, sizeof header->magic);
     header->major = TPROF_MAJOR;
@@ -256,14 +276,16 @@ uint64_t tprof_recorder_start(const struct tprof_setup *setup)
     header->pid = (uint32_t)getpid();
     header->description_bytes = (uint32_t)strnlen(setup->description, TPROF_DESCRIPTION_BYTES);
     memcpy(header->description, setup->description, header->description_bytes);
-    enter_room(&samples_room, setup->directory, "threads");
-    enter_room(&graph_room, setup->directory, "graph");
-    memcpy(planned_events, setup->events, sizeof planned_events);
-    planned_count = setup->event_count;
+    enter_room(&plan.samples, setup->directory, "threads");
+    enter_room(&plan.graph, setup->directory, "graph");
+    memcpy(plan.events, setup->events, sizeof plan.events);
+    plan.event_count = setup->event_count;
+    /* Relaxed, both: the generation releases them to the threads that join. A thread of an earlier recording that is just
+     * writing its last sample may find the new ones, which are as good as the old, or the former page, which stays. */
     for (uint32_t cpu = 0; cpu < TPROF_MAX_CPUS; cpu++)
-        tprof_package_of_cpu[cpu] = cpu < setup->cpus ? setup->package_of_cpu[cpu] : -1;
-    /* Threads of earlier recordings may still hold a late look at the former page: it is never unmapped. */
-    tprof_live = setup->live;
+        __atomic_store_n(&tprof_package_of_cpu[cpu], cpu < setup->cpus ? setup->package_of_cpu[cpu] : (int16_t)-1,
+                         __ATOMIC_RELAXED);
+    __atomic_store_n(&tprof_live, setup->live, __ATOMIC_RELAXED);
     const uint64_t generation = ++last_generation;
     __atomic_store_n(&tprof_generation, generation, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&lock);
@@ -275,11 +297,11 @@ void tprof_recorder_stop(void)
     pthread_mutex_lock(&lock);
     __atomic_store_n(&tprof_generation, 0, __ATOMIC_RELEASE);
     for (struct tprof_thread *thread = threads; thread != NULL; thread = thread->next) {
-        if (thread->finished || thread->generation != last_generation)
+        if (is_finished(thread) || thread->generation != last_generation)
             continue;
         write_end(thread, TPROF_STOPPED, tprof_clock_ns(thread->clock));
         end_graph(thread, TPROF_STOPPED);
-        thread->finished = true;
+        __atomic_store_n(&thread->finished, true, __ATOMIC_RELAXED);
     }
     pthread_mutex_unlock(&lock);
 }

@@ -71,6 +71,7 @@ extern void (*tprof_name_thread)(char name[TPROF_NAME_BYTES]);
 extern struct tprof_live *tprof_live;
 extern int16_t tprof_package_of_cpu[TPROF_MAX_CPUS];
 
+/* Relaxed: `tprof_enter` acquires what the recording was set up with. */
 static inline bool tprof_recording(void)
 {
     return __atomic_load_n(&tprof_generation, __ATOMIC_RELAXED) != 0;
@@ -97,10 +98,17 @@ static inline uint64_t tprof_cpu_time_ns(struct tprof_counters *counters, uint64
     return cpu_ns;
 }
 
+/* Relaxed: who calls it has acquired the generation. */
+static inline struct tprof_live *tprof_live_now(void)
+{
+    return __atomic_load_n(&tprof_live, __ATOMIC_RELAXED);
+}
+
 static inline uint64_t tprof_last_energy_uj(int cpu)
 {
-    const int package = cpu >= 0 && cpu < TPROF_MAX_CPUS ? tprof_package_of_cpu[cpu] : -1;
-    return package < 0 ? 0 : __atomic_load_n(&tprof_live->energy_uj[package], __ATOMIC_RELAXED);
+    const int package =
+        cpu >= 0 && cpu < TPROF_MAX_CPUS ? __atomic_load_n(&tprof_package_of_cpu[cpu], __ATOMIC_RELAXED) : -1;
+    return package < 0 ? 0 : __atomic_load_n(&tprof_live_now()->energy_uj[package], __ATOMIC_RELAXED);
 }
 
 void tprof_sample_lost(struct tprof_thread *thread);
