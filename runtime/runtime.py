@@ -148,6 +148,7 @@ class Runtime:
     ) -> None:
         """Wait for all tasks and end the workers; after an exception only for those that run."""
         if self not in running.runtimes:
+            self._workers.release_thread()  # another thread has ended it, which cannot do that
             return
         try:
             self._wait_out(cancelled=error is not None)
@@ -337,7 +338,9 @@ class Runtime:
         self._scheduler.stop()
         if self._scheduler.counts()["unfinished"] == 0:
             self._workers.release_libraries()
-        # Else tasks still run: a library that starts threads for them while the program ends may hang.
+        else:
+            # Tasks still run: a library that starts threads for them while the program ends may hang.
+            self._workers.release_thread()
         if self._operator is not None:
             self._operator.stop()
 
