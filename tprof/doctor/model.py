@@ -26,5 +26,5 @@ def model_facts(path: Path | None = None) -> tuple[Fact, ...]:
         why = "none is kept for this machine: powers are fitted to each recording, or all busy cores count alike"
         return (Fact("calibrated model", State.MISSING, why, CALIBRATE),)
     error = model.get("left_out_error")
-    off = f", {100 * error:.1f} % off on kernels left out" if is_finite(error) else ""
+    off = f", {100 * float(error):.1f} % off on kernels left out" if error is not None and is_finite(error) else ""
     return (Fact("calibrated model", State.OK, f"of {model.get('date')} ({model.get('quality')}){off}"),)

@@ -17,6 +17,7 @@ from tprof.errors import TprofError
 from .plain_values import decoded, parse_json
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from io import BufferedReader
     from pathlib import Path
 
@@ -129,11 +130,12 @@ def _unpacked(path: Path, file: BufferedReader, most_bytes: int) -> bytes:
     import lzma  # noqa: PLC0415
     import zlib  # noqa: PLC0415
 
-    openers = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    openers: dict[str, Callable[[BufferedReader], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
     if path.suffix not in openers:
         return file.read(most_bytes + 1)
     try:
         with openers[path.suffix](file) as packed:
-            return packed.read(most_bytes + 1)
+            content: bytes = packed.read(most_bytes + 1)
+            return content
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise UnreadableError(path, f"what is compressed in it is damaged ({error})") from error

@@ -6,8 +6,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tprof.benchmarks.published import HIGHEST_HZ, LOWEST_HZ
+
 from .machine import Machine
-from .response import HIGHEST_HZ, LOWEST_HZ
 from .tree import Shape
 
 COUNT = 19  # as the paper's processor; printed are only both ends, so the rest is spread evenly
