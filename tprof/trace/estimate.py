@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from .plain_values import is_finite
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,8 +40,9 @@ def watts_error(manifest: Mapping[str, Any]) -> WattsError:
     if not isinstance(said, dict):
         return EXACT
     factors = [said.get(name) for name in ("idle_factor", "per_core_factor")]
-    if all(isinstance(one, int | float) and math.isfinite(one) and 1 <= one <= MOST for one in factors):
-        return WattsError(*map(float, factors))
+    sound = [float(one) for one in factors if is_finite(one) and 1 <= one <= MOST]
+    if len(sound) == len(factors):
+        return WattsError(*sound)
     if said.get("given"):
         return EXACT
     from tprof.sensors.assumed import generic_factors  # noqa: PLC0415 - sensors read the trace's words too

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tprof.errors import TprofError, UsageError
 
 from .cells import unquoted
+from .estimate import MOST
 from .kinds import Quality
 from .manifest import MANIFEST
 from .plain_values import listed, number, parse_cells, shown
@@ -207,6 +208,7 @@ def _check_values(rows: Columns, where: str) -> None:
         _refuse_values(where, name, rows[name], partial(_is_between, low, high), f"from {low:g} to {high:g}")
     count = f"a whole number from 1 to {MOST_WORKERS}"
     _refuse_values(where, "watts_factor", rows["watts_factor"], lambda value: value >= 1, "1 or more")
+    _refuse_values(where, "watts_factor", rows["watts_factor"], lambda value: value <= MOST, f"at most {MOST:g}")
     _refuse_values(
         where, "workers", rows["workers"], lambda value: 1 <= value <= MOST_WORKERS and value % 1 == 0, count
     )
