@@ -6,12 +6,12 @@ interval made of them holds these. Every figure made of either is called an esti
 
 from __future__ import annotations
 
-import math
 import os
 from typing import TYPE_CHECKING
 
 from tprof.errors import UsageError
 from tprof.trace.estimate import assumed_words, watts_error
+from tprof.trace.plain_values import number, shown
 
 from .assumed import assume
 from .contract import Choice, Domain, Estimate, EstimateReader, Quality
@@ -23,21 +23,23 @@ if TYPE_CHECKING:
     from .topology import Cpu
 
 ENVIRONMENT = "TPROF_WATTS"
+MOST_W = 1e9
+"""Of a machine; microjoules of more would not fit into a counter for long."""
 
 
 def parse_watts(text: str) -> tuple[float, float]:
     """Return idle watts and watts per busy core of "IDLE,PER_CORE". Raises UsageError."""
     try:
-        idle, per_core = (float(part) for part in text.split(","))
+        idle, per_core = (number(part.strip()) for part in text.split(","))
     except ValueError:
         raise UsageError(_wrong(text)) from None
-    if not all(math.isfinite(watts) and watts >= 0 for watts in (idle, per_core)) or idle + per_core == 0:
+    if not all(0 <= watts <= MOST_W for watts in (idle, per_core)) or idle + per_core == 0:
         raise UsageError(_wrong(text))
     return idle, per_core
 
 
-def _wrong(text: str) -> str:
-    return f"watts must be IDLE,PER_CORE, two numbers not below 0 such as 12,6, got {text!r}"
+def _wrong(given: object) -> str:
+    return f"watts must be IDLE,PER_CORE, two numbers not below 0 such as 12,6, got {shown(given)}"
 
 
 def estimate(root: Path, watts: tuple[float, float] | str | None) -> Choice:
@@ -73,7 +75,10 @@ def _made_of(root: Path, topology: tuple[Cpu, ...], given: tuple[float, float] |
             assumed.idle_w, assumed.per_core_w, given=False, idle_factor=assumed.idle_factor,
             per_core_factor=assumed.per_core_factor, processor=assumed.processor,
         )  # fmt: skip
-    text = given if isinstance(given, str) else ",".join(str(float(part)) for part in given)
+    try:
+        text = given if isinstance(given, str) else ",".join(str(float(part)) for part in given)
+    except (TypeError, ValueError, OverflowError):
+        raise UsageError(_wrong(given)) from None
     return Estimate(*parse_watts(text), given=True)
 
 

@@ -37,7 +37,7 @@ def problem_of(model: object) -> str | None:
 
 
 def _is_power(value: object) -> bool:
-    return is_finite(value) and 0 <= value <= MOST  # type: ignore[operator]
+    return is_finite(value) and 0 <= value <= MOST
 
 
 def _are_names(names: object) -> bool:
