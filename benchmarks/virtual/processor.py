@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from tprof.benchmarks.published import TABLES_HZ
 
 from .law import COUNTERS, STATED, Law, Rates, demand_gbs, rates
 
@@ -52,7 +53,7 @@ class Package:
     """
 
     law: Law = STATED
-    set_hz: float = 3.3e9
+    set_hz: float = float(TABLES_HZ)
     turbo: bool = False
 
 
