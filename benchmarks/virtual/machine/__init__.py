@@ -3,6 +3,6 @@
 from tprof.benchmarks.published import HIGHEST_HZ, LOWEST_HZ
 
 from .machine import Machine
-from .response import RESPONSES, Response, response
+from .response import FREQUENCIES_HZ, RESPONSES, Response, response
 
-__all__ = ["HIGHEST_HZ", "LOWEST_HZ", "RESPONSES", "Machine", "Response", "response"]
+__all__ = ["FREQUENCIES_HZ", "HIGHEST_HZ", "LOWEST_HZ", "RESPONSES", "Machine", "Response", "response"]
