@@ -19,7 +19,7 @@ void tprof_graph_forgive(struct scheduler *scheduler, struct domain *domain, str
 {
     domain->forgiven = scheduler->spoils;
     /* Nothing depends on anything here: handles that come no more need not be kept for ever. */
-    if (domain->unfinished.count > 0 || scheduler->entering > 0)
+    if (tprof_latch_count(&domain->unfinished) > 0 || scheduler->entering > 0)
         return;
     if (domain->table != NULL)
         tprof_table_free(domain->table, after);

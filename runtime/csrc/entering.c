@@ -146,7 +146,7 @@ static int enter_needed(struct work *work, struct work *const *needed, size_t co
     for (size_t i = 0; i < count; i++) {
         if (wait_for(work, needed[i], true, after) < 0)
             return -1;
-        if (needed[i]->state == TPROF_FAILED_WORK || needed[i]->state == TPROF_CANCELLED)
+        if (tprof_has_ended(needed[i]) && tprof_state_of(needed[i]) != TPROF_FINISHED)
             tprof_blame(work, tprof_root_cause(needed[i]));
     }
     return 0;
@@ -156,10 +156,10 @@ static void count_in(struct work *work, struct domain *domain)
 {
     struct scheduler *scheduler = work->scheduler;
     struct group *group = tprof_waiting_group(work);
-    work->done.count = 1;
-    domain->unfinished.count++;
+    tprof_latch_rise(&work->done);
+    tprof_latch_rise(&domain->unfinished);
     if (group != NULL)
-        group->unfinished.count++;
+        tprof_latch_rise(&group->unfinished);
     if (++scheduler->unfinished > scheduler->peak)
         scheduler->peak = scheduler->unfinished;
     work->number = ++scheduler->spawned;
@@ -169,10 +169,13 @@ int tprof_graph_enter(struct work *work, const struct datum *data, struct work *
                       struct aftermath *after)
 {
     struct domain *domain = work->parent != NULL ? work->parent->children : &work->scheduler->root;
+    if (tprof_is_stopping(work->scheduler) && work->scheduler->unfinished == 0)
+        return 1;
     count_in(work, domain);
     tprof_tell_graph(TPROF_EVENT_SPAWN, work, tprof_api->running());
     const int failed = enter_needed(work, needed, needed_count, after) < 0 || enter_data(work, domain, data, after) < 0;
-    work->doomed = failed || work->cause != NULL;
+    if (failed || tprof_cause_of(work) != NULL)
+        tprof_doom(work);
     if (work->unmet == 0)
         tprof_graph_released(work, after);
     return failed ? -1 : 0;

@@ -11,9 +11,9 @@ PyObject *tprof_failures_take(struct scheduler *scheduler, struct work **list)
     while (failed != NULL) {
         struct work *next = failed->next_failed;
         failed->next_failed = NULL;
-        if (!failed->acknowledged && taken != NULL && PyList_Insert(taken, 0, (PyObject *)failed) < 0)
+        if (!tprof_is_acknowledged(failed) && taken != NULL && PyList_Insert(taken, 0, (PyObject *)failed) < 0)
             Py_CLEAR(taken);
-        failed->acknowledged = true;
+        tprof_acknowledge(failed);
         Py_DECREF(failed);
         failed = next;
     }

@@ -70,6 +70,7 @@ static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **kept)
 
 static int execute(PyObject *module)
 {
+    tprof_initialise_here();
     tprof_api = PyCapsule_Import(TPROF_RUNTIME_API_NAME, 0);
     if (tprof_api == NULL || add_type(module, &tprof_work_spec, &tprof_work_type) < 0 ||
         add_type(module, &tprof_group_spec, &tprof_group_type) < 0 ||

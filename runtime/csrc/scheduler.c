@@ -8,7 +8,7 @@
 
 #define MOST_SEATS 4096
 
-static uint32_t next_worker;
+static _Atomic uint32_t next_worker;
 
 static int take_arguments(struct scheduler *self, PyObject *args, PyObject *kwargs)
 {
@@ -29,7 +29,7 @@ static int take_arguments(struct scheduler *self, PyObject *args, PyObject *kwar
         return -1;
     }
     self->seats = self->active = seats;
-    self->first_worker = __atomic_fetch_add(&next_worker, seats, __ATOMIC_RELAXED);
+    self->first_worker = atomic_fetch_add_explicit(&next_worker, seats, memory_order_relaxed);
     self->starting = seats;
     self->future_type = (PyTypeObject *)Py_NewRef(future_type);
     self->start_thread = Py_NewRef(start_thread);
@@ -237,7 +237,7 @@ static PyObject *stop(PyObject *object, PyObject *unused)
     struct scheduler *self = (struct scheduler *)object;
     (void)unused;
     tprof_lock(self);
-    self->stopping = true;
+    atomic_store_explicit(&self->stopping, true, memory_order_relaxed);
     tprof_wake_all(self);
     tprof_unlock(self);
     Py_RETURN_NONE;
@@ -249,7 +249,8 @@ static PyObject *abandon(PyObject *object, PyObject *unused)
     struct scheduler *self = (struct scheduler *)object;
     (void)unused;
     pthread_mutex_init(&self->mutex, NULL);
-    self->dead = self->stopping = true;
+    self->dead = true;
+    atomic_store_explicit(&self->stopping, true, memory_order_relaxed);
     Py_RETURN_NONE;
 }
 
