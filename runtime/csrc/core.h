@@ -300,7 +300,8 @@ struct reading {
     size_t count, room;
     struct datum few[6];
 };
-/* Returns -1 with an exception set if the object can carry no dependence. */
+/* Returns -1 with an exception set if the object can carry no dependence, and 1 if it is an array with a larger extent
+ * than a memory can have. */
 int tprof_data_add(struct reading *reading, struct domain *domain, PyObject *object, enum mode mode);
 void tprof_data_free(struct reading *reading);
 

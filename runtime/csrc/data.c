@@ -44,14 +44,29 @@ void tprof_data_free(struct reading *reading)
         free(reading->data);
 }
 
+/* What an object turned out to be. */
+enum { NONE_SUCH, ADDED, TOO_LARGE, FAILED = -1 };
+
+struct memory {
+    uintptr_t start;
+    size_t item_bytes;
+    int dimensions;
+    const ptrdiff_t *lengths, *strides;
+};
+
 /* An array without a byte carries no dependence. */
-static void keep_memory(struct reading *reading, struct datum *datum, PyObject *object, enum mode mode)
+static int add_memory(struct reading *reading, const struct memory *memory, PyObject *owner, enum mode mode)
 {
-    datum->handle = NULL;
-    datum->object = object;
-    datum->mode = mode;
+    struct datum *datum = next_datum(reading);
+    if (datum == NULL)
+        return FAILED;
+    *datum = (struct datum){.object = owner, .mode = mode};
+    if (!tprof_shape_make(&datum->shape, memory->start, memory->item_bytes, memory->dimensions, memory->lengths,
+                          memory->strides))
+        return TOO_LARGE;
     if (datum->shape.width > 0)
         reading->count++;
+    return ADDED;
 }
 
 /* What stands for its value, though it may show the bytes of it. */
@@ -73,23 +88,19 @@ static bool is_scalar(PyObject *object)
     return false;
 }
 
-/* 1: it is one. 0: it is none. -1: an exception is set. */
 static int add_buffer(struct reading *reading, PyObject *object, PyObject *owner, enum mode mode)
 {
     Py_buffer view;
     if (!PyObject_CheckBuffer(object))
-        return 0;
+        return NONE_SUCH;
     if (PyObject_GetBuffer(object, &view, PyBUF_STRIDES) < 0) {
         PyErr_Clear();
-        return 0;
+        return NONE_SUCH;
     }
-    struct datum *datum = next_datum(reading);
-    if (datum != NULL) {
-        tprof_shape_make(&datum->shape, (uintptr_t)view.buf, (size_t)view.itemsize, view.ndim, view.shape, view.strides);
-        keep_memory(reading, datum, owner, mode);
-    }
+    const struct memory memory = {(uintptr_t)view.buf, (size_t)view.itemsize, view.ndim, view.shape, view.strides};
+    const int outcome = add_memory(reading, &memory, owner, mode);
     PyBuffer_Release(&view);
-    return datum != NULL ? 1 : -1;
+    return outcome;
 }
 
 /* For types that the buffer protocol has no letter for, such as NumPy's times. */
@@ -98,19 +109,15 @@ static int add_array(struct reading *reading, PyObject *object, PyObject *owner,
     PyObject *capsule = PyObject_GetAttrString(object, "__array_struct__");
     if (capsule == NULL) {
         PyErr_Clear();
-        return 0;
+        return NONE_SUCH;
     }
-    int outcome = 0;
+    int outcome = NONE_SUCH;
     const struct array_interface *array =
         PyCapsule_IsValid(capsule, NULL) ? PyCapsule_GetPointer(capsule, NULL) : NULL;
     if (array != NULL && array->two == 2 && array->dimensions <= MOST_DIMENSIONS) {
-        struct datum *datum = next_datum(reading);
-        outcome = datum != NULL ? 1 : -1;
-        if (datum != NULL) {
-            tprof_shape_make(&datum->shape, (uintptr_t)array->data, (size_t)array->item_bytes, array->dimensions,
-                             array->lengths, array->strides);
-            keep_memory(reading, datum, owner, mode);
-        }
+        const struct memory memory = {(uintptr_t)array->data, (size_t)array->item_bytes, array->dimensions,
+                                      array->lengths, array->strides};
+        outcome = add_memory(reading, &memory, owner, mode);
     }
     Py_DECREF(capsule);
     return outcome;
@@ -121,24 +128,26 @@ static int add_handle(struct reading *reading, struct domain *domain, PyObject *
 {
     struct datum *datum = next_datum(reading);
     if (datum == NULL || (domain->handles == NULL && (domain->handles = PyDict_New()) == NULL))
-        return -1;
+        return FAILED;
     const PyObject *first = PyDict_SetDefault(domain->handles, object, object);
     if (first == NULL)
-        return -1;
+        return FAILED;
     *datum = (struct datum){.handle = first, .object = owner, .mode = mode};
     reading->count++;
-    return 1;
+    return ADDED;
 }
 
 static int add_one(struct reading *reading, struct domain *domain, PyObject *object, PyObject *owner, enum mode mode)
 {
-    const bool handle = is_value(object) || is_scalar(object);
-    int outcome = handle ? 0 : add_buffer(reading, object, owner, mode);
-    if (outcome == 0 && !handle)
-        outcome = add_array(reading, object, owner, mode);
-    if (outcome == 0)
+    int outcome = NONE_SUCH;
+    if (!is_value(object) && !is_scalar(object)) {
+        outcome = add_buffer(reading, object, owner, mode);
+        if (outcome == NONE_SUCH)
+            outcome = add_array(reading, object, owner, mode);
+    }
+    if (outcome == NONE_SUCH)
         outcome = add_handle(reading, domain, object, owner, mode);
-    return outcome < 0 ? -1 : 0;
+    return outcome == TOO_LARGE ? 1 : outcome == FAILED ? -1 : 0;
 }
 
 int tprof_data_add(struct reading *reading, struct domain *domain, PyObject *object, enum mode mode)

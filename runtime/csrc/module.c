@@ -21,30 +21,27 @@ static PyObject *forget_thread(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static struct shape shape_of(PyObject *object, int *failed)
+static int shape_of(PyObject *object, struct shape *shape)
 {
     Py_buffer view;
-    struct shape shape = {0};
-    *failed = PyObject_GetBuffer(object, &view, PyBUF_STRIDES);
-    if (*failed == 0) {
-        tprof_shape_make(&shape, (uintptr_t)view.buf, (size_t)view.itemsize, view.ndim, view.shape, view.strides);
-        PyBuffer_Release(&view);
-    }
-    return shape;
+    if (PyObject_GetBuffer(object, &view, PyBUF_STRIDES) < 0)
+        return -1;
+    const bool fits =
+        tprof_shape_make(shape, (uintptr_t)view.buf, (size_t)view.itemsize, view.ndim, view.shape, view.strides);
+    PyBuffer_Release(&view);
+    if (!fits)
+        PyErr_SetString(PyExc_ValueError, "the array's strides lead out of memory");
+    return fits ? 0 : -1;
 }
 
 static PyObject *share_memory(PyObject *module, PyObject *args)
 {
     PyObject *one, *other;
-    int failed;
+    struct shape first, second;
     (void)module;
-    if (!PyArg_ParseTuple(args, "OO", &one, &other))
+    if (!PyArg_ParseTuple(args, "OO", &one, &other) || shape_of(one, &first) < 0 || shape_of(other, &second) < 0)
         return NULL;
-    const struct shape first = shape_of(one, &failed);
-    if (failed)
-        return NULL;
-    const struct shape second = shape_of(other, &failed);
-    return failed ? NULL : PyBool_FromLong(tprof_shapes_overlap(&first, &second));
+    return PyBool_FromLong(tprof_shapes_overlap(&first, &second));
 }
 
 static PyMethodDef methods[] = {

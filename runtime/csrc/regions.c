@@ -187,14 +187,14 @@ void tprof_regions_touching(struct table *table, const struct shape *shape, void
     uint64_t cells = 0;
     if (shape->width == 0)
         return;
-    for (uint32_t mesh = 0; mesh < 64; mesh++)
+    for (uint32_t mesh = 0; mesh < TPROF_MESHES; mesh++)
         if (table->at_mesh[mesh] > 0)
             cells += (shape->extent >> mesh) + 2;
     if (cells > 2 * table->count + 64) {
         visit_all(table, shape, visit, context);
         return;
     }
-    for (uint32_t mesh = 0; mesh < 64; mesh++)
+    for (uint32_t mesh = 0; mesh < TPROF_MESHES; mesh++)
         if (table->at_mesh[mesh] > 0)
             visit_mesh(table, shape, mesh, visit, context);
 }

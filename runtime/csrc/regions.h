@@ -30,12 +30,14 @@ struct region {
     bool entering; /* a work that enters has found it and not claimed it yet */
 };
 
+#define TPROF_MESHES 61 /* of extents up to TPROF_MOST_BYTES */
+
 struct table {
     struct region **buckets;
     struct place **cells;
     size_t bucket_count, cell_count;
     size_t count, prune_at;
-    size_t at_mesh[64];
+    size_t at_mesh[TPROF_MESHES];
 };
 
 struct table *tprof_table_make(void);

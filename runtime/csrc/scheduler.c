@@ -213,7 +213,11 @@ static PyObject *wait_on(PyObject *object, PyObject *data)
     struct work *cause = outcome == 0 ? find_spoilt(self, domain, &reading) : NULL;
     tprof_count_entering(self, -1);
     tprof_data_free(&reading);
-    if (outcome < 0)
+    if (outcome > 0)
+        PyErr_Format(PyExc_ValueError,
+                     "wait() got a %.100s: its strides lead out of memory; pass only the part that tasks touch",
+                     Py_TYPE(data)->tp_name);
+    if (outcome != 0)
         return NULL;
     return cause != NULL ? (PyObject *)cause : Py_NewRef(Py_None);
 }

@@ -53,7 +53,10 @@ static PyObject *name_of(PyObject *callable)
     return PyObject_Repr(callable);
 }
 
-static void refuse(const struct reader *reader, PyObject *object, Py_ssize_t parameter)
+static const char no_data[] = "that is neither an array nor hashable; pass an array, a list of arrays or a hashable handle";
+static const char too_large[] = "its strides lead out of memory; pass only the part that the task touches";
+
+static void refuse(const struct reader *reader, PyObject *object, Py_ssize_t parameter, PyObject *error, const char *why)
 {
     PyErr_Clear();
     PyObject *task = name_of(reader->callable);
@@ -61,20 +64,21 @@ static void refuse(const struct reader *reader, PyObject *object, Py_ssize_t par
                           ? PyUnicode_FromString("one of its further arguments")
                           : PyUnicode_FromFormat("its argument %R", PyTuple_GET_ITEM(reader->clauses->names, parameter));
     if (task != NULL && which != NULL)
-        PyErr_Format(PyExc_TypeError,
-                     "task %U says that it touches %U, which got a %.100s: that is neither an array nor hashable; pass "
-                     "an array, a list of arrays or a hashable handle",
-                     task, which, Py_TYPE(object)->tp_name);
+        PyErr_Format(error, "task %U says that it touches %U, which got a %.100s: %s", task, which,
+                     Py_TYPE(object)->tp_name, why);
     Py_XDECREF(task);
     Py_XDECREF(which);
 }
 
 static int add(const struct reader *reader, PyObject *object, int mode, Py_ssize_t parameter)
 {
-    if (mode == 0 || tprof_data_add(reader->reading, reader->domain, object, (enum mode)mode) == 0)
+    const int outcome = mode == 0 ? 0 : tprof_data_add(reader->reading, reader->domain, object, (enum mode)mode);
+    if (outcome == 0)
         return 0;
-    if (PyErr_ExceptionMatches(PyExc_TypeError))
-        refuse(reader, object, parameter);
+    if (outcome > 0)
+        refuse(reader, object, parameter, PyExc_ValueError, too_large);
+    else if (PyErr_ExceptionMatches(PyExc_TypeError))
+        refuse(reader, object, parameter, PyExc_TypeError, no_data);
     return -1;
 }
 
