@@ -54,12 +54,18 @@ struct access {
     enum mode mode;
 };
 
-/* What a work says of one datum before it enters: bytes, or (with `handle`) an object that stands for itself. */
+/* What a work says of one datum before it enters: bytes, or (with `region`) an object that stands for itself. */
 struct datum {
     struct shape shape;
-    const void *handle;
+    struct region *region; /* of a handle; it stays until `tprof_reading_end` */
     PyObject *object;
     enum mode mode;
+};
+
+/* Works that failed and that nobody has asked about, perhaps. */
+struct failures {
+    struct work *first; /* by `next_failed`, the last first, each with a reference */
+    size_t count, sweep_at;
 };
 
 /* The works that a with-block spawned; those of a block inside it are its own too. */
@@ -70,7 +76,7 @@ struct group {
     _Atomic bool begun, open; /* somebody was in the block, somebody is */
     bool waits;          /* at its end, and hears of failures; else whoever is around does */
     struct latch unfinished;
-    struct work *failed; /* by `next_failed`, the last first */
+    struct failures failures;
     uint64_t inside;     /* number of the work whose body entered it, 0: none */
     uint64_t cancelled;  /* its works up to this number do not begin any more */
 };
@@ -79,8 +85,7 @@ struct group {
 struct domain {
     struct latch unfinished;
     struct table *table; /* regions.h; made with the first access */
-    PyObject *handles;   /* dict: each handle to the first one that was equal to it */
-    struct work *failed; /* by `next_failed`, the last first */
+    struct failures failures;
     uint64_t forgiven;   /* what was left unwritten up to this event keeps nobody from it */
 };
 
@@ -199,13 +204,6 @@ static inline void tprof_unlock(struct scheduler *scheduler)
 
 #include "unlocked.h"
 
-static inline void tprof_count_entering(struct scheduler *scheduler, int by)
-{
-    tprof_lock(scheduler);
-    scheduler->entering += (size_t)by;
-    tprof_unlock(scheduler);
-}
-
 /* latch.c; under the mutex, except to wait */
 void tprof_latch_rise(struct latch *latch);
 void tprof_latch_fall(struct latch *latch);
@@ -223,6 +221,7 @@ struct work *tprof_queue_descendant(struct scheduler *scheduler, const struct th
 
 /* domain.c; under the mutex */
 struct domain *tprof_domain_of(struct scheduler *scheduler, struct work *parent); /* NULL without memory */
+struct domain *tprof_domain_around(const struct work *work); /* the one it is in */
 /* The domain's works have been waited for: nobody is kept from what failed ones left unwritten. */
 void tprof_graph_forgive(struct scheduler *scheduler, struct domain *domain, struct aftermath *after);
 struct works {
@@ -296,14 +295,18 @@ double tprof_timeout_of(PyObject *object);
 
 /* data.c; attached to Python, without the mutex */
 struct reading {
+    struct scheduler *scheduler;
+    struct domain *domain; /* NULL without memory */
     struct datum *data;
     size_t count, room;
     struct datum few[6];
 };
+/* What is looked up in between stays until the end. */
+void tprof_reading_begin(struct reading *reading, struct scheduler *scheduler, struct work *parent);
+void tprof_reading_end(struct reading *reading);
 /* Returns -1 with an exception set if the object can carry no dependence, and 1 if it is an array with a larger extent
  * than a memory can have. */
-int tprof_data_add(struct reading *reading, struct domain *domain, PyObject *object, enum mode mode);
-void tprof_data_free(struct reading *reading);
+int tprof_data_add(struct reading *reading, PyObject *object, enum mode mode);
 
 /* here.c; attached to Python */
 struct scheduler *tprof_scheduler_here(void); /* with a reference, NULL: none */

@@ -1,6 +1,8 @@
 /* What an argument is as data: memory, by the buffer protocol or NumPy's array interface; a list of such; or a
  * handle, an object that stands for whatever the program means by it and is the same for all that are equal. */
-#include "core.h"
+#include "handles.h"
+
+#include "regions.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,8 +40,27 @@ static struct datum *next_datum(struct reading *reading)
     return &reading->data[reading->count];
 }
 
-void tprof_data_free(struct reading *reading)
+void tprof_reading_begin(struct reading *reading, struct scheduler *scheduler, struct work *parent)
 {
+    reading->scheduler = scheduler;
+    reading->data = NULL;
+    reading->count = reading->room = 0;
+    tprof_lock(scheduler);
+    scheduler->entering++;
+    reading->domain = tprof_domain_of(scheduler, parent);
+    tprof_unlock(scheduler);
+}
+
+void tprof_reading_end(struct reading *reading)
+{
+    struct aftermath after = {0};
+    tprof_lock(reading->scheduler);
+    reading->scheduler->entering--;
+    for (size_t i = 0; i < reading->count; i++)
+        if (reading->data[i].region != NULL)
+            tprof_handle_leave(reading->domain, reading->data[i].region, &after);
+    tprof_unlock(reading->scheduler);
+    tprof_settle(reading->scheduler, &after);
     if (reading->data != reading->few)
         free(reading->data);
 }
@@ -123,21 +144,18 @@ static int add_array(struct reading *reading, PyObject *object, PyObject *owner,
     return outcome;
 }
 
-static int add_handle(struct reading *reading, struct domain *domain, PyObject *object, PyObject *owner,
-                      enum mode mode)
+static int add_handle(struct reading *reading, PyObject *object, PyObject *owner, enum mode mode)
 {
     struct datum *datum = next_datum(reading);
-    if (datum == NULL || (domain->handles == NULL && (domain->handles = PyDict_New()) == NULL))
+    struct region *region = datum == NULL ? NULL : tprof_handle_find(reading->scheduler, reading->domain, object);
+    if (region == NULL)
         return FAILED;
-    const PyObject *first = PyDict_SetDefault(domain->handles, object, object);
-    if (first == NULL)
-        return FAILED;
-    *datum = (struct datum){.handle = first, .object = owner, .mode = mode};
+    *datum = (struct datum){.region = region, .object = owner, .mode = mode};
     reading->count++;
     return ADDED;
 }
 
-static int add_one(struct reading *reading, struct domain *domain, PyObject *object, PyObject *owner, enum mode mode)
+static int add_one(struct reading *reading, PyObject *object, PyObject *owner, enum mode mode)
 {
     int outcome = NONE_SUCH;
     if (!is_value(object) && !is_scalar(object)) {
@@ -146,11 +164,11 @@ static int add_one(struct reading *reading, struct domain *domain, PyObject *obj
             outcome = add_array(reading, object, owner, mode);
     }
     if (outcome == NONE_SUCH)
-        outcome = add_handle(reading, domain, object, owner, mode);
+        outcome = add_handle(reading, object, owner, mode);
     return outcome == TOO_LARGE ? 1 : outcome == FAILED ? -1 : 0;
 }
 
-int tprof_data_add(struct reading *reading, struct domain *domain, PyObject *object, enum mode mode)
+int tprof_data_add(struct reading *reading, PyObject *object, enum mode mode)
 {
     if (object == Py_None)
         return 0;
@@ -161,9 +179,9 @@ int tprof_data_add(struct reading *reading, struct domain *domain, PyObject *obj
         int outcome = members == NULL ? -1 : 0;
         for (Py_ssize_t i = 0; outcome == 0 && i < PyTuple_GET_SIZE(members); i++)
             if (PyTuple_GET_ITEM(members, i) != Py_None)
-                outcome = add_one(reading, domain, PyTuple_GET_ITEM(members, i), object, mode);
+                outcome = add_one(reading, PyTuple_GET_ITEM(members, i), object, mode);
         Py_XDECREF(members);
         return outcome;
     }
-    return add_one(reading, domain, object, object, mode);
+    return add_one(reading, object, object, mode);
 }

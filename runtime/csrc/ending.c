@@ -2,6 +2,7 @@
  * for it, its group or its parent is told. */
 #include "ending.h"
 
+#include "failures.h"
 #include "regions.h"
 
 #include <stdlib.h>
@@ -43,22 +44,27 @@ struct work *tprof_root_cause(struct work *work)
     return cause != NULL ? cause : work;
 }
 
-static void leave_access(struct access *access)
+static void stop_reading(struct access *access)
+{
+    if (access->previous != NULL)
+        access->previous->next = access->next;
+    else
+        access->region->readers = access->next;
+    if (access->next != NULL)
+        access->next->previous = access->previous;
+}
+
+static void leave_access(struct access *access, struct aftermath *after)
 {
     struct region *region = access->region;
     if (region == NULL)
         return;
-    access->region = NULL;
-    if (access->mode != TPROF_READS) {
-        region->writer = NULL;
-        return;
-    }
-    if (access->previous != NULL)
-        access->previous->next = access->next;
+    if (access->mode == TPROF_READS)
+        stop_reading(access);
     else
-        region->readers = access->next;
-    if (access->next != NULL)
-        access->next->previous = access->previous;
+        region->writer = NULL;
+    access->region = NULL;
+    tprof_region_left(tprof_domain_around(access->work)->table, region, after);
 }
 
 /* What the work was to write is not there: whoever needs it is cancelled too. */
@@ -166,18 +172,16 @@ static void release_successors(struct work *work, struct work **ended, struct af
 }
 
 /* A failure is kept for whoever waits: the group, else the parent or the whole runtime. */
-static void report(struct work *work, struct domain *domain)
+static void report(struct work *work, struct domain *domain, struct aftermath *after)
 {
     struct group *group = tprof_waiting_group(work);
-    struct work **list = group != NULL ? &group->failed : &domain->failed;
-    work->next_failed = *list;
-    *list = (struct work *)Py_NewRef((PyObject *)work);
+    tprof_failures_add(group != NULL ? &group->failures : &domain->failures, work, after);
 }
 
 static struct work *first_failure(const struct domain *domain)
 {
     struct work *first = NULL;
-    for (struct work *work = domain->failed; work != NULL; work = work->next_failed)
+    for (struct work *work = domain->failures.first; work != NULL; work = work->next_failed)
         if (!tprof_is_acknowledged(work))
             first = work;
     return first;
@@ -194,13 +198,13 @@ static void complete(struct work *work, struct work **ended)
     conclude(work, work->error != NULL ? TPROF_FAILED_WORK : TPROF_FINISHED, ended);
 }
 
-static void count_out(struct work *work, struct work **ended)
+static void count_out(struct work *work, struct work **ended, struct aftermath *after)
 {
     struct scheduler *scheduler = work->scheduler;
     struct work *parent = work->parent;
-    struct domain *domain = parent != NULL ? parent->children : &scheduler->root;
+    struct domain *domain = tprof_domain_around(work);
     if (tprof_state_of(work) == TPROF_FAILED_WORK)
-        report(work, domain);
+        report(work, domain, after);
     tprof_latch_fall(&work->done);
     struct group *group = tprof_waiting_group(work);
     if (group != NULL)
@@ -221,10 +225,10 @@ static void end_all(struct work *ended, struct aftermath *after)
         for (uint32_t i = 0; i < work->access_count; i++) {
             if (tprof_state_of(work) != TPROF_FINISHED)
                 spoil(&work->accesses[i], tprof_root_cause(work), after);
-            leave_access(&work->accesses[i]);
+            leave_access(&work->accesses[i], after);
         }
         release_successors(work, &ended, after);
-        count_out(work, &ended);
+        count_out(work, &ended, after);
         work->next_settled = after->settled;
         after->settled = (struct work *)Py_NewRef((PyObject *)work);
     }

@@ -35,11 +35,7 @@ static void deallocate(PyObject *object)
     struct group *self = (struct group *)object;
     PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
-    for (struct work *failed = self->failed, *next; failed != NULL; failed = next) {
-        next = failed->next_failed;
-        failed->next_failed = NULL;
-        Py_DECREF(failed);
-    }
+    tprof_failures_drop(&self->failures);
     (void)clear(object);
     type->tp_free(object);
     Py_DECREF(type);
@@ -134,7 +130,7 @@ static PyObject *take_failures(PyObject *object, PyObject *unused)
 {
     struct group *self = (struct group *)object;
     (void)unused;
-    return tprof_failures_take(self->scheduler, &self->failed);
+    return tprof_failures_take(self->scheduler, &self->failures);
 }
 
 static PyMethodDef methods[] = {

@@ -39,7 +39,6 @@ static Py_ssize_t find_name(const struct clauses *clauses, PyObject *name)
 struct reader {
     const struct clauses *clauses;
     struct reading *reading;
-    struct domain *domain;
     PyObject *callable;
 };
 
@@ -72,7 +71,7 @@ static void refuse(const struct reader *reader, PyObject *object, Py_ssize_t par
 
 static int add(const struct reader *reader, PyObject *object, int mode, Py_ssize_t parameter)
 {
-    const int outcome = mode == 0 ? 0 : tprof_data_add(reader->reading, reader->domain, object, (enum mode)mode);
+    const int outcome = mode == 0 ? 0 : tprof_data_add(reader->reading, object, (enum mode)mode);
     if (outcome == 0)
         return 0;
     if (outcome > 0)
@@ -261,7 +260,7 @@ static PyObject *submit(struct scheduler *scheduler, PyObject *callable, PyObjec
                         size_t count, PyObject *names)
 {
     struct clauses clauses;
-    struct reading reading = {0};
+    struct reading reading;
     const struct thread *thread = tprof_thread_here;
     struct work *parent = thread == NULL || thread->scheduler != scheduler ? NULL : thread->work;
     if (unpack(access, &clauses) < 0 || throttle(scheduler, parent) < 0)
@@ -271,18 +270,14 @@ static PyObject *submit(struct scheduler *scheduler, PyObject *callable, PyObjec
     if (work == NULL)
         return NULL;
     work->level = (uint8_t)level;
-    tprof_lock(scheduler);
-    scheduler->entering++;
-    struct domain *domain = tprof_domain_of(scheduler, work->parent);
-    tprof_unlock(scheduler);
-    const struct reader reader = {&clauses, &reading, domain, callable};
+    tprof_reading_begin(&reading, scheduler, work->parent);
+    const struct reader reader = {&clauses, &reading, callable};
     int failed = -1;
-    if (domain == NULL)
+    if (reading.domain == NULL)
         PyErr_NoMemory();
     else if (read_data(&reader, args, (Py_ssize_t)count, names) == 0)
         failed = enter_with_futures(scheduler, work, &reading);
-    tprof_count_entering(scheduler, -1);
-    tprof_data_free(&reading);
+    tprof_reading_end(&reading);
     if (failed)
         Py_CLEAR(work);
     return (PyObject *)work;
