@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 TPROF_WORKERS = "TPROF_WORKERS"
 GRACE_S = 10.0
 TAIL_BYTES = 1 << 16
-HINT = "next: tprof report "
 _BENCHMARK = "from tprof.benchmarks.sweep.child import main; main()"
 # As the installed command does it, whatever lies in the current folder: a user's program then finds its modules there.
 _TPROF = (
@@ -42,7 +41,16 @@ def command(what: What, workers: int, session: Path) -> list[str]:
         said = {"energy": what.energy, "watts": what.watts, "counters": what.counters}
         given = json.dumps({"name": what.name, "size": what.size, "workers": workers, "recording": said})
         return [sys.executable, "-P", "-c", _BENCHMARK, given, os.fspath(session)]
-    options = ["--output", os.fspath(session), "--overwrite", "--energy", what.energy, "--counters", what.counters]
+    options = [
+        "--no-summary",
+        "--output",
+        os.fspath(session),
+        "--overwrite",
+        "--energy",
+        what.energy,
+        "--counters",
+        what.counters,
+    ]
     options += [] if what.watts is None else ["--watts", what.watts]
     options += [word for pattern in what.tasks for word in ("--task", pattern)]
     name = ["-m", what.name] if what.kind == "module" else [what.name]
@@ -118,13 +126,11 @@ def _status(status: int) -> str:
 
 
 def _last(log: Path) -> str:
-    """Return a run's last words; nothing where they are those of `tprof run`, which follow the program's."""
+    """Return a run's last words, if it said any."""
     with log.open("rb") as file:
         file.seek(max(file.seek(0, os.SEEK_END) - TAIL_BYTES, 0))
         lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines() if line.strip()]
-    if not lines:
-        return ": it printed nothing"
-    return "" if lines[-1].startswith(HINT) else f": {lines[-1][:300]}"
+    return f": {lines[-1][:300]}" if lines else ""
 
 
 def main() -> None:

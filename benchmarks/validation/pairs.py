@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tprof.benchmarks import published
 from tprof.benchmarks.virtual import ICE_LAKE, POLYBENCH, Run, length_s, side_by_side, write
 from tprof.benchmarks.virtual.schedule import IDLE_S
 
 from tprof.trace import load
 
-from . import published
 from .phases import Phases, predicted_w
 
 if TYPE_CHECKING:

@@ -159,6 +159,42 @@ def _pairs(found: Mapping[str, Any], key: str, other: str | None) -> Table:
     )  # fmt: skip
 
 
+def assumed_watts(result: Mapping[str, Any]) -> Iterator[Table]:
+    """Return what a recording without a sensor assumes, and the error of that on processors left out."""
+    yield Table(
+        "Watts that are assumed without a sensor, of a package of n cores (fitted to public figures)",
+        ("kind", "idle", "all busy, above idle", "idle may be off by", "busy by", "cores of a guest's chip"),
+        tuple(
+            (
+                row["kind"], *(f"{row[f'{of}_w']} W · n^{row[f'{of}_exponent']}" for of in ("idle", "busy")),
+                f"× {row['idle_factor']}", f"× {row['busy_factor']}", row["guest_cores"],
+            )
+            for row in result["table"]
+        ),
+        "Factors are those within which processors left out lie, 95 %. The table that recordings read is this one.",
+        texts=1,
+    )  # fmt: skip
+    yield Table(
+        "Each processor predicted from the others: predicted over measured",
+        ("processor", "kind", "source", "idle", "busy", "loads"),
+        tuple(
+            (
+                row["processor"], row["kind"], row["source"], _times(row["idle_error"]), _times(row["busy_error"]),
+                str(row["loads"]) if row["loads"] else NONE,
+            )
+            for row in result["left_out"]
+        ),
+        f"Without boards: idle within a factor of {result['idle_factor']:.2g}, busy {result['busy_factor']:.2g}, which "
+        f"held {percent(result['held'])} of the loads; {result['sources_busy_factor']:.2g} with whole sources left "
+        f"out. {result['servers']} server processors at the plug (SPECpower) were in every fit.",
+        texts=3,
+    )  # fmt: skip
+
+
+def _times(value: float | None) -> str:
+    return NONE if value is None else f"× {value:.2f}"
+
+
 def _watts(value: float | None) -> str:
     return NONE if value is None else f"{value:.2f} W"
 

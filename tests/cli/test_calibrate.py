@@ -45,6 +45,31 @@ def test_equation_1_of_a_table_is_printed_with_its_worth(tmp_path, table):
     assert not (tmp_path / "tprof").exists()
 
 
+@pytest.mark.parametrize(("words", "processor"), [((), None), (("--processor", "EPYC 7543"), "EPYC 7543")])
+def test_a_tables_model_is_of_the_processor_that_the_user_names_or_of_none(tmp_path, table, words, processor):
+    done = run(tmp_path, "--from", table, *EQUATION_1, *words, "--json", "-o", "found.json")
+
+    assert json.loads(done.stdout)["processor"] == processor
+    assert json.loads((tmp_path / "found.json").read_text())["processor"] == processor
+
+
+def test_a_model_without_a_processor_is_not_used_for_this_one(tmp_path, table):
+    run(tmp_path, "--from", table, *EQUATION_1, "-o", "found.json")
+
+    model, note = read_model(describe_host()["processor"], tmp_path / "found.json")
+
+    assert model is None
+    assert "was not used: it does not say which processor it was measured on" in note
+
+
+def test_a_table_of_another_processor_is_not_kept_for_this_machine(tmp_path, table):
+    done = run(tmp_path, "--from", table, *EQUATION_1, "--keep", "--processor", "another")
+
+    assert done.returncode == 2
+    assert "and --processor says another: leave one of them out" in done.stderr
+    assert not (tmp_path / "tprof").exists()
+
+
 def test_a_model_that_is_kept_is_read_by_the_next_recording(tmp_path, table, monkeypatch):
     done = run(tmp_path, "--from", table, *EQUATION_1, "--keep")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))

@@ -25,6 +25,7 @@ GROUPS = [
     "Clock and processors",
     "Operating points: what sweeps, policies and budgets that slow down set",
     "Session directory",
+    "Installation",
     "Optional packages",
 ]
 
@@ -143,7 +144,7 @@ def test_the_remedy_fits_the_reason(tmp_path, machine):
 def test_a_driver_that_is_not_loaded_is_loaded_by_a_command(tmp_path):
     tree = fake_trees.machine(tmp_path, fake_trees.INTEL, {0: range(2)})
 
-    assert commands(by_what(energy_facts(tree.root))["powercap"]) == ["sudo modprobe intel_rapl_msr"]
+    assert commands(by_what(energy_facts(tree.root, "x86_64"))["powercap"]) == ["sudo modprobe intel_rapl_msr"]
 
 
 def test_a_counter_that_may_not_be_read_is_given_to_a_group(tmp_path):

@@ -3,15 +3,17 @@
 import json
 import os
 import signal
+import socket
 import subprocess
-import sysconfig
+import time
 from pathlib import Path
 
 import pytest
+from support import programs
+from support.programs import TPROF
 
 from tprof import load
 
-TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
 DEADLINE_S = 120
 DEFINE = "import sys\ndef f(n):\n    return sum(range(n))\n"
 
@@ -167,3 +169,78 @@ def test_best_effort_runs_the_program_unprofiled(tmp_path):
     assert (done.returncode, done.stdout) == (0, "1\n")
     assert "unprofiled" in done.stderr
     assert os.listdir(tmp_path / "taken.tprof") == []  # noqa: PTH208 - names only
+
+
+OVER = """
+import time
+import tprof
+
+@tprof.task(budget_j=1e-6, over_budget="cancel")
+def waits():
+    time.sleep(0.5)
+
+waits()
+"""
+
+
+def test_a_task_over_its_budget_is_named_and_the_exit_status_stays(tmp_path):
+    done = run(tmp_path, OVER)
+
+    assert done.returncode == 0
+    assert "\ntprof: an instance of task waits took " in done.stderr
+
+
+def children(process):
+    return Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+
+
+def test_an_interrupt_of_the_summary_ends_it_and_nothing_else(tmp_path):
+    (tmp_path / "prog.py").write_text(DEFINE + "print('runs', flush=True)\n")
+    program = programs.begin(tmp_path, [TPROF, "run", "--energy", "estimate", "prog.py"])
+    assert program.stdout.readline() == "runs\n"
+    deadline_s = time.monotonic() + DEADLINE_S
+    while not children(program):
+        assert time.monotonic() < deadline_s
+
+    program.send_signal(signal.SIGINT)
+
+    _, said = program.communicate(timeout=DEADLINE_S)
+    assert (program.returncode, "Traceback" in said) == (0, False)
+    assert (tmp_path / "prog.tprof" / "end.json").exists()
+
+
+SERVER = """
+def answer(environ, start_response):
+    start_response("200 OK", [("Content-Length", "2")])
+    return [b"ok"]
+"""
+
+
+def ask(path):
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(path)
+        client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        return client.makefile("rb").read()
+
+
+def test_the_workers_of_a_server_leave_the_summary_to_it(tmp_path):
+    pytest.importorskip("gunicorn", reason="gunicorn is not installed: pip install gunicorn")
+    (tmp_path / "server.py").write_text(SERVER)
+    options = ["run", "--energy", "estimate", "--task", "server:answer", "-m", "gunicorn", "--workers", "2"]
+    server = programs.begin(tmp_path, [TPROF, *options, "--bind", "unix:here", "server:answer"])
+    try:
+        booted = 0
+        while booted < 2:
+            line = server.stderr.readline()
+            assert line, "the server ended"
+            booted += "Booting worker" in line
+
+        answers = [ask(str(tmp_path / "here")) for _ in range(3)]
+        server.terminate()
+        _, said = server.communicate(timeout=DEADLINE_S)
+    finally:
+        server.kill()
+
+    assert [answer[-2:] for answer in answers] == [b"ok"] * 3
+    assert (server.returncode, said.count("next: tprof report")) == (0, 1), said
+    assert tasks(tmp_path, "gunicorn.tprof") == {"answer": 3}

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import pytest
 
 MODULUS = fake_trees.RANGE_UJ + 1
+LONGEST_STEP_S = 0.02
+"""Of the fake sensor: where it got no processor for longer it does not jump."""
 WATTS = 50.0
 
 
@@ -38,7 +40,8 @@ def machine(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     tree = fake_trees.laptop(place / "root")
     monkeypatch.setenv("TPROF_SYSROOT", str(tree.root))
     tree.write("proc/stat", "\n".join(f"cpu{cpu} 0 0 0 0 0 0 0 0 0 0" for cpu in range(64)))
-    with FakeSensor(watts=WATTS, modulus=MODULUS).drives(tree.energy_of("intel-rapl:0")) as sensor:
+    sensor = FakeSensor(watts=WATTS, modulus=MODULUS, longest_step_s=LONGEST_STEP_S)
+    with sensor.drives(tree.energy_of("intel-rapl:0")):
         yield Machine(tree, sensor)
 
 

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import atexit
+import json
 import os
+import signal
+import subprocess
 import sys
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tprof.environment import SESSION, TASKS
 from tprof.errors import TprofError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import TextIO
+
     from tprof.analysis import Profile
     from tprof.launch import Program
     from tprof.recording import Recording
 
 _TOP = 10
+_SUM_UP = "from tprof.cli.run import sum_up; sum_up()"
 _HELP = """Profile a script or module; its source, arguments, output and exit status stay as they are.
 
 Examples:
@@ -40,7 +50,7 @@ def register(app: typer.Typer) -> None:
 
 
 def run(  # noqa: PLR0913 - one parameter an option
-    program: Annotated[list[str], typer.Argument(metavar="(SCRIPT | -m MODULE) [ARGS]...")],
+    program: Annotated[list[str], typer.Argument(metavar="(SCRIPT | -m MODULE) [ARGS]...", help="The program.")],
     output: Annotated[str | None, typer.Option("-o", "--output", metavar="SESSION", help="Session directory.")] = None,
     task: Annotated[
         list[str] | None, typer.Option("--task", metavar="MODULE:FUNCTION", help="Make tasks; wildcards allowed.")
@@ -55,6 +65,9 @@ def run(  # noqa: PLR0913 - one parameter an option
     ] = None,
     best_effort: Annotated[  # noqa: FBT002 - typer reads the default
         bool, typer.Option("--best-effort", help="Run unprofiled when recording cannot start.")
+    ] = False,
+    no_summary: Annotated[  # noqa: FBT002 - see above
+        bool, typer.Option("--no-summary", help="Print no summary after the program.")
     ] = False,
 ) -> None:
     """Record the program, then say where its joules went."""
@@ -74,7 +87,8 @@ def run(  # noqa: PLR0913 - one parameter an option
         overwrite=overwrite,
         idle_s=idle,
     )
-    sys.exit(_record(what, task or [], recording, report, best_effort=best_effort))
+    end = _End(recording, task or [], report, summary=not no_summary)
+    raise Start(_prepare(what, task or [], end, best_effort=best_effort))
 
 
 def _program(words: list[str]) -> Program:
@@ -96,7 +110,7 @@ def _check_report(report: Path | None) -> None:
     if report is None:
         return
     folder = report.absolute().parent
-    if not folder.is_dir() or report.is_dir() or not os.access(folder, os.W_OK):
+    if not os.path.isdir(folder) or os.path.isdir(report) or not os.access(folder, os.W_OK):
         message = f"cannot write the report to {report}: name a file in a folder that can be written"
         raise UsageError(message)
 
@@ -104,61 +118,152 @@ def _check_report(report: Path | None) -> None:
 def _free_name(stem: str) -> Path:
     number = 1
     path = Path(f"{stem}.tprof")
-    while path.exists() or path.is_symlink():
+    while os.path.lexists(path):
         number += 1
         path = Path(f"{stem}-{number}.tprof")
     return path
 
 
-def _record(what: Program, tasks: list[str], recording: Recording, report: Path | None, *, best_effort: bool) -> int:
-    from tprof.launch.program import end_process, find_program, run_program
+class Start(BaseException):
+    """Takes a program out of the command line, which would see its exceptions and stand in its tracebacks."""
+
+    def __init__(self, program: Callable[[], None]) -> None:
+        """Take what runs it."""
+        self.program = program
+
+
+def _prepare(what: Program, tasks: list[str], end: _End, *, best_effort: bool) -> Callable[[], None]:
+    """Begin to record, and return what runs the program."""
+    from tprof.launch import find_program, run_program
 
     main = find_program(what)
-    ended: BaseException | None = None
-    recorded = True
+    # What is registered first is called last: what the program leaves to its own end is recorded.
+    atexit.register(end.at_exit)
     try:
-        recording.__enter__()
+        end.begin()
     except TprofError as error:
         if not best_effort:
             raise
-        recorded = False
         print(f"tprof: {error}; the program runs unprofiled", file=sys.stderr)
+
+    def execute() -> None:
+        try:
+            run_program(what, main, tasks, recorded_in=end.recorded_in)
+        except BaseException as error:
+            end.ended_by = type(error)  # not the error, which would keep the program's objects alive
+            raise
+
+    return execute
+
+
+class _End:
+    """Ends the recording when the interpreter has ended all that the program left running, and lets it be summed up.
+
+    Only in the process that began it: a fork ends by the same handlers.
+    """
+
+    def __init__(self, recording: Recording, tasks: list[str], report: Path | None, *, summary: bool) -> None:
+        """Take note; names are meant as they are now, wherever the program goes."""
+        self.recorded_in: Path | None = None
+        self.ended_by: type[BaseException] | None = None
+        self._recording = recording
+        self._tasks = tasks
+        here = recording.path.parent == Path.cwd()
+        self._told = {
+            "session": os.fspath(recording.path),
+            "name": recording.path.name if here else os.fspath(recording.path),
+            "summary": summary,
+            "report": None if report is None else os.fspath(report.absolute()),
+            "report_name": None if report is None else os.fspath(report),
+        }
+        self._environment = {name: value for name, value in os.environ.items() if name not in (SESSION, TASKS)}
+        self._python = sys.executable
+        self._pid = os.getpid()
+
+    def begin(self) -> None:
+        """Begin to record. Raises TprofError."""
+        self._recording.__enter__()
+        self.recorded_in = self._recording.path
+
+    def at_exit(self) -> None:
+        """End this process's part."""
+        if self.recorded_in is None:
+            return
+        problem = None
+        try:
+            self._recording.__exit__(self.ended_by, None, None)
+        except TprofError as error:
+            problem = error
+        stream = sys.__stderr__
+        if os.getpid() != self._pid or stream is None or stream.closed:
+            return
+        with suppress(OSError, KeyboardInterrupt):  # nobody is there to read it, or to wait for it
+            if problem is not None and self.ended_by is None:
+                print(f"tprof: {problem}", file=stream)
+            stream.flush()
+            self._sum_up(stream)
+
+    def _sum_up(self, stream: TextIO) -> None:
+        """Let another process do it: an interpreter that ends imports and starts no more what the analysis needs."""
+        from tprof.launch import parse_patterns, unfulfilled
+
+        if not self._told["summary"] and self._told["report"] is None:
+            return
+        if sys.stdout is not None and not sys.stdout.closed:
+            with suppress(OSError):  # the interpreter will say so
+                sys.stdout.flush()
+        given = {**self._told, "unmatched": [str(pattern) for pattern in unfulfilled(parse_patterns(self._tasks))]}
+        words = [self._python, "-P", "-c", _SUM_UP, json.dumps(given)]
+        with _disposed(signal.SIGCHLD, signal.SIG_DFL):  # the program knows nothing of this child
+            with _disposed(signal.SIGINT, signal.SIG_IGN):  # which this process ends, without a traceback
+                process = subprocess.Popen(  # noqa: S603 - this interpreter and this module
+                    words, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, cwd="/", env=self._environment
+                )
+            try:
+                process.wait()
+            finally:
+                process.kill()
+
+
+@contextmanager
+def _disposed(number: int, disposition: signal.Handlers) -> Iterator[None]:
+    """Let a signal have another effect."""
+    former = signal.signal(number, disposition)
     try:
-        run_program(what, main, tasks, recorded_in=recording.path if recorded else None)
-    except BaseException as error:  # noqa: BLE001 - whatever ends the program is its own, said by end_process
-        ended = error
-    if recorded:
-        recording.__exit__(None if ended is None else type(ended), ended, None)
-        _tell(recording, tasks, report)
-    return end_process(ended)
+        yield
+    finally:
+        if former is not None:
+            signal.signal(number, former)
 
 
-def _tell(recording: Recording, tasks: list[str], report: Path | None) -> None:
-    """Print on standard error; what fails here must not hide how the program ended."""
+def sum_up() -> None:
+    """Print on standard error where the joules went, as the arguments say: the process that `tprof run` leaves."""
+    from tprof.trace import load
+
     from .tables import show
 
-    sys.stdout.flush()
+    given = json.loads(sys.argv[1])
     try:
-        profile = recording.profile()
-        show(profile, sys.stderr, top=_TOP)
-        _tell_unmatched(profile, tasks)
-        if report is not None:
-            profile.to_html(report)
-            print(f"report: {report}", file=sys.stderr)
+        profile = load(given["session"]).profile()
+        if given["summary"]:
+            show(profile, sys.stderr, top=_TOP)
+        _tell_unmatched(profile, given["unmatched"])
+        if given["report"] is not None:
+            profile.to_html(given["report"])
+            print(f"report: {given['report_name']}", file=sys.stderr)
             return
     except TprofError as error:
         print(f"tprof: {error}", file=sys.stderr)
-    session = recording.path.name if recording.path.parent == Path.cwd() else recording.path
-    print(f"next: tprof report {session}", file=sys.stderr)
+    print(f"next: tprof report {given['name']}", file=sys.stderr)
 
 
-def _tell_unmatched(profile: Profile, tasks: list[str]) -> None:
+def _tell_unmatched(profile: Profile, unmatched: list[str]) -> None:
     """Name the patterns that made no task, here or in a child process."""
     from fnmatch import fnmatchcase
 
-    from tprof.launch import parse_patterns, unfulfilled
+    from tprof.launch import parse_patterns
 
-    for pattern in unfulfilled(parse_patterns(tasks)):
+    for pattern in parse_patterns(unmatched):
         if not any(fnmatchcase(entry.name, pattern.function) for entry in profile.trace.tasks):
             print(
                 f"tprof: --task {pattern} met no function: take the name of the module as it is imported "

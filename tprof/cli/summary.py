@@ -15,9 +15,11 @@ def register(app: typer.Typer) -> None:
 
 
 def summary(
-    session: Path,
+    session: Annotated[Path, typer.Argument(help="Session directory.")],
     model: Annotated[str, typer.Option(help="auto, cputime, fitted, ipc, fesc or linear.")] = "auto",
-    coefficients: Annotated[str | None, typer.Option(metavar="NAME|FILE.json|a=..")] = None,
+    coefficients: Annotated[
+        str | None, typer.Option(metavar="NAME|FILE.json|a=..", help="Of the linear model.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
 ) -> None:
     """Print where the joules went, task by task. Example: tprof summary blur.tprof --model cputime."""

@@ -80,13 +80,17 @@ def show(profile: Profile, stream: TextIO, *, top: int | None = None) -> None:
     from rich.console import Console
     from rich.text import Text
 
+    from tprof.analysis.info import doubt_text
+
     from .runtime_text import runtime_lines
 
     console = Console(file=stream, highlight=False, width=None if stream.isatty() else 160)
     label = f" ({profile.info['quality']})"
     console.print(_accounts(profile, label))
     console.print(_tasks(profile, label, top))
-    for line in (*_unresolved(profile), *_over_budget(profile), *runtime_lines(profile.runtime, label)):
+    doubt = doubt_text(profile.info)
+    lines = [*([doubt] if doubt else ()), *_unresolved(profile), *_over_budget(profile)]
+    for line in (*lines, *runtime_lines(profile.runtime, label)):
         console.print(Text(line))
     console.print(Text(f"{clean(profile.info['sensor'])}; {clean(profile.info['model_why'])}"))
     for warning in profile.info["warnings"]:

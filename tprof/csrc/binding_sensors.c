@@ -68,9 +68,9 @@ static int create_stream(struct tprof_source *source, const struct description *
 
 static int parse_source(struct tprof_source *source, PyObject *given)
 {
-    static char *names[] = {"kind", "file",   "description", "modulus", "unit",   "period_ns", "package",    "path",
-                            "search", "zone", "subzone",     "type",    "config", "cpu",       "idle_w", "per_core_w",
-                            "cpus",  NULL};
+    static char *names[] = {"kind",        "file", "description", "modulus", "unit",    "period_ns",
+                            "max_power_w", "package", "path",     "search",  "zone",    "subzone",
+                            "type",        "config",  "cpu",      "idle_w",  "per_core_w", "cpus", NULL};
     struct description text = {.path = "", .search = "", .zone = "", .subzone = ""};
     PyObject *no_args = PyTuple_New(0), *cpus = NULL;
     unsigned int type = 0;
@@ -80,8 +80,8 @@ static int parse_source(struct tprof_source *source, PyObject *given)
     if (no_args == NULL)
         return -1;
     const int parsed = PyArg_ParseTupleAndKeywords(
-        no_args, given, "issKdKi|ssssIKiddO!", names, &kind, &text.file, &text.text, &text.modulus, &text.unit,
-        &period_ns, &source->package, &text.path, &text.search, &text.zone, &text.subzone, &type, &config,
+        no_args, given, "issKdKdi|ssssIKiddO!", names, &kind, &text.file, &text.text, &text.modulus, &text.unit,
+        &period_ns, &source->max_power_w, &source->package, &text.path, &text.search, &text.zone, &text.subzone, &type, &config,
         &source->cpu, &source->idle_w, &source->per_core_w, &PyTuple_Type, &cpus);
     Py_DECREF(no_args);
     if (!parsed)
@@ -89,7 +89,7 @@ static int parse_source(struct tprof_source *source, PyObject *given)
     source->kind = (enum tprof_source_kind)kind;
     source->period_ns = period_ns;
     source->event = (struct tprof_event){.type = type, .config = config};
-    source->live = tprof_session_page();
+    source->live = tprof_session_live;
     if (copy_text(source->path, sizeof source->path, text.path) < 0 ||
         copy_text(source->search, sizeof source->search, text.search) < 0 ||
         copy_text(source->zone, sizeof source->zone, text.zone) < 0 ||
@@ -116,7 +116,7 @@ PyObject *tprof_py_sensors_start(PyObject *module, PyObject *args, PyObject *kwa
     (void)module;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|d", names, &PyTuple_Type, &given, &budget))
         return NULL;
-    if (tprof_session_page() == NULL) {
+    if (tprof_session_live == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "no session is open in this process");
         return NULL;
     }

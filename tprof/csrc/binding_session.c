@@ -1,5 +1,5 @@
-/* Sessions and recordings as Python starts and ends them. All functions hold Python's lock, and tprof/session.py
- * sees to it that no two of them run at a time. */
+/* Sessions and recordings as Python starts and ends them. tprof/membership.py sees to it that no two threads start or
+ * end one at a time; the page of the session may be read by others meanwhile, without Python's lock where there is none. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,16 +7,10 @@
 #include "binding.h"
 #include "recorder.h"
 
-/* Written by one thread at a time. Who reads it on another acquires it by tprof_session_page(). */
-static struct tprof_live *session_live;
-/* A thread that is just writing its last sample may still look at the page of the recording that ended, so a page
- * is given back only when the next but one begins. */
+struct tprof_live *tprof_session_live;
+/* Another thread may just be reading the page of the session that ended, so a page is given back only when the next but
+ * one begins. */
 static struct tprof_live *former;
-
-struct tprof_live *tprof_session_page(void)
-{
-    return __atomic_load_n(&session_live, __ATOMIC_ACQUIRE);
-}
 
 static char *live_path(PyObject *directory, char path[PATH_MAX])
 {
@@ -41,9 +35,11 @@ static PyObject *enter(PyObject *directory, struct tprof_live *(*open_page)(cons
     struct tprof_live *page = open_page(path);
     if (page == NULL)
         return PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, directory);
-    tprof_live_close(former);
-    former = session_live;
-    __atomic_store_n(&session_live, page, __ATOMIC_RELEASE);
+    if (former != NULL)
+        tprof_recorder_close_live(former);
+    former = tprof_session_live;
+    /* Release: the page is whole for whoever finds it. */
+    __atomic_store_n(&tprof_session_live, page, __ATOMIC_RELEASE);
     return PyLong_FromUnsignedLong(tprof_live_enter(page));
 }
 
@@ -63,9 +59,9 @@ PyObject *tprof_py_session_rejoin(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
-    if (session_live == NULL || __atomic_load_n(&session_live->state, __ATOMIC_ACQUIRE) != TPROF_LIVE_RUNNING)
+    if (tprof_session_live == NULL || __atomic_load_n(&tprof_session_live->state, __ATOMIC_ACQUIRE) != TPROF_LIVE_RUNNING)
         Py_RETURN_NONE;
-    return PyLong_FromUnsignedLong(tprof_live_enter(session_live));
+    return PyLong_FromUnsignedLong(tprof_live_enter(tprof_session_live));
 }
 
 PyObject *tprof_py_session_leave(PyObject *module, PyObject *process)
@@ -74,8 +70,8 @@ PyObject *tprof_py_session_leave(PyObject *module, PyObject *process)
     const unsigned long ordinal = PyLong_AsUnsignedLong(process);
     if (PyErr_Occurred())
         return NULL;
-    if (session_live != NULL)
-        tprof_live_leave(session_live, (uint32_t)ordinal);
+    if (tprof_session_live != NULL)
+        tprof_live_leave(tprof_session_live, (uint32_t)ordinal);
     Py_RETURN_NONE;
 }
 
@@ -87,11 +83,10 @@ static PyObject *list_processes(struct tprof_live *live)
         count = TPROF_MAX_PROCESSES;
     for (uint32_t i = 0; processes != NULL && i < count; i++) {
         const struct tprof_live_process *slot = &live->processes[i];
-        /* The end first: a process writes its time before it. */
-        const uint64_t ended_ns = __atomic_load_n(&slot->ended_ns, __ATOMIC_ACQUIRE);
-        PyObject *entry = Py_BuildValue("(IIKK)", i, __atomic_load_n(&slot->pid, __ATOMIC_RELAXED),
-                                        (unsigned long long)__atomic_load_n(&slot->cpu_ns, __ATOMIC_RELAXED),
-                                        (unsigned long long)ended_ns);
+        /* The end first: the time that was written before it is there then. */
+        const unsigned long long ended_ns = __atomic_load_n(&slot->ended_ns, __ATOMIC_ACQUIRE);
+        PyObject *entry = Py_BuildValue("(IIKK)", i, __atomic_load_n(&slot->pid, __ATOMIC_ACQUIRE),
+                                        (unsigned long long)__atomic_load_n(&slot->cpu_ns, __ATOMIC_RELAXED), ended_ns);
         if (entry == NULL || PyList_Append(processes, entry) < 0)
             Py_CLEAR(processes);
         Py_XDECREF(entry);
@@ -99,19 +94,9 @@ static PyObject *list_processes(struct tprof_live *live)
     return processes;
 }
 
-static unsigned long long count_of(const uint64_t *counter)
-{
-    return __atomic_load_n(counter, __ATOMIC_RELAXED);
-}
-
-static unsigned int small_count_of(const uint32_t *counter)
-{
-    return __atomic_load_n(counter, __ATOMIC_RELAXED);
-}
-
 PyObject *tprof_py_session_end(PyObject *module, PyObject *unused)
 {
-    struct tprof_live *live = session_live;
+    struct tprof_live *live = tprof_session_live;
     (void)module;
     (void)unused;
     if (live == NULL) {
@@ -122,11 +107,14 @@ PyObject *tprof_py_session_end(PyObject *module, PyObject *unused)
     PyObject *processes = list_processes(live);
     if (processes == NULL)
         return NULL;
-    return Py_BuildValue("{s:N,s:I,s:I,s:I,s:I,s:K,s:K,s:K}", "processes", processes, "process_count",
-                         small_count_of(&live->next_process), "threads", small_count_of(&live->next_thread),
-                         "lost_threads", small_count_of(&live->lost_threads), "uncounted_threads",
-                         small_count_of(&live->uncounted_threads), "dropped_enospc", count_of(&live->dropped_enospc),
-                         "dropped_emfile", count_of(&live->dropped_emfile), "dropped_io", count_of(&live->dropped_io));
+    /* Threads of other processes may still count: figures of their own, that say nothing of each other. */
+#define COUNT(field) #field, (unsigned long long)__atomic_load_n(&live->field, __ATOMIC_RELAXED)
+    return Py_BuildValue("{s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "processes", processes, "process_count",
+                         (unsigned long long)__atomic_load_n(&live->next_process, __ATOMIC_RELAXED), "threads",
+                         (unsigned long long)__atomic_load_n(&live->next_thread, __ATOMIC_RELAXED),
+                         COUNT(lost_threads), COUNT(uncounted_threads), COUNT(dropped_enospc), COUNT(dropped_emfile),
+                         COUNT(dropped_io));
+#undef COUNT
 }
 
 static int parse_events(PyObject *events, struct tprof_setup *setup)
@@ -149,13 +137,15 @@ static int parse_events(PyObject *events, struct tprof_setup *setup)
 }
 
 /* The calling thread joins at once, so that what it runs outside tasks is seen too. */
-static uint64_t start_with_caller(const struct tprof_setup *setup)
+static PyObject *start_with_caller(const struct tprof_setup *setup)
 {
     const uint64_t generation = tprof_recorder_start(setup);
+    if (generation == 0)
+        return PyErr_SetFromErrno(PyExc_OSError);
     struct tprof_thread *thread = tprof_current_thread(generation);
     if (thread != NULL)
         tprof_sample(thread, TPROF_JOIN, 0);
-    return generation;
+    return PyLong_FromUnsignedLongLong(generation);
 }
 
 PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs)
@@ -163,7 +153,7 @@ PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs)
     static char *names[] = {"directory", "process", "description", "events", "packages", NULL};
     PyObject *directory = NULL, *events;
     Py_buffer packages;
-    struct tprof_setup setup = {.live = session_live};
+    struct tprof_setup setup = {.live = tprof_session_live};
     (void)module;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&IyO!y*", names, PyUnicode_FSConverter, &directory,
                                      &setup.process, &setup.description, &PyTuple_Type, &events, &packages))
@@ -172,10 +162,10 @@ PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs)
     setup.package_of_cpu = packages.buf;
     setup.cpus = (uint32_t)(packages.len / (Py_ssize_t)sizeof(int16_t));
     PyObject *result = NULL;
-    if (session_live == NULL)
+    if (tprof_session_live == NULL)
         PyErr_SetString(PyExc_RuntimeError, "no session is open in this process");
     else if (parse_events(events, &setup) == 0)
-        result = PyLong_FromUnsignedLongLong(start_with_caller(&setup));
+        result = start_with_caller(&setup);
     PyBuffer_Release(&packages);
     Py_DECREF(directory);
     return result;

@@ -72,13 +72,12 @@ int tprof_stream_create(struct tprof_stream *stream, int directory, const char *
     (void)madvise(mapped, mapped_bytes, MADV_DONTFORK);
     close(fd);
     strcpy(stream->path, path);
+    stream->header = (struct tprof_header *)mapped;
     stream->window = mapped + sizeof *header;
     stream->record_bytes = header->record_bytes;
     stream->capacity = header->window_bytes / header->record_bytes;
     stream->device = status.st_dev;
     stream->inode = status.st_ino;
-    /* Last, for the thread that stops the recording, which finds the file by it. */
-    __atomic_store_n(&stream->header, (struct tprof_header *)mapped, __ATOMIC_RELEASE);
     return 0;
 
 error:
@@ -118,9 +117,6 @@ bool tprof_stream_flush(struct tprof_stream *stream)
     stream->flushed += stream->used;
     stream->used = 0;
     __atomic_store_n(&stream->header->flushed, stream->flushed, __ATOMIC_RELEASE);
-    /* What overwrites the window comes after it for whoever follows the file: a store with release alone keeps back only
-     * what was before it. */
-    __atomic_thread_fence(__ATOMIC_RELEASE);
     return true;
 }
 

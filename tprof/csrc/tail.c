@@ -6,27 +6,17 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-/* The kernel copies the header in whatever order it likes. */
-static bool read_header(int fd, struct tprof_header *header)
-{
-    const size_t first = offsetof(struct tprof_header, committed);
-    const size_t bytes = offsetof(struct tprof_header, modulus) - first;
-    const ssize_t got = pread(fd, (char *)header + first, bytes, (off_t)first);
-    if (got >= 0 && got != (ssize_t)bytes)
-        errno = EIO;
-    /* Records were written before the count that was just read, and are read after it. */
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    return got == (ssize_t)bytes;
-}
-
 static bool read_state(int fd, struct tprof_tail_state *state)
 {
     struct tprof_header header;
-    if (!read_header(fd, &header))
+    const size_t first = offsetof(struct tprof_header, committed);
+    const size_t bytes = offsetof(struct tprof_header, modulus) - first;
+    const ssize_t got = pread(fd, (char *)&header + first, bytes, (off_t)first);
+    if (got != (ssize_t)bytes) {
+        if (got >= 0)
+            errno = EIO;
         return false;
-    /* What belongs to the end was written before its reason. */
-    if (header.end_reason != TPROF_OPEN && !read_header(fd, &header))
-        return false;
+    }
     state->committed = header.committed;
     state->flushed = header.flushed;
     state->first_drop_ns = header.first_drop_ns;
@@ -51,8 +41,6 @@ int tprof_tail_open(const struct tprof_tail *tail, struct tprof_tail_state *stat
 static ssize_t read_at(const struct tprof_tail *tail, int fd, void *records, size_t count, uint64_t offset)
 {
     const ssize_t got = pread(fd, records, count * tail->record_bytes, (off_t)offset);
-    /* Whether they still are what they were is asked afterwards. */
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return got < 0 ? -1 : got / (ssize_t)tail->record_bytes;
 }
 

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tprof.environment import TASKS
+
 from .adopt import patch_module
 from .pattern import parse_patterns
 
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
 
     from .pattern import Pattern
 
-ENVIRONMENT = "TPROF_TASKS"
 SITE = Path(__file__).parent / "site"
 _SPAWN = "multiprocessing.spawn"
 
@@ -103,12 +104,12 @@ def install(texts: Sequence[str], main_names: Sequence[str]) -> None:
 
 def hand_to_children(texts: Sequence[str], main_names: Sequence[str]) -> None:
     """Let Python processes that this one starts install the same hook, by the environment."""
-    os.environ[ENVIRONMENT] = json.dumps({"tasks": list(texts), "main": list(main_names)})
+    os.environ[TASKS] = json.dumps({"tasks": list(texts), "main": list(main_names)})
     others = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(SITE), others] if others else [str(SITE)])
 
 
 def install_from_environment() -> None:
     """In a child: install what the parent handed on."""
-    handed = json.loads(os.environ[ENVIRONMENT])
+    handed = json.loads(os.environ[TASKS])
     install(handed["tasks"], handed["main"])

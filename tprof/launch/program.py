@@ -5,10 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.machinery
 import os
-import signal
 import sys
-import threading
-import traceback
 import types
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +20,6 @@ from .pattern import parse_patterns
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-INTERRUPTED = 128 + signal.SIGINT
 _recorded_in: list[Path] = []
 
 
@@ -43,10 +39,9 @@ class Program:
 
 @dataclass(frozen=True)
 class Main:
-    """A program that was found: its source or code, and what `__main__` shall know of it."""
+    """A program that was found: its source, or its code where it has none, and what `__main__` shall know of it."""
 
-    source: bytes | None
-    code: types.CodeType | None
+    program: bytes | types.CodeType
     file: str
     spec: importlib.machinery.ModuleSpec | None
 
@@ -64,14 +59,29 @@ def find_program(program: Program) -> Main:
 
 
 def run_program(program: Program, main: Main, tasks: Sequence[str], *, recorded_in: Path | None = None) -> None:
-    """Run what was found, recorded in a session or not; whatever it raises, SystemExit too, comes out."""
+    """Run what was found, recorded in a session or not; whatever it raises, SystemExit too, comes out.
+
+    What comes out is for the interpreter to end the program by, as it would have without us: call this outside all that
+    handles exceptions.
+    """
     _recorded_in[:] = [] if recorded_in is None else [recorded_in]
     names = ["__main__", main.spec.name if main.spec is not None else program.stem]
     sys.argv[:] = [main.file if program.is_module else program.name, *program.arguments]
     if tasks:
         hand_to_children(tasks, names)
         install(tasks, names)
-    _execute(main, tasks, names)
+    meant = [pattern for pattern in parse_patterns(tasks) if pattern.names_module(names)]
+    module = sys.modules["__main__"] = _make_module(main)
+    code = None
+    try:
+        code = _compile(main, module, meant)
+        exec(code, vars(module))  # noqa: S102 - the user's program, as Python would run it
+    except SystemExit:
+        raise
+    except BaseException as error:
+        here = error.__traceback__
+        _show_from(None if code is None or here is None else here.tb_next)
+        raise
 
 
 def is_recorded_in(session: Path) -> bool:
@@ -87,11 +97,11 @@ def _prepare_path(program: Program) -> None:
 
 def _find_script(name: str) -> Main:
     path = Path(name)
-    if path.is_dir():
+    if os.path.isdir(path):
         message = f"cannot run {name}: it is a folder; name the script in it, or use -m for a package"
         raise UsageError(message)
     try:
-        return Main(path.read_bytes(), None, os.path.abspath(name), None)  # noqa: PTH100 - links stay, as in Python
+        return Main(path.read_bytes(), os.path.abspath(name), None)  # noqa: PTH100 - links stay, as in Python
     except OSError as error:
         message = f"cannot run {name}: {(error.strerror or str(error)).lower()}; check the path, or use -m for a module"
         raise UsageError(message) from None
@@ -111,11 +121,14 @@ def _find_module(name: str) -> Main:
         message = f"cannot run -m {name}: there is no such module, or a package without __main__; check the name"
         raise UsageError(message)
     source = loader.get_source(spec.name) if hasattr(loader, "get_source") else None
-    data = None if source is None else source.encode()
-    return Main(data, loader.get_code(spec.name), spec.origin or name, spec)
+    found = loader.get_code(spec.name) if source is None else source.encode()
+    if found is None:
+        message = f"cannot run -m {name}: it has neither source nor code"
+        raise UsageError(message)
+    return Main(found, spec.origin or name, spec)
 
 
-def _execute(main: Main, tasks: Sequence[str], names: Sequence[str]) -> None:
+def _make_module(main: Main) -> types.ModuleType:
     module = types.ModuleType("__main__")
     module.__file__ = main.file
     module.__spec__ = main.spec
@@ -127,22 +140,13 @@ def _execute(main: Main, tasks: Sequence[str], names: Sequence[str]) -> None:
     else:
         module.__package__ = None
         module.__loader__ = importlib.machinery.SourceFileLoader("__main__", main.file)
-    meant = [pattern for pattern in parse_patterns(tasks) if pattern.names_module(names)]
-    code = _compile(main, module, meant)
-    sys.modules["__main__"] = module
-    try:
-        exec(code, vars(module))  # noqa: S102 - the user's program, as Python would run it
-    finally:
-        _wait_for_threads()
+    return module
 
 
 def _compile(main: Main, module: types.ModuleType, meant: Sequence[Any]) -> types.CodeType:
-    if main.source is None or (main.code is not None and not meant):
-        if main.code is None:
-            message = f"cannot run {main.file}: it has neither source nor code"
-            raise UsageError(message)
-        return main.code
-    tree = cast("ast.Module", compile(main.source, main.file, "exec", ast.PyCF_ONLY_AST, dont_inherit=True))
+    if isinstance(main.program, types.CodeType):
+        return main.program
+    tree = cast("ast.Module", compile(main.program, main.file, "exec", ast.PyCF_ONLY_AST, dont_inherit=True))
     if meant:
         setattr(module, ADOPT, lambda qualified: lambda value: adopt(value, qualified, meant))
         tree = cast("ast.Module", MainRewriter(meant).visit(tree))
@@ -150,50 +154,15 @@ def _compile(main: Main, module: types.ModuleType, meant: Sequence[Any]) -> type
     return code
 
 
-def _wait_for_threads() -> None:
-    """Wait as Python does at its end, so that the threads' tasks are still recorded."""
-    pools = sys.modules.get("concurrent.futures.thread")
-    if pools is not None:
-        pools._python_exit()  # noqa: SLF001 - what the interpreter itself calls here
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
-            thread.join()
+def _show_from(trace: types.TracebackType | None) -> None:
+    """Let the interpreter print an exception from here on, the program's own frames, by whatever hook it has."""
+    print_error = vars(sys).get("excepthook")
+    if print_error is None:
+        return
 
+    def print_from(kind: type[BaseException], error: BaseException, _: types.TracebackType | None) -> None:
+        sys.excepthook = print_error
+        sys.last_traceback = error.__traceback__ = trace
+        print_error(kind, error, trace)
 
-def end_process(error: BaseException | None) -> int:
-    """Say what ended the program as Python would, and return the exit status.
-
-    An interrupt ends the process by the signal itself, so that a shell sees it.
-    """
-    if error is None:
-        return 0
-    if isinstance(error, SystemExit):
-        return _exit_status(error.code)
-    _print_traceback(error)
-    if not isinstance(error, KeyboardInterrupt):
-        return 1
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    sys.stdout.flush()
-    os.kill(os.getpid(), signal.SIGINT)
-    return INTERRUPTED
-
-
-def _exit_status(code: object) -> int:
-    if code is None:
-        return 0
-    if isinstance(code, int):
-        return code
-    print(code, file=sys.stderr)
-    return 1
-
-
-def _print_traceback(error: BaseException) -> None:
-    own = str(Path(__file__).parent.parent)
-    frame = error.__traceback__
-    while frame is not None and frame.tb_frame.f_code.co_filename.startswith(own):
-        frame = frame.tb_next
-    error.__traceback__ = frame
-    if sys.excepthook is not sys.__excepthook__:
-        sys.excepthook(type(error), error, frame)
-    else:
-        traceback.print_exception(error)
+    sys.excepthook = print_from

@@ -200,7 +200,7 @@ def _flags(where: str, values: Any, length: int) -> npt.NDArray[np.uint8]:
 def _process_id(where: str, key: str, value: Any) -> int:
     try:
         number = int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = -1
     refuse_if(not 0 <= number <= MAX_PID, f"{where}: {key} must be one number from 0 to {MAX_PID}, got {value!r}")
     return number

@@ -11,9 +11,12 @@ package (C2): equation 1 of TProf. The same object is the file that keeps the mo
 from __future__ import annotations
 
 import itertools
-import math
+
+from .plain_values import is_finite, shown
 
 FORMAT = 1
+MOST = 1e30
+"""Of a number in it; energies are products of a few, which a float has to hold."""
 COEFFICIENTS = ("a", "b", "c", "C1", "C2")
 
 
@@ -22,7 +25,7 @@ def problem_of(model: object) -> str | None:
     if not isinstance(model, dict):
         return "it is no JSON object"
     if model.get("format") != FORMAT:
-        return f"its format is {model.get('format')!r}, this tprof reads {FORMAT}"
+        return f"its format is {shown(model.get('format'))}, this tprof reads {FORMAT}"
     coefficients = model.get("coefficients")
     if not isinstance(coefficients, dict) or not all(_is_power(coefficients.get(name)) for name in COEFFICIENTS):
         return f"its coefficients are not {', '.join(COEFFICIENTS)}, each finite and 0 or more"
@@ -30,11 +33,15 @@ def problem_of(model: object) -> str | None:
         return "its scales are not pairs of a rising frequency and a factor above 0"
     if not (model.get("residual_share") is None or _is_power(model["residual_share"])):
         return "its residual_share is no number of 0 or more"
-    return None
+    return None if _are_names(model.get("counters", [])) else "its counters are no list of names"
 
 
 def _is_power(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+    return is_finite(value) and 0 <= value <= MOST  # type: ignore[operator]
+
+
+def _are_names(names: object) -> bool:
+    return isinstance(names, list) and all(isinstance(name, str) for name in names)
 
 
 def _are_scales(scales: object) -> bool:

@@ -58,6 +58,14 @@ class Readings:
     suspended_ns: npt.NDArray[np.int64]
     dropped: int
 
+    def records(self) -> np.ndarray[Any, np.dtype[np.void]]:
+        """Return them as they stand in a file, (m,) of `layout.READING`."""
+        records = np.zeros(len(self.t_ns), layout.READING)
+        for name in ("t_ns", "value", "window_ns", "suspended_ns"):
+            records[name] = getattr(self, name)
+        records["flags"] = self.missing * kinds.ReadingFlag.MISSING + self.reopened * kinds.ReadingFlag.REOPENED
+        return records
+
 
 def read_readings(path: Path) -> tuple[Readings, list[str]]:
     """Read a file of readings; returns it with notes on what is missing. Raises TraceError."""

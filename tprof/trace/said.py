@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from .plain_values import is_finite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,11 +21,7 @@ def _is_text(value: object) -> bool:
 
 
 def _is_scalar(value: object) -> bool:
-    return value is None or isinstance(value, str | bool | int) or _is_finite(value)
-
-
-def _is_finite(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    return value is None or isinstance(value, str | bool | int) or is_finite(value)
 
 
 def _is_count(value: object) -> bool:
@@ -61,7 +58,7 @@ _MANIFEST: dict[str, Callable[[object], bool]] = {
     "left_out": _is_list_of(_is_record),
     "notes": _is_list_of(_is_text),
     "pid": _is_count,
-    "static_power_w": _is_dict_of(_is_finite),
+    "static_power_w": _is_dict_of(is_finite),
     "topology": _is_list_of(_is_record),
     "tprof": _is_text,
 }
@@ -121,7 +118,8 @@ def process_ends(end: dict[str, Any]) -> dict[int, int]:
     }
 
 
-def recorded_start_ns(manifest: dict[str, Any]) -> int | None:
-    """Return when the recording began, or None where the manifest does not say."""
-    start: Any = manifest.get("clock", {}).get("start_ns")
-    return int(start) if _is_ns(start) else None
+def start_ns_of(manifest: dict[str, Any]) -> int | None:
+    """Return when the block that was recorded began, else when the recording did; None where neither is said."""
+    said: dict[str, Any] = manifest.get("clock", {})
+    starts = [said[key] for key in ("block_start_ns", "start_ns") if _is_ns(said.get(key))]
+    return int(starts[0]) if starts else None

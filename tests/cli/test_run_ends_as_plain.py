@@ -1,0 +1,313 @@
+"""However a program ends, `tprof run` lets it end as it does by itself, and prints one summary after it."""
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+from support.programs import TPROF
+from support.recorded import instances
+
+import tprof
+
+DEADLINE_S = 240
+SUMMARY = re.compile(r"^Accounts \(.*?^next: tprof report prog\.tprof\n", re.DOTALL | re.MULTILINE)
+BEGIN = """
+import atexit, os, signal, subprocess, sys, threading, time
+
+def f(n=10):
+    return sum(range(n))
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:  # it must not wait for ever where it waits wrongly
+        signal.alarm(int(sys.argv[1]))
+"""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What a program does last, and how often its task runs; None where it ends too suddenly to say so."""
+
+    name: str
+    source: str
+    instances: int | None = 0
+    summaries: int | None = None
+    """How many are printed; None: they are left out."""
+    thorough: bool = False
+    """Whether another ending stands for this one where tests are to be quick."""
+
+
+ENDINGS = [
+    Ending(
+        "threads of an open pool",
+        """
+    from concurrent.futures import ThreadPoolExecutor
+    pool, ends = ThreadPoolExecutor(1), threading.Event()
+    pool.submit(ends.wait)
+    for _ in range(20):
+        pool.submit(f)
+    pool.submit(print, "the pool's last")
+    print("main ends")
+    ends.set()
+""",
+        20,
+    ),
+    Ending(
+        "processes of an open pool",
+        """
+    from concurrent.futures import ProcessPoolExecutor
+    pool = ProcessPoolExecutor(2)
+    print(sum(pool.map(f, [10] * 20)))
+    for _ in range(5):
+        pool.submit(f)
+""",
+        25,
+        summaries=1,
+    ),
+    Ending(
+        "an open multiprocessing pool",
+        """
+    import multiprocessing
+    pool = multiprocessing.Pool(2)
+    print(sum(pool.map(f, [10] * 20)))
+""",
+        20,
+    ),
+    Ending(
+        "a process that nobody joins",
+        """
+    import multiprocessing
+    def child():
+        f()
+        print("child", flush=True)
+    print("main", flush=True)
+    multiprocessing.get_context("fork").Process(target=child).start()
+""",
+        1,
+    ),
+    Ending(
+        "joblib's processes",
+        """
+    from joblib import Parallel, delayed
+    print(sum(Parallel(n_jobs=2, backend="loky")(delayed(f)(10) for _ in range(8))))
+    f()
+""",
+        9,
+    ),
+    Ending(
+        "scikit-learn's search on two processes",
+        """
+    from sklearn.datasets import load_iris
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.tree import DecisionTreeClassifier
+    search = GridSearchCV(DecisionTreeClassifier(random_state=0), {"max_depth": [1, 2]}, n_jobs=2)
+    print(search.fit(*load_iris(return_X_y=True)).best_params_)
+    f()
+""",
+        1,
+        thorough=True,
+    ),
+    Ending(
+        "a thread that works on after main",
+        """
+    def late():
+        threading.main_thread().join()
+        f()
+        print("thread")
+    threading.Thread(target=late).start()
+    print("main ends")
+""",
+        1,
+    ),
+    Ending(
+        "a daemon thread that waits",
+        """
+    entered = threading.Event()
+    def wait():
+        entered.set()
+        threading.Event().wait()
+    threading.Thread(target=wait, daemon=True).start()
+    entered.wait()
+    print("main ends")
+""",
+    ),
+    Ending(
+        "an interrupt while threads are waited for",
+        """
+    waited = threading.Event()
+    atexit.register(waited.set)
+    def late():
+        threading.main_thread().join()
+        while not waited.wait(1):  # one that comes before main waits is lost
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Event().wait()
+    threading.Thread(target=late).start()
+    print("main ends")
+""",
+    ),
+    Ending(
+        "atexit handlers that work, start and fail",
+        """
+    def last():
+        f()
+        subprocess.run([sys.executable, "-c", "print('a program of its own')"])
+        print("last", flush=True)
+        for begin in threading.Thread(target=f).start, os.fork:
+            try:
+                done = begin()
+                if done == 0:
+                    os._exit(0)
+            except RuntimeError as error:
+                print(type(error).__name__)
+    atexit.register(last)
+    atexit.register(divmod, 1, 0)
+    atexit.register(sys.exit, 4)
+    print("main ends", flush=True)
+""",
+        1 if sys.version_info >= (3, 12) else 2,
+        summaries=1,
+    ),
+    Ending(
+        "sys.exit in a thread",
+        """
+    thread = threading.Thread(target=sys.exit, args=(5,))
+    thread.start()
+    thread.join()
+    print("main ends")
+""",
+        thorough=True,
+    ),
+    Ending("os._exit", "    f(); print('gone', flush=True); os._exit(9)", None, summaries=0),
+    Ending("sys.exit with a number", "    f(); sys.exit(7)", 1),
+    Ending("sys.exit with nothing", "    f(); sys.exit()", 1, thorough=True),
+    Ending("sys.exit with a word", "    f(); sys.exit('gone')", 1),
+    Ending("sys.exit with a pair", "    f(); sys.exit((1, 2))", 1, thorough=True),
+    Ending("sys.exit with -1", "    f(); sys.exit(-1)", 1, thorough=True),
+    Ending("sys.exit with more than a byte", "    f(); sys.exit(300)", 1, thorough=True),
+    Ending("an exit whose own class has a code", "    raise type('Out', (SystemExit,), {'code': 3})", thorough=True),
+    Ending("the end", "    f(); print('end')", 1, summaries=1),
+    Ending(
+        "an exception with its cause",
+        """
+    def deep(n):
+        return deep(n - 1) if n else {}["nothing"]
+    atexit.register(print, "atexit", flush=True)
+    try:
+        deep(3)
+    except KeyError as error:
+        raise ValueError("what") from error
+""",
+        summaries=1,
+    ),
+    Ending(
+        "a group of exceptions",
+        "    raise BaseExceptionGroup('both', [SystemExit(3), KeyError()])",
+        thorough=True,
+    ),
+    Ending(
+        "an exception that the program prints itself",
+        """
+    sys.excepthook = lambda kind, error, trace: print(kind, error, trace.tb_frame.f_code.co_name, trace.tb_next)
+    atexit.register(lambda: print(sys.excepthook.__name__, sys.last_value, sys.last_traceback.tb_frame.f_code.co_name))
+    raise ValueError("what")
+""",
+    ),
+    Ending(
+        "an exception where printing it ends the program",
+        "    sys.excepthook = lambda *_: sys.exit(6)\n    raise ValueError('what')",
+        thorough=True,
+    ),
+    Ending("a line that is no Python", "    this is no Python", thorough=True),
+    Ending("a KeyboardInterrupt", "    atexit.register(print, 'atexit', flush=True); raise KeyboardInterrupt"),
+    Ending(
+        "a signal that nobody handles",
+        "    f(); print('gone', flush=True); os.kill(os.getpid(), signal.SIGTERM); signal.pause()",
+        None,
+    ),
+    Ending(
+        "an interrupt that nobody handles",
+        "    signal.signal(signal.SIGINT, signal.SIG_DFL)\n    os.kill(os.getpid(), signal.SIGINT); signal.pause()",
+        None,
+        thorough=True,
+    ),
+    Ending(
+        "a signal whose handler exits",
+        """
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(f(3)))
+    os.kill(os.getpid(), signal.SIGTERM)
+    signal.pause()
+""",
+        1,
+    ),
+    Ending(
+        "forks that end in each way",
+        """
+    def fails():
+        1 / 0
+    ends = [lambda: None, sys.exit, lambda: sys.exit(3), lambda: sys.exit("gone"), fails, lambda: os._exit(5)]
+    ends.append(lambda: os.kill(os.getpid(), signal.SIGTERM))
+    for end in ends:
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            f()
+            end()
+            break
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+""",
+        7,
+        summaries=1,
+    ),
+    Ending(
+        "what is torn down with the program",
+        """
+    class Bye:
+        def __del__(self):
+            print("bye", f(5))
+    keep = Bye()
+    print("main ends")
+""",
+    ),
+    Ending("a closed standard error", "    f(); sys.stderr.close(); print('end')", 1, summaries=0),
+    Ending("a closed descriptor of the output", "    f(); print('lost'); os.close(1)", 1),
+    Ending(
+        "a folder that is gone",
+        "    os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone'); f(); print('end')",
+        1,
+        summaries=1,
+    ),
+]
+
+
+def run(folder, *words):
+    # Users' programs import from their own folder; only this suite forbids that to its children.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    return subprocess.run(
+        words, cwd=folder, env=environment, capture_output=True, text=True, timeout=DEADLINE_S, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        pytest.param(ending, id=ending.name, marks=[pytest.mark.thorough] if ending.thorough else [])
+        for ending in ENDINGS
+    ],
+)
+def test_a_recorded_program_ends_as_it_does_by_itself(tmp_path, ending):
+    (tmp_path / "prog.py").write_text(BEGIN + ending.source)
+    words = ["prog.py", str(DEADLINE_S // 2)]
+
+    options = ["--energy", "estimate", "--task", "__main__:f"] + ["--no-summary"] * (ending.summaries is None)
+    plain = run(tmp_path, sys.executable, *words)
+    recorded = run(tmp_path, TPROF, "run", *options, *words)
+
+    assert (recorded.returncode, recorded.stdout) == (plain.returncode, plain.stdout), recorded.stderr
+    said, summaries = SUMMARY.subn("", recorded.stderr)
+    assert (said, summaries) == (plain.stderr, ending.summaries or 0)
+    trace = tprof.load(tmp_path / "prog.tprof")
+    assert trace.complete == (ending.instances is not None)
+    if ending.instances is not None:
+        assert instances(trace).get("f", 0) == ending.instances
