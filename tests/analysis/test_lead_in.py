@@ -1,5 +1,6 @@
 """What a sensor was read before the recorded block begins is no part of its figures, and serves the fit."""
 
+import io
 import json
 import math
 
@@ -11,8 +12,10 @@ from support import traces
 from support.properties import examples
 from tprof.analysis import TABLE_1
 from tprof.analysis.quanta import Quanta
+from tprof.analysis.report.data import page_data
 
 import tprof
+from tprof.cli.tables import show
 from tprof.live import Meter
 
 MS = 1_000_000
@@ -75,6 +78,18 @@ def test_an_edge_whose_window_reaches_over_the_blocks_end_stays_before_it(cut_us
     assert (cut.edges_ns[1:-1] + half_ns[1:-1]).max() <= end_ns
     assert (cut.edges_ns[1:-1] - half_ns[1:-1]).min() >= begin_ns
     assert cut.window_s[2:-2] == pytest.approx(domain.window_s[2:8])
+
+
+def test_a_lead_in_that_serves_the_fit_is_told_of_in_report_and_summary(tmp_path):
+    told = "0.333 s were read before the block began (13.3 J): they are in none of these figures"
+    profile = tprof.load(recorded(tmp_path / "t.tprof")).profile()
+    summary = io.StringIO()
+
+    show(profile, summary)
+
+    assert page_data(profile)["lead_in"] == told
+    assert told in summary.getvalue().splitlines()
+    assert page_data(tprof.load(traces.write(tmp_path / "whole.tprof")).profile())["lead_in"] is None
 
 
 def test_time_0_of_every_table_is_the_blocks_begin(tmp_path):
