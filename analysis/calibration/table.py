@@ -180,7 +180,7 @@ def _float(value: object) -> float:
             return number(value.strip())
         except ValueError:
             return np.nan
-    return float(value) if is_finite(value) else np.nan  # type: ignore[arg-type]
+    return float(value) if is_finite(value) else np.nan
 
 
 def _line(frame: pd.DataFrame, row: int) -> int:

@@ -239,7 +239,7 @@ def _check(machine: Machine) -> None:
 
 
 def _check_number(what: str, value: object, *, zero: bool) -> None:
-    if not is_finite(value) or not (float(value) >= 0 if zero else float(value) > 0):  # type: ignore[arg-type]
+    if not is_finite(value) or not (value >= 0 if zero else value > 0):
         message = f"{what} must be a number {'of 0 or more' if zero else 'above 0'}, got {shown(value)}"
         raise UsageError(message)
-    check_range(what, float(value))  # type: ignore[arg-type]
+    check_range(what, value)

@@ -83,7 +83,8 @@ def _parquet(path: Path) -> pd.DataFrame:
         if file.metadata.num_rows * file.metadata.num_columns > MOST_CELLS:
             raise unreadable_table(path, f"it has more than {MOST_CELLS} cells")
         # What pandas once wrote beside the columns is not needed, and need not be true.
-        return file.read().to_pandas(ignore_metadata=True)
+        frame: pd.DataFrame = file.read().to_pandas(ignore_metadata=True)
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise unreadable_table(path, reason) from error
+    return frame

@@ -22,12 +22,12 @@ from tprof.analysis.laws.roofline_machines import MACHINES, processor_of, read_m
 from tprof.analysis.laws.scaling.machine import constants
 from tprof.analysis.models.linear import coefficients_of
 from tprof.analysis.operating import by_task, read
+from tprof.benchmarks.published import measurements as public_points
 from tprof.benchmarks.sweep import What
 from tprof.benchmarks.sweep.output import read_rows
 from tprof.benchmarks.sweep.plan import DONE, FAILED, Plan, Point
 from tprof.benchmarks.sweep.plan_file import load_plan
 from tprof.benchmarks.sweep.table import COLUMNS, SETTING
-from tprof.benchmarks.validation import public_points
 from tprof.runtime.operating.table import read_table
 
 import tprof
@@ -60,9 +60,9 @@ PLAN.points[0].facts = {"lasted_s": 1.5, "model": "m", "quality": "measured", "s
 POINT = Point(None, 1, 1)
 SWEPT_ROW = {name: 1.5 for name in COLUMNS if name not in SETTING} | {"task": "blur", "quality": "measured"}
 SWEPT = [
-    ["blur", 1e9, "Hz", 1, 1, 5.0, 4.5, 5.5, 2.0, 2.5, 3, "measured", 0.1, 100],
-    ["blur", 2e9, "Hz", 1, 1, 6.0, 5.5, 6.5, 1.0, 6.0, 3, "measured", 0.1, 100],
-    ["", 2e9, "Hz", 2, 1, 7.0, 6.5, 7.5, 1.0, 7.0, 1, "measured", "", ""],
+    ["blur", 1e9, "Hz", 1, 1, 5.0, 4.5, 5.5, 2.0, 2.5, 3, "measured", 0.1, 100, 1.5],
+    ["blur", 2e9, "Hz", 1, 1, 6.0, 5.5, 6.5, 1.0, 6.0, 3, "measured", 0.1, 100, 1.5],
+    ["", 2e9, "Hz", 2, 1, 7.0, 6.5, 7.5, 1.0, 7.0, 1, "measured", "", "", ""],
 ]
 SWEPT_COLUMNS = [name for name in COLUMNS if name not in ("edp_js", "ed2p_js2")]
 RUNS = [
@@ -434,7 +434,7 @@ NAMES = {
     "validate --plot @/page.html": 2,
     "summary @": 1,
     "report @": 1,
-    "export @ -o out": 1,
+    "export @ csv -o out": 1,
     "run @": 2,
     "sweep @": 2,
     "sweep --frequencies none -o @ jacobi": 2,

@@ -52,7 +52,18 @@ def test_watts_that_are_given_go_before_a_sensor_that_auto_would_find(tmp_path):
     assert {domain.quality for domain in choice.domains} == {sensors.Quality.ESTIMATED}
 
 
-@pytest.mark.parametrize("text", ["", "5", "5,", "5,6,7", "a,b", "-1,5", "nan,5", "5,inf", "0,0", "1e308,0", "5,1e10"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "5", "5,", "5,6,7", "a,b", "-1,5", "nan,5", "5,inf", "0,0", "1_0,5", "9" * 400 + ",5", "1e308,0", "5,1e10"],
+)
 def test_watts_that_mean_nothing_are_refused(text):
     with pytest.raises(UsageError, match=r"^watts must be IDLE,PER_CORE, two numbers not below 0 such as 12,6, got "):
         parse_watts(text)
+
+
+@pytest.mark.parametrize(
+    "watts", [(10**400, 1), (float("nan"), 1), (1, None), (1,), ("a", "b"), 5, [-1, 2], (1, 10**5000)]
+)
+def test_numbers_that_are_no_watts_are_refused(tmp_path, watts):
+    with pytest.raises(UsageError, match=r"^watts must be IDLE,PER_CORE, .* got "):
+        sensors.choose("estimate", root=tmp_path, watts=watts)

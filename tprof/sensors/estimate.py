@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tprof.errors import UsageError
 from tprof.trace.bounds import MAX_WATTS
 from tprof.trace.estimate import assumed_words, watts_error
+from tprof.trace.plain_values import number, shown
 
 from .assumed import assume
 from .contract import Choice, Domain, Estimate, EstimateReader, Quality
@@ -28,7 +29,7 @@ ENVIRONMENT = "TPROF_WATTS"
 def parse_watts(text: str) -> tuple[float, float]:
     """Return idle watts and watts per busy core of "IDLE,PER_CORE". Raises UsageError."""
     try:
-        idle, per_core = (float(part) for part in text.split(","))
+        idle, per_core = (number(part.strip()) for part in text.split(","))
     except ValueError:
         raise UsageError(_wrong(text)) from None
     if not all(0 <= watts <= MAX_WATTS for watts in (idle, per_core)) or idle + per_core == 0:
@@ -36,8 +37,8 @@ def parse_watts(text: str) -> tuple[float, float]:
     return idle, per_core
 
 
-def _wrong(text: str) -> str:
-    allowed = f"two numbers not below 0 such as 12,6, got {text!r} (at most {MAX_WATTS:g} each)"
+def _wrong(given: object) -> str:
+    allowed = f"two numbers not below 0 such as 12,6, got {shown(given)} (at most {MAX_WATTS:g} each)"
     return f"watts must be IDLE,PER_CORE, {allowed}"
 
 
@@ -74,7 +75,10 @@ def _made_of(root: Path, topology: tuple[Cpu, ...], given: tuple[float, float] |
             assumed.idle_w, assumed.per_core_w, given=False, idle_factor=assumed.idle_factor,
             per_core_factor=assumed.per_core_factor, processor=assumed.processor,
         )  # fmt: skip
-    text = given if isinstance(given, str) else ",".join(str(float(part)) for part in given)
+    try:
+        text = given if isinstance(given, str) else ",".join(str(float(part)) for part in given)
+    except (TypeError, ValueError, OverflowError):
+        raise UsageError(_wrong(given)) from None
     return Estimate(*parse_watts(text), given=True)
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import TypeGuard
 
 MOST_ROWS = 1_000_000
 MOST_COLUMNS = 10_000
@@ -182,7 +183,7 @@ def whole(text: str, most: int = LARGEST_INTEGER - 1) -> int | None:
     return value if value <= most else None
 
 
-def is_finite(value: object) -> bool:
+def is_finite(value: object) -> TypeGuard[float]:
     """Tell whether a value that was read is a number that a float can hold."""
     # An integer that is larger than each float compares without an overflow, and NaN with nothing.
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max

@@ -17,7 +17,8 @@ from tprof.errors import TprofError
 from .plain_values import decoded, parse_json
 
 if TYPE_CHECKING:
-    from io import BufferedReader
+    from collections.abc import Callable
+    from io import BufferedIOBase, BufferedReader
     from pathlib import Path
 
 MOST_BYTES = 1 << 20
@@ -129,11 +130,15 @@ def _unpacked(path: Path, file: BufferedReader, most_bytes: int) -> bytes:
     import lzma  # noqa: PLC0415
     import zlib  # noqa: PLC0415
 
-    openers = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    openers: dict[str, Callable[[BufferedReader], BufferedIOBase]] = {
+        ".gz": lambda packed: gzip.GzipFile(fileobj=packed),
+        ".bz2": bz2.BZ2File,
+        ".xz": lzma.LZMAFile,
+    }
     if path.suffix not in openers:
         return file.read(most_bytes + 1)
     try:
-        with openers[path.suffix](file) as packed:
-            return packed.read(most_bytes + 1)
+        with openers[path.suffix](file) as unpacked:
+            return unpacked.read(most_bytes + 1)
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise UnreadableError(path, f"what is compressed in it is damaged ({error})") from error
