@@ -1,4 +1,4 @@
-.PHONY: help setup test lint types bench wheel ci
+.PHONY: help setup test lint types bench editable wheel ci
 help:   ## show this list
 	@grep -E '^[a-z]+: .*##' Makefile
 setup:  ## make .venv and install tprof into it
@@ -11,7 +11,9 @@ types:  setup ## mypy --strict on the installed wheel
 	@cd .venv && bin/mypy --config-file ../pyproject.toml --python-executable bin/python -p tprof
 bench:  setup ## print what a sample costs
 	@cd .venv && bin/tprof bench overhead
-wheel:  ## build a wheel into dist/
-	@python3 -m pip wheel --no-deps -w dist .
+editable: ## pip install -e into .venv-editable, found by mypy, pyright and editors too
+	@scripts/editable
+wheel:  ## build sdist and wheel into dist/, checked as a package index does
+	@scripts/wheel
 ci:     ## all that CI runs
 	@.ci/run

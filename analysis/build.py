@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from tprof.trace import Quality
+from tprof.trace.estimate import EXACT, watts_error
+
 from .accounts import Account, Totals, settle
 from .busy import measure_unseen
 from .doubts import tell_doubts, tell_fits, tell_stuck
@@ -46,7 +49,8 @@ class Recipe:
     Attributes
     ----------
     model : of power
-    quanta : of all domains
+    quanta : of all domains, from the begin of the recorded block to its end
+    whole : the same from each domain's first reading to its last: powers and static power are found with these
     packages : their numbers
     static_power_w : by domain, where it is known
     fits : by domain, where the model was fitted
@@ -54,6 +58,7 @@ class Recipe:
 
     model: Chosen
     quanta: tuple[Quanta, ...]
+    whole: tuple[Quanta, ...]
     packages: tuple[int, ...]
     static_power_w: dict[str, float]
     fits: dict[str, Fit]
@@ -121,9 +126,10 @@ def build_profile(
     stored, stored_doubt = stored_model(trace.manifest.get("power_model"))
     chosen = choose_model(model, present, coefficients, stored)
     readings = sorted((r for r in trace.readings.values() if r.quantity == "energy"), key=lambda r: r.name)
-    quanta = tuple(build_quanta(reading, max_power_w) for reading in readings)
+    whole = tuple(build_quanta(reading, max_power_w) for reading in readings)
+    quanta = tuple(domain.between(trace.start_ns, trace.end_ns)[0] for domain in whole)
     packages = tuple(sorted({q.package for q in quanta if q.package is not None}))
-    recipe = Recipe(chosen, quanta, packages, _static_power(trace, chosen, quanta), {})
+    recipe = Recipe(chosen, quanta, whole, packages, _static_power(trace, chosen, quanta), {})
     segments = recipe.read(trace)
     unseen = measure_unseen(trace, segments)
     recipe = _fitted(_idled(recipe, trace, segments, unseen), trace, segments, unseen, asked=model)
@@ -144,20 +150,21 @@ def build_profile(
     about_model = [text for text in (trace.manifest.get("power_model_problem"), stored_doubt) if isinstance(text, str)]
     doubts = [*trace.graph.notes, *about_model, *stuck, *tell_doubts(segments, unseen, joined.rows, recipe.model)]
     doubts += tell_fits(recipe.fits, names)
-    info = describe(trace, recipe.model, quanta, doubts)
+    info = describe(trace, recipe, doubts)
+    watts = watts_error(trace.manifest) if info["quality"] == Quality.ESTIMATED else EXACT
     info["static_power_w"] = recipe.static_power_w | {
         name: float(fit.static_w.mean()) for name, fit in recipe.fits.items()
     }
     errors_j = mean_errors(recipe.fits, segments, joined.rows, names) if recipe.fits else None
     threads = [lane.thread for lane in segments]
     del segments
-    tasks = tasks_table(trace, threads, joined.rows, totals)
+    tasks = tasks_table(trace, threads, joined.rows, totals, watts)
     if len(trace.graph):
         tasks = tasks.assign(**lifecycle_columns(trace, tasks))
     frame = pd.DataFrame([vars(account) for account in accounts.values()], columns=list(Account.__annotations__))
     frame["quality"] = [domain.quality for domain in quanta]
     tasks["quality"] = pd.Categorical.from_codes(np.zeros(len(tasks), np.int8), categories=pd.Index([info["quality"]]))
-    return Profile(trace, tasks, frame.set_index("domain"), info, recipe, joined.rows.own_s, errors_j)
+    return Profile(trace, tasks, frame.set_index("domain"), info, recipe, joined.rows.own_s, errors_j, watts)
 
 
 def _fitted(recipe: Recipe, trace: Trace, segments: list[Segments], unseen: Unseen, *, asked: str) -> Recipe:
@@ -165,14 +172,15 @@ def _fitted(recipe: Recipe, trace: Trace, segments: list[Segments], unseen: Unse
     if not needs_fit(asked, recipe.model):
         return recipe
     fits = {}
-    for domain in recipe.quanta:
+    for domain in recipe.whole:
         if domain.counted and len(domain) and domain.quality != "estimated" and (asked == "fitted" or domain.timed):
             load = recipe.load(domain, segments, unseen)
             belief = _belief(recipe, domain.name)
             hidden_s = load.other_s + load.unseen_s
             fit = fit_powers(domain, load.lanes, segments, hidden_s, tasks=len(trace.tasks), belief=belief)
-            if fit is not None:
-                fits[domain.name] = fit
+            block, part = domain.between(trace.start_ns, trace.end_ns)
+            if fit is not None and len(block):
+                fits[domain.name] = replace(fit, static_w=fit.static_w[part])
     chosen = recipe.model.fitted(asked, fits, [domain.quality for domain in recipe.quanta if domain.counted])
     return replace(recipe, model=chosen, fits=fits) if chosen.name == "fitted" else recipe
 
@@ -203,7 +211,7 @@ def _idled(recipe: Recipe, trace: Trace, segments: list[Segments], unseen: Unsee
     """Put what idle quanta drew in place of a calibrated C2, which is that of another frequency and temperature."""
     coefficients, static_w = recipe.model.coefficients, dict(recipe.static_power_w)
     said = trace.manifest.get("static_power_w") or {}
-    for domain in recipe.quanta:
+    for domain in recipe.whole:
         if coefficients is not None and domain.name in static_w and domain.name not in said and len(domain):
             idle_w = idle_power_w(recipe.load(domain, segments, unseen))
             static_w[domain.name] = static_w[domain.name] if idle_w is None else idle_w

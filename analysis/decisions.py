@@ -31,7 +31,7 @@ def decisions_table(trace: Trace) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        time_s (from the start of the recording), process; kind: ``chosen`` (a frequency is best for a task),
+        time_s (from the begin of the recorded block), process; kind: ``chosen`` (a frequency is best for a task),
         ``set`` (processors got a frequency), ``allowed`` (the highest that a cap on the power leaves), ``workers`` (so
         many are active), ``released`` (nothing is held any more), ``acted`` (what a budget did), ``cut``
         (what follows was not written);

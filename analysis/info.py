@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from tprof.trace import Quality
+from tprof.trace.estimate import assumed_words, watts_error
+
 from .declared import failed_declarations
+from .idle import LEAST_S
+from .intervals import widened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tprof.trace import Trace
 
-    from .models import Chosen
+    from .build import Recipe
     from .quanta import Quanta
 
 # The least trustworthy domain gives its name to the whole.
 _DOUBT = ("estimated", "simulated", "given", "measured")
 
 
-def describe(trace: Trace, model: Chosen, quanta: Sequence[Quanta], warnings: Sequence[str]) -> dict[str, Any]:
+def describe(trace: Trace, recipe: Recipe, warnings: Sequence[str]) -> dict[str, Any]:
     """Collect what a reader of the tables must know; plain values only, fit for JSON."""
+    model, quanta = recipe.model, recipe.quanta
     counted = [q for q in quanta if q.counted] or list(quanta)
     qualities = {q.quality for q in counted}
     quality = next((name for name in _DOUBT if name in qualities), "none")
@@ -36,6 +45,8 @@ def describe(trace: Trace, model: Chosen, quanta: Sequence[Quanta], warnings: Se
         "coefficient_intervals": model.stored.intervals if model.stored is not None else None,
         "complete": trace.complete,
         "duration_s": duration_s,
+        **_around(trace, [q for q in recipe.whole if q.counted]),
+        "estimate": _estimate(trace, recipe) if quality == Quality.ESTIMATED else None,
         "dropped": _dropped(trace),
         "lost_threads": _number(getattr(trace, "end", {}).get("lost_threads")),
         "warnings": [
@@ -48,6 +59,54 @@ def describe(trace: Trace, model: Chosen, quanta: Sequence[Quanta], warnings: Se
         "host": trace.manifest.get("host") or {},
         "argv": trace.manifest.get("argv") or [],
     }
+
+
+def lead_in_text(info: Mapping[str, Any]) -> str | None:
+    """Say what idle time was read before the block, or None where hardly any was."""
+    if info["lead_in_s"] < LEAST_S:
+        return None
+    joules = "its joules are not known" if info["lead_in_j"] is None else f"{info['lead_in_j']:.3g} J"
+    return f"{info['lead_in_s']:.3g} s were read before the block began ({joules}): they are in none of these figures"
+
+
+def doubt_text(info: Mapping[str, Any]) -> str | None:
+    """Say what the error of assumed watts leaves open of all joules, or None where there is none."""
+    said = info["estimate"]
+    if said is None or said["idle_factor"] == said["per_core_factor"] == 1.0 or not said["energy_high_j"] > 0:
+        return None
+    return (
+        f"the watts are assumed: all joules together are {said['energy_low_j']:.3g} … {said['energy_high_j']:.3g} J "
+        "(95 %), and so wide are all intervals; shares and ratios of tasks hardly depend on it"
+    )
+
+
+def _around(trace: Trace, counted: Sequence[Quanta]) -> dict[str, float | None]:
+    """Say what was read before the recorded block began, and after it ended until the sensors' next update."""
+    said: dict[str, float | None] = {}
+    first_ns = min((int(q.edges_ns[0]) for q in counted if len(q)), default=trace.start_ns)
+    last_ns = max((int(q.edges_ns[-1]) for q in counted if len(q)), default=trace.end_ns)
+    for name, begin_ns, end_ns in (
+        ("lead_in", first_ns, trace.start_ns),
+        ("after_end", trace.end_ns, last_ns),
+    ):
+        joules = [part.measured_j for q in counted if len(part := q.between(begin_ns, end_ns)[0])]
+        said[f"{name}_s"] = max(end_ns - begin_ns, 0) * 1e-9
+        said[f"{name}_j"] = None if any(math.isnan(one) for one in joules) else sum(joules, 0.0)
+    return said
+
+
+def _estimate(trace: Trace, recipe: Recipe) -> dict[str, Any]:
+    """Say what an estimate was made of, and what its watts' error leaves open of all joules together."""
+    said, watts = trace.manifest.get("estimate") or {}, watts_error(trace.manifest)
+    energy_j, static_j = np.zeros(1), np.zeros(1)
+    for domain in recipe.quanta:
+        if domain.counted:
+            drawn_j = recipe.static_power_w.get(domain.name, 0.0) * np.diff(domain.edges_ns) * 1e-9
+            static_j += np.minimum(drawn_j, domain.energy_j).sum()
+            energy_j += domain.energy_j.sum()
+    (low_j,), (high_j,) = widened(energy_j, energy_j, static_j, watts)
+    known = {"idle_factor": watts.idle, "per_core_factor": watts.busy}
+    return {**said, **known, "energy_low_j": float(low_j), "energy_high_j": float(high_j)}
 
 
 def _domain(trace: Trace, quanta: Quanta) -> dict[str, Any]:
@@ -77,7 +136,12 @@ def _assumed(trace: Trace) -> str:
     said = trace.manifest.get("estimate")
     if not isinstance(said, dict):
         return ""
-    how = "as given" if said.get("given") else "assumed: give yours with --watts IDLE,PER_CORE"
+    processor, error = said.get("processor"), watts_error(trace.manifest)
+    how = (
+        "as given and taken as exact"
+        if error.is_none
+        else assumed_words(error, processor if isinstance(processor, str) else None)
+    )
     return f" from {said.get('idle_w')} W idle and {said.get('per_core_w')} W a busy core, {how}"
 
 

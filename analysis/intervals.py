@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from .attribution import Shares, padded, sum_by
 
 if TYPE_CHECKING:
+    from tprof.trace.estimate import WattsError
+
     from .instances import InstanceRows
     from .quanta import Quanta
 
@@ -87,6 +89,32 @@ def mean_interval(
     spread_j = np.where(count > 1, np.nan_to_num(std), 0.0)
     half = _NORMAL_95 * np.sqrt((spread_j**2 + resolution_j**2 / 3.0) / np.maximum(count, 1) + model_error_j**2)
     return np.maximum(mean - half, 0.0), mean + half
+
+
+def widened(low_j: Floats, high_j: Floats, static_j: Floats, error: WattsError) -> tuple[Floats, Floats]:
+    """Return an interval that also holds what the error of an estimate's watts leaves open.
+
+    Parameters
+    ----------
+    low_j, high_j : (k,) float64, joules; the interval if the watts were exact
+    static_j : (k,) float64, joules; the part of the energy that is static power
+    error : of the watts of idle, which are static power, and of busy cores, which are the rest
+
+    Notes
+    -----
+    An estimate is idle watts times time and busy watts times busy time, so energies go with both in a straight line.
+    The interval holds those of all watts within the error, however the two are combined.
+    """
+    static_low_j = np.minimum(low_j, static_j)
+    low = static_low_j / error.idle + (low_j - static_low_j) / error.busy
+    return low, static_j * error.idle + (high_j - static_j) * error.busy
+
+
+def narrowed(low_j: Floats, high_j: Floats, static_j: Floats, error: WattsError) -> tuple[Floats, Floats]:
+    """Take out of an interval what `widened` put into it: for comparisons of what the same watts were assumed of."""
+    least_j = static_j / error.idle
+    low = np.where(low_j < least_j, low_j * error.idle, static_j + (low_j - least_j) * error.busy)
+    return low, static_j + (high_j - static_j * error.idle) / error.busy
 
 
 def fitted_interval(mean: Floats, std: Floats, count: NDArray[np.int64], error_j: Floats) -> tuple[Floats, Floats]:

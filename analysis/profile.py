@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tprof.trace import Trace
+    from tprof.trace.estimate import WattsError
 
     from .build import Recipe
     from .quanta import Quanta
@@ -35,13 +36,14 @@ class Profile:
     trace : what was recorded
     tasks : one row an instance; energies and `cpu_s` are exclusive of nested tasks, `duration_s` is from
         first start to end with nested and suspended time in it; NaN energy is "not resolved". Where a task runtime
-        ran them also: spawn_s, ready_s (both from the start of the recording), wait_data_s (spawn to ready),
+        ran them also: spawn_s, ready_s (both from the begin of the recorded block), wait_data_s (spawn to ready),
         wait_worker_s (ready to start), NaN for instances of which the trace does not know, stolen (bool)
     accounts : one row a domain, index `domain`: measured_j, tasks_j, runtime_j, other_j, idle_j
     info : sensor, model, warnings and what else a reader must know
     recipe : how the joules were shared
     own_s : (instances,) seconds in which each was what its thread ran, without nested tasks or suspension
     mean_error_j : (distinct names,) standard errors of the tasks' mean energies where powers were fitted, else None
+    watts : by which factors the watts of an estimate may be off; the bounds of `tasks` hold that
     """
 
     trace: Trace
@@ -51,6 +53,7 @@ class Profile:
     recipe: Recipe = field(repr=False)
     own_s: NDArray[np.float64] = field(repr=False)
     mean_error_j: NDArray[np.float64] | None = field(repr=False)
+    watts: WattsError = field(repr=False)
 
     @property
     def quanta(self) -> tuple[Quanta, ...]:
@@ -68,15 +71,20 @@ class Profile:
         counted = self.accounts.loc[[q.name for q in self.quanta if q.counted]].drop(columns="quality")
         return {str(name): float(value) for name, value in counted.astype(float).sum(min_count=1).items()}
 
-    def summary(self) -> pd.DataFrame:
+    def summary(self, *, common: bool = True) -> pd.DataFrame:
         """Return one row a task (index `task`), by energy; see `tprof.analysis.summary.summarize`.
+
+        Without `common` the intervals leave out the error of an estimate's watts, which is the same for all tasks and
+        runs of a machine: for comparisons of them.
 
         Where a task has a budget for its instances also `budget_j` and `over_budget`, how many took more; NaN for
         tasks without one.
         """
         stored = self.recipe.model.stored
         share = None if stored is None else stored.residual_share
-        table = summarize(self.tasks, self.own_s, self.mean_error_j, residual_share=share)
+        table = summarize(
+            self.tasks, self.own_s, self.mean_error_j, residual_share=share, watts=self.watts, common=common
+        )
         return with_budgets(table.assign(quality=self.info["quality"]), self.tasks, self.trace.tasks)
 
     def waits(self) -> pd.DataFrame:

@@ -7,19 +7,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tprof.trace.bounds import is_calculated
+from tprof.trace.increments import Counter, Fault
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tprof.trace import Readings
+    from tprof.trace.increments import Increments
 
-DEFAULT_MAX_POWER_W = 1000.0
-_WIDE_SCOPES = ("psys", "machine")
-_WIDE_MAX_POWER_W = 10_000.0
-# A live reader may see two updates close together after it was delayed: one update of slack.
-_LATE_READ_NS = 1_000_000
-_SUSPEND_NS = 1_000_000
 _STUCK_GAPS = 20
 _STUCK_NS = 100_000_000
+_WHY = {
+    Fault.REOPENED: "reopened (its counter may have been reset)",
+    Fault.SLEPT: "interrupted by a suspend",
+    Fault.FELL: "seen to go backwards",
+    Fault.AFTER_FALL: "not to be believed yet after it went backwards",
+    Fault.STOOD_STILL: "seen to catch up after it stood still",
+    Fault.SPIKE: "seen above {limit_w:g} W",
+}
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,26 @@ class Quanta:
     def __len__(self) -> int:
         return len(self.energy_j)
 
+    def between(self, begin_ns: int, end_ns: int) -> tuple[Quanta, slice]:
+        """Return the quanta between two times, and which of these they are; one that is cut gives its part by time.
+
+        The window of an edge ends within them too: an edge that is put elsewhere in its window stays between its
+        neighbours.
+        """
+        first = max(int(np.searchsorted(self.edges_ns, begin_ns, side="right")) - 1, 0)
+        last = min(int(np.searchsorted(self.edges_ns, end_ns, side="left")), len(self))
+        part = slice(first, max(first, last))
+        edges = slice(first, last + 1) if first < last else slice(0)
+        edges_ns = np.clip(self.edges_ns[edges], begin_ns, end_ns)
+        inside = np.diff(edges_ns) / np.diff(self.edges_ns[edges])
+        known = edges_ns == self.edges_ns[edges]
+        reach_ns = np.maximum(np.minimum(edges_ns - begin_ns, end_ns - edges_ns) - 1, 0)
+        window_s = np.where(known, np.minimum(self.window_s[edges], 2e-9 * reach_ns), 0.0)
+        return replace(
+            self, edges_ns=edges_ns, energy_j=self.energy_j[part] * inside, valid=self.valid[part],
+            stuck=self.stuck[part], window_s=window_s,
+        ), part  # fmt: skip
+
     @property
     def timed(self) -> bool:
         """Whether it is known in which window the sensor's values changed."""
@@ -66,51 +92,42 @@ def build_quanta(readings: Readings, max_power_w: float | None = None) -> Quanta
     """Turn the readings of one domain into quanta.
 
     A failed read is left out (the counter is cumulative, nothing is lost); readings of equal value
-    merge into the running quantum. An interval is invalid if the sensor was reopened or the machine
-    suspended inside it, if the counter went back without a plausible wrap, or if it implies more
-    than `max_power_w`.
+    merge into the running quantum. Which intervals are invalid is said in `tprof.trace.increments`.
 
     Parameters
     ----------
     readings : one energy domain
     max_power_w : float, watts; more than this is a fault (default 1000, 10000 for psys, none for given joules)
     """
-    limit_w = max_power_w or _default_limit_w(readings)
-    keep, warnings = _kept(readings)
+    counter = Counter(
+        unit_j=readings.unit, modulus=readings.modulus, quality=str(readings.quality), scope=readings.scope,
+        max_power_w=max_power_w,
+    )  # fmt: skip
+    found = counter.follow(readings.records())
+    warnings = _left_out(readings, counter)
     quanta = Quanta(
         readings.name, readings.scope, readings.package, readings.counted, str(readings.quality),
         np.empty(0, np.int64), np.empty(0), np.empty(0, bool), np.empty(0, bool), np.empty(0), readings.unit,
         tuple(warnings),
     )  # fmt: skip
-    if len(keep) < 2:
+    if len(found.t_ns) < 2:
         return replace(quanta, warnings=(*warnings, f"{readings.name} has no two readings: its energy is not resolved"))
-    energy_j, valid, faults = _judged(readings, keep, limit_w)
-    window_ns = _windows(readings, keep)
     # The value changed at some moment in the window: at its middle, for all that is known.
-    edges_ns = readings.t_ns[keep].astype(np.int64) - window_ns // 2
-    still = bool(readings.value[keep[-1]] == readings.value[keep[-2]])
-    stuck = _stuck(np.diff(edges_ns), still=still)
-    if not _is_word(readings):
+    edges_ns = found.t_ns - found.window_ns // 2
+    energy_j, valid = found.energy_j[1:], found.fault[1:] == Fault.NONE
+    warnings += _faults(readings, found, counter.limit_w)
+    stuck = _stuck(np.diff(edges_ns), still=not found.changed[-1])
+    if not is_calculated(quanta.quality):
         # A sensor that says nothing more is not one that says zero.
         valid[-1] &= not stuck[-1]
         if valid.all() and not (energy_j > 0).any():
             valid[:] = False
-            faults.append(f"{readings.name} never moved: its energy is not resolved")
+            warnings.append(f"{readings.name} never moved: its energy is not resolved")
     return replace(
         quanta, edges_ns=edges_ns, energy_j=energy_j, valid=valid, stuck=stuck,
-        window_s=(window_ns * 1e-9).astype(np.float64),
-        warnings=(*warnings, *faults),
+        window_s=(found.window_ns * 1e-9).astype(np.float64),
+        warnings=tuple(warnings),
     )  # fmt: skip
-
-
-def _windows(readings: Readings, keep: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Return for how long before each kept reading its value may have stood; 0 where it is not known."""
-    t_ns = readings.t_ns[keep].astype(np.int64)
-    if str(readings.quality) in ("given", "estimated"):
-        return np.zeros(len(t_ns), np.int64)
-    window_ns = np.minimum(readings.window_ns[keep], np.diff(t_ns, prepend=t_ns[0]))
-    changed = np.diff(readings.value[keep].astype(np.uint64), prepend=readings.value[keep][:1]) != 0
-    return np.where(changed, window_ns, 0)
 
 
 def _stuck(gap_ns: NDArray[np.int64], *, still: bool) -> NDArray[np.bool_]:
@@ -120,73 +137,28 @@ def _stuck(gap_ns: NDArray[np.int64], *, still: bool) -> NDArray[np.bool_]:
     return np.asarray(stuck, bool)
 
 
-def _is_word(readings: Readings) -> bool:
-    """Tell joules that somebody calculated from a register that may glitch."""
-    return str(readings.quality) in ("given", "simulated", "estimated")
+def _left_out(readings: Readings, counter: Counter) -> list[str]:
+    failed = int(readings.missing.sum())
+    said = [f"{failed} readings of {readings.name} failed and were bridged"] if failed else []
+    if counter.unordered:
+        said.append(f"{counter.unordered} readings of {readings.name} are not later than the one before: left out")
+    return said
 
 
-def _default_limit_w(readings: Readings) -> float:
-    if _is_word(readings):
-        return float("inf")
-    return _WIDE_MAX_POWER_W if readings.scope in _WIDE_SCOPES else DEFAULT_MAX_POWER_W
-
-
-def _kept(readings: Readings) -> tuple[NDArray[np.intp], list[str]]:
-    """Indices of the readings that end a quantum: good, later than the one before, of a new value."""
-    good = np.flatnonzero(~readings.missing)
-    warnings = []
-    if len(good) < len(readings.t_ns):
-        warnings.append(f"{len(readings.t_ns) - len(good)} readings of {readings.name} failed and were bridged")
-    if not len(good):
-        return good, warnings
-    t_ns = readings.t_ns[good].astype(np.int64)
-    before = np.maximum.accumulate(t_ns)
-    ordered = np.concatenate(([True], t_ns[1:] > before[:-1]))
-    if not ordered.all():
-        warnings.append(f"{(~ordered).sum()} readings of {readings.name} are not later than the one before: left out")
-        good = good[ordered]
-    value = readings.value[good]
-    changed = np.concatenate(([True], value[1:] != value[:-1]))
-    changed |= readings.reopened[good]
-    changed[-1] = True
-    return good[changed], warnings
-
-
-def _judged(
-    readings: Readings, keep: NDArray[np.intp], limit_w: float
-) -> tuple[NDArray[np.float64], NDArray[np.bool_], list[str]]:
-    """Joules and validity of the intervals between kept readings, with what was wrong in words."""
-    value = readings.value[keep].astype(np.uint64)
-    t_ns, suspended_ns = (values[keep].astype(np.int64) for values in (readings.t_ns, readings.suspended_ns))
-    length_ns = t_ns[1:] - t_ns[:-1]
-    fell = value[1:] < value[:-1]
-    # Unsigned differences first: a float would lose bits of a large counter.
-    counts = (value[1:] - value[:-1]).astype(np.float64)
-    if readings.modulus:
-        wrapped = value[1:] + (np.uint64(readings.modulus) - value[:-1])
-        counts = np.where(fell, wrapped.astype(np.float64), counts)
-    energy_j = counts * readings.unit
-    reopened = np.diff(np.cumsum(readings.reopened)[keep]) > 0
-    slept = np.abs(suspended_ns[1:] - suspended_ns[:-1]) > _SUSPEND_NS
-    slack_ns = np.where(readings.window_ns[keep][1:] > 0, _LATE_READ_NS, 0)
-    excess = energy_j > limit_w * (length_ns + slack_ns) * 1e-9
-    back = fell & (excess if readings.modulus else True)
-    spike = excess & ~fell
-    reasons = {
-        "reopened (its counter may have been reset)": reopened,
-        "interrupted by a suspend": slept & ~reopened,
-        "seen to go backwards": back & ~reopened & ~slept,
-        f"seen above {limit_w:g} W": spike & ~reopened & ~slept,
-    }
-    faults = [
-        f"{readings.name} was {why} in {bad.sum()} intervals ({length_ns[bad].sum() * 1e-9:.3g} s): "
-        "no energy is given for that time"
-        for why, bad in reasons.items()
-        if bad.any()
-    ]
-    valid = ~(reopened | slept | back | spike)
-    if readings.modulus:
-        twice = valid & np.isfinite(limit_w) & (limit_w * length_ns * 1e-9 > 2 * readings.modulus * readings.unit)
+def _faults(readings: Readings, found: Increments, limit_w: float) -> list[str]:
+    """Say in which intervals the sensor is not believed, and what it showed in them."""
+    said = []
+    for fault, why in _WHY.items():
+        bad = found.fault == fault
+        if bad.any():
+            doubtful_j = float(found.doubtful_j[bad].sum())
+            shown = f", and {doubtful_j:.3g} J that it showed are in doubt" if doubtful_j else ""
+            said.append(
+                f"{readings.name} was {why.format(limit_w=limit_w)} in {bad.sum()} intervals "
+                f"({found.length_ns[bad].sum() * 1e-9:.3g} s): no energy is given for that time{shown}"
+            )
+    if readings.modulus and np.isfinite(limit_w):
+        twice = (found.fault == Fault.NONE) & (limit_w * found.length_ns * 1e-9 > 2 * readings.modulus * readings.unit)
         if twice.any():
-            faults.append(f"{readings.name} may have wrapped more than once in {twice.sum()} long intervals")
-    return np.where(valid, energy_j, 0.0), valid, faults
+            said.append(f"{readings.name} may have wrapped more than once in {twice.sum()} long intervals")
+    return said

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from .intervals import fitted_interval, mean_interval
+from tprof.trace.estimate import EXACT
+
+from .intervals import fitted_interval, mean_interval, narrowed, widened
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from tprof.trace.estimate import WattsError
 
 
 def summarize(
@@ -19,6 +23,8 @@ def summarize(
     mean_error_j: NDArray[np.float64] | None = None,
     *,
     residual_share: float | None = None,
+    watts: WattsError = EXACT,
+    common: bool = True,
 ) -> pd.DataFrame:
     """Summarize instances by task.
 
@@ -29,6 +35,8 @@ def summarize(
     mean_error_j : (names,) standard errors of the means, where powers were fitted; else the sensor's resolution
         bounds each instance
     residual_share : the model's own error, as a part of energy above static power, where a calibration measured it
+    watts : the error of an estimate's watts, which the bounds of `tasks` hold
+    common : whether the intervals of means hold that error, which is the same for all tasks
 
     Returns
     -------
@@ -36,7 +44,8 @@ def summarize(
     energy_std_j (of instances; NaN for one), energy_mean_low_j, energy_mean_high_j (95 % interval),
     duration_mean_s, power_w (energy over own time), edp_js (mean energy times mean own time), energy_time_corr
     (Pearson's r of energy with duration, NaN where either is the same for all), own_mean_s (without nested
-    tasks and suspension), resolved (whether the interval of the mean energy above static power is clear of zero).
+    tasks and suspension), resolved (whether the interval of the mean energy above static power is clear of zero,
+    the watts of an estimate taken as exact).
     Instances whose energy is not resolved count in `instances` and `duration_mean_s` only.
     """
     codes = tasks["task"].cat.codes.to_numpy().astype(np.int64)
@@ -66,13 +75,16 @@ def summarize(
         corr = np.where(flat, np.nan, both / np.sqrt(var_j * var_s))
         power_w = sum_j / total(own_s, good)
         dynamic_j = total(tasks["dynamic_j"].to_numpy(), good) / resolved
-        half_j = (tasks["energy_high_j"].to_numpy() - tasks["energy_low_j"].to_numpy()) / 2
+        half_j = _half(tasks, watts)
         resolution_j = np.sqrt(total(half_j**2, good) / resolved)
         if mean_error_j is None:
             model_error_j = (residual_share or 0.0) * dynamic_j
             low_j, high_j = mean_interval(mean_j, std_j, resolved, resolution_j, model_error_j)
         else:
             low_j, high_j = fitted_interval(mean_j, std_j, resolved, mean_error_j)
+        resolves = dynamic_j > high_j - mean_j
+        if common and not watts.is_none:
+            low_j, high_j = widened(low_j, high_j, mean_j - dynamic_j, watts)
         share = sum_j / np.nansum(sum_j) if np.nansum(sum_j) > 0 else np.full(k, np.nan)
     frame = pd.DataFrame(
         {
@@ -88,8 +100,16 @@ def summarize(
             "edp_js": mean_j * own_mean_s,
             "energy_time_corr": np.clip(corr, -1.0, 1.0),
             "own_mean_s": own_mean_s,
-            "resolved": dynamic_j > high_j - mean_j,
+            "resolved": resolves,
         },
         index=pd.Index(np.asarray(names, object), name="task"),
     )
     return frame[frame["instances"] > 0].sort_values("energy_j", ascending=False, kind="stable", na_position="last")
+
+
+def _half(tasks: pd.DataFrame, watts: WattsError) -> NDArray[np.float64]:
+    """Return half of what the sensor leaves open of each instance."""
+    low_j, high_j = tasks["energy_low_j"].to_numpy(), tasks["energy_high_j"].to_numpy()
+    if not watts.is_none:
+        low_j, high_j = narrowed(low_j, high_j, tasks["static_j"].to_numpy(), watts)
+    return np.asarray((high_j - low_j) / 2)

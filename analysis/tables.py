@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from .intervals import widened
 from .names import places, shown
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tprof.trace import Thread, Trace
+    from tprof.trace.estimate import WattsError
 
     from .accounts import Totals
     from .instances import InstanceRows
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
 _NO_CPU = 0xFFFF
 
 
-def tasks_table(trace: Trace, threads: Sequence[Thread], rows: InstanceRows, totals: Totals) -> pd.DataFrame:
+def tasks_table(
+    trace: Trace, threads: Sequence[Thread], rows: InstanceRows, totals: Totals, watts: WattsError
+) -> pd.DataFrame:
     """Build the table of instances, ordered by thread and start; empties `rows` and `totals` as it goes."""
     thread = rows.thread if rows.thread is not None else np.zeros(len(rows), np.int32)
     energy_j = totals.dynamic_j + totals.static_j
@@ -34,6 +38,8 @@ def tasks_table(trace: Trace, threads: Sequence[Thread], rows: InstanceRows, tot
     # Rounding of sums may leave a bound on the wrong side by the last digit.
     np.clip(totals.low_j, 0.0, energy_j, out=totals.low_j)
     np.maximum(totals.high_j, energy_j, out=totals.high_j)
+    if not watts.is_none:
+        totals.low_j, totals.high_j = widened(totals.low_j, totals.high_j, totals.static_j, watts)
     for values in (energy_j, totals.dynamic_j, totals.static_j, totals.low_j, totals.high_j):
         values[~totals.covered] = np.nan
     columns: dict[str, object] = {
@@ -92,7 +98,7 @@ def _only_package(trace: Trace, count: int) -> NDArray[np.int16]:
 def power_table(quanta: Sequence[Quanta], start_ns: int) -> pd.DataFrame:
     """Return watts over time on the quanta of the first counted domain.
 
-    Columns `time_s` (begin of the quantum, from the start of the recording), `duration_s`, and `<domain>_w`
+    Columns `time_s` (begin of the quantum, from the begin of the recorded block), `duration_s`, and `<domain>_w`
     of each domain: its mean over that time, NaN where a reading is invalid or lacking.
     """
     resolved = [q for q in quanta if len(q)]

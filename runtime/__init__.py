@@ -5,6 +5,10 @@ and places the threads; `kept_graph` writes down what depended on what; `operati
 The scheduler itself (`_scheduler`) is C.
 """
 
+from tprof.distribution import refuse_damage
+
+refuse_damage()  # the scheduler, loaded next, asks the package for the core
+
 from tprof.runtime.future import Task, TaskCancelledError
 from tprof.runtime.group import Group
 from tprof.runtime.kept_graph import Graph

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from tprof import forks
 from tprof.sensors.topology import read_topology
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tprof.runtime._scheduler import Scheduler
 
@@ -30,10 +31,56 @@ def usable_cpus(root: Path = Path("/")) -> list[int]:
     return sorted(allowed, key=lambda cpu: (rank.get(cpu, 0), cpu))
 
 
+class _Limits:
+    """Limits that were set one over the other, each by somebody who will take it back."""
+
+    def __init__(self) -> None:
+        self._limits: list[tuple[Workers, list[Any]]] = []
+
+    def add(self, owner: Workers, limit: Any) -> None:
+        self._limits.append((owner, [limit]))
+
+    def take_back(self, owner: Workers) -> None:
+        """Restore what was before this one's, once; or leave it to who set a limit over it and still does."""
+        at = next((at for at, (other, _) in enumerate(self._limits) if other is owner), None)
+        if at is None:
+            return
+        _, limits = self._limits.pop(at)
+        if at < len(self._limits):
+            self._limits[at][1][:0] = limits
+            return
+        for limit in reversed(limits):
+            limit.restore_original_limits()
+
+
+class _Here(threading.local):
+    """OpenMP counts its threads for each thread that uses it, so only that thread can restore its count."""
+
+    def __init__(self) -> None:
+        self.limits = _Limits()
+
+
 _lock = threading.Lock()
 forks.reset_in_child(_lock._at_fork_reinit)  # type: ignore[attr-defined]  # noqa: SLF001 - as concurrent.futures does
-_limiting: list[Workers] = []
-"""Those that hold the libraries, the last one's word counts."""
+_of_process = _Limits()
+"""Guarded by the lock."""
+_here = _Here()
+
+
+@contextmanager
+def _controls_openblas() -> Iterator[None]:
+    """Let this thread, and then any other, set OpenBLAS's threads.
+
+    From 3.8 on threadpoolctl lets one thread alone set them, the first that did, and does nothing for the others.
+    """
+    from threadpoolctl import OpenBLASController  # noqa: PLC0415 - as above, only where libraries are limited
+
+    let_go = getattr(OpenBLASController, "clear_controlling_thread", lambda *, force: None)  # noqa: ARG005
+    let_go(force=True)
+    try:
+        yield
+    finally:
+        let_go(force=True)
 
 
 class Workers:
@@ -53,32 +100,35 @@ class Workers:
         self._cpus = cpus
         self._library_threads = library_threads
         self._libraries: Any = None
-        self._limits: list[Any] = []
         self._threads: list[threading.Thread] = []
 
     def limit_libraries(self) -> None:
-        """Hold what is loaded now to so many threads, until `release_libraries`."""
+        """Hold what is loaded now to so many threads, until `release_libraries` on this thread."""
         if self._library_threads is None:
             return
         from threadpoolctl import ThreadpoolController  # noqa: PLC0415 - looks through all loaded libraries
 
-        with _lock:
+        with _lock, _controls_openblas():
             self._libraries = ThreadpoolController()
-            self._limits = [self._libraries.limit(limits=self._library_threads)]
-            _limiting.append(self)
+            others = {library["user_api"] for library in self._libraries.info()} - {"openmp"}
+            # OpenMP first and back last: a BLAS that runs on it sets its count too.
+            _here.limits.add(self, self._limit("openmp"))
+            _of_process.add(self, self._limit(*others))
 
     def release_libraries(self) -> None:
-        """Give the libraries back what they had, or leave that to who limited them since and still does."""
-        with _lock:
-            if self not in _limiting:
-                return
-            at = _limiting.index(self)
-            _limiting.remove(self)
-            if at < len(_limiting):
-                _limiting[at]._limits[:0] = self._limits  # noqa: SLF001 - the same class
-                return
-            for limit in reversed(self._limits):
-                limit.restore_original_limits()
+        """Give the libraries back what they had, once; OpenMP on this thread, if it limited them."""
+        if self._libraries is None:
+            return
+        with _lock, _controls_openblas():
+            _of_process.take_back(self)
+        self.release_thread()
+
+    def release_thread(self) -> None:
+        """Give OpenMP back what it had on this thread, once, if it is the one that limited the libraries."""
+        _here.limits.take_back(self)
+
+    def _limit(self, *kinds: str) -> Any:
+        return self._libraries.select(user_api=list(kinds)).limit(limits=self._library_threads)
 
     def start(self, scheduler: Scheduler) -> None:
         """Start one more thread that works for the scheduler."""
@@ -105,9 +155,8 @@ class Workers:
             thread.join()
 
     def _serve(self, scheduler: Scheduler) -> None:
-        if self._libraries is not None and self._library_threads is not None:
-            # OpenMP counts its threads for each thread that uses it.
-            self._libraries.select(user_api="openmp").limit(limits=self._library_threads)
+        if self._libraries is not None:
+            self._limit("openmp")
         scheduler.serve()
         if scheduler.counts()["threads"] == 0:
             # The last to go, where the program went without waiting.

@@ -1,6 +1,7 @@
 """Shared set-up: tests run on the installed wheel, never on the checkout."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -11,6 +12,10 @@ from support.properties import THOROUGH
 _ROOT = Path(__file__).resolve().parent.parent
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != _ROOT]
 os.environ["PYTHONSAFEPATH"] = "1"
+# A suite started in the background, or by nohup, hands an ignored signal on to its children, to whom tests send it.
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 # Hypothesis repeats the same examples wherever CI is set; new ones each time find what is still wrong.
 settings.register_profile("tprof", derandomize=False, deadline=None, print_blob=True)
 settings.load_profile("tprof")

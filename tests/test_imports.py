@@ -1,6 +1,7 @@
 """Imports point one way, and `import tprof` brings little."""
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -50,3 +51,21 @@ def test_import_tprof_loads_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
 
     assert done.stdout.strip() == "[]"
+
+
+def test_the_source_folder_says_that_it_is_not_installed():
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    done = subprocess.run(
+        [sys.executable, "-c", "import tprof"],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert done.stderr.splitlines()[-1] == (
+        "ImportError: tprof was imported from its source folder, which has no compiled core: "
+        "install it, or leave the folder"
+    )

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import os as _os
 
+from tprof import distribution as _distribution
+
 try:
     from tprof import _core as _core
-except ModuleNotFoundError as _error:
-    if _error.name != "tprof._core":
+except ImportError:
+    from importlib.util import find_spec as _find_spec
+
+    if _find_spec("tprof._core") is not None:
         raise
     _message = "tprof was imported from its source folder, which has no compiled core: install it, or leave the folder"
     raise ImportError(_message) from None
@@ -58,9 +62,7 @@ _ROOMS = {
 def __getattr__(name: str) -> object:
     """Load what only a program that records or reads needs: a program that merely has tasks starts sooner."""
     if name == "__version__":
-        from importlib.metadata import version  # noqa: PLC0415 - see above
-
-        return version("tprof")
+        return _distribution.version()
     if name not in _ROOMS:
         message = f"module 'tprof' has no attribute {name!r}"
         raise AttributeError(message)

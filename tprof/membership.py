@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tprof import _core, forks, registry, work
 from tprof.environment import SESSION
+from tprof.errors import TprofError, TraceError
 from tprof.table_file import TableFile
 
 if TYPE_CHECKING:
@@ -52,16 +53,19 @@ class Plan:
 
     @classmethod
     def from_manifest(cls, directory: Path) -> Plan:
-        """Read the plan of the session that runs there. Raises OSError, ValueError or KeyError."""
-        with (directory / "manifest.json").open("rb") as file:
-            manifest = json.load(file)
-        recorder = manifest["recorder"]
-        return cls(
-            directory,
-            tuple((column["name"], column["unit"]) for column in manifest["columns"]),
-            tuple((int(kind), int(config)) for kind, config in recorder["events"]),
-            tuple(int(package) for package in recorder["packages"]),
-        )
+        """Read the plan of the session that runs there. Raises TraceError."""
+        from tprof.trace.manifest import MANIFEST, read_manifest  # noqa: PLC0415 - kept off `import tprof`
+
+        manifest = read_manifest(directory)
+        try:
+            recorder = manifest["recorder"]
+            columns = tuple((str(column["name"]), str(column["unit"])) for column in manifest["columns"])
+            events = tuple((int(kind), int(config)) for kind, config in recorder["events"])
+            packages = tuple(array.array("h", [int(package) for package in recorder["packages"]]))
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            message = f"{directory / MANIFEST} is damaged: it does not say what is recorded; record again"
+            raise TraceError(message) from error
+        return cls(directory, columns, events, packages)
 
     def description(self) -> bytes:
         """Return what each sample file says about its columns."""
@@ -202,7 +206,7 @@ def join_from_environment() -> None:
         return
     try:
         enter(Plan.from_manifest(directory), process).start()
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, TypeError, OverflowError, TprofError) as error:
         warnings.warn(f"tprof does not record process {os.getpid()}: {error}", RuntimeWarning, stacklevel=2)
         return
     atexit.register(leave)

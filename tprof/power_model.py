@@ -8,21 +8,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tprof.errors import TprofError
+from tprof.trace.plain_values import shown
 from tprof.trace.power_model import problem_of
+from tprof.trace.user_files import UnreadableError, read_json
 from tprof.trace.whole_file import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# Indented in the manifest it takes some thirty times as much, and a manifest of more than 8 MiB is not read.
+MOST_BYTES = 64 << 10
 AGAIN = 'run "tprof calibrate" again'
 
 
 def model_path() -> Path:
-    """Return where the model is kept."""
+    """Return where the model is kept. Raises TprofError for a user without a home directory."""
     base = os.environ.get("XDG_CONFIG_HOME")
     # The specification of XDG_CONFIG_HOME asks to ignore a relative one.
-    folder = Path(base) if base and Path(base).is_absolute() else Path.home() / ".config"
-    return folder / "tprof" / "power-model.json"
+    if base and Path(base).is_absolute():
+        return Path(base) / "tprof" / "power-model.json"
+    try:
+        return Path.home() / ".config" / "tprof" / "power-model.json"
+    except RuntimeError as error:
+        raise TprofError("this user has no home directory to keep models in: set HOME or XDG_CONFIG_HOME") from error
 
 
 def read_model(processor: str | None, path: Path | None = None) -> tuple[dict[str, Any] | None, str | None]:
@@ -35,20 +43,22 @@ def read_model(processor: str | None, path: Path | None = None) -> tuple[dict[st
     path
         Of the file; by default `model_path()`.
     """
-    path = path or model_path()
     try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+        path = path or model_path()
+    except TprofError:
         return None, None
-    except (OSError, UnicodeDecodeError) as error:
-        return None, f"the power model in {path} was not used: {error}; {AGAIN}"
     try:
-        model = json.loads(text)
-    except ValueError:
-        return None, f"the power model in {path} was not used: it is no JSON; {AGAIN}"
+        model = read_json(path, MOST_BYTES)
+    except UnreadableError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return None, None
+        return None, f"the power model in {path} was not used: {error.reason}; {AGAIN}"
     problem = problem_of(model)
-    if problem is None and model.get("processor") != processor:
-        problem = f"it is of another processor ({model.get('processor')})"
+    if problem is None and model.get("processor") is None:
+        problem = "it does not say which processor it was measured on"
+    elif problem is None and model["processor"] != processor:
+        another = shown(model["processor"]).strip("'")
+        problem = f"it is of another processor ({another})"
     if problem is not None:
         return None, f"the power model in {path} was not used: {problem}; {AGAIN}"
     return dict(model), None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from tprof import counters as counter_events
 from tprof import membership, sensors
+from tprof.distribution import version
 from tprof.host import describe_host, describe_start
 from tprof.power_model import read_model
 from tprof.sensors.topology import read_topology
@@ -59,7 +59,7 @@ def prepare(
     notes = (*choice.notes, *counted.notes, *([model_note] if model_note else []))
     manifest = {
         "format": FORMAT,
-        "tprof": version("tprof"),
+        "tprof": version(),
         "host": host,
         "topology": [
             {"cpu": cpu.cpu, "package": cpu.package, "core": cpu.core, "core_type": cpu.core_type} for cpu in topology

@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from tprof.sensors.contract import EstimateReader, FileReader, PerfReader
+from tprof.trace.bounds import max_power_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -99,6 +100,7 @@ def _source(  # noqa: PLR0913 - the fields of a reading file
         "modulus": modulus or 0,
         "unit": unit,
         "period_ns": period_ns,
+        "max_power_w": max_power_of(quality, scope),
         "package": -1 if package is None or scope != "package" else package,
     }
 

@@ -185,6 +185,9 @@ class Recording:
             _core.sensors_start(sources, self._poller_share)
         self._read_idle(prepared.choice)
         with Uninterrupted():
+            # What was read until here is no part of the block; a child that joins finds the manifest whole either way.
+            prepared.manifest["clock"]["block_start_ns"] = _core.now_ns()
+            write_manifest(self.path, prepared.manifest)
             membership.enter(prepared.plan, process).start()
             self._environment = os.environ.get(SESSION)
             os.environ[SESSION] = os.fspath(self.path)
@@ -327,12 +330,14 @@ def record(
     counters
         ``"auto"``, ``"none"`` (clock and CPU time only) or the names of counters.
     watts
-        For the estimate: watts of the idle machine and watts per busy core.
+        For the estimate: watts of the idle machine and watts per busy core, taken as exact; by default assumed by what
+        the processor is, and then intervals hold by how much these may be off.
     overwrite
         Replace a session that stands there.
     idle_s
         Seconds of idle that are read before the block runs, so that static power can be told from the tasks'; by
-        default a third of a second where a sensor measures, else none.
+        default a third of a second where a sensor measures, else none. They are no part of the figures; a profile's
+        ``info`` has them as ``lead_in_s`` and ``lead_in_j``.
     poller_share
         Part of one core that reading the sensors may take, 0 to 1. What each millisecond's look leaves of it is spent
         on timing updates closely, by which `fitted` tells short tasks apart; where waking costs too much, looks come

@@ -7,7 +7,10 @@ import sys
 
 from tprof import _core, registry, work
 from tprof.access import NOTHING, pack
+from tprof.distribution import refuse_damage
 from tprof.limits import check_budget
+
+refuse_damage()
 
 # `typing` and `inspect` take longer to import than all of this package does.
 TYPE_CHECKING = False

@@ -17,7 +17,7 @@ from tprof.analysis.models.linear import Coefficients
 from tprof.errors import UsageError
 
 from .frequency import Scale, frequency_of, scales
-from .regression import columns_of, solve
+from .regression import LEAST_W, MOST_W, columns_of, solve
 from .worth import Worth, judge
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ def fit(observations: Observations) -> Calibration:
 
 def _usable(observations: Observations) -> NDArray[np.bool_]:
     """Rows with a power and with what every run must say; a counter that no row has is left out as a column."""
-    good = np.isfinite(observations.power_w) & (observations.power_w > 0) & np.isfinite(observations.active_cores)
+    known_w = (observations.power_w >= LEAST_W) & (observations.power_w <= MOST_W)
+    good = known_w & np.isfinite(observations.active_cores)
     for values in (observations.ipc, observations.l2_gbs, observations.llc_gbs):
         if np.isfinite(values).any():
             good &= np.isfinite(values)

@@ -55,7 +55,7 @@ def observe(trace: Trace) -> Observations:
     """
     profile = build_profile(trace, model="cputime")
     tasks = profile.tasks[profile.tasks["task"].astype(str).str.fullmatch(NAME.pattern)]
-    packages = [one for one in profile.quanta if one.counted and one.scope == "package"]
+    packages = [one for one in profile.recipe.whole if one.counted and one.scope == "package"]
     rows = [
         row
         for _, phase in tasks.groupby(phase_of(tasks), sort=True)

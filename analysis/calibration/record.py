@@ -21,8 +21,10 @@ def as_model(
     ----------
     calibration
         What was fitted.
-    processor, date, version
-        Of the machine it was fitted on, the day, and tprof.
+    processor
+        That of the machine the watts were measured on; None where a table does not say.
+    date, version
+        The day of the fit, and the tprof that made it.
     source
         What it was fitted to: "tprof calibrate" or a table's name.
     quality

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 NAMES = ("a", "b", "c", "C1", "C2")
+LEAST_W, MOST_W = 1e-9, 1e9
+"""Of a power that is fitted: its square weighs the row, and no machine draws less or more."""
+LEAST_COUNT = 1e-30
+"""Of the largest count of a column: a coefficient is a power over it."""
 
 
 def columns_of(observations: Observations) -> tuple[Floats, tuple[str, ...]]:
@@ -25,8 +29,9 @@ def columns_of(observations: Observations) -> tuple[Floats, tuple[str, ...]]:
 
 def solve(columns: Floats, power_w: Floats) -> Floats:
     """Return the coefficients, (k,), 0 or more, that make the squares of relative errors least."""
-    # Columns of like size: the solver's tolerance is one for all.
-    size = np.maximum(np.abs(columns).max(axis=0), 1e-300)
+    # Columns of like size: the solver's tolerance is one for all. One of next to nothing has no coefficient.
+    size = np.abs(columns).max(axis=0)
+    columns, size = np.where(size < LEAST_COUNT, 0.0, columns), np.maximum(size, LEAST_COUNT)
     model = LinearRegression(positive=True, fit_intercept=False)
     model.fit(columns / size, power_w, sample_weight=power_w**-2.0)
     return np.asarray(model.coef_ / size, np.float64)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,17 +12,22 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tprof.errors import UsageError
+from tprof.trace.operating_points import EMPTY
+from tprof.trace.plain_values import floats, is_finite, listed, number, parse_cells, shown
+from tprof.trace.user_files import MOST_TABLE_BYTES, UnreadableError, read_text
 
 from .observations import Observations
+from .regression import LEAST_W, MOST_W
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
 Floats = NDArray[np.float64]
-SHOWN = 30
 TOO_LARGE = 1e30
 MOSTLY = 0.5
+LONGEST_NAME = 200
+LINE, FILE = "line", "file"
 EQUATION_1 = ("cores", "ipc", "l2", "llc", "hz")
 
 
@@ -42,17 +49,40 @@ class Table:
 
 
 def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Read a table; compressed files by their ending. Raises UsageError if there is none to read."""
+    """Read a table; compressed files by their ending.
+
+    Returns
+    -------
+    table : a row a measurement, the texts of its cells and None for empty ones; its index, called `LINE`, is the line
+        of each row in the file, which its attribute `FILE` names.
+
+    Raises
+    ------
+    UsageError
+        If there is none to read.
+    """
+    place = Path(path)
     try:
-        frame = pd.read_csv(path)
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        message = f"cannot read a table from {path}: {reason}; give a CSV file with a line of headings"
-        raise UsageError(message) from error
-    if not len(frame):
+        cells = parse_cells(read_text(place, MOST_TABLE_BYTES, unpacked=True))
+    except UnreadableError as error:
+        raise UsageError(_no_table(place, error.reason)) from error
+    except ValueError as error:
+        raise UsageError(_no_table(place, str(error))) from error
+    if not cells.rows:
         message = f"{path} has no rows: give a CSV file with a line of headings and a row a measurement"
         raise UsageError(message)
+    columns = {name: [_known(row[at]) for row in cells.rows] for at, name in enumerate(cells.names)}
+    frame = pd.DataFrame(columns, index=pd.Index(cells.lines, name=LINE), dtype=object)
+    frame.attrs[FILE] = str(path)
     return frame
+
+
+def _no_table(path: Path, reason: str) -> str:
+    return f"cannot read a table from {path}: {reason}; give a CSV file with a line of headings"
+
+
+def _known(cell: str) -> str | None:
+    return None if cell.strip() in EMPTY else cell
 
 
 def counters_table(frame: pd.DataFrame, *, power: str, group: str | None, counters: Sequence[str] | None) -> Table:
@@ -81,8 +111,7 @@ def counters_table(frame: pd.DataFrame, *, power: str, group: str | None, counte
         message = f'column "{twice[0]}" is named twice in --counters: name it once'
         raise UsageError(message)
     if not names:
-        message = f"no column of numbers is left to fit {power} to: the table has {_columns(frame)}"
-        raise UsageError(message)
+        raise _wrong(frame, f"no column of numbers is left to fit {power} to: the table has {listed(frame.columns)}")
     columns = np.column_stack([numbers(frame, name) for name in names])
     return Table(power_w, columns, names, _groups(frame, group))
 
@@ -122,27 +151,53 @@ def equation_1_table(frame: pd.DataFrame, *, power: str, group: str | None, colu
 def numbers(frame: pd.DataFrame, name: str) -> Floats:
     """Return a column's numbers, (n,). Raises UsageError for a column that is missing or holds something else."""
     if name not in frame.columns:
-        message = f'there is no column "{name}": the table has {_columns(frame)}'
-        raise UsageError(message)
-    values = pd.to_numeric(frame[name], errors="coerce").to_numpy(float)
+        raise _wrong(frame, f'there is no column "{name}": the table has {listed(frame.columns)}')
+    values = _floats(frame[name])
     bad = np.flatnonzero(~(np.abs(values) < TOO_LARGE))
     if len(bad):
-        line, cell = int(bad[0]) + 2, frame[name].iloc[bad[0]]
-        got = "nothing" if pd.isna(cell) else f'"{cell}"'
+        cell = frame[name].iloc[bad[0]]
+        got = "nothing" if pd.isna(cell) else f'"{listed([cell])}"'
         message = (
-            f'column "{name}" must hold numbers below {TOO_LARGE:g}, got {got} in line {line}: leave that line out or '
-            "the column"
+            f'column "{name}" must hold numbers below {TOO_LARGE:g}, got {got} in line {_line(frame, bad[0])}: leave '
+            "that line out or the column"
         )
-        raise UsageError(message)
+        raise _wrong(frame, message)
     return values
+
+
+def _floats(column: pd.Series[float]) -> Floats:
+    """Return what of a column is a number, (n,); NaN elsewhere."""
+    values = column.astype(object).tolist()
+    if all(isinstance(value, str) for value in values):
+        with suppress(ValueError):
+            return np.array(floats([value.strip() for value in values]), np.float64)
+    return np.array([_float(value) for value in values], np.float64)
+
+
+def _float(value: object) -> float:
+    if isinstance(value, str):
+        try:
+            return number(value.strip())
+        except ValueError:
+            return np.nan
+    return float(value) if is_finite(value) else np.nan
+
+
+def _line(frame: pd.DataFrame, row: int) -> int:
+    return int(frame.index[row]) if frame.index.name == LINE else int(row) + 2
 
 
 def _watts(frame: pd.DataFrame, name: str) -> Floats:
     power_w = numbers(frame, name)
     bad = np.flatnonzero(power_w <= 0)
     if len(bad):
-        message = f'power must be above 0 W, got {power_w[bad[0]]:g} in line {int(bad[0]) + 2} of column "{name}"'
-        raise UsageError(message)
+        message = f'power must be above 0 W, got {power_w[bad[0]]:g} in line {_line(frame, bad[0])} of column "{name}"'
+        raise _wrong(frame, message)
+    bad = np.flatnonzero((power_w < LEAST_W) | (power_w > MOST_W))
+    if len(bad):
+        where = f'in line {_line(frame, bad[0])} of column "{name}": is it in watts?'
+        message = f"power must be from {LEAST_W:g} to {MOST_W:g} W, got {power_w[bad[0]]:g} {where}"
+        raise _wrong(frame, message)
     return power_w
 
 
@@ -151,9 +206,15 @@ def _groups(frame: pd.DataFrame, name: str | None) -> NDArray[np.str_]:
         parts = min(10, len(frame))
         return (np.arange(len(frame)) * parts // len(frame)).astype(str)
     if name not in frame.columns:
-        message = f'there is no column "{name}": the table has {_columns(frame)}'
-        raise UsageError(message)
-    return frame[name].astype(str).to_numpy(str)
+        raise _wrong(frame, f'there is no column "{name}": the table has {listed(frame.columns)}')
+    names = frame[name].astype(object)
+    texts = names.where(names.notna(), "").astype(str)
+    long = np.flatnonzero(texts.str.len() > LONGEST_NAME)
+    if len(long):
+        got = f"{shown(texts.iloc[long[0]])} in line {_line(frame, long[0])}"
+        message = f'column "{name}" must hold names of at most {LONGEST_NAME} characters, got {got}'
+        raise _wrong(frame, message)
+    return texts.to_numpy(str)
 
 
 def _numeric(frame: pd.DataFrame, taken: set[str | None]) -> tuple[str, ...]:
@@ -165,11 +226,11 @@ def _numeric(frame: pd.DataFrame, taken: set[str | None]) -> tuple[str, ...]:
 
 def _is_mostly_numbers(column: pd.Series[float]) -> bool:
     """Tell a column of numbers, one with a stray text in it too: that is to be said, not passed over."""
-    return bool(pd.to_numeric(column, errors="coerce").notna().mean() > MOSTLY)
+    return bool(np.isfinite(_floats(column)).mean() > MOSTLY)
 
 
 def _is_constant(column: pd.Series[float]) -> bool:
-    values = column.to_numpy()
+    values = _floats(column)
     return bool((values == values[0]).all())
 
 
@@ -177,7 +238,6 @@ def _is_time(name: str) -> bool:
     return name.lower() in {"time", "timestamp", "date", "t", "time_s", "t_ns"}
 
 
-def _columns(frame: pd.DataFrame) -> str:
-    names = [str(name) for name in frame.columns]
-    more = len(names) - SHOWN
-    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+def _wrong(frame: pd.DataFrame, message: str) -> UsageError:
+    """Return the error with the file that the table was read from, if it was."""
+    return UsageError(f"{frame.attrs[FILE]}: {message}" if FILE in frame.attrs else message)

@@ -32,7 +32,7 @@ Times = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Execution:
-    """One entry an instance, in the order of the table of tasks; times in ns from the start of the recording.
+    """One entry an instance, in the order of the table of tasks; times in ns from the begin of the recorded block.
 
     Attributes
     ----------

@@ -25,7 +25,7 @@ class Runs:
     Attributes
     ----------
     row : (m,) int64, the instance's row in the table of tasks
-    begin_ns, end_ns : (m,) int64, from the start of the recording
+    begin_ns, end_ns : (m,) int64, from the begin of the recorded block
     before : (m,) int64, the run that the thread did before this one, -1: none
     first : (rows + 1,) int64, where each instance's runs begin
     """

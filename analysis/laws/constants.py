@@ -3,36 +3,49 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import tomllib
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tprof.errors import UsageError
+from tprof.trace.plain_values import is_finite, listed, parse_json, parse_toml, shown
+from tprof.trace.user_files import UnreadableError, read_text
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Collection
 
 ENDINGS = (".toml", ".json")
+LEAST, MOST = 1e-60, 1e60
+"""Of a constant that is not 0; beyond them there is no machine, and products overflow."""
+
+
+def read_said(path: Path) -> dict[str, Any]:
+    """Return what a file says, JSON by its ending and TOML otherwise. Raises UnreadableError."""
+    try:
+        text = read_text(path)
+        said = parse_json(text) if path.suffix == ".json" else parse_toml(text)
+    except ValueError as error:
+        raise UnreadableError(path, str(error)) from error
+    if not isinstance(said, dict):
+        raise UnreadableError(path, "it must hold an object of names and numbers")
+    return said
 
 
 def read_table(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return a file's table, JSON by its ending and TOML otherwise. Raises UsageError if there is none to read."""
-    place = Path(path)
+    """Return a file's table of constants. Raises UsageError if there is none to read."""
     try:
-        text = place.read_text("utf-8")
-        value = json.loads(text) if place.suffix == ".json" else tomllib.loads(text)
-    except OSError as error:
-        message = f"cannot read a machine from {place}: {error.strerror}; name a file of TOML or JSON"
+        return read_said(Path(path))
+    except UnreadableError as error:
+        message = f"cannot read a machine from {path}: {error.reason}; name a file of TOML or JSON"
         raise UsageError(message) from error
-    except (ValueError, RecursionError) as error:
-        message = f"cannot read a machine from {place}: {str(error).splitlines()[0]}; write TOML or JSON"
-        raise UsageError(message) from error
-    if not isinstance(value, dict):
-        message = f"cannot read a machine from {place}: it holds no table of constants"
+
+
+def check_range(what: str, value: float) -> None:
+    """Refuse a constant whose products with a few others no float can hold. Raises UsageError."""
+    if value != 0 and not LEAST <= abs(value) <= MOST:
+        message = f"{what} must be from {LEAST:g} to {MOST:g}, got {value:g}"
         raise UsageError(message)
-    return value
 
 
 def numbers_for(kind: type, values: Any, *, table: str = "", apart: Collection[str] = ()) -> dict[str, float]:
@@ -57,20 +70,16 @@ def numbers_for(kind: type, values: Any, *, table: str = "", apart: Collection[s
     fields = [field for field in dataclasses.fields(kind) if field.name not in apart]
     where = f" in [{table}]" if table else ""
     if not isinstance(values, dict):
-        message = f"{table} must be a table of constants, got {values!r}"
+        message = f"{table} must be a table of constants, got {shown(values)}"
         raise UsageError(message)
     known = [field.name for field in fields]
     missing = [field.name for field in fields if field.default is dataclasses.MISSING and field.name not in values]
     for problem, names in (("missing", missing), ("unknown", [key for key in values if key not in known])):
         if names:
-            message = f"{problem}{where}: {', '.join(names)}; the constants are {', '.join(known)}"
+            message = f"{problem}{where}: {listed(names)}; the constants are {', '.join(known)}"
             raise UsageError(message)
     for key, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
-            message = f"{key}{where} must be a number, got {value!r}"
+            message = f"{key}{where} must be a number, got {shown(value)}"
             raise UsageError(message)
-    try:
-        return {key: float(value) for key, value in values.items()}
-    except OverflowError as error:
-        message = f"a constant{where} is too large for a number"
-        raise UsageError(message) from error
+    return {key: float(value) if is_finite(value) else math.nan for key, value in values.items()}

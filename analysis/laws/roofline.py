@@ -14,6 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tprof.errors import UsageError
+from tprof.trace.plain_values import is_finite, shown
+
+from .constants import check_range
 
 Floats = NDArray[np.float64]
 PRECISIONS = ("single", "double")
@@ -236,7 +239,7 @@ def _check(machine: Machine) -> None:
 
 
 def _check_number(what: str, value: object, *, zero: bool) -> None:
-    sound = isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value)
-    if not sound or not (float(value) >= 0 if zero else float(value) > 0):  # type: ignore[arg-type]
-        message = f"{what} must be a number {'of 0 or more' if zero else 'above 0'}, got {value!r}"
+    if not is_finite(value) or not (value >= 0 if zero else value > 0):
+        message = f"{what} must be a number {'of 0 or more' if zero else 'above 0'}, got {shown(value)}"
         raise UsageError(message)
+    check_range(what, value)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
+from tprof.analysis.laws.constants import ENDINGS, read_said
+
 from tprof.errors import TprofError, UsageError
+from tprof.trace.plain_values import shown
+from tprof.trace.user_files import UnreadableError
 
 from .roofline import Machine
 
@@ -35,8 +38,6 @@ MACHINES = {
 
 The i7-950 has no cap here: its 130 W are the chip's alone, and the coefficients are of chip, board and memory.
 """
-
-MOST_BYTES = 1 << 20
 
 
 def find_machine(name: str, files: tuple[Path, ...] = ()) -> Machine:
@@ -76,9 +77,9 @@ def read_machine(path: Path) -> Machine:
     known = {field.name for field in fields(Machine)}
     unknown = sorted(set(said) - known - {"fit"})
     if unknown:
-        message = f"machine {path} has an unknown key {unknown[0]!r}: keys are {', '.join(sorted(known))}"
+        message = f"machine {path} has an unknown key {shown(unknown[0])}: keys are {', '.join(sorted(known))}"
         raise UsageError(message)
-    if "tau_mem_s" not in said:
+    if said.get("tau_mem_s") is None:
         message = f"machine {path} lacks tau_mem_s, seconds a byte: for 25.6 GB/s that is 3.90625e-11"
         raise UsageError(message)
     given = {name: value for name, value in said.items() if name in known and value is not None}
@@ -111,29 +112,20 @@ def write_machine(machine: Machine, path: Path, fit: dict[str, Any] | None = Non
 
 
 def _parse(path: Path) -> dict[str, Any]:
-    kinds = {".json": json.loads, ".toml": tomllib.loads}
-    if path.suffix not in kinds:
+    if path.suffix not in ENDINGS:
         message = f"machine {path} must be a file that ends in .json or .toml"
         raise UsageError(message)
     try:
-        with path.open("rb") as file:
-            said = kinds[path.suffix](file.read(MOST_BYTES).decode("utf-8"))
-    except OSError as error:
-        message = f"cannot read machine {path}: {error.strerror}"
+        return read_said(path)
+    except UnreadableError as error:
+        message = f"cannot read machine {path}: {error.reason}"
         raise UsageError(message) from None
-    except (ValueError, RecursionError) as error:
-        message = f"cannot read machine {path}: it is no {path.suffix[1:].upper()} ({error})"
-        raise UsageError(message) from None
-    if not isinstance(said, dict):
-        message = f"machine {path} must hold an object of names and numbers"
-        raise UsageError(message)
-    return said
 
 
 def _caches(path: Path, said: object) -> tuple[tuple[str, float], ...]:
     if said is None:
         return ()
     if not isinstance(said, dict):
-        message = f"machine {path}: caches must be an object of levels and joules a byte, got {said!r}"
+        message = f"machine {path}: caches must be an object of levels and joules a byte, got {shown(said)}"
         raise UsageError(message)
     return tuple((str(level), value) for level, value in said.items())

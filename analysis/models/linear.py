@@ -7,6 +7,7 @@ with C2 one core would draw at least 13.2 W where the table shows 8.3 to 12.2 W)
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tprof.errors import UsageError
+from tprof.trace.bounds import MAX_WATTS
+from tprof.trace.plain_values import listed, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,11 +65,16 @@ def coefficients_of(given: str | Mapping[str, float] | Coefficients) -> Coeffici
         return NAMED[given]
     lower = {str(name).lower(): value for name, value in given.items()}
     if not {"a", "b", "c", "c1"} <= set(lower) <= {"a", "b", "c", "c1", "c2"}:
-        msg = f"coefficients are a, b, c, C1 and optionally C2, in watts; got {sorted(given)}"
+        msg = (
+            f"coefficients are a, b, c, C1 and optionally C2, in watts; got {listed(sorted(map(str, given))) or 'none'}"
+        )
         raise UsageError(msg)
-    numbers = {name: float(value) for name, value in lower.items()}
-    if not all(np.isfinite(value) and value >= 0 for value in numbers.values()):
-        msg = f"coefficients are finite watts of 0 or more; got {dict(given)}"
+    try:
+        numbers = {name: float(value) for name, value in lower.items()}
+    except (TypeError, ValueError, OverflowError):
+        numbers = {"none": math.nan}
+    if not all(0 <= value <= MAX_WATTS for value in numbers.values()):
+        msg = f"coefficients are finite watts of 0 or more, at most {MAX_WATTS:g}; got {shown(dict(given))}"
         raise UsageError(msg)
     return Coefficients(numbers["a"], numbers["b"], numbers["c"], numbers["c1"], numbers.get("c2", 0.0))
 

@@ -104,6 +104,7 @@ class Advice:
             "task": self.measured.task,
             "setting_unit": self.measured.unit,
             "quality": self.measured.quality,
+            "watts_factor": self.measured.watts_factor,
             "by": self.wish.by,
             "chosen": None if self.chosen is None else self.place(self.chosen),
             "base": None if self.candidates is None else self.place(self.base),
@@ -123,6 +124,18 @@ class Advice:
             ],
             "points": self.points(),
         }  # fmt: skip
+
+
+def doubt_text(advices: Sequence[Advice]) -> str | None:
+    """Say by which factor joules are off that were estimated from assumed watts; None where none were."""
+    factor = max(advice.measured.watts_factor for advice in advices)
+    if factor <= 1:
+        return None
+    capped = any(advice.wish.max_power_w is not None for advice in advices)
+    return (
+        f"The watts behind these energies were assumed: joules and watts may be off by a factor of {factor:.2g}, all "
+        f"alike (95 %). Savings hardly depend on it{'; whether the cap on power is kept does' if capped else ''}."
+    )
 
 
 def advise(

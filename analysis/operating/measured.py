@@ -59,6 +59,7 @@ class Measured:
         how well they know it; None without counters.
     quality : "measured", "estimated", "simulated", "given", or several with a comma.
     runs : of each point, the medians of its own runs and their quality; empty where only means are known.
+    watts_factor : by which factor all joules may be off, 95 %, where they are estimated from assumed watts; else 1.
     """
 
     task: str
@@ -73,6 +74,7 @@ class Measured:
     waiting_sd: float = 0.0
     quality: str = ""
     runs: tuple[Run, ...] = ()
+    watts_factor: float = 1.0
 
     @property
     def power_w(self) -> Floats:
@@ -135,6 +137,7 @@ def _measured(task: str, rows: pd.DataFrame) -> Measured:
             Run(float(runs["energy_j"].median()), float(runs["time_s"].median()), _qualities(runs))
             for _, runs in points
         ),
+        watts_factor=max((1.0, *rows["watts_factor"].dropna())),
     )
 
 

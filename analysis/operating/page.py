@@ -10,6 +10,8 @@ from tprof.analysis.report.data import clean
 from tprof.analysis.report.embed import Parts, embed
 from tprof.analysis.report.embed import write_page as write
 
+from .advice import doubt_text
+
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
@@ -47,6 +49,6 @@ def page_data(advices: Sequence[Advice]) -> dict[str, Any]:
     qualities = sorted({one for advice in advices for one in advice.measured.quality.split(", ")})
     data: dict[str, Any] = clean(
         {"by": wish.by, "max_slowdown": wish.max_slowdown, "max_power_w": wish.max_power_w}
-        | {"qualities": qualities, "tasks": tasks}
+        | {"qualities": qualities, "tasks": tasks, "doubt": doubt_text(advices)}
     )
     return data

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from tprof.analysis.info import doubt_text, lead_in_text
 from tprof.analysis.names import shown
 
 from .density import grid, sample
@@ -30,6 +31,8 @@ def page_data(profile: Profile) -> dict[str, Any]:
     keys = ("sensor", "quality", "model", "model_why", "complete", "duration_s", "dropped", "lost_threads")
     data = {
         "info": {key: info.get(key) for key in keys} | {"warnings": list(info.get("warnings", []))},
+        "lead_in": lead_in_text(info),
+        "doubt": doubt_text(info),
         "left_out": list(info.get("left_out", [])),
         "argv": _command([str(word) for word in info.get("argv", [])]),
         "accounts": _accounts(profile),

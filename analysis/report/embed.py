@@ -5,16 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tprof.errors import TprofError
 from tprof.trace.whole_file import replace_file
-
-if TYPE_CHECKING:
-    import os
 
 # What could end a script element, or a line for an old parser; JSON reads the escape as the same character.
 _ESCAPES: dict[int, str | int | None] = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
@@ -74,7 +72,7 @@ def write_page(path: str | os.PathLike[str], text: str) -> None:
         `path` is a directory or cannot be written.
     """
     target = Path(path)
-    if target.is_dir():
+    if os.path.isdir(target):
         raise TprofError(f"cannot write the report to {target}: it is a directory; name a file such as report.html")
     try:
         replace_file(target, text.encode())

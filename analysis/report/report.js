@@ -26,7 +26,7 @@ function cost() {
     make(item, "span", `${name} ${si(joules, "J")} · ${share(part)}`);
   });
   if (data.accounts.length > 1) domains();
-  at("sensor").textContent = `Sensor: ${info.sensor}. Power ${info.model_why}. Program: ${data.argv.join(" ") || "not known"}`;
+  at("sensor").textContent = `Sensor: ${info.sensor}. Power ${info.model_why}. Program: ${data.argv.join(" ") || "not known"}.${data.lead_in ? ` ${data.lead_in}.` : ""}${data.doubt ? ` ${data.doubt[0].toUpperCase()}${data.doubt.slice(1)}.` : ""}`;
   const lost = Object.entries(info.dropped || {}).filter((pair) => pair[1]).map(([why, n]) => `${n} samples dropped (${why})`);
   const left = data.left_out.map((one) => `${one.name} not counted: ${one.why}`);
   const warnings = [...info.warnings, ...lost, ...left];

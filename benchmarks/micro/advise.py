@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tprof.benchmarks.figures import Figure
 from tprof.benchmarks.machine import describe_machine
-from tprof.benchmarks.validation import noisy_runs, operating, public_points, responses
+from tprof.benchmarks.published import measurements
+from tprof.benchmarks.validation import noisy_runs, operating, responses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,8 +64,8 @@ def measure(effort: Effort = FULL, *, folder: Path | None = None) -> dict[str, A
         *_frequency("the same with a voltage floor", _some(responses.papers(floor=True), effort), None),
         *_frequency("kernels on the virtual processor", _some(responses.virtual(), effort), 4.0),
         *(figure for kind in noisy_runs.KINDS for figure in _noisy(kind, effort.tables)),
-        *_public(folder, public_points.ZEUS, public_points.power_limits, _limits, effort),
-        *_public(folder, public_points.CORES, public_points.cores, _cores, effort),
+        *_public(folder, measurements.ZEUS, measurements.power_limits, _limits, effort),
+        *_public(folder, measurements.CORES, measurements.cores, _cores, effort),
     ]
     return {"machine": describe_machine(), "effort": asdict(effort), "figures": [one.as_plain() for one in figures]}
 

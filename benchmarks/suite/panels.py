@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tprof.analysis.report.data import clean
 from tprof.analysis.report.density import sample
-
-from .paper import PAPER
+from tprof.benchmarks.published.programs import PAPER
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tprof.benchmarks.present import number
+from tprof.benchmarks.published.programs import BYTES_A_MB, MACHINE, PAPER
 from tprof.benchmarks.validation.show import NONE, Table
 
-from .paper import BYTES_A_MB, MACHINE, PAPER
 from .tables import Suite, is_absent, table_5, table_6
 
 if TYPE_CHECKING:

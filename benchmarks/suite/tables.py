@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from tprof.analysis.intervals import widened
 from tprof.analysis.summary import summarize
-
-from .paper import MACHINE, PAPER, SOURCE
+from tprof.benchmarks.published.programs import MACHINE, PAPER, SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tprof.analysis import Profile
+    from tprof.benchmarks.published.programs import PaperTask
     from tprof.benchmarks.repeats import Runs
-
-    from .paper import PaperTask
 
 Row = dict[str, Any]
 
@@ -138,20 +137,21 @@ def pooled(profiles: Sequence[Profile]) -> pd.DataFrame:
     Means and correlations are those of all instances. The interval keeps the mean half width of the runs': sensor and
     model err alike in each, so that repeating narrows nothing that this interval holds.
     """
-    summaries = [profile.summary() for profile in profiles]
     if len(profiles) == 1:
-        return summaries[0]
+        return profiles[0].summary()
+    summaries = [profile.summary(common=False) for profile in profiles]
+    watts = max((profile.watts for profile in profiles), key=lambda one: one.busy)
     tasks = pd.concat([profile.tasks.assign(task=profile.tasks["task"].astype(str)) for profile in profiles])
     tasks["task"] = tasks["task"].astype("category")
-    table = summarize(tasks.reset_index(drop=True), np.concatenate([profile.own_s for profile in profiles]))
+    own_s = np.concatenate([profile.own_s for profile in profiles])
+    table = summarize(tasks.reset_index(drop=True), own_s, watts=watts, common=False)
     half_j = pd.concat([one["energy_mean_high_j"] - one["energy_mean_j"] for one in summaries]).groupby(level=0).mean()
     half_j = half_j.reindex(table.index)
     dynamic_j = tasks.groupby("task", observed=True)["dynamic_j"].mean().reindex(table.index)
-    return table.assign(
-        energy_mean_low_j=np.maximum(table["energy_mean_j"] - half_j, 0.0),
-        energy_mean_high_j=table["energy_mean_j"] + half_j,
-        resolved=dynamic_j > half_j,
-    )
+    means_j, halves_j = table["energy_mean_j"].to_numpy(), half_j.to_numpy()
+    static_j = means_j - dynamic_j.to_numpy()
+    low_j, high_j = widened(np.maximum(means_j - halves_j, 0.0), means_j + halves_j, static_j, watts)
+    return table.assign(energy_mean_low_j=low_j, energy_mean_high_j=high_j, resolved=dynamic_j > half_j)
 
 
 def is_absent(value: float | None) -> bool:

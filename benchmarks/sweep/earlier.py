@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from tprof.errors import SensorError, UsageError
@@ -56,7 +57,7 @@ def _check_empty(order: Order) -> None:
             f"{order.folder} holds no sweep to go on with ({FILE}): leave --resume out, or name its folder with -o"
         )
         raise UsageError(message)
-    taken = next((name for name in (*FILES, POINTS) if (order.folder / name).exists()), None)
+    taken = next((name for name in (*FILES, POINTS) if os.path.exists(order.folder / name)), None)
     if taken is not None:
         message = f"{order.folder / taken} exists: {ELSEWHERE}"
         raise UsageError(message)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tprof.errors import UsageError
+from tprof.trace.plain_values import whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,6 +21,10 @@ KHZ = 1000
 UNITS = {"ghz": 10**9, "mhz": 10**6, "khz": 10**3, "hz": 1}
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ghz|mhz|khz|hz)?\s*", re.IGNORECASE)
 _FORMS = "all, a list such as 1.6GHz,2.4GHz, or LOW..HIGH:N such as 1.6GHz..3.6GHz:5"
+MOST_GRID = 1000
+"""Frequencies of a range: a run takes seconds at each of them."""
+LARGEST = 1e15
+"""In whatever unit; beyond it the number was mistyped."""
 LARGEST_BARE = 100
 """A number without a unit is in GHz, and above this surely is not."""
 MOST_NAMED = 4
@@ -85,11 +90,14 @@ def _range(text: str, listed: Sequence[int]) -> tuple[int, ...]:
     low, _, rest = text.partition("..")
     high, colon, count = rest.partition(":")
     lowest, highest = _hz(low, text), _hz(high, text)
-    if lowest > highest or (colon and (not count.isdigit() or int(count) < 2)):
-        message = f"--frequencies {text}: write the lower end first, and at least 2 after the colon"
+    steps = whole(count, MOST_GRID) if colon else GRID
+    if lowest > highest or steps is None or steps < 2:
+        message = (
+            f"--frequencies {text}: write the lower end first, and at least 2 and at most {MOST_GRID} after the colon"
+        )
         raise UsageError(message)
     if colon or not listed:
-        return _spread(lowest, highest, int(count) if colon else GRID)
+        return _spread(lowest, highest, steps)
     inside = tuple(hz for hz in listed if lowest <= hz <= highest)
     if not inside:
         message = f"--frequencies {text}: nothing lies between them; this processor has {named(listed)}"
@@ -107,6 +115,9 @@ def _hz(part: str, text: str) -> int:
         message = f"--frequencies must be {_FORMS}; got {text!r}"
         raise UsageError(message)
     number, unit = float(found[1]), found[2]
+    if number > LARGEST:
+        message = f"--frequencies {text[:40]}: no processor runs that fast"
+        raise UsageError(message)
     if unit is None and number > LARGEST_BARE:
         message = f"--frequencies {text}: {part.strip()} lacks its unit; write GHz, MHz, kHz or Hz after it"
         raise UsageError(message)

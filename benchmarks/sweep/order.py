@@ -10,6 +10,8 @@ from tprof.benchmarks.catalogue import PROGRAMS
 from tprof.benchmarks.outcome import check_size
 
 from tprof.errors import UsageError
+from tprof.trace.operating_points import MOST_WORKERS
+from tprof.trace.plain_values import shown, whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -137,11 +139,8 @@ def _after_benchmark(name: str, words: Sequence[str]) -> str:
 
 def read_workers(text: str) -> tuple[int, ...]:
     """Read numbers of workers such as 1,2,4, each once, ascending. Raises UsageError."""
-    try:
-        found = sorted({int(part) for part in text.split(",")})
-    except ValueError:
-        found = [0]
-    if found[0] < 1:
-        message = f"--workers must be numbers from 1 with commas, such as 1,2,4, got {text!r}"
+    found = {whole(part.strip(), MOST_WORKERS) or 0 for part in text.split(",")}
+    if 0 in found:
+        message = f"--workers must be numbers from 1 to {MOST_WORKERS} with commas, such as 1,2,4, got {shown(text)}"
         raise UsageError(message)
-    return tuple(found)
+    return tuple(sorted(found))

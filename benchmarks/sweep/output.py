@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,13 +11,14 @@ from tprof.benchmarks.machine import describe_machine
 from tprof.errors import TprofError
 from tprof.sensors.choose import sysroot
 from tprof.sensors.powercap import SIMULATED
+from tprof.trace.user_files import UnreadableError, read_json
 
 from . import summary
 from .alike import spanned, without_figures
 from .folder import FILES, POINTS
 from .frequencies import clamped
 from .page import write_sweep_page
-from .plan_file import write_json
+from .plan_file import MOST_BYTES, write_json
 from .table import Row, rows_without_setting, write_csv
 
 if TYPE_CHECKING:
@@ -120,9 +120,10 @@ def read_rows(folder: Path, point: Point) -> list[Row]:
     """Return a run's rows. Raises TprofError."""
     path = folder / POINTS / f"{point.name}.json"
     try:
-        return rows_without_setting(json.loads(path.read_text("utf-8")))
-    except (OSError, ValueError) as error:
-        message = f"cannot read {path} of a run that was done: {error}; begin anew with --overwrite"
+        return rows_without_setting(read_json(path, MOST_BYTES))
+    except (UnreadableError, ValueError) as error:
+        reason = error.reason if isinstance(error, UnreadableError) else error
+        message = f"cannot read {path} of a run that was done: {reason}; begin anew with --overwrite"
         raise TprofError(message) from error
 
 

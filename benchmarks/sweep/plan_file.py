@@ -7,6 +7,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from tprof.errors import TprofError, UsageError
+from tprof.trace.plain_values import shown
+from tprof.trace.user_files import UnreadableError, read_json
 
 from .order import What
 from .plan import DONE, FAILED, FORMAT, WAITING, Plan, Point
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 FILE = "sweep-plan.json"
 STATES = (WAITING, DONE, FAILED)
 TEXTS = ("model", "quality", "sensor")
+MOST_BYTES = 64 << 20
+"""Of a plan and of a run's rows, with a kilobyte for each run or task."""
 
 
 def save_plan(plan: Plan, folder: Path) -> None:
@@ -29,12 +33,14 @@ def load_plan(folder: Path) -> Plan | None:
     """Return the plan that a folder holds, None if there is none. Raises UsageError for one that cannot be read."""
     path = folder / FILE
     try:
-        return _from_plain(json.loads(path.read_text("utf-8")))
-    except FileNotFoundError:
-        return None
+        return _from_plain(read_json(path, MOST_BYTES))
+    except UnreadableError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return None
+        why = error.reason
     except KeyError as error:
         why = f"it lacks {error}"
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         why = str(error)
     message = f"{path} is not a plan that this version of tprof reads ({why}): choose another folder with -o DIR"
     raise UsageError(message)
@@ -59,12 +65,11 @@ def unwritable(path: Path, draft: Path, error: OSError) -> TprofError:
 
 def _from_plain(said: Mapping[str, Any]) -> Plan:
     if said["format"] != FORMAT:
-        message = f"its format is {said['format']}, not {FORMAT}"
+        message = f"its format is {shown(said['format'])}, not {FORMAT}"
         raise ValueError(message)
-    what = dict(said["what"])
     frequencies_hz = said["frequencies_hz"]
     plan = Plan(
-        what=What(**what | {"arguments": tuple(what["arguments"]), "tasks": tuple(what["tasks"])}),
+        what=_what(dict(said["what"])),
         frequencies_hz=None if frequencies_hz is None else tuple(_counts(frequencies_hz, "frequencies_hz")),
         workers=tuple(_counts(said["workers"], "workers")),
         repeats=said["repeats"],
@@ -76,6 +81,13 @@ def _from_plain(said: Mapping[str, Any]) -> Plan:
     )
     _counts([plan.repeats, plan.seed + 1], "repeats and seed")
     return plan
+
+
+def _what(said: dict[str, Any]) -> What:
+    several = {name: tuple(_texts(said[name], name)) for name in ("arguments", "tasks")}
+    for name, value in said.items():
+        _expect(name in several or isinstance(value, str) or (name == "watts" and value is None), name)
+    return What(**said | several)
 
 
 def _point(said: Mapping[str, Any]) -> Point:

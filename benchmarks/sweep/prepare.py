@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ def prepare(order: Order) -> Sweep:
     if not order.resume:
         folder.make(order.folder)
     with ExitStack() as claim:
-        unheld = claim.enter_context(folder.claimed(order.folder)) if order.folder.is_dir() else None
+        unheld = claim.enter_context(folder.claimed(order.folder)) if os.path.isdir(order.folder) else None
         held = None if order.overwrite else earlier(order, plan, refused=reach.refused)
         if order.overwrite:
             folder.clear(order.folder)

@@ -27,7 +27,7 @@ def ends(figure: str) -> tuple[str, str]:
 COLUMNS = (
     "task", "setting", "setting_unit", "workers", "repeats",
     *(column for figure in FIGURES for column in (figure, *ends(figure))),
-    "instances", "quality", *COUNTED,
+    "instances", "quality", *COUNTED, "watts_factor",
 )  # fmt: skip
 
 
@@ -52,6 +52,7 @@ def _point(runs: Sequence[Row]) -> dict[str, Any]:
         found |= dict(zip((figure, *ends(figure)), _interval(_known(runs, figure)), strict=True))
     for name in COUNTED:
         found[name] = _interval(_known(runs, name))[0]
+    found["watts_factor"] = max(_known(runs, "watts_factor"), default=None)
     return found
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tprof.analysis.export.csv import safe_cell
 
+from tprof.trace.plain_values import shown
+
 from .plan_file import unwritable
 
 if TYPE_CHECKING:
@@ -20,10 +22,12 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     "task", "setting", "setting_unit", "workers", "repeat", "energy_j", "energy_low_j", "energy_high_j", "time_s",
-    "power_w", "edp_js", "ed2p_js2", "instances", "quality", "stalls_per_cycle", "llc_misses",
+    "power_w", "edp_js", "ed2p_js2", "instances", "quality", "stalls_per_cycle", "llc_misses", "watts_factor",
 )  # fmt: skip
 SETTING = ("setting", "setting_unit", "workers", "repeat")
 TEXTS = ("task", "quality")
+MOST_FIGURE = 1e60
+"""Beyond it means and their intervals leave what a float can hold."""
 Row = dict[str, Any]
 
 
@@ -33,12 +37,14 @@ def rows_of(profile: Profile) -> list[Row]:
     A task's time is that of all its instances, without tasks nested in them and without suspension, on however many
     cores; the program's is the wall time from the first task's start to the last one's end, so that reading idle power,
     starting workers and checking results are left out. Instances whose energy is not resolved count with the mean of
-    the others.
+    the others. Intervals are about chance; by which factor assumed watts put all joules off stands in `watts_factor`.
     """
     quality = str(profile.info["quality"])
     counted = _counted(profile.tasks)
-    tasks = [_task(str(name), row, quality) | counted.get(str(name), {}) for name, row in profile.summary().iterrows()]
-    return [_program(profile, quality), *tasks]
+    summary = profile.summary(common=False)
+    tasks = [_task(str(name), row, quality) | counted.get(str(name), {}) for name, row in summary.iterrows()]
+    factor = None if profile.watts.is_none else max(profile.watts.idle, profile.watts.busy)
+    return [row | {"watts_factor": factor} for row in (_program(profile, quality), *tasks)]
 
 
 def _counted(tasks: pd.DataFrame) -> dict[str, Row]:
@@ -117,19 +123,21 @@ def _row(task: str, energy_j: float, bounds_j: tuple[float, float], time_s: floa
 def rows_without_setting(said: Any) -> list[Row]:
     """Return a run's rows as they were kept. Raises ValueError where they are of another shape."""
     names = set(COLUMNS) - set(SETTING)
+    if isinstance(said, list):  # sweeps of before the column
+        said = [{"watts_factor": None, **row} if isinstance(row, dict) else row for row in said]
     if not isinstance(said, list) or not all(isinstance(row, dict) and set(row) == names for row in said):
         message = f"it must hold rows of {', '.join(sorted(names))}"
         raise ValueError(message)
     for row in said:
         for name, value in row.items():
             if not isinstance(value, str) if name in TEXTS else not _is_figure(name, value):
-                message = f"{name} must not be {value!r}"
+                message = f"{name} must not be {shown(value)}"
                 raise ValueError(message)
     return said
 
 
 def _is_figure(name: str, value: Any) -> bool:
-    return (value is None and name != "instances") or type(value) in (int, float)
+    return (value is None and name != "instances") or (type(value) in (int, float) and abs(value) <= MOST_FIGURE)
 
 
 def at(rows: Iterable[Row], frequency_hz: int | None, workers: int, repeat: int) -> list[Row]:

@@ -7,6 +7,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tprof.trace.plain_values import whole
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -43,7 +45,10 @@ def find_sensor(root: Path) -> Path | None:
 def read_c(path: Path) -> float | None:
     """Return degrees, None where the sensor does not say."""
     text = _text(path) or ""
-    return int(text) / 1000 if text.lstrip("-").isdigit() else None
+    thousandths = whole(text.removeprefix("-"))
+    if thousandths is None:
+        return None
+    return (-thousandths if text.startswith("-") else thousandths) / 1000
 
 
 def settle(

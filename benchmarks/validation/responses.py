@@ -1,6 +1,6 @@
 """How tasks answer to frequency where the truth is known: the paper's responses, and kernels on the virtual processor.
 
-The paper gives energy and time at 1.6 GHz against 3.3 GHz. Between them a stand-in follows what processors are known
+The paper gives energy and time at 1.6 GHz against 3.61 GHz. Between them a stand-in follows what processors are known
 to do, and what `analysis.operating` does not assume: time ``a + b f0/f``, power ``v² (q + (1 - q) f/f0)`` with static
 power that falls with the voltage, too. q follows from each response. The voltage is the same for all tasks: at 1.6 GHz
 it is the highest at which every response can be had (the sort task's needs q = 0), above it is linear in f, or, as a
@@ -13,13 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from tprof.benchmarks.published import FREQUENCIES, HIGHEST_HZ, LOWEST_HZ, ratios
 from tprof.benchmarks.virtual import POLYBENCH, STRESS, Law
 from tprof.benchmarks.virtual.law import rates
 
-from .published import dvfs
-
 Floats = NDArray[np.float64]
-LOW_HZ, HIGH_HZ, FREQUENCIES = 1.6e9, 3.3e9, 19
+LOW_HZ, HIGH_HZ = float(LOWEST_HZ), float(HIGHEST_HZ)
 FLOOR_HZ = 2.2e9
 
 
@@ -35,25 +34,26 @@ class Response:
 
 
 def frequencies_hz() -> Floats:
-    """Return the 19 frequencies."""
+    """Return as many frequencies as the paper's processor has, evenly spread."""
     return np.linspace(LOW_HZ, HIGH_HZ, FREQUENCIES)
 
 
 def papers(*, floor: bool = False) -> list[Response]:
     """Return the paper's responses with a voltage that is linear, or that has a floor."""
-    hz, rows = frequencies_hz(), dvfs()
+    hz, tasks = frequencies_hz(), ratios()
     part = hz / HIGH_HZ
-    ratios = [(float(row["energy_ratio"]), float(row["time_ratio"])) for row in rows]
-    lowest = np.sqrt(min(energy / time for energy, time in ratios) / part[0])
+    lowest = np.sqrt(min(task.energy_ratio / task.time_ratio for task in tasks) / part[0])
     since = FLOOR_HZ if floor else LOW_HZ
     volts = lowest + (1 - lowest) * np.clip((hz - since) / (HIGH_HZ - since), 0.0, 1.0)
     found = []
-    for row, (energy, time) in zip(rows, ratios, strict=True):
-        work = (time - 1) / (1 / part[0] - 1)
-        static = (energy / time / lowest**2 - part[0]) / (1 - part[0])
+    for task in tasks:
+        work = (task.time_ratio - 1) / (1 / part[0] - 1)
+        static = (task.energy_ratio / task.time_ratio / lowest**2 - part[0]) / (1 - part[0])
         time_s = 1 - work + work / part
         power_w = volts**2 * (static + (1 - static) * part)
-        found.append(Response(str(row["task"]), hz, np.ones(len(hz), np.int64), time_s, time_s * power_w))
+        found.append(
+            Response(f"{task.benchmark}: {task.task}", hz, np.ones(len(hz), np.int64), time_s, time_s * power_w)
+        )
     return found
 
 

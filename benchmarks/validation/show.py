@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tprof.analysis import TABLE_1
 from tprof.benchmarks import present
 
 if TYPE_CHECKING:
@@ -159,12 +160,48 @@ def _pairs(found: Mapping[str, Any], key: str, other: str | None) -> Table:
     )  # fmt: skip
 
 
+def assumed_watts(result: Mapping[str, Any]) -> Iterator[Table]:
+    """Return what a recording without a sensor assumes, and the error of that on processors left out."""
+    yield Table(
+        "Watts that are assumed without a sensor, of a package of n cores (fitted to public figures)",
+        ("kind", "idle", "all busy, above idle", "idle may be off by", "busy by", "cores of a guest's chip"),
+        tuple(
+            (
+                row["kind"], *(f"{row[f'{of}_w']} W · n^{row[f'{of}_exponent']}" for of in ("idle", "busy")),
+                f"× {row['idle_factor']}", f"× {row['busy_factor']}", row["guest_cores"],
+            )
+            for row in result["table"]
+        ),
+        "Factors are those within which processors left out lie, 95 %. The table that recordings read is this one.",
+        texts=1,
+    )  # fmt: skip
+    yield Table(
+        "Each processor predicted from the others: predicted over measured",
+        ("processor", "kind", "source", "idle", "busy", "loads"),
+        tuple(
+            (
+                row["processor"], row["kind"], row["source"], _times(row["idle_error"]), _times(row["busy_error"]),
+                str(row["loads"]) if row["loads"] else NONE,
+            )
+            for row in result["left_out"]
+        ),
+        f"Without boards: idle within a factor of {result['idle_factor']:.2g}, busy {result['busy_factor']:.2g}, which "
+        f"held {percent(result['held'])} of the loads; {result['sources_busy_factor']:.2g} with whole sources left "
+        f"out. {result['servers']} server processors at the plug (SPECpower) were in every fit.",
+        texts=3,
+    )  # fmt: skip
+
+
+def _times(value: float | None) -> str:
+    return NONE if value is None else f"× {value:.2f}"
+
+
 def _watts(value: float | None) -> str:
     return NONE if value is None else f"{value:.2f} W"
 
 
 def _calibration(worth: Mapping[str, Any]) -> Table:
-    names = ("a", "b", "c", "C1", "C2")
+    names, law = ("a", "b", "c", "C1", "C2"), TABLE_1
     return Table(
         f"The calibrated model: equation 1 fitted to {worth['runs']} simulated runs of stress kernels",
         (*names, "mean error", "worst", "kernel left out"),
@@ -174,8 +211,8 @@ def _calibration(worth: Mapping[str, Any]) -> Table:
                 *(percent(worth[name]) for name in ("mean_error", "worst_error", "left_out_error")),
             ),
         ),
-        "a: W per IPC; b, c: W per GB/s of L2 and LLC traffic; C1: W per core; C2: W. The law's: 1.1, 0.08, 0.19, 8 "
-        "and 5.2, before it bends.",
+        "a: W per IPC; b, c: W per GB/s of L2 and LLC traffic; C1: W per core; C2: W. The law's before it bends: "
+        f"{law.a:g}, {law.b:g}, {law.c:g}, {law.c1:g} and {law.c2:g}.",
         texts=0,
     )
 

@@ -6,9 +6,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tprof.benchmarks import published
 from tprof.benchmarks.virtual import POLYBENCH, STRESS, Law, Package, redrawn
 
-from . import pairs, published
+from . import pairs
 from .calibrated import calibrate
 from .cases import CASES, HELD_TO
 from .errors import run_case

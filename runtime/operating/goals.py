@@ -11,18 +11,16 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from tprof.runtime.operating.points import Curve, Knowledge, Point
     from tprof.runtime.operating.worker_search import Pace
 
 FORBIDDEN = 1e9
-EVEN = 0.003
-"""Products of energy and time that differ by less are taken for equal, and the one of the least energy is wanted."""
 Costs = Mapping[str, Mapping[int, float]]
 """Of an instance of each task, at each frequency in Hz."""
 
@@ -83,25 +81,31 @@ class Energy(Goal):
 class Edp(Goal):
     """Least product of the program's energy and time.
 
-    The product of two sums has no cost a task of its own, but its least value over all assignments lies on the lower
-    convex hull of (energy, time), and so is the least of energy + price * time at some price of a second. Only the
-    slopes between two points of a task matter as prices: each interval between them is tried. At the least product E T
-    the price E/T is one that leads to it, so no higher one is needed.
+    At a price of a second each task takes the frequency that is cheapest for itself, whatever the others take, because
+    the program's energy E and time T are sums over its tasks. Prices reach the least product E* T*. At the price
+    E*/T* the program costs E + T E*/T*, which is 2 E* for that assignment. An assignment that costs no more has
+    E · T E*/T* <= E*², since a product is at most the square of half the sum; so E T <= E* T*, and equality needs the
+    same E and T. The assignment is therefore the cheapest at the price E*/T*, and no other E and T is as cheap there.
+    It stays the cheapest until a task changes its frequency, which happens at a slope of that task's lower convex hull
+    only. One price between each two neighbouring slopes finds it: O(n) prices of O(n) work for n points of all tasks.
     """
 
     name = "edp"
 
     def plan(self, known: Knowledge, workers: int) -> Choice:
-        """Cost an instance energy + price * time, at the lowest price that makes the program's product least."""
+        """Cost an instance energy + price * time, at a price that leads to the least product."""
         share = known.stretch / workers
-        prices = _prices(known.curves.values())
-        found = [self._priced(known, workers, price_w + known.outside_w * share) for price_w in prices]
-        least = min(found, key=lambda choice: choice.score)
+        outside_w = known.outside_w * share
+        known = replace(known, curves={task: curve for task, curve in known.curves.items() if _is_finite(curve)})
+        spans_w = itertools.pairwise(_edges(known.curves.values(), outside_w))
+        found = ((low_w, self._priced(known, workers, (low_w + high_w) / 2)) for low_w, high_w in spans_w)
+        low_w, least = min(found, key=lambda one: one[1].score)
         energy_j, time_s = known.totals(best_of(least.costs), workers)
-        highest_w = energy_j / time_s * share if time_s > 0 else 0.0
-        even = zip(prices, found, strict=True)
-        price_w = next(price_w for price_w, choice in even if choice.score <= least.score * (1 + EVEN))
-        return self._priced(known, workers, min(price_w, highest_w) + known.outside_w * share)
+        if time_s <= 0:
+            return least
+        # All prices from the slope below up to E*/T* lead to the same assignment. Tasks that share a control or wait
+        # for each other make the program longer than T*, and its price lower, so the middle of these prices is taken.
+        return self._priced(known, workers, (low_w + outside_w + energy_j / time_s * share) / 2)
 
     def judge(self, pace: Pace, fastest: Pace) -> float:  # noqa: ARG002 - the product alone counts
         """Cost it energy times time."""
@@ -113,18 +117,24 @@ class Edp(Goal):
         return Choice(costs, workers, energy_j * time_s)
 
 
-def _prices(curves: Iterable[Curve]) -> list[float]:
-    slopes = {0.0}
-    for curve in curves:
-        points = list(curve.values())
-        for one in points:
-            slopes |= {
-                (one.energy_j - other.energy_j) / (other.time_s - one.time_s)
-                for other in points
-                if other.time_s > one.time_s and other.energy_j < one.energy_j
-            }
-    edges = sorted(slopes)
-    return [*((low + high) / 2 for low, high in itertools.pairwise(edges)), edges[-1] * 2 + 1.0]
+def _edges(curves: Iterable[Curve], least_w: float) -> list[float]:
+    """Return the prices at which a task changes its frequency, with the least price before and a higher one after."""
+    slopes = {slope for curve in curves for slope in _slopes(curve)}
+    edges = [least_w, *sorted(slope for slope in slopes if least_w < slope < math.inf)]
+    return [*edges, edges[-1] * 2 + 1.0]
+
+
+def _slopes(curve: Curve) -> Iterator[float]:
+    """Yield the joules that a second saves along a task's lower convex hull, from its fastest point on."""
+    here = min(curve.values(), key=lambda point: (point.time_s, point.energy_j))
+    while cheaper := [point for point in curve.values() if point.energy_j < here.energy_j]:
+        slopes = {point: (here.energy_j - point.energy_j) / (point.time_s - here.time_s) for point in cheaper}
+        here = max(cheaper, key=lambda point: (slopes[point], point.time_s, -point.energy_j))
+        yield slopes[here]
+
+
+def _is_finite(curve: Curve) -> bool:
+    return all(math.isfinite(point.energy_j + point.time_s) for point in curve.values())
 
 
 @dataclass(frozen=True)

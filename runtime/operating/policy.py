@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tprof.runtime.operating.goals import Edp, Energy, Fixed, Goal, MaxSlowdown, PowerCap
 
 from tprof.errors import UsageError
+from tprof.trace.plain_values import number, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,8 +62,8 @@ class Policy:
                 raise UsageError(message)
         for name in ("span_s", "transition_s", "gain", "learnt_gain"):
             value = getattr(self, name)
-            if not _is_number(value) or not 0 <= value < float("inf"):
-                message = f"{name} of a policy is a number of 0 or more, got {value!r}"
+            if not 0 <= _as_float(value) < math.inf:
+                message = f"{name} of a policy is a number of 0 or more, got {shown(value)}"
                 raise UsageError(message)
         if not isinstance(self.adapt_workers, bool):
             message = f"adapt_workers of a policy is True or False, got {self.adapt_workers!r}"
@@ -133,11 +135,17 @@ def policy_of(asked: str | Policy) -> Policy:
     if found and found[2] is None and name in ("energy", "edp"):
         return energy() if name == "energy" else edp()
     units = _UNITS.get(name)
-    if found is None or units is None or found[2] is None or found[3] not in units or found[2].count(".") > 1:
-        message = f"a policy is one of {NAMES}, or an object of tprof.runtime.operating; got {asked!r}"
-        raise UsageError(message)
-    value = float(found[2]) * units[found[3]]
+    if found is None or units is None or found[2] is None or found[3] not in units:
+        raise UsageError(_no_policy(asked))
+    try:
+        value = number(found[2]) * units[found[3]]
+    except ValueError:
+        raise UsageError(_no_policy(asked)) from None
     return _BOUNDED[name](value)
+
+
+def _no_policy(asked: object) -> str:
+    return f"a policy is one of {NAMES}, or an object of tprof.runtime.operating; got {shown(asked)}"
 
 
 _BOUNDED: dict[str, Callable[[float], Policy]] = {
@@ -148,11 +156,17 @@ _BOUNDED: dict[str, Callable[[float], Policy]] = {
 
 
 def _positive(what: str, value: Any) -> float:
-    if not _is_number(value) or not 0 < value < float("inf"):
-        message = f"{what} is above 0, got {value!r}"
+    if not 0 < _as_float(value) < math.inf:
+        message = f"{what} is above 0, got {shown(value)}"
         raise UsageError(message)
     return float(value)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+def _as_float(value: Any) -> float:
+    """Return a number as a float, NaN for what is none."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections import defaultdict
 from pathlib import Path
 from statistics import mean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tprof.runtime.operating.points import Knowledge, Point
 
-from tprof.errors import UsageError
-from tprof.trace.cells import unquoted
+from tprof.errors import TprofError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    Row = Mapping[str, str]
+    Row = Mapping[str, Any]
 
-FILE = "sweep.csv"
-NEEDED = ("task", "setting", "setting_unit", "time_s")
-ABSENT = {"workers": "1", "instances": "1", "energy_j": "", "power_w": "", "quality": "given"}
-MAX_ROWS = 1_000_000
 PROGRAM = ""
 
 
 def read_table(path: str | Path) -> dict[int, Knowledge]:
-    """Return what a sweep found, by the number of workers.
+    """Return what a sweep found, by the number of workers; rows without an energy say nothing.
 
     Parameters
     ----------
@@ -37,14 +31,26 @@ def read_table(path: str | Path) -> dict[int, Knowledge]:
     Raises
     ------
     UsageError
-        If it cannot be read, or holds no task at any frequency.
+        If it cannot be read, something in it is wrong, or it holds no task at any frequency.
     """
-    file = Path(path) / FILE if Path(path).is_dir() else Path(path)
-    rows = [row for row in _rows(file) if row["setting_unit"] == "Hz" and _number(row["setting"]) > 0]
+    from tprof.trace.operating_points import read_columns, table_of  # noqa: PLC0415 - few runtimes have a profile
+
+    file = table_of(Path(path))
+    if file.suffix == ".parquet":
+        message = f"a policy reads a sweep's table as CSV, and {file} is parquet: write it as CSV"
+        raise UsageError(message)
+    try:
+        columns = read_columns(file)
+    except UsageError:
+        raise
+    except TprofError as error:
+        raise UsageError(str(error)) from error
     by_workers: dict[int, list[Row]] = defaultdict(list)
-    for row in rows:
-        by_workers[int(_number(row["workers"]))].append(row)
-    known = {workers: _knowledge(rows, workers) for workers, rows in by_workers.items() if workers > 0}
+    for values in zip(*columns.values(), strict=True):
+        row = dict(zip(columns, values, strict=True))
+        if row["setting_unit"] == "Hz" and not math.isnan(row["energy_j"]):
+            by_workers[row["workers"]].append(row)
+    known = {workers: _knowledge(rows, workers) for workers, rows in by_workers.items()}
     known = {workers: one for workers, one in known.items() if one.curves}
     if not known:
         message = f"{file} has no task's energy and time at any frequency: make it with `tprof sweep --frequencies all`"
@@ -52,43 +58,15 @@ def read_table(path: str | Path) -> dict[int, Knowledge]:
     return known
 
 
-def _rows(file: Path) -> list[Row]:
-    if file.suffix == ".parquet":
-        message = f"a policy reads a sweep's table as CSV, and {file} is parquet: write it as CSV"
-        raise UsageError(message)
-    try:
-        with file.open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.DictReader(stream)
-            there = reader.fieldnames or ()
-            missing = [name for name in NEEDED if name not in there]
-            if not missing and "energy_j" not in there and "power_w" not in there:
-                missing = ["energy_j"]
-            if missing:
-                message = f"{file} is no sweep's table: it has no column {missing[0]!r}; give a sweep.csv or its folder"
-                raise UsageError(message)
-            rows = [row for _, row in zip(range(MAX_ROWS), reader, strict=False)]
-    except (OSError, ValueError, csv.Error) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        message = f"cannot read {file}: {reason}; give the sweep.csv that `tprof sweep` made, or its folder"
-        raise UsageError(message) from error
-    columns = {**dict.fromkeys(NEEDED, ""), **ABSENT}
-    return [
-        {name: row.get(name) or absent for name, absent in columns.items()} | {"task": unquoted(row["task"] or "")}
-        for row in rows
-    ]
-
-
 def _knowledge(rows: Iterable[Row], workers: int) -> Knowledge:
     points: dict[str, dict[int, list[Point]]] = defaultdict(lambda: defaultdict(list))
     counts: dict[str, list[float]] = defaultdict(list)
     qualities = set[str]()
     for row in rows:
-        time_s, count = _number(row["time_s"]), _number(row["instances"])
-        energy_j = _number(row["energy_j"]) or _number(row["power_w"]) * time_s
-        if count > 0 and time_s > 0 and energy_j > 0:
-            qualities.add(row["quality"])
-            points[row["task"]][round(_number(row["setting"]))].append(Point(energy_j / count, time_s / count))
-            counts[row["task"]].append(count)
+        count = 1.0 if math.isnan(row["instances"]) else row["instances"]
+        qualities.add(row["quality"])
+        points[row["task"]][round(row["setting"])].append(Point(row["energy_j"] / count, row["time_s"] / count))
+        counts[row["task"]].append(count)
     whole = {hz: _mean(repeats) for hz, repeats in points.pop(PROGRAM, {}).items()}
     curves = {task: {hz: _mean(repeats) for hz, repeats in curve.items()} for task, curve in points.items()}
     known = Knowledge(curves, {task: mean(counts[task]) for task in curves})
@@ -110,14 +88,6 @@ def _beside(known: Knowledge, whole: Mapping[int, Point], workers: int) -> tuple
 
 def _mean(points: list[Point]) -> Point:
     return Point(mean(point.energy_j for point in points), mean(point.time_s for point in points))
-
-
-def _number(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        return 0.0
-    return value if math.isfinite(value) else 0.0
 
 
 def for_workers(known: Mapping[int, Knowledge], workers: int) -> dict[int, Knowledge]:

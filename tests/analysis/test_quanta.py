@@ -54,20 +54,91 @@ def test_one_wrap_between_readings_loses_no_count(begin, steps):
     assert quanta.energy_j.tolist() == joules(steps)
 
 
-def test_a_fall_that_no_wrap_explains_is_a_fault():
+def test_a_fall_that_no_wrap_explains_is_a_fault_and_so_is_the_rise_after_it():
     """A counter far from its end fell a little: a wrap would be 262 kJ in a millisecond."""
-    quanta = build_quanta(readings([0, 1, 2, 3], [1000, 2000, 1990, 3000]))
+    quanta = build_quanta(readings([0, 1, 2, 3, 4], [1000, 2000, 1990, 3000, 3500]))
 
-    assert quanta.valid.tolist() == [True, False, True]
-    assert quanta.measured_j == joules(1000 + 1010)
+    assert quanta.valid.tolist() == [True, False, False, True]
+    assert quanta.measured_j == joules(1000 + 500)
     assert "seen to go backwards in 1 intervals" in quanta.warnings[0]
+    assert "not to be believed yet after it went backwards in 1 intervals (0.001 s)" in quanta.warnings[1]
 
 
 def test_a_fall_without_a_known_modulus_is_a_fault():
     """The kernel's power PMU: above 200 W its signed arithmetic makes a count fall."""
-    quanta = build_quanta(readings([0, 1, 2], [RAPL_MODULUS - 5, 5, 100], modulus=None))
+    quanta = build_quanta(readings([0, 1, 2, 3], [RAPL_MODULUS - 5, 5, 100, 110], modulus=None))
 
-    assert quanta.valid.tolist() == [False, True]
+    assert quanta.valid.tolist() == [False, False, True]
+
+
+def test_a_false_zero_credits_nothing_when_the_count_comes_back():
+    """It reads 0 for 0.2 s, then what it would have shown all the time: 41 J after 0, at a plausible 205 W."""
+    count = round(41 / UNIT_J)
+    t_ms = [0, 1, 2, 3, 103, 203, 204, 205]
+    value = [count - 30, count - 20, count - 10, 0, 0, count, count + 10, count + 20]
+
+    quanta = build_quanta(readings(t_ms, value))
+
+    assert quanta.measured_j == joules(10 + 10 + 10 + 10)
+    assert (quanta.edges_ns / MS).tolist() == [0, 1, 2, 3, 203, 204, 205]
+    assert quanta.valid.tolist() == [True, True, False, False, True, True]
+    assert (
+        "in 1 intervals (0.2 s): no energy is given for that time, and 41 J that it showed are in doubt"
+        in (quanta.warnings[1])
+    )
+
+
+@pytest.mark.parametrize("garbage", [[0, 7], [5_000_000, 3], [40, 5_000_000], [0]])
+def test_after_garbage_the_count_is_believed_again_where_it_would_be(garbage):
+    value = [100_000, 100_100, *garbage, 100_700, 100_800, 100_900]
+
+    quanta = build_quanta(readings(range(0, 100 * len(value), 100), value))
+
+    assert quanta.valid.tolist() == [True, *[False] * (len(garbage) + 1), True, True]
+    assert quanta.measured_j == joules(300)
+
+
+def test_a_counter_that_was_reset_is_believed_after_one_rise():
+    value = [*range(1_000_000, 1_003_000, 100), *range(0, 3000, 100)]
+
+    quanta = build_quanta(readings(range(len(value)), value))
+
+    assert (~quanta.valid).nonzero()[0].tolist() == [29, 30]
+    assert quanta.measured_j == joules(29 * 100 + 28 * 100)
+
+
+def stands_still(*, until_ms, then):
+    """Return readings of a count that stands still from 49 ms on, seen each 100 ms, and then moves."""
+    signs_ms = list(range(149, until_ms, 100))
+    t_ms = [*range(50), *signs_ms, until_ms, until_ms + 1, until_ms + 2]
+    value = [*(100 * one for one in range(50)), *[4900] * len(signs_ms), then, then + 100, then + 200]
+    return readings(t_ms, value)
+
+
+def test_a_count_that_stood_still_and_then_catches_up_gives_nothing_for_that_time():
+    quanta = build_quanta(stands_still(until_ms=349, then=34_900))
+
+    assert (~quanta.valid).nonzero()[0].tolist() == [49]
+    assert quanta.measured_j == joules(4900 + 200)
+    assert (
+        "package-0 was seen to catch up after it stood still in 1 intervals (0.3 s): no energy is given for that time, "
+        "and 1.83 J that it showed are in doubt"
+    ) in quanta.warnings
+
+
+def test_a_count_that_stood_still_and_goes_on_from_there_drew_nothing_meanwhile():
+    """What it stands for was switched off."""
+    quanta = build_quanta(stands_still(until_ms=349, then=5000))
+
+    assert quanta.valid.all()
+
+
+def test_a_reader_that_was_delayed_saw_no_count_stand_still():
+    """Nobody looked for 0.3 s: the joules between are as good as any."""
+    late = build_quanta(readings([*range(50), 349, 350], [*(100 * one for one in range(50)), 34_900, 35_000]))
+
+    assert late.valid.all()
+    assert late.measured_j == joules(35_000)
 
 
 def test_a_jump_beyond_the_greatest_power_is_rejected_and_the_limit_is_the_callers():

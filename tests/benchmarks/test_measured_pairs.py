@@ -6,9 +6,9 @@ import pytest
 from support import fake_trees
 from support.fake_sensor import FakeSensor
 from tprof.analysis import Coefficients
+from tprof.benchmarks.published import table_3
 from tprof.benchmarks.validation.measured import plan_runs, record_pairs, slice_pairs
 from tprof.benchmarks.validation.pairs import TABLE_3
-from tprof.benchmarks.validation.published import table_3
 from tprof.benchmarks.validation.show import NONE, measured_pairs
 from tprof.benchmarks.virtual import ICE_LAKE, Law, Package, Run, kernel, length_s, side_by_side, write
 

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 from tprof.benchmarks.outcome import Outcome
+from tprof.benchmarks.published import PAPER
 from tprof.benchmarks.repeats import Runs
 from tprof.benchmarks.suite import SUITE, Suite, members, tables
-from tprof.benchmarks.suite.paper import PAPER
 from tprof.benchmarks.suite.tables import pooled, table_5, table_6
 from tprof.benchmarks.validation.show import NONE
 

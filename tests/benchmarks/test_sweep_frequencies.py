@@ -63,6 +63,10 @@ def test_of_two_kinds_of_core_the_faster_decides():
         ("3GHz..2GHz:4", "lower end first"),
         ("2GHz..3GHz:1", "at least 2"),
         ("2GHz..3GHz:", "at least 2"),
+        ("2GHz..3GHz:\N{SUPERSCRIPT TWO}", "at least 2"),
+        ("2GHz..3GHz:" + "9" * 12, "at most 1000 after the colon"),
+        ("2GHz..3GHz:" + "9" * 5000, "at most 1000 after the colon"),
+        ("9" * 400 + "GHz", "no processor runs that fast"),
         ("1.7GHz..1.8GHz", "nothing lies between them; this processor has 1.6 GHz, 2.4 GHz, 3.2 GHz"),
     ],
 )

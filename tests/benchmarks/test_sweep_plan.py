@@ -85,7 +85,7 @@ def test_a_plan_that_was_edited_is_refused_in_one_sentence(tmp_path, change, sai
 
 def test_workers_are_numbers_each_once_ascending():
     assert read_workers("4,1,2,1") == (1, 2, 4)
-    for text in ("", "0,1", "two", "-1"):
+    for text in ("", "0,1", "two", "-1", "1_0", "\N{SUPERSCRIPT TWO}", "9" * 5000, "1,,2"):
         with pytest.raises(UsageError, match="must be numbers from 1"):
             read_workers(text)
 

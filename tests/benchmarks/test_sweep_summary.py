@@ -27,7 +27,7 @@ def run(energy_j, time_s, *, task="", setting=GHZ, repeat=1, quality="measured")
         "task": task, "setting": setting, "setting_unit": "Hz", "workers": 1, "repeat": repeat, "energy_j": energy_j,
         "energy_low_j": None, "energy_high_j": None, "time_s": time_s, "power_w": energy_j / time_s if known else None,
         "edp_js": energy_j * time_s if known else None, "ed2p_js2": energy_j * time_s**2 if known else None,
-        "instances": 1, "quality": quality, "stalls_per_cycle": None, "llc_misses": None,
+        "instances": 1, "quality": quality, "stalls_per_cycle": None, "llc_misses": None, "watts_factor": None,
     }  # fmt: skip
 
 

@@ -1,9 +1,12 @@
 """The program's row of a sweep is the time from the first task to the last and exactly that time's joules."""
 
+import math
+
 import pytest
+from support import traces
 from support.traces import SECOND_NS
 from tprof.benchmarks.sweep.doubts import host_doubts, outside_tasks
-from tprof.benchmarks.sweep.table import rows_of
+from tprof.benchmarks.sweep.table import rows_of, rows_without_setting
 
 import tprof
 
@@ -11,7 +14,7 @@ WATTS = (100.0, 10.0, 20.0, 20.0, 10.0, 100.0)
 """Of each second: start-up, four seconds of tasks with a gap between them, and the end."""
 
 
-def profile_of(path, *, instances=((1, 2), (3, 5)), cpu_part=1.0):
+def profile_of(path, *, instances=((1, 2), (3, 5)), cpu_part=1.0, quality="given"):
     """Write tasks between start-up and end, at known watts; instances are (begin_s, end_s)."""
     times_s, running, cpu_s = [0.0], [0], [0.0]
     for number, (begin_s, end_s) in enumerate(instances, 1):
@@ -27,7 +30,7 @@ def profile_of(path, *, instances=((1, 2), (3, 5)), cpu_part=1.0):
     }
     joules = [sum(WATTS[:second]) for second in range(7)]
     energy = {"package-0": ([second * SECOND_NS for second in range(7)], joules)}
-    tprof.write_trace(path, tasks=["work"], threads=[thread], energy=energy)
+    tprof.write_trace(path, tasks=["work"], threads=[thread], energy=energy, quality=quality)
     return tprof.load(path).profile("cputime")
 
 
@@ -78,3 +81,24 @@ def test_without_a_sensor_no_joules_are_missed(tmp_path):
     tprof.write_trace(tmp_path / "t.tprof", tasks=["work"], threads=[thread], energy={})
 
     assert outside_tasks(tprof.load(tmp_path / "t.tprof").profile("cputime")) == []
+
+
+def test_a_sweeps_intervals_are_about_chance_and_the_error_of_assumed_watts_stands_beside_them(tmp_path):
+    rows = {}
+    for given, factors in ((True, {}), (False, {"idle_factor": 2.0, "per_core_factor": 3.0})):
+        path = tmp_path / f"{given}.tprof"
+        profile_of(path, quality="estimated")
+        traces.set_json(path / "manifest.json", estimate={"idle_w": 4.0, "per_core_w": 6.0, "given": given, **factors})
+        rows[given] = rows_of(tprof.load(path).profile("cputime"))
+
+    assert [row.pop("watts_factor") for row in rows[True]] == [None, None]
+    assert [row.pop("watts_factor") for row in rows[False]] == [3.0, 3.0]
+    assert rows[True][1] == pytest.approx(rows[False][1], nan_ok=True)
+
+
+def test_a_run_that_was_kept_before_the_column_has_no_error_of_watts(tmp_path):
+    _, row = rows_of(profile_of(tmp_path / "t.tprof"))
+    row = {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
+    del row["watts_factor"]
+
+    assert rows_without_setting([row]) == [row | {"watts_factor": None}]

@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tprof.analysis import TABLE_1
-from tprof.benchmarks.validation import CASES, chosen, published
+from tprof.benchmarks import published
+from tprof.benchmarks.validation import CASES, chosen
 from tprof.benchmarks.validation import validate as validation
 from tprof.benchmarks.validation.calibrated import calibrate
 from tprof.benchmarks.validation.cases import WITH_COUNTERS

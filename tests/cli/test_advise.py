@@ -1,12 +1,11 @@
 """`tprof advise` reads a table, prints, draws, and refuses in one sentence."""
 
 import json
-import os
-import subprocess
 import sysconfig
 from pathlib import Path
 
 import pytest
+from support.command_line import tprof as run_tprof
 from support.operating_points import table
 
 TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
@@ -26,11 +25,7 @@ def points(tmp_path):
 
 
 def advised(folder, *words):
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
-    return subprocess.run(
-        [TPROF, "advise", *map(str, words)], cwd=folder, env=environment, capture_output=True, text=True, timeout=120,
-        check=False,
-    )  # fmt: skip
+    return run_tprof("advise", *words, cwd=folder)
 
 
 def test_it_prints_where_to_run_why_and_that_energies_are_estimates(points, tmp_path):
@@ -44,6 +39,22 @@ def test_it_prints_where_to_run_why_and_that_energies_are_estimates(points, tmp_
     assert "There: 10 J in 500 ms (estimated, median of its runs)." in " ".join(done.stdout.split())
     assert "measured" not in done.stdout
     assert (tmp_path / "advice.html").stat().st_size > 1_000_000
+
+
+def test_assumed_watts_put_joules_off_alike_and_advice_says_so(tmp_path):
+    columns = {"setting_unit": "Hz", "quality": "estimated"}
+    (tmp_path / "exact.csv").write_text(table(*ROWS, **columns), "utf-8")
+    (tmp_path / "assumed.csv").write_text(table(*ROWS, **columns, watts_factor=2.5), "utf-8")
+
+    said = {name: json.loads(advised(tmp_path, f"{name}.csv", "--json").stdout) for name in ("exact", "assumed")}
+    text = " ".join(advised(tmp_path, "assumed.csv", "--max-power", "100").stdout.split())
+
+    assert [one.pop("watts_factor") for one in said["assumed"]] == [2.5] * len(said["assumed"])
+    assert [one.pop("watts_factor") for one in said["exact"]] == [1.0] * len(said["exact"])
+    assert said["assumed"] == said["exact"]
+    assert "There: 10 J (4 J … 25 J) in 500 ms" in text
+    assert "joules and watts may be off by a factor of 2.5, all alike (95 %)" in text
+    assert "whether the cap on power is kept does" in text
 
 
 def test_json_has_the_choice_its_saving_and_every_point(points, tmp_path):
@@ -101,6 +112,12 @@ def test_conditions_are_kept(points, tmp_path):
         (["--algorithm", "addition"], "--algorithm and --size go together"),
         (["--algorithm", "addition", "--size", "1e6"], "needs runs at frequencies and with several numbers of workers"),
         (["--workers", "two"], "--workers must be whole numbers from 1 up"),
+        (["--workers", "\N{SUPERSCRIPT TWO}"], "--workers must be whole numbers from 1 up"),
+        (["--workers", "9" * 5000], "--workers must be whole numbers from 1 up"),
+        (["--settings", "9" * 400 + "GHz"], "--settings must be such as 1.6GHz,2.4GHz"),
+        (["--settings", "1GHz..2GHz:" + "9" * 5000], "N from 2 to 200"),
+        (["--max-power", "1e999"], "--max-power must be watts such as 80 or 80W, got '1e999'"),
+        (["--max-slowdown", "9" * 400 + "%"], "--max-slowdown must be a percentage such as 5%"),
         (["--task", "gone"], "the table has no task 'gone'"),
         (["--settings", "1GHz..4GHz:150", "--workers", "1,2"], "operating points; name fewer"),
     ],

@@ -1,12 +1,9 @@
 """`tprof bench` repeats programs, runs the suite as one, and replaces nothing that it was not told to."""
 
 import json
-import os
-import subprocess
-import sysconfig
-from pathlib import Path
 
 import pytest
+from support.command_line import tprof as run_tprof
 from tprof.benchmarks import PROGRAMS, suite
 from tprof.benchmarks.repeats import Order
 
@@ -14,15 +11,11 @@ import tprof as package
 from tprof.cli.bench import bench
 from tprof.errors import UsageError
 
-TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
 ESTIMATE = ("--energy", "estimate")
 
 
 def tprof(folder, *words):
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
-    return subprocess.run(
-        [TPROF, "bench", *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
+    return run_tprof("bench", *words, cwd=folder)
 
 
 def test_each_repeat_is_a_session_and_the_times_have_median_and_spread(tmp_path):

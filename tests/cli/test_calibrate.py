@@ -1,15 +1,16 @@
 """`tprof calibrate --from` reads tables, says what they are worth, and keeps a model that recordings then use."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from support.command_line import tprof as run_tprof
+from tprof.analysis.models.stored import stored_model
 from tprof.benchmarks.validation.phases import Phases
 from tprof.benchmarks.virtual import STRESS, Law, Package
 
 import tprof
+from tprof.doctor.model import model_facts
 from tprof.host import describe_host
 from tprof.power_model import model_path, read_model, write_model
 
@@ -18,9 +19,7 @@ KERNELS = {"pipeline": (2.8, 0.5, 0.1), "chain": (0.7, 0.1, 0.0), "l2": (1.2, 60
 
 
 def run(home, *arguments):
-    command = [sys.executable, "-P", "-c", "import tprof.cli; tprof.cli.main()", "calibrate", *map(str, arguments)]
-    environment = {"PATH": "/usr/bin:/bin", "XDG_CONFIG_HOME": str(home), "HOME": str(home)}
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=home, env=environment, check=False)
+    return run_tprof("calibrate", *arguments, cwd=home, env={"XDG_CONFIG_HOME": str(home), "HOME": str(home)})
 
 
 @pytest.fixture
@@ -48,6 +47,31 @@ def test_equation_1_of_a_table_is_printed_with_its_worth(tmp_path, table):
     assert not (tmp_path / "tprof").exists()
 
 
+@pytest.mark.parametrize(("words", "processor"), [((), None), (("--processor", "EPYC 7543"), "EPYC 7543")])
+def test_a_tables_model_is_of_the_processor_that_the_user_names_or_of_none(tmp_path, table, words, processor):
+    done = run(tmp_path, "--from", table, *EQUATION_1, *words, "--json", "-o", "found.json")
+
+    assert json.loads(done.stdout)["processor"] == processor
+    assert json.loads((tmp_path / "found.json").read_text())["processor"] == processor
+
+
+def test_a_model_without_a_processor_is_not_used_for_this_one(tmp_path, table):
+    run(tmp_path, "--from", table, *EQUATION_1, "-o", "found.json")
+
+    model, note = read_model(describe_host()["processor"], tmp_path / "found.json")
+
+    assert model is None
+    assert "was not used: it does not say which processor it was measured on" in note
+
+
+def test_a_table_of_another_processor_is_not_kept_for_this_machine(tmp_path, table):
+    done = run(tmp_path, "--from", table, *EQUATION_1, "--keep", "--processor", "another")
+
+    assert done.returncode == 2
+    assert "and --processor says another: leave one of them out" in done.stderr
+    assert not (tmp_path / "tprof").exists()
+
+
 def test_a_model_that_is_kept_is_read_by_the_next_recording(tmp_path, table, monkeypatch):
     done = run(tmp_path, "--from", table, *EQUATION_1, "--keep")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
@@ -59,6 +83,16 @@ def test_a_model_that_is_kept_is_read_by_the_next_recording(tmp_path, table, mon
     assert "kept in" in done.stdout
     said = tprof.load(tmp_path / "t.tprof").manifest["power_model"]
     assert said["coefficients"]["C1"] == pytest.approx(8.0, rel=1e-4)
+
+
+def test_a_model_kept_from_a_table_is_called_so_by_doctor_and_by_profiles(tmp_path, table):
+    run(tmp_path, "--from", table, *EQUATION_1, "--keep", "-o", "found.json")
+
+    (fact,) = model_facts(tmp_path / "found.json")
+    stored, _ = stored_model(json.loads((tmp_path / "found.json").read_text()))
+    assert "from runs.csv, given" in fact.why
+    assert stored.why.startswith("fitted to runs.csv, kept for ")
+    assert "calibrated on" not in stored.why
 
 
 def test_a_simulated_sessions_model_is_shown_and_not_kept(tmp_path):

@@ -1,7 +1,6 @@
 """`tprof doctor` says what is there, what is missing, why, and the command that grants it with what it exposes."""
 
 import json
-import os
 import shlex
 import subprocess
 import sysconfig
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support import fake_trees
+from support.command_line import tprof as run_tprof
 
 from tprof.cli.doctor import show
 from tprof.doctor import Fact, Group, State, examine, what_is_recorded
@@ -25,16 +25,13 @@ GROUPS = [
     "Clock and processors",
     "Operating points: what sweeps, policies and budgets that slow down set",
     "Session directory",
+    "Installation",
     "Optional packages",
 ]
 
 
 def doctor(folder, root, *words):
-    environment = os.environ | ({} if root is None else {"TPROF_SYSROOT": str(root)})
-    return subprocess.run(
-        [TPROF, "doctor", *words],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=DEADLINE_S, check=False,
-    )  # fmt: skip
+    return run_tprof("doctor", *words, cwd=folder, env={} if root is None else {"TPROF_SYSROOT": str(root)})
 
 
 def by_what(facts):
@@ -147,7 +144,7 @@ def test_the_remedy_fits_the_reason(tmp_path, machine):
 def test_a_driver_that_is_not_loaded_is_loaded_by_a_command(tmp_path):
     tree = fake_trees.machine(tmp_path, fake_trees.INTEL, {0: range(2)})
 
-    assert commands(by_what(energy_facts(tree.root))["powercap"]) == ["sudo modprobe intel_rapl_msr"]
+    assert commands(by_what(energy_facts(tree.root, "x86_64"))["powercap"]) == ["sudo modprobe intel_rapl_msr"]
 
 
 def test_a_counter_that_may_not_be_read_is_given_to_a_group(tmp_path):

@@ -1,13 +1,13 @@
 """`tprof summary`, `report`, `export` and `bench` say what a session holds, and errors in one sentence."""
 
 import json
-import os
 import subprocess
 import sysconfig
 from pathlib import Path
 
 import pytest
 from support import traces
+from support.command_line import tprof as run_tprof
 
 import tprof as package
 
@@ -15,18 +15,8 @@ TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
 HOSTILE = ("\x1b]0;owned\x07\x1b[31mred", "[bold red]markup[/]", "right\u202eleft\u2028line")
 
 
-def tprof(folder, *words, **options):
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
-    return subprocess.run(
-        [TPROF, *words],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        **options,
-    )
+def tprof(folder, *words):
+    return run_tprof(*words, cwd=folder)
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +119,9 @@ def test_bench_lists_programs_with_instances_and_runs_none(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["overhead", "analysis", "runtime", "laws"])
+@pytest.mark.parametrize(
+    "name", ["overhead", "laws", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("analysis", "runtime"))]
+)
 def test_bench_prints_what_tprof_costs_beside_targets(tmp_path, name):
     said = tprof(tmp_path, "bench", name, "--quick").stdout
 

@@ -1,22 +1,18 @@
 """`tprof roofline` measures, keeps and draws a machine, places a session's tasks, and refuses in one sentence."""
 
 import json
-import os
-import subprocess
 import sysconfig
 from pathlib import Path
 
 import pytest
 from support import traces
+from support.command_line import tprof as run_tprof
 
 TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
 
 
 def roofline(home, *words):
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
-    environment["XDG_CONFIG_HOME"] = str(home / "config")
-    command = [TPROF, "roofline", *map(str, words)]
-    return subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    return run_tprof("roofline", *words, cwd=home, env={"XDG_CONFIG_HOME": str(home / "config")})
 
 
 @pytest.fixture

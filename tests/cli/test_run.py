@@ -12,6 +12,8 @@ import pytest
 from support import programs
 from support.programs import TPROF
 
+from tprof import load
+
 DEADLINE_S = 120
 DEFINE = "import sys\ndef f(n):\n    return sum(range(n))\n"
 
@@ -30,8 +32,7 @@ def run(folder, source, *options, arguments=()):
 
 
 def tasks(folder, session="prog.tprof"):
-    said = json.loads(tprof(folder, "summary", session, "--json").stdout)
-    return {row["task"]: row["instances"] for row in said["tasks"]}
+    return load(folder / session).profile().summary()["instances"].to_dict()
 
 
 def test_standard_output_is_the_programs_own(tmp_path):

@@ -1,13 +1,12 @@
 """`tprof scaling` prints, draws and refuses."""
 
 import json
-import os
-import subprocess
 import sysconfig
 from pathlib import Path
 
 import pytest
 from support.browser import opened
+from support.command_line import tprof as run_tprof
 
 TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
 ALL = (
@@ -33,11 +32,7 @@ memory_words = 1e6
 
 
 def scaling(folder, *words):
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
-    return subprocess.run(
-        [TPROF, "scaling", *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=60,
-        check=False,
-    )  # fmt: skip
+    return run_tprof("scaling", *words, cwd=folder)
 
 
 def said(folder, *words):

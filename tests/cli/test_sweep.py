@@ -20,7 +20,7 @@ from tprof.frequency import Bounds, find_policies, read_bounds
 ENDS = (virtual.LOWEST_HZ, virtual.HIGHEST_HZ)
 COLUMNS = [
     "task", "setting", "setting_unit", "workers", "repeat", "energy_j", "energy_low_j", "energy_high_j", "time_s",
-    "power_w", "edp_js", "ed2p_js2", "instances", "quality", "stalls_per_cycle", "llc_misses",
+    "power_w", "edp_js", "ed2p_js2", "instances", "quality", "stalls_per_cycle", "llc_misses", "watts_factor",
 ]  # fmt: skip
 TELLS = "import os, sys\nopen(os.environ['SEEN'], 'a').write(f\"{sys.argv[1]} {os.environ['TPROF_WORKERS']}\\n\")\n"
 WAITS = TELLS + (

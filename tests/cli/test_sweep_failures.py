@@ -50,10 +50,20 @@ def test_other_points_run_and_the_same_command_tries_again_what_failed(tmp_path,
 def test_a_run_that_hangs_is_ended_in_time(tmp_path, env):
     (tmp_path / "hangs.py").write_text(HANGS)
 
-    done = sweep(tmp_path, *OVER_WORKERS, "--workers", "1,2", "--timeout", "5", "hangs.py", env=env)
+    done = sweep(tmp_path, *OVER_WORKERS, "--workers", "2", "--timeout", "1", "hangs.py", env=env)
 
     assert done.returncode == 1
-    assert "2w-1: the run did not end within --timeout 5" in done.stderr
+    assert "2w-1: the run did not end within --timeout 1" in done.stderr
+    assert state(tmp_path / "out") == ["failed"]
+
+
+@pytest.mark.thorough
+def test_a_run_that_hangs_costs_that_run_alone(tmp_path, env):
+    (tmp_path / "hangs.py").write_text(HANGS)
+
+    done = sweep(tmp_path, *OVER_WORKERS, "--workers", "1,2", "--timeout", "60", "hangs.py", env=env)
+
+    assert done.returncode == 1
     assert sorted(state(tmp_path / "out")) == ["done", "failed"]
 
 

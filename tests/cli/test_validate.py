@@ -9,16 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
+from support.command_line import tprof as run_tprof
 
 TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
 
 
 def validate(folder, *words):
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
-    return subprocess.run(
-        [TPROF, "validate", *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=120,
-        check=False,
-    )  # fmt: skip
+    return run_tprof("validate", *words, cwd=folder)
 
 
 def test_one_case_as_json_and_as_a_page(tmp_path):
@@ -49,6 +46,7 @@ def test_tables_are_printed_with_the_papers_beside_them(tmp_path):
         (["--plot", "nowhere/page.html"], "cannot write the plot to"),
         (["--pairs", "--quick"], "--pairs measures and takes --session and --json only"),
         (["--session", "kept"], "without it everything is simulated"),
+        (["--watts", "--quick"], "--watts fits published figures and takes --json only"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_sentence(tmp_path, words, said):
@@ -58,6 +56,16 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(tmp_path, words, said):
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+def test_assumed_watts_are_printed_with_each_left_out_processors_error(tmp_path):
+    done = validate(tmp_path, "--watts")
+    result = json.loads(validate(tmp_path, "--watts", "--json").stdout)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Intel Xeon Gold 6130" in done.stdout
+    assert f"busy {result['busy_factor']:.2g}, which held {100 * result['held']:.1f} % of the loads" in done.stdout
+    assert {row["kind"] for row in result["table"]} >= {row["kind"] for row in result["left_out"]}
 
 
 def test_an_interrupt_ends_it_and_its_processes_without_a_traceback(tmp_path):

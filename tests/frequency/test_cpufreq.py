@@ -169,8 +169,17 @@ def test_a_machine_without_cpufreq_says_so(tmp_path):
         find_policies(tmp_path)
 
 
-def test_a_file_that_holds_no_frequency_is_named(tmp_path):
-    path = write(tree(tmp_path), f"{CPUFREQ}/policy0/scaling_max_freq", "<unknown>")
+@pytest.mark.parametrize("text", ["<unknown>", "-1", "9" * 15, "9" * 5000])
+def test_a_file_that_holds_no_frequency_is_named(tmp_path, text):
+    path = write(tree(tmp_path), f"{CPUFREQ}/policy0/scaling_max_freq", text)
 
-    with pytest.raises(SensorError, match=f"{path} holds '<unknown>'"):
+    with pytest.raises(SensorError, match=f"{path} holds '{text[:40]}'"):
         read_bounds(find_policies(tmp_path)[0])
+
+
+def test_a_folder_that_is_called_like_no_policy_is_left_alone(tmp_path):
+    root = tree(tmp_path)
+    write(root, f"{CPUFREQ}/policy0-old/affected_cpus", "0")
+    write(root, f"{CPUFREQ}/policy{'9' * 200}/affected_cpus", "0")
+
+    assert [policy.folder.name for policy in find_policies(tmp_path)] == ["policy0"]

@@ -170,8 +170,8 @@ def test_a_forked_child_that_lives_on_does_not_keep_the_frequency(tmp_path):
 @pytest.mark.usefixtures("runtime")
 def test_a_frequency_that_somebody_holds_leaves_the_next_brake(tmp_path, monkeypatch):
     what = r"2 of 4 workers .*the frequency stays: .* are held already\)"
-    with budgeted.machine(tmp_path, monkeypatch) as tree:
-        highest = budgeted.add_policy(tree)
+    with budgeted.machine(tmp_path, monkeypatch) as machine:
+        highest = budgeted.add_policy(machine.tree)
         monkeypatch.setattr(tprof.frequency, "Guard", HeldGuard)
         with pytest.warns(RuntimeWarning, match=what):
             exceed()
@@ -181,8 +181,8 @@ def test_a_frequency_that_somebody_holds_leaves_the_next_brake(tmp_path, monkeyp
 
 def test_a_frequency_that_cannot_be_set_any_more_leaves_the_next_brake(tmp_path, monkeypatch, runtime):
     response = Response("slow", (__file__, 1), Everything())
-    with budgeted.machine(tmp_path, monkeypatch) as tree:
-        highest = budgeted.add_policy(tree)
+    with budgeted.machine(tmp_path, monkeypatch) as machine:
+        highest = budgeted.add_policy(machine.tree)
         response.get_ready()
         highest.unlink()
         highest.mkdir()

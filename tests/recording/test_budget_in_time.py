@@ -20,6 +20,8 @@ from tprof.live.share import Hidden, share, share_of_process
 from tprof.live.thread import Stretch
 
 MODULUS = fake_trees.RANGE_UJ + 1
+LONGEST_STEP_S = 0.02
+"""Of the fake sensor: where it got no processor for longer it does not jump."""
 SECOND_NS = 10**9
 MANY = 3_000_000
 
@@ -35,7 +37,7 @@ def machine(tmp_path, monkeypatch):
     tree = fake_trees.laptop(tmp_path / "root")
     monkeypatch.setenv("TPROF_SYSROOT", str(tree.root))
     tree.write("proc/stat", "\n".join(f"cpu{cpu} 0 0 0 0 0 0 0 0 0 0" for cpu in range(64)))
-    with FakeSensor(watts=50.0, modulus=MODULUS).drives(tree.energy_of("intel-rapl:0")):
+    with FakeSensor(watts=50.0, modulus=MODULUS, longest_step_s=LONGEST_STEP_S).drives(tree.energy_of("intel-rapl:0")):
         yield tree
 
 

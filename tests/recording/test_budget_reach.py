@@ -16,8 +16,8 @@ import tprof
 @pytest.fixture(autouse=True)
 def machine(tmp_path, monkeypatch):
     """Give every test a machine with a sensor."""
-    with budgeted.machine(tmp_path, monkeypatch) as tree:
-        yield tree
+    with budgeted.machine(tmp_path, monkeypatch) as machine:
+        yield machine
 
 
 @pytest.fixture
@@ -52,18 +52,20 @@ def newer_runtime(gate):
     thread.join()
 
 
-def cancel_own(tasks, gate):
+def cancel_own(machine, tasks, gate):
+    machine.draws(0)
     with tprof.budget(joules=0.5, action="cancel") as budget:
         tasks += [hold(gate) for _ in range(3)]
         wait_for(tasks[0].running, "the first to begin")
+        machine.draws(budgeted.WATTS)
         spin_here_over(budget)
 
 
-def test_cancelling_leaves_a_newer_runtime_of_another_thread_alone(gate):
+def test_cancelling_leaves_a_newer_runtime_of_another_thread_alone(machine, gate):
     own = []
     with Runtime(workers=1), newer_runtime(gate) as other:
         with pytest.raises(tprof.BudgetExceededError):
-            cancel_own(own, gate)
+            cancel_own(machine, own, gate)
         gate.set()
 
     assert [task.state for task in own] == ["finished", "cancelled", "cancelled"]
@@ -85,15 +87,17 @@ def test_slowing_down_leaves_a_newer_runtime_of_another_thread_alone(gate):
     assert seen == [2, 2]
 
 
-def slow_inside(around):
+def slow_inside(machine, around):
+    machine.draws(0)
     with tprof.budget(joules=0.5, action="slow") as budget, Runtime(workers=2) as inside:
+        machine.draws(budgeted.WATTS)
         spin_here_over(budget)
         return around.active_workers, inside.active_workers
 
 
-def test_slowing_down_acts_on_a_runtime_that_the_block_enters():
+def test_slowing_down_acts_on_a_runtime_that_the_block_enters(machine):
     with Runtime(workers=4) as around, pytest.warns(RuntimeWarning, match="1 of 2 workers"):
-        seen = slow_inside(around)
+        seen = slow_inside(machine, around)
 
     assert seen == (4, 1)
 
@@ -210,18 +214,22 @@ def test_a_group_of_the_runtime_around_holds_across_a_budget_of_another():
         assert of_group.done()
 
 
-def run_inside_and_around(tasks):
+def run_inside_and_around(machine, tasks):
+    machine.draws(0)
     with tprof.budget(joules=0.5, action="cancel") as budget:
         tasks.append(spin_until(lambda: budget.exceeded))
         tasks.append(spin(0.001))
+        wait_for(tasks[0].running, "the one around to begin")
         with Runtime(workers=1):
             tasks.append(spin_until(lambda: budget.exceeded))
             tasks.append(spin(0.001))
+            wait_for(tasks[2].running, "the one inside to begin")
+            machine.draws(budgeted.WATTS)
 
 
-def test_cancelling_reaches_what_was_spawned_around_and_inside():
+def test_cancelling_reaches_what_was_spawned_around_and_inside(machine):
     tasks = []
     with Runtime(workers=1), pytest.raises(tprof.BudgetExceededError):
-        run_inside_and_around(tasks)
+        run_inside_and_around(machine, tasks)
 
     assert [task.state for task in tasks] == ["finished", "cancelled"] * 2

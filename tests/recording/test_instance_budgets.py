@@ -16,8 +16,8 @@ import tprof
 @pytest.fixture(autouse=True)
 def machine(tmp_path, monkeypatch):
     """Give every test a machine with a sensor."""
-    with budgeted.machine(tmp_path, monkeypatch) as tree:
-        yield tree
+    with budgeted.machine(tmp_path, monkeypatch) as machine:
+        yield machine
 
 
 @tprof.task(budget_j=2.0)
@@ -31,8 +31,8 @@ def endless(is_done):
 
 
 @tprof.task(budget_j=2.0, over_budget="cancel")
-def strict(cpu_s):
-    spin.__wrapped__(cpu_s)
+def strict(is_done):
+    spin_until.__wrapped__(is_done)
 
 
 def record_calls(place, *calls):
@@ -44,7 +44,7 @@ def record_calls(place, *calls):
 
 def test_instances_over_their_budget_are_told_of_and_counted(tmp_path):
     with pytest.warns(RuntimeWarning) as told:
-        recording = record_calls(tmp_path, *((thrifty, cpu_s) for cpu_s in (0.2, 0.001, 0.2, 0.001, 0.001)))
+        recording = record_calls(tmp_path, *((thrifty, cpu_s) for cpu_s in (0.2, 0, 0.2, 0, 0)))
 
     first, last = (str(warning.message) for warning in told)
     assert first.startswith("an instance of task thrifty took ")
@@ -66,7 +66,7 @@ def test_a_table_of_tasks_holds_their_budgets(tmp_path):
 
 def test_a_session_is_shown_with_who_was_over_budget(tmp_path):
     with pytest.warns(RuntimeWarning):
-        recording = record_calls(tmp_path, (thrifty, 0.2), (thrifty, 0.001))
+        recording = record_calls(tmp_path, (thrifty, 0.2), (thrifty, 0))
 
     shown = programs.run(
         tmp_path, "from tprof.cli import main; main()", "summary", str(recording.path), "--model", "cputime"
@@ -84,7 +84,8 @@ def test_an_instance_is_told_of_while_it_runs(tmp_path):
 
 def run_strict(place, futures):
     with record(place), Runtime(workers=1) as runtime:
-        futures += [strict(0.3), spin(0.001)]
+        futures.append(strict(lambda: len(futures) == 2 and futures[1].cancelled()))
+        futures.append(spin(0))
         runtime.wait()
 
 
@@ -106,13 +107,14 @@ def test_what_is_spawned_after_an_instance_was_over_its_budget_runs(tmp_path):
 
 def spawn_again(place, states):
     with record(place), Runtime(workers=1) as runtime:
-        strict(0.3)
-        before = spin(0.001)
+        spawned = []
+        strict(lambda: spawned and spawned[0].cancelled())
+        spawned.append(spin(0))
         with pytest.raises(tprof.BudgetExceededError, match="an instance of task strict"):
             runtime.wait()
-        after = spin(0.001)
+        spawned.append(spin(0))
         runtime.wait()
-        states += [before.state, after.state]
+        states += [future.state for future in spawned]
 
 
 @tprof.task(budget_j=2.0, over_budget="slow")

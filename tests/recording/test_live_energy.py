@@ -22,6 +22,8 @@ from tprof.live.thread import Stretch
 AGREEMENT = 0.2
 """Of a task's joules: docs/budgets.md states it."""
 MODULUS = fake_trees.RANGE_UJ + 1
+LONGEST_STEP_S = 0.02
+"""Of the fake sensor: where it got no processor for longer it does not jump."""
 
 
 @tprof.task
@@ -48,7 +50,7 @@ def watched(tmp_path, monkeypatch):
     tree = fake_trees.laptop(tmp_path / "root")
     monkeypatch.setenv("TPROF_SYSROOT", str(tree.root))
     tree.write("proc/stat", "\n".join(f"cpu{cpu} 0 0 0 0 0 0 0 0 0 0" for cpu in range(64)))
-    with FakeSensor(watts=50.0, modulus=MODULUS).drives(tree.energy_of("intel-rapl:0")):
+    with FakeSensor(watts=50.0, modulus=MODULUS, longest_step_s=LONGEST_STEP_S).drives(tree.energy_of("intel-rapl:0")):
         yield tprof.record(tmp_path / "t.tprof", energy="powercap", counters="none", idle_s=0)
 
 

@@ -17,8 +17,8 @@ import tprof
 @pytest.fixture(autouse=True)
 def machine(tmp_path, monkeypatch):
     """Give every test a machine with a sensor."""
-    with budgeted.machine(tmp_path, monkeypatch) as tree:
-        yield tree
+    with budgeted.machine(tmp_path, monkeypatch) as machine:
+        yield machine
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ import asyncio
 import functools
 import inspect
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -328,3 +330,41 @@ def test_a_region_may_be_entered_again_while_it_is_open(tmp_path):
 
     assert instances(trace) == {"again": 3}
     assert story(trace)[-1] == ("finish", None)
+
+
+def test_threads_that_share_a_region_each_leave_their_own_entry(tmp_path):
+    region = tprof.region("shared")
+    entered, left = threading.Event(), threading.Event()
+
+    def other():
+        with region:
+            entered.set()
+            left.wait(30)
+
+    def body():
+        thread = threading.Thread(target=other)
+        with region:
+            thread.start()
+            entered.wait(30)
+        left.set()
+        thread.join()
+
+    trace = record(tmp_path / "t.tprof", body)
+
+    assert [story(trace, thread)[:2] for thread in range(2)] == [[("start", "shared"), ("finish", None)]] * 2
+
+
+def test_a_region_holds_whatever_many_threads_do_with_it_at_once():
+    region = tprof.region("shared")
+
+    def enter_often():
+        for _ in range(2000):
+            with region, region, region:
+                pass
+
+    with ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(enter_often) for _ in range(8)]:
+            done.result()
+
+    with pytest.raises(RuntimeError, match="left more often"):
+        region.__exit__(None, None, None)

@@ -1,9 +1,12 @@
 """A sweep's table as a policy reads it, and a policy's name as a program writes it."""
 
 import csv
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+from tprof.analysis.operating import read
 from tprof.benchmarks.sweep.table import COLUMNS
 from tprof.runtime import Runtime
 from tprof.runtime.operating import edp, fixed, max_slowdown, policy_of, power_cap
@@ -47,10 +50,62 @@ def test_the_whole_program_tells_what_is_drawn_beside_tasks_and_how_workers_star
     assert known.totals({"work": GHZ}, 2) == pytest.approx((30.0, 4.0))
 
 
-def test_rows_without_energy_or_frequency_say_nothing(tmp_path):
-    rows = [row("work", GHZ, "", 4.0, 2), row("other", "", 3.0, 4.0, 2), row("work", 2 * GHZ, 3.0, 4.0, 2)]
+def test_rows_whose_energy_was_not_resolved_say_nothing(tmp_path):
+    rows = [row("work", GHZ, "", 4.0, 2), row("work", 2 * GHZ, 3.0, 4.0, 2)]
 
     assert list(read_table(write(tmp_path / "sweep.csv", rows))[2].curves["work"]) == [2 * GHZ]
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"energy_j": "3,5"}, "row 2: energy_j must be a number, got '3,5'"),
+        ({"time_s": "fast"}, "row 2: time_s must be a number, got 'fast'"),
+        ({"time_s": ""}, "row 2: time_s is empty"),
+        ({"time_s": -1}, "row 2: time_s must be above 0, got -1"),
+        ({"energy_j": 0}, "row 2: energy_j must be above 0, got 0"),
+        ({"setting": ""}, "row 2: setting is empty; give a setting in every row or in none"),
+        ({"setting": "1e999"}, "row 2: setting must be a number, got '1e999'"),
+        ({"setting": "9" * 400}, "row 2: setting must be a number, got '999"),
+        ({"setting": 2.4}, "row 2: setting is 2.4 Hz, which cannot be"),
+        ({"setting_unit": "GHz"}, "setting_unit must be Hz .* got 'GHz', 'Hz'"),
+        ({"workers": 1.5}, "row 2: workers must be a whole number from 1 to 1000000, got 1.5"),
+        ({"workers": "two"}, "row 2: workers must be a number, got 'two'"),
+        ({"instances": 0}, "row 2: instances must be above 0, got 0"),
+        ({"quality": "guessed"}, "row 2: quality must be measured, .* got 'guessed'"),
+        ({}, "row 2: task, setting, workers and repeat are those of an earlier row"),
+    ],
+)
+def test_what_is_wrong_is_refused_by_file_row_and_column(tmp_path, changed, says):
+    good = row("work", GHZ, 10.0, 4.0, 2)
+    path = write(tmp_path / "sweep.csv", [good, good | changed])
+
+    with pytest.raises(UsageError, match=says) as refused:
+        read_table(path)
+
+    assert str(refused.value).startswith(str(path))
+
+
+def test_a_policy_and_advice_read_a_table_alike(tmp_path):
+    rows = [row("'=SUM(1)", GHZ, "", 4.0, 3, power_w=5), row("", GHZ, 30.0, 4.0, "")]
+    path = write(tmp_path / "sweep.csv", rows)
+
+    known, table = read_table(path)[2], read(path)
+
+    assert list(known.curves) == [name for name in table["task"] if name]
+    assert known.curves["=SUM(1)"][GHZ].energy_j * 3 == pytest.approx(table["energy_j"][0]) == pytest.approx(20.0)
+
+
+def test_a_table_brings_neither_pandas_nor_numpy_into_the_program(tmp_path):
+    path = write(tmp_path / "sweep.csv", [row("work", GHZ, 10.0, 4.0, 2)])
+    code = (
+        "import sys; from tprof.runtime.operating.table import read_table; "
+        f"read_table({str(path)!r}); print([name for name in ('numpy', 'pandas') if name in sys.modules])"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+
+    assert done.stdout.strip() == "[]"
 
 
 def test_a_table_by_hand_needs_a_frequency_a_time_and_energy_or_power(tmp_path):
@@ -65,11 +120,13 @@ def test_a_table_by_hand_needs_a_frequency_a_time_and_energy_or_power(tmp_path):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("", "no column 'task'"),
-        ("a,b\n1,2\n", "no column 'task'"),
-        (",".join(COLUMNS) + "\n", "has no task's energy and time at any frequency"),
-        (",".join(COLUMNS) + "\nwork,,,1\n", "has no task's energy and time at any frequency"),
-        (",".join(COLUMNS) + "\nwork,1e999,Hz,1,1,nan\n", "has no task's energy and time at any frequency"),
+        ("", "cannot read .* as a table: it is empty"),
+        ("a,b\n1,2\n", "has no column task; its columns are a, b"),
+        ("task,time_s,setting_unit\nwork,1,Hz\n", "has neither energy_j nor power_w"),
+        (",".join(COLUMNS) + "\n", "has no rows"),
+        ("task,time_s,energy_j\nwork,1,1\n", "has no task's energy and time at any frequency"),
+        ("task,time_s,energy_j,setting,setting_unit\nwork,1,1,90,W\n", "has no task's energy and time at any"),
+        ("task,time_s,energy_j,setting,setting_unit\n,1,1,1e9,Hz\n", "has no task's energy and time at any"),
     ],
 )
 def test_what_is_no_table_is_said_in_one_sentence(tmp_path, content, says):
@@ -99,7 +156,7 @@ def test_names_are_policies():
 
 
 @pytest.mark.parametrize(
-    "name", ["", "fast", "edp(3)", "fixed", "fixed(2.4)", "power_cap(1.2.3W)", "max_slowdown(5W)", 7]
+    "name", ["", "fast", "edp(3)", "fixed", "fixed(2.4)", "power_cap(1.2.3W)", "max_slowdown(5W)", "power_cap(.)", 7]
 )
 def test_what_is_no_policy_is_said_with_what_there_is(name):
     with pytest.raises(UsageError, match="a policy is one of fixed"):
@@ -123,7 +180,9 @@ def test_options_out_of_range_are_refused():
         power_cap(-5)
     with pytest.raises(UsageError, match="fixed\\(\\) needs a frequency"):
         fixed()
-    for span_s in (-1.0, "x", float("nan")):
+    with pytest.raises(UsageError, match="above 0, got a value of type int"):
+        power_cap(10**5000)
+    for span_s in (-1.0, "x", float("nan"), 10**400):
         with pytest.raises(UsageError, match="span_s of a policy is a number of 0 or more"):
             edp(span_s=span_s)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 from tprof.runtime import Runtime, current
+from tprof.runtime.workers import Workers
 
 import tprof
 from tprof.errors import UsageError
@@ -21,6 +22,12 @@ def where(met=None):
     if met is not None:
         met.wait(30)
     return frozenset(os.sched_getaffinity(0))
+
+
+def on_another_thread(function):
+    thread = threading.Thread(target=function)
+    thread.start()
+    thread.join()
 
 
 def places(**options):
@@ -111,21 +118,122 @@ def test_blas_keeps_its_threads_if_asked(two_blas_threads):
         assert runtime.submit(blas_threads).result() == two_blas_threads
 
 
-def test_openmp_has_one_thread_in_tasks():
+def test_blas_gets_its_threads_back_though_the_last_worker_releases_the_libraries(two_blas_threads):
+    workers = Workers("worker", cpus=None, library_threads=1)
+    workers.limit_libraries()
+    assert set(blas_threads()) == {1}
+
+    on_another_thread(workers.release_libraries)
+
+    assert blas_threads() == two_blas_threads
+
+
+def test_blas_has_one_thread_in_tasks_whichever_thread_has_limited_it_before(two_blas_threads):
+    """The fixture limits it on this thread; newer threadpoolctl lets only the first thread that ever did go on."""
+    inside = []
+
+    def run():
+        with Runtime(workers=1) as runtime:
+            inside.extend(runtime.submit(blas_threads).result())
+
+    on_another_thread(run)
+
+    assert set(inside) == {1}
+    assert blas_threads() == two_blas_threads
+
+
+def test_after_a_runtime_any_thread_can_limit_blas(two_blas_threads):
+    def limit():
+        with threadpool_limits(limits=1, user_api="blas"):
+            inside.extend(blas_threads())
+
+    inside = []
+    with Runtime(workers=1):
+        pass
+    on_another_thread(limit)
+
+    assert set(inside) == {1}
+    assert blas_threads() == two_blas_threads
+
+
+@pytest.fixture
+def openmp():
+    """Give OpenMP's library, which would use three threads on this one."""
     try:
-        openmp = ctypes.CDLL("libgomp.so.1")
+        library = ctypes.CDLL("libgomp.so.1")
     except OSError:
         pytest.skip("there is no libgomp")
+    before = library.omp_get_max_threads()
+    library.omp_set_num_threads(3)
+    yield library
+    library.omp_set_num_threads(before)
 
-    def threads():
-        return openmp.omp_get_max_threads()
 
-    before = threads()
+def test_openmp_has_one_thread_in_tasks(openmp):
     with Runtime(workers=2) as runtime:
         met = threading.Barrier(2)
-        tasks = [runtime.submit(lambda: (met.wait(30), threads())[1]) for _ in range(2)]
+        tasks = [runtime.submit(lambda: (met.wait(30), openmp.omp_get_max_threads())[1]) for _ in range(2)]
         assert [task.result() for task in tasks] == [1, 1]
-    assert threads() == before
+        assert openmp.omp_get_max_threads() == 1
+    assert openmp.omp_get_max_threads() == 3
+
+
+def test_openmp_gets_its_threads_back_though_the_last_worker_releases_the_libraries_first(openmp):
+    workers = Workers("worker", cpus=None, library_threads=1)
+    workers.limit_libraries()
+    assert openmp.omp_get_max_threads() == 1
+
+    on_another_thread(workers.release_libraries)
+    workers.release_libraries()
+
+    assert openmp.omp_get_max_threads() == 3
+
+
+def test_openmp_gets_its_threads_back_though_another_thread_ends_the_runtime(openmp):
+    with Runtime(workers=1) as runtime:
+        on_another_thread(lambda: runtime.__exit__(None, None, None))
+
+    assert openmp.omp_get_max_threads() == 3
+
+
+def test_a_thread_that_leaves_while_tasks_run_has_its_openmp_back_and_the_tasks_their_one_blas_thread(
+    openmp, two_blas_threads
+):
+    """As a second Ctrl-C does."""
+    workers = Workers("worker", cpus=None, library_threads=1)
+    workers.limit_libraries()
+
+    workers.release_thread()
+
+    assert openmp.omp_get_max_threads() == 3
+    assert set(blas_threads()) == {1}
+    on_another_thread(workers.release_libraries)
+    assert blas_threads() == two_blas_threads
+
+
+@pytest.mark.parametrize("first", ["this thread", "the other"])
+def test_openmp_gets_its_threads_back_on_each_thread_that_a_runtime_began_on(openmp, first):
+    begun, may_end, counts = threading.Event(), threading.Event(), []
+
+    def use_another():
+        openmp.omp_set_num_threads(5)
+        with Runtime(workers=1):
+            begun.set()
+            assert may_end.wait(30)
+        counts.append(openmp.omp_get_max_threads())
+
+    thread = threading.Thread(target=use_another)
+    thread.start()
+    assert begun.wait(30)
+    with Runtime(workers=1):
+        if first == "the other":
+            may_end.set()
+            thread.join()
+    counts.append(openmp.omp_get_max_threads())
+    may_end.set()
+    thread.join()
+
+    assert sorted(counts) == [3, 5]
 
 
 def test_spare_threads_serve_again_and_again():

@@ -15,7 +15,7 @@ def names(choice, *, counted):
 
 
 def choose(tree, energy="powercap"):
-    return sensors.choose(energy, root=tree.root)
+    return sensors.choose(energy, root=tree.root, machine="x86_64")
 
 
 def test_a_laptop_counts_its_package_and_neither_its_parts_nor_psys(tmp_path):
@@ -52,7 +52,7 @@ def test_each_domain_wraps_at_its_own_range(tmp_path):
     assert moduli["dram-1"] == fake_trees.DRAM_RANGE_UJ + 1
 
 
-@pytest.mark.parametrize("content", ["", "0", "garbage", "-5"])
+@pytest.mark.parametrize("content", ["", "0", "garbage", "-5", "\N{SUPERSCRIPT TWO}", "9" * 25, "9" * 5000])
 def test_a_range_that_says_nothing_corrects_no_wrap(tmp_path, content):
     tree = fake_trees.laptop(tmp_path)
     tree.write("sys/devices/virtual/powercap/intel-rapl/intel-rapl:0/max_energy_range_uj", content)

@@ -12,7 +12,8 @@ from tprof.benchmarks.virtual.machine.tree import FIRST, Shape, make_tree
 
 from tprof.counters.events import HARDWARE
 from tprof.doctor import State
-from tprof.doctor.counting import counter_facts
+from tprof.doctor.counting import counter_facts, processor_pmus
+from tprof.doctor.energy import energy_facts
 from tprof.doctor.model import model_facts
 from tprof.doctor.operating import operating_facts
 from tprof.doctor.packages import package_facts
@@ -36,7 +37,7 @@ def commands(fact):
 
 def facts_of_counters(tree, probe=lambda _: WORKS, capabilities="0000000000000000"):
     status = tree.write("status", f"Name:\tpython\nCapEff:\t{capabilities}")
-    return by_what(counter_facts(tree.root, probe=probe, status=status))
+    return by_what(counter_facts(tree.root, probe=probe, status=status, machine="x86_64"))
 
 
 def refusing(number):
@@ -102,13 +103,79 @@ def test_a_capability_overrules_perf_event_paranoid(tmp_path, capability):
 def test_rdpmc_decides_what_reading_counters_costs(tmp_path, pmu, text, state):
     tree = fake_trees.Tree(tmp_path)
     if text is not None:
-        tree.write(f"sys/bus/event_source/devices/{pmu}/rdpmc", text)
+        tree.pmu(pmu, 4, rdpmc=text, **({"cpus": "0-3"} if pmu == "cpu_core" else {}))
 
     fact = facts_of_counters(tree)["rdpmc"]
 
     assert fact.state is state
     wanted = f"echo 1 | sudo tee {tmp_path}/sys/bus/event_source/devices/{pmu}/rdpmc"
     assert commands(fact) == ([wanted] if text == "0" else [])
+
+
+def arm_facts(tree, probe=lambda _: WORKS):
+    status = tree.write("status", "CapEff:\t0000000000000000")
+    counters = counter_facts(tree.root, probe=probe, status=status, machine="aarch64")
+    return by_what((*energy_facts(tree.root, "aarch64"), *counters, *operating_facts(tree.root, "aarch64")))
+
+
+@pytest.mark.parametrize(
+    ("machine", "pmus"),
+    [(fake_trees.arm_server, ["armv8_pmuv3_0"]), (fake_trees.arm_board, ["armv8_cortex_a53", "armv8_cortex_a72"])],
+    ids=["server", "board"],
+)
+def test_the_pmus_of_arm64_cores_are_found_by_what_the_kernel_says_of_them(tmp_path, machine, pmus):
+    tree = machine(tmp_path)
+
+    facts = arm_facts(tree)
+
+    assert [pmu.name for pmu in processor_pmus(tree.root)] == pmus
+    assert facts["instructions"].why == "counts"
+    assert facts["counter reads"].state is State.OK
+    assert facts["counter reads"].why == f"{', '.join(pmus)}: each sample's counters cost a system call, about 0.5 µs"
+    assert "rdpmc" not in facts
+
+
+def test_an_arm64_guest_without_a_pmu_cannot_count(tmp_path):
+    facts = arm_facts(fake_trees.arm_virtual_machine(tmp_path), refusing(errno.ENOENT))
+
+    assert facts["counter reads"].state is State.MISSING
+    assert facts["counter reads"].why == "the kernel shows no processor PMU: hardware counters cannot be read"
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [fake_trees.arm_server, fake_trees.arm_board, fake_trees.arm_virtual_machine],
+    ids=lambda one: one.__name__,
+)
+def test_nothing_that_only_x86_has_is_advised_on_arm64(tmp_path, machine):
+    facts = arm_facts(machine(tmp_path))
+
+    said = " ".join(part for fact in facts.values() for part in (fact.what, fact.why, *commands(fact)))
+    for word in ("acpi_cpufreq", "intel", "msr", "rdpmc", "SGX", "AMD"):
+        assert word not in said
+    assert facts["powercap"].why.endswith("has no RAPL: only x86 processors count their energy there")
+    assert facts["perf"].why.endswith("power does not exist: the kernel has it for x86 only")
+    assert (
+        "(sudo modprobe cppc_cpufreq, or the board's own, such as scmi_cpufreq or cpufreq_dt)" in facts["frequency"].why
+    )
+
+
+def test_on_x86_the_driver_of_its_frequencies_is_named(tmp_path):
+    (fact,) = operating_facts(tmp_path, "x86_64")
+
+    assert "the driver is not loaded (sudo modprobe acpi_cpufreq)" in fact.why
+
+
+def test_the_pmus_of_x86_cores_are_found_whether_they_are_alike_or_not(tmp_path):
+    tree = fake_trees.Tree(tmp_path)
+    tree.pmu("cpu", 4, rdpmc="1", events__instructions="event=0xc0")
+    tree.pmu("power", 9, cpumask="0")
+    tree.pmu("uncore_imc_0", 10, cpumask="0")
+    assert [pmu.name for pmu in processor_pmus(tree.root)] == ["cpu"]
+
+    tree.pmu("cpu_core", 5, cpus="0-3", rdpmc="1")
+    tree.pmu("cpu_atom", 6, cpus="4-7", rdpmc="1")
+    assert [pmu.name for pmu in processor_pmus(tree.root)] == ["cpu", "cpu_atom", "cpu_core"]
 
 
 def test_the_nmi_watchdog_matters_where_there_are_counters_to_hold(tmp_path):
@@ -228,7 +295,7 @@ def test_packages_of_extras_are_there_or_come_by_a_command():
 
     assert "pyarrow" in facts
     for fact in facts.values():
-        assert fact.state is State.OK or commands(fact)[0].startswith('pip install "tprof[')
+        assert fact.state is State.OK or commands(fact)[0].startswith('pip install "tprof-energy[')
 
 
 def test_the_calibrated_model_is_missing_kept_or_not_believed(tmp_path):

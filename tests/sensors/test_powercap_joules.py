@@ -9,9 +9,11 @@ from support.fake_sensor import FakeSensor, is_missing, joules_by_hand, raw_read
 from support.properties import examples
 
 import tprof
+from tprof.live import Meter
 
 MODULUS = fake_trees.RANGE_UJ + 1
-SHARP_NS = 2_500_000
+LONGEST_STEP_S = 0.004
+"""Of the fake sensor: 200 W for so long are no jump, however late it is."""
 
 
 @tprof.task
@@ -29,12 +31,22 @@ def spend(energy, joules):
     return rounds > 0
 
 
-def record(path, tree, watts, joules, *, start_uj=1_000_000):
+def record(path, tree, watts, joules, *, start_uj=1_000_000, **options):
+    """Return a recording of a task that takes so many joules, and what the counter showed meanwhile."""
     energy = tree.energy_of("intel-rapl:0")
-    sensor = FakeSensor(watts=watts, modulus=MODULUS, start_uj=start_uj).drives(energy)
-    with sensor, tprof.record(path, energy="powercap", counters="none") as recording:
-        assert spend(energy, joules)
-    return recording
+    sensor = fake(watts=watts, start_uj=start_uj).drives(energy)
+    with sensor, tprof.record(path, energy="powercap", counters="none", **options) as recording:
+        assert joules == 0 or spend(energy, joules)
+    return recording, sensor.truth(energy)
+
+
+def fake(**given):
+    return FakeSensor(modulus=MODULUS, longest_step_s=LONGEST_STEP_S, **given)
+
+
+def read_j(profile):
+    """Return all that was read: in the block, before it and after it."""
+    return profile.measured_j + profile.info["lead_in_j"] + profile.info["after_end_j"]
 
 
 @pytest.fixture
@@ -44,44 +56,42 @@ def tree(tmp_path, monkeypatch):
     return tree
 
 
-def sharp(readings):
-    """Return the readings between the first and the last of which the moment of the change is known well."""
-    changed = np.flatnonzero(np.diff(readings.value.astype("i8"), prepend=-1) != 0)
-    known = changed[(readings.window_ns[changed] > 0) & (readings.window_ns[changed] < SHARP_NS)]
-    return slice(known[0], known[-1] + 1)
-
-
 @pytest.mark.parametrize("wraps", [0, 1], ids=["plain", "through the wrap"])
 @pytest.mark.parametrize("watts", [15.0, 200.0])
-def test_readings_agree_with_watts_times_time(tmp_path, tree, watts, wraps):
+def test_readings_are_what_the_counter_showed_between_two_looks(tmp_path, tree, watts, wraps):
     start_uj = MODULUS - round(watts * 0.6e6) if wraps else 1_000_000
-    record(tmp_path / "t.tprof", tree, watts, watts * 1.2, start_uj=start_uj)
+
+    _, truth = record(tmp_path / "t.tprof", tree, watts, watts * 1.2, start_uj=start_uj)
 
     readings = tprof.load(tmp_path / "t.tprof").readings["package-0"]
-    part = sharp(readings)
-    elapsed_s = int(readings.t_ns[part][-1] - readings.t_ns[part][0]) / 1e9
+    t_ns = readings.t_ns.tolist()
     assert not readings.missing.any()
     assert readings.modulus == MODULUS
-    assert joules_by_hand(readings.value[part], MODULUS) == pytest.approx(watts * elapsed_s, rel=0.02)
+    for since_ns, until_ns, value in zip([0, *t_ns], t_ns, readings.value, strict=False):
+        assert truth.showed(str(value), since_ns, until_ns)
+    least_j, most_j = truth.drawn_j(t_ns[1], t_ns[-2])
+    step_j = watts * LONGEST_STEP_S
+    assert least_j - step_j <= joules_by_hand(readings.value[1:-1], MODULUS) <= most_j + step_j
     assert (np.diff(readings.value.astype("i8")) < 0).sum() == wraps
 
 
 @pytest.mark.parametrize("start_uj", [1_000_000, MODULUS - 40_000_000], ids=["plain", "through the wrap"])
 def test_accounts_hold_the_joules_of_the_readings(tmp_path, tree, start_uj):
-    recording = record(tmp_path / "t.tprof", tree, 100.0, 60, start_uj=start_uj)
+    recording, _ = record(tmp_path / "t.tprof", tree, 100.0, 60, start_uj=start_uj)
 
     readings = tprof.load(tmp_path / "t.tprof").readings["package-0"]
-    account = recording.profile().accounts.loc["package-0"]
-    assert account["measured_j"] == pytest.approx(joules_by_hand(readings.value, MODULUS), rel=1e-9)
+    profile = recording.profile()
+    account = profile.accounts.loc["package-0"]
+    assert read_j(profile) == pytest.approx(joules_by_hand(readings.value, MODULUS), rel=1e-9)
     assert account[["tasks_j", "runtime_j", "other_j", "idle_j"]].sum() == pytest.approx(account["measured_j"])
     assert account["tasks_j"] > 0
     shown_j = max(int(thread.read()["energy_uj"].max()) for thread in tprof.load(recording.path).threads) / 1e6
-    assert account["measured_j"] / 2 < shown_j <= account["measured_j"]
-    assert recording.profile().info["quality"] == "measured"
+    assert read_j(profile) / 2 < shown_j <= read_j(profile)
+    assert profile.info["quality"] == "measured"
 
 
 def test_parts_and_what_stands_around_are_recorded_and_not_added(tmp_path, tree):
-    recording = record(tmp_path / "t.tprof", tree, 100.0, 5)
+    recording, _ = record(tmp_path / "t.tprof", tree, 100.0, 5)
 
     readings = tprof.load(tmp_path / "t.tprof").readings
     assert {name for name, one in readings.items() if one.quantity == "energy" and one.counted} == {"package-0"}
@@ -123,8 +133,7 @@ def test_any_steps_through_any_number_of_wraps_are_counted_exactly(tmp_path_fact
 
     readings = tprof.load(recording.path).readings["package-0"]
     assert joules_by_hand(readings.value, modulus) == sum(steps_uj) / 1e6
-    measured_j = recording.profile().accounts.loc["package-0", "measured_j"]
-    assert measured_j == pytest.approx(sum(steps_uj) / 1e6, rel=1e-9)
+    assert read_j(recording.profile()) == pytest.approx(sum(steps_uj) / 1e6, rel=1e-9)
 
 
 @pytest.mark.parametrize("off_uj", [-1, 1])
@@ -133,24 +142,21 @@ def test_a_range_that_is_off_by_one_errs_by_one_a_wrap(tmp_path, off_uj):
 
     recording = record_steps(tmp_path, modulus, 0, steps_uj, range_uj=modulus - 1 + off_uj)
 
-    measured_j = recording.profile().accounts.loc["package-0", "measured_j"]
-    assert measured_j == pytest.approx((sum(steps_uj) + 2 * off_uj) / 1e6, abs=1e-9)
+    assert read_j(recording.profile()) == pytest.approx((sum(steps_uj) + 2 * off_uj) / 1e6, abs=1e-9)
 
 
 def test_without_a_range_a_wrap_gives_no_energy_for_its_interval(tmp_path, tree):
     for link in ("intel-rapl:0:0", "intel-rapl:0:1", "intel-rapl:1"):
         tree.unlink(link)
     tree.energy_of("intel-rapl:0").with_name("max_energy_range_uj").unlink()
-    recording = record(tmp_path / "t.tprof", tree, 15.0, 15, start_uj=MODULUS - 10_000_000)
+    recording, _ = record(tmp_path / "t.tprof", tree, 15.0, 15, start_uj=MODULUS - 10_000_000)
 
     readings = tprof.load(recording.path).readings["package-0"]
-    steps_uj = np.diff(readings.value.astype("i8"))
+    steps_uj = np.diff(np.delete(readings.value, np.flatnonzero(np.diff(readings.value) == 0)).astype("i8"))
+    (fall,) = np.flatnonzero(steps_uj < 0)
     profile = recording.profile()
     assert readings.modulus is None
-    assert (steps_uj < 0).sum() == 1
-    assert profile.accounts.loc["package-0", "measured_j"] == pytest.approx(
-        steps_uj[steps_uj > 0].sum() / 1e6, rel=1e-9
-    )
+    assert read_j(profile) == pytest.approx((steps_uj.sum() - steps_uj[fall] - steps_uj[fall + 1]) / 1e6, rel=1e-9)
     assert any("seen to go backwards in 1 intervals" in warning for warning in profile.info["warnings"])
 
 
@@ -158,7 +164,7 @@ def test_an_interval_that_may_hold_two_wraps_is_flagged(tmp_path, monkeypatch):
     tree = fake_trees.machine(tmp_path / "root", fake_trees.INTEL, {0: range(2)})
     energy = tree.zone("intel-rapl:0", "package-0", range_uj=4_999_999)
     monkeypatch.setenv("TPROF_SYSROOT", str(tree.root))
-    sensor = FakeSensor(watts=300.0, modulus=5_000_000).drives(energy)
+    sensor = FakeSensor(watts=200.0, modulus=5_000_000, longest_step_s=LONGEST_STEP_S).drives(energy)
 
     with sensor, tprof.record(tmp_path / "t.tprof", energy="powercap", counters="none") as recording:
         sensor.order(energy, text="unreadable\n")
@@ -172,14 +178,36 @@ def test_an_interval_that_may_hold_two_wraps_is_flagged(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("options", "least_s"), [({}, 0.33), ({"idle_s": 0.8}, 0.8)])
 def test_a_third_of_a_second_of_idle_is_read_before_the_block_runs(tmp_path, tree, options, least_s):
-    sensor = FakeSensor(watts=20.0, modulus=MODULUS).drives(tree.energy_of("intel-rapl:0"))
-    with sensor, tprof.record(tmp_path / "t.tprof", energy="powercap", counters="none", **options):
-        pass
+    recording, truth = record(tmp_path / "t.tprof", tree, 20.0, 0, **options)
 
-    trace = tprof.load(tmp_path / "t.tprof")
-    idle_s = (int(trace.threads[0].read()["t_ns"][0]) - int(trace.readings["package-0"].t_ns[0])) * 1e-9
-    assert idle_s >= least_s
-    assert trace.profile().accounts.loc["package-0", "measured_j"] >= 0.9 * 20.0 * least_s
+    trace = tprof.load(recording.path)
+    profile = trace.profile()
+    first_ns = int(trace.readings["package-0"].t_ns[0])
+    least_j, most_j = truth.drawn_j(first_ns, trace.start_ns)
+    step_j = longest_quantum_j(profile)
+    assert profile.info["lead_in_s"] >= least_s
+    assert least_j - step_j <= profile.info["lead_in_j"] <= most_j + step_j
+    assert int(trace.threads[0].read()["t_ns"][0]) >= trace.start_ns
+
+
+@pytest.mark.parametrize("idle_s", [None, 0.0, 1.0])
+def test_a_block_shows_what_was_drawn_in_it_however_long_the_lead_in(tmp_path, tree, idle_s):
+    recording, truth = record(tmp_path / "t.tprof", tree, 40.0, 4, idle_s=idle_s)
+
+    trace, live_j = tprof.load(recording.path), Meter(recording.path).energy().measured_j
+    profile = trace.profile()
+    least_j, most_j = truth.drawn_j(trace.start_ns, trace.end_ns)
+    step_j = 2 * longest_quantum_j(profile)
+    assert least_j >= 4 - 40 * LONGEST_STEP_S
+    for measured_j in (profile.measured_j, live_j - profile.info["after_end_j"]):
+        assert least_j - step_j <= measured_j <= most_j + step_j
+    assert profile.tasks["start_s"].between(0, profile.info["duration_s"]).all()
+    assert profile.power["time_s"].iloc[0] == 0
+
+
+def longest_quantum_j(profile):
+    """Return what the quantum that the begin or the end of the block cuts may hold at most."""
+    return max(float(one.energy_j.max()) for one in profile.recipe.whole)
 
 
 @pytest.mark.parametrize("idle_s", [-1, 61, float("nan")])
@@ -188,17 +216,16 @@ def test_an_idle_time_out_of_range_is_refused(tmp_path, idle_s):
         tprof.record(tmp_path / "t.tprof", idle_s=idle_s)
 
 
-@pytest.mark.parametrize(("share", "close"), [(0.0, False), (0.5, True)])
-def test_updates_are_looked_for_closely_as_far_as_the_budget_allows(tmp_path, tree, share, close):
-    energy = tree.energy_of("intel-rapl:0")
-    sensor = FakeSensor(watts=50.0, modulus=MODULUS).drives(energy)
-    options = {"energy": "powercap", "counters": "none", "poller_share": share}
-    with sensor, tprof.record(tmp_path / "t.tprof", **options):
-        spend(energy, 60)
+def test_updates_are_looked_for_closely_as_far_as_the_budget_allows(tmp_path, tree):
+    close = {}
+    for share in (0.0, 0.5):
+        path = tmp_path / f"{share}.tprof"
+        record(path, tree, 50.0, 60, poller_share=share)
+        readings = tprof.load(path).readings["package-0"]
+        changed = np.flatnonzero(np.diff(readings.value.astype("i8")) != 0) + 1
+        close[share] = (readings.window_ns[changed] < 300_000).mean()
 
-    readings = tprof.load(tmp_path / "t.tprof").readings["package-0"]
-    changed = np.flatnonzero(np.diff(readings.value.astype("i8")) != 0) + 1
-    assert (np.sort(readings.window_ns[changed])[20] < 300_000) == close
+    assert close[0.5] > close[0.0]
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.5, float("nan")])

@@ -53,7 +53,17 @@ def test_without_sysfs_there_is_one_package(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "numbers"),
-    [("0-3,8\n", (0, 1, 2, 3, 8)), ("5", (5,)), ("", ()), ("\n", ()), ("a-b,2", (2,)), ("3-", (3,))],
+    [
+        ("0-3,8\n", (0, 1, 2, 3, 8)),
+        ("5", (5,)),
+        ("", ()),
+        ("\n", ()),
+        ("a-b,2", (2,)),
+        ("3-", (3,)),
+        ("0-99999999999,1", (1,)),
+        ("9" * 5000, ()),
+        ("\N{SUPERSCRIPT TWO}-3,4", (4,)),
+    ],
 )
 def test_lists_of_processors_are_read_as_the_kernel_writes_them(text, numbers):
     assert parse_cpu_list(text) == numbers

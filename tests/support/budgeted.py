@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import tprof
 
@@ -18,16 +18,31 @@ if TYPE_CHECKING:
     import pytest
 
 MODULUS = fake_trees.RANGE_UJ + 1
+LONGEST_STEP_S = 0.02
+"""Of the fake sensor: where it got no processor for longer it does not jump."""
+WATTS = 50.0
+
+
+class Machine(NamedTuple):
+    """A machine with a sensor."""
+
+    tree: fake_trees.Tree
+    sensor: FakeSensor
+
+    def draws(self, watts: float) -> None:
+        """Let it draw so much from now on: with 0 no budget is exceeded, however long the test takes to get ready."""
+        self.sensor.order(self.tree.energy_of("intel-rapl:0"), watts=watts)
 
 
 @contextmanager
-def machine(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[fake_trees.Tree]:
+def machine(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     """Have a sensor, and nobody else who is seen to run."""
     tree = fake_trees.laptop(place / "root")
     monkeypatch.setenv("TPROF_SYSROOT", str(tree.root))
     tree.write("proc/stat", "\n".join(f"cpu{cpu} 0 0 0 0 0 0 0 0 0 0" for cpu in range(64)))
-    with FakeSensor(watts=50.0, modulus=MODULUS).drives(tree.energy_of("intel-rapl:0")):
-        yield tree
+    sensor = FakeSensor(watts=WATTS, modulus=MODULUS, longest_step_s=LONGEST_STEP_S)
+    with sensor.drives(tree.energy_of("intel-rapl:0")):
+        yield Machine(tree, sensor)
 
 
 def add_policy(tree: fake_trees.Tree) -> Path:

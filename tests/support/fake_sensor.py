@@ -1,7 +1,9 @@
-"""A process that advances energy counters as hardware would: 1000 times a second, from CLOCK_MONOTONIC alone.
+"""A process that advances energy counters as hardware would, 1000 times a second, and keeps what it showed when.
 
 Run as a program it takes orders, one JSON object a line, and answers each with a line when it is carried out. The
-count is overwritten in place by one pwrite of constant length, so that a reader never sees an empty file.
+count is overwritten in place by one pwrite of constant length, so that a reader never sees an empty file. Its watts are
+by CLOCK_MONOTONIC; where it may be late, `longest_step_s` bounds what one step adds, so that a process which got no
+processor for a while does not jump. What was drawn is then what it kept, not watts times time.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ import select
 import subprocess
 import sys
 import time
+from bisect import bisect_right
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,29 +26,47 @@ if TYPE_CHECKING:
 
 PERIOD_S = 0.001
 TEXT_BYTES = 24
-DEADLINE_S = 30
+DEADLINE_S = 120
 
 
 class Counter:
     """A count in µJ that grows with known watts and wraps."""
 
-    def __init__(self, path: str, start_uj: int, modulus: int, watts: float) -> None:
+    def __init__(
+        self, path: str, start_uj: int, modulus: int, watts: float, longest_step_s: float | None = None
+    ) -> None:
         self.modulus, self.watts, self.shown = modulus, watts, None
-        self.base_uj, self.since_ns = start_uj, time.monotonic_ns()
+        self.longest_ns = None if longest_step_s is None else round(longest_step_s * 1e9)
+        self.count_uj, self.drawn_uj, self.since_ns = float(start_uj), 0.0, time.monotonic_ns()
+        self.kept: list[tuple[int, int, str, float]] = []
         self.fd = os.open(path, os.O_WRONLY)
 
-    def value_uj(self) -> int:
-        """Return the count of now."""
-        return self.base_uj + round((time.monotonic_ns() - self.since_ns) * self.watts / 1000)
+    def draw(self) -> None:
+        """Count what was drawn since the last step."""
+        now_ns = time.monotonic_ns()
+        step_ns = now_ns - self.since_ns
+        if self.longest_ns is not None:
+            step_ns = min(step_ns, self.longest_ns)
+        self.drawn_uj += step_ns * self.watts / 1000
+        self.count_uj += step_ns * self.watts / 1000
+        self.since_ns = now_ns
 
     def advance(self) -> None:
-        """Show it, unless something else is to be shown."""
+        """Show the count of now, unless something else is to be shown."""
+        self.draw()
         if self.shown is None:
-            os.pwrite(self.fd, f"{self.value_uj() % self.modulus}\n".ljust(TEXT_BYTES, "\n").encode(), 0)
+            self.write(f"{int(self.count_uj) % self.modulus}\n".ljust(TEXT_BYTES, "\n"))
+
+    def write(self, text: str) -> None:
+        """Show a text."""
+        begin_ns = time.monotonic_ns()
+        os.pwrite(self.fd, text.encode(), 0)
+        self.kept.append((begin_ns, time.monotonic_ns(), text.strip(), self.drawn_uj))
 
     def obey(self, order: dict[str, Any]) -> None:
         """Show a text instead of the count (None: the count again), change the watts, step, or write elsewhere."""
-        self.base_uj, self.since_ns = self.value_uj() + order.get("step_uj", 0), time.monotonic_ns()
+        self.draw()
+        self.count_uj += order.get("step_uj", 0)
         self.watts = order.get("watts", self.watts)
         if "path" in order:
             os.close(self.fd)
@@ -53,7 +74,7 @@ class Counter:
         if "text" in order:
             self.shown = order["text"]
             if self.shown is not None:
-                os.pwrite(self.fd, self.shown.encode(), 0)
+                self.write(self.shown)
                 os.ftruncate(self.fd, len(self.shown.encode()))
         self.advance()
 
@@ -68,6 +89,7 @@ def main() -> None:
         if select.select([0], [], [], PERIOD_S)[0]:
             line = sys.stdin.readline()
             if not line:
+                _answer(json.dumps({name: counter.kept for name, counter in counters.items()}))
                 return
             order = json.loads(line)
             counters[order.pop("counter")].obey(order)
@@ -82,9 +104,12 @@ def _answer(word: str) -> None:
 class FakeSensor:
     """The process, as a context manager; counters are named by their paths."""
 
-    def __init__(self, *, watts: float, modulus: int, start_uj: int = 1_000_000) -> None:
-        self._given = {"watts": watts, "modulus": modulus, "start_uj": start_uj}
+    def __init__(
+        self, *, watts: float, modulus: int, start_uj: int = 1_000_000, longest_step_s: float | None = None
+    ) -> None:
+        self._given = {"watts": watts, "modulus": modulus, "start_uj": start_uj, "longest_step_s": longest_step_s}
         self._counters: dict[str, dict[str, Any]] = {}
+        self._kept: dict[str, list[tuple[int, int, str, float]]] = {}
 
     def drives(self, path: Path, **changes: float) -> Self:
         """Let it advance this file."""
@@ -100,14 +125,50 @@ class FakeSensor:
 
     def __exit__(self, *_: object) -> None:
         """End it."""
-        self._process.stdin.close()
-        self._process.wait(DEADLINE_S)
-        self._process.stdout.close()
+        self.stop()
+
+    def stop(self) -> Self:
+        """End it, and learn what it showed."""
+        if self._process.returncode is None:
+            self._process.stdin.close()
+            self._kept = json.loads(self._process.stdout.read())
+            self._process.wait(DEADLINE_S)
+            self._process.stdout.close()
+        return self
 
     def order(self, path: Path, **order: object) -> None:
         """Carry out `Counter.obey` before returning."""
         print(json.dumps({"counter": str(path), **order}), file=self._process.stdin, flush=True)
         assert self._process.stdout.readline() == "done\n"
+
+    def truth(self, path: Path) -> Truth:
+        """Return what a file showed, once the process has ended."""
+        begin_ns, end_ns, text, drawn_uj = zip(*self._kept[str(path)], strict=True)
+        return Truth(begin_ns, end_ns, text, drawn_uj)
+
+
+class Truth(NamedTuple):
+    """What a counter's file showed: from when to when each text was written, and the µJ that were drawn until then."""
+
+    begin_ns: tuple[int, ...]
+    end_ns: tuple[int, ...]
+    text: tuple[str, ...]
+    drawn_uj: tuple[float, ...]
+
+    def showed(self, text: str, since_ns: int, until_ns: int) -> bool:
+        """Tell whether it showed a text at any moment between two."""
+        may_have_begun = range(max(bisect_right(self.end_ns, since_ns) - 1, 0), bisect_right(self.begin_ns, until_ns))
+        return any(self.text[at] == text for at in may_have_begun)
+
+    def drawn_j(self, since_ns: int, until_ns: int) -> tuple[float, float]:
+        """Return the least and the most that the count may have moved by between two moments."""
+        (least, most), (least_after, most_after) = self._drawn_uj(since_ns), self._drawn_uj(until_ns)
+        return (least_after - most) / 1e6, (most_after - least) / 1e6
+
+    def _drawn_uj(self, t_ns: int) -> tuple[float, float]:
+        """Return what was drawn until the last count that surely was there at a moment, and until the last that may."""
+        surely, perhaps = bisect_right(self.end_ns, t_ns) - 1, bisect_right(self.begin_ns, t_ns) - 1
+        return self.drawn_uj[max(surely, 0)], self.drawn_uj[max(perhaps, 0)]
 
 
 def wait_for(what: Callable[[], object], said: str) -> Any:

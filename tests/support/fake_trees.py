@@ -28,7 +28,7 @@ class Tree:
         """Write a file below the root, with its folders."""
         file = self.root / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"{text}\n", encoding="ascii")
+        file.write_text(f"{text}\n", encoding="utf-8")
         return file
 
     def zone(self, folder: str, name: str, *, energy_uj: int = 1_000_000, range_uj: int | None = RANGE_UJ) -> Path:
@@ -110,6 +110,13 @@ class Tree:
             self.write(f"{place}/events/{name}.scale", scale)
             self.write(f"{place}/events/{name}.unit", "Joules")
 
+    def pmu(self, name: str, kind: int, **files: str) -> None:
+        """Make a PMU of the kernel's; `files` are what it has besides its type, folders with two underscores."""
+        place = f"sys/bus/event_source/devices/{name}"
+        self.write(f"{place}/type", str(kind))
+        for file, text in files.items():
+            self.write(f"{place}/{file.replace('__', '/')}", text)
+
 
 def machine(root: Path, vendor: str, packages: dict[int, range]) -> Tree:
     """Return a machine with powercap that has no zone: the kernel's driver is not loaded."""
@@ -185,3 +192,58 @@ def hybrid(root: Path) -> Tree:
     tree.write("sys/devices/cpu_core/cpus", "0-3")
     tree.write("sys/devices/cpu_atom/cpus", "4-7")
     return tree
+
+
+_SOFTWARE_PMUS = {"breakpoint": 5, "kprobe": 6, "software": 1, "tracepoint": 2, "uprobe": 7}
+_ARM_CORE = {
+    "format__event": "config:0-15",
+    "format__long": "config1:0",
+    "format__rdpmc": "config1:1",
+    "events__cpu_cycles": "event=0x0011",
+    "events__inst_retired": "event=0x0008",
+    "caps__slots": "0x00000000",
+}
+_ARM_CPUINFO = """\
+processor\t: 0
+BogoMIPS\t: 50.00
+Features\t: fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics
+CPU implementer\t: 0x41
+CPU architecture: 8
+CPU variant\t: 0x3
+CPU part\t: {part}
+CPU revision\t: 1
+"""
+
+
+def _arm(root: Path, cpus: int, part: str) -> Tree:
+    """Return an arm64 machine as its kernel shows it without a PMU of its cores: powercap there, and no zone in it."""
+    tree = Tree(root)
+    tree.write("proc/cpuinfo", _ARM_CPUINFO.format(part=part))
+    tree.cpus({0: range(cpus)})
+    for name, kind in _SOFTWARE_PMUS.items():
+        tree.pmu(name, kind)
+    (root / "sys/class/powercap").mkdir(parents=True)
+    return tree
+
+
+def arm_server(root: Path) -> Tree:
+    """Return a server with ACPI (Neoverse N1): its cores' PMU is numbered, others are beside the cores."""
+    tree = _arm(root, 4, "0xd0c")
+    tree.pmu("armv8_pmuv3_0", 8, cpus="0-3", **_ARM_CORE)
+    tree.pmu("arm_cmn_0", 9, cpumask="0")
+    tree.pmu("arm_dsu_0", 10, cpumask="0", associated_cpus="0-1")
+    tree.pmu("arm_spe_0", 11, cpumask="0-3")
+    return tree
+
+
+def arm_board(root: Path) -> Tree:
+    """Return a board with a device tree, of four slow cores and two fast ones, each kind with its PMU."""
+    tree = _arm(root, 6, "0xd03")
+    tree.pmu("armv8_cortex_a53", 7, cpus="0-3", **_ARM_CORE)
+    tree.pmu("armv8_cortex_a72", 8, cpus="4-5", **_ARM_CORE)
+    return tree
+
+
+def arm_virtual_machine(root: Path) -> Tree:
+    """Return an arm64 guest whose host gives it no PMU."""
+    return _arm(root, 2, "0xd40")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-DEADLINE_S = 60
+DEADLINE_S = 300
 TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
 
 

@@ -8,6 +8,8 @@ import subprocess
 import sysconfig
 from pathlib import Path
 
+from support.command_line import tprof
+
 TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
 QUICK = ("--energy", "none", "--counters", "none", "--settle", "0")
 
@@ -19,10 +21,8 @@ def environment(root, **more):
 
 
 def sweep(folder, *words, env):
-    """Run `tprof sweep` to its end."""
-    return subprocess.run(
-        [TPROF, "sweep", *words], cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
-    )
+    """Run `tprof sweep` to its end, in this process; the runs of its points are processes of their own."""
+    return tprof("sweep", *words, cwd=folder, env=env)
 
 
 def begun(folder, *words, env):

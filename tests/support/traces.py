@@ -65,6 +65,12 @@ def set_json(path: Path, **keys: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | keys))
 
 
+def set_readings(path: Path, readings: np.ndarray[Any, Any], **fields: Any) -> None:
+    """Put other readings into a file of readings, and fields into its header."""
+    path.write_bytes(path.read_bytes()[: layout.HEADER_BYTES] + readings.tobytes())
+    set_header(path, committed=len(readings), flushed=len(readings), **fields)
+
+
 def contents(path: Path) -> dict[str, bytes]:
     """Return every file below a directory with what it holds."""
     return {str(one.relative_to(path)): one.read_bytes() for one in sorted(path.rglob("*")) if one.is_file()}

@@ -211,7 +211,7 @@ class Budget:
 
     def _compare(self) -> None:
         self.used_j = self._spent.used_j()
-        self._looked_at_j = self._spent.measured_j
+        self._looked_at_j = self._spent.read_j
         until_ns = self._spent.until_ns
         if until_ns == self._window[-1][0]:
             return

@@ -84,7 +84,7 @@ class InstanceBudgets:
     def _glance(self) -> bool:
         """Tell whether any instance may be over its budget, going by all that the machine drew."""
         readings = self._meter.readings
-        new_j = _core.drawn_uj() * 1e-6 - self._meter.accounts.measured_j
+        new_j = _core.drawn_uj() * 1e-6 - self._meter.read_j
         known_j = float(self._limits_now().min())
         # What another process defined is in the table only, what was defined just now only here.
         least_j = min([*self._left.values(), known_j, registry.least_budget_j()])

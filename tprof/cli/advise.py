@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
 
 
 def advise(  # noqa: PLR0913 - one parameter an option
-    table: Annotated[Path, typer.Argument(metavar="TABLE")],
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="A sweep or its table, or such a CSV.")],
     by: Annotated[str, typer.Option(help="energy, edp or ed2p.")] = "energy",
     max_slowdown: Annotated[
         str | None, typer.Option(metavar="PART", help="The most extra time against the fastest point, such as 5%.")
@@ -50,7 +50,9 @@ def advise(  # noqa: PLR0913 - one parameter an option
         str,
         typer.Option(metavar="PART", help="How surely these conditions are to be kept: on what part of the curves."),
     ] = "95%",
-    task: Annotated[list[str] | None, typer.Option(help="Only this task; may be repeated; '' is the program.")] = None,
+    task: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this task; may be repeated; '' is the program.")
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="All tasks, not only those of most energy.")] = False,  # noqa: FBT002 - typer's default
     settings: Annotated[
         str | None, typer.Option(metavar="LIST|LOW..HIGH:N", help="What can be set, such as 1.6GHz..3.3GHz:18.")

@@ -72,6 +72,8 @@ def _next(advice: Advice) -> str:
 
 
 def _note(advices: Sequence[Advice]) -> str:
+    from tprof.analysis.operating.advice import doubt_text
+
     lines = [f"{clean(advice.measured.task) or '(program)'}: {_detail(advice)}" for advice in advices]
     lines.append(
         "May lose: what the choice is expected to cost more than the best point there is, since some are predicted."
@@ -79,6 +81,8 @@ def _note(advices: Sequence[Advice]) -> str:
     if any(advice.measured.task and advice.measured.workers.max() > 1 for advice in advices):
         lines.append("The time of a task is that of its instances over the workers that they can fill.")
     lines += [_QUALITY[one] for one in _qualities(advices) if one in _QUALITY]
+    doubt = doubt_text(advices)
+    lines += [] if doubt is None else [doubt]
     return "\n".join(lines)
 
 
@@ -90,7 +94,9 @@ def _detail(advice: Advice) -> str:
     if advice.chosen is None or advice.draws is None:
         return advice.why
     energy_j, time_s, how = _there(advice, advice.draws, advice.chosen)
-    return f"{advice.why} There: {quantity(energy_j, 'J')} in {quantity(time_s, 's')} ({how})."
+    factor = advice.measured.watts_factor
+    doubt = f" ({quantity(energy_j / factor, 'J')} … {quantity(energy_j * factor, 'J')})" if factor > 1 else ""
+    return f"{advice.why} There: {quantity(energy_j, 'J')}{doubt} in {quantity(time_s, 's')} ({how})."
 
 
 def _there(advice: Advice, draws: Draws, chosen: int) -> tuple[float, float, str]:

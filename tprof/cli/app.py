@@ -1,12 +1,14 @@
-"""The list of commands, and the one place where an error becomes a printed line and an exit status."""
+"""The list of commands, how their help reads, and the one place where an error becomes a line and an exit status."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
+from tprof.distribution import NAME, refuse_damage, version
 from tprof.errors import TprofError, UsageError
 
 if TYPE_CHECKING:
@@ -18,9 +20,7 @@ ERROR_STATUS = 1
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
     if asked:
-        import tprof
-
-        print(f"tprof {tprof.__version__}")
+        print(f"{NAME} {version()}")
         raise typer.Exit
 
 
@@ -32,13 +32,58 @@ def _options(
     pass
 
 
-def main() -> None:
-    """Run the command that was typed."""
+def _shown(params: list[Any]) -> list[Any]:
+    """Name what parameters take as Python's argparse does: flags nothing, options a word, arguments themselves.
+
+    typer shows each type as Python writes it, `<bool>` and `<list[str]>` too. It has no setting against that for
+    arguments and for --help, which it makes itself, so parameters are changed once they are made.
+    """
+    for param in params:
+        if param.param_type_name == "argument":
+            param.metavar = param.metavar or param.name.upper()
+            param.display_type_rich = lambda ctx: ""  # noqa: ARG005 - as typer calls it
+        elif param.is_flag:
+            param.metavar = ""
+        elif param.metavar is None:
+            param.metavar = max(param.opts, key=len).lstrip("-").replace("-", "_").upper()
+    return params
+
+
+def _usage_of(argument: Any) -> str:
+    name: str = argument.metavar
+    return name if argument.required or name.startswith("[") else f"[{name}]"
+
+
+class _Command(TyperCommand):
+    """A command whose help names values in words."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _shown(super().get_params(ctx))
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        arguments = [param for param in self.get_params(ctx) if param.param_type_name == "argument"]
+        return ["[OPTIONS]", *map(_usage_of, arguments)]
+
+
+class _Group(TyperGroup):
+    """The command `tprof` itself, likewise."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _shown(super().get_params(ctx))
+
+
+def _as_paragraphs(text: str) -> str:
+    """Return help without line breaks inside paragraphs, which typer would keep at every width."""
+    return "\n\n".join(paragraph.rstrip().replace("\n", " ") for paragraph in text.split("\n\n"))
+
+
+def make_app() -> typer.Typer:
+    """Return the command line with all its commands."""
     from . import advise, bench, calibrate, doctor, export, report, roofline, run, scaling, summary, sweep, validate
 
     app = typer.Typer(
+        cls=_Group,
         no_args_is_help=True,
-        add_completion=False,
         rich_markup_mode="rich",
         pretty_exceptions_enable=False,
         help="Which task of a parallel Python program took which joules.",
@@ -47,13 +92,29 @@ def main() -> None:
     run.register(app)
     for module in (summary, report, export, bench, sweep, advise, calibrate, validate, roofline, scaling, doctor):
         module.register(app)
+    for command in app.registered_commands:
+        command.cls = _Command
+        command.help = command.help and _as_paragraphs(command.help)
+    return app
+
+
+def main() -> None:
+    """Run the command that was typed."""
+    from .run import Start
+
+    try:
+        refuse_damage()
+    except ImportError as error:
+        sys.exit(f"tprof: {error}")
     start: Callable[[], None] | None = None
     try:
-        typer.main.get_command(app)()  # calling the app itself would set sys.excepthook, which programs see
-    except run.Start as asked:
+        typer.main.get_command(make_app())()  # calling the app itself would set sys.excepthook, which programs see
+    except Start as asked:
         start = asked.program
     except TprofError as error:
-        print(f"tprof: {error}", file=sys.stderr)
+        from .tables import clean
+
+        print(f"tprof: {clean(error)}", file=sys.stderr)
         sys.exit(USAGE_STATUS if isinstance(error, UsageError) else ERROR_STATUS)
     except BrokenPipeError:
         sys.stderr.close()  # the reader of a pipe went away: nobody is left to tell

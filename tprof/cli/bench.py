@@ -51,8 +51,8 @@ def bench(  # noqa: PLR0913 - one parameter an option
         bool, typer.Option("--all", help="The paper's six programs, and a report of them: suite.html.")
     ] = False,
     size: Annotated[str | None, typer.Option(help="small or paper; default: small.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Threads; default: one a processor.")] = None,
-    repeat: Annotated[int, typer.Option(help="Runs of each program, each a session.")] = 1,
+    workers: Annotated[int | None, typer.Option(metavar="N", help="Threads; default: one a processor.")] = None,
+    repeat: Annotated[int, typer.Option(metavar="N", help="Runs of each program, each a session.")] = 1,
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="DIR", help="Where sessions and reports go.")
     ] = Path(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager
 from datetime import UTC
@@ -47,15 +48,24 @@ def calibrate(  # noqa: PLR0913 - one parameter an option
     table: Annotated[
         Path | None, typer.Option("--from", metavar="FILE", help="A CSV table, or a session of an earlier calibration.")
     ] = None,
-    power: Annotated[str | None, typer.Option(help="Table: the column of watts.")] = None,
-    group: Annotated[str | None, typer.Option(help="Table: the column that tells programs or kernels apart.")] = None,
+    power: Annotated[str | None, typer.Option(metavar="COLUMN", help="Table: the column of watts.")] = None,
+    group: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Table: the column that tells programs or kernels apart.")
+    ] = None,
     counters: Annotated[str | None, typer.Option(metavar="A,B,…", help="Table: columns to fit; default: all.")] = None,
-    cores: Annotated[str | None, typer.Option(help="Table, equation 1: active cores.")] = None,
-    ipc: Annotated[str | None, typer.Option(help="Table, equation 1: IPC, summed over active cores.")] = None,
-    l2: Annotated[str | None, typer.Option(help="Table, equation 1: L2 traffic, GB/s.")] = None,
-    llc: Annotated[str | None, typer.Option(help="Table, equation 1: LLC traffic, GB/s.")] = None,
-    hz: Annotated[str | None, typer.Option(help="Table, equation 1: frequency, Hz.")] = None,
-    seconds: Annotated[float, typer.Option(min=0.05, help="Of each kernel at each number of cores.")] = 0.5,
+    cores: Annotated[str | None, typer.Option(metavar="COLUMN", help="Table, equation 1: active cores.")] = None,
+    ipc: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Table, equation 1: IPC, summed over active cores.")
+    ] = None,
+    l2: Annotated[str | None, typer.Option(metavar="COLUMN", help="Table, equation 1: L2 traffic, GB/s.")] = None,
+    llc: Annotated[str | None, typer.Option(metavar="COLUMN", help="Table, equation 1: LLC traffic, GB/s.")] = None,
+    hz: Annotated[str | None, typer.Option(metavar="COLUMN", help="Table, equation 1: frequency, Hz.")] = None,
+    processor: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Table, equation 1: the processor that it was measured on.")
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option(min=0.05, metavar="SECONDS", help="Of each kernel at each number of cores.")
+    ] = 0.5,
     kernels: Annotated[
         str | None, typer.Option(help="stress, polybench or all: what runs; default: stress.", show_default=False)
     ] = None,
@@ -75,7 +85,7 @@ def calibrate(  # noqa: PLR0913 - one parameter an option
         for name, value in {"cores": cores, "ipc": ipc, "l2": l2, "llc": llc, "hz": hz}.items()
         if value is not None
     }
-    if table is None and (chosen or power or group or counters):
+    if table is None and (chosen or power or group or counters or processor):
         message = "columns are those of a table: name it with --from, or leave them out to calibrate this machine"
         raise UsageError(message)
     if table is not None and kernels is not None:
@@ -83,7 +93,7 @@ def calibrate(  # noqa: PLR0913 - one parameter an option
             "kernels run on this machine, and --from reads what ran already: leave one of --kernels and --from out"
         )
         raise UsageError(message)
-    if table is not None and not table.is_dir():
+    if table is not None and not os.path.isdir(table):
         if power is None:
             message = f"which column of {table} holds the watts? name it with --power"
             raise UsageError(message)
@@ -93,11 +103,19 @@ def calibrate(  # noqa: PLR0913 - one parameter an option
                     "only a model of equation 1 can be kept for this machine: name its columns with --cores, --ipc, …"
                 )
                 raise UsageError(message)
+            if processor is not None:
+                message = (
+                    "--processor labels a model of equation 1: name its columns with --cores, --ipc, …, or leave it out"
+                )
+                raise UsageError(message)
             _fit_counters(table, power, group, counters, output, as_json=as_json)
             return
-        model = _fit_table(table, power, group, chosen)
+        model = _fit_table(table, power, group, chosen, _processor_of_table(processor, keep=keep))
         kept = keep and not dry_run
     else:
+        if processor is not None:
+            message = "a session says which processor it was recorded on: leave --processor out"
+            raise UsageError(message)
         model = _fit_session(table) if table is not None else _run_kernels(kernels or "stress", session, seconds)
         kept = not dry_run and _is_of_this_machine(model)
     _finish(model, output, kept=kept, as_json=as_json)
@@ -127,12 +145,27 @@ def _fit_counters(
         show_counters(plain(result))
 
 
-def _fit_table(table: Path, power: str, group: str | None, columns: dict[str, str]) -> dict[str, Any]:
+def _processor_of_table(named: str | None, *, keep: bool) -> str | None:
+    """Return the processor of a table, which is this machine's only where the user says so with --keep."""
+    from tprof.host import describe_host
+
+    if not keep:
+        return named
+    here: str | None = describe_host()["processor"]
+    if named not in (None, here):
+        message = f"--keep keeps a model for this machine ({here}), and --processor says {named}: leave one of them out"
+        raise UsageError(message)
+    return here
+
+
+def _fit_table(
+    table: Path, power: str, group: str | None, columns: dict[str, str], processor: str | None
+) -> dict[str, Any]:
     from tprof.analysis.calibration import fit
     from tprof.analysis.calibration.table import equation_1_table, read_csv
 
     observations = equation_1_table(read_csv(table), power=power, group=group, columns=columns)
-    return _as_model(fit(observations), source=table.name, quality="given")
+    return _as_model(fit(observations), processor=processor, source=table.name, quality="given")
 
 
 def _run_kernels(kernels: str, session: Path | None, seconds: float) -> dict[str, Any]:
@@ -164,31 +197,29 @@ def _fit_session(path: Path) -> dict[str, Any]:
         {str(one.quality) for one in trace.readings.values() if one.quantity == "energy" and one.counted}
     )
     host = trace.manifest.get("host") or {}
-    model = _as_model(fit(observe(trace)), source="tprof calibrate", quality=", ".join(qualities) or "unknown")
+    quality = ", ".join(qualities) or "unknown"
+    model = _as_model(fit(observe(trace)), processor=host.get("processor"), source="tprof calibrate", quality=quality)
     if model["idle_w"] is None:
         model["warnings"].append(NO_IDLE)
-    return model | {"processor": host.get("processor")}
+    return model
 
 
 def _is_of_this_machine(model: dict[str, Any]) -> bool:
     """Tell whether a session's model may be kept: one of another machine, or of a simulated one, is only shown."""
     from tprof.host import describe_host
 
-    return bool(model["quality"] == "measured" and model["processor"] == describe_host()["processor"])
+    here = describe_host()["processor"]
+    return bool(model["quality"] == "measured" and here is not None and model["processor"] == here)
 
 
-def _as_model(calibration: Any, *, source: str, quality: str) -> dict[str, Any]:
+def _as_model(calibration: Any, *, processor: str | None, source: str, quality: str) -> dict[str, Any]:
     from datetime import datetime
-    from importlib.metadata import version
 
     from tprof.analysis.calibration import as_model
-    from tprof.host import describe_host
+    from tprof.distribution import version
 
     date = datetime.now(UTC).astimezone().date().isoformat()
-    processor = describe_host()["processor"]
-    return as_model(
-        calibration, processor=processor, date=date, version=version("tprof"), source=source, quality=quality
-    )
+    return as_model(calibration, processor=processor, date=date, version=version(), source=source, quality=quality)
 
 
 def _finish(model: dict[str, Any], output: Path | None, *, kept: bool, as_json: bool) -> None:

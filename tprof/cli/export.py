@@ -18,9 +18,11 @@ def register(app: typer.Typer) -> None:
 
 
 def export(
-    session: Path,
-    form: Annotated[str, typer.Argument(metavar="csv|parquet")],
-    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="DIR")] = None,
+    session: Annotated[Path, typer.Argument(help="Session directory.")],
+    form: Annotated[str, typer.Argument(metavar="csv|parquet", help="Kind of the files.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="By default SESSION.csv or SESSION.parquet.")
+    ] = None,
 ) -> None:
     """Write the tables. Example: tprof export blur.tprof csv -o tables."""
     from .opening import open_profile

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tprof.errors import UsageError
+from tprof.trace.plain_values import is_finite, number, shown
+from tprof.trace.user_files import UnreadableError, read_json
 
 if TYPE_CHECKING:
     from tprof.analysis import Profile
@@ -28,7 +29,8 @@ def read_coefficients(text: str | None) -> str | dict[str, float] | None:
     if "=" not in text:
         return text
     try:
-        return {key.strip(): float(value) for key, _, value in (part.partition("=") for part in text.split(","))}
+        pairs = [part.partition("=") for part in text.split(",")]
+        return {key.strip(): number(value.strip()) for key, _, value in pairs}
     except ValueError:
         message = f"--coefficients must be a name, a file or a=1.5,b=2,c=3,C1=4, got {text!r}"
         raise UsageError(message) from None
@@ -36,8 +38,23 @@ def read_coefficients(text: str | None) -> str | dict[str, float] | None:
 
 def _from_file(path: Path) -> dict[str, float]:
     try:
-        said: Any = json.loads(path.read_text(encoding="utf-8"))
-        return {str(key): float(value) for key, value in said.items()}
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        message = f"cannot read coefficients of {path}: {error}; give a JSON object of names and numbers"
-        raise UsageError(message) from None
+        said = read_json(path)
+    except UnreadableError as error:
+        raise UsageError(_cannot_read(path, error.reason)) from None
+    if not isinstance(said, dict):
+        raise UsageError(_cannot_read(path, "it holds no object"))
+    wrong = next((key for key, value in said.items() if not is_finite(value)), None)
+    if wrong is not None:
+        raise UsageError(_cannot_read(path, f"{shown(wrong)} is {shown(said[wrong])}, which is no number"))
+    coefficients = {key: float(value) for key, value in said.items()}
+    from tprof.analysis.models.linear import coefficients_of
+
+    try:
+        coefficients_of(coefficients)
+    except UsageError as error:
+        raise UsageError(_cannot_read(path, str(error))) from None
+    return coefficients
+
+
+def _cannot_read(path: Path, reason: str) -> str:
+    return f"cannot read coefficients of {path}: {reason}; give a JSON object of names and numbers"

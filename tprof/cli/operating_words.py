@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
 from tprof.errors import UsageError
+from tprof.trace.operating_points import MOST_WORKERS
+from tprof.trace.plain_values import number, shown, whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,42 +29,55 @@ def settings_in(text: str, unit: str) -> tuple[float, ...]:
     low, _, rest = text.partition("..")
     high, _, count = rest.partition(":")
     ends = _setting(low, unit, text), _setting(high, unit, text)
-    if not count.isdigit() or not 2 <= int(count) <= _MOST or ends[0] >= ends[1]:
+    steps = whole(count, _MOST)
+    if steps is None or steps < 2 or ends[0] >= ends[1]:
         raise UsageError(f"--settings {text}: write LOW..HIGH:N, the lower end first and N from 2 to {_MOST}")
-    step = (ends[1] - ends[0]) / (int(count) - 1)
-    return tuple(ends[0] + step * place for place in range(int(count)))
+    step = (ends[1] - ends[0]) / (steps - 1)
+    return tuple(ends[0] + step * place for place in range(steps))
 
 
 def counts(text: str | None) -> Sequence[int]:
     """Return numbers of workers. Raises UsageError."""
     words = [] if text is None else [one.strip() for one in text.split(",")]
-    if not all(word.isdigit() and 1 <= int(word) <= 1_000_000 for word in words):
-        raise UsageError(f"--workers must be whole numbers from 1 up with commas, such as 1,2,4; got {text!r}")
-    return [int(word) for word in words]
+    found = [whole(word, MOST_WORKERS) for word in words]
+    if not all(found):
+        raise UsageError(f"--workers must be whole numbers from 1 up with commas, such as 1,2,4; got {shown(text)}")
+    return [count for count in found if count]
 
 
 def part(option: str, text: str) -> float:
     """Return `5%` or `0.05` as a part of 1. Raises UsageError."""
     found = re.fullmatch(_NUMBER + r"(%?)\s*", text)
-    if found is None or (not found[2] and float(found[1]) > 1):
-        raise UsageError(f"{option} must be a percentage such as 5% or a part such as 0.05, got {text!r}")
-    return float(found[1]) / (100 if found[2] else 1)
+    value = math.nan if found is None else _value(found[1])
+    if found is None or not value <= (math.inf if found[2] else 1):
+        raise UsageError(f"{option} must be a percentage such as 5% or a part such as 0.05, got {shown(text)}")
+    return value / (100 if found[2] else 1)
 
 
 def watts(option: str, text: str) -> float:
     """Return `80` or `80W` in watts. Raises UsageError."""
     found = re.fullmatch(_NUMBER + r"([a-z]*)\s*", text, re.IGNORECASE)
-    if found is None or found[2].lower() not in _UNITS["W"]:
-        raise UsageError(f"{option} must be watts such as 80 or 80W, got {text!r}")
-    return float(found[1]) * _UNITS["W"][found[2].lower()]
+    value = math.nan if found is None else _value(found[1])
+    if found is None or math.isnan(value) or found[2].lower() not in _UNITS["W"]:
+        raise UsageError(f"{option} must be watts such as 80 or 80W, got {shown(text)}")
+    return value * _UNITS["W"][found[2].lower()]
 
 
 def _setting(word: str, unit: str, text: str) -> float:
     found = re.fullmatch(_NUMBER + r"([a-z]*)\s*", word, re.IGNORECASE)
     factors = _UNITS[unit]
-    if found is None or found[2].lower() not in factors or float(found[1]) <= 0:
+    value = math.nan if found is None else _value(found[1])
+    if found is None or found[2].lower() not in factors or not value > 0:
         example = "1.6GHz,2.4GHz or 1.6GHz..3.3GHz:18" if unit == "Hz" else "100W,150W or 100W..250W:7"
-        raise UsageError(f"--settings must be such as {example}, got {text!r}")
-    if unit == "Hz" and not found[2] and float(found[1]) >= _BARE_GHZ:
+        raise UsageError(f"--settings must be such as {example}, got {shown(text)}")
+    if unit == "Hz" and not found[2] and value >= _BARE_GHZ:
         raise UsageError(f"--settings {text}: {word.strip()} lacks its unit; write GHz, MHz, kHz or Hz after it")
-    return float(found[1]) * factors[found[2].lower()]
+    return value * factors[found[2].lower()]
+
+
+def _value(digits: str) -> float:
+    """Return a number as it is typed, NaN for one that no float holds."""
+    try:
+        return number(digits)
+    except ValueError:
+        return math.nan

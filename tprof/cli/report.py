@@ -14,10 +14,14 @@ def register(app: typer.Typer) -> None:
 
 
 def report(
-    session: Path,
-    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.html")] = None,
+    session: Annotated[Path, typer.Argument(help="Session directory.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="By default SESSION.html.")
+    ] = None,
     model: Annotated[str, typer.Option(help="auto, cputime, fitted, ipc, fesc or linear.")] = "auto",
-    coefficients: Annotated[str | None, typer.Option(metavar="NAME|FILE.json|a=..")] = None,
+    coefficients: Annotated[
+        str | None, typer.Option(metavar="NAME|FILE.json|a=..", help="Of the linear model.")
+    ] = None,
 ) -> None:
     """Write a report that works without a network. Example: tprof report blur.tprof -o blur.html."""
     from .opening import open_profile

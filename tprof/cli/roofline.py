@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -93,7 +94,7 @@ def _check(precision: str, machine: str | None, save: str | None, output: Path |
         from .roofline_machine import saved_path
 
         saved_path(save)
-    if output is not None and (output.is_dir() or not output.absolute().parent.is_dir()):
+    if output is not None and (os.path.isdir(output) or not os.path.isdir(output.absolute().parent)):
         message = f"cannot write the page to {output}: name a file in a directory that exists, such as roofline.html"
         raise UsageError(message)
 

@@ -50,7 +50,7 @@ def register(app: typer.Typer) -> None:
 
 
 def run(  # noqa: PLR0913 - one parameter an option
-    program: Annotated[list[str], typer.Argument(metavar="(SCRIPT | -m MODULE) [ARGS]...")],
+    program: Annotated[list[str], typer.Argument(metavar="(SCRIPT | -m MODULE) [ARGS]...", help="The program.")],
     output: Annotated[str | None, typer.Option("-o", "--output", metavar="SESSION", help="Session directory.")] = None,
     task: Annotated[
         list[str] | None, typer.Option("--task", metavar="MODULE:FUNCTION", help="Make tasks; wildcards allowed.")
@@ -110,7 +110,7 @@ def _check_report(report: Path | None) -> None:
     if report is None:
         return
     folder = report.absolute().parent
-    if not folder.is_dir() or report.is_dir() or not os.access(folder, os.W_OK):
+    if not os.path.isdir(folder) or os.path.isdir(report) or not os.access(folder, os.W_OK):
         message = f"cannot write the report to {report}: name a file in a folder that can be written"
         raise UsageError(message)
 
@@ -118,7 +118,7 @@ def _check_report(report: Path | None) -> None:
 def _free_name(stem: str) -> Path:
     number = 1
     path = Path(f"{stem}.tprof")
-    while path.exists() or path.is_symlink():
+    while os.path.lexists(path):
         number += 1
         path = Path(f"{stem}-{number}.tprof")
     return path

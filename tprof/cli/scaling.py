@@ -38,19 +38,23 @@ def register(app: typer.Typer) -> None:
 def scaling(  # noqa: PLR0913 - one parameter an option
     algorithm: Annotated[str | None, typer.Argument(help="As --list names it.", show_default=False)] = None,
     listing: Annotated[bool, typer.Option("--list", help="Say which algorithms and machines there are.")] = False,  # noqa: FBT002
-    machine: Annotated[str | None, typer.Option(help="A name, or a file of TOML or JSON.")] = None,
+    machine: Annotated[str | None, typer.Option(metavar="NAME|FILE", help="A name, or a file of TOML or JSON.")] = None,
     size: Annotated[str | None, typer.Option("-n", help="Size of the problem.", metavar="N|LO:HI")] = None,
     count: Annotated[str | None, typer.Option("-p", help="Processors, nodes or cores.", metavar="P|LO:HI")] = None,
     memory: Annotated[
-        float | None, typer.Option(help="Words in use a processor; default: those of least energy.")
+        float | None, typer.Option(metavar="WORDS", help="Words in use a processor; default: those of least energy.")
     ] = None,
-    pair: Annotated[float | None, typer.Option("--flops-per-pair", help="n-body: flops a pair; default 20.")] = None,
+    pair: Annotated[
+        float | None, typer.Option("--flops-per-pair", metavar="FLOPS", help="n-body: flops a pair; default 20.")
+    ] = None,
     minimise: Annotated[str | None, typer.Option(help="energy, time or edp: print the best execution only.")] = None,
-    max_time: Annotated[float | None, typer.Option(help="Seconds.")] = None,
-    max_energy: Annotated[float | None, typer.Option(help="Joules.")] = None,
-    max_power: Annotated[float | None, typer.Option(help="Watts of all processors.")] = None,
-    max_processor_power: Annotated[float | None, typer.Option(help="Watts of one processor.")] = None,
-    target: Annotated[float | None, typer.Option(help="GFLOPS/W: how good must the machine become?")] = None,
+    max_time: Annotated[float | None, typer.Option(metavar="SECONDS", help="The longest time.")] = None,
+    max_energy: Annotated[float | None, typer.Option(metavar="JOULES", help="The most energy.")] = None,
+    max_power: Annotated[float | None, typer.Option(metavar="WATTS", help="The most power of all processors.")] = None,
+    max_processor_power: Annotated[
+        float | None, typer.Option(metavar="WATTS", help="The most power of one processor.")
+    ] = None,
+    target: Annotated[float | None, typer.Option(metavar="GFLOPS/W", help="How good must the machine become?")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw it as a page of HTML.", metavar="FILE.html")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
 ) -> None:
@@ -86,7 +90,7 @@ def _show(answer: Callable[..., Answer], algorithm: str, asked: Asked, plot: Pat
             found = answer(algorithm, asked)
             if plot is not None:
                 found.write(plot)
-    except (FloatingPointError, OverflowError) as error:
+    except ArithmeticError as error:
         message = "these sizes and constants give numbers that are too large: take smaller ones"
         raise UsageError(message) from error
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -42,17 +43,20 @@ def register(app: typer.Typer) -> None:
 
 
 def sweep(  # noqa: PLR0913 - one parameter an option
-    words: Annotated[list[str], typer.Argument(metavar="(BENCHMARK | SCRIPT | -m MODULE) [ARGS]...")],
+    words: Annotated[
+        list[str], typer.Argument(metavar="(BENCHMARK | SCRIPT | -m MODULE) [ARGS]...", help="The program.")
+    ],
     frequencies: Annotated[
         str | None,
         typer.Option(
-            metavar="all|LIST|LOW..HIGH:N|none", help="GHz where no unit is given; by default all, if they can be set."
+            metavar="LIST|LOW..HIGH:N",
+            help="GHz where no unit is given; all (the default, if they can be set); or none.",
         ),
     ] = None,
     workers: Annotated[
         str | None, typer.Option(metavar="LIST", help="Such as 1,2,4; by default powers of two up to all processors.")
     ] = None,
-    repeat: Annotated[int, typer.Option(help="Runs of each setting.")] = 1,
+    repeat: Annotated[int, typer.Option(metavar="N", help="Runs of each setting.")] = 1,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="DIR", help="Where everything goes: NAME.sweep by default.")
     ] = None,
@@ -147,7 +151,7 @@ def _check(what: What) -> Path | None:
     before = list(sys.path)
     main = find_program(Program(what.name, what.arguments, is_module=what.kind == "module"))
     sys.path[:] = before
-    return Path(main.file) if Path(main.file).is_file() else None
+    return Path(main.file) if os.path.isfile(main.file) else None
 
 
 def _usual_workers() -> tuple[int, ...]:

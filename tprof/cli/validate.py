@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,8 +20,10 @@ def register(app: typer.Typer) -> None:
 
 
 def validate(
-    seeds: Annotated[int | None, typer.Option(min=1, help="Simulated runs of each case; default 20.")] = None,
-    case: Annotated[list[str] | None, typer.Option(help="Only this case; may be repeated.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Simulated runs of each case; default 20.")
+    ] = None,
+    case: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this case; may be repeated.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="See that it works; no figures to quote.")] = False,  # noqa: FBT002
     plot: Annotated[Path | None, typer.Option(help="Draw the result as a page of HTML.", metavar="FILE.html")] = None,
     pairs: Annotated[  # noqa: FBT002 - typer's default
@@ -29,9 +32,16 @@ def validate(
     session: Annotated[
         Path | None, typer.Option(metavar="DIR", help="With --pairs: keep the recording in this directory.")
     ] = None,
+    watts: Annotated[  # noqa: FBT002 - typer's default
+        bool, typer.Option("--watts", help="What is assumed without a sensor, tried on public measurements.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
 ) -> None:
     """Simulate a processor with known power, and print each model's error beside the others'."""
+    if watts:
+        _refuse_beside_watts(seeds, case, quick or None, plot, pairs or None, session)
+        _try_assumed_watts(as_json=as_json)
+        return
     if pairs or session is not None:
         _refuse_mixed(pairs=pairs, others=(seeds, case, quick or None, plot))
         _measure_pairs(session, as_json=as_json)
@@ -70,12 +80,33 @@ def _refuse_mixed(*, pairs: bool, others: tuple[object, ...]) -> None:
         raise UsageError(message)
 
 
+def _refuse_beside_watts(*others: object) -> None:
+    from tprof.errors import UsageError
+
+    if any(other is not None for other in others):
+        message = "--watts fits published figures and takes --json only"
+        raise UsageError(message)
+
+
+def _try_assumed_watts(*, as_json: bool) -> None:
+    from tprof.benchmarks.validation import assumed_watts
+    from tprof.benchmarks.validation.show import assumed_watts as assumed_watts_tables
+
+    from .tables import dump, show_tables
+
+    result = assumed_watts.result()
+    if as_json:
+        dump(result)
+    else:
+        show_tables(assumed_watts_tables(result), sys.stdout)
+
+
 def _measure_pairs(session: Path | None, *, as_json: bool) -> None:
     import tempfile
 
     from rich.console import Console
 
-    from tprof.benchmarks.validation import published
+    from tprof.benchmarks import published
     from tprof.benchmarks.validation.measured import record_pairs, slice_pairs
     from tprof.benchmarks.validation.show import measured_pairs
     from tprof.host import describe_host
@@ -100,7 +131,7 @@ def _refuse_folder(path: Path) -> None:
     """Say before minutes of work, not after, that a plot cannot go there."""
     from tprof.errors import UsageError
 
-    if path.is_dir() or not path.absolute().parent.is_dir():
+    if os.path.isdir(path) or not os.path.isdir(path.absolute().parent):
         message = f"cannot write the plot to {path}: name a file in a directory that exists, such as validation.html"
         raise UsageError(message)
 

@@ -7,6 +7,13 @@
 
 #include <stdint.h>
 
+/* Of an object, where threads run Python at the same time; elsewhere Python's lock does the same. What is inside takes no
+ * lock and calls no Python code: either may let another thread in. */
+#if PY_VERSION_HEX < 0x030D0000
+#define Py_BEGIN_CRITICAL_SECTION(object) {
+#define Py_END_CRITICAL_SECTION() }
+#endif
+
 struct tprof_live;
 
 extern PyType_Spec tprof_task_spec;   /* binding_task.c: a callable that is a task */
@@ -29,6 +36,10 @@ PyObject *tprof_py_await_thread_end(PyObject *module, PyObject *native_id);
 
 /* binding_session.c */
 extern struct tprof_live *tprof_session_live; /* of the session this process takes part in, or NULL */
+static inline struct tprof_live *tprof_session_page(void) /* for threads that neither begin nor end one */
+{
+    return __atomic_load_n(&tprof_session_live, __ATOMIC_ACQUIRE);
+}
 PyObject *tprof_py_session_create(PyObject *module, PyObject *directory);
 PyObject *tprof_py_session_join(PyObject *module, PyObject *directory);
 PyObject *tprof_py_session_rejoin(PyObject *module, PyObject *unused);

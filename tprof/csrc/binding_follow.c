@@ -1,5 +1,5 @@
-/* What a running recording's follower asks of Python: tails of readings, and threads with their rows. Python's lock is
- * held throughout: see tail.h. */
+/* What a running recording's follower asks of Python: tails of readings, and threads with their rows. Each is asked by
+ * one thread at a time (the lock of tprof/live's meters). Python's lock is held throughout: see tail.h. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -237,9 +237,8 @@ PyObject *tprof_py_session_threads(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
-    if (tprof_session_live == NULL)
-        return PyLong_FromLong(0);
-    return PyLong_FromUnsignedLong(__atomic_load_n(&tprof_session_live->next_thread, __ATOMIC_ACQUIRE));
+    const struct tprof_live *live = tprof_session_page();
+    return PyLong_FromUnsignedLong(live == NULL ? 0 : __atomic_load_n(&live->next_thread, __ATOMIC_ACQUIRE));
 }
 
 PyObject *tprof_py_used_ns(PyObject *module, PyObject *unused)

@@ -1,14 +1,20 @@
 /* Region: a with-block as a task. Each entry is an instance; a region object may be entered again, also while it is
- * open, so its frames form a small stack. It must be left on the thread that entered it. */
+ * open, and by several threads, so its entries form a small list in which each thread finds its own last one. An entry
+ * must be left on the thread that made it. */
 #include "binding.h"
 #include "recorder.h"
+
+struct entry {
+    unsigned long thread;
+    struct tprof_frame frame;
+};
 
 struct region {
     PyObject_HEAD
     uint32_t number;
     int depth, room;
-    struct tprof_frame *frames;
-    struct tprof_frame first;
+    struct entry *entries;
+    struct entry first;
 };
 
 static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -20,7 +26,7 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     struct region *self = (struct region *)type->tp_alloc(type, 0);
     if (self != NULL) {
         self->number = number;
-        self->frames = &self->first;
+        self->entries = &self->first;
         self->room = 1;
     }
     return (PyObject *)self;
@@ -30,52 +36,77 @@ static void deallocate(PyObject *object)
 {
     struct region *self = (struct region *)object;
     PyTypeObject *type = Py_TYPE(object);
-    if (self->frames != &self->first)
-        PyMem_Free(self->frames);
+    if (self->entries != &self->first)
+        PyMem_Free(self->entries);
     type->tp_free(object);
     Py_DECREF(type);
 }
 
-static int make_room(struct region *self)
+static bool make_room(struct region *self)
 {
     if (self->depth < self->room)
-        return 0;
+        return true;
     const int room = self->room * 4;
-    struct tprof_frame *frames = PyMem_Malloc((size_t)room * sizeof *frames);
-    if (frames == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    for (int i = 0; i < self->depth; i++)
-        frames[i] = self->frames[i];
-    if (self->frames != &self->first)
-        PyMem_Free(self->frames);
-    self->frames = frames;
+    struct entry *entries = PyMem_Malloc((size_t)room * sizeof *entries);
+    if (entries == NULL)
+        return false;
+    memcpy(entries, self->entries, (size_t)self->depth * sizeof *entries);
+    if (self->entries != &self->first)
+        PyMem_Free(self->entries);
+    self->entries = entries;
     self->room = room;
-    return 0;
+    return true;
 }
 
 static PyObject *enter(PyObject *object, PyObject *unused)
 {
     struct region *self = (struct region *)object;
+    struct entry entry = {.thread = PyThread_get_thread_ident()};
+    bool kept;
     (void)unused;
-    if (make_room(self) < 0)
-        return NULL;
-    struct tprof_frame *frame = &self->frames[self->depth++];
-    frame->generation = 0;
     if (tprof_recording())
-        (void)tprof_enter(frame, self->number, 0, TPROF_START);
-    return Py_NewRef(object);
+        (void)tprof_enter(&entry.frame, self->number, 0, TPROF_START);
+    Py_BEGIN_CRITICAL_SECTION(object);
+    kept = make_room(self);
+    if (kept)
+        self->entries[self->depth++] = entry;
+    Py_END_CRITICAL_SECTION();
+    if (kept)
+        return Py_NewRef(object);
+    tprof_leave(&entry.frame, TPROF_FINISH, TPROF_FAILED);
+    return PyErr_NoMemory();
+}
+
+/* Take out this thread's last entry, else the last of all: that one is left on a thread that it does not belong to. */
+static bool take_out(struct region *self, struct entry *taken)
+{
+    const unsigned long here = PyThread_get_thread_ident();
+    int at = self->depth - 1;
+    while (at >= 0 && self->entries[at].thread != here)
+        at--;
+    if (at < 0)
+        at = self->depth - 1;
+    if (at < 0)
+        return false;
+    *taken = self->entries[at];
+    self->depth--;
+    memmove(&self->entries[at], &self->entries[at + 1], (size_t)(self->depth - at) * sizeof *taken);
+    return true;
 }
 
 static PyObject *leave(PyObject *object, PyObject *const *args, Py_ssize_t count)
 {
     struct region *self = (struct region *)object;
-    if (self->depth == 0) {
+    struct entry entry;
+    bool found;
+    Py_BEGIN_CRITICAL_SECTION(object);
+    found = take_out(self, &entry);
+    Py_END_CRITICAL_SECTION();
+    if (!found) {
         PyErr_SetString(PyExc_RuntimeError, "this region is left more often than it was entered");
         return NULL;
     }
-    tprof_leave(&self->frames[--self->depth], TPROF_FINISH, count > 0 && args[0] != Py_None ? TPROF_FAILED : 0);
+    tprof_leave(&entry.frame, TPROF_FINISH, count > 0 && args[0] != Py_None ? TPROF_FAILED : 0);
     Py_RETURN_FALSE;
 }
 

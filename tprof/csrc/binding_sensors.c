@@ -68,9 +68,9 @@ static int create_stream(struct tprof_source *source, const struct description *
 
 static int parse_source(struct tprof_source *source, PyObject *given)
 {
-    static char *names[] = {"kind", "file",   "description", "modulus", "unit",   "period_ns", "package",    "path",
-                            "search", "zone", "subzone",     "type",    "config", "cpu",       "idle_w", "per_core_w",
-                            "cpus",  NULL};
+    static char *names[] = {"kind",        "file", "description", "modulus", "unit",    "period_ns",
+                            "max_power_w", "package", "path",     "search",  "zone",    "subzone",
+                            "type",        "config",  "cpu",      "idle_w",  "per_core_w", "cpus", NULL};
     struct description text = {.path = "", .search = "", .zone = "", .subzone = ""};
     PyObject *no_args = PyTuple_New(0), *cpus = NULL;
     unsigned int type = 0;
@@ -80,8 +80,8 @@ static int parse_source(struct tprof_source *source, PyObject *given)
     if (no_args == NULL)
         return -1;
     const int parsed = PyArg_ParseTupleAndKeywords(
-        no_args, given, "issKdKi|ssssIKiddO!", names, &kind, &text.file, &text.text, &text.modulus, &text.unit,
-        &period_ns, &source->package, &text.path, &text.search, &text.zone, &text.subzone, &type, &config,
+        no_args, given, "issKdKdi|ssssIKiddO!", names, &kind, &text.file, &text.text, &text.modulus, &text.unit,
+        &period_ns, &source->max_power_w, &source->package, &text.path, &text.search, &text.zone, &text.subzone, &type, &config,
         &source->cpu, &source->idle_w, &source->per_core_w, &PyTuple_Type, &cpus);
     Py_DECREF(no_args);
     if (!parsed)
@@ -171,8 +171,9 @@ PyObject *tprof_py_drawn_uj(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
+    const struct tprof_live *live = tprof_session_page();
     unsigned long long total_uj = 0;
-    for (int package = 0; tprof_session_live != NULL && package < TPROF_MAX_PACKAGES; package++)
-        total_uj += __atomic_load_n(&tprof_session_live->energy_uj[package], __ATOMIC_RELAXED);
+    for (int package = 0; live != NULL && package < TPROF_MAX_PACKAGES; package++)
+        total_uj += __atomic_load_n(&live->energy_uj[package], __ATOMIC_RELAXED);
     return PyLong_FromUnsignedLongLong(total_uj);
 }

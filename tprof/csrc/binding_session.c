@@ -1,5 +1,5 @@
-/* Sessions and recordings as Python starts and ends them. All functions hold Python's lock, and tprof/session.py
- * sees to it that no two of them run at a time. */
+/* Sessions and recordings as Python starts and ends them. tprof/membership.py sees to it that no two threads start or
+ * end one at a time; the page of the session may be read by others meanwhile, without Python's lock where there is none. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,8 +8,8 @@
 #include "recorder.h"
 
 struct tprof_live *tprof_session_live;
-/* A thread that is just writing its last sample may still look at the page of the recording that ended, so a page
- * is given back only when the next but one begins. */
+/* Another thread may just be reading the page of the session that ended, so a page is given back only when the next but
+ * one begins. */
 static struct tprof_live *former;
 
 static char *live_path(PyObject *directory, char path[PATH_MAX])
@@ -35,10 +35,12 @@ static PyObject *enter(PyObject *directory, struct tprof_live *(*open_page)(cons
     struct tprof_live *page = open_page(path);
     if (page == NULL)
         return PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, directory);
-    tprof_live_close(former);
+    if (former != NULL)
+        tprof_recorder_close_live(former);
     former = tprof_session_live;
-    tprof_session_live = page;
-    return PyLong_FromUnsignedLong(tprof_live_enter(tprof_session_live));
+    /* Release: the page is whole for whoever finds it. */
+    __atomic_store_n(&tprof_session_live, page, __ATOMIC_RELEASE);
+    return PyLong_FromUnsignedLong(tprof_live_enter(page));
 }
 
 PyObject *tprof_py_session_create(PyObject *module, PyObject *directory)
@@ -73,16 +75,18 @@ PyObject *tprof_py_session_leave(PyObject *module, PyObject *process)
     Py_RETURN_NONE;
 }
 
-static PyObject *list_processes(void)
+static PyObject *list_processes(struct tprof_live *live)
 {
-    uint32_t count = __atomic_load_n(&tprof_session_live->next_process, __ATOMIC_ACQUIRE);
+    uint32_t count = __atomic_load_n(&live->next_process, __ATOMIC_ACQUIRE);
     PyObject *processes = PyList_New(0);
     if (count > TPROF_MAX_PROCESSES)
         count = TPROF_MAX_PROCESSES;
     for (uint32_t i = 0; processes != NULL && i < count; i++) {
-        const struct tprof_live_process *slot = &tprof_session_live->processes[i];
-        PyObject *entry = Py_BuildValue("(IIKK)", i, slot->pid, (unsigned long long)slot->cpu_ns,
-                                        (unsigned long long)slot->ended_ns);
+        const struct tprof_live_process *slot = &live->processes[i];
+        /* The end first: the time that was written before it is there then. */
+        const unsigned long long ended_ns = __atomic_load_n(&slot->ended_ns, __ATOMIC_ACQUIRE);
+        PyObject *entry = Py_BuildValue("(IIKK)", i, __atomic_load_n(&slot->pid, __ATOMIC_ACQUIRE),
+                                        (unsigned long long)__atomic_load_n(&slot->cpu_ns, __ATOMIC_RELAXED), ended_ns);
         if (entry == NULL || PyList_Append(processes, entry) < 0)
             Py_CLEAR(processes);
         Py_XDECREF(entry);
@@ -92,21 +96,25 @@ static PyObject *list_processes(void)
 
 PyObject *tprof_py_session_end(PyObject *module, PyObject *unused)
 {
+    struct tprof_live *live = tprof_session_live;
     (void)module;
     (void)unused;
-    if (tprof_session_live == NULL) {
+    if (live == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "no session is open in this process");
         return NULL;
     }
-    __atomic_store_n(&tprof_session_live->state, TPROF_LIVE_STOPPED, __ATOMIC_RELEASE);
-    PyObject *processes = list_processes();
+    __atomic_store_n(&live->state, TPROF_LIVE_STOPPED, __ATOMIC_RELEASE);
+    PyObject *processes = list_processes(live);
     if (processes == NULL)
         return NULL;
-    return Py_BuildValue("{s:N,s:I,s:I,s:I,s:I,s:K,s:K,s:K}", "processes", processes, "process_count",
-                         tprof_session_live->next_process, "threads", tprof_session_live->next_thread, "lost_threads", tprof_session_live->lost_threads,
-                         "uncounted_threads", tprof_session_live->uncounted_threads, "dropped_enospc",
-                         (unsigned long long)tprof_session_live->dropped_enospc, "dropped_emfile",
-                         (unsigned long long)tprof_session_live->dropped_emfile, "dropped_io", (unsigned long long)tprof_session_live->dropped_io);
+    /* Threads of other processes may still count: figures of their own, that say nothing of each other. */
+#define COUNT(field) #field, (unsigned long long)__atomic_load_n(&live->field, __ATOMIC_RELAXED)
+    return Py_BuildValue("{s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "processes", processes, "process_count",
+                         (unsigned long long)__atomic_load_n(&live->next_process, __ATOMIC_RELAXED), "threads",
+                         (unsigned long long)__atomic_load_n(&live->next_thread, __ATOMIC_RELAXED),
+                         COUNT(lost_threads), COUNT(uncounted_threads), COUNT(dropped_enospc), COUNT(dropped_emfile),
+                         COUNT(dropped_io));
+#undef COUNT
 }
 
 static int parse_events(PyObject *events, struct tprof_setup *setup)
@@ -129,13 +137,15 @@ static int parse_events(PyObject *events, struct tprof_setup *setup)
 }
 
 /* The calling thread joins at once, so that what it runs outside tasks is seen too. */
-static uint64_t start_with_caller(const struct tprof_setup *setup)
+static PyObject *start_with_caller(const struct tprof_setup *setup)
 {
     const uint64_t generation = tprof_recorder_start(setup);
+    if (generation == 0)
+        return PyErr_SetFromErrno(PyExc_OSError);
     struct tprof_thread *thread = tprof_current_thread(generation);
     if (thread != NULL)
         tprof_sample(thread, TPROF_JOIN, 0);
-    return generation;
+    return PyLong_FromUnsignedLongLong(generation);
 }
 
 PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs)
@@ -155,7 +165,7 @@ PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs)
     if (tprof_session_live == NULL)
         PyErr_SetString(PyExc_RuntimeError, "no session is open in this process");
     else if (parse_events(events, &setup) == 0)
-        result = PyLong_FromUnsignedLongLong(start_with_caller(&setup));
+        result = start_with_caller(&setup);
     PyBuffer_Release(&packages);
     Py_DECREF(directory);
     return result;

@@ -1,50 +1,55 @@
 /* The cold half of the recorder: threads join and leave, recordings start and stop, the process forks.
- * `lock` guards the list of threads and the set-up; it is taken here only, never on the hot path, and never while
- * Python runs. A thread's own fields belong to that thread, except the end of its file, which the thread that stops
- * the recording writes. */
+ * `lock` guards the list of threads, the plans and their users; it is taken here only, never on the hot path, never
+ * while Python runs, and not by a thread that is busy writing. A thread's own fields belong to that thread. When its
+ * recording ends they pass, once it is no longer busy, to the thread that stops the recording, which reads its counters
+ * and writes the end of its file; the thread itself then only takes itself off the list. */
 #include "recorder.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/perf_event.h>
+#include <linux/membarrier.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define WINDOW_BYTES 32768u
+/* How long the end of a recording waits for threads that write, as to a disk that is slow; then their last counts may be
+ * wrong. */
+#define PATIENCE_NS UINT64_C(1000000000)
 
 uint64_t tprof_generation;
 _Thread_local struct tprof_thread *tprof_self;
-struct tprof_live *tprof_live;
-int16_t tprof_package_of_cpu[TPROF_MAX_CPUS];
 void (*tprof_name_thread)(char name[TPROF_NAME_BYTES]);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t exit_key;
 static struct tprof_thread *threads;
+static struct tprof_plan *plans;        /* those in use */
+static struct tprof_plan *current_plan; /* of the recording that runs, NULL: none */
 static uint64_t last_generation;
-static struct tprof_header header_template;
-struct room {
-    char path[PATH_MAX];
-    struct stat identity;
-};
-static struct room samples_room, graph_room;
-static struct tprof_event planned_events[TPROF_MAX_EVENTS];
-static int planned_count;
 
-static void link_thread(struct tprof_thread *thread)
+static void unuse_unlocked(struct tprof_plan *plan)
 {
+    if (plan == NULL || --plan->users > 0)
+        return;
+    struct tprof_plan **at = &plans;
+    while (*at != plan)
+        at = &(*at)->next;
+    *at = plan->next;
+    tprof_plan_free(plan);
+}
+
+void tprof_recorder_close_live(struct tprof_live *live)
+{
+    bool used = false;
     pthread_mutex_lock(&lock);
-    thread->next = threads;
-    if (threads != NULL)
-        threads->previous = thread;
-    threads = thread;
+    for (struct tprof_plan *plan = plans; plan != NULL; plan = plan->next)
+        if (plan->live == live)
+            used = plan->owns_live = true;
     pthread_mutex_unlock(&lock);
+    if (!used)
+        tprof_live_close(live);
 }
 
 static void unlink_unlocked(struct tprof_thread *thread)
@@ -57,14 +62,14 @@ static void unlink_unlocked(struct tprof_thread *thread)
         thread->next->previous = thread->previous;
 }
 
-/* The caller owns the thread or has it locked in the list; `committed` is all it reads of the owner's. */
+/* By the owner, or by who stops the recording once the owner is not busy. */
 static void write_end(struct tprof_thread *thread, uint32_t reason, uint64_t cpu_ns)
 {
     struct tprof_header *header = thread->stream.header;
     if (header == NULL)
         return;
     header->end_ns = tprof_now_ns();
-    header->end_columns[0] = tprof_last_energy_uj(sched_getcpu());
+    header->end_columns[0] = tprof_last_energy_uj(thread->plan, sched_getcpu());
     header->end_columns[1] = cpu_ns;
     (void)tprof_counters_read(&thread->counters, false);
     for (int i = 0; i < thread->counters.count; i++)
@@ -99,6 +104,9 @@ static void retire(struct tprof_thread *thread)
     tprof_stream_close(&thread->graph, true);
     tprof_stream_close(&thread->stream, true);
     tprof_counters_close(&thread->counters);
+    pthread_mutex_lock(&lock);
+    unuse_unlocked(thread->plan);
+    pthread_mutex_unlock(&lock);
     free(thread);
 }
 
@@ -108,9 +116,9 @@ static void at_thread_exit(void *thread)
     retire(thread);
 }
 
-static void fill_header(struct tprof_header *header, uint32_t ordinal, uint64_t absent)
+static void fill_header(struct tprof_header *header, const struct tprof_plan *plan, uint32_t ordinal, uint64_t absent)
 {
-    *header = header_template;
+    *header = plan->header;
     header->thread = ordinal;
     header->tid = (uint32_t)syscall(SYS_gettid);
     header->start_ns = tprof_now_ns();
@@ -118,57 +126,21 @@ static void fill_header(struct tprof_header *header, uint32_t ordinal, uint64_t 
     (void)prctl(PR_GET_NAME, header->thread_name);
 }
 
-static void enter_room(struct room *room, const char *directory, const char *name)
-{
-    snprintf(room->path, sizeof room->path, "%s/%s", directory, name);
-    if (lstat(room->path, &room->identity) != 0)
-        memset(&room->identity, 0, sizeof room->identity);
-}
-
-/* The directory by its name, if it still is the one in which the recording began: whoever may write to its parent
- * could have put another there, or a link. Returns -1 with errno set. */
-static int open_room(const struct room *room)
-{
-    struct stat status;
-    const int fd = open(room->path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    if (fstat(fd, &status) == 0 && status.st_dev == room->identity.st_dev && status.st_ino == room->identity.st_ino)
-        return fd;
-    close(fd);
-    errno = ESTALE;
-    return -1;
-}
-
-static int create_stream(struct tprof_stream *stream, const struct tprof_header *header, const struct room *room)
-{
-    char path[PATH_MAX];
-    const char *ending = header->kind == TPROF_EVENTS ? "events" : "samples";
-    if (snprintf(path, sizeof path, "%s/%08u.%s", room->path, header->thread, ending) >= (int)sizeof path)
-        return ENAMETOOLONG;
-    const int directory = open_room(room);
-    if (directory < 0)
-        return errno;
-    const int error = tprof_stream_create(stream, directory, path, header);
-    close(directory);
-    return error;
-}
-
 static void open_file(struct tprof_thread *thread)
 {
     struct tprof_header header;
     int counters_error;
-    const uint32_t ordinal = __atomic_fetch_add(&tprof_live->next_thread, 1, __ATOMIC_RELAXED);
-    const uint64_t absent =
-        tprof_counters_open(&thread->counters, planned_events, planned_count, &counters_error);
+    const struct tprof_plan *plan = thread->plan;
+    const uint32_t ordinal = __atomic_fetch_add(&plan->live->next_thread, 1, __ATOMIC_RELAXED);
+    const uint64_t absent = tprof_counters_open(&thread->counters, plan->events, plan->event_count, &counters_error);
 
     if (counters_error != 0)
-        __atomic_fetch_add(&tprof_live->uncounted_threads, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&plan->live->uncounted_threads, 1, __ATOMIC_RELAXED);
     thread->next_instance = ((uint64_t)(ordinal + 1) << 40) | 1;
-    fill_header(&header, ordinal, absent);
-    thread->lost_error = create_stream(&thread->stream, &header, &samples_room);
+    fill_header(&header, plan, ordinal, absent);
+    thread->lost_error = tprof_plan_create_stream(plan, &thread->stream, &header);
     if (thread->lost_error != 0)
-        __atomic_fetch_add(&tprof_live->lost_threads, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&plan->live->lost_threads, 1, __ATOMIC_RELAXED);
 }
 
 /* A thread whose samples could not be kept tells nothing of the graph either: nobody could read it. */
@@ -178,7 +150,7 @@ static void begin_graph(struct tprof_thread *thread)
     thread->graph_begun = true;
     if (thread->stream.header == NULL)
         return;
-    struct tprof_header header = header_template;
+    struct tprof_header header = thread->plan->header;
     header.kind = TPROF_EVENTS;
     header.record_bytes = (uint32_t)sizeof(struct tprof_graph_event);
     header.thread = thread->stream.header->thread;
@@ -188,15 +160,14 @@ static void begin_graph(struct tprof_thread *thread)
     memset(header.description, 0, sizeof header.description);
     memcpy(header.description, description, sizeof description);
     header.description_bytes = (uint32_t)(sizeof description - 1);
-    if (create_stream(&thread->graph, &header, &graph_room) != 0)
-        __atomic_fetch_add(&tprof_live->lost_threads, 1, __ATOMIC_RELAXED);
+    if (tprof_plan_create_stream(thread->plan, &thread->graph, &header) != 0)
+        __atomic_fetch_add(&thread->plan->live->lost_threads, 1, __ATOMIC_RELAXED);
 }
 
 void tprof_graph_write(struct tprof_thread *thread, const struct tprof_graph_event *event)
 {
-    if (thread->busy || thread->finished)
+    if (__atomic_load_n(&thread->busy, __ATOMIC_RELAXED) || !tprof_begin_writing(thread))
         return;
-    thread->busy = true;
     if (!thread->graph_begun)
         begin_graph(thread);
     struct tprof_graph_event *slot = tprof_stream_slot(&thread->graph);
@@ -204,22 +175,66 @@ void tprof_graph_write(struct tprof_thread *thread, const struct tprof_graph_eve
         *slot = *event;
         tprof_stream_commit(&thread->graph);
     }
-    thread->busy = false;
+    tprof_end_writing(thread);
+}
+
+static void finish_unlocked(struct tprof_thread *thread)
+{
+    write_end(thread, TPROF_STOPPED, tprof_clock_ns(thread->clock));
+    end_graph(thread, TPROF_STOPPED);
+    thread->finished = true;
+}
+
+/* The recording that runs, with a use of it for the caller, or NULL. */
+static struct tprof_plan *use_current_plan(void)
+{
+    pthread_mutex_lock(&lock);
+    struct tprof_plan *plan = current_plan;
+    if (plan != NULL)
+        plan->users++;
+    pthread_mutex_unlock(&lock);
+    return plan;
+}
+
+/* The recording may have ended while the thread made its file; then nobody else finishes it. */
+static void link_thread(struct tprof_thread *thread)
+{
+    pthread_mutex_lock(&lock);
+    thread->next = threads;
+    if (threads != NULL)
+        threads->previous = thread;
+    threads = thread;
+    if (thread->plan != current_plan)
+        finish_unlocked(thread);
+    pthread_mutex_unlock(&lock);
+}
+
+static struct tprof_thread *make_thread(struct tprof_plan *plan)
+{
+    struct tprof_thread *thread = calloc(1, sizeof *thread);
+    if (thread == NULL) {
+        pthread_mutex_lock(&lock);
+        unuse_unlocked(plan);
+        pthread_mutex_unlock(&lock);
+        return NULL;
+    }
+    thread->generation = plan->generation;
+    thread->plan = plan;
+    thread->task = TPROF_NO_TASK;
+    (void)pthread_getcpuclockid(pthread_self(), &thread->clock);
+    open_file(thread);
+    return thread;
 }
 
 struct tprof_thread *tprof_recorder_join(void)
 {
     const int saved_errno = errno;
-    const uint64_t generation = __atomic_load_n(&tprof_generation, __ATOMIC_ACQUIRE);
     if (tprof_self != NULL)
         retire(tprof_self);
-    tprof_self = calloc(1, sizeof *tprof_self);
+    struct tprof_plan *plan = use_current_plan();
+    tprof_self = plan != NULL ? make_thread(plan) : NULL;
     (void)pthread_setspecific(exit_key, tprof_self);
     if (tprof_self != NULL) {
-        tprof_self->generation = generation;
-        tprof_self->task = TPROF_NO_TASK;
-        (void)pthread_getcpuclockid(pthread_self(), &tprof_self->clock);
-        open_file(tprof_self);
         link_thread(tprof_self);
         /* Last, because this asks Python, which may let other threads run. */
         if (tprof_name_thread != NULL && tprof_self->stream.header != NULL)
@@ -231,56 +246,63 @@ struct tprof_thread *tprof_recorder_join(void)
 
 void tprof_sample_lost(struct tprof_thread *thread)
 {
-    uint64_t *counter = &tprof_live->dropped_io;
+    uint64_t *counter = &thread->plan->live->dropped_io;
     if (thread->lost_error == ENOSPC || thread->lost_error == EDQUOT || thread->lost_error == EFBIG)
-        counter = &tprof_live->dropped_enospc;
+        counter = &thread->plan->live->dropped_enospc;
     else if (thread->lost_error == EMFILE || thread->lost_error == ENFILE)
-        counter = &tprof_live->dropped_emfile;
+        counter = &thread->plan->live->dropped_emfile;
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
 uint64_t tprof_recorder_start(const struct tprof_setup *setup)
 {
+    struct tprof_plan *plan = tprof_plan_make(setup);
+    if (plan == NULL)
+        return 0;
+    (void)syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
     pthread_mutex_lock(&lock);
-    struct tprof_header *header = &header_template;
-    memset(header, 0, sizeof *header);
-    memcpy(header->magic, TPROF_MAGIC, sizeof header->magic);
-    header->major = TPROF_MAJOR;
-    header->minor = TPROF_MINOR;
-    header->endian = TPROF_ENDIAN;
-    header->kind = TPROF_SAMPLES;
-    header->header_bytes = TPROF_HEADER_BYTES;
-    header->window_bytes = WINDOW_BYTES;
-    header->record_bytes = setup->columns <= 5 ? 64 : 128;
-    header->process = setup->process;
-    header->pid = (uint32_t)getpid();
-    header->description_bytes = (uint32_t)strnlen(setup->description, TPROF_DESCRIPTION_BYTES);
-    memcpy(header->description, setup->description, header->description_bytes);
-    enter_room(&samples_room, setup->directory, "threads");
-    enter_room(&graph_room, setup->directory, "graph");
-    memcpy(planned_events, setup->events, sizeof planned_events);
-    planned_count = setup->event_count;
-    for (uint32_t cpu = 0; cpu < TPROF_MAX_CPUS; cpu++)
-        tprof_package_of_cpu[cpu] = cpu < setup->cpus ? setup->package_of_cpu[cpu] : -1;
-    /* Threads of earlier recordings may still hold a late look at the former page: it is never unmapped. */
-    tprof_live = setup->live;
-    const uint64_t generation = ++last_generation;
+    plan->users = 1; /* the recording that runs */
+    plan->generation = ++last_generation;
+    plan->next = plans;
+    plans = plan;
+    current_plan = plan;
+    const uint64_t generation = plan->generation;
     __atomic_store_n(&tprof_generation, generation, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&lock);
     return generation;
 }
 
+/* After it every other thread either shows that it is busy or sees what was stored before: the barrier that
+ * tprof_begin_writing leaves out of each sample. A kernel without it (before 4.14) leaves a moment in which a thread
+ * that is just beginning is not waited for. */
+static void let_all_threads_see(void)
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    (void)syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+}
+
+/* Acquire: with what the thread has written. */
+static void wait_until_idle(const struct tprof_thread *thread, uint64_t deadline_ns)
+{
+    const struct timespec pause = {.tv_nsec = 50000};
+    while (__atomic_load_n(&thread->busy, __ATOMIC_ACQUIRE) && tprof_now_ns() < deadline_ns)
+        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+}
+
 void tprof_recorder_stop(void)
 {
     pthread_mutex_lock(&lock);
-    __atomic_store_n(&tprof_generation, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&tprof_generation, 0, __ATOMIC_SEQ_CST);
+    let_all_threads_see();
+    const uint64_t deadline_ns = tprof_now_ns() + PATIENCE_NS;
     for (struct tprof_thread *thread = threads; thread != NULL; thread = thread->next) {
-        if (thread->finished || thread->generation != last_generation)
+        if (thread->finished || thread->plan != current_plan)
             continue;
-        write_end(thread, TPROF_STOPPED, tprof_clock_ns(thread->clock));
-        end_graph(thread, TPROF_STOPPED);
-        thread->finished = true;
+        wait_until_idle(thread, deadline_ns);
+        finish_unlocked(thread);
     }
+    unuse_unlocked(current_plan);
+    current_plan = NULL;
     pthread_mutex_unlock(&lock);
 }
 
@@ -303,6 +325,7 @@ static void after_fork_child(void)
     for (struct tprof_thread *thread = threads; thread != NULL; thread = thread->next)
         tprof_counters_forget(&thread->counters);
     threads = NULL;
+    plans = current_plan = NULL;
     tprof_self = NULL;
     (void)pthread_setspecific(exit_key, NULL);
     pthread_mutex_init(&lock, NULL);

@@ -6,19 +6,19 @@
 #ifndef TPROF_RECORDER_H
 #define TPROF_RECORDER_H
 
-#include <limits.h>
 #include <linux/perf_event.h>
 #include <sched.h>
+#include <stdatomic.h>
 
 #include "clock.h"
 #include "counters.h"
 #include "live.h"
+#include "plan.h"
 #include "stream.h"
-
-#define TPROF_MAX_CPUS 4096
 
 struct tprof_thread {
     uint64_t generation;
+    struct tprof_plan *plan;
     struct tprof_stream stream;
     struct tprof_stream graph; /* what a runtime tells; begun with its first event */
     bool graph_begun;
@@ -27,8 +27,8 @@ struct tprof_thread {
     uint32_t task;
     uint64_t next_instance;
     int lost_error;                /* errno of the file that could not be made, or 0 */
-    volatile bool busy;            /* a signal handler that records inside a sample is turned away */
-    bool finished;                 /* the recording has ended and has written this file's end */
+    bool busy;                     /* it writes: a signal handler that records is turned away, an end waits */
+    bool finished;                 /* the recording has ended and has written this file's end; under the lock */
     clockid_t clock;               /* CPU time of this thread, readable by the thread that stops the recording */
     struct tprof_thread *next, *previous;
 };
@@ -42,34 +42,21 @@ struct tprof_frame {
     uint32_t outer_task;
 };
 
-struct tprof_setup {
-    const char *directory;
-    uint32_t process;
-    struct tprof_live *live;
-    const char *description;
-    uint32_t columns; /* with energy_uj and cpu_ns first */
-    struct tprof_event events[TPROF_MAX_EVENTS];
-    int event_count;
-    const int16_t *package_of_cpu;
-    uint32_t cpus;
-};
-
 extern uint64_t tprof_generation;
 extern _Thread_local struct tprof_thread *tprof_self;
 
-/* Returns the new generation. The caller holds Python's lock or its own, and nothing is being recorded. */
+/* Returns the new generation, or 0 with errno set. One thread at a time, and nothing is being recorded. */
 uint64_t tprof_recorder_start(const struct tprof_setup *setup);
 /* End the recording in this process: the ends of all threads' files are written, nothing more is recorded. */
 void tprof_recorder_stop(void);
 /* pthread_atfork's three and the key for thread exit; once per process. Returns 0 or errno. */
 int tprof_recorder_initialise(void);
-/* Let the calling thread join. Never NULL, except without memory. */
+/* Unmap the page of a session that has ended as soon as no thread samples it any more. NULL: nothing. */
+void tprof_recorder_close_live(struct tprof_live *live);
+/* Let the calling thread join the recording that runs. NULL: none does by now, or there is no memory. */
 struct tprof_thread *tprof_recorder_join(void);
 /* Called for each new thread while Python's lock is held, to learn its name. May be NULL. */
 extern void (*tprof_name_thread)(char name[TPROF_NAME_BYTES]);
-
-extern struct tprof_live *tprof_live;
-extern int16_t tprof_package_of_cpu[TPROF_MAX_CPUS];
 
 static inline bool tprof_recording(void)
 {
@@ -97,10 +84,29 @@ static inline uint64_t tprof_cpu_time_ns(struct tprof_counters *counters, uint64
     return cpu_ns;
 }
 
-static inline uint64_t tprof_last_energy_uj(int cpu)
+static inline uint64_t tprof_last_energy_uj(const struct tprof_plan *plan, int cpu)
 {
-    const int package = cpu >= 0 && cpu < TPROF_MAX_CPUS ? tprof_package_of_cpu[cpu] : -1;
-    return package < 0 ? 0 : __atomic_load_n(&tprof_live->energy_uj[package], __ATOMIC_RELAXED);
+    const int package = cpu >= 0 && cpu < TPROF_MAX_CPUS ? plan->package_of_cpu[cpu] : -1;
+    return package < 0 ? 0 : __atomic_load_n(&plan->live->energy_uj[package], __ATOMIC_RELAXED);
+}
+
+/* Begin to write to the thread's files: true unless its recording has ended. The thread shows that it is busy and then
+ * looks whether the recording runs; who ends the recording does these two the other way round (recorder.c has the
+ * barrier of both), so that an end finds either no writer or one that it waits for. */
+static inline bool tprof_begin_writing(struct tprof_thread *thread)
+{
+    __atomic_store_n(&thread->busy, true, __ATOMIC_RELAXED);
+    atomic_signal_fence(memory_order_seq_cst);
+    if (__atomic_load_n(&tprof_generation, __ATOMIC_RELAXED) == thread->generation)
+        return true;
+    __atomic_store_n(&thread->busy, false, __ATOMIC_RELAXED);
+    return false;
+}
+
+/* Release: what was written before is there for the thread that ends the recording. */
+static inline void tprof_end_writing(struct tprof_thread *thread)
+{
+    __atomic_store_n(&thread->busy, false, __ATOMIC_RELEASE);
 }
 
 void tprof_sample_lost(struct tprof_thread *thread);
@@ -110,12 +116,13 @@ void tprof_graph_write(struct tprof_thread *thread, const struct tprof_graph_eve
 /* Write who runs from now on. */
 static inline void tprof_sample(struct tprof_thread *thread, uint8_t kind, uint8_t flags)
 {
-    if (thread->busy) {
+    if (__atomic_load_n(&thread->busy, __ATOMIC_RELAXED)) {
         if (thread->stream.header != NULL)
             thread->stream.header->dropped_reentrant++;
         return;
     }
-    thread->busy = true;
+    if (!tprof_begin_writing(thread))
+        return;
     struct tprof_sample *sample = tprof_stream_slot(&thread->stream);
     if (sample != NULL) {
         struct tprof_counters *counters = &thread->counters;
@@ -127,7 +134,7 @@ static inline void tprof_sample(struct tprof_thread *thread, uint8_t kind, uint8
             for (int i = 0; i < counters->count; i++)
                 sample->columns[2 + counters->slots[i]] = counters->values[i];
         }
-        sample->columns[0] = tprof_last_energy_uj(cpu);
+        sample->columns[0] = tprof_last_energy_uj(thread->plan, cpu);
         sample->t_ns = now_ns;
         sample->instance = thread->instance;
         sample->task = thread->task;
@@ -138,7 +145,7 @@ static inline void tprof_sample(struct tprof_thread *thread, uint8_t kind, uint8
     } else if (thread->stream.header == NULL) {
         tprof_sample_lost(thread);
     }
-    thread->busy = false;
+    tprof_end_writing(thread);
 }
 
 /* Run an instance of the task from now on: a new one (instance 0), or one that began or was numbered before. */
@@ -152,6 +159,7 @@ static inline bool tprof_enter(struct tprof_frame *frame, uint32_t task, uint64_
         frame->generation = 0;
         return false;
     }
+    frame->generation = thread->generation; /* another recording may have begun meanwhile */
     frame->thread = thread;
     frame->outer_instance = thread->instance;
     frame->outer_task = thread->task;

@@ -9,9 +9,12 @@
 
 #define HEARTBEAT_NS UINT64_C(100000000)
 #define REOPEN_NS UINT64_C(100000000)
-/* The analysis judges by the same figures (quanta.py). */
-#define MAX_POWER_W 1000.0
+/* As tprof/trace/increments.py has it, by which the raw values are judged. */
 #define LATE_NS UINT64_C(1000000)
+/* A read that took so long, and so many times as long as the quickest, was interrupted. */
+#define SLOW_NS UINT64_C(200000)
+#define SLOW_TIMES 10
+#define MOST_ATTEMPTS 3
 
 static int perf_read(struct tprof_source *source, uint64_t *value)
 {
@@ -61,20 +64,37 @@ static int read_value(struct tprof_source *source, uint64_t *value)
     return EINVAL;
 }
 
-/* Joules since the last value, or none where it cannot be told: opened again (it may have been reset), or more than a
- * package can draw, be it a jump or a fall that only looks like a wrap. */
-static double plausible_j(const struct tprof_source *source, uint64_t value, uint64_t now_ns)
+/* The thread may lose the processor between the read and the clock: the value would then look as if it were of a time
+ * much later, and the next one, soon after that, as if it had jumped. So where that took long, read again. */
+static int read_in_time(struct tprof_source *source, uint64_t *value, uint64_t *now_ns)
+{
+    for (int attempt = 1;; attempt++) {
+        const uint64_t begin_ns = tprof_now_ns();
+        const int error = read_value(source, value);
+        *now_ns = tprof_now_ns();
+        const uint64_t took_ns = *now_ns - begin_ns;
+        if (source->quickest_ns == 0 || took_ns < source->quickest_ns)
+            source->quickest_ns = took_ns;
+        if (error != 0 || took_ns < SLOW_NS || took_ns < SLOW_TIMES * source->quickest_ns || attempt == MOST_ATTEMPTS)
+            return error;
+    }
+}
+
+/* Joules since the last value, or none where it cannot be told: opened again (it may have been reset), more than the
+ * domain can draw, be it a jump or a fall that only looks like a wrap, or the first rise after such a fall. */
+static double plausible_j(struct tprof_source *source, uint64_t value, uint64_t now_ns)
 {
     const struct tprof_header *header = source->stream.header;
+    const bool falls = value < source->last_value, after_fall = source->fell;
+    source->fell = false;
     if (header == NULL || source->reopened)
         return 0;
-    uint64_t increment = value - source->last_value;
-    if (value < source->last_value)
-        increment = header->modulus > source->last_value ? header->modulus - source->last_value + value : 0;
+    const bool wraps = falls && header->modulus > source->last_value;
+    const uint64_t increment = wraps ? header->modulus - source->last_value + value : value - source->last_value;
     const double joules = (double)increment * header->unit;
-    if (source->kind == TPROF_ESTIMATE)
-        return joules; /* it is made of watts that somebody gave, and has no faults */
-    return joules <= MAX_POWER_W * (double)(now_ns - source->last_change_ns + LATE_NS) / 1e9 ? joules : 0;
+    const double most_j = source->max_power_w * (double)(now_ns - source->last_change_ns + LATE_NS) / 1e9;
+    source->fell = falls && (!wraps || joules > most_j);
+    return source->fell || after_fall || joules > most_j ? 0 : joules;
 }
 
 /* What the samples show as last reading; the raw values are what is analysed. */
@@ -128,8 +148,8 @@ bool tprof_source_poll(struct tprof_source *source, bool force)
     uint64_t value = 0;
     if (source->fd < 0 && source->next_reopen_ns > tprof_now_ns() && !force)
         return false;
-    const int error = read_value(source, &value);
-    const uint64_t now_ns = tprof_now_ns();
+    uint64_t now_ns;
+    const int error = read_in_time(source, &value, &now_ns);
     if (error != 0) {
         if (source->fd < 0)
             source->next_reopen_ns = now_ns + REOPEN_NS;

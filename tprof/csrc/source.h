@@ -25,13 +25,15 @@ struct tprof_source {
     char zone[64], subzone[64];
     struct tprof_event event;
     int cpu;
-    double idle_w, per_core_w;
+    double idle_w, per_core_w, max_power_w;
     uint64_t cpus[TPROF_MAX_PACKAGES]; /* BUSY, ESTIMATE: bit set of the processors that count */
 
     int fd; /* -1: closed */
     bool reopened, has_value, missing;
     uint64_t last_value, last_success_ns, last_record_ns, next_poll_ns, next_reopen_ns;
+    uint64_t quickest_ns;            /* that a read ever took */
     uint64_t last_change_ns;         /* the show of joules is held against it */
+    bool fell;                       /* its last change was a fall that was no wrap */
     /* Of the pace: */
     uint64_t looked_ns, last_update_ns, gap_ns; /* the gap between updates, on average */
     bool closely;                               /* the next update is looked for closely */

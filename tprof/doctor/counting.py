@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 from tprof.counters.choose import probe_event
 from tprof.counters.events import DEFAULT, LLC_REFS, SOFTWARE_EVENTS, STALLS_FRONTEND, Event
 from tprof.sensors.advice import CONTAINER_PERF, ONE_RUN, PERF_COUNTERS, Remedy, explain_perf_error
+from tprof.sensors.topology import is_x86
+from tprof.trace.plain_values import whole
 
 from .fact import Fact, State, read_proc, read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     Probe = Callable[[Event], tuple[int, int, int, int]]
 
@@ -22,11 +24,16 @@ CAP_SYS_ADMIN, CAP_PERFMON = 21, 38
 KERNEL_TOO, NOBODY = 1, 3  # values of perf_event_paranoid: up to, and from
 FEW_DESCRIPTORS = 4096
 PER_THREAD = 4
+READING = "counter reads"
 WATCHDOG = Remedy("sudo sysctl kernel.nmi_watchdog=0", "a processor that hangs is no longer noticed by the kernel")
 
 
 def counter_facts(
-    root: Path, *, probe: Probe = probe_event, status: Path = Path("/proc/self/status")
+    root: Path,
+    *,
+    probe: Probe = probe_event,
+    status: Path = Path("/proc/self/status"),
+    machine: str | None = None,
 ) -> tuple[Fact, ...]:
     """Return what is known about counters.
 
@@ -38,13 +45,15 @@ def counter_facts(
         How an event is tried in this process.
     status
         Where this process's capabilities stand.
+    machine
+        The architecture, as uname names it; by default this one's.
     """
     hardware = [(event, probe(event)) for event in (*DEFAULT, LLC_REFS, STALLS_FRONTEND)]
     counting = any(result[0] == 0 and result[3] > 0 for _, result in hardware)
     facts = [_event(event, result) for event, result in hardware]
     facts += [_event(event, probe(event)) for event in SOFTWARE_EVENTS]
     facts.append(_paranoid(root, capable=_has_capability(status)))
-    facts.append(_rdpmc(root, counting=counting))
+    facts.append(_reading(processor_pmus(root), counting=counting, x86=is_x86(machine)))
     facts.append(_watchdog(root, counting=counting))
     facts.append(_descriptors())
     return tuple(facts)
@@ -75,7 +84,8 @@ def _paranoid(root: Path, *, capable: bool) -> Fact:
     if capable:
         why = f"{text}, which does not hold for this process: it has CAP_PERFMON or CAP_SYS_ADMIN"
         return Fact(what, State.OK, why)
-    level = int(text) if text.lstrip("-").isdigit() else NOBODY
+    number = whole(text.removeprefix("-"))
+    level = NOBODY if number is None else -number if text.startswith("-") else number
     if level >= NOBODY:
         return Fact(what, State.MISSING, f"{text}: perf events are forbidden", (ONE_RUN, PERF_COUNTERS))
     if level > KERNEL_TOO:
@@ -88,16 +98,35 @@ def _paranoid(root: Path, *, capable: bool) -> Fact:
 def _has_capability(status: Path) -> bool:
     for line in (read_text(status) or "").splitlines():
         if line.startswith("CapEff:"):
-            effective = int(line.split()[1], 16)
-            return bool(effective & (1 << CAP_SYS_ADMIN | 1 << CAP_PERFMON))
+            return bool(int(line.split()[1], 16) & (1 << CAP_SYS_ADMIN | 1 << CAP_PERFMON))
     return False
 
 
-def _rdpmc(root: Path, *, counting: bool) -> Fact:
-    places = [root / "sys/bus/event_source/devices" / name / "rdpmc" for name in ("cpu", "cpu_core")]
-    found = next(((place, text) for place in places if (text := read_text(place)) is not None), None)
+def processor_pmus(root: Path) -> tuple[Path, ...]:
+    """Return the PMUs that count what processors run, one for each kind of core, by their names.
+
+    x86 has `cpu`, or `cpu_core` and `cpu_atom`; arm64 has one named after the core or the architecture, such as
+    `armv8_cortex_a72` or `armv8_pmuv3_0`. What is beside the cores (memory, interconnect) has a `cpumask`; what is in
+    them lists its processors in `cpus`, unless all are alike.
+    """
+    try:
+        devices = sorted((root / "sys/bus/event_source/devices").iterdir())
+    except OSError:
+        return ()
+    return tuple(device for device in devices if device.name == "cpu" or (device / "cpus").exists())
+
+
+def _reading(pmus: Sequence[Path], *, counting: bool, x86: bool) -> Fact:
+    """Say what it costs to read the counters; without a system call this is done on x86 only."""
+    if not pmus and not counting:
+        why = "the kernel shows no processor PMU: hardware counters cannot be read"
+        return Fact("rdpmc" if x86 else READING, State.MISSING, why)
+    if not x86:
+        names = ", ".join(pmu.name for pmu in pmus) or "the processor's PMU"
+        return Fact(READING, State.OK, f"{names}: each sample's counters cost a system call, about 0.5 µs")
+    found = next(((pmu / "rdpmc", text) for pmu in pmus if (text := read_text(pmu / "rdpmc")) is not None), None)
     if found is None:
-        return Fact("rdpmc", State.MISSING, "the kernel shows no processor PMU: hardware counters cannot be read")
+        return Fact("rdpmc", State.MISSING, "the kernel has no such setting: each sample's counters cost a system call")
     place, text = found
     if text == "0":
         remedy = Remedy(f"echo 1 | sudo tee {place}", "programs can read their own counters without the kernel")

@@ -24,11 +24,11 @@ DISABLE_FILTERING = Remedy(
 )
 
 
-def energy_facts(root: Path) -> tuple[Fact, ...]:
-    """Return what is known about the energy sensors below `root`."""
-    choice = sensors.choose("auto", root=root)
+def energy_facts(root: Path, machine: str | None = None) -> tuple[Fact, ...]:
+    """Return what is known about the energy sensors below `root`; `machine` is the architecture, by default this."""
+    choice = sensors.choose("auto", root=root, machine=machine)
     facts = [_chosen(choice)]
-    facts += [_interface(name, root, choice) for name in FINDERS]
+    facts += [_interface(name, FINDERS[name](root, machine), choice) for name in FINDERS]
     facts += [_left_out(name, why) for name, why in choice.left_out if name not in FINDERS]
     if choice.estimate is None:
         facts += [_range(domain) for domain in choice.domains if domain.source == "powercap" and domain.modulus is None]
@@ -50,8 +50,7 @@ def _chosen(choice: Choice) -> Fact:
     return Fact("energy", State.OK, f"{how} {first.source}: {_names(choice.domains)}")
 
 
-def _interface(name: str, root: Path, choice: Choice) -> Fact:
-    found = FINDERS[name](root)
+def _interface(name: str, found: object, choice: Choice) -> Fact:
     if isinstance(found, Unavailable):
         return Fact(name, State.MISSING, found.why, found.remedies)
     used = any(domain.source == name for domain in choice.domains)

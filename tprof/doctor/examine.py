@@ -9,7 +9,7 @@ from .energy import energy_facts
 from .fact import Group
 from .model import model_facts
 from .operating import operating_facts
-from .packages import package_facts
+from .packages import installation_facts, package_facts
 from .place import place_facts
 from .processors import processor_facts
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def examine(root: Path, directory: Path) -> tuple[Group, ...]:
+def examine(root: Path, directory: Path, machine: str | None = None) -> tuple[Group, ...]:
     """Look at the machine.
 
     Parameters
@@ -26,14 +26,17 @@ def examine(root: Path, directory: Path) -> tuple[Group, ...]:
         What /proc and /sys are below.
     directory
         Where sessions are to be made.
+    machine
+        The architecture, as uname names it; by default this one's.
     """
     return (
-        Group("Energy sensors", energy_facts(root)),
-        Group("Counters", counter_facts(root)),
+        Group("Energy sensors", energy_facts(root, machine)),
+        Group("Counters", counter_facts(root, machine=machine)),
         Group("Power model", model_facts()),
         Group("Clock and processors", processor_facts(root)),
-        Group("Operating points: what sweeps, policies and budgets that slow down set", operating_facts(root)),
+        Group("Operating points: what sweeps, policies and budgets that slow down set", operating_facts(root, machine)),
         Group("Session directory", place_facts(directory)),
+        Group("Installation", installation_facts()),
         Group("Optional packages", package_facts()),
     )
 

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 WHAT = "frequency"
 
 
-def operating_facts(root: Path) -> tuple[Fact, ...]:
-    """Return what is known about setting the processor's frequency below `root`."""
+def operating_facts(root: Path, machine: str | None = None) -> tuple[Fact, ...]:
+    """Return what is known about setting the frequency below `root`; `machine` is the architecture, by default this."""
     try:
-        policies = find_policies(root)
+        policies = find_policies(root, machine)
     except SensorError as error:
         return (Fact(WHAT, State.MISSING, str(error)),)
     why = refusal(policies)

@@ -11,13 +11,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tprof.errors import SensorError
+from tprof.trace.plain_values import whole
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 CPUFREQ = "sys/devices/system/cpu/cpufreq"
 NO_TURBO = "sys/devices/system/cpu/intel_pstate/no_turbo"
+DRIVER = "sudo modprobe acpi_cpufreq"
+OTHER_DRIVERS = "sudo modprobe cppc_cpufreq, or the board's own, such as scmi_cpufreq or cpufreq_dt"
 KHZ = 1000
+MOST_KHZ = 10**12
 
 
 @dataclass(frozen=True)
@@ -57,25 +61,30 @@ class Policy:
         return min(max(hz, self.range.lowest_hz), self.range.highest_hz)
 
 
-def find_policies(root: Path) -> tuple[Policy, ...]:
+def find_policies(root: Path, machine: str | None = None) -> tuple[Policy, ...]:
     """Return the policies with processors online, by their numbers.
 
     Parameters
     ----------
     root
         What /sys is below.
+    machine
+        The architecture, as uname names it; by default this one's.
 
     Raises
     ------
     SensorError
         If there are none, or one cannot be read.
     """
-    folders = sorted((root / CPUFREQ).glob("policy[0-9]*"), key=lambda folder: int(folder.name.removeprefix("policy")))
+    found = {whole(folder.name.removeprefix("policy")): folder for folder in (root / CPUFREQ).glob("policy[0-9]*")}
+    folders = [found[number] for number in sorted(number for number in found if number is not None)]
     policies = [_read(root, folder) for folder in folders if _words(folder / "affected_cpus")]
     if not policies:
+        from tprof.sensors.topology import is_x86  # noqa: PLC0415 - what restores frequencies needs no sensors
+
         message = (
             f"{root / CPUFREQ} has no policy: this machine does not let its frequency be set (a virtual machine), "
-            "or the driver is not loaded (sudo modprobe acpi_cpufreq)"
+            f"or the driver is not loaded ({DRIVER if is_x86(machine) else OTHER_DRIVERS})"
         )
         raise SensorError(message)
     return tuple(policies)
@@ -89,10 +98,11 @@ def read_bounds(policy: Policy) -> Bounds:
 def number_hz(path: Path) -> int:
     """Return the frequency that a file holds. Raises SensorError."""
     text = text_of(path)
-    if not text.isdigit():
+    khz = whole(text, MOST_KHZ)
+    if khz is None:
         message = f"{path} holds {text[:40]!r}, which is no frequency in kHz: run with another driver or governor"
         raise SensorError(message)
-    return int(text) * KHZ
+    return khz * KHZ
 
 
 def text_of(path: Path) -> str:
@@ -111,7 +121,7 @@ def _read(root: Path, folder: Path) -> Policy:
         highest_hz = min(highest_hz, base)
     return Policy(
         folder=folder,
-        cpus=tuple(int(word) for word in _words(folder / "affected_cpus")),
+        cpus=tuple(cpu for word in _words(folder / "affected_cpus") if (cpu := whole(word)) is not None),
         driver=text_of(folder / "scaling_driver"),
         governor=text_of(folder / "scaling_governor"),
         range=Bounds(number_hz(folder / "cpuinfo_min_freq"), highest_hz),
@@ -125,12 +135,13 @@ def _listed(root: Path, folder: Path) -> tuple[int, ...]:
     words = _words(folder / "scaling_available_frequencies")
     if words and _words(root / CPUFREQ / "boost") == ["1"]:
         words += _words(folder / "scaling_boost_frequencies")
-    return tuple(sorted({int(word) * KHZ for word in words if word.isdigit()}))
+    return tuple(sorted({khz * KHZ for word in words if (khz := whole(word, MOST_KHZ)) is not None}))
 
 
 def _optional_hz(path: Path) -> int | None:
     words = _words(path)
-    return int(words[0]) * KHZ if words and words[0].isdigit() else None
+    khz = whole(words[0], MOST_KHZ) if words else None
+    return None if khz is None else khz * KHZ
 
 
 def _words(path: Path) -> list[str]:

@@ -97,7 +97,7 @@ def _prepare_path(program: Program) -> None:
 
 def _find_script(name: str) -> Main:
     path = Path(name)
-    if path.is_dir():
+    if os.path.isdir(path):
         message = f"cannot run {name}: it is a folder; name the script in it, or use -m for a package"
         raise UsageError(message)
     try:

@@ -10,7 +10,9 @@ import numpy as np
 
 from tprof import _core
 from tprof.trace import layout
+from tprof.trace.increments import Counter
 from tprof.trace.kinds import Quality, ReadingFlag, StreamKind
+from tprof.trace.readings import unit_of
 from tprof.trace.stream import open_stream
 
 if TYPE_CHECKING:
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Records = np.ndarray[Any, np.dtype[np.void]]
-MAX_POWER_W = 1000.0
-LATE_NS, SUSPENDED_NS = 1_000_000, 1_000_000
 STILL_NS = 1_000_000_000
 """A count that stands still for longer counts as one that says 0 J."""
 
@@ -34,22 +34,32 @@ class Curve:
         body_at = layout.HEADER_BYTES + stream.number("window_bytes")
         self._tail = _core.Tail(os.fspath(path), layout.READING.itemsize, body_at)
         self.said = stream.description
-        self.unit = float(stream.header["unit"])
+        self.unit = unit_of(stream)
         self.modulus = stream.number("modulus")
         self.t_ns: NDArray[np.int64] = np.empty(0, np.int64)
         self.total: NDArray[np.float64] = np.empty(0)
-        self._last: Records = np.empty(0, layout.READING)
+        self._value: NDArray[np.int64] = np.empty(0, np.int64)
 
     def look(self, most: int) -> bool:
         """Read what is new; returns whether there is more. Raises OSError."""
         read, more = self._tail.read(most)
-        records = np.frombuffer(read, layout.READING)
-        good = records[(records["flags"] & ReadingFlag.MISSING) == 0] if len(records) else records
-        if len(good):
-            kept = self._kept(joined(self._last, good))
-            self._append(self._moments(kept), self._moved(kept))
-            self._last = kept[-1:]
+        if read:
+            self._follow(np.frombuffer(read, layout.READING))
         return more
+
+    def _follow(self, records: Records) -> None:
+        good = records[(records["flags"] & ReadingFlag.MISSING) == 0]
+        if len(good):
+            value = good["value"].view(np.int64)
+            moved = np.diff(value, prepend=self._value if len(self._value) else value[:1])
+            self._value = value[-1:].copy()
+            self._append(good["t_ns"].astype(np.int64), np.maximum(moved, 0) * self.unit)
+
+    def _append(self, t_ns: NDArray[np.int64], moved: NDArray[np.float64]) -> None:
+        """Go on with moments, and by how much the quantity grew up to each."""
+        total = np.cumsum(moved) + (self.total[-1] if len(self.total) else 0.0)
+        self.t_ns = np.maximum.accumulate(np.concatenate((self.t_ns, t_ns)))
+        self.total = np.concatenate((self.total, total))
 
     # Bisected, not searched by NumPy: see `tprof.live.sums`.
 
@@ -71,26 +81,9 @@ class Curve:
         first = max(bisect_right(self.t_ns, t_ns) - 1, 0)
         self.t_ns, self.total = self.t_ns[first:], self.total[first:]
 
-    def _append(self, t_ns: NDArray[np.int64], moved: NDArray[np.float64]) -> None:
-        """Go on with moments, the first of which is the last known one unless there was none."""
-        if not len(self._last):
-            self.t_ns, self.total = t_ns[:1], np.zeros(1)
-        self.t_ns = np.maximum.accumulate(np.concatenate((self.t_ns, t_ns[1:])))
-        self.total = np.concatenate((self.total, self.total[-1] + np.cumsum(moved)))
-
-    def _kept(self, records: Records) -> Records:
-        """Return the readings that say something; the first is the last of the look before."""
-        return records
-
-    def _moments(self, records: Records) -> NDArray[np.int64]:
-        return records["t_ns"].astype(np.int64)
-
-    def _moved(self, records: Records) -> NDArray[np.float64]:
-        return np.maximum(np.diff(records["value"].view(np.int64)), 0) * self.unit
-
 
 class Domain(Curve):
-    """The joules of an energy domain, at the edges where its count changed; see `tprof.analysis.quanta`."""
+    """The joules of an energy domain, at the edges where its count changed; as `tprof.analysis.quanta` has them."""
 
     def __init__(self, path: Path) -> None:
         """Open it. Raises TraceError."""
@@ -100,6 +93,8 @@ class Domain(Curve):
         self.quality = said if isinstance(said, str) and said in set(Quality) else str(Quality.ESTIMATED)
         package = self.said.get("package")
         self.package = package if isinstance(package, int) else None
+        scope = str(self.said.get("scope"))
+        self._counter = Counter(unit_j=self.unit, modulus=self.modulus, quality=self.quality, scope=scope)
 
     def edge(self, t_ns: int, since_ns: int) -> int:
         """Return the last edge that is not after a moment but after `since_ns`; else the next one, or the last."""
@@ -120,41 +115,8 @@ class Domain(Curve):
         self.leave(until_ns)
         return edges_ns, energy_j
 
-    def _kept(self, records: Records) -> Records:
-        changed = np.ones(len(records), bool)
-        changed[1:] = records["value"][1:] != records["value"][:-1]
-        changed |= (records["flags"] & ReadingFlag.REOPENED) != 0
-        changed[-1] |= int(records["t_ns"][-1]) - int(records["t_ns"][0]) > STILL_NS
-        return records[changed]
-
-    def _moments(self, records: Records) -> NDArray[np.int64]:
-        """Return when the counts changed: in the middle of the window in which they did."""
-        t_ns = records["t_ns"].astype(np.int64)
-        if self.quality in (Quality.ESTIMATED, Quality.GIVEN):
-            return t_ns
-        window_ns = np.minimum(records["window_ns"].astype(np.int64), np.diff(t_ns, prepend=t_ns[0]))
-        return np.asarray(t_ns - window_ns // 2)
-
-    def _moved(self, records: Records) -> NDArray[np.float64]:
-        """Return the joules between readings; none where the count cannot be trusted."""
-        value, t_ns = records["value"], records["t_ns"].astype(np.int64)
-        counts = (value[1:] - value[:-1]).astype(np.float64)
-        fell = value[1:] < value[:-1]
-        if self.modulus:
-            counts = np.where(fell, (value[1:] + (np.uint64(self.modulus) - value[:-1])).astype(np.float64), counts)
-        energy_j = counts * self.unit
-        bad = (records["flags"][1:] & ReadingFlag.REOPENED) != 0
-        bad |= np.abs(np.diff(records["suspended_ns"].view(np.int64))) > SUSPENDED_NS
-        if not self.modulus:
-            bad |= fell
-        if self.quality == Quality.MEASURED:
-            bad |= energy_j > MAX_POWER_W * (np.diff(t_ns) + LATE_NS) * 1e-9
-        return np.where(bad, 0.0, energy_j)
-
-
-def joined(before: Records, after: Records) -> Records:
-    """Put records of one dtype together; NumPy's own way asks at length whether they are."""
-    records = np.empty(len(before) + len(after), before.dtype)
-    records[: len(before)] = before
-    records[len(before) :] = after
-    return records
+    def _follow(self, records: Records) -> None:
+        found = self._counter.follow(records, longest_still_ns=STILL_NS)
+        if len(found.t_ns):
+            # A value changed in the middle of the window in which it did, for all that is known.
+            self._append(found.t_ns - found.window_ns // 2, found.energy_j)

@@ -15,7 +15,7 @@ class TaskEnergy:
 
 @dataclass(frozen=True, slots=True)
 class Energy:
-    """Where the joules of a running recording went, from its start to `until_s`.
+    """Where the joules of a running recording went, from the begin of its block to `until_s`.
 
     Attributes
     ----------
@@ -23,7 +23,7 @@ class Energy:
     tasks_j, runtime_j, other_j, idle_j : as the accounts of a profile; they sum to `measured_j`
     measured_j : of the counted domains; NaN where nothing is measured
     quality : `measured`, `estimated`, …, that of the least trustworthy domain; `none` without any
-    until_s : seconds from the start of the recording up to which the joules are shared out
+    until_s : seconds from the begin of the block up to which the joules are shared out
     """
 
     tasks: dict[str, TaskEnergy]

@@ -61,15 +61,16 @@ class Watch:
         self.busy: list[Curve] = []
         self.program: list[Curve] = []
         self._began_s: float | None = None
+        self._other_began_s: float | None = None
         self._seen_s = 0.0
         self._other, self._unseen = Growth(TICKS_S), Growth(SKEW_S)
 
-    def claim(self, until_ns: int, ran: Stretch, *, began_ns: int | None) -> Hidden:
+    def claim(self, since_ns: int, until_ns: int, ran: Stretch, *, began_ns: int | None) -> Hidden:
         """Return what is new.
 
         Parameters
         ----------
-        until_ns : of this look
+        since_ns, until_ns : of this look; what others used before the first look is not claimed
         ran : what samples show since the last look
         began_ns : of the first sample; what the program used before it was our own start
         """
@@ -82,11 +83,16 @@ class Watch:
                 self._began_s = sum(curve.at(min(began_ns, at_ns)) for curve in self.program)
             self._unseen.add(at_ns, program_s - (self._began_s or 0.0) - self._seen_s - _before(ran, at_ns))
             if self.busy:
-                self._other.add(at_ns, sum(curve.at(at_ns) for curve in self.busy) - program_s)
+                if self._other_began_s is None:
+                    self._other_began_s = self._other_s(min(since_ns, at_ns))
+                self._other.add(at_ns, self._other_s(at_ns) - self._other_began_s)
             for curve in curves:
                 curve.leave(at_ns)
         self._seen_s += float(ran.cpu_s.sum())
         return Hidden(self._other.claim(until_ns), self._unseen.claim(until_ns))
+
+    def _other_s(self, t_ns: int) -> float:
+        return sum(curve.at(t_ns) for curve in self.busy) - sum(curve.at(t_ns) for curve in self.program)
 
 
 def _before(ran: Stretch, t_ns: int) -> float:

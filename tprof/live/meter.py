@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from tprof import _core
 from tprof.errors import TraceError
 from tprof.trace.manifest import read_manifest
-from tprof.trace.said import packages_of_cpus, recorded_start_ns, sound_manifest
+from tprof.trace.said import packages_of_cpus, sound_manifest, start_ns_of
 from tprof.trace.tasks import TaskTable
 
 from .accounts import Accounts
@@ -72,7 +72,8 @@ class Meter:
         self._count_threads = count_threads
         self._threads_room = os.fspath(session / "threads")
         self._process = process
-        self._start_ns = recorded_start_ns(manifest) or 0
+        self._start_ns = start_ns_of(manifest) or 0
+        self._lead_in_j: float | None = None
         self._packages_of_cpus = packages_of_cpus(manifest)
         self._files: set[str] = set()
         self._threads: list[LiveThread] = []
@@ -85,6 +86,11 @@ class Meter:
     def quality(self) -> str:
         """How the joules are got; `none` where none are."""
         return self.readings.quality
+
+    @property
+    def read_j(self) -> float:
+        """Joules since the sensors were first read, before the recorded block began, as far as they are shared out."""
+        return (self._lead_in_j or 0.0) + self.accounts.measured_j
 
     @property
     def until_ns(self) -> int:
@@ -180,11 +186,13 @@ class Meter:
         self._find_threads()
         if self._until_ns is None:
             first_ns = readings.first_ns
-            self._until_ns = self._start_ns if first_ns is None else first_ns
+            self._until_ns = self._start_ns if first_ns is None else max(first_ns, self._start_ns)
         since_ns, at_most_ns = self._until_ns, self._until_ns + slice_ns
         until_ns = readings.until(since_ns, at_most_ns) if readings.domains else now_ns
         if until_ns is None:
             return more
+        if self._lead_in_j is None:
+            self._lead_in_j = readings.read_j(since_ns)
         self._share(since_ns, until_ns, now_ns)
         self._until_ns = until_ns
         return more or until_ns < (readings.last_ns or now_ns)

@@ -51,10 +51,9 @@ class ProcessMeter:
         return self._points[-1][0] if self._points else 0
 
     @property
-    def measured_j(self) -> float:
-        """Of all domains, up to then."""
-        until_ns = self.until_ns
-        return sum(domain.at(until_ns) for domain in self._readings.domains)
+    def read_j(self) -> float:
+        """Of all domains since they were first read, up to then."""
+        return self._readings.read_j(self.until_ns)
 
     def since(self, t_ns: int) -> float:
         """Return the joules since a moment that is not before one asked for earlier."""

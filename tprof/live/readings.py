@@ -72,6 +72,10 @@ class Readings:
         more = [curve.look(MOST_RECORDS) for curve in curves]
         return any(more)
 
+    def read_j(self, t_ns: int) -> float:
+        """Return the joules from the first reading of each domain to a moment that is not left behind."""
+        return sum(domain.at(t_ns) for domain in self.domains)
+
     def until(self, since_ns: int, at_most_ns: int) -> int | None:
         """Return where a step may end that begins at one moment: at an edge, the last that is not after the other.
 
@@ -99,7 +103,7 @@ class Readings:
         since_ns, until_ns : the two moments
         began_ns : of the first sample; what the program used before it was our own start
         """
-        hidden = self._watch.claim(until_ns, ran, began_ns=began_ns)
+        hidden = self._watch.claim(since_ns, until_ns, ran, began_ns=began_ns)
         packages = self._packages
         shares = []
         for domain in self.domains:
@@ -117,7 +121,7 @@ class Readings:
 
         As `share`, where `ran` is one row for all that the process ran.
         """
-        hidden = self._watch.claim(until_ns, ran, began_ns=since_ns)
+        hidden = self._watch.claim(since_ns, until_ns, ran, began_ns=since_ns)
         own_s, process_j = float(ran.cpu_s[0]), 0.0
         for domain in self.domains:
             edges_ns, energy_j = domain.take(since_ns, until_ns)

@@ -51,10 +51,10 @@ class Spent:
         return 0.0 if known_ns is None else max(known_ns - self._meter.until_ns, 0) * 1e-9
 
     @property
-    def measured_j(self) -> float:
-        """What all drew from the start of the recording up to then."""
-        shared_j = self._meter.accounts.measured_j
-        return shared_j if self._process is None else max(shared_j, self._process.measured_j)
+    def read_j(self) -> float:
+        """What all drew since the sensors were first read, up to then."""
+        shared_j = self._meter.read_j
+        return shared_j if self._process is None else max(shared_j, self._process.read_j)
 
     def used_j(self) -> float:
         """Return the joules since it began, as far as they are known; they never fall."""

@@ -10,7 +10,6 @@ from tprof.errors import SensorError, UsageError
 from . import perf, powercap
 from .contract import Choice, Unavailable
 from .estimate import estimate
-from .topology import read_topology
 
 SYSROOT = "TPROF_SYSROOT"
 FINDERS = {"perf": perf.find_domains, "powercap": powercap.find_domains}
@@ -22,7 +21,13 @@ def sysroot() -> Path:
     return Path(os.environ.get(SYSROOT) or "/")
 
 
-def choose(energy: str = "auto", *, root: Path, watts: tuple[float, float] | str | None = None) -> Choice:
+def choose(
+    energy: str = "auto",
+    *,
+    root: Path,
+    watts: tuple[float, float] | str | None = None,
+    machine: str | None = None,
+) -> Choice:
     """Choose the sensors of a recording.
 
     Parameters
@@ -33,6 +38,8 @@ def choose(energy: str = "auto", *, root: Path, watts: tuple[float, float] | str
         What /proc and /sys are below.
     watts
         For the estimate: idle watts and watts per busy core.
+    machine
+        The architecture, as uname names it; by default this one's.
 
     Raises
     ------
@@ -47,24 +54,24 @@ def choose(energy: str = "auto", *, root: Path, watts: tuple[float, float] | str
     if energy == "none":
         return Choice((), notes=("no energy is recorded, as asked",))
     if energy == "estimate" or (energy == "auto" and watts is not None):
-        return estimate(read_topology(root), watts)
+        return estimate(root, watts)
     if energy != "auto":
-        found = FINDERS[energy](root)
+        found = FINDERS[energy](root, machine)
         if isinstance(found, Unavailable):
             message = f'{energy} gives no energy: {found.why}; run `tprof doctor`, or record with energy="estimate"'
             raise SensorError(message)
         return Choice(tuple(found[0]), tuple(found[1]))
-    return _best(root)
+    return _best(root, machine)
 
 
-def _best(root: Path) -> Choice:
+def _best(root: Path, machine: str | None) -> Choice:
     left_out: list[tuple[str, str]] = []
     for name, find in FINDERS.items():
-        found = find(root)
+        found = find(root, machine)
         if not isinstance(found, Unavailable):
             return Choice(tuple(found[0]), (*left_out, *found[1]))
         left_out.append((name, found.why))
-    estimated = estimate(read_topology(root), None)
+    estimated = estimate(root, None)
     return Choice(
         domains=estimated.domains,
         left_out=tuple(left_out),

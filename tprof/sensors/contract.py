@@ -77,15 +77,26 @@ class Domain:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The watts behind an estimate, and whether somebody gave them."""
+    """The watts behind an estimate.
+
+    Attributes
+    ----------
+    idle_w, per_core_w : of the idle machine, and of each busy core.
+    given : whether somebody gave them; else they are assumed.
+    idle_factor, per_core_factor : by which factors assumed watts may be off, 95 %.
+    processor : what they are assumed for, in words.
+    """
 
     idle_w: float
     per_core_w: float
     given: bool
+    idle_factor: float | None = None
+    per_core_factor: float | None = None
+    processor: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the manifest's entry."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True)

@@ -1,74 +1,92 @@
 """No sensor: watts of the idle machine and of each busy core, given or assumed, times how busy it was.
 
-The assumed watts are round numbers for a server core under load (a 2020s package of 16 cores and 120 W draws
-about a quarter of that when idle). They give a sense of proportion; every figure made of them is called an
-estimate.
+Watts that somebody gives are taken as exact. Assumed ones come with the factors by which they may be off, and every
+interval made of them holds these. Every figure made of either is called an estimate.
 """
 
 from __future__ import annotations
 
-import math
 import os
 from typing import TYPE_CHECKING
 
 from tprof.errors import UsageError
+from tprof.trace.bounds import MAX_WATTS
+from tprof.trace.estimate import assumed_words, watts_error
+from tprof.trace.plain_values import number, shown
 
+from .assumed import assume
 from .contract import Choice, Domain, Estimate, EstimateReader, Quality
+from .topology import read_topology
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from .topology import Cpu
 
 ENVIRONMENT = "TPROF_WATTS"
-ASSUMED_PER_CORE_W = 6.0
-ASSUMED_IDLE_PER_CORE_W = 2.0
 
 
 def parse_watts(text: str) -> tuple[float, float]:
     """Return idle watts and watts per busy core of "IDLE,PER_CORE". Raises UsageError."""
     try:
-        idle, per_core = (float(part) for part in text.split(","))
+        idle, per_core = (number(part.strip()) for part in text.split(","))
     except ValueError:
         raise UsageError(_wrong(text)) from None
-    if not all(math.isfinite(watts) and watts >= 0 for watts in (idle, per_core)) or idle + per_core == 0:
+    if not all(0 <= watts <= MAX_WATTS for watts in (idle, per_core)) or idle + per_core == 0:
         raise UsageError(_wrong(text))
     return idle, per_core
 
 
-def _wrong(text: str) -> str:
-    return f"watts must be IDLE,PER_CORE, two numbers not below 0 such as 12,6, got {text!r}"
+def _wrong(given: object) -> str:
+    allowed = f"two numbers not below 0 such as 12,6, got {shown(given)} (at most {MAX_WATTS:g} each)"
+    return f"watts must be IDLE,PER_CORE, {allowed}"
 
 
-def estimate(topology: tuple[Cpu, ...], watts: tuple[float, float] | str | None) -> Choice:
+def estimate(root: Path, watts: tuple[float, float] | str | None) -> Choice:
     """Return one estimated domain a package, and a note that says what it is made of.
 
     Parameters
     ----------
-    topology
-        The machine's processors.
+    root
+        What /proc and /sys are below.
     watts
         Idle watts of the machine and watts per busy core; None: the environment's `TPROF_WATTS`, else assumed.
     """
-    given = watts if watts is not None else os.environ.get(ENVIRONMENT)
-    if given is None:
-        idle_w, per_core_w = ASSUMED_IDLE_PER_CORE_W * len(topology), ASSUMED_PER_CORE_W
-    elif isinstance(given, str):
-        idle_w, per_core_w = parse_watts(given)
-    else:
-        idle_w, per_core_w = parse_watts(",".join(str(float(part)) for part in given))
+    topology = read_topology(root)
+    made_of = _made_of(root, topology, watts if watts is not None else os.environ.get(ENVIRONMENT))
     packages = sorted({cpu.package for cpu in topology})
-    share_w = idle_w / len(packages)
+    share_w = made_of.idle_w / len(packages)
     domains = tuple(
-        _domain(package, tuple(cpu.cpu for cpu in topology if cpu.package == package), share_w, per_core_w)
+        _domain(package, tuple(cpu.cpu for cpu in topology if cpu.package == package), share_w, made_of.per_core_w)
         for package in packages
     )
-    how = "given" if given is not None else "assumed; give yours with --watts IDLE,PER_CORE"
-    note = f"energy is an ESTIMATE: {idle_w:g} W idle plus {per_core_w:g} W per busy core ({how})"
     return Choice(
         domains=domains,
-        notes=(note,),
+        notes=(_note(made_of),),
         static_power_w={domain.name: share_w for domain in domains},
-        estimate=Estimate(idle_w, per_core_w, given is not None),
+        estimate=made_of,
     )
+
+
+def _made_of(root: Path, topology: tuple[Cpu, ...], given: tuple[float, float] | str | None) -> Estimate:
+    if given is None:
+        assumed = assume(root, topology)
+        return Estimate(
+            assumed.idle_w, assumed.per_core_w, given=False, idle_factor=assumed.idle_factor,
+            per_core_factor=assumed.per_core_factor, processor=assumed.processor,
+        )  # fmt: skip
+    try:
+        text = given if isinstance(given, str) else ",".join(str(float(part)) for part in given)
+    except (TypeError, ValueError, OverflowError):
+        raise UsageError(_wrong(given)) from None
+    return Estimate(*parse_watts(text), given=True)
+
+
+def _note(made_of: Estimate) -> str:
+    said = f"energy is an ESTIMATE: {made_of.idle_w:g} W idle plus {made_of.per_core_w:g} W per busy core"
+    if made_of.given:
+        return f"{said} (given)"
+    return f"{said}, {assumed_words(watts_error({'estimate': made_of.as_json()}), made_of.processor)}"
 
 
 def _domain(package: int, cpus: tuple[int, ...], idle_w: float, per_core_w: float) -> Domain:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tprof import _core
+from tprof.trace.bounds import LARGEST_UNIT, SMALLEST_UNIT
+from tprof.trace.plain_values import number, whole
 
 from . import advice
 from .contract import Domain, PerfReader, Quality, Unavailable
-from .topology import Cpu, is_amd, parse_cpu_list, read_topology
+from .topology import Cpu, is_amd, is_x86, parse_cpu_list, read_topology
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+MOST_TYPE = (1 << 32) - 1
 SCOPES = {
     "energy-pkg": ("package", True),
     "energy-ram": ("dram", True),
@@ -39,23 +41,25 @@ class Place:
     suffix: str
 
 
-def find_domains(root: Path) -> tuple[list[Domain], list[tuple[str, str]]] | Unavailable:
+def find_domains(root: Path, machine: str | None = None) -> tuple[list[Domain], list[tuple[str, str]]] | Unavailable:
     """Return the domains that can be opened and what was left out, or why there is nothing.
 
     Parameters
     ----------
     root
         What /sys is below; the events themselves are the running kernel's.
+    machine
+        The architecture, as uname names it; by default this one's.
     """
     pmu = root / "sys/bus/event_source/devices/power"
-    kind = _text(pmu / "type")
-    if kind is None or not kind.isdigit():
-        why = f"{pmu} does not exist: a virtual machine, or a processor the kernel's power PMU does not know"
-        return Unavailable(why)
+    kind = whole(_text(pmu / "type") or "", MOST_TYPE)
+    if kind is None:
+        why = "a virtual machine, or a processor the kernel's power PMU does not know"
+        return Unavailable(f"{pmu} does not exist: {why if is_x86(machine) else 'the kernel has it for x86 only'}")
     domains: dict[str, Domain] = {}
     left_out: dict[str, str] = {}
     for place in _places(root, pmu, left_out):
-        for domain, reader in _events(pmu, int(kind), place):
+        for domain, reader in _events(pmu, kind, place):
             if domain.name in domains:
                 continue  # psys: it stands around all packages, and is shown on each
             error = _open_error(reader)
@@ -110,14 +114,14 @@ def _open_error(reader: PerfReader) -> int:
 
 def _unit_j(text: str | None) -> float | None:
     try:
-        unit_j = float(text or "")
+        unit_j = number(text or "")
     except ValueError:
         return None
-    return unit_j if math.isfinite(unit_j) and unit_j > 0 else None
+    return unit_j if SMALLEST_UNIT <= unit_j <= LARGEST_UNIT else None
 
 
 def _config(text: str | None) -> int | None:
-    match = re.search(r"event=(0x[0-9a-fA-F]+|\d+)", text or "")
+    match = re.search(r"event=(0x[0-9a-fA-F]{1,16}|[0-9]{1,19})\b", text or "")
     return int(match.group(1), 0) if match else None
 
 

@@ -11,15 +11,18 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tprof.trace.plain_values import whole
+
 from . import advice
 from .contract import Domain, FileReader, Quality, Unavailable
-from .topology import is_amd
+from .topology import is_amd, is_x86
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 PACKAGE = re.compile(r"package-(\d+)(?:-die-(\d+))?$")
 UNIT_J = 1e-6
+MOST_COUNTS = 2**64 - 1
 SIMULATED = "simulated"
 """A file at the top of a tree that a simulation keeps: what is read there is never called measured."""
 
@@ -33,18 +36,20 @@ class Zone:
     parent: str | None
 
 
-def find_domains(root: Path) -> tuple[list[Domain], list[tuple[str, str]]] | Unavailable:
+def find_domains(root: Path, machine: str | None = None) -> tuple[list[Domain], list[tuple[str, str]]] | Unavailable:
     """Return the readable domains and what was left out with the reason, or why there is nothing.
 
     Parameters
     ----------
     root
         What /sys is below.
+    machine
+        The architecture, as uname names it; by default this one's.
     """
     search = root / "sys/class/powercap"
     zones = _zones(search)
     if not zones:
-        return _why_nothing(search)
+        return _why_nothing(search, machine)
     quality = Quality.SIMULATED if (root / SIMULATED).exists() else Quality.MEASURED
     left_out: list[tuple[str, str]] = []
     control = "intel-rapl" if any(zone.folder.name.startswith("intel-rapl:") for zone in zones) else "intel-rapl-mmio"
@@ -84,7 +89,9 @@ def _zones(search: Path) -> list[Zone]:
     ]
 
 
-def _why_nothing(search: Path) -> Unavailable:
+def _why_nothing(search: Path, machine: str | None) -> Unavailable:
+    if not is_x86(machine):
+        return Unavailable(f"{search} has no RAPL: only x86 processors count their energy there")
     if search.is_dir() and any(search.iterdir()):
         why = f"{search} holds links that lead nowhere: this container hides the host's powercap"
         return Unavailable(why, (advice.CONTAINER,))
@@ -125,8 +132,8 @@ def _domain(zone: Zone, search: Path, quality: Quality) -> Domain | None:
 
 def _modulus(folder: Path) -> int | None:
     """Return one more than the largest count; None where it cannot be known, and then no wrap is corrected."""
-    text = _text(folder / "max_energy_range_uj")
-    return int(text) + 1 if text is not None and text.isdigit() and int(text) > 0 else None
+    largest = whole(_text(folder / "max_energy_range_uj") or "", (1 << 63) - 1)
+    return largest + 1 if largest else None
 
 
 def _without_mirrored_dies(domains: list[Domain], amd: bool, left_out: list[tuple[str, str]]) -> list[Domain]:  # noqa: FBT001

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import os
+import platform
 from dataclasses import dataclass
 from pathlib import Path
+
+from tprof.trace.plain_values import whole
+
+X86 = {"x86_64", "amd64", "i386", "i486", "i586", "i686"}
+"""As uname names the architecture."""
+MOST_CPU = (1 << 16) - 1
+MOST_ID = (1 << 31) - 1
+"""Of a package or core; firmware of arm64 machines counts them as it likes."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +30,7 @@ def read_topology(root: Path) -> tuple[Cpu, ...]:
     """Return the online processors that sysfs below `root` knows; without it, one package with all of them."""
     place = root / "sys/devices/system/cpu"
     types = _core_types(root)
-    present = {int(path.name[3:]) for path in place.glob("cpu[0-9]*") if path.name[3:].isdigit()}
+    present = {cpu for path in place.glob("cpu[0-9]*") if (cpu := whole(path.name[3:], MOST_CPU)) is not None}
     # The kernel takes the topology of an offline processor away: its package cannot be known.
     numbers = sorted(present & set(_online(place)) or present)
     if not numbers:
@@ -42,9 +51,15 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
     numbers: list[int] = []
     for part in text.strip().split(","):
         first, _, last = part.partition("-")
-        if first.isdigit() and (last or first).isdigit():
-            numbers += range(int(first), int(last or first) + 1)
+        low, high = whole(first, MOST_CPU), whole(last or first, MOST_CPU)
+        if low is not None and high is not None:
+            numbers += range(low, high + 1)
     return tuple(numbers)
+
+
+def is_x86(machine: str | None = None) -> bool:
+    """Return whether a machine of this name, by default this one, is x86: only these have RAPL and its drivers."""
+    return (machine or platform.machine()).lower() in X86
 
 
 def is_amd(root: Path) -> bool:
@@ -70,7 +85,7 @@ def _core_types(root: Path) -> dict[int, str]:
     for name in ("core", "atom"):
         try:
             text = (root / f"sys/devices/cpu_{name}/cpus").read_text(encoding="ascii")
-        except OSError:
+        except (OSError, ValueError):
             continue
         types |= dict.fromkeys(parse_cpu_list(text), name)
     return types
@@ -78,6 +93,7 @@ def _core_types(root: Path) -> dict[int, str]:
 
 def _number(path: Path, default: int) -> int:
     try:
-        return int(path.read_text(encoding="ascii"))
+        number = whole(path.read_text(encoding="ascii").strip(), MOST_ID)
     except (OSError, ValueError):
         return default
+    return default if number is None else number

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .plain_values import is_finite, parse_trace_json
 from .tasks import MAX_NAME_CHARACTERS, lines_of
 
 if TYPE_CHECKING:
@@ -75,9 +74,9 @@ def read_decisions(path: Path, process: int, room: int) -> tuple[list[Decision],
 
 def _parse(line: bytes, process: int) -> Decision | None:
     try:
-        said: Any = json.loads(line)
+        said: Any = parse_trace_json(line)
         t_ns, kind, policy = said["t_ns"], said["kind"], said["policy"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         return None
     if not _is_whole(t_ns) or kind not in KINDS or not isinstance(policy, str):
         return None
@@ -107,8 +106,7 @@ def _whole(value: Any) -> int | None:
 
 
 def _number(value: Any) -> float | None:
-    known = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MAX_NUMBER
-    return float(value) if known and math.isfinite(value) else None
+    return float(value) if is_finite(value) and abs(value) < MAX_NUMBER else None
 
 
 def _text(value: Any) -> str | None:

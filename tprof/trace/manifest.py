@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import stat
 from typing import TYPE_CHECKING, Any
 
 from tprof.errors import TraceError
+
+from .plain_values import parse_trace_json
+from .user_files import UnreadableError, open_regular
 
 if TYPE_CHECKING:
     from io import BufferedReader
@@ -38,26 +39,15 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 def read_end(directory: Path) -> dict[str, Any] | None:
     """Read how the recording ended; None if it never did. Raises TraceError if the file is damaged."""
     path = directory / END
-    return _read(path) if path.exists() or path.is_symlink() else None
+    return _read(path) if os.path.lexists(path) else None
 
 
 def open_file(path: Path, max_bytes: int) -> BufferedReader:
     """Open a file of a session for reading that is no link, no pipe and not absurdly large. Raises TraceError."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        reason = "it is a link" if error.errno == errno.ELOOP else error.strerror
-        message = f"cannot read {path}: {reason}"
-        raise TraceError(message) from error
-    status = os.fstat(fd)
-    if stat.S_ISREG(status.st_mode) and status.st_size <= max_bytes:
-        return os.fdopen(fd, "rb")
-    os.close(fd)
-    reason = f"it has {status.st_size} bytes, at most {max_bytes} are read"
-    if not stat.S_ISREG(status.st_mode):
-        reason = "it is not a regular file"
-    message = f"cannot read {path}: {reason}"
-    raise TraceError(message)
+        return os.fdopen(open_regular(path, max_bytes, follow=False), "rb")
+    except UnreadableError as error:
+        raise TraceError(str(error)) from error
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
@@ -76,12 +66,12 @@ def _write(path: Path, content: dict[str, Any]) -> None:
 def _read(path: Path) -> dict[str, Any]:
     try:
         with open_file(path, MAX_BYTES) as file:
-            content = json.loads(file.read(MAX_BYTES))
+            content = parse_trace_json(file.read(MAX_BYTES))
     except OSError as error:
         message = f"cannot read {path}: {error.strerror}"
         raise TraceError(message) from error
-    except (ValueError, RecursionError) as error:
-        message = f"{path} is damaged: it is not JSON; record again"
+    except ValueError as error:
+        message = f"{path} is damaged: {error}; record again"
         raise TraceError(message) from error
     if not isinstance(content, dict):
         message = f"{path} is damaged: it holds no JSON object; record again"

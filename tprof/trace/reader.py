@@ -19,7 +19,7 @@ from .graph import EventFile, Graph, open_events, read_graph
 from .manifest import read_end, read_manifest
 from .readings import Readings, read_readings
 from .running import is_running
-from .said import MAX_NS, packages_of_cpus, process_ends, recorded_start_ns, sound_end, sound_manifest
+from .said import MAX_NS, packages_of_cpus, process_ends, sound_end, sound_manifest, start_ns_of
 from .stream import NewerFormatError, check_major
 from .tasks import TaskEntry, TaskTable
 from .thread import Thread, open_thread
@@ -51,7 +51,7 @@ class Trace:
     readings : by name.
     events : one for each file of a task runtime's events; most traces have none.
     complete : whether the recording ended by itself.
-    start_ns, end_ns : of the recording, CLOCK_MONOTONIC.
+    start_ns, end_ns : of the block that was recorded, CLOCK_MONOTONIC; sensors may have been read before and after.
     process_end_ns : when each process that ended did, by its ordinal.
     decisions : of runtimes' policies, in order of time.
     notes : what a user should know about the state of the files.
@@ -159,6 +159,7 @@ class _Loader:
             _name_lost(self.table, threads, events)
         self._note_losses(threads, readings, end or {})
         self._note_lost_events(events)
+        start_ns, end_ns = self._block(end, readings, threads, events)
         return Trace(
             path=self.directory,
             manifest=self.manifest,
@@ -168,12 +169,29 @@ class _Loader:
             readings=readings,
             events=tuple(events),
             complete=end is not None,
-            start_ns=_start_ns(self.manifest, readings, threads),
-            end_ns=_end_ns(end, readings, threads, events),
+            start_ns=start_ns,
+            end_ns=end_ns,
             process_end_ns=process_ends(end or {}),
             decisions=self._decisions(),
             notes=tuple(self.notes + self.table.notes),
         )
+
+    def _block(
+        self,
+        end: dict[str, Any] | None,
+        readings: dict[str, Readings],
+        threads: list[Thread],
+        events: list[EventFile],
+    ) -> tuple[int, int]:
+        """Return when the block began and ended; a begin after the end is damage, and left out."""
+        end_ns = _end_ns(end, readings, threads, events)
+        clock = self.manifest.get("clock", {})
+        for key in ("block_start_ns", "start_ns"):
+            start_ns = start_ns_of(self.manifest)
+            if start_ns is not None and start_ns > end_ns and key in clock:
+                self.notes.append(f"manifest.json: '{key}' of 'clock' is after the end of the recording, and left out")
+                self.manifest["clock"] = clock = {name: said for name, said in clock.items() if name != key}
+        return _start_ns(self.manifest, readings, threads), end_ns
 
     def _end(self) -> dict[str, Any] | None:
         try:
@@ -305,7 +323,7 @@ def _ordinal(path: Path) -> int:
 
 
 def _start_ns(manifest: dict[str, Any], readings: dict[str, Readings], threads: list[Thread]) -> int:
-    start = recorded_start_ns(manifest)
+    start = start_ns_of(manifest)
     if start is not None:
         return start
     firsts = [int(reading.t_ns[0]) for reading in readings.values() if len(reading.t_ns)]

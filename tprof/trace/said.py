@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from .bounds import MAX_WATTS, is_between
+from .plain_values import is_finite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,11 +22,7 @@ def _is_text(value: object) -> bool:
 
 
 def _is_scalar(value: object) -> bool:
-    return value is None or isinstance(value, str | bool | int) or _is_finite(value)
-
-
-def _is_finite(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    return value is None or isinstance(value, str | bool | int) or is_finite(value)
 
 
 def _is_count(value: object) -> bool:
@@ -37,6 +35,18 @@ def _is_ns(value: object) -> bool:
 
 def _is_record(value: object) -> bool:
     return isinstance(value, dict) and all(_is_scalar(one) for one in value.values())
+
+
+def _is_watts(value: object) -> bool:
+    return is_between(value, 0, MAX_WATTS)
+
+
+def _is_estimate(value: object) -> bool:
+    return value is None or (
+        isinstance(value, dict)
+        and _is_record(value)
+        and all(_is_watts(value[key]) for key in ("idle_w", "per_core_w") if key in value)
+    )
 
 
 def _is_list_of(sound: Callable[[object], bool]) -> Callable[[object], bool]:
@@ -56,12 +66,12 @@ _MANIFEST: dict[str, Callable[[object], bool]] = {
     "created": _is_scalar,
     "domains": _is_list_of(_is_record),
     "energy_filtering": _is_text,
-    "estimate": lambda value: value is None or _is_record(value),
+    "estimate": _is_estimate,
     "host": _is_dict_of(_is_scalar),
     "left_out": _is_list_of(_is_record),
     "notes": _is_list_of(_is_text),
     "pid": _is_count,
-    "static_power_w": _is_dict_of(_is_finite),
+    "static_power_w": _is_dict_of(_is_watts),
     "topology": _is_list_of(_is_record),
     "tprof": _is_text,
 }
@@ -121,7 +131,8 @@ def process_ends(end: dict[str, Any]) -> dict[int, int]:
     }
 
 
-def recorded_start_ns(manifest: dict[str, Any]) -> int | None:
-    """Return when the recording began, or None where the manifest does not say."""
-    start: Any = manifest.get("clock", {}).get("start_ns")
-    return int(start) if _is_ns(start) else None
+def start_ns_of(manifest: dict[str, Any]) -> int | None:
+    """Return when the block that was recorded began, else when the recording did; None where neither is said."""
+    said: dict[str, Any] = manifest.get("clock", {})
+    starts = [said[key] for key in ("block_start_ns", "start_ns") if _is_ns(said.get(key))]
+    return int(starts[0]) if starts else None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +11,8 @@ import numpy as np
 from tprof.errors import TraceError
 
 from . import kinds, layout
+from .plain_values import parse_trace_json
+from .user_files import UnreadableError, open_regular
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,15 +111,9 @@ def open_stream(path: Path, kind: kinds.StreamKind) -> Stream:
 
 def _open(path: Path) -> int:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        message = f"cannot read {path}: {error.strerror}"
-        raise TraceError(message) from error
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        message = f"cannot read {path}: it is not a regular file"
-        raise TraceError(message)
-    return fd
+        return open_regular(path, None, follow=False)
+    except UnreadableError as error:
+        raise TraceError(str(error)) from error
 
 
 def _solid_bytes(fd: int, body_at: int) -> int:
@@ -195,8 +189,8 @@ def _description(path: Path, header: np.void) -> dict[str, Any]:
     count = int(header["description_bytes"])
     if count <= layout.DESCRIPTION_BYTES:
         try:
-            described = json.loads(bytes(header["description"])[:count])
-        except (ValueError, RecursionError):
+            described = parse_trace_json(bytes(header["description"])[:count])
+        except ValueError:
             described = None
         if isinstance(described, dict):
             return described

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from tprof.errors import TraceError
 
 from . import layout
 from .manifest import open_file
+from .plain_values import parse_trace_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -162,9 +162,9 @@ def lines_of(path: Path) -> Iterator[bytes]:
 
 def _parse(line: bytes) -> tuple[int, TaskEntry] | None:
     try:
-        content = json.loads(line)
+        content = parse_trace_json(line)
         number, name = content["task"], content["name"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         return None
     if type(number) is not int or not 0 <= number < layout.NO_TASK or not isinstance(name, str):
         return None

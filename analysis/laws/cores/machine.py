@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from tprof.analysis.laws.constants import ENDINGS, numbers_for, read_table
+from tprof.analysis.laws.constants import ENDINGS, check_range, numbers_for, read_table
 
 from tprof.errors import UsageError
 
@@ -64,6 +64,7 @@ class Multicore:
                 bound = "above 0" if name in _ABOVE_ZERO else "0 or more"
                 message = f"{name} must be {bound} and finite, got {value!r}"
                 raise UsageError(message)
+            check_range(name, value)
 
     @property
     def access_s(self) -> float:

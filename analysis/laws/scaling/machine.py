@@ -11,6 +11,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from tprof.analysis.laws.constants import check_range
+
 from tprof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -155,3 +157,4 @@ def check_constants(name: str, values: Mapping[str, float]) -> None:
         if value == 0 and (key in _ABOVE_ZERO or key == "cores_per_node"):
             message = f"machine {name!r}: {key} must be above 0, got {value!r}"
             raise UsageError(message)
+        check_range(f"machine {name!r}: {key}", value)

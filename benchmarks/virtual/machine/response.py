@@ -8,25 +8,25 @@ the energy of none of these tasks has a minimum in between, as in the paper's fi
 
 from __future__ import annotations
 
-import csv
 import math
-from dataclasses import dataclass
-from importlib.resources import files
+from dataclasses import asdict, dataclass
 
-LOWEST_HZ, HIGHEST_HZ = 1_600_000_000, 3_610_000_000
+from tprof.benchmarks.published import FREQUENCIES, HIGHEST_HZ, LOWEST_HZ, Ratios, ratios
+
+_STEP_HZ = 1_000_000
+FREQUENCIES_HZ = tuple(
+    (LOWEST_HZ + (HIGHEST_HZ - LOWEST_HZ) * place // (FREQUENCIES - 1)) // _STEP_HZ * _STEP_HZ
+    for place in range(FREQUENCIES)
+)
+"""The paper prints both ends and how many there are; the rest is spread evenly."""
 POWER_W = 10.0
 """Of each task at the highest frequency. Invented: the paper prints ratios."""
 _SLOWEST = LOWEST_HZ / HIGHEST_HZ
 
 
 @dataclass(frozen=True)
-class Response:
-    """A task of the paper; the ratios are those of the lowest frequency against the highest."""
-
-    benchmark: str
-    task: str
-    energy_ratio: float
-    time_ratio: float
+class Response(Ratios):
+    """A task of the paper with its law between the two frequencies at which the paper gives it."""
 
     @property
     def waiting(self) -> float:
@@ -51,22 +51,7 @@ class Response:
         return self.power_w(hz) / POWER_W * self.time(hz)
 
 
-def _published() -> dict[str, Response]:
-    text = (files(__package__) / "published" / "dvfs.csv").read_text("utf-8")
-    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
-    found = (
-        Response(
-            row["benchmark"],
-            row["task"],
-            1 + float(row["energy_change_pct"]) / 100,
-            1 + float(row["time_change_pct"]) / 100,
-        )
-        for row in rows
-    )
-    return {one.task: one for one in found}
-
-
-RESPONSES = _published()
+RESPONSES = {one.task: Response(**asdict(one)) for one in ratios()}
 """By the task's name."""
 
 

@@ -1,5 +1,8 @@
 """A table of operating points is read, completed, and refused in one sentence where something in it is wrong."""
 
+import contextlib
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -148,6 +151,7 @@ def test_counters_tell_what_waits(tmp_path):
         (table(("", 1e9, 1, 5, ""), setting_unit="Hz"), "row 1: time_s is empty"),
         (table(("", 1e9, 1, "", 1), setting_unit="Hz"), "no row has an energy"),
         (table(*GOOD, setting_unit="Hz", quality="guessed"), "quality must be measured, .*, got 'guessed'"),
+        (table(*GOOD, setting_unit="Hz", watts_factor=0.5), "row 1: watts_factor must be from 1 to 1e.06, got 0.5"),
         (table(*GOOD, setting_unit="Hz", energy_low_j=150), "row 1: energy_j lies outside energy_low_j to"),
         (table(GOOD[0], GOOD[0], setting_unit="Hz", repeat=1), "row 2: .* are those of an earlier row"),
         (
@@ -183,6 +187,43 @@ def test_what_is_no_table_is_refused(tmp_path, content):
 def test_a_table_that_is_not_there_is_named(tmp_path):
     with pytest.raises(TprofError, match=r"cannot read .*nowhere\.csv: No such file"):
         read(tmp_path / "nowhere.csv")
+
+
+def test_a_program_may_give_numbers_of_any_kind():
+    rows = {"task": ["a", "b", None], "time_s": [Decimal("1.5"), np.float32(2), 3], "energy_j": ["1e1", 2.0, None]}
+
+    table = check(pd.DataFrame(rows), where="my rows")
+
+    assert table["task"].tolist() == ["a", "b", ""]
+    assert table["time_s"].tolist() == [1.5, 2.0, 3.0]
+    assert table["energy_j"].isna().tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("value", [True, 10**400, Decimal("1e999"), pd.Timestamp(1), [1.0], "1_0", float("inf")])
+def test_what_is_no_number_in_rows_of_a_program_is_refused(value):
+    rows = pd.DataFrame({"task": ["a", "b"], "time_s": pd.Series([1.0, value], dtype=object), "energy_j": [1.0, 2.0]})
+
+    with pytest.raises(UsageError, match="my rows, row 2: time_s must be a number, got "):
+        check(rows, where="my rows")
+
+
+def test_a_column_given_twice_is_refused():
+    with pytest.raises(UsageError, match="my rows has two columns called 'time_s'"):
+        check(pd.DataFrame([["a", 1.0, 2.0]], columns=["task", "time_s", "time_s"]), where="my rows")
+
+
+def test_parquet_that_is_edited_is_read_or_refused(tmp_path):
+    path = tmp_path / "points.parquet"
+    read(written(tmp_path, table(*GOOD, setting_unit="Hz"))).to_parquet(path)
+    content, random = path.read_bytes(), np.random.default_rng(1)
+
+    for _ in range(100):
+        edited = bytearray(content)
+        for place in random.integers(len(content), size=3):
+            edited[place] = random.integers(256)
+        path.write_bytes(edited)
+        with contextlib.suppress(TprofError):
+            read(path)
 
 
 def test_rows_made_by_a_program_are_checked_too():

@@ -10,24 +10,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
+from tprof.analysis.calibration.table import numbers, read_csv
+from tprof.benchmarks.validation.responses import Response
 
-from .responses import Response
+from tprof.errors import UsageError
+from tprof.trace.plain_values import listed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pandas as pd
+
 ZEUS = "zeus/summary_power_v100.csv"
 CORES = "dloghin_time_energy/raw_merged.csv"
+JOB = ("network", "dataset", "batch_size", "optimizer")
 LEAST_COUNTS = 4
 """Of cores, to say something about those that were left out."""
 
 
 def power_limits(folder: Path) -> list[Response]:
-    """Return a response for each job, named "network: data, batch, optimizer". Raises OSError."""
-    rows = pd.read_csv(folder / ZEUS)
+    """Return a response for each job, named "network: data, batch, optimizer". Raises UsageError."""
+    rows = _read(folder / ZEUS, ("power_limit", "time_per_epoch", "average_power"), JOB)
     found = []
-    for (network, data, batch, optimizer), of_job in rows.groupby(["network", "dataset", "batch_size", "optimizer"]):
+    for (network, data, batch, optimizer), of_job in rows.groupby(list(JOB)):
         job = of_job.sort_values("power_limit")
         time_s, power_w = job["time_per_epoch"].to_numpy(float), job["average_power"].to_numpy(float)
         limit_w = job["power_limit"].to_numpy(float)
@@ -37,8 +42,8 @@ def power_limits(folder: Path) -> list[Response]:
 
 
 def cores(folder: Path) -> list[Response]:
-    """Return a response for each machine and program, named "machine: program". Raises OSError."""
-    rows = pd.read_csv(folder / CORES)
+    """Return a response for each machine and program, named "machine: program". Raises UsageError."""
+    rows = _read(folder / CORES, ("Cores", "Time[s]", "Energy[J]"), ("file",))
     means = rows.groupby(["file", "Cores"])[["Time[s]", "Energy[J]"]].mean().reset_index()
     found = []
     for file, rows_of_file in means.groupby("file"):
@@ -54,3 +59,12 @@ def cores(folder: Path) -> list[Response]:
             )
         )  # fmt: skip
     return found
+
+
+def _read(path: Path, figures: tuple[str, ...], texts: tuple[str, ...]) -> pd.DataFrame:
+    rows = read_csv(path)
+    missing = [name for name in texts if name not in rows]
+    if missing:
+        message = f"{path} has no column {missing[0]}: its columns are {listed(rows.columns)}"
+        raise UsageError(message)
+    return rows.assign(**{name: numbers(rows, name) for name in figures})

@@ -1,9 +1,25 @@
-"""The paper's tables 2, 3 and 4 and its responses to frequency, with the corrections that recomputing them showed."""
+"""The paper's tables and responses, corrected by recomputing them, and the power of processors that others measured."""
 
 from __future__ import annotations
 
 import csv
+from dataclasses import dataclass
 from importlib.resources import files
+
+LOWEST_HZ, HIGHEST_HZ, FREQUENCIES = 1_600_000_000, 3_610_000_000, 19
+"""The range of the frequencies of figure 11, and how many there are (section 4.4)."""
+TABLES_HZ = 3_300_000_000
+"""Of tables 1 to 3; table 4 is of `LOWEST_HZ`, by the model of this frequency (section 3.3)."""
+
+
+@dataclass(frozen=True)
+class Ratios:
+    """A task of figure 11: its energy and time at `LOWEST_HZ` over those at `HIGHEST_HZ`."""
+
+    benchmark: str
+    task: str
+    energy_ratio: float
+    time_ratio: float
 
 
 def table_2() -> list[dict[str, float | str]]:
@@ -31,16 +47,27 @@ def table_4() -> list[dict[str, float | str]]:
     return [_sliced(row) for row in _rows("table4")]
 
 
-def dvfs() -> list[dict[str, float | str]]:
-    """Return `task`, and `energy_ratio` and `time_ratio` of 1.6 GHz over 3.3 GHz."""
-    return [
-        {
-            "task": f"{row['benchmark']}: {row['task']}",
-            "energy_ratio": 1 + float(row["energy_change_pct"]) / 100,
-            "time_ratio": 1 + float(row["time_change_pct"]) / 100,
-        }
+def ratios() -> tuple[Ratios, ...]:
+    """Return how nine tasks respond to the frequency (section 4.4, figure 11)."""
+    return tuple(
+        Ratios(
+            row["benchmark"],
+            row["task"],
+            1 + float(row["energy_change_pct"]) / 100,
+            1 + float(row["time_change_pct"]) / 100,
+        )
         for row in _rows("dvfs")
-    ]
+    )
+
+
+def processors() -> list[dict[str, str]]:
+    """Return the rows of processors.csv as they stand there; its first lines name the sources."""
+    return _rows("processors")
+
+
+def servers() -> list[dict[str, str]]:
+    """Return the rows of servers.csv as they stand there."""
+    return _rows("servers")
 
 
 def _sliced(row: dict[str, str]) -> dict[str, float | str]:
@@ -58,5 +85,5 @@ def _error(row: dict[str, str], column: str) -> float:
 
 
 def _rows(name: str) -> list[dict[str, str]]:
-    text = (files(__package__) / "published_tables" / f"{name}.csv").read_text("utf-8")
+    text = (files(__package__) / "csv" / f"{name}.csv").read_text("utf-8")
     return list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))

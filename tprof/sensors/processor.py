@@ -1,0 +1,133 @@
+"""What kind of processor this is, by what the kernel says of it: from its kind the watts are assumed.
+
+Names come before anything else: makers put the power class into the suffix (U and P: thin laptops; H: laptops; none:
+desktops). Where a name says nothing, a battery or the chassis tells a laptop, and sockets and cores a server. On Arm
+the kernel gives no name but the maker and the part of each core.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .topology import Cpu
+
+UNKNOWN = "unknown"
+_BY_NAME = tuple(
+    (re.compile(pattern, re.IGNORECASE), kind)
+    for pattern, kind in (
+        (r"EPYC 4\d{3}", "desktop"),
+        (r"EPYC|Opteron|Hygon", "amd-server"),
+        (r"Threadripper", "desktop"),
+        (r"Ryzen.*\d{4}H[SX]?\b|Ryzen AI.*\bHX\b|Ryzen AI Max", "laptop"),
+        (r"(Ryzen|Athlon).*\d{4}[UC]\b|Ryzen (AI|Z\d)", "thin-laptop"),
+        (r"Ryzen|Athlon", "desktop"),
+        (r"Xeon.*(\bE3-|\bE-\d|\bW-1\d{3}|\b63\d\dP)", "desktop"),
+        (r"Xeon|Atom.*\b[CP]\d{4}", "intel-server"),
+        (r"Core.*\d{3,5}(U|UE|Y|V|P|G[1-7])\b|\bm[357]-|\bi\d-\dY\d\d", "thin-laptop"),
+        (r"Core.*\d{3,5}(H|HK|HQ|HX|HF|HS|M|MQ|MX|QM|XM)\b", "laptop"),
+        (r"Atom|Intel.*\bN\d{2,4}\b|(Celeron|Pentium).*\b[NJ]\d{4}", "thin-laptop"),
+        (r"(Core|Pentium|Celeron).*\d{3}", "desktop"),
+    )
+)
+_GENERIC = re.compile(r"Intel Core Processor|QEMU|KVM")
+"""Models that a hypervisor makes up."""
+_SERVERS_OF = {"GenuineIntel": "intel-server", "AuthenticAMD": "amd-server", "HygonGenuine": "amd-server"}
+_ARM_SERVER_MAKERS = {0x43, 0x46, 0x48, 0x50, 0x6D, 0xC0}
+"""Cavium and Marvell, Fujitsu, HiSilicon, Applied Micro, Microsoft, Ampere."""
+_ARM_LAPTOP_MAKERS = {0x51, 0x61}
+"""Qualcomm, Apple."""
+_ARM, _NEOVERSE = 0x41, {0xD0C, 0xD40, 0xD49, 0xD4F, 0xD84, 0xD8E}
+_PORTABLE = {"8", "9", "10", "11", "14", "30", "31", "32"}
+"""Chassis types of SMBIOS 3.6, table 17: portable, laptop, notebook, hand held, sub notebook, tablet, and the like."""
+_HYPERVISORS = ("QEMU", "Xen", "VMware", "Microsoft Corporation", "Google", "Amazon EC2", "Parallels")
+"""Makers of virtual machines, for Arm, whose processors have no flag that tells."""
+LEAST_SERVER_CORES = 24
+
+
+@dataclass(frozen=True)
+class Processor:
+    """A row of the table of assumed watts, and whether the program sees a part of such a chip only."""
+
+    kind: str
+    guest: bool
+
+
+def read_processor(root: Path, topology: tuple[Cpu, ...]) -> Processor:
+    """Return what kind of processor `root` describes."""
+    said = _cpuinfo(root)
+    guest = _is_guest(root, said)
+    if "CPU implementer" in said:
+        return Processor(_arm_kind(said, guest=guest), guest)
+    name, maker = next(iter(said.get("model name", [""]))), next(iter(said.get("vendor_id", [""])))
+    kind = None if _GENERIC.search(name) else next((kind for find, kind in _BY_NAME if find.search(name)), None)
+    if kind is None and maker in _SERVERS_OF:
+        kind = _SERVERS_OF[maker] if guest else _kind_without_name(root, topology, _SERVERS_OF[maker])
+    elif kind == "desktop" and not guest and _is_portable(root):
+        kind = "laptop"
+    return Processor(kind or UNKNOWN, guest)
+
+
+def _kind_without_name(root: Path, topology: tuple[Cpu, ...], server: str) -> str:
+    if _is_portable(root):
+        return "thin-laptop"
+    cores = {(cpu.package, cpu.core) for cpu in topology}
+    many = len({cpu.package for cpu in topology}) > 1 or len(cores) >= LEAST_SERVER_CORES
+    return server if many else "desktop"
+
+
+def _arm_kind(said: dict[str, list[str]], *, guest: bool) -> str:
+    makers, parts = ({_hex(text) for text in said.get(key, ())} for key in ("CPU implementer", "CPU part"))
+    if makers & _ARM_SERVER_MAKERS or (_ARM in makers and parts & _NEOVERSE):
+        return "arm-server"
+    if makers & _ARM_LAPTOP_MAKERS:
+        return "thin-laptop"
+    return "arm-server" if guest else "board"
+
+
+def _hex(text: str) -> int:
+    try:
+        return int(text, 16)
+    except ValueError:
+        return -1
+
+
+def _cpuinfo(root: Path) -> dict[str, list[str]]:
+    """Return the distinct values of each key; where only /sys is below `root`, of this machine's own /proc."""
+    text = _read(root / "proc/cpuinfo")
+    found: dict[str, list[str]] = {}
+    for line in ((_read(Path("/proc/cpuinfo")) if text is None else text) or "").splitlines():
+        key, _, value = line.partition(":")
+        values = found.setdefault(key.strip(), [])
+        if value.strip() not in values:
+            values.append(value.strip())
+    return found
+
+
+def _is_guest(root: Path, said: dict[str, list[str]]) -> bool:
+    if "flags" in said:
+        return any("hypervisor" in flags.split() for flags in said["flags"])
+    maker, product = (_read(root / "sys/class/dmi/id" / name) or "" for name in ("sys_vendor", "product_name"))
+    # What these makers sell whole is named so; other products of theirs are virtual machines.
+    whole = product.endswith(".metal") or (maker.startswith("Microsoft") and product != "Virtual Machine")
+    return maker.startswith(_HYPERVISORS) and not whole
+
+
+def _is_portable(root: Path) -> bool:
+    if _read(root / "sys/class/dmi/id/chassis_type") in _PORTABLE:
+        return True
+    supplies = root / "sys/class/power_supply"
+    # A mouse has a battery as well; its scope is Device.
+    return any(
+        _read(place / "type") == "Battery" and _read(place / "scope") != "Device" for place in supplies.glob("*")
+    )
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None

@@ -1,0 +1,60 @@
+"""By which factors the watts behind an estimate may be off, as its manifest says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MOST = 1e6
+"""A larger factor than that means nothing."""
+
+
+@dataclass(frozen=True)
+class WattsError:
+    """Factors by which idle watts and those of busy cores may be too low or too high, 95 %; 1: somebody gave them."""
+
+    idle: float = 1.0
+    busy: float = 1.0
+
+    @property
+    def is_none(self) -> bool:
+        """Whether the watts are taken as exact."""
+        return self.idle == self.busy == 1.0
+
+
+EXACT = WattsError()
+
+
+def watts_error(manifest: Mapping[str, Any]) -> WattsError:
+    """Return the error of an estimate's watts.
+
+    Recordings that say that their watts are assumed, but not how far they may be off, have the error of a processor of
+    unknown kind. Watts that somebody gave, and figures that are no estimate of this recorder, have none.
+    """
+    said = manifest.get("estimate")
+    if not isinstance(said, dict):
+        return EXACT
+    idle, busy = (_factor(said.get(name)) for name in ("idle_factor", "per_core_factor"))
+    if idle is not None and busy is not None:
+        return WattsError(idle, busy)
+    if said.get("given"):
+        return EXACT
+    from tprof.sensors.assumed import generic_factors  # noqa: PLC0415 - sensors read the trace's words too
+
+    return WattsError(*generic_factors())
+
+
+def _factor(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and 1 <= value <= MOST else None
+
+
+def assumed_words(error: WattsError, processor: str | None) -> str:
+    """Say for what watts were assumed and how far they may be off."""
+    for_what = f" for {processor}" if processor else ""
+    return (
+        f"assumed{for_what}: idle watts may be off by a factor of {error.idle:.2g}, busy ones by {error.busy:.2g}; "
+        "give yours with --watts IDLE,PER_CORE"
+    )

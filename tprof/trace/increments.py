@@ -1,0 +1,332 @@
+"""What a sensor's count moved by between two readings, or why that cannot be believed.
+
+A profile and the live figures of a recording both take their joules from here, the one from all readings at once, the
+other from what is new at each look: how the readings are cut into looks changes nothing.
+
+A count is believed while it rises by no more than a domain can draw, and where it falls if that is a wrap which does
+not imply more. Where it falls otherwise (a false zero, a reset, garbage) the fall gives no joules, and neither does the
+next rise: it may lead from what was never counted to what was. Nor does a leap over the count from which it fell, to
+where the count would be had it never been away; after `TRUSTED_AFTER` believed rises that count is forgotten. A count
+that stood still for far longer than it usually does, and then catches up at once, gives no joules for that time: nobody
+knows when they were drawn, nor whether they were. O(readings), by NumPy except around faults.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from dataclasses import dataclass
+from enum import IntEnum
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import layout
+from .bounds import is_calculated, max_power_of
+from .kinds import Quality, ReadingFlag
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Records = np.ndarray[Any, np.dtype[np.void]]
+
+    Ints = npt.NDArray[np.int64]
+    Counts = npt.NDArray[np.uint64]
+    Floats = npt.NDArray[np.float64]
+    Flags = npt.NDArray[np.bool_]
+    Faults = npt.NDArray[np.uint8]
+
+LATE_NS = 1_000_000
+"""A reader that was delayed may see two updates close together: one update of slack."""
+SUSPENDED_NS = 1_000_000
+STILL_NS, USUAL_UPDATES = 100_000_000, 20
+"""For how long a count must have stood still, and for how many of its usual updates, for that to be a fault."""
+TRUSTED_AFTER = 20
+_HISTORY, _LEAST_HISTORY = 31, 4
+"""Updates of which the median is the usual one, and how few tell nothing yet."""
+
+
+class Fault(IntEnum):
+    """Why an interval between two readings gives no joules."""
+
+    NONE = 0
+    REOPENED = 1
+    SLEPT = 2
+    FELL = 3
+    AFTER_FALL = 4
+    STOOD_STILL = 5
+    SPIKE = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Increments:
+    """The readings that end a quantum, (n,) each; the very first of a domain ends none, and moved by nothing.
+
+    Attributes
+    ----------
+    t_ns : when they were taken, increasing
+    changed : False for one that only says that the value still stands
+    window_ns : for how long before `t_ns` the value may have stood; 0 where that is not known
+    length_ns : since the one before
+    energy_j : joules since the one before; 0 where there is a fault
+    fault : of type `Fault`
+    doubtful_j : joules by which the count rose and which are not believed
+    """
+
+    t_ns: Ints
+    changed: Flags
+    window_ns: Ints
+    length_ns: Ints
+    energy_j: Floats
+    fault: Faults
+    doubtful_j: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class _Moves:
+    """Intervals that each end with a kept reading, (n,); `fault` is filled in one after the other.
+
+    Attributes
+    ----------
+    value, t_ns : (n + 1,) the count and the time at their edges
+    slack_ns : by how much the last update may be later than the end
+    moved_j : joules that the count moved by, a fall taken as a wrap
+    stood_ns : for how long the count was seen to stand at the begin
+    """
+
+    value: Counts
+    t_ns: Ints
+    slack_ns: Ints
+    moved_j: Floats
+    stood_ns: Ints
+    fault: Faults
+
+
+@dataclass(slots=True)
+class _Doubt:
+    """The last count that was believed, `left` believed rises before it is forgotten."""
+
+    value: int
+    t_ns: int
+    next_rise: bool
+    left: int = TRUSTED_AFTER
+
+
+_NO_RECORDS = np.empty(0, layout.READING)
+_NO_INCREMENTS = Increments(*(np.empty(0, kind) for kind in ("i8", "?", "i8", "i8", "f8", "u1", "f8")))
+
+
+class Counter:
+    """The count of one domain, followed from reading to reading.
+
+    Attributes
+    ----------
+    limit_w : more is a fault
+    unordered : readings so far that are not later than one before, and were left out
+    """
+
+    def __init__(
+        self, *, unit_j: float, modulus: int | None, quality: str, scope: str, max_power_w: float | None = None
+    ) -> None:
+        """Begin before the first reading.
+
+        Parameters
+        ----------
+        unit_j : joules of one count
+        modulus : at which it wraps to 0; None: not known
+        quality, scope : of the domain
+        max_power_w : more is a fault; by default `max_power_of` the domain
+        """
+        self.limit_w = max_power_w or max_power_of(quality, scope)
+        self.unordered = 0
+        self._is_limited = np.isfinite(self.limit_w)
+        self._unit_j, self._modulus = unit_j, modulus or 0
+        self._can_stand_still = is_calculated(quality)
+        self._updates_are_timed = quality not in (Quality.GIVEN, Quality.ESTIMATED)
+        self._seen = self._kept = _NO_RECORDS
+        self._since_ns = 0
+        self._reopened = False
+        self._doubt: _Doubt | None = None
+        self._learnt = 0
+        self._usual: deque[tuple[int, float]] = deque(maxlen=_HISTORY)
+
+    def follow(self, records: Records, *, longest_still_ns: int = 0) -> Increments:
+        """Go on with readings that come after those of earlier calls.
+
+        Parameters
+        ----------
+        records : of `layout.READING`; failed ones are left out (a count is cumulative, nothing is lost), and those
+            that are not later than one before
+        longest_still_ns : the last reading ends a quantum that is longer, though its value still stands
+        """
+        usable = self._usable(records)
+        if not len(usable):
+            return _NO_INCREMENTS
+        first = not len(self._seen)
+        if first:
+            self._seen = self._kept = usable[:1].copy()
+        both = _joined(self._seen, usable)
+        self._seen = usable[-1:].copy()
+        value, t_ns = both["value"], both["t_ns"].astype(np.int64)
+        changed = value[1:] != value[:-1]
+        if usable["flags"].any():
+            changed |= (usable["flags"] & ReadingFlag.REOPENED) != 0
+        changed[0] |= first
+        at = np.flatnonzero(changed)
+        ended_ns = t_ns[at[-1] + 1] if len(at) else self._kept["t_ns"].astype(np.int64)[0]
+        if t_ns[-1] - ended_ns > longest_still_ns:
+            at = np.append(at, len(usable) - 1)
+        if not len(at):
+            return _NO_INCREMENTS
+        return self._moved(usable if len(at) == len(usable) else usable[at], changed[at], t_ns[at])
+
+    def _usable(self, records: Records) -> Records:
+        """Return the readings that say something, each marked if the sensor was reopened since the one before."""
+        if not len(records):
+            return records
+        t_ns, flags = records["t_ns"].astype(np.int64), records["flags"]
+        latest_ns = self._seen["t_ns"].astype(np.int64) if len(self._seen) else np.full(1, -1)
+        if not self._reopened and not flags.any() and t_ns[0] > latest_ns[0] and (t_ns[1:] > t_ns[:-1]).all():
+            return records
+        missing = (flags & ReadingFlag.MISSING) != 0
+        t_ns[missing] = -1
+        later = t_ns > np.maximum.accumulate(np.append(latest_ns, t_ns))[:-1]
+        self.unordered += int((~later & ~missing).sum())
+        at = np.flatnonzero(later)
+        reopened = np.cumsum((flags & ReadingFlag.REOPENED) != 0) + self._reopened
+        self._reopened = bool(reopened[-1] > (reopened[at[-1]] if len(at) else 0))
+        usable = records[at]
+        usable["flags"] = np.where(np.diff(reopened[at], prepend=0) > 0, ReadingFlag.REOPENED, 0)
+        return usable
+
+    def _moved(self, kept: Records, changed: Flags, seen_ns: Ints) -> Increments:
+        """Return what the count moved by up to each of these readings; the first ever is its own predecessor."""
+        both = _joined(self._kept, kept)
+        self._kept = kept[-1:].copy()
+        value, t_ns = both["value"].copy(), both["t_ns"].astype(np.int64)
+        length_ns, window_ns = t_ns[1:] - t_ns[:-1], kept["window_ns"].astype(np.int64)
+        # Unsigned differences first: a float would lose bits of a large counter.
+        counts, fell = value[1:] - value[:-1], value[1:] < value[:-1]
+        fault, cannot_wrap = np.zeros(len(kept), np.uint8), fell
+        if fell.any():
+            cannot_wrap = fell & (value[:-1] > np.uint64(self._modulus))
+            counts = np.where(fell, counts + np.uint64(self._modulus), counts)
+        moved_j = np.where(cannot_wrap, 0.0, counts * self._unit_j)
+        slack_ns = np.where(window_ns > 0, LATE_NS, 0)
+        if self._is_limited:
+            fault[moved_j > self.limit_w * 1e-9 * (length_ns + slack_ns)] = Fault.SPIKE
+        fault[cannot_wrap | (fell & (fault != Fault.NONE))] = Fault.FELL
+        suspended_ns = both["suspended_ns"].astype(np.int64)
+        fault[np.abs(suspended_ns[1:] - suspended_ns[:-1]) > SUSPENDED_NS] = Fault.SLEPT
+        if kept["flags"].any():
+            fault[(kept["flags"] & ReadingFlag.REOPENED != 0) & (length_ns > 0)] = Fault.REOPENED
+        stood_ns = seen_ns - self._since(changed, t_ns)
+        self._judge(_Moves(value, t_ns, slack_ns, moved_j, stood_ns, fault))
+        known = changed & (counts != 0) if self._updates_are_timed else np.zeros(len(kept), bool)
+        believed = fault == Fault.NONE
+        return Increments(
+            t_ns[1:], changed, np.where(known, np.minimum(window_ns, length_ns), 0), length_ns,
+            np.where(believed, moved_j, 0.0), fault, np.where(believed | fell, 0.0, moved_j),
+        )  # fmt: skip
+
+    def _since(self, changed: Flags, t_ns: Ints) -> Ints:
+        """Return since when each interval's first value stands; a reading that it still does begins nothing."""
+        since_ns = t_ns.copy()
+        since_ns[0] = self._since_ns
+        if not changed.all():
+            since_ns[1:][~changed] = 0
+            since_ns = np.maximum.accumulate(since_ns)
+        self._since_ns = int(since_ns[-1])
+        return since_ns[:-1]
+
+    def _judge(self, moves: _Moves) -> None:
+        """Find faults that only show by what came before them, in order of time."""
+        noticed = [
+            *np.flatnonzero((moves.fault != Fault.NONE) | (moves.stood_ns >= STILL_NS)).tolist(),
+            len(moves.fault),
+        ]
+        index = self._learnt = 0
+        while True:
+            if self._doubt is None:
+                index = noticed[bisect_left(noticed, index)]
+            if index == len(moves.fault):
+                break
+            self._weigh(moves, index)
+            index += 1
+        self._learn_usual(moves, index)
+
+    def _weigh(self, moves: _Moves, index: int) -> None:
+        """Settle one interval."""
+        fault, doubt = int(moves.fault[index]), self._doubt
+        back = doubt is not None and self._is_back(moves, index, doubt)
+        if fault in (Fault.REOPENED, Fault.SLEPT):
+            self._doubt = None
+        elif fault == Fault.FELL:
+            self._lose_trust(moves, index, next_rise=True, back=back)
+        elif not moves.moved_j[index]:
+            return
+        elif doubt is not None and (doubt.next_rise or (back and self._leapt(moves, index, doubt))):
+            moves.fault[index] = Fault.AFTER_FALL
+            self._lose_trust(moves, index, next_rise=False, back=back)
+        elif fault == Fault.SPIKE:
+            self._lose_trust(moves, index, next_rise=False, back=back)
+        elif moves.stood_ns[index] >= STILL_NS and self._caught_up(moves, index):
+            moves.fault[index] = Fault.STOOD_STILL
+        elif doubt is not None:
+            doubt.left -= 1
+            self._doubt = doubt if doubt.left else None
+
+    def _is_back(self, moves: _Moves, index: int, doubt: _Doubt) -> bool:
+        """Tell whether the count is where it would be had it never been away."""
+        rise_j = (int(moves.value[index + 1]) - doubt.value) * self._unit_j
+        since_s = (int(moves.t_ns[index + 1]) - doubt.t_ns + int(moves.slack_ns[index])) * 1e-9
+        return 0 <= rise_j <= self.limit_w * since_s
+
+    def _lose_trust(self, moves: _Moves, index: int, *, next_rise: bool, back: bool) -> None:
+        if back:
+            self._doubt = None
+        elif self._doubt is None:
+            self._doubt = _Doubt(int(moves.value[index]), int(moves.t_ns[index]), next_rise)
+        else:
+            self._doubt.next_rise, self._doubt.left = next_rise, TRUSTED_AFTER
+
+    def _leapt(self, moves: _Moves, index: int, doubt: _Doubt) -> bool:
+        """Tell whether the count rose over the one from which it had fallen, and not by one of its usual rises."""
+        if int(moves.value[index]) >= doubt.value:
+            return False
+        usual = self._usual_update(moves, index)
+        return usual is None or float(moves.moved_j[index]) > USUAL_UPDATES * usual[1]
+
+    def _caught_up(self, moves: _Moves, index: int) -> bool:
+        """Tell whether a count that stood still did so for far longer than usual, and then moved by as much."""
+        usual = None if self._can_stand_still else self._usual_update(moves, index)
+        if usual is None:
+            return False
+        gap_ns, rise_j = usual
+        stood_ns, moved_j = int(moves.stood_ns[index]), float(moves.moved_j[index])
+        return stood_ns >= USUAL_UPDATES * gap_ns and moved_j > USUAL_UPDATES * rise_j
+
+    def _usual_update(self, moves: _Moves, index: int) -> tuple[float, float] | None:
+        """Return gap in nanoseconds and rise in joules of the latest believed updates, where there are enough."""
+        self._learn_usual(moves, index)
+        if len(self._usual) < _LEAST_HISTORY:
+            return None
+        gaps_ns, rises_j = zip(*self._usual, strict=True)
+        return median(gaps_ns), median(rises_j)
+
+    def _learn_usual(self, moves: _Moves, end: int) -> None:
+        """Take note of the believed updates up to an interval."""
+        part = slice(self._learnt, end)
+        at = np.flatnonzero((moves.fault[part] == Fault.NONE) & (moves.moved_j[part] > 0))[-_HISTORY:] + self._learnt
+        gaps_ns = moves.t_ns[at + 1] - moves.t_ns[at]
+        self._usual.extend(zip(gaps_ns.tolist(), moves.moved_j[at].tolist(), strict=True))
+        self._learnt = end
+
+
+def _joined(before: Records, after: Records) -> Records:
+    """Put records of one dtype together; NumPy's own way asks at length whether they are."""
+    records = np.empty(len(before) + len(after), before.dtype)
+    records[: len(before)] = before
+    records[len(before) :] = after
+    return records

@@ -1,0 +1,271 @@
+"""The table of operating points: its columns, read from CSV, completed and checked, without pandas.
+
+Its form is tidy, a row for each task, operating point and repeat; `docs/operating-points.md` lists the columns. Tables
+are written by `tprof sweep` or by hand. Advice (`analysis/operating`) and a runtime's policy (`runtime/operating`) read
+the same tables, in a program that is measured too, so this stands where both may import it and brings no library.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tprof.errors import TprofError, UsageError
+
+from .cells import unquoted
+from .kinds import Quality
+from .manifest import MANIFEST
+from .plain_values import listed, number, parse_cells, shown
+from .user_files import MOST_TABLE_BYTES, UnreadableError, read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+    from typing import TypeAlias
+
+    Columns: TypeAlias = dict[str, list[Any]]
+
+UNITS = ("Hz", "W")
+QUALITIES = tuple(str(kind) for kind in Quality)
+NUMBERS = (
+    "setting", "workers", "repeat", "energy_j", "energy_low_j", "energy_high_j", "time_s", "power_w", "instances",
+    "stalls_per_cycle", "llc_misses", "watts_factor",
+)  # fmt: skip
+GIVEN = str(Quality.GIVEN)
+"""What energies are that a table does not call anything."""
+BOUNDS = 1e-12, 1e15
+"""Of seconds and joules; beyond them squares leave what a float can hold."""
+SETTINGS = {"Hz": (5e7, 2e10), "W": (1e-3, 1e5)}
+"""Which settings can be; beyond them the unit is another."""
+SWEPT = "sweep.csv"
+EMPTY = {"", "NA", "N/A", "nan", "NaN", "null", "None"}
+"""What stands for no value in all columns but the task's, where it is a name."""
+MOST_WORKERS = 1_000_000
+LIMITS = {
+    "time_s": BOUNDS,
+    "energy_j": BOUNDS,
+    **dict.fromkeys(("energy_low_j", "energy_high_j"), (-BOUNDS[1], BOUNDS[1])),
+    "instances": (1e-6, 1e18),
+    **dict.fromkeys(("stalls_per_cycle", "llc_misses", "repeat"), (0.0, 1e18)),
+    "watts_factor": (1.0, 1e6),
+}
+POSITIVE = ("setting", "energy_j", "time_s", "power_w", "instances")
+
+
+def table_of(path: Path) -> Path:
+    """Return the table that a path names, a folder of a sweep or a file. Raises UsageError for a session."""
+    # Of a name that is too long, and where it may not look, Path.is_dir raises OSError.
+    if not os.path.isdir(path):
+        return path
+    if os.path.isfile(path / MANIFEST) and not os.path.exists(path / SWEPT):
+        raise UsageError(
+            f"{path} is a session, one run at one operating point; tprof sweep runs a program at several and makes "
+            "the table"
+        )
+    return path / SWEPT
+
+
+def read_columns(path: Path) -> Columns:
+    """Return the checked columns of a CSV table.
+
+    Raises
+    ------
+    TprofError
+        If the file cannot be read as a table.
+    UsageError
+        If it is one, and something in it is wrong.
+    """
+    try:
+        text = read_text(path, MOST_TABLE_BYTES, unpacked=True)
+    except UnreadableError as error:
+        raise TprofError(f"{error}; name a table of operating points") from error
+    try:
+        cells = parse_cells(text)
+    except ValueError as error:
+        raise unreadable_table(path, str(error)) from error
+    columns: Columns = {name: [row[place] for row in cells.rows] for place, name in enumerate(cells.names)}
+    for name in (*NUMBERS, "setting_unit", "quality"):
+        if name in columns:
+            columns[name] = [None if cell.strip() in EMPTY else cell for cell in columns[name]]
+    if "task" in columns:
+        columns["task"] = [unquoted(cell) for cell in columns["task"]]
+    return checked(columns, where=str(path), count=len(cells.rows))
+
+
+def unreadable_table(path: Path, reason: str) -> TprofError:
+    """Return the error of a file that is no table."""
+    return TprofError(f"cannot read {path} as a table: {reason}; write CSV with a line of column names")
+
+
+def checked(columns: Mapping[str, Sequence[Any]], *, where: str, count: int) -> Columns:
+    """Return the columns that are known, those that were absent filled in, and all others as they are.
+
+    The energy of a row may be missing: the sensor did not resolve it.
+
+    Parameters
+    ----------
+    columns
+        Numbers, or texts that stand for one; None and NaN are missing.
+    where
+        What to call the table in an error.
+    count
+        Of the rows.
+
+    Raises
+    ------
+    UsageError
+        If a column is missing, a value is none that can be, or two rows are the same run.
+    """
+    if not count:
+        raise UsageError(f"{where} has no rows; a table of operating points needs at least two points of one task")
+    for name in ("task", "time_s"):
+        if name not in columns:
+            raise UsageError(f"{where} has no column {name}; its columns are {listed(columns)}")
+    if "energy_j" not in columns and "power_w" not in columns:
+        raise UsageError(f"{where} has neither energy_j nor power_w; give the energy of each row in one of them")
+    rows: Columns = {name: _numbers(columns.get(name), name, (where, count)) for name in NUMBERS}
+    rows["task"] = [_text(name) for name in columns["task"]]
+    rows["setting_unit"] = [_unit(columns, rows["setting"], where)] * count
+    rows["workers"] = [1.0 if math.isnan(one) else one for one in rows["workers"]]
+    rows["quality"] = _qualities(columns, (where, count))
+    known = zip(rows["energy_j"], rows["power_w"], rows["time_s"], strict=True)
+    rows["energy_j"] = [power_w * time_s if math.isnan(energy_j) else energy_j for energy_j, power_w, time_s in known]
+    _check_values(rows, where)
+    rows["workers"] = [int(one) for one in rows["workers"]]
+    _check_repeats(rows, where)
+    return {**{name: list(values) for name, values in columns.items()}, **rows}
+
+
+def _numbers(values: Sequence[Any] | None, name: str, table: tuple[str, int]) -> list[float]:
+    where, count = table
+    if values is None:
+        return [math.nan] * count
+    found = []
+    for row, value in enumerate(values, 1):
+        try:
+            found.append(_number(value))
+        except ValueError:
+            message = f"{where}, row {row}: {name} must be a number, got {shown(value)}"
+            raise UsageError(message) from None
+    return found
+
+
+def _number(value: Any) -> float:
+    """Return a cell as a float, NaN for a missing one. Raises ValueError."""
+    if type(value) is str:
+        return number(value.strip())
+    if value is None or value != value:  # noqa: PLR0124 - NaN, whatever its type
+        return math.nan
+    if isinstance(value, bool) or not hasattr(type(value), "__float__"):
+        raise ValueError
+    try:
+        found = float(value)
+    except OverflowError as error:
+        raise ValueError from error
+    if math.isinf(found):
+        raise ValueError
+    return found
+
+
+def _text(value: Any) -> str:
+    return "" if value is None or (isinstance(value, float) and math.isnan(value)) else str(value)
+
+
+def _unit(columns: Mapping[str, Sequence[Any]], settings: list[float], where: str) -> str:
+    without = [math.isnan(setting) for setting in settings]
+    if all(without):
+        return ""
+    _refuse_rows(where, without, lambda _: "setting is empty; give a setting in every row or in none")
+    given = sorted({_text(one) for one in columns.get("setting_unit", ())})
+    if len(given) == 1 and given[0] in UNITS:
+        return given[0]
+    got = f"got {listed(map(shown, given))}" if given else "the column is missing"
+    raise UsageError(f"{where}: setting_unit must be Hz (a frequency) or W (a power limit), one for all rows; {got}")
+
+
+def _qualities(columns: Mapping[str, Sequence[Any]], table: tuple[str, int]) -> list[str]:
+    where, count = table
+    if "quality" not in columns:
+        return [GIVEN] * count
+    qualities = [_text(one) or GIVEN for one in columns["quality"]]
+    _refuse_rows(
+        where,
+        (one not in QUALITIES for one in qualities),
+        lambda row: f"quality must be {', '.join(QUALITIES)}, got {shown(qualities[row])}",
+    )
+    return qualities
+
+
+def _check_values(rows: Columns, where: str) -> None:
+    _refuse_rows(where, map(math.isnan, rows["time_s"]), lambda _: "time_s is empty")
+    if all(map(math.isnan, rows["energy_j"])):
+        raise UsageError(f"{where}: no row has an energy; measure with a sensor, or give energy_j or power_w")
+    for name in POSITIVE:
+        _refuse_values(where, name, rows[name], lambda value: value > 0, "above 0")
+    for name, (low, high) in LIMITS.items():
+        _refuse_values(where, name, rows[name], partial(_is_between, low, high), f"from {low:g} to {high:g}")
+    count = f"a whole number from 1 to {MOST_WORKERS}"
+    _refuse_values(
+        where, "workers", rows["workers"], lambda value: 1 <= value <= MOST_WORKERS and value % 1 == 0, count
+    )
+    bounds = zip(rows["energy_low_j"], rows["energy_j"], rows["energy_high_j"], strict=True)
+    _refuse_rows(
+        where,
+        (low > energy_j or high < energy_j for low, energy_j, high in bounds),
+        lambda _: "energy_j lies outside energy_low_j to energy_high_j",
+    )
+    _check_settings(rows, where)
+
+
+def _refuse_values(where: str, name: str, values: list[float], allows: Callable[[float], bool], told: str) -> None:
+    """Raise UsageError for the first value that is there and not allowed."""
+    wrong = (not (allows(value) or math.isnan(value)) for value in values)
+    _refuse_rows(where, wrong, lambda row: f"{name} must be {told}, got {values[row]:g}")
+
+
+def _is_between(low: float, high: float, value: float) -> bool:
+    return low <= value <= high
+
+
+def _check_settings(rows: Columns, where: str) -> None:
+    unit = rows["setting_unit"][0]
+    if not unit:
+        return
+    low, high = SETTINGS[unit]
+    slip = "are they in kHz, MHz or GHz?" if unit == "Hz" else "are they in mW, or frequencies in Hz?"
+    example = "frequencies are in Hz, such as 3300000000 for 3.3 GHz" if unit == "Hz" else "power limits are in W"
+    _refuse_rows(
+        where,
+        (not low <= one <= high for one in rows["setting"]),
+        lambda row: f"setting is {rows['setting'][row]:.12g} {unit}, which cannot be; {example}: {slip}",
+    )
+
+
+def _check_repeats(rows: Columns, where: str) -> None:
+    numbered = not all(map(math.isnan, rows["repeat"]))
+    names = ("task", "setting", "workers", *(("repeat",) if numbered else ("time_s", "energy_j")))
+    # A row pasted twice would count as a second run that showed exactly the same.
+    told = (
+        "task, setting, workers and repeat are those of an earlier row; number the repeats"
+        if numbered
+        else "all values are those of an earlier row; leave it out, or number the runs in a column repeat"
+    )
+    runs = zip(*(map(_as_key, rows[name]) for name in names), strict=True)
+    seen = set[tuple[Any, ...]]()
+    again = [run in seen or bool(seen.add(run)) for run in runs]  # type: ignore[func-returns-value]
+    known = (numbered or not math.isnan(energy_j) for energy_j in rows["energy_j"])
+    _refuse_rows(where, (twice and counts for twice, counts in zip(again, known, strict=True)), lambda _: told)
+
+
+def _as_key(value: Any) -> Any:
+    """Let missing values be the same one."""
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _refuse_rows(where: str, wrong: Iterable[bool], say: Callable[[int], str]) -> None:
+    """Raise UsageError for the first row that is wrong."""
+    row = next((row for row, is_wrong in enumerate(wrong) if is_wrong), None)
+    if row is not None:
+        raise UsageError(f"{where}, row {row + 1}: {say(row)}")

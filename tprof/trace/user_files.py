@@ -1,0 +1,144 @@
+"""Files that somebody else wrote: read whole, or refused in a clause that says why.
+
+A power model, a machine, a table, a plan or a trace may stand for a pipe, a device or a directory, or never end.
+Whatever it is, reading it takes bounded time and memory; `plain_values` says what its text means. Both stand in
+`tprof.trace` since `tprof` and `analysis` may import that, and the files of a trace are read the same way.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING, Any
+
+from tprof.errors import TprofError
+
+from .plain_values import decoded, parse_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from io import BufferedIOBase, BufferedReader
+    from pathlib import Path
+
+MOST_BYTES = 1 << 20
+"""Of a file of settings; a power model and a machine have some kilobytes."""
+MOST_TABLE_BYTES = 128 << 20
+
+
+class UnreadableError(TprofError):
+    """A file cannot be read, or holds nothing that can be used.
+
+    Attributes
+    ----------
+    path : of the file.
+    reason : why, in a clause.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        """Make the sentence without what to do, which a caller adds."""
+        super().__init__(f"cannot read {path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+def open_regular(path: Path, most_bytes: int | None, *, follow: bool = True) -> int:
+    """Return a descriptor of a file that is no pipe, no device and not absurdly large.
+
+    Parameters
+    ----------
+    path
+        Of the file.
+    most_bytes
+        The largest that is read; None: any.
+    follow
+        Whether a link leads to it; a link in a session could lead anywhere.
+
+    Raises
+    ------
+    UnreadableError
+        If there is no such file.
+    """
+    try:
+        # A pipe without a writer would be waited for.
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
+    except OSError as error:
+        is_link = error.errno == errno.ELOOP and not follow
+        raise UnreadableError(path, "it is a link" if is_link else error.strerror or str(error)) from error
+    except ValueError as error:
+        raise UnreadableError(path, "no file can be called so") from error
+    status = os.fstat(fd)
+    if stat.S_ISREG(status.st_mode) and (most_bytes is None or status.st_size <= most_bytes):
+        return fd
+    os.close(fd)
+    if stat.S_ISDIR(status.st_mode):
+        raise UnreadableError(path, "it is a directory")
+    if not stat.S_ISREG(status.st_mode):
+        raise UnreadableError(path, "it is not a regular file")
+    raise UnreadableError(path, f"it has {status.st_size} bytes, at most {most_bytes} are read")
+
+
+def read_bytes(path: Path, most_bytes: int = MOST_BYTES, *, unpacked: bool = False) -> bytes:
+    """Return what a file holds.
+
+    Parameters
+    ----------
+    path
+        Of the file.
+    most_bytes
+        The most that is read, of a compressed file also of what is in it.
+    unpacked
+        Take a file that ends in .gz, .bz2 or .xz for what is compressed in it.
+
+    Raises
+    ------
+    UnreadableError
+        If it is no regular file, is larger, or cannot be read.
+    """
+    with os.fdopen(open_regular(path, most_bytes), "rb") as file:
+        try:
+            # None comes from a file below /proc that would be waited for.
+            content = (_unpacked(path, file, most_bytes) if unpacked else file.read(most_bytes + 1)) or b""
+        except OSError as error:
+            raise UnreadableError(path, error.strerror or str(error)) from error
+    # It may grow while it is read, and /proc calls endless files empty.
+    if len(content) > most_bytes:
+        raise UnreadableError(path, f"it has more than {most_bytes} bytes")
+    return content
+
+
+def read_text(path: Path, most_bytes: int = MOST_BYTES, *, unpacked: bool = False) -> str:
+    """Return a file's text, without the mark that some editors put at its beginning. Raises UnreadableError."""
+    try:
+        return decoded(read_bytes(path, most_bytes, unpacked=unpacked))
+    except ValueError as error:
+        raise UnreadableError(path, str(error)) from error
+
+
+def read_json(path: Path, most_bytes: int = MOST_BYTES) -> Any:
+    """Return what a JSON file of a user says. Raises UnreadableError."""
+    text = read_text(path, most_bytes)
+    try:
+        return parse_json(text)
+    except ValueError as error:
+        raise UnreadableError(path, str(error)) from error
+
+
+def _unpacked(path: Path, file: BufferedReader, most_bytes: int) -> bytes:
+    import bz2  # noqa: PLC0415 - few tables are compressed
+    import gzip  # noqa: PLC0415
+    import lzma  # noqa: PLC0415
+    import zlib  # noqa: PLC0415
+
+    openers: dict[str, Callable[[BufferedReader], BufferedIOBase]] = {
+        ".gz": lambda packed: gzip.GzipFile(fileobj=packed),
+        ".bz2": bz2.BZ2File,
+        ".xz": lzma.LZMAFile,
+    }
+    if path.suffix not in openers:
+        return file.read(most_bytes + 1)
+    try:
+        with openers[path.suffix](file) as unpacked:
+            return unpacked.read(most_bytes + 1)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise UnreadableError(path, f"what is compressed in it is damaged ({error})") from error
