@@ -58,7 +58,11 @@ class Quanta:
         return len(self.energy_j)
 
     def between(self, begin_ns: int, end_ns: int) -> tuple[Quanta, slice]:
-        """Return the quanta between two times, and which of these they are; one that is cut gives its part by time."""
+        """Return the quanta between two times, and which of these they are; one that is cut gives its part by time.
+
+        The window of an edge ends within them too: an edge that is put elsewhere in its window stays between its
+        neighbours.
+        """
         first = max(int(np.searchsorted(self.edges_ns, begin_ns, side="right")) - 1, 0)
         last = min(int(np.searchsorted(self.edges_ns, end_ns, side="left")), len(self))
         part = slice(first, max(first, last))
@@ -66,9 +70,11 @@ class Quanta:
         edges_ns = np.clip(self.edges_ns[edges], begin_ns, end_ns)
         inside = np.diff(edges_ns) / np.diff(self.edges_ns[edges])
         known = edges_ns == self.edges_ns[edges]
+        reach_ns = np.maximum(np.minimum(edges_ns - begin_ns, end_ns - edges_ns) - 1, 0)
+        window_s = np.where(known, np.minimum(self.window_s[edges], 2e-9 * reach_ns), 0.0)
         return replace(
             self, edges_ns=edges_ns, energy_j=self.energy_j[part] * inside, valid=self.valid[part],
-            stuck=self.stuck[part], window_s=np.where(known, self.window_s[edges], 0.0),
+            stuck=self.stuck[part], window_s=window_s,
         ), part  # fmt: skip
 
     @property

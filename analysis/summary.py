@@ -75,8 +75,7 @@ def summarize(
         corr = np.where(flat, np.nan, both / np.sqrt(var_j * var_s))
         power_w = sum_j / total(own_s, good)
         dynamic_j = total(tasks["dynamic_j"].to_numpy(), good) / resolved
-        bounds = (tasks[name].to_numpy() for name in ("energy_low_j", "energy_high_j", "static_j"))
-        half_j = _half(*bounds, watts)
+        half_j = _half(tasks, watts)
         resolution_j = np.sqrt(total(half_j**2, good) / resolved)
         if mean_error_j is None:
             model_error_j = (residual_share or 0.0) * dynamic_j
@@ -108,10 +107,9 @@ def summarize(
     return frame[frame["instances"] > 0].sort_values("energy_j", ascending=False, kind="stable", na_position="last")
 
 
-def _half(
-    low_j: NDArray[np.float64], high_j: NDArray[np.float64], static_j: NDArray[np.float64], watts: WattsError
-) -> NDArray[np.float64]:
+def _half(tasks: pd.DataFrame, watts: WattsError) -> NDArray[np.float64]:
     """Return half of what the sensor leaves open of each instance."""
+    low_j, high_j = tasks["energy_low_j"].to_numpy(), tasks["energy_high_j"].to_numpy()
     if not watts.is_none:
-        low_j, high_j = narrowed(low_j, high_j, static_j, watts)
+        low_j, high_j = narrowed(low_j, high_j, tasks["static_j"].to_numpy(), watts)
     return np.asarray((high_j - low_j) / 2)

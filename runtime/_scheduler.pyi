@@ -10,8 +10,14 @@ class Work:
 
     number: int
     callable: Callable[..., Any]
-    error: BaseException | None
-    cause: Work | None
+    @property
+    def error(self) -> BaseException | None:
+        """What it raised, or a child that nobody asked about, once it has ended."""
+
+    @property
+    def cause(self) -> Work | None:
+        """Why it is or will be cancelled: the work that failed or was cancelled first."""
+
     @property
     def state(self) -> str:
         """`pending`, `queued`, `running`, `finished`, `failed` or `cancelled`."""
@@ -40,7 +46,7 @@ class Group:
         """The group in whose block this one was opened."""
 
     def open(self, outer: object, waits: bool, /) -> None:
-        """Let what is spawned here belong to it; `waits`: it hears of failures, not whoever waits around it."""
+        """Let what is spawned here belong to it, once; `waits`: it hears of failures, not whoever waits around it."""
 
     def close(self) -> None:
         """Let nothing more belong to it."""
@@ -72,7 +78,7 @@ class Scheduler:
         """Work on the calling thread until the scheduler stops."""
 
     def submit(self, callable: Callable[..., Any], access: Access, /, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
-        """Spawn a work; returns it."""
+        """Spawn a work; returns it, or None where the runtime has ended."""
 
     def wait(self, timeout: float | None = None, /) -> bool:
         """Wait for all works of the task that runs here, or of the program; returns whether they ended in time."""
@@ -100,7 +106,7 @@ class Scheduler:
         """Return spawned, executed, stolen, peak_unfinished, unfinished, threads."""
 
 def spawn(task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Spawn a call of the task where a scheduler is current, else make the call."""
+    """Spawn a call of the task where a scheduler is current and takes works, else make the call."""
 
 def set_current(scheduler: Scheduler | None, /) -> None:
     """Set the scheduler that calls of other threads than its own go to."""

@@ -44,9 +44,6 @@ class Group(_scheduler.Group):
 
     def __enter__(self) -> Self:
         """Let what is spawned from here on belong to the group."""
-        if self._token is not None:
-            message = "this group's block has begun already: make one group for each block"
-            raise RuntimeError(message)
         self.open(GROUP.get(None), True)  # noqa: FBT003 - native, without names
         self._token = GROUP.set(self)
         return self

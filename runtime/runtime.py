@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import threading
 import time
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Self
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from tprof.access import Names, Priority
 
 MAX_PENDING = 100_000
+_ENDED = "this runtime has ended"
 PATIENCE_S = 5.0
 """How long a program that ends inside the block waits for tasks that run."""
 
@@ -148,6 +150,7 @@ class Runtime:
     ) -> None:
         """Wait for all tasks and end the workers; after an exception only for those that run."""
         if self not in running.runtimes:
+            self._workers.release_thread()  # another thread has ended it, which cannot do that
             return
         try:
             self._wait_out(cancelled=error is not None)
@@ -212,7 +215,9 @@ class Runtime:
         if said:
             plain = getattr(function, "__wrapped__", function)
             access = pack(plain, reads=reads, writes=writes, updates=updates, priority=priority)
-        task: Task = self._scheduler.submit(_as_task(function), access, *args, **kwargs)
+        task: Task | None = self._scheduler.submit(_as_task(function), access, *args, **kwargs)
+        if task is None:
+            raise UsageError(_ENDED)
         return task
 
     def wait(self, *data: object) -> None:
@@ -322,9 +327,7 @@ class Runtime:
 
     def _check_running(self) -> None:
         if self not in running.runtimes:
-            state = "has ended" if self._ended else "has not begun: enter it with a with-block"
-            message = f"this runtime {state}"
-            raise UsageError(message)
+            raise UsageError(_ENDED if self._ended else "this runtime has not begun: enter it with a with-block")
 
     def _leave(self) -> None:
         running.runtimes.remove(self)
@@ -337,7 +340,9 @@ class Runtime:
         self._scheduler.stop()
         if self._scheduler.counts()["unfinished"] == 0:
             self._workers.release_libraries()
-        # Else tasks still run: a library that starts threads for them while the program ends may hang.
+        else:
+            # Tasks still run: a library that starts threads for them while the program ends may hang.
+            self._workers.release_thread()
         if self._operator is not None:
             self._operator.stop()
 
@@ -373,11 +378,17 @@ def _running() -> list[Runtime]:
     return [runtime for runtime in running.runtimes if isinstance(runtime, Runtime)]
 
 
+_hand_over_lock = threading.RLock()
+"""A signal's handler may enter a runtime too."""
+
+
 def _hand_over() -> None:
-    all_of_them = _running()
-    innermost = all_of_them[-1]._scheduler if all_of_them else None  # noqa: SLF001 - the same module
-    _scheduler.set_current(innermost)
-    _core.set_spawner(_scheduler.spawn if innermost is not None else None)
+    """Say which runtime calls of other threads go to: after each change, so that the last one to say so is right."""
+    with _hand_over_lock:
+        all_of_them = _running()
+        innermost = all_of_them[-1]._scheduler if all_of_them else None  # noqa: SLF001 - the same module
+        _scheduler.set_current(innermost)
+        _core.set_spawner(_scheduler.spawn if innermost is not None else None)
 
 
 def _operator(policy: str | Policy, workers: int, cpus: list[int] | None) -> Operator:
@@ -419,6 +430,7 @@ def _whole(name: str, value: int, most: int) -> int:
 
 
 def _forget_in_child() -> None:
+    _hand_over_lock._at_fork_reinit()  # type: ignore[attr-defined]  # noqa: SLF001 - as concurrent.futures does
     for runtime in _running():
         runtime._abandon()  # noqa: SLF001 - the same module
     running.runtimes.clear()

@@ -143,7 +143,7 @@ def installation(done):
 def test_before_this_one_the_doctor_names_the_files_and_all_else_works(install, python, command):
     site = install("other", "ours")
 
-    fact = installation(command(site, "doctor", "--json"))[OTHER]
+    fact = installation(command(site, "doctor", "--json"))["import name"]
 
     assert fact["state"] == "limited"
     assert fact["why"] == (

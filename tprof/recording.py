@@ -316,7 +316,8 @@ def record(
     counters
         ``"auto"``, ``"none"`` (clock and CPU time only) or the names of counters.
     watts
-        For the estimate: watts of the idle machine and watts per busy core.
+        For the estimate: watts of the idle machine and watts per busy core, taken as exact; by default assumed by what
+        the processor is, and then intervals hold by how much these may be off.
     overwrite
         Replace a session that stands there.
     idle_s

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tprof.errors import UsageError
+from tprof.trace.bounds import MAX_WATTS
 from tprof.trace.plain_values import listed, shown
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 LINE_BYTES = 64
 _GIGA = 1e9
-MOST_W = 1e30
-"""Of a coefficient; far from what any machine has, and as far from what makes a sum infinite."""
 Floats = NDArray[np.float64]
 
 
@@ -74,8 +73,8 @@ def coefficients_of(given: str | Mapping[str, float] | Coefficients) -> Coeffici
         numbers = {name: float(value) for name, value in lower.items()}
     except (TypeError, ValueError, OverflowError):
         numbers = {"none": math.nan}
-    if not all(0 <= value <= MOST_W for value in numbers.values()):
-        msg = f"coefficients are finite watts of 0 or more; got {shown(dict(given))}"
+    if not all(0 <= value <= MAX_WATTS for value in numbers.values()):
+        msg = f"coefficients are finite watts of 0 or more, at most {MAX_WATTS:g}; got {shown(dict(given))}"
         raise UsageError(msg)
     return Coefficients(numbers["a"], numbers["b"], numbers["c"], numbers["c1"], numbers.get("c2", 0.0))
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tprof.trace.kinds import Quality
 from tprof.trace.power_model import problem_of
 
 from .linear import Coefficients
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True)
@@ -43,5 +47,12 @@ def stored_model(said: object) -> tuple[Stored | None, str | None]:
         Coefficients(found["a"], found["b"], found["c"], found["C1"], found["C2"], scales),
         None if share is None else float(share),
         intervals if isinstance(intervals, dict) else {},
-        f"calibrated on {said.get('processor')}, {said.get('date')} ({said.get('source')}, {said.get('quality')})",
+        _origin(said),
     ), None
+
+
+def _origin(said: Mapping[str, Any]) -> str:
+    processor = said.get("processor") or "a processor not named"
+    if said.get("quality") == Quality.GIVEN:
+        return f"fitted to {said.get('source')}, kept for {processor}, {said.get('date')} (given)"
+    return f"calibrated on {processor}, {said.get('date')} ({said.get('source')}, {said.get('quality')})"

@@ -1,15 +1,30 @@
 """What others have published: the TProf paper's tables and responses to frequency, and public measurements.
 
-Each figure stands here once; nothing else in the project states one of them.
+Each figure stands here once, and nothing else in the project states one of them. What the analysis itself offers stands
+there: table 1 is `tprof.analysis.TABLE_1`, and machines that have names are in `analysis/laws`.
 """
 
 from .programs import PAPER, PaperProgram, PaperTask
-from .tables import HIGHEST_HZ, LOWEST_HZ, Ratios, processors, ratios, servers, table_2, table_3, table_4
+from .tables import (
+    FREQUENCIES,
+    HIGHEST_HZ,
+    LOWEST_HZ,
+    TABLES_HZ,
+    Ratios,
+    processors,
+    ratios,
+    servers,
+    table_2,
+    table_3,
+    table_4,
+)
 
 __all__ = [
+    "FREQUENCIES",
     "HIGHEST_HZ",
     "LOWEST_HZ",
     "PAPER",
+    "TABLES_HZ",
     "PaperProgram",
     "PaperTask",
     "Ratios",

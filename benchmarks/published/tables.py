@@ -6,8 +6,10 @@ import csv
 from dataclasses import dataclass
 from importlib.resources import files
 
-LOWEST_HZ, HIGHEST_HZ = 1_600_000_000, 3_610_000_000
-"""The range of the 19 frequencies of figure 11 (section 4.4). Tables 1 to 4 are of 3.3 GHz, table 4 also of 1.6 GHz."""
+LOWEST_HZ, HIGHEST_HZ, FREQUENCIES = 1_600_000_000, 3_610_000_000, 19
+"""The range of the frequencies of figure 11, and how many there are (section 4.4)."""
+TABLES_HZ = 3_300_000_000
+"""Of tables 1 to 3; table 4 is of `LOWEST_HZ`, by the model of this frequency (section 3.3)."""
 
 
 @dataclass(frozen=True)

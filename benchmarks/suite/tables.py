@@ -148,8 +148,9 @@ def pooled(profiles: Sequence[Profile]) -> pd.DataFrame:
     half_j = pd.concat([one["energy_mean_high_j"] - one["energy_mean_j"] for one in summaries]).groupby(level=0).mean()
     half_j = half_j.reindex(table.index)
     dynamic_j = tasks.groupby("task", observed=True)["dynamic_j"].mean().reindex(table.index)
-    mean_j = table["energy_mean_j"]
-    low_j, high_j = widened(np.maximum(mean_j - half_j, 0.0), mean_j + half_j, mean_j - dynamic_j, watts)
+    means_j, halves_j = table["energy_mean_j"].to_numpy(), half_j.to_numpy()
+    static_j = means_j - dynamic_j.to_numpy()
+    low_j, high_j = widened(np.maximum(means_j - halves_j, 0.0), means_j + halves_j, static_j, watts)
     return table.assign(energy_mean_low_j=low_j, energy_mean_high_j=high_j, resolved=dynamic_j > half_j)
 
 

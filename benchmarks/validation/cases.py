@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tprof.benchmarks.published import LOWEST_HZ
 from tprof.benchmarks.virtual import (
     ICE_LAKE,
     KNIGHTS_LANDING,
@@ -40,6 +41,7 @@ WARMING = Law(
     static_w=10.0, core_w=0.0, ipc_w=0.0, l2_w=0.0, llc_w=0.0, gating=0.0, crowding=0.0, leak=0.05, warm_s=5.0
 )
 HALF = Mix(busy=0.5)
+SLOW = Package(Law(), set_hz=LOWEST_HZ)
 COARSE = Sensor(ICE_LAKE.gaps_ms, ICE_LAKE.unit_j, poll_s=1e-3)
 RECORDED = Sensor(ICE_LAKE.gaps_ms, ICE_LAKE.unit_j, poll_s=1e-3, closely=1 / 8)
 SPARED = Sensor(ICE_LAKE.gaps_ms, ICE_LAKE.unit_j, poll_s=4e-3, closely=1 / 8)
@@ -84,7 +86,7 @@ CASES = (
     Case("no-idle", "no idle time before the run", mix=Mix(idle_s=0.0)),
     Case("kernels", "kernels, 3.3 GHz", KERNELS, Package(Law()), models=WITH_COUNTERS),
     Case("turbo", "kernels, turbo, half idle", KERNELS, Package(Law(), turbo=True), mix=HALF, models=WITH_COUNTERS),
-    Case("slow", "kernels, 1.6 GHz, calibrated at 3.3", KERNELS, Package(Law(), set_hz=1.6e9), models=WITH_COUNTERS),
+    Case("slow", "kernels, 1.6 GHz, calibrated at 3.3", KERNELS, SLOW, models=WITH_COUNTERS),
 )  # fmt: skip
 HELD_TO = ("steady", "changing", "half-idle")
 """Where `fitted` is held to its figures."""

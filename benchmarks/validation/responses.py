@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.benchmarks.published import HIGHEST_HZ, LOWEST_HZ, ratios
+from tprof.benchmarks.published import FREQUENCIES, HIGHEST_HZ, LOWEST_HZ, ratios
 from tprof.benchmarks.virtual import POLYBENCH, STRESS, Law
 from tprof.benchmarks.virtual.law import rates
 
 Floats = NDArray[np.float64]
-LOW_HZ, HIGH_HZ, FREQUENCIES = float(LOWEST_HZ), float(HIGHEST_HZ), 19
+LOW_HZ, HIGH_HZ = float(LOWEST_HZ), float(HIGHEST_HZ)
 FLOOR_HZ = 2.2e9
 
 
@@ -34,7 +34,7 @@ class Response:
 
 
 def frequencies_hz() -> Floats:
-    """Return the 19 frequencies."""
+    """Return as many frequencies as the paper's processor has, evenly spread."""
     return np.linspace(LOW_HZ, HIGH_HZ, FREQUENCIES)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tprof.analysis import TABLE_1
 from tprof.benchmarks import present
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ def _watts(value: float | None) -> str:
 
 
 def _calibration(worth: Mapping[str, Any]) -> Table:
-    names = ("a", "b", "c", "C1", "C2")
+    names, law = ("a", "b", "c", "C1", "C2"), TABLE_1
     return Table(
         f"The calibrated model: equation 1 fitted to {worth['runs']} simulated runs of stress kernels",
         (*names, "mean error", "worst", "kernel left out"),
@@ -210,8 +211,8 @@ def _calibration(worth: Mapping[str, Any]) -> Table:
                 *(percent(worth[name]) for name in ("mean_error", "worst_error", "left_out_error")),
             ),
         ),
-        "a: W per IPC; b, c: W per GB/s of L2 and LLC traffic; C1: W per core; C2: W. The law's: 1.1, 0.08, 0.19, 8 "
-        "and 5.2, before it bends.",
+        "a: W per IPC; b, c: W per GB/s of L2 and LLC traffic; C1: W per core; C2: W. The law's before it bends: "
+        f"{law.a:g}, {law.b:g}, {law.c:g}, {law.c1:g} and {law.c2:g}.",
         texts=0,
     )
 

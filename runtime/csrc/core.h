@@ -2,7 +2,8 @@
  *
  * One mutex a scheduler guards all of it. Under the mutex no Python code runs and no reference is dropped: what has to
  * be told to Python afterwards is strung on a list and done when the mutex is free ("settled"). Sections are short
- * (a push, a pop, the release of some successors), so one mutex serves the few dozen threads of a processor. */
+ * (a push, a pop, the release of some successors), so one mutex serves the few dozen threads of a processor. What is
+ * read without it is in unlocked.h. */
 #ifndef TPROF_RUNTIME_CORE_H
 #define TPROF_RUNTIME_CORE_H
 
@@ -11,6 +12,7 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -37,7 +39,7 @@ struct waiter {
 };
 
 struct latch {
-    size_t count;
+    _Atomic size_t count;
     struct waiter *waiters;
 };
 
@@ -52,12 +54,18 @@ struct access {
     enum mode mode;
 };
 
-/* What a work says of one datum before it enters: bytes, or (with `handle`) an object that stands for itself. */
+/* What a work says of one datum before it enters: bytes, or (with `region`) an object that stands for itself. */
 struct datum {
     struct shape shape;
-    const void *handle;
+    struct region *region; /* of a handle; it stays until `tprof_reading_end` */
     PyObject *object;
     enum mode mode;
+};
+
+/* Works that failed and that nobody has asked about, perhaps. */
+struct failures {
+    struct work *first; /* by `next_failed`, the last first, each with a reference */
+    size_t count, sweep_at;
 };
 
 /* The works that a with-block spawned; those of a block inside it are its own too. */
@@ -65,10 +73,10 @@ struct group {
     PyObject_HEAD
     struct scheduler *scheduler;
     struct group *outer; /* whose block is around this one's; of another scheduler or another work's, it holds nothing here */
-    bool open;           /* somebody is in the block */
+    _Atomic bool begun, open; /* somebody was in the block, somebody is */
     bool waits;          /* at its end, and hears of failures; else whoever is around does */
     struct latch unfinished;
-    struct work *failed; /* by `next_failed`, the last first */
+    struct failures failures;
     uint64_t inside;     /* number of the work whose body entered it, 0: none */
     uint64_t cancelled;  /* its works up to this number do not begin any more */
 };
@@ -77,8 +85,7 @@ struct group {
 struct domain {
     struct latch unfinished;
     struct table *table; /* regions.h; made with the first access */
-    PyObject *handles;   /* dict: each handle to the first one that was equal to it */
-    struct work *failed; /* by `next_failed`, the last first */
+    struct failures failures;
     uint64_t forgiven;   /* what was left unwritten up to this event keeps nobody from it */
 };
 
@@ -98,7 +105,7 @@ struct work {
     PyObject *callbacks;
     struct work *parent;
     struct group *group; /* the innermost */
-    struct work *cause; /* why it was cancelled: the work that failed or was cancelled first */
+    struct work *_Atomic cause; /* why it was cancelled: the work that failed or was cancelled first */
     struct domain *children;
     struct access *accesses;
     struct successor *successors;
@@ -107,9 +114,11 @@ struct work {
     uint32_t task;  /* number of the task in the trace */
     uint32_t depth; /* of nested spawning */
     uint16_t queue; /* where it lies while it is queued */
-    uint8_t level, state;
-    bool doomed; /* to be cancelled as soon as what it waits for has ended */
-    bool body_ended, settled, acknowledged;
+    uint8_t level;
+    _Atomic uint8_t state;
+    _Atomic bool doomed; /* to be cancelled as soon as what it waits for has ended */
+    _Atomic bool acknowledged, has_callbacks;
+    bool body_ended, settled;
     struct latch done;
     struct tprof_instance instance;
     uint64_t number; /* from 1, in the order of spawning */
@@ -142,7 +151,8 @@ struct scheduler {
     struct thread *sleeping; /* seated, nothing to run */
     struct thread *parked;   /* no seat and none wanted */
     struct thread *returning; /* no seat, in the midst of a task that goes on as soon as there is one */
-    size_t threads, starting, groups;
+    size_t threads, starting;
+    _Atomic size_t groups; /* that are open */
     struct queue *queues[TPROF_LEVELS]; /* one a seat, and the last for works spawned by other threads */
     size_t queued[TPROF_LEVELS];
     uint64_t levels; /* bit set: something is queued there */
@@ -154,7 +164,8 @@ struct scheduler {
     size_t most_unfinished; /* in one domain before spawning waits; 0: no limit */
     uint64_t cancelled; /* works up to this number do not begin any more, nor what they spawn */
     bool cancelling;    /* it, or a group, was cancelled and not all has ended since */
-    bool stopping, dead;
+    _Atomic bool stopping;
+    bool dead;
     PyTypeObject *future_type;
     PyObject *start_thread; /* asks for one more thread */
     PyObject *take_seat;    /* told which seat a thread has now */
@@ -191,19 +202,10 @@ static inline void tprof_unlock(struct scheduler *scheduler)
     pthread_mutex_unlock(&scheduler->mutex);
 }
 
-static inline void tprof_count_entering(struct scheduler *scheduler, int by)
-{
-    tprof_lock(scheduler);
-    scheduler->entering += (size_t)by;
-    tprof_unlock(scheduler);
-}
-
-static inline bool tprof_has_ended(const struct work *work)
-{
-    return work->state >= TPROF_FINISHED;
-}
+#include "unlocked.h"
 
 /* latch.c; under the mutex, except to wait */
+void tprof_latch_rise(struct latch *latch);
 void tprof_latch_fall(struct latch *latch);
 void tprof_latch_expect(struct latch *latch, struct waiter *waiter, size_t enough);
 void tprof_latch_forget(struct latch *latch, struct waiter *waiter);
@@ -219,6 +221,7 @@ struct work *tprof_queue_descendant(struct scheduler *scheduler, const struct th
 
 /* domain.c; under the mutex */
 struct domain *tprof_domain_of(struct scheduler *scheduler, struct work *parent); /* NULL without memory */
+struct domain *tprof_domain_around(const struct work *work); /* the one it is in */
 /* The domain's works have been waited for: nobody is kept from what failed ones left unwritten. */
 void tprof_graph_forgive(struct scheduler *scheduler, struct domain *domain, struct aftermath *after);
 struct works {
@@ -233,7 +236,8 @@ struct work *tprof_graph_spoilt(struct domain *domain, const struct datum *datum
 
 /* entering.c and ending.c; under the mutex */
 /* Find what it depends on and queue it if that is nothing; the work has room for as many accesses as there are data.
- * Returns -1 without memory: the work has ended then. */
+ * Returns -1 without memory: the work has ended then. Returns 1 where the runtime has ended: nobody would run it, and it
+ * has not entered. */
 int tprof_graph_enter(struct work *work, const struct datum *data, struct work *const *needed, size_t needed_count,
                       struct aftermath *after);
 void tprof_graph_body_ended(struct work *work, struct aftermath *after);
@@ -291,16 +295,22 @@ double tprof_timeout_of(PyObject *object);
 
 /* data.c; attached to Python, without the mutex */
 struct reading {
+    struct scheduler *scheduler;
+    struct domain *domain; /* NULL without memory */
     struct datum *data;
     size_t count, room;
     struct datum few[6];
 };
-/* Returns -1 with an exception set if the object can carry no dependence. */
-int tprof_data_add(struct reading *reading, struct domain *domain, PyObject *object, enum mode mode);
-void tprof_data_free(struct reading *reading);
+/* What is looked up in between stays until the end. */
+void tprof_reading_begin(struct reading *reading, struct scheduler *scheduler, struct work *parent);
+void tprof_reading_end(struct reading *reading);
+/* Returns -1 with an exception set if the object can carry no dependence, and 1 if it is an array with a larger extent
+ * than a memory can have. */
+int tprof_data_add(struct reading *reading, PyObject *object, enum mode mode);
 
 /* here.c; attached to Python */
-struct scheduler *tprof_scheduler_here(void); /* borrowed, NULL: none */
+struct scheduler *tprof_scheduler_here(void); /* with a reference, NULL: none */
+void tprof_initialise_here(void);
 PyObject *tprof_enter_here(PyObject *module, PyObject *scheduler);
 PyObject *tprof_leave_here(PyObject *module, PyObject *scheduler);
 PyObject *tprof_set_current(PyObject *module, PyObject *scheduler);
@@ -308,6 +318,7 @@ PyObject *tprof_scheduler_here_method(PyObject *module, PyObject *unused);
 
 /* spawn.c */
 PyObject *tprof_spawn(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
+/* None where the runtime has ended. */
 PyObject *tprof_submit(struct scheduler *scheduler, PyObject *callable, PyObject *access, PyObject *const *args,
                        size_t count, PyObject *names);
 

@@ -1,6 +1,8 @@
 /* What an argument is as data: memory, by the buffer protocol or NumPy's array interface; a list of such; or a
  * handle, an object that stands for whatever the program means by it and is the same for all that are equal. */
-#include "core.h"
+#include "handles.h"
+
+#include "regions.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,20 +40,54 @@ static struct datum *next_datum(struct reading *reading)
     return &reading->data[reading->count];
 }
 
-void tprof_data_free(struct reading *reading)
+void tprof_reading_begin(struct reading *reading, struct scheduler *scheduler, struct work *parent)
 {
+    reading->scheduler = scheduler;
+    reading->data = NULL;
+    reading->count = reading->room = 0;
+    tprof_lock(scheduler);
+    scheduler->entering++;
+    reading->domain = tprof_domain_of(scheduler, parent);
+    tprof_unlock(scheduler);
+}
+
+void tprof_reading_end(struct reading *reading)
+{
+    struct aftermath after = {0};
+    tprof_lock(reading->scheduler);
+    reading->scheduler->entering--;
+    for (size_t i = 0; i < reading->count; i++)
+        if (reading->data[i].region != NULL)
+            tprof_handle_leave(reading->domain, reading->data[i].region, &after);
+    tprof_unlock(reading->scheduler);
+    tprof_settle(reading->scheduler, &after);
     if (reading->data != reading->few)
         free(reading->data);
 }
 
+/* What an object turned out to be. */
+enum { NONE_SUCH, ADDED, TOO_LARGE, FAILED = -1 };
+
+struct memory {
+    uintptr_t start;
+    size_t item_bytes;
+    int dimensions;
+    const ptrdiff_t *lengths, *strides;
+};
+
 /* An array without a byte carries no dependence. */
-static void keep_memory(struct reading *reading, struct datum *datum, PyObject *object, enum mode mode)
+static int add_memory(struct reading *reading, const struct memory *memory, PyObject *owner, enum mode mode)
 {
-    datum->handle = NULL;
-    datum->object = object;
-    datum->mode = mode;
+    struct datum *datum = next_datum(reading);
+    if (datum == NULL)
+        return FAILED;
+    *datum = (struct datum){.object = owner, .mode = mode};
+    if (!tprof_shape_make(&datum->shape, memory->start, memory->item_bytes, memory->dimensions, memory->lengths,
+                          memory->strides))
+        return TOO_LARGE;
     if (datum->shape.width > 0)
         reading->count++;
+    return ADDED;
 }
 
 /* What stands for its value, though it may show the bytes of it. */
@@ -73,23 +109,19 @@ static bool is_scalar(PyObject *object)
     return false;
 }
 
-/* 1: it is one. 0: it is none. -1: an exception is set. */
 static int add_buffer(struct reading *reading, PyObject *object, PyObject *owner, enum mode mode)
 {
     Py_buffer view;
     if (!PyObject_CheckBuffer(object))
-        return 0;
+        return NONE_SUCH;
     if (PyObject_GetBuffer(object, &view, PyBUF_STRIDES) < 0) {
         PyErr_Clear();
-        return 0;
+        return NONE_SUCH;
     }
-    struct datum *datum = next_datum(reading);
-    if (datum != NULL) {
-        tprof_shape_make(&datum->shape, (uintptr_t)view.buf, (size_t)view.itemsize, view.ndim, view.shape, view.strides);
-        keep_memory(reading, datum, owner, mode);
-    }
+    const struct memory memory = {(uintptr_t)view.buf, (size_t)view.itemsize, view.ndim, view.shape, view.strides};
+    const int outcome = add_memory(reading, &memory, owner, mode);
     PyBuffer_Release(&view);
-    return datum != NULL ? 1 : -1;
+    return outcome;
 }
 
 /* For types that the buffer protocol has no letter for, such as NumPy's times. */
@@ -98,50 +130,45 @@ static int add_array(struct reading *reading, PyObject *object, PyObject *owner,
     PyObject *capsule = PyObject_GetAttrString(object, "__array_struct__");
     if (capsule == NULL) {
         PyErr_Clear();
-        return 0;
+        return NONE_SUCH;
     }
-    int outcome = 0;
+    int outcome = NONE_SUCH;
     const struct array_interface *array =
         PyCapsule_IsValid(capsule, NULL) ? PyCapsule_GetPointer(capsule, NULL) : NULL;
     if (array != NULL && array->two == 2 && array->dimensions <= MOST_DIMENSIONS) {
-        struct datum *datum = next_datum(reading);
-        outcome = datum != NULL ? 1 : -1;
-        if (datum != NULL) {
-            tprof_shape_make(&datum->shape, (uintptr_t)array->data, (size_t)array->item_bytes, array->dimensions,
-                             array->lengths, array->strides);
-            keep_memory(reading, datum, owner, mode);
-        }
+        const struct memory memory = {(uintptr_t)array->data, (size_t)array->item_bytes, array->dimensions,
+                                      array->lengths, array->strides};
+        outcome = add_memory(reading, &memory, owner, mode);
     }
     Py_DECREF(capsule);
     return outcome;
 }
 
-static int add_handle(struct reading *reading, struct domain *domain, PyObject *object, PyObject *owner,
-                      enum mode mode)
+static int add_handle(struct reading *reading, PyObject *object, PyObject *owner, enum mode mode)
 {
     struct datum *datum = next_datum(reading);
-    if (datum == NULL || (domain->handles == NULL && (domain->handles = PyDict_New()) == NULL))
-        return -1;
-    const PyObject *first = PyDict_SetDefault(domain->handles, object, object);
-    if (first == NULL)
-        return -1;
-    *datum = (struct datum){.handle = first, .object = owner, .mode = mode};
+    struct region *region = datum == NULL ? NULL : tprof_handle_find(reading->scheduler, reading->domain, object);
+    if (region == NULL)
+        return FAILED;
+    *datum = (struct datum){.region = region, .object = owner, .mode = mode};
     reading->count++;
-    return 1;
+    return ADDED;
 }
 
-static int add_one(struct reading *reading, struct domain *domain, PyObject *object, PyObject *owner, enum mode mode)
+static int add_one(struct reading *reading, PyObject *object, PyObject *owner, enum mode mode)
 {
-    const bool handle = is_value(object) || is_scalar(object);
-    int outcome = handle ? 0 : add_buffer(reading, object, owner, mode);
-    if (outcome == 0 && !handle)
-        outcome = add_array(reading, object, owner, mode);
-    if (outcome == 0)
-        outcome = add_handle(reading, domain, object, owner, mode);
-    return outcome < 0 ? -1 : 0;
+    int outcome = NONE_SUCH;
+    if (!is_value(object) && !is_scalar(object)) {
+        outcome = add_buffer(reading, object, owner, mode);
+        if (outcome == NONE_SUCH)
+            outcome = add_array(reading, object, owner, mode);
+    }
+    if (outcome == NONE_SUCH)
+        outcome = add_handle(reading, object, owner, mode);
+    return outcome == TOO_LARGE ? 1 : outcome == FAILED ? -1 : 0;
 }
 
-int tprof_data_add(struct reading *reading, struct domain *domain, PyObject *object, enum mode mode)
+int tprof_data_add(struct reading *reading, PyObject *object, enum mode mode)
 {
     if (object == Py_None)
         return 0;
@@ -152,9 +179,9 @@ int tprof_data_add(struct reading *reading, struct domain *domain, PyObject *obj
         int outcome = members == NULL ? -1 : 0;
         for (Py_ssize_t i = 0; outcome == 0 && i < PyTuple_GET_SIZE(members); i++)
             if (PyTuple_GET_ITEM(members, i) != Py_None)
-                outcome = add_one(reading, domain, PyTuple_GET_ITEM(members, i), object, mode);
+                outcome = add_one(reading, PyTuple_GET_ITEM(members, i), object, mode);
         Py_XDECREF(members);
         return outcome;
     }
-    return add_one(reading, domain, object, object, mode);
+    return add_one(reading, object, object, mode);
 }

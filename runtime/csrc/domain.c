@@ -15,17 +15,20 @@ struct domain *tprof_domain_of(struct scheduler *scheduler, struct work *parent)
     return parent->children;
 }
 
+struct domain *tprof_domain_around(const struct work *work)
+{
+    return work->parent != NULL ? work->parent->children : &work->scheduler->root;
+}
+
 void tprof_graph_forgive(struct scheduler *scheduler, struct domain *domain, struct aftermath *after)
 {
     domain->forgiven = scheduler->spoils;
-    /* Nothing depends on anything here: handles that come no more need not be kept for ever. */
-    if (domain->unfinished.count > 0 || scheduler->entering > 0)
+    /* Nothing depends on anything here: the table would only grow old. */
+    if (tprof_latch_count(&domain->unfinished) > 0 || scheduler->entering > 0)
         return;
     if (domain->table != NULL)
         tprof_table_free(domain->table, after);
-    tprof_loosen(after, domain->handles);
     domain->table = NULL;
-    domain->handles = NULL;
 }
 
 static void collect(struct works *works, struct work *work)
@@ -54,15 +57,10 @@ static void collect_users(struct region *region, void *context)
 static void visit_touching(struct domain *domain, const struct datum *datum, void (*visit)(struct region *, void *),
                            void *context)
 {
-    if (domain->table == NULL)
-        return;
-    if (datum->handle == NULL) {
+    if (datum->region != NULL)
+        visit(datum->region, context);
+    else if (domain->table != NULL)
         tprof_regions_touching(domain->table, &datum->shape, visit, context);
-        return;
-    }
-    struct region *region = tprof_region_find(domain->table, &datum->shape, datum->handle);
-    if (region != NULL)
-        visit(region, context);
 }
 
 void tprof_graph_touching(struct domain *domain, const struct datum *datum, struct works *works)

@@ -2,6 +2,7 @@
  * for it, its group or its parent is told. */
 #include "ending.h"
 
+#include "failures.h"
 #include "regions.h"
 
 #include <stdlib.h>
@@ -26,45 +27,51 @@ void tprof_heal(struct region *region, struct aftermath *after)
 struct work *tprof_spoilt(struct region *region, const struct domain *domain, struct aftermath *after)
 {
     const struct work *cause = region->cause;
-    if (cause != NULL && (cause->acknowledged || region->spoilt <= domain->forgiven))
+    if (cause != NULL && (tprof_is_acknowledged(cause) || region->spoilt <= domain->forgiven))
         tprof_heal(region, after);
     return region->cause;
 }
 
 void tprof_blame(struct work *work, struct work *cause)
 {
-    if (work->cause == NULL)
-        work->cause = (struct work *)Py_XNewRef((PyObject *)cause);
+    if (cause != NULL && tprof_cause_of(work) == NULL)
+        atomic_store_explicit(&work->cause, (struct work *)Py_NewRef((PyObject *)cause), memory_order_release);
 }
 
 struct work *tprof_root_cause(struct work *work)
 {
-    return work->cause != NULL ? work->cause : work;
+    struct work *cause = tprof_cause_of(work);
+    return cause != NULL ? cause : work;
 }
 
-static void leave_access(struct access *access)
+static void stop_reading(struct access *access)
+{
+    if (access->previous != NULL)
+        access->previous->next = access->next;
+    else
+        access->region->readers = access->next;
+    if (access->next != NULL)
+        access->next->previous = access->previous;
+}
+
+static void leave_access(struct access *access, struct aftermath *after)
 {
     struct region *region = access->region;
     if (region == NULL)
         return;
-    access->region = NULL;
-    if (access->mode != TPROF_READS) {
-        region->writer = NULL;
-        return;
-    }
-    if (access->previous != NULL)
-        access->previous->next = access->next;
+    if (access->mode == TPROF_READS)
+        stop_reading(access);
     else
-        region->readers = access->next;
-    if (access->next != NULL)
-        access->next->previous = access->previous;
+        region->writer = NULL;
+    access->region = NULL;
+    tprof_region_left(tprof_domain_around(access->work)->table, region, after);
 }
 
 /* What the work was to write is not there: whoever needs it is cancelled too. */
 static void spoil(struct access *access, struct work *cause, struct aftermath *after)
 {
     struct region *region = access->region;
-    if (region == NULL || access->mode == TPROF_READS || cause->acknowledged)
+    if (region == NULL || access->mode == TPROF_READS || tprof_is_acknowledged(cause))
         return;
     tprof_heal(region, after);
     region->cause = (struct work *)Py_NewRef((PyObject *)cause);
@@ -83,7 +90,7 @@ struct group *tprof_group_around(struct group *group, const struct scheduler *sc
 struct group *tprof_open_group(struct group *group, const struct scheduler *scheduler, const struct work *parent)
 {
     group = tprof_group_around(group, scheduler, parent);
-    while (group != NULL && !group->open)
+    while (group != NULL && !tprof_is_open(group))
         group = tprof_group_around(group->outer, scheduler, parent);
     return group;
 }
@@ -117,7 +124,7 @@ static bool is_unwanted(const struct work *work)
 /* It has ended: put it on the list of those whose end others have to learn of. */
 static void conclude(struct work *work, enum state state, struct work **ended)
 {
-    work->state = (uint8_t)state;
+    tprof_set_state(work, state);
     work->next = *ended;
     *ended = work;
 }
@@ -133,7 +140,7 @@ static void make_ready(struct work *work, const struct work *released_by, struct
                        struct aftermath *after)
 {
     if (is_unwanted(work)) {
-        work->acknowledged = true;
+        tprof_acknowledge(work);
         cancel(work, NULL, ended);
         return;
     }
@@ -145,8 +152,8 @@ static void make_ready(struct work *work, const struct work *released_by, struct
 /* All that it waited for has ended. */
 static void release(struct work *work, const struct work *released_by, struct work **ended, struct aftermath *after)
 {
-    if (work->doomed)
-        cancel(work, work->cause, ended);
+    if (tprof_is_doomed(work))
+        cancel(work, tprof_cause_of(work), ended);
     else
         make_ready(work, released_by, ended, after);
 }
@@ -155,9 +162,9 @@ static void release_successors(struct work *work, struct work **ended, struct af
 {
     for (uint32_t i = 0; i < work->successor_count; i++) {
         struct work *successor = work->successors[i].work;
-        if (work->state != TPROF_FINISHED && work->successors[i].needs) {
-            successor->doomed = true;
+        if (tprof_state_of(work) != TPROF_FINISHED && work->successors[i].needs) {
             tprof_blame(successor, tprof_root_cause(work));
+            tprof_doom(successor);
         }
         if (--successor->unmet == 0)
             release(successor, work, ended, after);
@@ -165,19 +172,17 @@ static void release_successors(struct work *work, struct work **ended, struct af
 }
 
 /* A failure is kept for whoever waits: the group, else the parent or the whole runtime. */
-static void report(struct work *work, struct domain *domain)
+static void report(struct work *work, struct domain *domain, struct aftermath *after)
 {
     struct group *group = tprof_waiting_group(work);
-    struct work **list = group != NULL ? &group->failed : &domain->failed;
-    work->next_failed = *list;
-    *list = (struct work *)Py_NewRef((PyObject *)work);
+    tprof_failures_add(group != NULL ? &group->failures : &domain->failures, work, after);
 }
 
 static struct work *first_failure(const struct domain *domain)
 {
     struct work *first = NULL;
-    for (struct work *work = domain->failed; work != NULL; work = work->next_failed)
-        if (!work->acknowledged)
+    for (struct work *work = domain->failures.first; work != NULL; work = work->next_failed)
+        if (!tprof_is_acknowledged(work))
             first = work;
     return first;
 }
@@ -188,24 +193,24 @@ static void complete(struct work *work, struct work **ended)
     struct work *failure = work->children == NULL ? NULL : first_failure(work->children);
     if (failure != NULL && work->error == NULL) {
         work->error = Py_NewRef(failure->error);
-        failure->acknowledged = true;
+        tprof_acknowledge(failure);
     }
     conclude(work, work->error != NULL ? TPROF_FAILED_WORK : TPROF_FINISHED, ended);
 }
 
-static void count_out(struct work *work, struct work **ended)
+static void count_out(struct work *work, struct work **ended, struct aftermath *after)
 {
     struct scheduler *scheduler = work->scheduler;
     struct work *parent = work->parent;
-    struct domain *domain = parent != NULL ? parent->children : &scheduler->root;
-    if (work->state == TPROF_FAILED_WORK)
-        report(work, domain);
+    struct domain *domain = tprof_domain_around(work);
+    if (tprof_state_of(work) == TPROF_FAILED_WORK)
+        report(work, domain, after);
     tprof_latch_fall(&work->done);
     struct group *group = tprof_waiting_group(work);
     if (group != NULL)
         tprof_latch_fall(&group->unfinished);
     tprof_latch_fall(&domain->unfinished);
-    if (parent != NULL && parent->body_ended && domain->unfinished.count == 0)
+    if (parent != NULL && parent->body_ended && tprof_latch_count(&domain->unfinished) == 0)
         complete(parent, ended);
     if (--scheduler->unfinished == 0)
         tprof_all_ended(scheduler);
@@ -218,12 +223,12 @@ static void end_all(struct work *ended, struct aftermath *after)
         ended = work->next;
         work->next = NULL;
         for (uint32_t i = 0; i < work->access_count; i++) {
-            if (work->state != TPROF_FINISHED)
+            if (tprof_state_of(work) != TPROF_FINISHED)
                 spoil(&work->accesses[i], tprof_root_cause(work), after);
-            leave_access(&work->accesses[i]);
+            leave_access(&work->accesses[i], after);
         }
         release_successors(work, &ended, after);
-        count_out(work, &ended);
+        count_out(work, &ended, after);
         work->next_settled = after->settled;
         after->settled = (struct work *)Py_NewRef((PyObject *)work);
     }
@@ -238,9 +243,9 @@ void tprof_graph_released(struct work *work, struct aftermath *after)
 
 void tprof_graph_met(struct work *work, struct work *needed, struct aftermath *after)
 {
-    if (needed->state != TPROF_FINISHED) {
-        work->doomed = true;
+    if (tprof_state_of(needed) != TPROF_FINISHED) {
         tprof_blame(work, tprof_root_cause(needed));
+        tprof_doom(work);
     }
     if (--work->unmet == 0)
         tprof_graph_released(work, after);
@@ -250,7 +255,7 @@ void tprof_graph_body_ended(struct work *work, struct aftermath *after)
 {
     struct work *ended = NULL;
     work->body_ended = true;
-    if (work->children == NULL || work->children->unfinished.count == 0)
+    if (work->children == NULL || tprof_latch_count(&work->children->unfinished) == 0)
         complete(work, &ended);
     end_all(ended, after);
 }
@@ -258,10 +263,11 @@ void tprof_graph_body_ended(struct work *work, struct aftermath *after)
 bool tprof_graph_cancel(struct work *work, struct aftermath *after)
 {
     struct work *ended = NULL;
-    if (work->state != TPROF_PENDING && work->state != TPROF_QUEUED)
+    const enum state state = tprof_state_of(work);
+    if (state != TPROF_PENDING && state != TPROF_QUEUED)
         return false;
-    work->doomed = true;
-    if (work->state == TPROF_QUEUED) {
+    tprof_doom(work);
+    if (state == TPROF_QUEUED) {
         tprof_queue_remove(work->scheduler, work);
         tprof_loosen(after, work);
         cancel(work, NULL, &ended);
@@ -280,7 +286,7 @@ void tprof_graph_cancel_all(struct scheduler *scheduler, struct group *group, st
                 next = work->next;
                 if (!is_unwanted(work))
                     continue;
-                work->acknowledged = true;
+                tprof_acknowledge(work);
                 (void)tprof_graph_cancel(work, after);
             }
 }

@@ -102,7 +102,7 @@ static int look_at(struct access *access, struct region *region, const struct do
     if (access->mode != TPROF_WRITES)
         tprof_blame(work, spoilt_around(region, domain, after));
     access->region = region;
-    region->entering = true;
+    region->users++;
     return 0;
 }
 
@@ -111,7 +111,8 @@ static int look_at_all(struct work *work, struct domain *domain, const struct da
     for (uint32_t i = 0; i < work->access_count; i++)
         work->accesses[i] = (struct access){.work = work, .object = data[i].object, .mode = data[i].mode};
     for (uint32_t i = 0; i < work->access_count; i++) {
-        struct region *region = tprof_region_find(domain->table, &data[i].shape, data[i].handle);
+        struct region *region =
+            data[i].region != NULL ? data[i].region : tprof_region_find(domain, &data[i].shape, after);
         if (region == NULL || look_at(&work->accesses[i], region, domain, after) < 0)
             return -1;
     }
@@ -121,7 +122,7 @@ static int look_at_all(struct work *work, struct domain *domain, const struct da
 /* It looks at all of its data before it claims any: by another name it may read what it overwrites. */
 static int enter_data(struct work *work, struct domain *domain, const struct datum *data, struct aftermath *after)
 {
-    if (work->access_count > 0 && domain->table == NULL && (domain->table = tprof_table_make()) == NULL) {
+    if (work->access_count > 0 && tprof_table_of(domain) == NULL) {
         work->access_count = 0;
         return -1;
     }
@@ -131,7 +132,7 @@ static int enter_data(struct work *work, struct domain *domain, const struct dat
         work->accesses[i].region = NULL;
         if (region == NULL)
             continue;
-        region->entering = false;
+        region->users--;
         if (failed)
             continue;
         if (work->accesses[i].mode == TPROF_WRITES)
@@ -146,7 +147,7 @@ static int enter_needed(struct work *work, struct work *const *needed, size_t co
     for (size_t i = 0; i < count; i++) {
         if (wait_for(work, needed[i], true, after) < 0)
             return -1;
-        if (needed[i]->state == TPROF_FAILED_WORK || needed[i]->state == TPROF_CANCELLED)
+        if (tprof_has_ended(needed[i]) && tprof_state_of(needed[i]) != TPROF_FINISHED)
             tprof_blame(work, tprof_root_cause(needed[i]));
     }
     return 0;
@@ -156,10 +157,10 @@ static void count_in(struct work *work, struct domain *domain)
 {
     struct scheduler *scheduler = work->scheduler;
     struct group *group = tprof_waiting_group(work);
-    work->done.count = 1;
-    domain->unfinished.count++;
+    tprof_latch_rise(&work->done);
+    tprof_latch_rise(&domain->unfinished);
     if (group != NULL)
-        group->unfinished.count++;
+        tprof_latch_rise(&group->unfinished);
     if (++scheduler->unfinished > scheduler->peak)
         scheduler->peak = scheduler->unfinished;
     work->number = ++scheduler->spawned;
@@ -168,11 +169,14 @@ static void count_in(struct work *work, struct domain *domain)
 int tprof_graph_enter(struct work *work, const struct datum *data, struct work *const *needed, size_t needed_count,
                       struct aftermath *after)
 {
-    struct domain *domain = work->parent != NULL ? work->parent->children : &work->scheduler->root;
+    struct domain *domain = tprof_domain_around(work);
+    if (tprof_is_stopping(work->scheduler) && work->scheduler->unfinished == 0)
+        return 1;
     count_in(work, domain);
     tprof_tell_graph(TPROF_EVENT_SPAWN, work, tprof_api->running());
     const int failed = enter_needed(work, needed, needed_count, after) < 0 || enter_data(work, domain, data, after) < 0;
-    work->doomed = failed || work->cause != NULL;
+    if (failed || tprof_cause_of(work) != NULL)
+        tprof_doom(work);
     if (work->unmet == 0)
         tprof_graph_released(work, after);
     return failed ? -1 : 0;

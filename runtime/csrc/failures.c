@@ -1,21 +1,65 @@
-/* Failures that nobody has asked about yet, as a list for Python, the first that happened first. */
+/* Failures are kept for whoever waits, and a program that asks each future itself need not wait: without sweeping, the
+ * list of a long-lived runtime would hold every exception that there ever was. */
 #include "failures.h"
 
-PyObject *tprof_failures_take(struct scheduler *scheduler, struct work **list)
+#define FEW 64
+
+static void sweep(struct failures *failures, struct aftermath *after)
+{
+    for (struct work **at = &failures->first; *at != NULL;) {
+        struct work *work = *at;
+        if (!tprof_is_acknowledged(work)) {
+            at = &work->next_failed;
+            continue;
+        }
+        *at = work->next_failed;
+        work->next_failed = NULL;
+        failures->count--;
+        tprof_loosen(after, work);
+    }
+    failures->sweep_at = failures->count < FEW / 2 ? FEW : 2 * failures->count;
+}
+
+void tprof_failures_add(struct failures *failures, struct work *work, struct aftermath *after)
+{
+    if (failures->count >= failures->sweep_at)
+        sweep(failures, after);
+    work->next_failed = failures->first;
+    failures->first = (struct work *)Py_NewRef((PyObject *)work);
+    failures->count++;
+}
+
+/* Returns the first; whoever calls it is the only one to have the list. */
+static struct work *next_of(struct work **failed)
+{
+    struct work *work = *failed;
+    if (work != NULL) {
+        *failed = work->next_failed;
+        work->next_failed = NULL;
+    }
+    return work;
+}
+
+PyObject *tprof_failures_take(struct scheduler *scheduler, struct failures *failures)
 {
     tprof_lock(scheduler);
-    struct work *failed = *list;
-    *list = NULL;
+    struct work *failed = failures->first;
+    *failures = (struct failures){0};
     tprof_unlock(scheduler);
     PyObject *taken = PyList_New(0);
-    while (failed != NULL) {
-        struct work *next = failed->next_failed;
-        failed->next_failed = NULL;
-        if (!failed->acknowledged && taken != NULL && PyList_Insert(taken, 0, (PyObject *)failed) < 0)
+    for (struct work *work; (work = next_of(&failed)) != NULL;) {
+        if (!tprof_is_acknowledged(work) && taken != NULL && PyList_Insert(taken, 0, (PyObject *)work) < 0)
             Py_CLEAR(taken);
-        failed->acknowledged = true;
-        Py_DECREF(failed);
-        failed = next;
+        tprof_acknowledge(work);
+        Py_DECREF(work);
     }
     return taken;
+}
+
+void tprof_failures_drop(struct failures *failures)
+{
+    struct work *failed = failures->first;
+    *failures = (struct failures){0};
+    for (struct work *work; (work = next_of(&failed)) != NULL;)
+        Py_DECREF(work);
 }

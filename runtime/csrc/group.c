@@ -35,11 +35,7 @@ static void deallocate(PyObject *object)
     struct group *self = (struct group *)object;
     PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
-    for (struct work *failed = self->failed, *next; failed != NULL; failed = next) {
-        next = failed->next_failed;
-        failed->next_failed = NULL;
-        Py_DECREF(failed);
-    }
+    tprof_failures_drop(&self->failures);
     (void)clear(object);
     type->tp_free(object);
     Py_DECREF(type);
@@ -54,15 +50,15 @@ static const struct work *work_here(const struct scheduler *scheduler)
 /* As long as one is open, spawning looks for it. */
 static void count_open(struct group *self, bool open)
 {
-    if (self->open == open)
-        return;
-    self->open = open;
     tprof_lock(self->scheduler);
-    self->scheduler->groups += open ? 1 : (size_t)-1;
+    if (atomic_exchange_explicit(&self->open, open, memory_order_relaxed) != open) {
+        const size_t others = tprof_open_groups(self->scheduler);
+        atomic_store_explicit(&self->scheduler->groups, open ? others + 1 : others - 1, memory_order_relaxed);
+    }
     tprof_unlock(self->scheduler);
 }
 
-/* Once; `outer` is whatever the group variable held. */
+/* Once, whoever else tries; `outer` is whatever the group variable held. */
 static PyObject *open_method(PyObject *object, PyObject *args)
 {
     struct group *self = (struct group *)object;
@@ -70,12 +66,17 @@ static PyObject *open_method(PyObject *object, PyObject *args)
     int waits;
     if (!PyArg_ParseTuple(args, "Op", &outer, &waits))
         return NULL;
+    if (atomic_exchange_explicit(&self->begun, true, memory_order_relaxed)) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "this group's block has begun already: make one group for each block");
+        return NULL;
+    }
     struct group *around = PyObject_TypeCheck(outer, tprof_group_type) ? (struct group *)outer : NULL;
-    while (around != NULL && !around->open)
+    while (around != NULL && !tprof_is_open(around))
         around = around->outer;
     const struct work *work = work_here(self->scheduler);
     self->inside = work == NULL ? 0 : work->number;
-    Py_XSETREF(self->outer, (struct group *)Py_XNewRef((PyObject *)around));
+    self->outer = (struct group *)Py_XNewRef((PyObject *)around);
     self->waits = waits;
     count_open(self, true);
     Py_RETURN_NONE;
@@ -92,7 +93,7 @@ static PyObject *is_around(PyObject *object, PyObject *unused)
 {
     struct group *self = (struct group *)object;
     (void)unused;
-    return PyBool_FromLong(self->open && tprof_group_around(self, self->scheduler, work_here(self->scheduler)) == self);
+    return PyBool_FromLong(tprof_is_open(self) && tprof_group_around(self, self->scheduler, work_here(self->scheduler)) == self);
 }
 
 static PyObject *outer(PyObject *object, void *unused)
@@ -129,7 +130,7 @@ static PyObject *take_failures(PyObject *object, PyObject *unused)
 {
     struct group *self = (struct group *)object;
     (void)unused;
-    return tprof_failures_take(self->scheduler, &self->failed);
+    return tprof_failures_take(self->scheduler, &self->failures);
 }
 
 static PyMethodDef methods[] = {

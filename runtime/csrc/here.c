@@ -1,5 +1,8 @@
 /* Which runtime a call of a task goes to: the innermost whose block this thread has entered, since its task began if it
- * runs one; else the one that runs the task; else, on any other thread, the one that was entered last of all. */
+ * runs one; else the one that runs the task; else, on any other thread, the one that was entered last of all.
+ *
+ * That last one is the only thing here that several threads have in common: whoever reads it takes a reference under the
+ * same lock under which another thread exchanges it, so neither uses what the other has let go. */
 #include "core.h"
 
 #include <stdlib.h>
@@ -10,8 +13,39 @@ struct entered {
     struct entered *below;
 };
 
-PyObject *tprof_current;
+static pthread_mutex_t current_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct scheduler *current;
 static _Thread_local struct entered *entered_here;
+
+static void lock_current(void)
+{
+    pthread_mutex_lock(&current_lock);
+}
+
+static void unlock_current(void)
+{
+    pthread_mutex_unlock(&current_lock);
+}
+
+/* A child gets the lock free. */
+static void follow_forks(void)
+{
+    (void)pthread_atfork(lock_current, unlock_current, unlock_current);
+}
+
+void tprof_initialise_here(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, follow_forks);
+}
+
+static struct scheduler *current_here(void)
+{
+    lock_current();
+    struct scheduler *scheduler = (struct scheduler *)Py_XNewRef((PyObject *)current);
+    unlock_current();
+    return scheduler;
+}
 
 static const struct work *work_here(void)
 {
@@ -30,11 +64,11 @@ struct scheduler *tprof_scheduler_here(void)
 {
     const struct work *work = work_here();
     /* One that another thread has ended. */
-    while (entered_here != NULL && entered_here->scheduler->stopping)
+    while (entered_here != NULL && tprof_is_stopping(entered_here->scheduler))
         forget(&entered_here);
     if (entered_here != NULL && entered_here->inside == (work == NULL ? 0 : work->number))
-        return entered_here->scheduler;
-    return work != NULL ? tprof_thread_here->scheduler : (struct scheduler *)tprof_current;
+        return (struct scheduler *)Py_NewRef((PyObject *)entered_here->scheduler);
+    return work != NULL ? (struct scheduler *)Py_NewRef((PyObject *)tprof_thread_here->scheduler) : current_here();
 }
 
 PyObject *tprof_enter_here(PyObject *module, PyObject *scheduler)
@@ -63,8 +97,11 @@ PyObject *tprof_leave_here(PyObject *module, PyObject *scheduler)
 PyObject *tprof_set_current(PyObject *module, PyObject *scheduler)
 {
     (void)module;
-    PyObject *former = tprof_current;
-    __atomic_store_n(&tprof_current, scheduler == Py_None ? NULL : Py_NewRef(scheduler), __ATOMIC_RELEASE);
+    PyObject *next = scheduler == Py_None ? NULL : Py_NewRef(scheduler);
+    lock_current();
+    PyObject *former = (PyObject *)current;
+    current = (struct scheduler *)next;
+    unlock_current();
     Py_XDECREF(former);
     Py_RETURN_NONE;
 }
@@ -74,5 +111,5 @@ PyObject *tprof_scheduler_here_method(PyObject *module, PyObject *unused)
     (void)module;
     (void)unused;
     PyObject *scheduler = (PyObject *)tprof_scheduler_here();
-    return Py_NewRef(scheduler != NULL ? scheduler : Py_None);
+    return scheduler != NULL ? scheduler : Py_NewRef(Py_None);
 }

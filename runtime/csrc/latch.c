@@ -6,7 +6,7 @@ static void wake_those_with_enough(struct latch *latch)
 {
     for (struct waiter **at = &latch->waiters; *at != NULL;) {
         struct waiter *waiter = *at;
-        if (waiter->enough < latch->count) {
+        if (waiter->enough < tprof_latch_count(latch)) {
             at = &waiter->next;
             continue;
         }
@@ -16,9 +16,14 @@ static void wake_those_with_enough(struct latch *latch)
     }
 }
 
+void tprof_latch_rise(struct latch *latch)
+{
+    tprof_latch_set(latch, tprof_latch_count(latch) + 1);
+}
+
 void tprof_latch_fall(struct latch *latch)
 {
-    latch->count--;
+    tprof_latch_set(latch, tprof_latch_count(latch) - 1);
     if (latch->waiters != NULL)
         wake_those_with_enough(latch);
 }

@@ -21,30 +21,27 @@ static PyObject *forget_thread(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static struct shape shape_of(PyObject *object, int *failed)
+static int shape_of(PyObject *object, struct shape *shape)
 {
     Py_buffer view;
-    struct shape shape = {0};
-    *failed = PyObject_GetBuffer(object, &view, PyBUF_STRIDES);
-    if (*failed == 0) {
-        tprof_shape_make(&shape, (uintptr_t)view.buf, (size_t)view.itemsize, view.ndim, view.shape, view.strides);
-        PyBuffer_Release(&view);
-    }
-    return shape;
+    if (PyObject_GetBuffer(object, &view, PyBUF_STRIDES) < 0)
+        return -1;
+    const bool fits =
+        tprof_shape_make(shape, (uintptr_t)view.buf, (size_t)view.itemsize, view.ndim, view.shape, view.strides);
+    PyBuffer_Release(&view);
+    if (!fits)
+        PyErr_SetString(PyExc_ValueError, "the array's strides lead out of memory");
+    return fits ? 0 : -1;
 }
 
 static PyObject *share_memory(PyObject *module, PyObject *args)
 {
     PyObject *one, *other;
-    int failed;
+    struct shape first, second;
     (void)module;
-    if (!PyArg_ParseTuple(args, "OO", &one, &other))
+    if (!PyArg_ParseTuple(args, "OO", &one, &other) || shape_of(one, &first) < 0 || shape_of(other, &second) < 0)
         return NULL;
-    const struct shape first = shape_of(one, &failed);
-    if (failed)
-        return NULL;
-    const struct shape second = shape_of(other, &failed);
-    return failed ? NULL : PyBool_FromLong(tprof_shapes_overlap(&first, &second));
+    return PyBool_FromLong(tprof_shapes_overlap(&first, &second));
 }
 
 static PyMethodDef methods[] = {
@@ -70,6 +67,7 @@ static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **kept)
 
 static int execute(PyObject *module)
 {
+    tprof_initialise_here();
     tprof_api = PyCapsule_Import(TPROF_RUNTIME_API_NAME, 0);
     if (tprof_api == NULL || add_type(module, &tprof_work_spec, &tprof_work_type) < 0 ||
         add_type(module, &tprof_group_spec, &tprof_group_type) < 0 ||

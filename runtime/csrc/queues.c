@@ -41,7 +41,7 @@ void tprof_queue_push(struct scheduler *scheduler, struct work *work, const stru
     const bool ours = by != NULL && by->scheduler == scheduler && by->seat >= 0;
     work->queue = (uint16_t)(ours ? (uint32_t)by->seat : scheduler->seats);
     struct queue *queue = &scheduler->queues[work->level][work->queue];
-    work->state = TPROF_QUEUED;
+    tprof_set_state(work, TPROF_QUEUED);
     work->previous = queue->back;
     work->next = NULL;
     if (queue->back != NULL)

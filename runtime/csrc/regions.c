@@ -1,15 +1,18 @@
 /* Regions by their exact bytes in one hash table, and by where they lie in a grid of cells, each mesh a power of two.
  * A new region looks for those it overlaps once and is then their neighbour, so an access that comes again costs one
- * look-up, whatever the number of regions. Regions that nobody uses are kept, since programs come back to their
- * tiles, and thrown out when the table would double. */
+ * look-up, whatever the number of regions. Regions of memory that nobody uses are kept, since programs come back to
+ * their tiles, and thrown out when the table would double. A handle's is forgotten with the last work that uses it: it
+ * owns the handle, which may be any object of the program, and is found again as fast as it is made. */
 #include "regions.h"
+
+#include "ending.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define FEW 256u
 
-struct table *tprof_table_make(void)
+static struct table *make_table(void)
 {
     struct table *table = calloc(1, sizeof *table);
     if (table == NULL)
@@ -26,9 +29,22 @@ struct table *tprof_table_make(void)
     return NULL;
 }
 
-static uint64_t hash_of(const struct shape *shape, const void *handle)
+struct table *tprof_table_of(struct domain *domain)
 {
-    return handle != NULL ? ((uintptr_t)handle * 0x9e3779b97f4a7c15u) >> 20 : tprof_shape_hash(shape);
+    if (domain->table == NULL)
+        domain->table = make_table();
+    return domain->table;
+}
+
+static struct region **bucket_of(const struct table *table, uint64_t hash)
+{
+    return &table->buckets[hash & (table->bucket_count - 1)];
+}
+
+static void put_into_bucket(struct region **head, struct region *region)
+{
+    region->next = *head;
+    *head = region;
 }
 
 static uint64_t cell_hash(uint32_t mesh, uint64_t cell)
@@ -75,11 +91,12 @@ static void forget_neighbour(struct region *region, const struct region *gone)
         }
 }
 
-static void free_region(struct table *table, struct region *region)
+static void free_region(struct table *table, struct region *region, struct aftermath *after)
 {
     take_from_cells(table, region);
     for (uint32_t i = 0; i < region->neighbour_count; i++)
         forget_neighbour(region->neighbours[i], region);
+    tprof_loosen(after, region->handle);
     free(region->neighbours);
     free(region);
     table->count--;
@@ -87,23 +104,35 @@ static void free_region(struct table *table, struct region *region)
 
 static bool is_idle(const struct region *region)
 {
-    /* A handle stays: the domain's dict of handles still leads to it. */
-    return region->writer == NULL && region->readers == NULL && region->cause == NULL && region->handle == NULL &&
-           !region->entering;
+    return region->writer == NULL && region->readers == NULL && region->cause == NULL && region->users == 0;
 }
 
-static void prune(struct table *table)
+/* A failure that somebody has been told of need not be kept, though nobody comes back to its data. */
+static void prune(struct domain *domain, struct aftermath *after)
 {
+    struct table *table = domain->table;
     for (size_t i = 0; i < table->bucket_count; i++)
         for (struct region **at = &table->buckets[i]; *at != NULL;) {
             struct region *region = *at;
+            (void)tprof_spoilt(region, domain, after);
             if (!is_idle(region)) {
                 at = &region->next;
                 continue;
             }
             *at = region->next;
-            free_region(table, region);
+            free_region(table, region, after);
         }
+}
+
+void tprof_region_left(struct table *table, struct region *region, struct aftermath *after)
+{
+    if (region->handle == NULL || !is_idle(region))
+        return;
+    struct region **at = bucket_of(table, region->hash);
+    while (*at != region)
+        at = &(*at)->next;
+    *at = region->next;
+    free_region(table, region, after);
 }
 
 /* Twice the buckets; without memory for them the chains grow longer, and nothing is lost. */
@@ -127,9 +156,7 @@ static void grow(struct table *table)
     for (size_t i = 0; i < old_count; i++)
         for (struct region *region = old[i], *next; region != NULL; region = next) {
             next = region->next;
-            struct region **head = &buckets[hash_of(&region->shape, region->handle) & (count - 1)];
-            region->next = *head;
-            *head = region;
+            put_into_bucket(bucket_of(table, region->hash), region);
             if (region->handle == NULL)
                 put_into_cells(table, region);
         }
@@ -141,8 +168,8 @@ void tprof_table_free(struct table *table, struct aftermath *after)
     for (size_t i = 0; i < table->bucket_count; i++)
         for (struct region *region = table->buckets[i], *next; region != NULL; region = next) {
             next = region->next;
-            tprof_loosen(after, region->cause);
-            tprof_loosen(after, region->keep);
+            tprof_heal(region, after);
+            tprof_loosen(after, region->handle);
             free(region->neighbours);
             free(region);
         }
@@ -187,14 +214,14 @@ void tprof_regions_touching(struct table *table, const struct shape *shape, void
     uint64_t cells = 0;
     if (shape->width == 0)
         return;
-    for (uint32_t mesh = 0; mesh < 64; mesh++)
+    for (uint32_t mesh = 0; mesh < TPROF_MESHES; mesh++)
         if (table->at_mesh[mesh] > 0)
             cells += (shape->extent >> mesh) + 2;
     if (cells > 2 * table->count + 64) {
         visit_all(table, shape, visit, context);
         return;
     }
-    for (uint32_t mesh = 0; mesh < 64; mesh++)
+    for (uint32_t mesh = 0; mesh < TPROF_MESHES; mesh++)
         if (table->at_mesh[mesh] > 0)
             visit_mesh(table, shape, mesh, visit, context);
 }
@@ -231,40 +258,76 @@ static void meet(struct region *other, void *context)
     }
 }
 
-static struct region *add(struct table *table, const struct shape *shape, const void *handle)
+/* Room for one more; pruning may free any region that is not in use. */
+static void make_room(struct domain *domain, struct aftermath *after)
 {
+    struct table *table = domain->table;
     if (table->count >= table->prune_at) {
-        prune(table);
+        prune(domain, after);
         table->prune_at = table->count < FEW / 2 ? FEW : 2 * table->count;
     }
     if (table->count >= table->bucket_count)
         grow(table);
+}
+
+static struct region *make_region(struct domain *domain, uint64_t hash, struct aftermath *after)
+{
+    make_room(domain, after);
     struct region *region = calloc(1, sizeof *region);
     if (region == NULL)
         return NULL;
-    region->shape = *shape;
-    region->handle = handle;
-    struct meeting meeting = {region, false};
-    if (handle == NULL) {
-        tprof_regions_touching(table, shape, meet, &meeting);
-        region->mesh = mesh_of(shape->extent);
-        put_into_cells(table, region);
-    }
-    table->count++;
-    if (meeting.failed) {
-        free_region(table, region);
-        return NULL;
-    }
-    struct region **head = &table->buckets[hash_of(shape, handle) & (table->bucket_count - 1)];
-    region->next = *head;
-    *head = region;
+    region->hash = hash;
+    domain->table->count++;
     return region;
 }
 
-struct region *tprof_region_find(struct table *table, const struct shape *shape, const void *handle)
+struct region *tprof_region_add(struct domain *domain, PyObject *handle, uint64_t hash, struct aftermath *after)
 {
-    struct region *region = table->buckets[hash_of(shape, handle) & (table->bucket_count - 1)];
-    while (region != NULL && (region->handle != handle || !tprof_shapes_equal(&region->shape, shape)))
+    struct region *region = make_region(domain, hash, after);
+    if (region == NULL)
+        return NULL;
+    region->handle = Py_NewRef(handle);
+    put_into_bucket(bucket_of(domain->table, hash), region);
+    return region;
+}
+
+struct region *tprof_region_alike(const struct table *table, uint64_t hash, struct region *const *known, size_t count)
+{
+    for (struct region *region = *bucket_of(table, hash); region != NULL; region = region->next) {
+        bool is_known = region->handle == NULL || region->hash != hash;
+        for (size_t i = 0; i < count && !is_known; i++)
+            is_known = known[i] == region;
+        if (!is_known)
+            return region;
+    }
+    return NULL;
+}
+
+static struct region *add_bytes(struct domain *domain, const struct shape *shape, uint64_t hash, struct aftermath *after)
+{
+    struct table *table = domain->table;
+    struct region *region = make_region(domain, hash, after);
+    if (region == NULL)
+        return NULL;
+    struct meeting meeting = {region, false};
+    tprof_regions_touching(table, shape, meet, &meeting);
+    region->shape = *shape;
+    region->mesh = mesh_of(shape->extent);
+    put_into_cells(table, region);
+    if (meeting.failed) {
+        free_region(table, region, after);
+        return NULL;
+    }
+    put_into_bucket(bucket_of(table, hash), region);
+    return region;
+}
+
+struct region *tprof_region_find(struct domain *domain, const struct shape *shape, struct aftermath *after)
+{
+    const uint64_t hash = tprof_shape_hash(shape);
+    struct region *region = *bucket_of(domain->table, hash);
+    while (region != NULL &&
+           (region->hash != hash || region->handle != NULL || !tprof_shapes_equal(&region->shape, shape)))
         region = region->next;
-    return region != NULL ? region : add(table, shape, handle);
+    return region != NULL ? region : add_bytes(domain, shape, hash, after);
 }

@@ -12,10 +12,11 @@ struct place {
     struct place *next;
 };
 
-/* Exactly these bytes, or (without any) a handle. */
+/* Exactly these bytes, or (without any) a handle, of which it is the only owner here. */
 struct region {
     struct shape shape;
-    const void *handle;
+    PyObject *handle; /* with a reference */
+    uint64_t hash;    /* of the bytes or of the handle */
     struct access *writer;  /* the last one, while it has not ended */
     struct access *readers; /* since then */
     struct work *cause;     /* whose failure left the data unwritten, with a reference */
@@ -27,23 +28,33 @@ struct region {
     struct region *next;
     struct place places[2];
     int place_count;
-    bool entering; /* a work that enters has found it and not claimed it yet */
+    uint32_t users; /* who has found it and not done with it yet: works that enter, threads that read data */
 };
+
+#define TPROF_MESHES 61 /* of extents up to TPROF_MOST_BYTES */
 
 struct table {
     struct region **buckets;
     struct place **cells;
     size_t bucket_count, cell_count;
     size_t count, prune_at;
-    size_t at_mesh[64];
+    size_t at_mesh[TPROF_MESHES];
 };
 
-struct table *tprof_table_make(void);
 /* References that the table held go to `after`. */
 void tprof_table_free(struct table *table, struct aftermath *after);
 
-/* The region of these bytes or this handle, made if it is new. NULL without memory. */
-struct region *tprof_region_find(struct table *table, const struct shape *shape, const void *handle);
+/* The domain's table, made if there is none. NULL without memory. */
+struct table *tprof_table_of(struct domain *domain);
+
+/* The region of these bytes, made if it is new. NULL without memory. */
+struct region *tprof_region_find(struct domain *domain, const struct shape *shape, struct aftermath *after);
+/* Of a handle. */
+struct region *tprof_region_add(struct domain *domain, PyObject *handle, uint64_t hash, struct aftermath *after);
+/* A handle's region that has this hash and is none of these, or NULL. */
+struct region *tprof_region_alike(const struct table *table, uint64_t hash, struct region *const *known, size_t count);
+/* Somebody is done with it: a handle that nobody uses is forgotten. */
+void tprof_region_left(struct table *table, struct region *region, struct aftermath *after);
 
 /* Call `visit` with each region that shares a byte with the shape, which need not be in the table. */
 void tprof_regions_touching(struct table *table, const struct shape *shape, void (*visit)(struct region *, void *),

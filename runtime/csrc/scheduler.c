@@ -8,7 +8,7 @@
 
 #define MOST_SEATS 4096
 
-static uint32_t next_worker;
+static _Atomic uint32_t next_worker;
 
 static int take_arguments(struct scheduler *self, PyObject *args, PyObject *kwargs)
 {
@@ -29,7 +29,7 @@ static int take_arguments(struct scheduler *self, PyObject *args, PyObject *kwar
         return -1;
     }
     self->seats = self->active = seats;
-    self->first_worker = __atomic_fetch_add(&next_worker, seats, __ATOMIC_RELAXED);
+    self->first_worker = atomic_fetch_add_explicit(&next_worker, seats, memory_order_relaxed);
     self->starting = seats;
     self->future_type = (PyTypeObject *)Py_NewRef(future_type);
     self->start_thread = Py_NewRef(start_thread);
@@ -92,13 +92,11 @@ static void deallocate(PyObject *object)
     struct scheduler *self = (struct scheduler *)object;
     PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
-    PyObject *failed = tprof_failures_take(self, &self->root.failed);
-    Py_XDECREF(failed);
+    tprof_failures_drop(&self->root.failures);
     struct aftermath after = {0};
     if (self->root.table != NULL)
         tprof_table_free(self->root.table, &after);
     tprof_settle(self, &after);
-    Py_CLEAR(self->root.handles);
     (void)clear(object);
     Py_CLEAR(self->future_type);
     tprof_queues_free(self);
@@ -125,12 +123,15 @@ static PyObject *submit(PyObject *object, PyObject *const *args, Py_ssize_t coun
 }
 
 /* Of the task that the calling thread runs here, else that of all other threads. */
+static struct work *work_here(const struct scheduler *self)
+{
+    return tprof_thread_here == NULL || tprof_thread_here->scheduler != self ? NULL : tprof_thread_here->work;
+}
+
 static struct domain *domain_here(struct scheduler *self)
 {
-    struct work *work = tprof_thread_here == NULL || tprof_thread_here->scheduler != self ? NULL
-                                                                                          : tprof_thread_here->work;
     tprof_lock(self);
-    struct domain *domain = tprof_domain_of(self, work);
+    struct domain *domain = tprof_domain_of(self, work_here(self));
     tprof_unlock(self);
     if (domain == NULL)
         PyErr_NoMemory();
@@ -158,7 +159,7 @@ static PyObject *take_failures(PyObject *object, PyObject *unused)
     tprof_graph_forgive(self, domain, &after);
     tprof_unlock(self);
     tprof_settle(self, &after);
-    return tprof_failures_take(self, &domain->failed);
+    return tprof_failures_take(self, &domain->failures);
 }
 
 static int wait_for_works(struct scheduler *self, struct works *works)
@@ -177,43 +178,45 @@ static int wait_for_works(struct scheduler *self, struct works *works)
     return outcome;
 }
 
-static int wait_for_users(struct scheduler *self, struct domain *domain, const struct reading *reading)
+static int wait_for_users(const struct reading *reading)
 {
     struct works works = {0};
-    tprof_lock(self);
+    tprof_lock(reading->scheduler);
     for (size_t i = 0; i < reading->count; i++)
-        tprof_graph_touching(domain, &reading->data[i], &works);
-    tprof_unlock(self);
-    return wait_for_works(self, &works);
+        tprof_graph_touching(reading->domain, &reading->data[i], &works);
+    tprof_unlock(reading->scheduler);
+    return wait_for_works(reading->scheduler, &works);
 }
 
-static struct work *find_spoilt(struct scheduler *self, struct domain *domain, const struct reading *reading)
+static struct work *find_spoilt(const struct reading *reading)
 {
     struct aftermath after = {0};
     struct work *cause = NULL;
-    tprof_lock(self);
+    tprof_lock(reading->scheduler);
     for (size_t i = 0; i < reading->count && cause == NULL; i++)
-        cause = tprof_graph_spoilt(domain, &reading->data[i], &after);
-    tprof_unlock(self);
-    tprof_settle(self, &after);
+        cause = tprof_graph_spoilt(reading->domain, &reading->data[i], &after);
+    tprof_unlock(reading->scheduler);
+    tprof_settle(reading->scheduler, &after);
     return cause;
 }
 
 static PyObject *wait_on(PyObject *object, PyObject *data)
 {
     struct scheduler *self = (struct scheduler *)object;
-    struct domain *domain = domain_here(self);
-    struct reading reading = {0};
-    if (domain == NULL)
-        return NULL;
-    tprof_count_entering(self, 1);
-    int outcome = tprof_data_add(&reading, domain, data, TPROF_UPDATES);
-    if (outcome == 0)
-        outcome = wait_for_users(self, domain, &reading);
-    struct work *cause = outcome == 0 ? find_spoilt(self, domain, &reading) : NULL;
-    tprof_count_entering(self, -1);
-    tprof_data_free(&reading);
-    if (outcome < 0)
+    struct reading reading;
+    struct work *cause = NULL;
+    tprof_reading_begin(&reading, self, work_here(self));
+    int outcome = reading.domain == NULL ? -1 : tprof_data_add(&reading, data, TPROF_UPDATES);
+    if (reading.domain == NULL)
+        PyErr_NoMemory();
+    else if (outcome > 0)
+        PyErr_Format(PyExc_ValueError,
+                     "wait() got a %.100s: its strides lead out of memory; pass only the part that tasks touch",
+                     Py_TYPE(data)->tp_name);
+    else if (outcome == 0 && (outcome = wait_for_users(&reading)) == 0)
+        cause = find_spoilt(&reading);
+    tprof_reading_end(&reading);
+    if (outcome != 0)
         return NULL;
     return cause != NULL ? (PyObject *)cause : Py_NewRef(Py_None);
 }
@@ -237,7 +240,7 @@ static PyObject *stop(PyObject *object, PyObject *unused)
     struct scheduler *self = (struct scheduler *)object;
     (void)unused;
     tprof_lock(self);
-    self->stopping = true;
+    atomic_store_explicit(&self->stopping, true, memory_order_relaxed);
     tprof_wake_all(self);
     tprof_unlock(self);
     Py_RETURN_NONE;
@@ -249,7 +252,8 @@ static PyObject *abandon(PyObject *object, PyObject *unused)
     struct scheduler *self = (struct scheduler *)object;
     (void)unused;
     pthread_mutex_init(&self->mutex, NULL);
-    self->dead = self->stopping = true;
+    self->dead = true;
+    atomic_store_explicit(&self->stopping, true, memory_order_relaxed);
     Py_RETURN_NONE;
 }
 

@@ -114,7 +114,7 @@ void tprof_wake_all(struct scheduler *scheduler)
 void tprof_all_ended(struct scheduler *scheduler)
 {
     scheduler->cancelling = false;
-    if (scheduler->stopping)
+    if (tprof_is_stopping(scheduler))
         tprof_wake_all(scheduler);
 }
 

@@ -1,6 +1,7 @@
 /* What is left to do for Python once the mutex is free: references to drop, callbacks to call, threads to start. */
 #include "core.h"
 
+#include "failures.h"
 #include "regions.h"
 
 #include <stdlib.h>
@@ -42,12 +43,7 @@ static void drop_children(struct work *work, struct aftermath *after)
         return;
     if (children->table != NULL)
         tprof_table_free(children->table, after);
-    for (struct work *failed = children->failed, *next; failed != NULL; failed = next) {
-        next = failed->next_failed;
-        failed->next_failed = NULL;
-        Py_DECREF(failed);
-    }
-    Py_XDECREF(children->handles);
+    tprof_failures_drop(&children->failures);
     free(children);
 }
 

@@ -12,27 +12,45 @@ struct axis {
     size_t stride, count;
 };
 
-/* Axes that have a length and a step, strides made positive and rising. Returns how many, -1 if there is no byte. */
-static int collect(struct axis *axes, uintptr_t *start, int dimensions, const ptrdiff_t *lengths,
+static bool has_no_byte(size_t item_bytes, int dimensions, const ptrdiff_t *lengths)
+{
+    bool none = item_bytes == 0;
+    for (int i = 0; i < dimensions; i++)
+        none |= lengths[i] == 0;
+    return none;
+}
+
+/* From the first item to the last along this axis; more than there can be where it overflows. */
+static size_t reach_of(struct axis axis)
+{
+    size_t reach;
+    return __builtin_mul_overflow(axis.stride, axis.count - 1, &reach) ? SIZE_MAX : reach;
+}
+
+/* Axes that have a length and a step, strides made positive and rising. Returns how many, -1 if they lead further than
+ * memory does; what is done with their numbers afterwards cannot overflow. */
+static int collect(struct axis *axes, struct shape *shape, int dimensions, const ptrdiff_t *lengths,
                    const ptrdiff_t *strides)
 {
     int count = 0;
+    size_t extent = shape->width;
     for (int i = 0; i < dimensions; i++) {
-        if (lengths[i] == 0)
-            return -1;
         if (lengths[i] == 1 || strides[i] == 0)
             continue;
         struct axis axis = {(size_t)strides[i], (size_t)lengths[i]};
-        if (strides[i] < 0) {
-            axis.stride = (size_t)-strides[i];
-            *start -= axis.stride * (axis.count - 1);
-        }
+        if (strides[i] < 0)
+            axis.stride = 0 - axis.stride;
+        const size_t reach = reach_of(axis);
+        if (reach > TPROF_MOST_BYTES || (extent += reach) > TPROF_MOST_BYTES)
+            return -1;
+        if (strides[i] < 0 && __builtin_sub_overflow(shape->start, reach, &shape->start))
+            return -1;
         int at = count++;
         for (; at > 0 && axes[at - 1].stride > axis.stride; at--)
             axes[at] = axes[at - 1];
         axes[at] = axis;
     }
-    return count;
+    return shape->start > UINTPTR_MAX - extent ? -1 : count;
 }
 
 /* Fold what is dense into the width and regular steps into one axis. Returns how many axes remain, rising. */
@@ -50,19 +68,29 @@ static int merge(struct axis *axes, int count, size_t *width)
     return kept;
 }
 
-void tprof_shape_make(struct shape *shape, uintptr_t data, size_t item_bytes, int dimensions, const ptrdiff_t *lengths,
+/* Returns whether it is no more than memory has. */
+static bool multiply(size_t *bytes, int dimensions, const ptrdiff_t *lengths)
+{
+    for (int i = 0; i < dimensions; i++)
+        if (__builtin_mul_overflow(*bytes, (size_t)lengths[i], bytes))
+            return false;
+    return *bytes <= TPROF_MOST_BYTES;
+}
+
+bool tprof_shape_make(struct shape *shape, uintptr_t data, size_t item_bytes, int dimensions, const ptrdiff_t *lengths,
                       const ptrdiff_t *strides)
 {
     struct axis axes[MOST_DIMENSIONS];
     memset(shape, 0, sizeof *shape);
     shape->start = data;
-    if (strides == NULL)
-        for (; dimensions > 0; dimensions--)
-            item_bytes *= (size_t)lengths[dimensions - 1];
-    int count = collect(axes, &shape->start, dimensions, lengths, strides);
-    if (count < 0 || item_bytes == 0)
-        return;
+    if (has_no_byte(item_bytes, dimensions, lengths))
+        return true;
     shape->width = item_bytes;
+    if (!multiply(&shape->width, strides == NULL ? dimensions : 0, lengths))
+        return false;
+    int count = collect(axes, shape, strides == NULL ? 0 : dimensions, lengths, strides);
+    if (count < 0)
+        return false;
     count = merge(axes, count, &shape->width);
     struct axis *first = axes;
     for (; count > TPROF_SHAPE_DIMENSIONS; count--, first++)
@@ -75,6 +103,7 @@ void tprof_shape_make(struct shape *shape, uintptr_t data, size_t item_bytes, in
         shape->dimension[i].count = axis.count;
         shape->extent += axis.stride * (axis.count - 1);
     }
+    return true;
 }
 
 bool tprof_shapes_equal(const struct shape *one, const struct shape *other)

@@ -39,7 +39,6 @@ static Py_ssize_t find_name(const struct clauses *clauses, PyObject *name)
 struct reader {
     const struct clauses *clauses;
     struct reading *reading;
-    struct domain *domain;
     PyObject *callable;
 };
 
@@ -53,7 +52,10 @@ static PyObject *name_of(PyObject *callable)
     return PyObject_Repr(callable);
 }
 
-static void refuse(const struct reader *reader, PyObject *object, Py_ssize_t parameter)
+static const char no_data[] = "that is neither an array nor hashable; pass an array, a list of arrays or a hashable handle";
+static const char too_large[] = "its strides lead out of memory; pass only the part that the task touches";
+
+static void refuse(const struct reader *reader, PyObject *object, Py_ssize_t parameter, PyObject *error, const char *why)
 {
     PyErr_Clear();
     PyObject *task = name_of(reader->callable);
@@ -61,20 +63,21 @@ static void refuse(const struct reader *reader, PyObject *object, Py_ssize_t par
                           ? PyUnicode_FromString("one of its further arguments")
                           : PyUnicode_FromFormat("its argument %R", PyTuple_GET_ITEM(reader->clauses->names, parameter));
     if (task != NULL && which != NULL)
-        PyErr_Format(PyExc_TypeError,
-                     "task %U says that it touches %U, which got a %.100s: that is neither an array nor hashable; pass "
-                     "an array, a list of arrays or a hashable handle",
-                     task, which, Py_TYPE(object)->tp_name);
+        PyErr_Format(error, "task %U says that it touches %U, which got a %.100s: %s", task, which,
+                     Py_TYPE(object)->tp_name, why);
     Py_XDECREF(task);
     Py_XDECREF(which);
 }
 
 static int add(const struct reader *reader, PyObject *object, int mode, Py_ssize_t parameter)
 {
-    if (mode == 0 || tprof_data_add(reader->reading, reader->domain, object, (enum mode)mode) == 0)
+    const int outcome = mode == 0 ? 0 : tprof_data_add(reader->reading, object, (enum mode)mode);
+    if (outcome == 0)
         return 0;
-    if (PyErr_ExceptionMatches(PyExc_TypeError))
-        refuse(reader, object, parameter);
+    if (outcome > 0)
+        refuse(reader, object, parameter, PyExc_ValueError, too_large);
+    else if (PyErr_ExceptionMatches(PyExc_TypeError))
+        refuse(reader, object, parameter, PyExc_TypeError, no_data);
     return -1;
 }
 
@@ -138,7 +141,7 @@ static int level_of(PyObject *priority, PyObject *const *args, size_t count, PyO
 static int find_group(struct work *work)
 {
     PyObject *value = NULL;
-    if (work->scheduler->groups == 0)
+    if (tprof_open_groups(work->scheduler) == 0)
         return 0;
     if (PyContextVar_Get(work->scheduler->group_variable, NULL, &value) < 0)
         return -1;
@@ -208,6 +211,7 @@ static int make_accesses(struct work *work, size_t count)
     return 0;
 }
 
+/* 1: the runtime has ended. */
 static int enter(struct scheduler *scheduler, struct work *work, const struct reading *reading,
                  const struct needed *needed)
 {
@@ -221,9 +225,9 @@ static int enter(struct scheduler *scheduler, struct work *work, const struct re
     int failed = tprof_graph_enter(work, reading->data, needed->works, needed->ours, &after);
     tprof_wake_for(scheduler, after.readied, &after);
     tprof_unlock(scheduler);
-    if (failed)
+    if (failed < 0)
         PyErr_NoMemory();
-    else if (scheduler->graph != NULL)
+    else if (!failed && scheduler->graph != NULL)
         failed = keep_node(scheduler, work, &after);
     if (!failed)
         failed = tprof_needed_expect(work, needed);
@@ -235,26 +239,28 @@ static int enter(struct scheduler *scheduler, struct work *work, const struct re
 static int enter_with_futures(struct scheduler *scheduler, struct work *work, const struct reading *reading)
 {
     struct needed needed;
-    const int failed = tprof_needed_find(&needed, work) < 0 ? -1 : enter(scheduler, work, reading, &needed);
+    const int outcome = tprof_needed_find(&needed, work) < 0 ? -1 : enter(scheduler, work, reading, &needed);
     tprof_needed_free(&needed);
-    return failed;
+    return outcome;
 }
 
 /* A spawner that runs far ahead waits until some have ended, or as a worker runs some of them. */
 static int throttle(struct scheduler *scheduler, struct work *parent)
 {
     struct domain *domain = parent == NULL ? &scheduler->root : parent->children;
-    if (domain == NULL || scheduler->most_unfinished == 0 || domain->unfinished.count < scheduler->most_unfinished)
+    if (domain == NULL || scheduler->most_unfinished == 0 ||
+        tprof_latch_count(&domain->unfinished) < scheduler->most_unfinished)
         return 0;
     return tprof_wait(scheduler, &domain->unfinished, scheduler->most_unfinished - (scheduler->most_unfinished + 3) / 4,
                       NULL, -1);
 }
 
-PyObject *tprof_submit(struct scheduler *scheduler, PyObject *callable, PyObject *access, PyObject *const *args,
-                       size_t count, PyObject *names)
+/* Returns the work; NULL with an exception set, or, where the runtime has ended, without one. */
+static PyObject *submit(struct scheduler *scheduler, PyObject *callable, PyObject *access, PyObject *const *args,
+                        size_t count, PyObject *names)
 {
     struct clauses clauses;
-    struct reading reading = {0};
+    struct reading reading;
     const struct thread *thread = tprof_thread_here;
     struct work *parent = thread == NULL || thread->scheduler != scheduler ? NULL : thread->work;
     if (unpack(access, &clauses) < 0 || throttle(scheduler, parent) < 0)
@@ -264,39 +270,41 @@ PyObject *tprof_submit(struct scheduler *scheduler, PyObject *callable, PyObject
     if (work == NULL)
         return NULL;
     work->level = (uint8_t)level;
-    tprof_lock(scheduler);
-    scheduler->entering++;
-    struct domain *domain = tprof_domain_of(scheduler, work->parent);
-    tprof_unlock(scheduler);
-    const struct reader reader = {&clauses, &reading, domain, callable};
+    tprof_reading_begin(&reading, scheduler, work->parent);
+    const struct reader reader = {&clauses, &reading, callable};
     int failed = -1;
-    if (domain == NULL)
+    if (reading.domain == NULL)
         PyErr_NoMemory();
     else if (read_data(&reader, args, (Py_ssize_t)count, names) == 0)
         failed = enter_with_futures(scheduler, work, &reading);
-    tprof_count_entering(scheduler, -1);
-    tprof_data_free(&reading);
-    if (failed) {
-        Py_DECREF(work);
-        return NULL;
-    }
+    tprof_reading_end(&reading);
+    if (failed)
+        Py_CLEAR(work);
     return (PyObject *)work;
+}
+
+PyObject *tprof_submit(struct scheduler *scheduler, PyObject *callable, PyObject *access, PyObject *const *args,
+                       size_t count, PyObject *names)
+{
+    PyObject *work = submit(scheduler, callable, access, args, count, names);
+    return work != NULL || PyErr_Occurred() ? work : Py_NewRef(Py_None);
 }
 
 PyObject *tprof_spawn(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     (void)module;
     struct tprof_task_view view;
-    struct scheduler *scheduler = tprof_scheduler_here();
     if (count < 1 || !tprof_api->view(args[0], &view)) {
         PyErr_SetString(PyExc_TypeError, "the spawner gets a task and its arguments");
         return NULL;
     }
-    if (scheduler == NULL || scheduler->dead)
-        return tprof_api->run(args[0], args + 1, (size_t)count - 1, names, (struct tprof_instance){0, 0});
-    /* While the caller is held back, another thread may end the runtime. */
-    Py_INCREF(scheduler);
-    PyObject *work = tprof_submit(scheduler, args[0], view.access, args + 1, (size_t)count - 1, names);
-    Py_DECREF(scheduler);
-    return work;
+    /* Another thread may end the runtime meanwhile: it stays as long as it is used here, and a task that it no longer
+     * takes is a call. */
+    struct scheduler *scheduler = tprof_scheduler_here();
+    const bool spawns = scheduler != NULL && !scheduler->dead;
+    PyObject *work = spawns ? submit(scheduler, args[0], view.access, args + 1, (size_t)count - 1, names) : NULL;
+    Py_XDECREF(scheduler);
+    if (work != NULL || (spawns && PyErr_Occurred()))
+        return work;
+    return tprof_api->run(args[0], args + 1, (size_t)count - 1, names, (struct tprof_instance){0, 0});
 }

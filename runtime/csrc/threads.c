@@ -97,10 +97,11 @@ static void tell_steal(const struct work *work, int victim)
         tprof_api->tell(&event);
 }
 
+/* Relaxed: a callback that is added meanwhile may be called by whoever adds it. */
 static bool calls_back(const struct work *settled)
 {
     for (; settled != NULL; settled = settled->next_settled)
-        if (settled->callbacks != NULL)
+        if (atomic_load_explicit(&settled->has_callbacks, memory_order_relaxed))
             return true;
     return false;
 }
@@ -178,10 +179,10 @@ static bool step(struct scheduler *scheduler, struct thread *thread)
         return true;
     }
     struct work *work = tprof_queue_take(scheduler, thread, &victim);
-    if (work == NULL && scheduler->stopping && scheduler->unfinished == 0)
+    if (work == NULL && tprof_is_stopping(scheduler) && scheduler->unfinished == 0)
         return false;
     if (work != NULL)
-        work->state = TPROF_RUNNING;
+        tprof_set_state(work, TPROF_RUNNING);
     else {
         thread->next = scheduler->sleeping;
         scheduler->sleeping = thread;
@@ -201,7 +202,7 @@ static bool step(struct scheduler *scheduler, struct thread *thread)
 /* Without a seat and without a task: until somebody gives it a seat. Returns whether it goes on. */
 static bool park(struct scheduler *scheduler, struct thread *thread)
 {
-    if (scheduler->stopping && scheduler->unfinished == 0)
+    if (tprof_is_stopping(scheduler) && scheduler->unfinished == 0)
         return false;
     tprof_push_last(&scheduler->parked, thread);
     tprof_unlock(scheduler);

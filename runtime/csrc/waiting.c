@@ -81,7 +81,7 @@ static int wait_outside(struct scheduler *scheduler, struct latch *latch, size_t
 {
     struct waiter waiter;
     tprof_lock(scheduler);
-    const bool there = latch->count <= enough;
+    const bool there = tprof_latch_count(latch) <= enough;
     if (!there) {
         sem_init(&waiter.semaphore, 0, 0);
         tprof_latch_expect(latch, &waiter, enough);
@@ -99,7 +99,7 @@ static struct work *something_useful(struct scheduler *scheduler, struct thread 
 {
     if (thread->depth >= DEEPEST)
         return NULL;
-    if (wanted != NULL && wanted->state == TPROF_QUEUED) {
+    if (wanted != NULL && tprof_state_of(wanted) == TPROF_QUEUED) {
         tprof_queue_remove(scheduler, wanted);
         return wanted;
     }
@@ -168,10 +168,10 @@ static int wait_inside(struct scheduler *scheduler, struct thread *thread, struc
 {
     int outcome = 0;
     tprof_lock(scheduler);
-    while (outcome == 0 && latch->count > enough) {
+    while (outcome == 0 && tprof_latch_count(latch) > enough) {
         struct work *work = timeout_s < 0 ? something_useful(scheduler, thread, wanted) : NULL;
         if (work != NULL) {
-            work->state = TPROF_RUNNING;
+            tprof_set_state(work, TPROF_RUNNING);
             tprof_unlock(scheduler);
             tprof_run(thread, work, -1);
         } else

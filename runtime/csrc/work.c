@@ -1,6 +1,7 @@
 /* A work as Python sees it: the half of a future that knows how a task stands. runtime/future.py is the other half. */
 #include "core.h"
 
+#include <stdlib.h>
 #include <structmember.h>
 
 static int traverse(PyObject *object, visitproc visit, void *arg)
@@ -13,7 +14,7 @@ static int traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->result);
     Py_VISIT(self->error);
     Py_VISIT(self->callbacks);
-    Py_VISIT(self->cause);
+    Py_VISIT(tprof_cause_of(self));
     return 0;
 }
 
@@ -28,7 +29,7 @@ static int clear(PyObject *object)
     Py_CLEAR(self->callbacks);
     Py_CLEAR(self->parent);
     Py_CLEAR(self->group);
-    Py_CLEAR(self->cause);
+    Py_XDECREF(atomic_exchange_explicit(&self->cause, NULL, memory_order_relaxed));
     Py_CLEAR(self->scheduler);
     return 0;
 }
@@ -38,13 +39,14 @@ static void deallocate(PyObject *object)
     PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
     (void)clear(object);
+    free(((struct work *)object)->accesses); /* of one that never entered; else they are gone */
     type->tp_free(object);
     Py_DECREF(type);
 }
 
 static bool stands_still(const struct work *self)
 {
-    return tprof_has_ended(self) || (self->doomed && self->state == TPROF_PENDING);
+    return tprof_has_ended(self) || (tprof_is_doomed(self) && tprof_state_of(self) == TPROF_PENDING);
 }
 
 #define LONGEST_S 1e9 /* what goes beyond is for ever: the kernel's seconds are whole numbers */
@@ -113,7 +115,7 @@ static PyObject *result_method(PyObject *object, PyObject *const *args, Py_ssize
         PyErr_SetNone(PyExc_TimeoutError);
         return NULL;
     }
-    if (self->state == TPROF_FINISHED)
+    if (tprof_state_of(self) == TPROF_FINISHED)
         return Py_NewRef(self->result);
     return PyObject_CallMethod(object, "_raise", NULL);
 }
@@ -128,7 +130,7 @@ static PyObject *cancel_method(PyObject *object, PyObject *unused)
         Py_RETURN_FALSE;
     (void)tprof_api->join();
     tprof_lock(scheduler);
-    const bool cancelled = tprof_graph_cancel(self, &after) || self->state == TPROF_CANCELLED;
+    const bool cancelled = tprof_graph_cancel(self, &after) || tprof_state_of(self) == TPROF_CANCELLED;
     tprof_wake_for(scheduler, after.readied, &after);
     tprof_unlock(scheduler);
     tprof_settle(scheduler, &after);
@@ -145,6 +147,7 @@ int tprof_work_call_back(struct work *self, PyObject *callback)
         if (self->callbacks == NULL)
             self->callbacks = PyList_New(0);
         failed = self->callbacks == NULL || PyList_Append(self->callbacks, callback) < 0;
+        atomic_store_explicit(&self->has_callbacks, true, memory_order_relaxed);
     }
     Py_END_CRITICAL_SECTION();
     if (failed)
@@ -166,7 +169,7 @@ static PyObject *add_done_callback(PyObject *object, PyObject *callback)
 static PyObject *acknowledge(PyObject *object, PyObject *unused)
 {
     (void)unused;
-    ((struct work *)object)->acknowledged = true;
+    tprof_acknowledge((struct work *)object);
     Py_RETURN_NONE;
 }
 
@@ -175,8 +178,24 @@ static PyObject *get_state(PyObject *object, void *unused)
     static const char *const names[] = {"pending", "queued", "running", "finished", "failed", "cancelled"};
     const struct work *self = (struct work *)object;
     (void)unused;
-    const bool doomed = self->doomed && self->state == TPROF_PENDING;
-    return PyUnicode_FromString(names[doomed ? TPROF_CANCELLED : self->state]);
+    const bool doomed = tprof_is_doomed(self);
+    const enum state state = tprof_state_of(self);
+    return PyUnicode_FromString(names[doomed && state == TPROF_PENDING ? TPROF_CANCELLED : state]);
+}
+
+/* It is written when the body ends, which may be long before the task does. */
+static PyObject *get_error(PyObject *object, void *unused)
+{
+    const struct work *self = (struct work *)object;
+    (void)unused;
+    return Py_NewRef(tprof_has_ended(self) && self->error != NULL ? self->error : Py_None);
+}
+
+static PyObject *get_cause(PyObject *object, void *unused)
+{
+    PyObject *cause = (PyObject *)tprof_cause_of((struct work *)object);
+    (void)unused;
+    return Py_NewRef(cause != NULL ? cause : Py_None);
 }
 
 static PyMethodDef methods[] = {
@@ -191,13 +210,13 @@ static PyMethodDef methods[] = {
 static PyMemberDef members[] = {
     {"number", T_ULONGLONG, offsetof(struct work, number), READONLY, NULL},
     {"callable", T_OBJECT, offsetof(struct work, callable), READONLY, NULL},
-    {"error", T_OBJECT, offsetof(struct work, error), READONLY, NULL},
-    {"cause", T_OBJECT, offsetof(struct work, cause), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
 static PyGetSetDef attributes[] = {
     {"state", get_state, NULL, NULL, NULL},
+    {"error", get_error, NULL, NULL, NULL},
+    {"cause", get_cause, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -119,9 +119,9 @@ def test_an_older_recording_whose_watts_were_assumed_has_the_error_of_an_unknown
     assert "a busy core, assumed: idle watts may be off by a factor of" in profile.info["sensor"]
 
 
-@pytest.mark.parametrize("factor", [0.5, float("nan"), 1e300, "3", None, True])
+@pytest.mark.parametrize("factor", [0.5, float("nan"), float("inf"), 10**400, "3", None])
 def test_factors_that_mean_nothing_count_as_not_said(factor):
-    assert watts_error({"estimate": {**ASSUMED, **FACTORS, "idle_factor": factor}}).idle in (generic_factors()[0], 1.0)
+    assert watts_error({"estimate": {**ASSUMED, **FACTORS, "idle_factor": factor}}).idle == generic_factors()[0]
     assert watts_error({"estimate": [ASSUMED]}).is_none
 
 

@@ -1,5 +1,6 @@
 """What a sensor was read before the recorded block begins is no part of its figures, and serves the fit."""
 
+import io
 import json
 import math
 
@@ -10,8 +11,11 @@ from hypothesis import strategies as st
 from support import traces
 from support.properties import examples
 from tprof.analysis import TABLE_1
+from tprof.analysis.quanta import Quanta
+from tprof.analysis.report.data import page_data
 
 import tprof
+from tprof.cli.tables import show
 from tprof.live import Meter
 
 MS = 1_000_000
@@ -54,6 +58,38 @@ def test_totals_begin_with_the_block_and_the_lead_in_stands_apart(tmp_path):
     assert profile.info["lead_in_j"] == pytest.approx(0.333 * 40)
     assert profile.info["after_end_s"] == pytest.approx(0.02)
     assert profile.info["after_end_j"] == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize("cut_us", [400, 900])
+def test_an_edge_whose_window_reaches_over_the_blocks_end_stays_before_it(cut_us):
+    """The count changed somewhere in the millisecond before a reading, and in the midst of that the block ended."""
+    count, window_ns = 10, MS
+    edges_ns = np.arange(count + 1) * 2 * MS
+    domain = Quanta(
+        "package-0", "package", 0, True, "measured", edges_ns, np.full(count, 0.01), np.ones(count, bool),  # noqa: FBT003
+        np.zeros(count, bool), np.full(count + 1, window_ns * 1e-9), 1e-6, (),
+    )  # fmt: skip
+    begin_ns, end_ns = 2 * MS - cut_us * 500, 16 * MS + cut_us * 500
+
+    cut, _ = domain.between(begin_ns, end_ns)
+
+    half_ns = np.round(cut.window_s * 1e9 / 2).astype(int)
+    assert (cut.edges_ns[0], cut.edges_ns[-1]) == (begin_ns, end_ns)
+    assert (cut.edges_ns[1:-1] + half_ns[1:-1]).max() <= end_ns
+    assert (cut.edges_ns[1:-1] - half_ns[1:-1]).min() >= begin_ns
+    assert cut.window_s[2:-2] == pytest.approx(domain.window_s[2:8])
+
+
+def test_a_lead_in_that_serves_the_fit_is_told_of_in_report_and_summary(tmp_path):
+    told = "0.333 s were read before the block began (13.3 J): they are in none of these figures"
+    profile = tprof.load(recorded(tmp_path / "t.tprof")).profile()
+    summary = io.StringIO()
+
+    show(profile, summary)
+
+    assert page_data(profile)["lead_in"] == told
+    assert told in summary.getvalue().splitlines()
+    assert page_data(tprof.load(traces.write(tmp_path / "whole.tprof")).profile())["lead_in"] is None
 
 
 def test_time_0_of_every_table_is_the_blocks_begin(tmp_path):

@@ -1,5 +1,7 @@
 """The program's row of a sweep is the time from the first task to the last and exactly that time's joules."""
 
+import math
+
 import pytest
 from support import traces
 from support.traces import SECOND_NS
@@ -92,4 +94,11 @@ def test_a_sweeps_intervals_are_about_chance_and_the_error_of_assumed_watts_stan
     assert [row.pop("watts_factor") for row in rows[True]] == [None, None]
     assert [row.pop("watts_factor") for row in rows[False]] == [3.0, 3.0]
     assert rows[True][1] == pytest.approx(rows[False][1], nan_ok=True)
-    assert rows_without_setting([rows[True][1]]) == [{"watts_factor": None, **rows[True][1]}]
+
+
+def test_a_run_that_was_kept_before_the_column_has_no_error_of_watts(tmp_path):
+    _, row = rows_of(profile_of(tmp_path / "t.tprof"))
+    row = {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
+    del row["watts_factor"]
+
+    assert rows_without_setting([row]) == [row | {"watts_factor": None}]

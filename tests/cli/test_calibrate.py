@@ -5,10 +5,12 @@ import json
 import numpy as np
 import pytest
 from support.command_line import tprof as run_tprof
+from tprof.analysis.models.stored import stored_model
 from tprof.benchmarks.validation.phases import Phases
 from tprof.benchmarks.virtual import STRESS, Law, Package
 
 import tprof
+from tprof.doctor.model import model_facts
 from tprof.host import describe_host
 from tprof.power_model import model_path, read_model, write_model
 
@@ -81,6 +83,16 @@ def test_a_model_that_is_kept_is_read_by_the_next_recording(tmp_path, table, mon
     assert "kept in" in done.stdout
     said = tprof.load(tmp_path / "t.tprof").manifest["power_model"]
     assert said["coefficients"]["C1"] == pytest.approx(8.0, rel=1e-4)
+
+
+def test_a_model_kept_from_a_table_is_called_so_by_doctor_and_by_profiles(tmp_path, table):
+    run(tmp_path, "--from", table, *EQUATION_1, "--keep", "-o", "found.json")
+
+    (fact,) = model_facts(tmp_path / "found.json")
+    stored, _ = stored_model(json.loads((tmp_path / "found.json").read_text()))
+    assert "from runs.csv, given" in fact.why
+    assert stored.why.startswith("fitted to runs.csv, kept for ")
+    assert "calibrated on" not in stored.why
 
 
 def test_a_simulated_sessions_model_is_shown_and_not_kept(tmp_path):

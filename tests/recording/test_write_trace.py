@@ -71,6 +71,14 @@ REFUSED = {
     "quality": ({"quality": "guessed"}, "quality must be one of measured, estimated, simulated, given, got 'guessed'"),
     "host": ({"host": {"a": {1, 2}}}, "host: 'a' must be a text or a number"),
     "static domain": ({"static_power_w": {"psys": 1.0}}, "static_power_w: 'psys' is no domain"),
+    "more joules than there are": (
+        {"energy": {"psys": ([0, 1], [0.0, 1e308])}},
+        r"joules must be at most 1e\+15, got 1e\+308",
+    ),
+    "more static watts than there are": (
+        {"static_power_w": {"package-0": 1e308}},
+        r"must be watts, not negative, got 1e\+308 \(at most 1e\+09\)",
+    ),
     "static watts": ({"static_power_w": {"package-0": -1.0}}, "must be watts, not negative, got -1.0"),
 }
 
@@ -225,7 +233,7 @@ def test_no_bit_of_the_joules_is_lost(tmp_path_factory, steps, base):
     np.testing.assert_allclose(readings.value * readings.unit, joules, rtol=0, atol=np.spacing(joules[-1]) / 2)
 
 
-@pytest.mark.parametrize("most", [0.0, 5e-324, 1e-300, 1e308])
+@pytest.mark.parametrize("most", [0.0, 5e-324, 1e-300, 1e-30, 1e15])
 def test_the_smallest_and_largest_joules_can_be_written(tmp_path, most):
     traces.write(tmp_path / "t.tprof", energy={"psys": ([0, 1], [0.0, most])})
 

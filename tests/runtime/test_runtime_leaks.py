@@ -31,6 +31,12 @@ def use(x, y=None, *rest, key=None):
     return x
 
 
+@tprof.task(updates="x")
+def hold(x, gate):
+    assert gate.wait(60)
+    return x
+
+
 @tprof.task
 def fail(thing):
     raise OursError(thing)
@@ -136,7 +142,7 @@ def end_badly(runtime):
 
 def cancel_all(runtime):
     gate = threading.Event()
-    held = runtime.submit(gate.wait, 30)
+    held = hold("x", gate)
     tasks = [use("x", at) for at in range(5)] + [use(held)]
     tasks[2].cancel()
     runtime.cancel()
@@ -215,6 +221,72 @@ def test_doing_it_again_and_again_takes_no_more_memory(way):
         most = 5 * times if way == "runtimes" else times // 2
         assert min(after - before for before, after in itertools.pairwise(blocks)) < most
         assert resident_bytes() - resident < 4 * 2**20
+
+
+@pytest.fixture
+def busy_runtime():
+    """Give a runtime in which a task runs all the time, so that nothing is forgotten for want of tasks."""
+    with Runtime(workers=2, library_threads=None, max_pending=100) as runtime:
+        gate = threading.Event()
+        hold("held", gate)
+        yield runtime
+        gate.set()
+
+
+def test_a_handle_that_its_tasks_are_done_with_is_let_go_while_others_run(busy_runtime):
+    things = [Thing() for _ in range(1000)]
+    seen = [weakref.ref(thing) for thing in things]
+
+    for thing in things:
+        use(thing, thing).result()
+    busy_runtime.submit(len, ()).result()
+    del things, thing
+    gc.collect()
+
+    # What a worker has just run it still holds for a moment.
+    assert sum(ref() is not None for ref in seen) <= 2
+
+
+def test_new_handles_take_no_more_memory_while_others_run(busy_runtime):
+    def rounds(begin):
+        for at in range(begin, begin + 50_000):
+            use(("tile", at), ("row", at))
+        busy_runtime.submit(len, ()).result()
+
+    rounds(0)
+    blocks, resident = sys.getallocatedblocks(), resident_bytes()
+    rounds(50_000)
+
+    assert sys.getallocatedblocks() - blocks < 5_000
+    assert resident_bytes() - resident < 4 * 2**20
+
+
+@pytest.mark.parametrize("data", ["handles", "arrays"])
+def test_failures_that_somebody_asked_about_are_let_go_while_others_run(busy_runtime, data):
+    errors, whole = [], np.zeros(1000)
+
+    def fail_once(x):
+        error = OursError(at)
+        errors.append(weakref.ref(error))
+        raise error
+
+    for at in range(1000):
+        task = busy_runtime.submit(fail_once, whole[at:] if data == "arrays" else ("row", at), updates="x")
+        assert isinstance(task.exception(), OursError)
+    del task
+    gc.collect()
+
+    assert sum(ref() is not None for ref in errors) < 600
+
+
+def test_a_failure_that_nobody_asked_about_is_kept_however_many_others_there_were(busy_runtime):
+    task = busy_runtime.submit(last, 1, updates="x")  # it lacks an argument
+    for at in range(1000):
+        assert fail(("row", at)).exception() is not None
+
+    with pytest.raises(TaskCancelledError):
+        use(1).result()
+    assert task.exception() is not None
 
 
 def test_a_table_of_data_that_never_come_again_is_pruned():

@@ -1,14 +1,19 @@
 """Several runtimes in one process, one in the other or in threads of their own."""
 
+import sys
 import threading
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 from support.task_programs import OursError
 from threadpoolctl import threadpool_info
-from tprof.runtime import Runtime, TaskCancelledError, current
+from tprof.runtime import Runtime, Task, TaskCancelledError, _scheduler, current
+from tprof.runtime.group import GROUP
 
 import tprof
+from tprof import _core
+from tprof.access import NOTHING
 from tprof.errors import UsageError
 
 
@@ -25,6 +30,34 @@ def change(x, _=None):
 @tprof.task(reads="x")
 def look(x):
     return x[0]
+
+
+def has_no_lock():
+    """Return whether threads run Python code side by side."""
+    return not getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
+def scheduler_alone():
+    """Return what a runtime has inside, without threads."""
+    return _scheduler.Scheduler(
+        seats=1,
+        future_type=Task,
+        start_thread=print,
+        take_seat=print,
+        group_variable=GROUP,
+        note=print,
+        most_unfinished=0,
+        graph=None,
+    )
+
+
+@contextmanager
+def quick_switches():
+    """Let threads take turns as often as they can."""
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before_s)
 
 
 @pytest.fixture
@@ -198,6 +231,60 @@ def test_without_a_runtime_a_call_is_a_call():
     with Runtime(workers=1):
         assert give.__wrapped__(3) == 3
     assert give(3) == 3
+
+
+def test_threads_that_exchange_the_current_runtime_drop_each_reference_once():
+    """Where Python has no lock of its own, two threads that read and then wrote it dropped the same one."""
+    schedulers = [scheduler_alone() for _ in range(3)]
+    before = [sys.getrefcount(scheduler) for scheduler in schedulers]
+    rounds = 1_000_000 if has_no_lock() else 3_000
+
+    def exchange():
+        for at in range(rounds):
+            _scheduler.set_current(schedulers[at % 3])
+
+    def read():
+        for _ in range(rounds):
+            _scheduler.scheduler_here()
+
+    threads = [threading.Thread(target=work) for work in (exchange, exchange, read, read)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    _scheduler.set_current(None)
+
+    assert [sys.getrefcount(scheduler) for scheduler in schedulers] == before
+
+
+def test_after_runtimes_of_many_threads_a_call_is_a_call():
+    def run():
+        for _ in range(30):
+            with Runtime(workers=1, pin=False, library_threads=None):
+                pass
+
+    with quick_switches():
+        threads = [threading.Thread(target=run) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert _scheduler.scheduler_here() is None
+    assert give(3) == 3
+
+
+def test_a_call_that_found_a_runtime_just_before_its_end_is_a_call():
+    ended = scheduler_alone()
+    ended.stop()
+    _scheduler.set_current(ended)
+    _core.set_spawner(_scheduler.spawn)
+    try:
+        assert give(3) == 3
+        assert ended.submit(give, NOTHING, 3) is None
+    finally:
+        _core.set_spawner(None)
+        _scheduler.set_current(None)
 
 
 def test_a_runtime_that_another_thread_ends():

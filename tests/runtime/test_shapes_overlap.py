@@ -48,6 +48,44 @@ def test_slices_transposed_reversed_and_broadcast(slices, data):
     agree(part(), part())
 
 
+def lengths():
+    return st.integers(0, 3) | st.integers(0, 2**62)
+
+
+def strides():
+    return st.integers(-9, 9) | st.integers(-(2**60), 2**60) | st.integers(-(2**63), 2**63 - 1)
+
+
+@examples(1000)
+@given(st.lists(st.tuples(lengths(), strides()), max_size=4))
+def test_any_strides_are_refused_or_overlap_with_their_own_first_item(axes):
+    """NumPy checks neither; whatever is not refused must stay within 64 bits."""
+    data = np.zeros(2)
+    shape = [length for length, _ in axes]
+    view = strided(data[1:], shape, [stride for _, stride in axes])
+    if view is None:
+        return
+    reaches = [stride * (length - 1) for length, stride in axes]
+    reach_bytes = 8 + sum(abs(reach) for reach in reaches)
+    start = data.ctypes.data + 8 + sum(reach for reach in reaches if reach < 0)
+
+    if 0 not in shape and (reach_bytes > 2**60 or start < 0):
+        with pytest.raises(ValueError, match="strides lead out of memory"):
+            _scheduler.share_memory(view, data)
+        return
+
+    assert _scheduler.share_memory(view, data[1:]) == (0 not in shape)
+    assert _scheduler.share_memory(view, view) == (0 not in shape)
+
+
+def strided(first, shape, strides):
+    """Return such a view, None where NumPy itself refuses."""
+    try:
+        return np.lib.stride_tricks.as_strided(first, shape, strides)
+    except (ValueError, OverflowError):
+        return None
+
+
 @pytest.mark.parametrize("start", [0, 1, 2, 3])
 def test_fields_of_a_structure_are_apart(start):
     records = np.zeros(20, [("a", "u1"), ("b", "<u2"), ("c", "f8"), ("d", "u1")])

@@ -189,14 +189,14 @@ def test_a_method_is_submitted_with_its_object():
     with Runtime(workers=2, keep_graph=True) as runtime:
         gate = threading.Event()
         hold(one, gate)
+        hold("x", gate)
         runtime.submit(one.add, 5)
         runtime.submit(same.plain, "x", updates="data")
         runtime.submit(Account.name, reads="cls")
-        hold("x", gate)
         edges = runtime.graph().edges
         gate.set()
 
-    assert edges == ((1, 2), (3, 5))
+    assert edges == ((1, 3), (2, 4))
     assert one.sums == [5]
     assert same.sums == ["x"]
 
@@ -266,6 +266,35 @@ def test_data_that_can_carry_no_dependence_is_refused_in_one_sentence(data):
     assert str(caught.value) == (
         f"task touch says that it touches its argument 'data', which got a {type(data).__name__}: that is neither an "
         "array nor hashable; pass an array, a list of arrays or a hashable handle"
+    )
+
+
+BEYOND = {
+    "half of all addresses": ((5,), (2**61,)),
+    "backwards": ((5,), (-(2**61),)),
+    "more than all addresses": ((2**20, 2**20), (2**50, 2**45)),
+    "each a part": ((3, 3, 3), (2**59, -(2**59), 2**59)),
+    "before the first address": ((2**20,), (-(2**39),)),
+}
+
+
+@pytest.mark.parametrize("kind", ["f8", "M8[s]"])
+@pytest.mark.parametrize("shape", BEYOND)
+def test_strides_that_lead_out_of_memory_are_refused_in_one_sentence(kind, shape):
+    data = np.lib.stride_tricks.as_strided(np.zeros(8, kind), *BEYOND[shape])
+    with Runtime(workers=1) as runtime:
+        with pytest.raises(ValueError, match="task touch") as caught:
+            touch([np.zeros(3), data])
+        with pytest.raises(ValueError, match="lead out of memory") as waited:
+            runtime.wait(data)
+        assert runtime.counts()["spawned"] == 0
+
+    assert str(caught.value) == (
+        "task touch says that it touches its argument 'data', which got a list: its strides lead out of memory; pass "
+        "only the part that the task touches"
+    )
+    assert str(waited.value) == (
+        "wait() got a numpy.ndarray: its strides lead out of memory; pass only the part that tasks touch"
     )
 
 

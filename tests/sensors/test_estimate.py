@@ -53,7 +53,8 @@ def test_watts_that_are_given_go_before_a_sensor_that_auto_would_find(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "5", "5,", "5,6,7", "a,b", "-1,5", "nan,5", "5,inf", "0,0", "1_0,5", "9" * 400 + ",5", "1e300,5"]
+    "text",
+    ["", "5", "5,", "5,6,7", "a,b", "-1,5", "nan,5", "5,inf", "0,0", "1_0,5", "9" * 400 + ",5", "1e308,0", "5,1e10"],
 )
 def test_watts_that_mean_nothing_are_refused(text):
     with pytest.raises(UsageError, match=r"^watts must be IDLE,PER_CORE, two numbers not below 0 such as 12,6, got "):

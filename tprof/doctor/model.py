@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tprof.host import describe_host
 from tprof.power_model import read_model
 from tprof.sensors.advice import Remedy
+from tprof.trace.kinds import Quality
 from tprof.trace.plain_values import is_finite
 
 from .fact import Fact, State
@@ -26,5 +27,11 @@ def model_facts(path: Path | None = None) -> tuple[Fact, ...]:
         why = "none is kept for this machine: powers are fitted to each recording, or all busy cores count alike"
         return (Fact("calibrated model", State.MISSING, why, CALIBRATE),)
     error = model.get("left_out_error")
-    off = f", {100 * error:.1f} % off on kernels left out" if is_finite(error) else ""
-    return (Fact("calibrated model", State.OK, f"of {model.get('date')} ({model.get('quality')}){off}"),)
+    off = f", {100 * float(error):.1f} % off on kernels left out" if error is not None and is_finite(error) else ""
+    # A table may be of another machine than the one its user keeps it for.
+    how = (
+        f"from {model.get('source')}, {model.get('quality')}"
+        if model.get("quality") == Quality.GIVEN
+        else model.get("quality")
+    )
+    return (Fact("calibrated model", State.OK, f"of {model.get('date')} ({how}){off}"),)

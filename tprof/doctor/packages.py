@@ -32,7 +32,7 @@ def installation_facts() -> tuple[Fact, ...]:
 def _conflict(conflict: Conflict) -> Fact:
     why = f"{conflict.describe()}. Its files in {conflict.folder}: {', '.join(conflict.files)}"
     remedy = Remedy(mending_command((conflict,)), f"{conflict.name} is gone: install it in an environment of its own")
-    return Fact(f"{conflict.name} {conflict.version}", State.LIMITED, why, (remedy,))
+    return Fact("import name", State.LIMITED, why, (remedy,))
 
 
 def package_facts() -> tuple[Fact, ...]:

@@ -12,6 +12,7 @@ from tprof import _core
 from tprof.trace import layout
 from tprof.trace.increments import Counter
 from tprof.trace.kinds import Quality, ReadingFlag, StreamKind
+from tprof.trace.readings import unit_of
 from tprof.trace.stream import open_stream
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Curve:
         body_at = layout.HEADER_BYTES + stream.number("window_bytes")
         self._tail = _core.Tail(os.fspath(path), layout.READING.itemsize, body_at)
         self.said = stream.description
-        self.unit = float(stream.header["unit"])
+        self.unit = unit_of(stream)
         self.modulus = stream.number("modulus")
         self.t_ns: NDArray[np.int64] = np.empty(0, np.int64)
         self.total: NDArray[np.float64] = np.empty(0)

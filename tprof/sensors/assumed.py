@@ -105,5 +105,5 @@ def _of_unknown_size(factor: float, exponent: float) -> float:
 
 
 def _rounded(idle_w: float, per_core_w: float, idle_factor: float, per_core_factor: float, processor: str) -> Assumed:
-    numbers = (float(f"{number:.3g}") for number in (idle_w, per_core_w, idle_factor, per_core_factor))
-    return Assumed(*numbers, processor)
+    numbers = [float(f"{number:.3g}") for number in (idle_w, per_core_w, idle_factor, per_core_factor)]
+    return Assumed(numbers[0], numbers[1], numbers[2], numbers[3], processor)

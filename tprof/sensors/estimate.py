@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 from tprof.errors import UsageError
+from tprof.trace.bounds import MAX_WATTS
 from tprof.trace.estimate import assumed_words, watts_error
 from tprof.trace.plain_values import number, shown
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from .topology import Cpu
 
 ENVIRONMENT = "TPROF_WATTS"
-MOST_W = 1e9
-"""Of a machine; microjoules of more would not fit into a counter for long."""
 
 
 def parse_watts(text: str) -> tuple[float, float]:
@@ -33,13 +32,14 @@ def parse_watts(text: str) -> tuple[float, float]:
         idle, per_core = (number(part.strip()) for part in text.split(","))
     except ValueError:
         raise UsageError(_wrong(text)) from None
-    if not all(0 <= watts <= MOST_W for watts in (idle, per_core)) or idle + per_core == 0:
+    if not all(0 <= watts <= MAX_WATTS for watts in (idle, per_core)) or idle + per_core == 0:
         raise UsageError(_wrong(text))
     return idle, per_core
 
 
 def _wrong(given: object) -> str:
-    return f"watts must be IDLE,PER_CORE, two numbers not below 0 such as 12,6, got {shown(given)}"
+    allowed = f"two numbers not below 0 such as 12,6, got {shown(given)} (at most {MAX_WATTS:g} each)"
+    return f"watts must be IDLE,PER_CORE, {allowed}"
 
 
 def estimate(root: Path, watts: tuple[float, float] | str | None) -> Choice:

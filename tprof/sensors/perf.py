@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tprof import _core
+from tprof.trace.bounds import LARGEST_UNIT, SMALLEST_UNIT
 from tprof.trace.plain_values import number, whole
 
 from . import advice
@@ -116,7 +117,7 @@ def _unit_j(text: str | None) -> float | None:
         unit_j = number(text or "")
     except ValueError:
         return None
-    return unit_j if unit_j > 0 else None
+    return unit_j if SMALLEST_UNIT <= unit_j <= LARGEST_UNIT else None
 
 
 def _config(text: str | None) -> int | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PACKAGE = re.compile(r"package-(\d+)(?:-die-(\d+))?$")
 UNIT_J = 1e-6
+MOST_COUNTS = 2**64 - 1
 SIMULATED = "simulated"
 """A file at the top of a tree that a simulation keeps: what is read there is never called measured."""
 

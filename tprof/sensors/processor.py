@@ -99,7 +99,7 @@ def _cpuinfo(root: Path) -> dict[str, list[str]]:
     """Return the distinct values of each key; where only /sys is below `root`, of this machine's own /proc."""
     text = _read(root / "proc/cpuinfo")
     found: dict[str, list[str]] = {}
-    for line in (_read(Path("/proc/cpuinfo")) if text is None else text or "").splitlines():
+    for line in ((_read(Path("/proc/cpuinfo")) if text is None else text) or "").splitlines():
         key, _, value = line.partition(":")
         values = found.setdefault(key.strip(), [])
         if value.strip() not in values:

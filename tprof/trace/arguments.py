@@ -14,6 +14,7 @@ from tprof.errors import UsageError
 
 from . import kinds, layout
 from .arrays import first_where, numbers, refuse_if, unsigned, whole
+from .bounds import MAX_JOULES, MAX_WATTS, SMALLEST_UNIT, is_between
 from .event_arguments import check_events
 from .said import MAX_PACKAGES
 from .tasks import MAX_TASKS
@@ -28,7 +29,7 @@ SCALARS = {"pid", "tid", "name"}
 FIXED = {"t_ns", "instance", "task", "cpu", "package", "kind", "flags", "events"}
 COUNTED_SCOPES = {"package", "dram", "gpu"}
 COUNT_BITS = 62
-SMALLEST_UNIT_EXPONENT = -1000
+SMALLEST_UNIT_EXPONENT = round(math.log2(SMALLEST_UNIT))
 
 
 @dataclass(frozen=True)
@@ -158,8 +159,10 @@ def _check_domain(name: str, pair: tuple[Any, ...], quality: str) -> GivenEnergy
     window_ns = unsigned(where, "window_ns", windows[0], len(t_ns), below=1 << 32) if windows else np.zeros(len(t_ns))
     joules = numbers(where, "joules", given_j, len(t_ns)).astype(np.float64)
     refuse_if(bool((joules < 0).any()), f"{where}: joules must not be negative")
+    most_j = float(joules.max(initial=0.0))
+    refuse_if(most_j > MAX_JOULES, f"{where}: joules must be at most {MAX_JOULES:g}, got {most_j:g}")
     refuse_if(bool((joules[1:] < joules[:-1]).any()), f"{where}: cumulative joules must not decrease")
-    unit_j = math.ldexp(1.0, max(math.frexp(float(joules.max(initial=0.0)))[1] - COUNT_BITS, SMALLEST_UNIT_EXPONENT))
+    unit_j = math.ldexp(1.0, max(math.frexp(most_j)[1] - COUNT_BITS, SMALLEST_UNIT_EXPONENT))
     scope = name.partition("-")[0]
     number = name.partition("-")[2]
     return GivenEnergy(
@@ -241,6 +244,7 @@ def check_static_power(static_power_w: Mapping[str, float] | None, domains: Iter
     names = set(domains)
     for name, watts in said.items():
         refuse_if(name not in names, f"static_power_w: {name!r} is no domain of energy")
-        sound = isinstance(watts, int | float) and math.isfinite(watts) and watts >= 0
-        refuse_if(not sound, f"static_power_w[{name!r}] must be watts, not negative, got {watts!r}")
+        sound = is_between(watts, 0, MAX_WATTS)
+        allowed = f"must be watts, not negative, got {watts!r} (at most {MAX_WATTS:g})"
+        refuse_if(not sound, f"static_power_w[{name!r}] {allowed}")
     return {name: float(watts) for name, watts in said.items()}

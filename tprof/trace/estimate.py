@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .plain_values import is_finite
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -39,15 +37,18 @@ def watts_error(manifest: Mapping[str, Any]) -> WattsError:
     said = manifest.get("estimate")
     if not isinstance(said, dict):
         return EXACT
-    factors = [said.get(name) for name in ("idle_factor", "per_core_factor")]
-    sound = [float(one) for one in factors if is_finite(one) and 1 <= one <= MOST]
-    if len(sound) == len(factors):
-        return WattsError(*sound)
+    idle, busy = (_factor(said.get(name)) for name in ("idle_factor", "per_core_factor"))
+    if idle is not None and busy is not None:
+        return WattsError(idle, busy)
     if said.get("given"):
         return EXACT
     from tprof.sensors.assumed import generic_factors  # noqa: PLC0415 - sensors read the trace's words too
 
     return WattsError(*generic_factors())
+
+
+def _factor(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and 1 <= value <= MOST else None
 
 
 def assumed_words(error: WattsError, processor: str | None) -> str:

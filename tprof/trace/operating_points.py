@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from tprof.errors import TprofError, UsageError
 
 from .cells import unquoted
-from .estimate import MOST
 from .kinds import Quality
 from .manifest import MANIFEST
 from .plain_values import listed, number, parse_cells, shown
@@ -50,6 +49,7 @@ LIMITS = {
     **dict.fromkeys(("energy_low_j", "energy_high_j"), (-BOUNDS[1], BOUNDS[1])),
     "instances": (1e-6, 1e18),
     **dict.fromkeys(("stalls_per_cycle", "llc_misses", "repeat"), (0.0, 1e18)),
+    "watts_factor": (1.0, 1e6),
 }
 POSITIVE = ("setting", "energy_j", "time_s", "power_w", "instances")
 
@@ -207,8 +207,6 @@ def _check_values(rows: Columns, where: str) -> None:
     for name, (low, high) in LIMITS.items():
         _refuse_values(where, name, rows[name], partial(_is_between, low, high), f"from {low:g} to {high:g}")
     count = f"a whole number from 1 to {MOST_WORKERS}"
-    _refuse_values(where, "watts_factor", rows["watts_factor"], lambda value: value >= 1, "1 or more")
-    _refuse_values(where, "watts_factor", rows["watts_factor"], lambda value: value <= MOST, f"at most {MOST:g}")
     _refuse_values(
         where, "workers", rows["workers"], lambda value: 1 <= value <= MOST_WORKERS and value % 1 == 0, count
     )

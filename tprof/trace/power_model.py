@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import itertools
 
+from .bounds import MAX_HZ, MAX_SCALE, MAX_WATTS, is_between
 from .plain_values import is_finite, shown
 
 FORMAT = 1
-MOST = 1e30
-"""Of a number in it; energies are products of a few, which a float has to hold."""
 COEFFICIENTS = ("a", "b", "c", "C1", "C2")
 
 
@@ -26,18 +25,30 @@ def problem_of(model: object) -> str | None:
         return "it is no JSON object"
     if model.get("format") != FORMAT:
         return f"its format is {shown(model.get('format'))}, this tprof reads {FORMAT}"
-    coefficients = model.get("coefficients")
-    if not isinstance(coefficients, dict) or not all(_is_power(coefficients.get(name)) for name in COEFFICIENTS):
-        return f"its coefficients are not {', '.join(COEFFICIENTS)}, each finite and 0 or more"
-    if not _are_scales(model.get("scales", [])):
-        return "its scales are not pairs of a rising frequency and a factor above 0"
-    if not (model.get("residual_share") is None or _is_power(model["residual_share"])):
-        return "its residual_share is no number of 0 or more"
-    return None if _are_names(model.get("counters", [])) else "its counters are no list of names"
+    coefficients, share = model.get("coefficients"), model.get("residual_share")
+    factors = f"{1 / MAX_SCALE:g} to {MAX_SCALE:g}"
+    told = {
+        f"its coefficients are not {', '.join(COEFFICIENTS)}, each from 0 to {MAX_WATTS:g} watts": (
+            isinstance(coefficients, dict) and all(_is_power(coefficients.get(name)) for name in COEFFICIENTS)
+        ),
+        f"its scales are not pairs of a rising frequency, to {MAX_HZ:g} Hz, and a factor of {factors}": (
+            _are_scales(model.get("scales", []))
+        ),
+        f"its residual_share is no number from 0 to {MAX_SCALE:g}": share is None or is_between(share, 0, MAX_SCALE),
+        "its intervals are not pairs of finite numbers by coefficient": _are_intervals(model.get("intervals") or {}),
+        "its counters are no list of names": _are_names(model.get("counters", [])),
+    }
+    return next((why for why, sound in told.items() if not sound), None)
 
 
 def _is_power(value: object) -> bool:
-    return is_finite(value) and 0 <= value <= MOST
+    return is_between(value, 0, MAX_WATTS)
+
+
+def _are_intervals(intervals: object) -> bool:
+    return isinstance(intervals, dict) and all(
+        isinstance(pair, list) and len(pair) == 2 and all(map(is_finite, pair)) for pair in intervals.values()
+    )
 
 
 def _are_names(names: object) -> bool:
@@ -48,6 +59,8 @@ def _are_scales(scales: object) -> bool:
     if not isinstance(scales, list):
         return False
     for pair in scales:
-        if not isinstance(pair, list) or len(pair) != 2 or not all(_is_power(value) and value > 0 for value in pair):
+        if not isinstance(pair, list) or len(pair) != 2:
+            return False
+        if not (is_between(pair[0], 1, MAX_HZ) and is_between(pair[1], 1 / MAX_SCALE, MAX_SCALE)):
             return False
     return all(one[0] < other[0] for one, other in itertools.pairwise(scales))

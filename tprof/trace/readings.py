@@ -10,6 +10,7 @@ import numpy as np
 from tprof.errors import TraceError
 
 from . import kinds, layout
+from .bounds import LARGEST_UNIT, SMALLEST_UNIT
 from .said import MAX_NS, MAX_PACKAGES
 from .stream import open_stream
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import numpy.typing as npt
+
+    from .stream import Stream
 
 MAX_CHARACTERS = 200
 QUANTITIES = ("energy", "busy", "program")
@@ -70,10 +73,7 @@ class Readings:
 def read_readings(path: Path) -> tuple[Readings, list[str]]:
     """Read a file of readings; returns it with notes on what is missing. Raises TraceError."""
     stream = open_stream(path, kinds.StreamKind.READINGS)
-    unit = float(stream.header["unit"])
-    if not (np.isfinite(unit) and unit > 0):
-        message = f"{path} is damaged: its unit is {unit}, so its counts mean nothing; leave the file out"
-        raise TraceError(message)
+    unit = unit_of(stream)
     records = stream.read(layout.READING)
     said = stream.description
     package = said.get("package")
@@ -100,6 +100,18 @@ def read_readings(path: Path) -> tuple[Readings, list[str]]:
         dropped=stream.number("dropped_enospc") + stream.number("dropped_io"),
     )
     return readings, ([stream.note] if stream.note else []) + notes
+
+
+def unit_of(stream: Stream) -> float:
+    """Return joules or seconds a count. Raises TraceError if no sensor has such a one."""
+    unit = float(stream.header["unit"])
+    if not SMALLEST_UNIT <= unit <= LARGEST_UNIT:
+        message = (
+            f"{stream.path} is damaged: its unit is {unit:g}, and a sensor counts in {SMALLEST_UNIT:.0e} to "
+            f"{LARGEST_UNIT:g} joules or seconds; leave the file out"
+        )
+        raise TraceError(message)
+    return unit
 
 
 def _quality(path: Path, said: object) -> tuple[kinds.Quality, list[str]]:

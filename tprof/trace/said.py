@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .bounds import MAX_WATTS, is_between
 from .plain_values import is_finite
 
 if TYPE_CHECKING:
@@ -36,6 +37,18 @@ def _is_record(value: object) -> bool:
     return isinstance(value, dict) and all(_is_scalar(one) for one in value.values())
 
 
+def _is_watts(value: object) -> bool:
+    return is_between(value, 0, MAX_WATTS)
+
+
+def _is_estimate(value: object) -> bool:
+    return value is None or (
+        isinstance(value, dict)
+        and _is_record(value)
+        and all(_is_watts(value[key]) for key in ("idle_w", "per_core_w") if key in value)
+    )
+
+
 def _is_list_of(sound: Callable[[object], bool]) -> Callable[[object], bool]:
     return lambda value: isinstance(value, list) and all(sound(one) for one in value)
 
@@ -53,12 +66,12 @@ _MANIFEST: dict[str, Callable[[object], bool]] = {
     "created": _is_scalar,
     "domains": _is_list_of(_is_record),
     "energy_filtering": _is_text,
-    "estimate": lambda value: value is None or _is_record(value),
+    "estimate": _is_estimate,
     "host": _is_dict_of(_is_scalar),
     "left_out": _is_list_of(_is_record),
     "notes": _is_list_of(_is_text),
     "pid": _is_count,
-    "static_power_w": _is_dict_of(is_finite),
+    "static_power_w": _is_dict_of(_is_watts),
     "topology": _is_list_of(_is_record),
     "tprof": _is_text,
 }

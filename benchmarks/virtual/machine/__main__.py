@@ -7,11 +7,9 @@ import tempfile
 from pathlib import Path
 
 from .machine import Machine
-from .response import HIGHEST_HZ, LOWEST_HZ
+from .response import FREQUENCIES_HZ
 from .tree import Shape
 
-COUNT = 19  # as the paper's processor; printed are only both ends, so the rest is spread evenly
-STEP_HZ = 1_000_000
 USAGE = "usage: python -m tprof.benchmarks.virtual.machine COMMAND [ARGS]..."
 
 
@@ -22,9 +20,7 @@ def main() -> None:
         why = f"there is no command {command[0]} that can be run" if command else "name the command to run there"
         sys.stderr.write(f"tprof: {why}\n{USAGE}\n")
         sys.exit(2)
-    between = (LOWEST_HZ + (HIGHEST_HZ - LOWEST_HZ) * place // (COUNT - 1) for place in range(COUNT))
-    shape = Shape(tuple(hz // STEP_HZ * STEP_HZ for hz in between))
-    with tempfile.TemporaryDirectory() as folder, Machine(Path(folder), shape) as machine:
+    with tempfile.TemporaryDirectory() as folder, Machine(Path(folder), Shape(FREQUENCIES_HZ)) as machine:
         done = subprocess.run(command, env=machine.environment, check=False)  # noqa: S603 - the user's command
         sys.exit(done.returncode)
 

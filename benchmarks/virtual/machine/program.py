@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tprof.benchmarks.kernels._stress import pipeline
+from tprof.benchmarks.published import HIGHEST_HZ
 
 import tprof
 from tprof.errors import SensorError, UsageError
@@ -23,7 +24,7 @@ from tprof.frequency.policy import CPUFREQ, number_hz
 from tprof.sensors.choose import SYSROOT, sysroot
 from tprof.sensors.powercap import SIMULATED
 
-from .response import HIGHEST_HZ, RESPONSES, Response
+from .response import RESPONSES, Response
 from .tree import FIRST
 
 if TYPE_CHECKING:

@@ -11,8 +11,14 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 
-from tprof.benchmarks.published import HIGHEST_HZ, LOWEST_HZ, Ratios, ratios
+from tprof.benchmarks.published import FREQUENCIES, HIGHEST_HZ, LOWEST_HZ, Ratios, ratios
 
+_STEP_HZ = 1_000_000
+FREQUENCIES_HZ = tuple(
+    (LOWEST_HZ + (HIGHEST_HZ - LOWEST_HZ) * place // (FREQUENCIES - 1)) // _STEP_HZ * _STEP_HZ
+    for place in range(FREQUENCIES)
+)
+"""The paper prints both ends and how many there are; the rest is spread evenly."""
 POWER_W = 10.0
 """Of each task at the highest frequency. Invented: the paper prints ratios."""
 _SLOWEST = LOWEST_HZ / HIGHEST_HZ

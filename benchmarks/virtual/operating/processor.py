@@ -11,7 +11,7 @@ import heapq
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tprof.benchmarks.virtual.machine import HIGHEST_HZ, LOWEST_HZ, RESPONSES
+from tprof.benchmarks.virtual.machine import FREQUENCIES_HZ, RESPONSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 
     from .mixes import Job, Mix
 
-COUNT = 19  # as the paper's processor; it prints both ends, so the rest is spread evenly
-STEP_HZ = 1_000_000
-FREQUENCIES_HZ = tuple(
-    (LOWEST_HZ + (HIGHEST_HZ - LOWEST_HZ) * place // (COUNT - 1)) // STEP_HZ * STEP_HZ for place in range(COUNT)
-)
 TRANSITION_S = 10e-6
 UPDATE_S = 1e-3
 DONE_S = 1e-12

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tprof.benchmarks.virtual.machine import FREQUENCIES_HZ
 from tprof.runtime.operating.ceiling import Ceiling
 from tprof.runtime.operating.control import Control, Means
 from tprof.runtime.operating.controls import spread
@@ -15,7 +16,7 @@ from tprof.runtime.operating.goals import Fixed, PowerCap
 from tprof.runtime.operating.ledger import Ledger
 from tprof.runtime.operating.points import Knowledge, Point
 
-from .processor import FREQUENCIES_HZ, Outcome, Processor
+from .processor import Outcome, Processor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

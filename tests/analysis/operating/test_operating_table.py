@@ -151,7 +151,7 @@ def test_counters_tell_what_waits(tmp_path):
         (table(("", 1e9, 1, 5, ""), setting_unit="Hz"), "row 1: time_s is empty"),
         (table(("", 1e9, 1, "", 1), setting_unit="Hz"), "no row has an energy"),
         (table(*GOOD, setting_unit="Hz", quality="guessed"), "quality must be measured, .*, got 'guessed'"),
-        (table(*GOOD, setting_unit="Hz", watts_factor=0.5), "row 1: watts_factor must be 1 or more, got 0.5"),
+        (table(*GOOD, setting_unit="Hz", watts_factor=0.5), "row 1: watts_factor must be from 1 to 1e.06, got 0.5"),
         (table(*GOOD, setting_unit="Hz", energy_low_j=150), "row 1: energy_j lies outside energy_low_j to"),
         (table(GOOD[0], GOOD[0], setting_unit="Hz", repeat=1), "row 2: .* are those of an earlier row"),
         (

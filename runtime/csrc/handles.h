@@ -1,0 +1,13 @@
+/* Which region stands for an object that is no memory. */
+#ifndef TPROF_HANDLES_H
+#define TPROF_HANDLES_H
+
+#include "core.h"
+
+/* The region of this object or of one that is equal to it, made if it is new; it stays until it is left. Attached to
+ * Python, without the mutex, while the thread counts as entering. NULL with an exception set. */
+struct region *tprof_handle_find(struct scheduler *scheduler, struct domain *domain, PyObject *object);
+/* Under the mutex. */
+void tprof_handle_leave(struct domain *domain, struct region *region, struct aftermath *after);
+
+#endif
