@@ -137,7 +137,7 @@ def rows_without_setting(said: Any) -> list[Row]:
 
 
 def _is_figure(name: str, value: Any) -> bool:
-    return (value is None and name != "instances") or (type(value) in (int, float) and abs(value) <= MOST_FIGURE)
+    return (value is None and name != "instances") or (type(value) in (int, float) and not abs(value) > MOST_FIGURE)
 
 
 def at(rows: Iterable[Row], frequency_hz: int | None, workers: int, repeat: int) -> list[Row]:
