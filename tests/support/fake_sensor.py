@@ -82,6 +82,8 @@ class Counter:
 def main() -> None:
     """Advance until standard input ends."""
     counters = {name: Counter(**given) for name, given in json.loads(sys.argv[1]).items()}
+    for counter in counters.values():
+        counter.advance()  # so that what is read from now on is a count that the log knows
     _answer("ready")
     while True:
         for counter in counters.values():
