@@ -7,6 +7,7 @@ begins and ends recordings, and a runtime that the visitors share.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import gc
 import random
 import tempfile
@@ -21,7 +22,7 @@ from tprof.runtime import Runtime, Task, TaskCancelledError
 import tprof
 
 VISITORS_AT_A_TIME = 4
-VISITS_A_RECORDING = 25
+VISITS_A_RECORDING = 12
 RECORDINGS_A_RUNTIME = 2
 DEADLINE_S = 120
 
@@ -69,9 +70,9 @@ class Place:
 
     runtime: Runtime
     recording: tprof.Recording
+    problems: list[BaseException]
     shelf: list = field(default_factory=list)
     region: object = field(default_factory=lambda: tprof.region("shared"))
-    problems: list[BaseException] = field(default_factory=list)
 
 
 def enter_and_leave(_place, draw):
@@ -155,21 +156,21 @@ def read_energy(place, _draw):
         place.recording.energy()
 
 
-WAYS = [
-    enter_and_leave,
-    spawn_into_the_shared,
-    spawn_into_the_shared,
-    meddle,
-    fail_and_be_cancelled,
-    record_tasks,
-    read_energy,
-]
+# How often each is drawn. To read joules takes long where ThreadSanitizer watches, and others wait meanwhile.
+WAYS = {
+    enter_and_leave: 4,
+    spawn_into_the_shared: 6,
+    meddle: 4,
+    fail_and_be_cancelled: 3,
+    record_tasks: 4,
+    read_energy: 1,
+}
 
 
 def visit(place, seed, free):
     draw = random.Random(seed)  # noqa: S311 - no secret
     try:
-        for way in draw.choices(WAYS, k=3):
+        for way in draw.choices(list(WAYS), list(WAYS.values()), k=3):
             way(place, draw)
     except BaseException as error:  # noqa: BLE001 - it is raised by the main thread
         place.problems.append(error)
@@ -180,30 +181,31 @@ def visit(place, seed, free):
 def run(folder: Path, recordings: int) -> int:
     """Make so many recordings while visitors come and go; returns how many came. Raises what any of them did."""
     free = threading.Semaphore(VISITORS_AT_A_TIME)
-    threads = []
+    problems: list[BaseException] = []
+    threads: list[threading.Thread] = []
     for number in range(0, recordings, RECORDINGS_A_RUNTIME):
         with Runtime(workers=3, pin=False, library_threads=None) as runtime:
             for at in range(number, min(number + RECORDINGS_A_RUNTIME, recordings)):
-                threads += record_visits(folder / f"{at}.tprof", runtime, free, first=len(threads))
+                with tprof.record(folder / f"{at}.tprof", energy="estimate", counters="auto") as recording:
+                    place = Place(runtime, recording, problems)
+                    threads += [let_in(place, len(threads) + seed, free) for seed in range(VISITS_A_RECORDING)]
+                gc.collect()
+                assert tprof.load(folder / f"{at}.tprof").threads
+    for thread in threads:
+        thread.join(DEADLINE_S)
+    if problems:
+        raise problems[0]
     return len(threads)
 
 
-def record_visits(path: Path, runtime: Runtime, free: threading.Semaphore, *, first: int) -> list[threading.Thread]:
-    """Record while visitors come; the last of them may still be there afterwards."""
-    threads = []
-    with tprof.record(path, energy="estimate", counters="auto") as recording:
-        place = Place(runtime, recording)
-        for seed in range(first, first + VISITS_A_RECORDING):
-            assert free.acquire(timeout=DEADLINE_S), "a visitor hangs"
-            threads.append(threading.Thread(target=visit, args=(place, seed, free), name=f"visitor {seed}"))
-            threads[-1].start()
-    gc.collect()
-    for thread in threads[:-VISITORS_AT_A_TIME]:
-        thread.join(DEADLINE_S)
-    if place.problems:
-        raise place.problems[0]
-    assert tprof.load(path).threads
-    return threads
+def let_in(place: Place, seed: int, free: threading.Semaphore) -> threading.Thread:
+    """Start a visitor as soon as there are few enough of them; some outlive the recording, and the runtime."""
+    if not free.acquire(timeout=DEADLINE_S):
+        faulthandler.dump_traceback()
+        raise TimeoutError
+    thread = threading.Thread(target=visit, args=(place, seed, free), name=f"visitor {seed}")
+    thread.start()
+    return thread
 
 
 if __name__ == "__main__":
