@@ -128,8 +128,8 @@ def test_never_more_is_credited_than_was_drawn_and_what_no_fault_touches_is_exac
 
     drawn_j = history.drawn_j(0, (LENGTH_MS - 1) * MS)
     assert quanta.energy_j.sum() <= drawn_j + MOST_J * history.faulty + 1e-9
-    # Edges lie in the middle of the look in which a value changed: half of it before the reading.
-    reads_ns = quanta.edges_ns + np.round(quanta.window_s * 1e9).astype(np.int64) // 2
+    # An edge lies in the middle of the look in which a value changed: half a millisecond before its reading, or at it.
+    reads_ns = -(-quanta.edges_ns // MS) * MS
     for begin_ns, end_ns, energy_j, valid in zip(
         reads_ns[:-1].tolist(), reads_ns[1:].tolist(), quanta.energy_j, quanta.valid, strict=True
     ):
