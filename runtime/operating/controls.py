@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Protocol
 
 from tprof.errors import SensorError
@@ -10,7 +9,7 @@ from tprof.frequency.policy import KHZ, Bounds, read_bounds
 from tprof.frequency.setting import SETSPEED, USERSPACE, hold, set_bounds, write
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tprof.frequency import Policy
 
@@ -63,10 +62,19 @@ class Cpufreq:
         The processor of each seat; None: wherever the kernel puts them.
     workers, points, transition_s
         Seats; how many frequencies stand for a range; what a change takes at the least.
+    clock_ns
+        Tells how long a change takes.
     """
 
     def __init__(
-        self, policies: Sequence[Policy], cpus: Sequence[int] | None, workers: int, *, points: int, transition_s: float
+        self,
+        policies: Sequence[Policy],
+        cpus: Sequence[int] | None,
+        workers: int,
+        *,
+        points: int,
+        transition_s: float,
+        clock_ns: Callable[[], int],
     ) -> None:
         """Find each seat's control."""
         seats = [] if cpus is None else [cpus[seat % len(cpus)] for seat in range(workers)]
@@ -81,7 +89,7 @@ class Cpufreq:
         self.count = len(self._groups)
         self.frequencies_hz = _frequencies(policies, points)
         self.transition_s = transition_s
-        self._least_s = transition_s
+        self._least_s, self._clock_ns = transition_s, clock_ns
         self._held: dict[str, Bounds] = {}
 
     def of(self, seat: int) -> int:
@@ -98,10 +106,10 @@ class Cpufreq:
 
     def hold(self, control: int, hz: int) -> None:
         """Set it. Raises SensorError."""
-        begin_s = time.perf_counter()
+        begin_ns = self._clock_ns()
         for policy in self._groups[control]:
             self._hold(policy, policy.nearest_hz(hz))
-        lasted_s = max(time.perf_counter() - begin_s, self._least_s)
+        lasted_s = max((self._clock_ns() - begin_ns) * 1e-9, self._least_s)
         self.transition_s += SMOOTHING * (lasted_s - self.transition_s)
 
     def _hold(self, policy: Policy, hz: int) -> None:

@@ -24,6 +24,7 @@ from tprof.sensors.choose import sysroot
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tprof.runtime.operating.control import Say
     from tprof.runtime.operating.points import Knowledge
     from tprof.runtime.operating.policy import Policy
 
@@ -38,9 +39,22 @@ BEGINS, ENDS, PAUSES, RESUMES = range(4)
 class Operator:
     """Holds the processor's frequencies from `start` to `stop`; the scheduler calls `hear`."""
 
-    def __init__(self, policy: Policy, workers: int, cpus: Sequence[int] | None) -> None:
-        """Read the policy's table. Raises UsageError."""
+    def __init__(
+        self,
+        policy: Policy,
+        workers: int,
+        cpus: Sequence[int] | None,
+        *,
+        clock_ns: Callable[[], int] = _core.now_ns,
+        say: Say | None = None,
+    ) -> None:
+        """Read the policy's table. Raises UsageError.
+
+        `clock_ns` tells the time by which everything is decided; `say` is told of decisions, by default the recording
+        that is on.
+        """
         self._policy, self._workers, self._cpus = policy, workers, cpus
+        self._clock_ns, self._say = clock_ns, say or _say
         self._known: dict[int, Knowledge] | None = None
         if policy.profile is not None and not isinstance(policy.goal, Fixed):
             self._known = for_workers(read_table(policy.profile), workers)
@@ -76,8 +90,9 @@ class Operator:
         with self._held:
             meter = self._open_meter()
             self._guard = self._held.enter_context(Guard(policies))
+            transition_s = self._policy.transition_s
             controls = Cpufreq(
-                policies, self._cpus, self._workers, points=SPREAD, transition_s=self._policy.transition_s
+                policies, self._cpus, self._workers, points=SPREAD, transition_s=transition_s, clock_ns=self._clock_ns
             )
             self._fit(controls)
             controls.check()
@@ -129,7 +144,7 @@ class Operator:
         elif meter is not None:
             ledger = Ledger(meter.read_j, meter.quality)
         explored_hz = spread(controls.frequencies_hz, policy.frequencies)
-        means = Means(controls, _core.now_ns, _say, set_active, ledger, explored_hz, ceiling)
+        means = Means(controls, self._clock_ns, self._say, set_active, ledger, explored_hz, ceiling)
         effort = Effort(policy.instances, policy.span_s)
         caution = Caution(policy.gain, policy.learnt_gain)
         control = Control(
@@ -165,7 +180,7 @@ class Operator:
 
     def _look_after(self, control: Control) -> None:
         """See now and then that nobody else sets the frequency, and that it would be restored. Raises SensorError."""
-        now_ns = _core.now_ns()
+        now_ns = self._clock_ns()
         if now_ns < self._looks_at_ns:
             return
         self._looks_at_ns = now_ns + EACH_NS
