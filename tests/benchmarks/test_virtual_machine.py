@@ -1,14 +1,17 @@
 """The simulated machine draws what its laws say, and the laws go through what the paper prints."""
 
+import itertools
 import os
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 import tprof.benchmarks.virtual.machine as virtual
-from tprof.benchmarks.virtual.machine.machine import IDLE_W
-from tprof.benchmarks.virtual.machine.tree import ENERGY, FIRST, Shape
+from tprof.benchmarks.virtual.machine.machine import IDLE_W, Package
+from tprof.benchmarks.virtual.machine.program import SLICE_S, body
+from tprof.benchmarks.virtual.machine.tree import ENERGY, FIRST, Shape, make_tree
 
 SHAPE = Shape((virtual.LOWEST_HZ, virtual.HIGHEST_HZ))
 PROGRAM = [sys.executable, "-P", "-m", "tprof.benchmarks.virtual.machine.program"]
@@ -44,21 +47,68 @@ def test_the_laws_are_those_that_the_paper_prints():
     assert len(virtual.RESPONSES) == 9
 
 
+class Clock:
+    """Seconds that pass only where a test says so."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def cpu_ns(self):
+        return round(self.now_s * 1e9)
+
+    def work_for(self, seconds):
+        self.now_s += 1.5 * seconds  # a slice never ends when it was asked to
+
+
 @pytest.mark.parametrize("hz", SHAPE.frequencies_hz)
-def test_a_tasks_joules_are_its_law_at_the_frequency_that_the_tree_holds(tmp_path, hz):
+def test_the_package_counts_what_slices_draw_by_their_law_and_a_little_beside(tmp_path, hz):
+    make_tree(tmp_path, SHAPE, "nobody")
+    clock, law = Clock(), virtual.response("sort")
+    package = Package(tmp_path, clock)
+
+    package.hear(f"sort {hz} 300000000")
+    package.hear("merge 1600000000 0")
+    clock.now_s = 2.0
+    package.advance()
+
+    drawn_j = 0.3 * law.power_w(hz) + 2.0 * IDLE_W
+    assert int((tmp_path / ENERGY).read_text()) == pytest.approx(1e6 * drawn_j, abs=1)
+
+
+def test_a_task_works_as_long_as_its_law_says_at_the_frequencies_that_it_finds():
+    clock, law = Clock(), virtual.response("sort")
+    told, found_hz = [], itertools.chain([virtual.HIGHEST_HZ] * 10, itertools.repeat(virtual.LOWEST_HZ))
+    machine = SimpleNamespace(frequency_hz=lambda: next(found_hz), tell=lambda *said: told.append(said))
+
+    body(machine, law, 0.1, work_for=clock.work_for, cpu_ns=clock.cpu_ns)()
+
+    done_s = sum(cpu_ns * 1e-9 / law.time(hz) for _, hz, cpu_ns in told)
+    assert 0.1 <= done_s < 0.1 + 1.5 * SLICE_S
+    assert sum(cpu_ns for *_, cpu_ns in told) == clock.cpu_ns()
+    assert {task for task, *_ in told} == {"sort"}
+    assert [hz for _, hz, _ in told[:10]] == [virtual.HIGHEST_HZ] * 10
+    assert {hz for _, hz, _ in told[10:]} == {virtual.LOWEST_HZ}
+
+
+def test_a_programs_tasks_draw_on_the_machine_at_the_frequency_that_the_tree_holds(tmp_path):
+    hz = virtual.LOWEST_HZ
     with virtual.Machine(tmp_path, SHAPE) as machine:
         (tmp_path / FIRST / "scaling_max_freq").write_text(f"{hz // 1000}\n")
-        before_uj, before_s = int((tmp_path / ENERGY).read_text()), time.monotonic()
+        begin_s, before_uj = time.monotonic(), int((tmp_path / ENERGY).read_text())
         subprocess.run(
-            [*PROGRAM, "--tasks", "sort", "--instances", "3", "--seconds", "0.1"], env=machine.environment, check=True
+            [*PROGRAM, "--tasks", "sort", "--instances", "3", "--seconds", "0.05"], env=machine.environment, check=True
         )
         taken_j = (int((tmp_path / ENERGY).read_text()) - before_uj) / 1e6
-        idle_j = IDLE_W * (time.monotonic() - before_s)
+        lasted_s = time.monotonic() - begin_s
 
     law = virtual.response("sort")
-    task_j = 0.3 * law.time(hz) * law.power_w(hz)
-    # Of each instance the last slice may be too long, and the idle power of the whole time comes on top.
-    assert task_j <= taken_j < 1.15 * task_j + idle_j
+    task_j = 0.15 * law.time(hz) * law.power_w(hz)
+    # The machine hears of the last slice a moment after it.
+    last_j = SLICE_S * law.power_w(hz)
+    assert task_j - last_j <= taken_j < 1.25 * task_j + IDLE_W * lasted_s
 
 
 def test_the_program_says_where_it_can_run(tmp_path):

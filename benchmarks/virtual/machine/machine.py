@@ -24,6 +24,7 @@ from .response import RESPONSES
 from .tree import ENERGY, RANGE_UJ, Shape, make_tree
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
 PERIOD_S = 0.001
@@ -66,12 +67,14 @@ class Machine:
         self._process.communicate()
 
 
-class _Package:
+class Package:
     """The joules so far."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, clock_s: Callable[[], float] = time.monotonic) -> None:
+        """Begin to count below a root."""
         self._fd = os.open(root / ENERGY, os.O_WRONLY)
-        self._joules, self._since_s = 0.0, time.monotonic()
+        self._clock_s = clock_s
+        self._joules, self._since_s = 0.0, clock_s()
 
     def hear(self, message: str) -> None:
         """Add what a slice drew (TASK HZ NANOSECONDS)."""
@@ -80,7 +83,7 @@ class _Package:
 
     def advance(self) -> None:
         """Add the idle power since the last time, and show it all."""
-        now_s = time.monotonic()
+        now_s = self._clock_s()
         self._joules += IDLE_W * (now_s - self._since_s)
         self._since_s = now_s
         text = f"{int(self._joules * 1e6) % (RANGE_UJ + 1)}\n".ljust(TEXT_BYTES, "\n")
@@ -94,7 +97,7 @@ def main() -> None:
     root, address = sys.argv[1:]
     heard = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     heard.bind(f"\0{address}")
-    package = _Package(Path(root))
+    package = Package(Path(root))
     with selectors.DefaultSelector() as selector:
         for source in (heard, sys.stdin):
             selector.register(source, selectors.EVENT_READ)

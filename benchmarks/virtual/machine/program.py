@@ -12,7 +12,7 @@ import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tprof.benchmarks.kernels._stress import pipeline
 from tprof.benchmarks.published import HIGHEST_HZ
@@ -35,8 +35,18 @@ SLICE_S = 0.002
 """A task looks at the frequency, and reports, as often as this."""
 
 
+class Told(Protocol):
+    """What a task asks and tells the machine that it runs on."""
+
+    def frequency_hz(self) -> int:
+        """Return the frequency of now, of the core that this thread is on."""
+
+    def tell(self, task: str, hz: int, cpu_ns: int) -> None:
+        """Say what a slice did."""
+
+
 class Machine:
-    """What a task tells the machine, and asks it."""
+    """The machine as it is seen from a program's process."""
 
     def __init__(self) -> None:
         """Find it. Raises UsageError."""
@@ -67,18 +77,28 @@ class Machine:
         self._socket.send(f"{task} {hz} {cpu_ns}".encode())
 
 
-def body(machine: Machine, law: Response, seconds: float) -> Callable[[], None]:
-    """Return the task: `seconds` of CPU time at the highest frequency."""
+def body(
+    machine: Told,
+    law: Response,
+    seconds: float,
+    *,
+    work_for: Callable[[float], object] = pipeline,
+    cpu_ns: Callable[[], int] = time.thread_time_ns,
+) -> Callable[[], None]:
+    """Return the task: `seconds` of CPU time at the highest frequency.
+
+    `work_for` is given the seconds of a slice, `cpu_ns` tells the thread's CPU time.
+    """
 
     def work() -> None:
         left_ns = seconds * 1e9
         while left_ns > 0:
             hz = machine.frequency_hz()
-            begin_ns = time.thread_time_ns()
-            pipeline(min(SLICE_S, left_ns * 1e-9 * law.time(hz)))
-            cpu_ns = time.thread_time_ns() - begin_ns
-            left_ns -= cpu_ns / law.time(hz)
-            machine.tell(law.task, hz, cpu_ns)
+            begin_ns = cpu_ns()
+            work_for(min(SLICE_S, left_ns * 1e-9 * law.time(hz)))
+            took_ns = cpu_ns() - begin_ns
+            left_ns -= took_ns / law.time(hz)
+            machine.tell(law.task, hz, took_ns)
 
     return tprof.task(name=law.task)(work)
 
