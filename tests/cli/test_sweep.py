@@ -17,6 +17,7 @@ from tprof.cli import main
 from tprof.errors import SensorError
 from tprof.frequency import Bounds, find_policies, read_bounds
 
+THOROUGH = pytest.mark.thorough
 ENDS = (virtual.LOWEST_HZ, virtual.HIGHEST_HZ)
 COLUMNS = [
     "task", "setting", "setting_unit", "workers", "repeat", "energy_j", "energy_low_j", "energy_high_j", "time_s",
@@ -33,7 +34,7 @@ def swept(tmp_path_factory):
     """Sweep a memory-bound and a compute-bound task of the paper over both ends of its processor's range."""
     folder = tmp_path_factory.mktemp("swept")
     with virtual.Machine(folder / "machine", Shape(ENDS)) as machine:
-        tasks = ("--tasks", "merge,task_a", "--instances", "6", "--seconds", "0.03")
+        tasks = ("--tasks", "merge,task_a", "--instances", "4", "--seconds", "0.03")
         done = sweep(
             folder, "--workers", "1", "--repeat", "2", "--seed", "7", "-o", "out",
             "-m", "tprof.benchmarks.virtual.machine.program", *tasks, env=machine.environment,
@@ -58,7 +59,7 @@ def test_the_table_is_tidy(swept):
     assert (table["energy_j"] * table["time_s"]).to_numpy() == pytest.approx(table["edp_js"].to_numpy())
     assert (table["energy_j"] * table["time_s"] ** 2).to_numpy() == pytest.approx(table["ed2p_js2"].to_numpy())
     tasks = table[table["task"] != ""]
-    assert (tasks["instances"] == 6).all()
+    assert (tasks["instances"] == 4).all()
     assert (tasks["energy_low_j"].astype(float) < tasks["energy_j"]).all()
 
 
@@ -124,7 +125,7 @@ def test_workers_reach_the_program_and_the_temperature_is_waited_for(tmp_path, t
     assert re.search(r"[13]w-1: the temperature was not steady after", done.stderr)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, pytest.param(signal.SIGTERM, marks=THOROUGH)])
 def test_a_sweep_that_was_ended_goes_on_with_what_is_left(tmp_path, tree, number):
     (tmp_path / "waits.py").write_text(WAITS)
     seen = tmp_path / "seen"

@@ -92,7 +92,7 @@ def test_of_a_long_log_only_the_last_words_are_read(tmp_path, env):
     assert points(tmp_path / "out")[0]["state"] == "failed"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.thorough)])
 def test_a_run_that_heeds_no_signal_is_killed_when_asked_twice(tmp_path, env, number):
     (tmp_path / "deaf.py").write_text(DEAF)
 

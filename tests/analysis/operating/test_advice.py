@@ -155,9 +155,10 @@ def test_noisy_times_leave_energies_that_repeat_as_sure_as_they_were_measured():
     assert all(row["energy_low_j"] < row["energy_j"] < row["energy_high_j"] for row in run.values())
 
 
+@pytest.mark.parametrize("tables", [15, pytest.param(60, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("noise", noisy_runs.KINDS, ids=str)
-def test_intervals_hold_savings_and_caps_are_kept_where_runs_are_noisy(noise):
-    tried = noisy_runs.try_noise(noise, 60)
+def test_intervals_hold_savings_and_caps_are_kept_where_runs_are_noisy(noise, tables):
+    tried = noisy_runs.try_noise(noise, tables)
 
     assert tried.held >= 0.88
     assert tried.broken <= 0.1
