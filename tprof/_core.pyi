@@ -98,6 +98,9 @@ def session_rejoin() -> int | None:
 def session_leave(process: int, /) -> None:
     """Write down this process's last CPU time."""
 
+def session_processes() -> list[tuple[int, int, int, int]]:
+    """Return ordinal, process number, last CPU time and end (0: it has not left) of the session's processes."""
+
 def session_end() -> dict[str, Any]:
     """End the session for all processes; returns counts of processes, threads and losses."""
 

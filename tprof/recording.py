@@ -37,6 +37,8 @@ class Recording:
         The session directory.
     notes : list of str
         What a user should know about the sensors and counters that were found.
+    is_owner : bool
+        Whether it made the session, rather than join that of a process started together with this one.
     """
 
     def __init__(
@@ -64,12 +66,26 @@ class Recording:
         self._pid = 0
         self._identity = (0, 0)
         self._instances: InstanceBudgets | None = None
+        self.is_owner = True
+        self.notes_at_end: list[str] = []
 
     def __enter__(self) -> Self:
-        """Make the session directory and begin to record."""
+        """Make the session directory and begin to record, or join the session of a process started together."""
         self._refuse_second()
-        from tprof.preparation import prepare  # noqa: PLC0415
-        from tprof.trace.directory import create_session  # noqa: PLC0415 - kept off `import tprof`
+        from tprof.companions import shares  # noqa: PLC0415 - see above
+        from tprof.trace.directory import one_at_a_time  # noqa: PLC0415 - kept off `import tprof`
+
+        with one_at_a_time(self.path.parent):
+            self.is_owner = not shares(self.path)
+            if self.is_owner:
+                self._create()
+            else:
+                self._join()
+        return self
+
+    def _create(self) -> None:
+        from tprof.preparation import prepare  # noqa: PLC0415 - kept off `import tprof`
+        from tprof.trace.directory import create_session  # noqa: PLC0415 - see above
 
         prepared = prepare(self.path, energy=self._energy, counters=self._counters, watts=self._watts)
         self.notes = list(prepared.notes)
@@ -83,7 +99,17 @@ class Recording:
         except BaseException:
             self._undo()
             raise
-        return self
+
+    def _join(self) -> None:
+        self._pid = os.getpid()
+        try:
+            with Uninterrupted():
+                process = _core.session_join(os.fspath(self.path))
+                membership.enter(membership.Plan.from_manifest(self.path), process).start()
+                self._hand_to_children()
+        except OSError as error:
+            message = f"{self.path} ended before process {self._pid} could join: tprof does not record this process"
+            raise TprofError(message) from error
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -104,12 +130,15 @@ class Recording:
         if member is None or member.plan.directory != self.path:
             return None
         end_ns = _core.now_ns()
+        from tprof.companions import tell_who_runs  # noqa: PLC0415 - kept off `import tprof`
+
         membership.leave()
         self._restore_environment()
-        if self._pid != os.getpid():
-            return None  # the recording is the parent's of this forked child
+        if self._pid != os.getpid() or not self.is_owner:
+            return None  # the recording is the parent's of this forked child, or a companion's
         _core.sensors_stop()
         problem = self._instances.stop() if self._instances is not None else None
+        self.notes_at_end = tell_who_runs()
         self._write_end(_core.session_end(), end_ns, stopped, member.lost_definitions)
         self._unlock()
         return problem
@@ -189,9 +218,12 @@ class Recording:
             prepared.manifest["clock"]["block_start_ns"] = _core.now_ns()
             write_manifest(self.path, prepared.manifest)
             membership.enter(prepared.plan, process).start()
-            self._environment = os.environ.get(SESSION)
-            os.environ[SESSION] = os.fspath(self.path)
+            self._hand_to_children()
         self._watch_budgets()
+
+    def _hand_to_children(self) -> None:
+        self._environment = os.environ.get(SESSION)
+        os.environ[SESSION] = os.fspath(self.path)
 
     def _watch_budgets(self) -> None:
         """Watch tasks that have a budget, as soon as there is one."""
@@ -260,7 +292,7 @@ class Recording:
             "uncounted_threads": ended["uncounted_threads"],
             "lost_definitions": lost_definitions,
             "dropped": dropped,
-            "notes": [],
+            "notes": self.notes_at_end,
         }
         if _identity(self.path) != self._identity:
             # Whatever stands there now is somebody else's.

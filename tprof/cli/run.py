@@ -116,9 +116,11 @@ def _check_report(report: Path | None) -> None:
 
 
 def _free_name(stem: str) -> Path:
+    from tprof.companions import is_rank, shares
+
     number = 1
     path = Path(f"{stem}.tprof")
-    while os.path.lexists(path):
+    while os.path.lexists(path) and not (is_rank() and shares(path)):
         number += 1
         path = Path(f"{stem}-{number}.tprof")
     return path
@@ -142,7 +144,7 @@ def _prepare(what: Program, tasks: list[str], end: _End, *, best_effort: bool) -
     try:
         end.begin()
     except TprofError as error:
-        if not best_effort:
+        if end.must_record and not best_effort:
             raise
         print(f"tprof: {error}; the program runs unprofiled", file=sys.stderr)
 
@@ -151,6 +153,7 @@ def _prepare(what: Program, tasks: list[str], end: _End, *, best_effort: bool) -
             run_program(what, main, tasks, recorded_in=end.recorded_in)
         except BaseException as error:
             end.ended_by = type(error)  # not the error, which would keep the program's objects alive
+            end.failed = not (isinstance(error, SystemExit) and not error.code)
             raise
 
     return execute
@@ -166,6 +169,7 @@ class _End:
         """Take note; names are meant as they are now, wherever the program goes."""
         self.recorded_in: Path | None = None
         self.ended_by: type[BaseException] | None = None
+        self.failed = False
         self._recording = recording
         self._tasks = tasks
         here = recording.path.parent == Path.cwd()
@@ -185,23 +189,39 @@ class _End:
         self._recording.__enter__()
         self.recorded_in = self._recording.path
 
+    @property
+    def must_record(self) -> bool:
+        """Whether a program that is not recorded is not to run; a job would end without one of its ranks."""
+        return self._recording.is_owner
+
     def at_exit(self) -> None:
         """End this process's part."""
         if self.recorded_in is None:
             return
         problem = None
         try:
+            if os.getpid() == self._pid and self._recording.is_owner:
+                self._await_companions()
             self._recording.__exit__(self.ended_by, None, None)
         except TprofError as error:
             problem = error
         stream = sys.__stderr__
-        if os.getpid() != self._pid or stream is None or stream.closed:
+        if os.getpid() != self._pid or stream is None or stream.closed or not self._recording.is_owner:
             return
         with suppress(OSError, KeyboardInterrupt):  # nobody is there to read it, or to wait for it
             if problem is not None and self.ended_by is None:
                 print(f"tprof: {problem}", file=stream)
             stream.flush()
             self._sum_up(stream)
+
+    def _await_companions(self) -> None:
+        """Record as long as they run. Only a rank that failed ends at once: its job waits to be ended by that."""
+        from tprof.companions import await_companions, is_rank
+
+        if self.failed and is_rank():
+            return
+        with suppress(KeyboardInterrupt):
+            await_companions()
 
     def _sum_up(self, stream: TextIO) -> None:
         """Let another process do it: an interpreter that ends imports and starts no more what the analysis needs."""

@@ -94,6 +94,13 @@ static PyObject *list_processes(struct tprof_live *live)
     return processes;
 }
 
+PyObject *tprof_py_session_processes(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    return tprof_session_live != NULL ? list_processes(tprof_session_live) : PyList_New(0);
+}
+
 PyObject *tprof_py_session_end(PyObject *module, PyObject *unused)
 {
     struct tprof_live *live = tprof_session_live;
