@@ -2,12 +2,15 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pytest
 from support.programs import TPROF
+from support.real_programs import PROGRAMS
 from support.recorded import instances
 
 import tprof
@@ -311,3 +314,63 @@ def test_a_recorded_program_ends_as_it_does_by_itself(tmp_path, ending):
     assert trace.complete == (ending.instances is not None)
     if ending.instances is not None:
         assert instances(trace).get("f", 0) == ending.instances
+
+
+def begin(folder, program, words):
+    """Run a program and what runs beside it; returns all that both said, and the status."""
+    folder.mkdir()
+    for name, text in {**program.files, "prog.py": program.source, "client.py": program.client or ""}.items():
+        (folder / name).write_text(text)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    environment |= {"HOME": str(folder), "RAY_AUTH_MODE": "disabled"}
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(words, cwd=folder, env=environment, start_new_session=True, **streams)
+    try:
+        client = None
+        if program.client is not None:
+            client = run(folder, sys.executable, "client.py", str(process.pid))
+        output, errors = process.communicate(timeout=DEADLINE_S)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    if client is not None:
+        assert client.returncode == 0, client.stderr + errors
+        output += client.stdout
+    return output, errors, process.returncode
+
+
+def masked(text):
+    """Leave out what differs each time a program runs that has several processes and tells times and numbers."""
+    return sorted(re.sub(r"\d[\d.:,]*", "0", line).strip("=. ") for line in text.splitlines() if line.strip("=. "))
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named tasks", "no names"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(program, id=program.name, marks=[pytest.mark.thorough] if program.thorough else [])
+        for program in PROGRAMS
+    ],
+)
+def test_a_real_program_is_the_same_when_recorded_and_all_its_processes_tasks_are_there(tmp_path, program, named):
+    if named and not program.task:
+        pytest.skip("its tasks are marked in its source only")
+    for module in program.needs:
+        pytest.importorskip(module, reason=f"{module} is not installed: scripts/setup .venv test lint libraries")
+    options = ["--energy", "estimate", "-o", "prog.tprof"]
+    options += [word for pattern in program.task if named for word in ("--task", pattern)]
+
+    plain = begin(tmp_path / "plain", program, [*program.launcher, sys.executable, *program.words])
+    recorded = begin(tmp_path / "recorded", program, [*program.launcher, TPROF, "run", *options, *program.words])
+
+    output, errors, status = recorded
+    said, summaries = SUMMARY.subn("", errors)
+    comparable = masked if program.in_any_order else str
+    assert (comparable(output), status) == (comparable(plain[0]), plain[2]), errors
+    assert (comparable(said), summaries) == (comparable(plain[1]), 1)
+    trace = tprof.load(tmp_path / "recorded" / "prog.tprof")
+    expected = {**program.marked, **(program.named if named else {})}
+    found = instances(trace)
+    assert trace.complete
+    assert all(found.get(name, 0) >= count for name, count in expected.items()) if program.least else found == expected
