@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import array
 import atexit
-import json
 import os
 import threading
 import warnings
 from dataclasses import dataclass
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +70,7 @@ class Plan:
     def description(self) -> bytes:
         """Return what each sample file says about its columns."""
         columns = [{"name": name, "unit": unit} for name, unit in self.columns]
-        return json.dumps({"columns": columns, "clock": "CLOCK_MONOTONIC"}, separators=(",", ":")).encode()
+        return dumps({"columns": columns, "clock": "CLOCK_MONOTONIC"}, separators=(",", ":")).encode()
 
 
 class Membership:
@@ -108,13 +108,13 @@ class Membership:
             except OSError:
                 self._decided = MAX_DECISIONS + 1
                 return
-            self._decisions.append(json.dumps(decision, separators=(",", ":")).encode() + b"\n")
+            self._decisions.append(dumps(decision, separators=(",", ":")).encode() + b"\n")
 
     def _append(self, definition: registry.Definition) -> None:
         """Write a line at once; the disk may be full, and then the trace says `<lost name>`."""
         source = definition.source() if self.process == 0 else None
         line = {**_named(definition), "source": source, **work.numbers(definition.work)}
-        if not self._table.append(json.dumps(line).encode() + b"\n"):
+        if not self._table.append(dumps(line).encode() + b"\n"):
             self.lost_definitions += 1
         if definition.budget is not None and self.on_budget is not None:
             self.on_budget()
@@ -124,7 +124,7 @@ class Membership:
         for number, sums in work.end().items():
             definition = registry.definition_of(number)
             line = {**_named(definition), **work.summed(definition.work, sums)}
-            self._table.append(json.dumps(line).encode() + b"\n")
+            self._table.append(dumps(line).encode() + b"\n")
 
     def start(self) -> None:
         """Record from now on."""

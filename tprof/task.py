@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 
-from tprof import _core, registry, work
+from tprof import _core, monitored, registry, work
 from tprof.access import NOTHING, pack
 from tprof.distribution import refuse_damage
 from tprof.limits import check_budget
@@ -191,6 +191,8 @@ def make_task(
 def _define(function: Callable[..., Any], name: str | None, does: Work, budget: Budget | None) -> int:
     plain = innermost(function)
     code: CodeType | None = getattr(plain, "__code__", None)
+    if code is not None:
+        monitored.release(code)
     known: str = getattr(plain, "__qualname__", None) or type(plain).__qualname__
     return registry.define(
         name or known.rpartition("<locals>.")[2],
@@ -318,6 +320,23 @@ def region(name: str) -> _core.Region:
             raise TypeError(message)
         number = registry.define(name, file=frame.f_code.co_filename, line=frame.f_lineno, code=None)
         _regions[key] = number
+    return _core.Region(number)
+
+
+def reduce_region(block: _core.Region) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Say how the block of a function is pickled that travels by value."""
+    definition = registry.definition_of(block.number)
+    return _region_at, (definition.name, definition.file, definition.line)
+
+
+_travelled: dict[tuple[str, str | None, int | None], int] = {}
+
+
+def _region_at(name: str, file: str | None, line: int | None) -> _core.Region:
+    number = _travelled.get((name, file, line))
+    if number is None:
+        number = registry.define(name, file=file, line=line, code=None)
+        number = _travelled.setdefault((name, file, line), number)
     return _core.Region(number)
 
 

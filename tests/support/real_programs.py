@@ -75,7 +75,9 @@ def ask(path="/"):
             connection.request("GET", path)
             return connection.getresponse().read().decode()
         except OSError:
-            if time.monotonic() > until:
+            with open(f"/proc/{server}/stat") as file:
+                ended = file.read().rpartition(")")[2].split()[0] == "Z"
+            if ended or time.monotonic() > until:
                 raise
             time.sleep(0.02)
         finally:

@@ -19,6 +19,9 @@ struct tprof_live;
 extern PyType_Spec tprof_task_spec;   /* binding_task.c: a callable that is a task */
 extern PyType_Spec tprof_region_spec; /* binding_region.c: a with-block that is a task */
 extern PyType_Spec tprof_driver_spec; /* binding_driver.c: a generator or coroutine that is a task */
+#if PY_VERSION_HEX >= 0x030C0000
+extern PyType_Spec tprof_monitor_spec; /* binding_monitor.c: code objects that are tasks where they stand */
+#endif
 
 /* binding_follow.c */
 extern PyType_Spec tprof_tail_spec, tprof_follower_spec;
@@ -49,6 +52,7 @@ PyObject *tprof_py_session_end(PyObject *module, PyObject *unused);
 PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *tprof_py_stop(PyObject *module, PyObject *unused);
 PyObject *tprof_py_set_threads(PyObject *module, PyObject *threads);
+PyObject *tprof_py_fail_at_exit(PyObject *module, PyObject *status);
 
 /* binding_task.c */
 PyObject *tprof_py_set_pause(PyObject *module, PyObject *share);

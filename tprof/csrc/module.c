@@ -74,6 +74,7 @@ static PyMethodDef methods[] = {
     {"set_pause", tprof_py_set_pause, METH_O, NULL},
     {"set_spawner", tprof_py_set_spawner, METH_O, NULL},
     {"set_threads", tprof_py_set_threads, METH_O, NULL},
+    {"fail_at_exit", tprof_py_fail_at_exit, METH_O, NULL},
     {"set_fork_work", tprof_py_set_fork_work, METH_O, NULL},
     {"fork_before", tprof_py_fork_before, METH_NOARGS, NULL},
     {"fork_in_parent", tprof_py_fork_in_parent, METH_NOARGS, NULL},
@@ -118,6 +119,10 @@ static int execute(PyObject *module)
         add_type(module, &tprof_driver_spec, NULL) < 0 || add_type(module, &tprof_tail_spec, NULL) < 0 ||
         add_type(module, &tprof_follower_spec, NULL) < 0)
         return -1;
+#if PY_VERSION_HEX >= 0x030C0000
+    if (add_type(module, &tprof_monitor_spec, NULL) < 0)
+        return -1;
+#endif
     return tprof_add_runtime_api(module);
 }
 

@@ -1,4 +1,4 @@
-"""The import hook that makes tasks of a module's functions when it is imported, in this process and its children."""
+"""How patterns reach the modules that are imported, in this process and in its children."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tprof.environment import TASKS
+from tprof.monitored import monitored
 
-from .adopt import patch_module
+from .matches import Matches
 from .pattern import parse_patterns
 
 if TYPE_CHECKING:
@@ -19,48 +20,77 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from importlib.machinery import ModuleSpec
 
-    from .pattern import Pattern
-
 SITE = Path(__file__).parent / "site"
 _SPAWN = "multiprocessing.spawn"
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    """Asks the other finders, and lets the module be patched after its code ran."""
+class _Rewriting(importlib.abc.MetaPathFinder):
+    """Asks the other finders, and lets what patterns mean be compiled with tasks in it."""
 
-    def __init__(self, patterns: Sequence[Pattern], main_names: Sequence[str]) -> None:
-        self.patterns = patterns
+    def __init__(self, matches: Matches, main_names: Sequence[str]) -> None:
+        self.matches = matches
         self.main_names = main_names
+
+    def begin(self) -> None:
+        """Make tasks of what is imported already, and from now on."""
+        from .adopt import patch_module
+        from .selection import modules_meant
+
+        for name, module in modules_meant(self.matches, self.main_names):
+            patch_module(module, self.matches, [name])
+        if _SPAWN in sys.modules:
+            self._patch_spawn(sys.modules[_SPAWN])
+        sys.meta_path.insert(0, self)
+
+    def compile_main(self, source: bytes | types.CodeType, file: str) -> types.CodeType:
+        """Return the code of the main program."""
+        if not isinstance(source, bytes):
+            return source
+        from .rewrite import compile_with_tasks
+
+        return compile_with_tasks(source, file, self.matches, self.main_names)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of a module that patterns mean, its loader made to patch."""
-        if name != _SPAWN and not any(pattern.names_module([name]) for pattern in self.patterns):
-            return None
+        """Return the spec of a module, its loader made to compile it with tasks if patterns can mean it."""
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(name, path, target)
             if spec is not None:
-                if spec.loader is not None and not isinstance(spec.loader, type):
-                    self._extend(spec.loader)
+                meant = name == _SPAWN or self.matches.means([name], spec.origin)
+                if meant and spec.loader is not None and not isinstance(spec.loader, type):
+                    self._extend(spec)
                 return spec
         return None
 
-    def _extend(self, loader: Any) -> None:
+    def _extend(self, spec: ModuleSpec) -> None:
+        loader: Any = spec.loader
         execute = loader.exec_module
+        compiled = hasattr(loader, "source_to_code") and hasattr(loader, "get_data")
 
-        def execute_and_patch(module: types.ModuleType) -> None:
+        def get_code(name: str) -> types.CodeType:
+            from .rewrite import compile_with_tasks
+
+            file = loader.get_filename(name)
+            return compile_with_tasks(loader.get_data(file), file, self.matches, [name])
+
+        def execute_and_adopt(module: types.ModuleType) -> None:
             execute(module)
-            self.patch(module)
+            self._adopt(module, compiled=compiled)
 
-        loader.exec_module = execute_and_patch
+        if compiled:
+            loader.get_code = get_code
+        loader.exec_module = execute_and_adopt
 
-    def patch(self, module: types.ModuleType) -> None:
-        """Make the tasks of a module that stands."""
+    def _adopt(self, module: types.ModuleType, *, compiled: bool) -> None:
+        from .adopt import patch_module, replace_callables
+
         if module.__name__ == _SPAWN:
             self._patch_spawn(module)
+        elif compiled:
+            replace_callables(module, self.matches, [module.__name__])
         else:
-            patch_module(module, self.patterns, [module.__name__])
+            patch_module(module, self.matches, [module.__name__])
 
     def _patch_spawn(self, module: Any) -> None:
         """In a spawned child the main program is imported by multiprocessing, which no finder sees."""
@@ -68,48 +98,66 @@ class _Finder(importlib.abc.MetaPathFinder):
             setattr(module, name, self._then_patch_main(getattr(module, name)))
 
     def _then_patch_main(self, fix_up: Callable[[str], None]) -> Callable[[str], None]:
+        from .adopt import patch_module
+
         def fix_up_and_patch(where: str) -> None:
             before = sys.modules["__main__"]
             fix_up(where)
             main = sys.modules["__main__"]
             if main is not before:
-                patch_module(main, self.patterns, self.main_names)
+                patch_module(main, self.matches, self.main_names)
 
         return fix_up_and_patch
 
 
-def install(texts: Sequence[str], main_names: Sequence[str]) -> None:
-    """Make tasks of what the patterns name, in modules imported already and from now on.
+class _Selecting:
+    """Selects code objects: see selection.py."""
 
-    Parameters
-    ----------
-    texts
-        MODULE:FUNCTION each.
-    main_names
-        The names under which the main program is meant, ``__main__`` among them.
+    def __init__(self, matches: Matches, main_names: Sequence[str], main_file: str, tool: Any) -> None:
+        from .selection import Selection
 
-    Raises
-    ------
-    UsageError
-        If a pattern is none.
-    """
-    finder = _Finder(parse_patterns(texts), main_names)
-    for name, module in list(sys.modules.items()):
-        if module is not None and name not in main_names and not name.startswith("tprof"):
-            meant = name == _SPAWN or any(pattern.names_module([name]) for pattern in finder.patterns)
-            if meant and getattr(module, "__name__", None) == name:
-                finder.patch(module)
-    sys.meta_path.insert(0, finder)
+        self._selection = Selection(tool, matches, main_names, main_file)
+
+    def begin(self) -> None:
+        self._selection.begin()
+
+    def compile_main(self, source: bytes | types.CodeType, file: str) -> types.CodeType:
+        code: types.CodeType = compile(source, file, "exec", dont_inherit=True) if isinstance(source, bytes) else source
+        self._selection.select_main(code)
+        return code
 
 
-def hand_to_children(texts: Sequence[str], main_names: Sequence[str]) -> None:
-    """Let Python processes that this one starts install the same hook, by the environment."""
-    os.environ[TASKS] = json.dumps({"tasks": list(texts), "main": list(main_names)})
+class Tasks:
+    """What makes tasks in this process, and what it met."""
+
+    def __init__(self, texts: Sequence[str], main_names: Sequence[str], main_file: str) -> None:
+        """Take patterns, the names under which the main program is meant, and its file. Raises UsageError."""
+        self.matches = Matches(parse_patterns(texts))
+        tool = monitored() if texts else None
+        self._way = (
+            _Rewriting(self.matches, main_names)
+            if tool is None
+            else _Selecting(self.matches, main_names, main_file, tool)
+        )
+
+    def begin(self) -> None:
+        """Make tasks of what the patterns mean, in modules imported already and from now on."""
+        self._way.begin()
+
+    def compile_main(self, source: bytes | types.CodeType, file: str) -> types.CodeType:
+        """Return the code of the main program, in which what is meant is a task."""
+        return self._way.compile_main(source, file)
+
+
+def hand_to_children(texts: Sequence[str], main_names: Sequence[str], main_file: str) -> None:
+    """Let Python processes that this one starts do the same, by the environment."""
+    given = [pattern.text for pattern in parse_patterns(texts)]
+    os.environ[TASKS] = json.dumps({"tasks": given, "main": list(main_names), "file": main_file})
     others = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(SITE), others] if others else [str(SITE)])
 
 
 def install_from_environment() -> None:
-    """In a child: install what the parent handed on."""
+    """In a child: do what the parent handed on."""
     handed = json.loads(os.environ[TASKS])
-    install(handed["tasks"], handed["main"])
+    Tasks(handed["tasks"], handed["main"], handed["file"]).begin()

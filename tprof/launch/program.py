@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.machinery
 import os
 import sys
 import types
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from tprof.errors import UsageError
 
-from .adopt import ADOPT, MainRewriter, adopt
-from .hook import hand_to_children, install
-from .pattern import parse_patterns
+from .hook import Tasks, hand_to_children
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .matches import Matches
+
 _recorded_in: list[Path] = []
+_matches: list[Matches] = []
 
 
 @dataclass(frozen=True)
@@ -67,14 +67,15 @@ def run_program(program: Program, main: Main, tasks: Sequence[str], *, recorded_
     _recorded_in[:] = [] if recorded_in is None else [recorded_in]
     names = ["__main__", main.spec.name if main.spec is not None else program.stem]
     sys.argv[:] = [main.file if program.is_module else program.name, *program.arguments]
+    making = Tasks(tasks, names, main.file)
     if tasks:
-        hand_to_children(tasks, names)
-        install(tasks, names)
-    meant = [pattern for pattern in parse_patterns(tasks) if pattern.names_module(names)]
+        hand_to_children(tasks, names, main.file)
+        making.begin()
+        _matches[:] = [making.matches]
     module = sys.modules["__main__"] = _make_module(main)
     code = None
     try:
-        code = _compile(main, module, meant)
+        code = making.compile_main(main.program, main.file)
         exec(code, vars(module))  # noqa: S102 - the user's program, as Python would run it
     except SystemExit:
         raise
@@ -82,6 +83,11 @@ def run_program(program: Program, main: Main, tasks: Sequence[str], *, recorded_
         here = error.__traceback__
         _show_from(None if code is None or here is None else here.tb_next)
         raise
+
+
+def matches() -> Matches | None:
+    """Return what the patterns met in this process; None before the program, or without patterns."""
+    return _matches[0] if _matches else None
 
 
 def is_recorded_in(session: Path) -> bool:
@@ -141,17 +147,6 @@ def _make_module(main: Main) -> types.ModuleType:
         module.__package__ = None
         module.__loader__ = importlib.machinery.SourceFileLoader("__main__", main.file)
     return module
-
-
-def _compile(main: Main, module: types.ModuleType, meant: Sequence[Any]) -> types.CodeType:
-    if isinstance(main.program, types.CodeType):
-        return main.program
-    tree = cast("ast.Module", compile(main.program, main.file, "exec", ast.PyCF_ONLY_AST, dont_inherit=True))
-    if meant:
-        setattr(module, ADOPT, lambda qualified: lambda value: adopt(value, qualified, meant))
-        tree = cast("ast.Module", MainRewriter(meant).visit(tree))
-    code: types.CodeType = compile(tree, main.file, "exec", dont_inherit=True)
-    return code
 
 
 def _show_from(trace: types.TracebackType | None) -> None:
