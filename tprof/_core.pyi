@@ -24,6 +24,9 @@ class Region:
 
     number: int
     def __new__(cls, number: int) -> Self: ...
+    def silence(self) -> None:
+        """Be a task no longer."""
+
     def __enter__(self) -> Self: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
@@ -48,12 +51,16 @@ class Monitor:
     def __new__(cls, define: Callable[[CodeType], int], observe: Callable[[CodeType, Any], object]) -> Self: ...
     def on_start(self, code: CodeType, offset: int, /) -> None: ...
     def on_resume(self, code: CodeType, offset: int, /) -> None: ...
+    def on_throw(self, code: CodeType, offset: int, error: BaseException, /) -> None: ...
     def on_yield(self, code: CodeType, offset: int, value: object, /) -> None: ...
     def on_return(self, code: CodeType, offset: int, value: object, /) -> None: ...
     def on_unwind(self, code: CodeType, offset: int, error: BaseException, /) -> None: ...
     def mark(self, code: CodeType, mark: int, /) -> None:
-        """Mark a code object: 0 as nothing, 1 and 2 to tell `observe` of starts or returns, 3 as a task that `define`
-        numbers at its first call, 4 and more as the task of the number that is 4 less."""
+        """Mark a code object.
+
+        0 is nothing, 1 and 2 let `observe` be told of starts or returns, 3 is a task that `define` numbers at its first
+        call, 4 and more are the task of the number that is 4 less.
+        """
 
     def marked(self, code: CodeType, /) -> int:
         """Return the mark of a code object."""
@@ -148,8 +155,10 @@ def set_threads(threads: dict[int, threading.Thread], /) -> None:
     """Set where the names of threads are looked up, by their identifier."""
 
 def fail_at_exit(status: int, /) -> None:
-    """Let this process end with this status where it would end with 0; called first before the program begins, so that
-    whatever the program leaves to be done at its exit is done before."""
+    """Let this process end with this status where it would end with 0.
+
+    It is called first before the program begins, so that what the program leaves to its exit is done before.
+    """
 
 def set_fork_work(
     functions: tuple[Callable[[], None], Callable[[], None], Callable[[], None], Callable[[], None]], /

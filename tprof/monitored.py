@@ -1,4 +1,4 @@
-"""Code objects that are tasks where they stand: sys.monitoring calls the core, and nothing of the program is replaced."""
+"""Code objects that are tasks where they stand: sys.monitoring calls the core, and the program stays as it is."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RESUMED = 0x20 | 0x80 | 0x100 | 0x200  # bits of co_flags: generators and corou
 
 
 class Monitored:
-    """This interpreter's tool: what of its code is a task, and what is observed."""
+    """The tool of this interpreter: what of its code is a task, and what is observed."""
 
     def __init__(self, monitoring: Any, tool: int) -> None:
         """Register the callbacks for a tool that is in use."""
@@ -35,7 +35,7 @@ class Monitored:
         callbacks = {
             events.PY_START: self._monitor.on_start,
             events.PY_RESUME: self._monitor.on_resume,
-            events.PY_THROW: self._monitor.on_resume,
+            events.PY_THROW: self._monitor.on_throw,
             events.PY_YIELD: self._monitor.on_yield,
             events.PY_RETURN: self._monitor.on_return,
             events.PY_UNWIND: self._monitor.on_unwind,
@@ -119,3 +119,6 @@ def release(code: CodeType) -> None:
     """Let code be no task of its own, where `--task` made it one: a decorator makes a task of its function."""
     if _monitored is not None:
         _monitored.release(code)
+    for constant in code.co_consts:
+        if type(constant) is _core.Region:  # launch/rewrite.py put it there
+            constant.silence()

@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
     from types import CodeType
-    from typing import Any, ParamSpec, TypeVar, cast, overload
+    from typing import Any, ParamSpec, SupportsIndex, TypeVar, cast, overload
 
     from tprof.access import Access, Names, Priority
     from tprof.limits import Budget
@@ -181,7 +181,7 @@ def make_task(
     says_nothing = (access is None or access is NOTHING) and does == work.NOT_SAID and budget is None
     if hasattr(function, NUMBER_ATTRIBUTE) and name is None and says_nothing:
         return function
-    number = _define(function, name, does, budget)
+    number = _Number(_define(function, name, does, budget))
     wrapped = _wrap(function, number, access, does)
     setattr(wrapped, NUMBER_ATTRIBUTE, number)
     setattr(wrapped, work.ATTRIBUTE, does)
@@ -323,21 +323,28 @@ def region(name: str) -> _core.Region:
     return _core.Region(number)
 
 
-def reduce_region(block: _core.Region) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Say how the block of a function is pickled that travels by value."""
-    definition = registry.definition_of(block.number)
-    return _region_at, (definition.name, definition.file, definition.line)
+class _Number(int):
+    """The number of a task, which means nothing in another process: there its place in the program gets one."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        definition = registry.definition_of(self)
+        return _number_at, (definition.name, definition.file, definition.line)
 
 
-_travelled: dict[tuple[str, str | None, int | None], int] = {}
+_travelled: dict[tuple[str, str | None, int | None], _Number] = {}
 
 
-def _region_at(name: str, file: str | None, line: int | None) -> _core.Region:
+def _number_at(name: str, file: str | None, line: int | None) -> _Number:
     number = _travelled.get((name, file, line))
     if number is None:
-        number = registry.define(name, file=file, line=line, code=None)
+        number = _Number(registry.define(name, file=file, line=line, code=None))
         number = _travelled.setdefault((name, file, line), number)
-    return _core.Region(number)
+    return number
+
+
+def reduce_region(block: _core.Region) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Say how the block of a function is pickled that travels by value."""
+    return _core.Region, (_Number(block.number),)
 
 
 def reduce_task(wrapped: Any) -> str | tuple[Callable[..., Any], tuple[Any, ...]]:

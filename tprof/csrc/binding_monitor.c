@@ -187,14 +187,24 @@ static struct generator *take(const void *frame)
     return found;
 }
 
-/* Of the frame that runs: what was suspended of it, or a new one without an instance. NULL: no memory. */
-static struct generator *generator_of(const void *frame, const PyObject *code, bool begins)
+/* How the frame comes to run. */
+enum entry { STARTS, RESUMES, THROWN };
+
+/* Of the frame that runs: what was suspended of it, or a new one without an instance. NULL: no memory, or an exception was
+ * thrown into what has not begun, of which nothing will run. */
+static struct generator *generator_of(const void *frame, const PyObject *code, enum entry entry)
 {
     struct generator *generator = take(frame);
-    if (generator == NULL && (generator = calloc(1, sizeof *generator)) == NULL)
+    const bool known = generator != NULL && generator->code == (const void *)code && entry != STARTS;
+    if (known)
+        return generator;
+    if (entry == THROWN) {
+        free(generator);
         return NULL;
-    if (begins || generator->code != (const void *)code)
-        *generator = (struct generator){.frame = frame, .code = code};
+    }
+    if (generator == NULL && (generator = malloc(sizeof *generator)) == NULL)
+        return NULL;
+    *generator = (struct generator){.frame = frame, .code = code};
     return generator;
 }
 
@@ -213,7 +223,7 @@ static bool enter(struct call *call, uint32_t number)
     return true;
 }
 
-static void begin(PyObject *code, uint32_t number, bool begins)
+static void begin(PyObject *code, uint32_t number, enum entry entry)
 {
     struct call call = {.frame = running_frame(), .code = code};
     struct stack *stack = own_stack != NULL ? own_stack : make_stack();
@@ -225,7 +235,7 @@ static void begin(PyObject *code, uint32_t number, bool begins)
     if (slot == NULL)
         return;
     if (((PyCodeObject *)code)->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE)) {
-        call.generator = generator_of(call.frame, code, begins);
+        call.generator = generator_of(call.frame, code, entry);
         if (call.generator == NULL)
             return;
     } else if (__atomic_load_n(&tprof_pause_share, __ATOMIC_RELAXED) != 0) {
@@ -282,16 +292,16 @@ static PyObject *observe(const struct monitor *self, PyObject *code, PyObject *v
     Py_RETURN_NONE;
 }
 
-static PyObject *begin_marked(const struct monitor *self, PyObject *code, bool begins)
+static PyObject *begin_marked(const struct monitor *self, PyObject *code, enum entry entry)
 {
     uintptr_t mark = mark_of(self, code);
     if (mark == TELL_START)
-        return begins ? observe(self, code, Py_None) : Py_NewRef(Py_None);
+        return entry == STARTS ? observe(self, code, Py_None) : Py_NewRef(Py_None);
     if (mark < UNDEFINED || !tprof_recording())
         Py_RETURN_NONE;
     if (mark == UNDEFINED && (mark = define(self, code)) == 0)
         return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
-    begin(code, (uint32_t)(mark - FIRST_TASK), begins);
+    begin(code, (uint32_t)(mark - FIRST_TASK), entry);
     Py_RETURN_NONE;
 }
 
@@ -314,14 +324,19 @@ static bool may_be_open(const struct monitor *self, PyObject *code)
 static PyObject *on_start(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     (void)count;
-    return begin_marked((struct monitor *)self, args[0], true);
+    return begin_marked((struct monitor *)self, args[0], STARTS);
 }
 
-/* Also of a throw. */
 static PyObject *on_resume(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     (void)count;
-    return begin_marked((struct monitor *)self, args[0], false);
+    return begin_marked((struct monitor *)self, args[0], RESUMES);
+}
+
+static PyObject *on_throw(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    (void)count;
+    return begin_marked((struct monitor *)self, args[0], THROWN);
 }
 
 static PyObject *on_yield(PyObject *self, PyObject *const *args, Py_ssize_t count)
@@ -435,6 +450,7 @@ static void deallocate(PyObject *object)
 static PyMethodDef methods[] = {
     CALLBACK(on_start),
     CALLBACK(on_resume),
+    CALLBACK(on_throw),
     CALLBACK(on_yield),
     CALLBACK(on_return),
     CALLBACK(on_unwind),

@@ -66,7 +66,7 @@ static PyObject *enter(PyObject *object, PyObject *unused)
     struct entry entry = {.thread = PyThread_get_thread_ident()};
     bool kept;
     (void)unused;
-    if (tprof_recording())
+    if (tprof_recording() && self->number != TPROF_NO_TASK)
         (void)tprof_enter(&entry.frame, self->number, 0, TPROF_START);
     Py_BEGIN_CRITICAL_SECTION(object);
     kept = make_room(self);
@@ -124,7 +124,15 @@ static PyObject *reduce(PyObject *self, PyObject *protocol)
     return result;
 }
 
+static PyObject *silence(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    ((struct region *)self)->number = TPROF_NO_TASK;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+    {"silence", silence, METH_NOARGS, NULL},
     {"__reduce_ex__", reduce, METH_O, NULL},
     {"__enter__", enter, METH_NOARGS, NULL},
     {"__exit__", (PyCFunction)(void (*)(void))leave, METH_FASTCALL, NULL},

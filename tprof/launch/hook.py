@@ -57,14 +57,16 @@ class _Rewriting(importlib.abc.MetaPathFinder):
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(name, path, target)
             if spec is not None:
-                meant = name == _SPAWN or self.matches.means([name], spec.origin)
+                meant = name == _SPAWN or self.matches.means(self._names(name), spec.origin)
                 if meant and spec.loader is not None and not isinstance(spec.loader, type):
-                    self._extend(spec)
+                    self._extend(spec.loader)
                 return spec
         return None
 
-    def _extend(self, spec: ModuleSpec) -> None:
-        loader: Any = spec.loader
+    def _names(self, name: str) -> Sequence[str]:
+        return self.main_names if name in self.main_names else [name]
+
+    def _extend(self, loader: Any) -> None:
         execute = loader.exec_module
         compiled = hasattr(loader, "source_to_code") and hasattr(loader, "get_data")
 
@@ -72,7 +74,7 @@ class _Rewriting(importlib.abc.MetaPathFinder):
             from .rewrite import compile_with_tasks
 
             file = loader.get_filename(name)
-            return compile_with_tasks(loader.get_data(file), file, self.matches, [name])
+            return compile_with_tasks(loader.get_data(file), file, self.matches, self._names(name))
 
         def execute_and_adopt(module: types.ModuleType) -> None:
             execute(module)
@@ -88,26 +90,38 @@ class _Rewriting(importlib.abc.MetaPathFinder):
         if module.__name__ == _SPAWN:
             self._patch_spawn(module)
         elif compiled:
-            replace_callables(module, self.matches, [module.__name__])
+            replace_callables(module, self.matches, self._names(module.__name__))
         else:
-            patch_module(module, self.matches, [module.__name__])
+            patch_module(module, self.matches, self._names(module.__name__))
 
     def _patch_spawn(self, module: Any) -> None:
-        """In a spawned child the main program is imported by multiprocessing, which no finder sees."""
-        for name in ("_fixup_main_from_path", "_fixup_main_from_name"):
-            setattr(module, name, self._then_patch_main(getattr(module, name)))
+        """In a spawned child the main program is run by multiprocessing, from a file that no finder is asked for."""
+        fix_up = module._fixup_main_from_path  # noqa: SLF001 - no other place knows the path
 
-    def _then_patch_main(self, fix_up: Callable[[str], None]) -> Callable[[str], None]:
-        from .adopt import patch_module
+        def fix_up_with_tasks(path: str) -> None:
+            import runpy
 
-        def fix_up_and_patch(where: str) -> None:
-            before = sys.modules["__main__"]
-            fix_up(where)
-            main = sys.modules["__main__"]
-            if main is not before:
-                patch_module(main, self.matches, self.main_names)
+            plain = runpy._get_code_from_file  # type: ignore[attr-defined]  # noqa: SLF001 - see above
+            runpy._get_code_from_file = self._compiling(plain)  # type: ignore[attr-defined]  # noqa: SLF001
+            try:
+                fix_up(path)
+            finally:
+                runpy._get_code_from_file = plain  # type: ignore[attr-defined]  # noqa: SLF001
 
-        return fix_up_and_patch
+        module._fixup_main_from_path = fix_up_with_tasks  # noqa: SLF001
+
+    def _compiling(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what reads code as `plain` does: its last argument is the file, the code what it returns, or first."""
+
+        def get_code(*given: Any) -> Any:
+            found = plain(*given)
+            try:
+                code = self.compile_main(Path(given[-1]).read_bytes(), given[-1])
+            except (SyntaxError, ValueError):
+                return found  # it was compiled before
+            return (code, *found[1:]) if isinstance(found, tuple) else code
+
+        return get_code
 
 
 class _Selecting:

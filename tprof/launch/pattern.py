@@ -107,7 +107,7 @@ def _compile(text: str) -> re.Pattern[str]:
 
 
 def _is_file(file: str, wildcard: str) -> bool:
-    return fnmatchcase(file, wildcard) or (os.path.isabs(file) and fnmatchcase(os.path.realpath(file), wildcard))
+    return fnmatchcase(file, wildcard) or (file.startswith(os.sep) and fnmatchcase(os.path.realpath(file), wildcard))
 
 
 def _is_nameless(qualname: str) -> bool:

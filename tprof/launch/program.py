@@ -145,6 +145,11 @@ def _make_module(main: Main) -> types.ModuleType:
         vars(module)["__cached__"] = main.spec.cached
     else:
         module.__package__ = None
+        # Which of these a script has depends on the version.
+        own = vars(sys.modules["__main__"])
+        vars(module).update(
+            {name: value for name, value in (("__annotations__", {}), ("__cached__", None)) if name in own}
+        )
         module.__loader__ = importlib.machinery.SourceFileLoader("__main__", main.file)
     return module
 

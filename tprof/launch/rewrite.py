@@ -1,8 +1,8 @@
 """Makes tasks of functions as a module is compiled, where Python has no events for it (before 3.12).
 
 A plain function's body is put into a with-block of its task, so the function stays the very object it is: decorators,
-registries, pickles and tracebacks see nothing. Generators and coroutines, which must be watched from outside as they are
-suspended, get a decorator that is the innermost. Neither needs a name in the module: the objects are put among the
+registries, pickles and tracebacks see nothing. Generators and coroutines, which must be watched from outside as they
+are suspended, get a decorator that is the innermost. Neither needs a name in the module: the objects are put among the
 constants of the compiled code, so the code can be in no cache of Python's.
 """
 

@@ -1,9 +1,9 @@
 """Makes tasks of the functions that patterns mean where their code stands, on Python 3.12 and newer.
 
-A module's code is seen when the import system or runpy is about to execute it, so every function is selected before it can
-be called, whoever holds it. What has no code there (methods that dataclass writes, loaders that compile for themselves)
-is found in the module when it stands, and functions that cloudpickle brings along when it makes them. All of it is heard
-of through the same tool that records, by events of a handful of Python's own functions.
+A module's code is seen when the import system or runpy is about to execute it, so every function is selected before it
+can be called, whoever holds it. What has no code there (methods that dataclass writes, loaders that compile for
+themselves) is found in the module when it stands, and functions that cloudpickle brings along when it makes them. All
+of it is told by the tool that records, through events of a handful of Python's own functions.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import gc
 import os
 import sys
 import types
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tprof import registry
@@ -64,7 +65,8 @@ class Selection:
         self._tool.unseen(lambda main: self._select_in(main, self._main_names), code)
 
     def _select_in(self, code: types.CodeType, names: Sequence[str]) -> None:
-        self._places.setdefault(code.co_filename, list(names))
+        if not code.co_filename.startswith("<"):
+            self._places.setdefault(code.co_filename, list(names))
         for function in self._matches.choose(code.co_filename, functions_in(code), names):
             self._tool.select(function)
 
@@ -222,5 +224,5 @@ def _defined_in(module: types.ModuleType) -> list[types.FunctionType]:
 
 def _names_of(file: str) -> list[str]:
     """Return what modules a file may be: nobody can tell where its import path begins."""
-    parts = os.path.splitext(file)[0].strip(os.sep).split(os.sep)  # noqa: PTH122 - only text
-    return [".".join(parts[at:]) for at in range(len(parts))][::-1]
+    parts = Path(file).with_suffix("").parts[1:] if file.endswith(".py") else ()
+    return [".".join(parts[at:]) for at in reversed(range(len(parts)))]
