@@ -252,7 +252,7 @@ os.kill(server, signal.SIGTERM)
     ),
     RealProgram(
         "uvicorn that reloads",
-        ("-m", "uvicorn", "--uds", "here", "--reload", "prog:app"),
+        ("-m", "uvicorn", "--uds", "here", "--reload", "--no-access-log", "prog:app"),
         ASGI,
         needs=("uvicorn",),
         task=("prog:work",),
@@ -262,7 +262,7 @@ os.kill(server, signal.SIGTERM)
         + """
 print(ask())
 with open("prog.py", "a") as file:
-    file.write("marked = lambda n: 2\\n")
+    file.write("work = lambda n: 2\\n")
 until = time.monotonic() + 60
 while ask() != "   2":
     assert time.monotonic() < until

@@ -17,11 +17,10 @@ from .pattern import parse_patterns
 
 if TYPE_CHECKING:
     import types
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
 
 SITE = Path(__file__).parent / "site"
-_SPAWN = "multiprocessing.spawn"
 
 
 class _Rewriting(importlib.abc.MetaPathFinder):
@@ -38,8 +37,7 @@ class _Rewriting(importlib.abc.MetaPathFinder):
 
         for name, module in modules_meant(self.matches, self.main_names):
             patch_module(module, self.matches, [name])
-        if _SPAWN in sys.modules:
-            self._patch_spawn(sys.modules[_SPAWN])
+        self._rewrite_runs()
         sys.meta_path.insert(0, self)
 
     def compile_main(self, source: bytes | types.CodeType, file: str) -> types.CodeType:
@@ -57,7 +55,7 @@ class _Rewriting(importlib.abc.MetaPathFinder):
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(name, path, target)
             if spec is not None:
-                meant = name == _SPAWN or self.matches.means(self._names(name), spec.origin)
+                meant = self.matches.means(self._names(name), spec.origin)
                 if meant and spec.loader is not None and not isinstance(spec.loader, type):
                     self._extend(spec.loader)
                 return spec
@@ -87,41 +85,32 @@ class _Rewriting(importlib.abc.MetaPathFinder):
     def _adopt(self, module: types.ModuleType, *, compiled: bool) -> None:
         from .adopt import patch_module, replace_callables
 
-        if module.__name__ == _SPAWN:
-            self._patch_spawn(module)
-        elif compiled:
+        if compiled:
             replace_callables(module, self.matches, self._names(module.__name__))
         else:
             patch_module(module, self.matches, self._names(module.__name__))
 
-    def _patch_spawn(self, module: Any) -> None:
-        """In a spawned child the main program is run by multiprocessing, from a file that no finder is asked for."""
-        fix_up = module._fixup_main_from_path  # noqa: SLF001 - no other place knows the path
+    def _rewrite_runs(self) -> None:
+        """In a spawned child multiprocessing and loky let runpy execute the main program, which no finder sees."""
+        import runpy
 
-        def fix_up_with_tasks(path: str) -> None:
-            import runpy
+        from .selection import SPAWNED_MAIN
 
-            plain = runpy._get_code_from_file  # type: ignore[attr-defined]  # noqa: SLF001 - see above
-            runpy._get_code_from_file = self._compiling(plain)  # type: ignore[attr-defined]  # noqa: SLF001
-            try:
-                fix_up(path)
-            finally:
-                runpy._get_code_from_file = plain  # type: ignore[attr-defined]  # noqa: SLF001
+        run_code = runpy._run_code  # type: ignore[attr-defined]  # noqa: SLF001
 
-        module._fixup_main_from_path = fix_up_with_tasks  # noqa: SLF001
+        def run_with_tasks(
+            code: types.CodeType, namespace: Any, given: Any = None, name: str | None = None, *others: Any
+        ) -> Any:
+            return run_code(self._with_tasks(code) if name == SPAWNED_MAIN else code, namespace, given, name, *others)
 
-    def _compiling(self, plain: Callable[..., Any]) -> Callable[..., Any]:
-        """Return what reads code as `plain` does: its last argument is the file, the code what it returns, or first."""
+        runpy._run_code = run_with_tasks  # type: ignore[attr-defined]  # noqa: SLF001
 
-        def get_code(*given: Any) -> Any:
-            found = plain(*given)
-            try:
-                code = self.compile_main(Path(given[-1]).read_bytes(), given[-1])
-            except (SyntaxError, ValueError):
-                return found  # it was compiled before
-            return (code, *found[1:]) if isinstance(found, tuple) else code
-
-        return get_code
+    def _with_tasks(self, code: types.CodeType) -> types.CodeType:
+        try:
+            source = Path(code.co_filename).read_bytes()
+        except OSError:
+            return code
+        return self.compile_main(source, code.co_filename)
 
 
 class _Selecting:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from .matches import Matches
 
-_SPAWNED_MAIN = "__mp_main__"
+SPAWNED_MAIN = "__mp_main__"
 
 
 class Selection:
@@ -113,7 +113,7 @@ class Selection:
         """Return under which names what runs in this namespace is meant."""
         name = namespace.get("__name__")
         spec = namespace.get("__spec__")
-        if name == _SPAWNED_MAIN or (name == "__main__" and self._is_main(namespace.get("__file__"))):
+        if name == SPAWNED_MAIN or (name == "__main__" and self._is_main(namespace.get("__file__"))):
             return self._main_names
         if name == "__main__":
             return [spec.name] if spec is not None else []
