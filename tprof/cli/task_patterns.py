@@ -19,7 +19,7 @@ def near_modules(gathered: Gathered) -> list[str]:
     """Return names of modules of this process that patterns which met nothing may mean."""
     from difflib import get_close_matches
 
-    known = [*sys.modules, "__main__"]
+    known = ["__main__", *(name for name in sys.modules if not name.startswith("_"))]
     meant = [pattern.module for pattern in gathered.unmet() if pattern.module is not None]
     return sorted({name for module in meant for name in get_close_matches(module, known, 3, 0.6)})
 

@@ -14,6 +14,7 @@ from tprof.monitored import monitored
 
 from .matches import Matches
 from .pattern import parse_patterns
+from .rewrite import compile_with_tasks
 
 if TYPE_CHECKING:
     import types
@@ -44,8 +45,6 @@ class _Rewriting(importlib.abc.MetaPathFinder):
         """Return the code of the main program."""
         if not isinstance(source, bytes):
             return source
-        from .rewrite import compile_with_tasks
-
         return compile_with_tasks(source, file, self.matches, self.main_names)
 
     def find_spec(
@@ -69,8 +68,6 @@ class _Rewriting(importlib.abc.MetaPathFinder):
         compiled = hasattr(loader, "source_to_code") and hasattr(loader, "get_data")
 
         def get_code(name: str) -> types.CodeType:
-            from .rewrite import compile_with_tasks
-
             file = loader.get_filename(name)
             return compile_with_tasks(loader.get_data(file), file, self.matches, self._names(name))
 

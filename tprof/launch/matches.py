@@ -33,7 +33,9 @@ class Matches:
         self._process: int | None = None
 
     def means(self, names: Sequence[str], file: str | None) -> bool:
-        """Whether functions of a module can be meant."""
+        """Whether functions of a module can be meant; those of tprof itself cannot."""
+        if names and names[0].startswith("tprof.") and not names[0].startswith("tprof.benchmarks."):
+            return False
         return any(pattern.means_module(names, file) for pattern in self.patterns)
 
     def choose(self, file: str, codes: Iterable[types.CodeType], names: Sequence[str]) -> list[types.CodeType]:
