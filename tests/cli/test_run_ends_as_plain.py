@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -321,9 +322,11 @@ def begin(folder, program, words):
     """Run a program and what runs beside it; returns all that both said, and the status."""
     folder.mkdir()
     for name, text in {**program.files, "prog.py": program.source, "client.py": program.client or ""}.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
     environment |= {"HOME": str(folder), "RAY_AUTH_MODE": "disabled"}
+    environment["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), environment["PATH"]])
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     process = subprocess.Popen(words, cwd=folder, env=environment, start_new_session=True, **streams)
     try:

@@ -332,8 +332,8 @@ def add(n):
     return marked(n)
 """,
         needs=("celery",),
-        task=("prog:work",),
-        named={"work": 6},
+        task=("prog:work", "prog:add"),
+        named={"work": 6, "add": 6},
         marked={"marked": 6},
         client="""
 import os, signal, sys
@@ -364,14 +364,171 @@ if __name__ == "__main__":
             return self.total
 
     ray.init(num_cpus=2, include_dashboard=False, configure_logging=False)
-    print(ray.get([remote.remote(n) for n in range(6)]))
+    print(ray.get([remote.remote(n) for n in range(6)]), ray.get(ray.remote(marked).remote(3)))
     actor = Sum.remote()
     print(ray.get([actor.add.remote(10) for _ in range(3)]))
     ray.shutdown()
 """,
         needs=("ray",),
-        task=(),
-        marked={"marked": 9},
+        task=("__main__:*",),
+        named={"work": 10, "remote": 6, "Sum.add": 3},
+        marked={"marked": 10},
+        in_any_order=True,
+        thorough=True,
+    ),
+    RealProgram(
+        "Flask's own server",
+        ("-m", "flask", "--app", "prog", "run", "--host", "unix://here"),
+        WORK
+        + """
+from flask import Flask
+app = Flask("prog")
+
+@app.route("/")
+def index():
+    return str(marked(20))
+""",
+        needs=("flask",),
+        task=("prog:work", "prog:index"),
+        named={"work": 4, "index": 4},
+        marked={"marked": 4},
+        client=CLIENT
+        + """
+for _ in range(4):
+    print(ask())
+os.kill(server, signal.SIGINT)
+""",
+        in_any_order=True,
+    ),
+    RealProgram(
+        "FastAPI on two processes",
+        ("-m", "uvicorn", "--uds", "here", "--workers", "2", "--no-access-log", "prog:app"),
+        WORK
+        + """
+from fastapi import FastAPI
+app = FastAPI()
+
+@app.get("/wait")
+async def wait():
+    return marked(20)
+
+@app.get("/block")
+def block():
+    return marked(20)
+""",
+        needs=("fastapi", "uvicorn"),
+        task=("prog:work", "prog:wait", "prog:block"),
+        named={"work": 8, "wait": 4, "block": 4},
+        marked={"marked": 8},
+        client=CLIENT
+        + """
+for _ in range(4):
+    print(ask("/wait"), ask("/block"))
+os.kill(server, signal.SIGTERM)
+""",
+        in_any_order=True,
+        thorough=True,
+    ),
+    RealProgram(
+        "FastAPI's client for tests",
+        source=WORK
+        + """
+import asyncio, httpx
+from fastapi import FastAPI
+app = FastAPI()
+
+@app.get("/sum/{n}")
+async def total(n: int):
+    return {"sum": marked(n)}
+
+async def main():
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+        answers = await asyncio.gather(*(client.get(f"/sum/{n}") for n in range(4)))
+    print([answer.json() for answer in answers])
+
+if __name__ == "__main__":
+    asyncio.run(main())
+""",
+        needs=("fastapi", "httpx"),
+        task=("__main__:*",),
+        named={"work": 4, "total": 4, "main": 1},
+        marked={"marked": 4},
+    ),
+    RealProgram(
+        "a server of files that is interrupted",
+        ("-m", "http.server", "--bind", "127.0.0.1", "0"),
+        client="""
+import os, signal, sys, time
+server = int(sys.argv[1])
+until = time.monotonic() + 60
+def listens():
+    with open("/proc/net/tcp") as file:
+        sockets = {line.split()[9] for line in file if line.split()[3] == "0A"}
+    folder = f"/proc/{server}/fd"
+    links = [os.readlink(entry.path) for entry in os.scandir(folder) if entry.is_symlink()]
+    return any(link.removeprefix("socket:[").rstrip("]") in sockets for link in links)
+while not listens():
+    assert time.monotonic() < until
+    time.sleep(0.02)
+os.kill(server, signal.SIGINT)
+""",
+        task=("http.server:SimpleHTTPRequestHandler.*",),
+        in_any_order=True,
+    ),
+    RealProgram(
+        "compileall on two processes",
+        ("-m", "compileall", "-q", "-j", "2", "package"),
+        files={f"package/m{n}.py": f"value = {n}\n" for n in range(8)},
+        task=("py_compile:compile",),
+        named={"compile": 8},
+        in_any_order=True,
+    ),
+    RealProgram(
+        "polars with a function of the program",
+        source=WORK
+        + """
+if __name__ == "__main__":
+    import polars
+    frame = polars.DataFrame({"n": range(6)})
+    print(frame.select(polars.col("n").map_elements(marked, return_dtype=polars.Int64)).to_series().to_list())
+""",
+        needs=("polars",),
+        named={"work": 6},
+        marked={"marked": 6},
+    ),
+    RealProgram(
+        "ranks of MPI",
+        source=WORK
+        + """
+from mpi4py import MPI
+if __name__ == "__main__":
+    world = MPI.COMM_WORLD
+    sums = world.gather(marked(10 + world.rank))
+    if world.rank == 0:
+        print(sums)
+""",
+        needs=("mpi4py",),
+        named={"work": 3},
+        marked={"marked": 3},
+        launcher=("mpirun", "-n", "3"),
+        in_any_order=True,
+    ),
+    RealProgram(
+        "mpi4py's pool",
+        ("-m", "mpi4py.futures", "prog.py"),
+        WORK
+        + """
+from mpi4py.futures import MPIPoolExecutor
+if __name__ == "__main__":
+    with MPIPoolExecutor() as pool:
+        print(list(pool.map(marked, range(8))))
+""",
+        needs=("mpi4py",),
+        task=("*prog.py:work",),
+        named={"work": 8},
+        marked={"marked": 8},
+        launcher=("mpirun", "-n", "3"),
         in_any_order=True,
         thorough=True,
     ),

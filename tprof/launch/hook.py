@@ -88,7 +88,7 @@ class _Rewriting(importlib.abc.MetaPathFinder):
             patch_module(module, self.matches, self._names(module.__name__))
 
     def _rewrite_runs(self) -> None:
-        """In a spawned child multiprocessing and loky let runpy execute the main program, which no finder sees."""
+        """Let what runpy executes have tasks: no finder sees scripts, such as the main program in a spawned child."""
         import runpy
 
         from .selection import SPAWNED_MAIN
@@ -96,18 +96,29 @@ class _Rewriting(importlib.abc.MetaPathFinder):
         run_code = runpy._run_code  # type: ignore[attr-defined]  # noqa: SLF001
 
         def run_with_tasks(
-            code: types.CodeType, namespace: Any, given: Any = None, name: str | None = None, *others: Any
+            code: types.CodeType,
+            namespace: Any,
+            given: Any = None,
+            name: str | None = None,
+            spec: Any = None,
+            *others: Any,
         ) -> Any:
-            return run_code(self._with_tasks(code) if name == SPAWNED_MAIN else code, namespace, given, name, *others)
+            if name == SPAWNED_MAIN or spec is None:
+                code = self._with_tasks(code, self.main_names if name == SPAWNED_MAIN else [])
+            return run_code(code, namespace, given, name, spec, *others)
 
         runpy._run_code = run_with_tasks  # type: ignore[attr-defined]  # noqa: SLF001
 
-    def _with_tasks(self, code: types.CodeType) -> types.CodeType:
-        try:
-            source = Path(code.co_filename).read_bytes()
-        except OSError:
+    def _with_tasks(self, code: types.CodeType, names: Sequence[str]) -> types.CodeType:
+        from .rewrite import compile_with_tasks
+
+        file = code.co_filename
+        if not self.matches.means(names, file):
             return code
-        return self.compile_main(source, code.co_filename)
+        try:
+            return compile_with_tasks(Path(file).read_bytes(), file, self.matches, names)
+        except (OSError, SyntaxError):
+            return code  # compiled by somebody else from something else
 
 
 class _Selecting:
