@@ -485,6 +485,14 @@ os.kill(server, signal.SIGINT)
         in_any_order=True,
     ),
     RealProgram(
+        "a script that another program executes",
+        source="import runpy\nrunpy.run_path('other.py', run_name='__main__')\n",
+        files={"other.py": WORK + "print(marked(10))\n"},
+        task=("other.py:work",),
+        named={"work": 1},
+        marked={"marked": 1},
+    ),
+    RealProgram(
         "polars with a function of the program",
         source=WORK
         + """
@@ -525,7 +533,7 @@ if __name__ == "__main__":
         print(list(pool.map(marked, range(8))))
 """,
         needs=("mpi4py",),
-        task=("*prog.py:work",),
+        task=("prog.py:work",),
         named={"work": 8},
         marked={"marked": 8},
         launcher=("mpirun", "-n", "3"),
