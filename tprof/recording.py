@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from tprof import _core, membership
+from tprof import _core, membership, ray_cluster
 from tprof.environment import SESSION
 from tprof.errors import TprofError, TraceError, UsageError
 from tprof.uninterrupted import Uninterrupted
@@ -224,6 +224,7 @@ class Recording:
     def _hand_to_children(self) -> None:
         self._environment = os.environ.get(SESSION)
         os.environ[SESSION] = os.fspath(self.path)
+        ray_cluster.hand_on()
 
     def _watch_budgets(self) -> None:
         """Watch tasks that have a budget, as soon as there is one."""
@@ -255,6 +256,7 @@ class Recording:
             time.sleep(idle_s)
 
     def _restore_environment(self) -> None:
+        ray_cluster.hand_on_no_more()
         if self._environment is None:
             os.environ.pop(SESSION, None)
         else:
