@@ -60,14 +60,15 @@ class Origin:
     started_ticks: int
 
     @classmethod
-    def here(cls) -> Origin | None:
-        """Return this process's; None where /proc does not tell."""
-        own = Status.of(os.getpid())
-        name = next((name for name in RANKS if name in os.environ), None)
+    def of(cls, pid: int) -> Origin | None:
+        """Return a process's; None where /proc does not tell."""
+        own = Status.of(pid)
+        variables = _variables(pid)
+        name = next((name for name in RANKS if name in variables), None)
         launcher = None if own is None else _launcher(own.parent, name)
         if own is None or launcher is None:
             return None
-        return cls(launcher, None if name is None else (name, os.environ[name]), own.started_ticks)
+        return cls(launcher, None if name is None else (name, variables[name]), own.started_ticks)
 
     @classmethod
     def from_json(cls, said: Any) -> Origin | None:
@@ -105,17 +106,18 @@ def _launcher(pid: int, rank_name: str | None) -> tuple[int, int] | None:
         status = Status.of(pid)
         if status is None:
             return None
-        if rank_name is None or status.parent == 0 or not _has_variable(pid, rank_name):
+        if rank_name is None or status.parent == 0 or rank_name not in _variables(pid):
             return pid, status.started_ticks
         pid = status.parent
 
 
-def _has_variable(pid: int, name: str) -> bool:
+def _variables(pid: int) -> dict[str, str]:
+    """Return the environment with which a process was started; of another user's, as a launcher may be, nothing."""
     try:
-        variables = (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+        entries = (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
     except OSError:
-        return False  # another user's, as the launcher of a cluster may be
-    return any(variable.startswith(name.encode() + b"=") for variable in variables)
+        return {}
+    return dict(os.fsdecode(entry).split("=", 1) for entry in entries if b"=" in entry)
 
 
 def shares(session: Path) -> bool:
@@ -128,22 +130,27 @@ def shares(session: Path) -> bool:
         manifest = read_manifest(session)
     except TraceError:
         return False
-    here, there = Origin.here(), Origin.from_json(manifest.get("origin"))
+    here, there = Origin.of(os.getpid()), Origin.from_json(manifest.get("origin"))
     if manifest.get("boot_id") != boot_id() or here is None or there is None or not here.is_together_with(there):
         return False
     return here.rank is not None or is_running(session)
 
 
-def await_companions() -> None:
-    """Wait until those that record into this process's session have left it, and ranks that just start have joined."""
-    while not all(_has_left(companion) for companion in _companions()):
+def are_awaited() -> bool:
+    """Tell whether companions record into this process's session, or are ranks that have just been started."""
+    return not all(_has_left(companion) for companion in _companions(os.getpid()))
+
+
+def await_companions(owner: int) -> None:
+    """Wait until those of the process that owns the session have left it, and ranks that just start have joined."""
+    while not all(_has_left(companion) for companion in _companions(owner)):
         time.sleep(WAIT_S)
 
 
-def tell_who_runs() -> list[str]:
-    """Return a sentence on companions that record at the end of this process's session, if there are any."""
+def tell_who_runs(owner: int) -> list[str]:
+    """Return a sentence on companions that record at the end of the session, if there are any."""
     joined = {pid for _, pid, _, ended_ns in _core.session_processes() if not ended_ns}
-    numbers = [str(companion.pid) for companion in _companions() if companion.pid in joined]
+    numbers = [str(companion.pid) for companion in _companions(owner) if companion.pid in joined]
     if not numbers:
         return []
     return [f"when the recording ended, processes {', '.join(numbers)} still ran: what they did later is not recorded"]
@@ -159,18 +166,18 @@ class Companion:
     """Whether it is given the same session, so that it joins if it has only just begun."""
 
 
-def _companions() -> Iterator[Companion]:
+def _companions(owner: int) -> Iterator[Companion]:
     """Find them below the launcher; what they started themselves is none."""
-    origin = Origin.here()
+    origin = Origin.of(owner)
     if origin is None:
         return
-    launcher, own = origin.launcher[0], _words(os.getpid())
+    launcher, own = origin.launcher[0], _words(owner)
     numbers = [int(entry.name) for entry in _PROC.iterdir() if entry.name.isdecimal()]
     running = {pid: status for pid in numbers if (status := Status.of(pid)) is not None}
     joined = {pid for _, pid, _, _ in _core.session_processes()}
     for pid, status in running.items():
         expected = origin.rank is not None and _words(pid) == own
-        if pid == os.getpid() or not (expected or pid in joined):
+        if pid == owner or not (expected or pid in joined):
             continue
         above = status.parent
         while above in running and above != launcher and above not in joined and _words(above) != own:

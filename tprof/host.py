@@ -29,7 +29,7 @@ def describe_host() -> dict[str, Any]:
 def describe_start() -> dict[str, Any]:
     """Return the moment at which a recording starts on all clocks; only the monotonic one is ever calculated with."""
     now_ns = _core.now_ns()
-    origin = Origin.here()
+    origin = Origin.of(os.getpid())
     return {
         "created": datetime.now().astimezone().isoformat(timespec="seconds"),
         "clock": {

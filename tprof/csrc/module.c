@@ -64,6 +64,8 @@ static PyMethodDef methods[] = {
     {"session_create", tprof_py_session_create, METH_O, NULL},
     {"session_join", tprof_py_session_join, METH_O, NULL},
     {"session_rejoin", tprof_py_session_rejoin, METH_NOARGS, NULL},
+    {"session_watch", tprof_py_session_watch, METH_O, NULL},
+    {"await_at_exit", tprof_py_await_at_exit, METH_VARARGS, NULL},
     {"session_processes", tprof_py_session_processes, METH_NOARGS, NULL},
     {"session_leave", tprof_py_session_leave, METH_O, NULL},
     {"session_end", tprof_py_session_end, METH_NOARGS, NULL},
