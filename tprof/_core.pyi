@@ -48,7 +48,14 @@ class Driver:
 class Monitor:
     """The callbacks of sys.monitoring, and what code objects are marked as; Python 3.12 and newer."""
 
-    def __new__(cls, define: Callable[[CodeType], int], observe: Callable[[CodeType, Any], object]) -> Self: ...
+    def __new__(
+        cls,
+        define: Callable[[CodeType], int],
+        observe: Callable[[CodeType, Any], object],
+        meet: Callable[[CodeType], object],
+        files: dict[str, bool],
+        disable: object,
+    ) -> Self: ...
     def on_start(self, code: CodeType, offset: int, /) -> None: ...
     def on_resume(self, code: CodeType, offset: int, /) -> None: ...
     def on_throw(self, code: CodeType, offset: int, error: BaseException, /) -> None: ...
@@ -58,8 +65,8 @@ class Monitor:
     def mark(self, code: CodeType, mark: int, /) -> None:
         """Mark a code object.
 
-        0 is nothing, 1 and 2 let `observe` be told of starts or returns, 3 is a task that `define` numbers at its first
-        call, 4 and more are the task of the number that is 4 less.
+        0 is nothing yet, 1 nothing for good, 2 lets `observe` be told of returns, 3 is a task that `define` numbers at
+        its first call, 4 and more are the task of the number that is 4 less.
         """
 
     def marked(self, code: CodeType, /) -> int:

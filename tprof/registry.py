@@ -118,10 +118,10 @@ def name_of(number: int) -> str:
     return _definitions[number].name
 
 
-def codes() -> set[int]:
-    """Return the identities of the code objects of all tasks."""
+def codes() -> list[CodeType]:
+    """Return the code objects of all tasks."""
     with _lock:
-        return {id(one.code) for one in _definitions.values() if one.code is not None}
+        return [one.code for one in _definitions.values() if one.code is not None]
 
 
 def definition_of(number: int) -> Definition:

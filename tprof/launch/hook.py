@@ -87,7 +87,7 @@ class _Rewriting(importlib.abc.MetaPathFinder):
         if module.__name__ == _SPAWN:
             self._patch_spawn(module)
         elif compiled:
-            replace_callables(module, self.matches, self._names(module.__name__))
+            replace_callables(vars(module), self.matches, self._names(module.__name__))
         else:
             patch_module(module, self.matches, self._names(module.__name__))
 
@@ -121,43 +121,32 @@ class _Rewriting(importlib.abc.MetaPathFinder):
         return get_code
 
 
-class _Selecting:
-    """Selects code objects: see selection.py."""
-
-    def __init__(self, matches: Matches, main_names: Sequence[str], main_file: str, tool: Any) -> None:
-        from .selection import Selection
-
-        self._selection = Selection(tool, matches, main_names, main_file)
-
-    def begin(self) -> None:
-        self._selection.begin()
-
-    def compile_main(self, source: bytes | types.CodeType, file: str) -> types.CodeType:
-        code: types.CodeType = compile(source, file, "exec", dont_inherit=True) if isinstance(source, bytes) else source
-        self._selection.select_main(code)
-        return code
-
-
 class Tasks:
     """What makes tasks in this process, and what it met."""
 
     def __init__(self, texts: Sequence[str], main_names: Sequence[str], main_file: str) -> None:
         """Take patterns, the names under which the main program is meant, and its file. Raises UsageError."""
         self.matches = Matches(parse_patterns(texts))
-        tool = monitored() if texts else None
-        self._way = (
-            _Rewriting(self.matches, main_names)
-            if tool is None
-            else _Selecting(self.matches, main_names, main_file, tool)
-        )
+        self._main_names, self._main_file = main_names, main_file
+        self._rewriting: _Rewriting | None = None
 
-    def begin(self) -> None:
-        """Make tasks of what the patterns mean, in modules imported already and from now on."""
-        self._way.begin()
+    def begin(self, *, is_child: bool = False) -> None:
+        """Make tasks of what the patterns mean, in what is imported already and from now on."""
+        tool = monitored()
+        if tool is None:
+            self._rewriting = _Rewriting(self.matches, self._main_names)
+            self._rewriting.begin()
+        else:
+            from .selection import Selection
+
+            Selection(tool, self.matches, self._main_names, self._main_file, is_child=is_child).begin()
 
     def compile_main(self, source: bytes | types.CodeType, file: str) -> types.CodeType:
-        """Return the code of the main program, in which what is meant is a task."""
-        return self._way.compile_main(source, file)
+        """Return the code of the main program."""
+        if self._rewriting is not None:
+            return self._rewriting.compile_main(source, file)
+        code: types.CodeType = compile(source, file, "exec", dont_inherit=True) if isinstance(source, bytes) else source
+        return code
 
 
 def hand_to_children(texts: Sequence[str], main_names: Sequence[str], main_file: str) -> None:
@@ -171,4 +160,4 @@ def hand_to_children(texts: Sequence[str], main_names: Sequence[str], main_file:
 def install_from_environment() -> None:
     """In a child: do what the parent handed on."""
     handed = json.loads(os.environ[TASKS])
-    Tasks(handed["tasks"], handed["main"], handed["file"]).begin()
+    Tasks(handed["tasks"], handed["main"], handed["file"]).begin(is_child=True)
