@@ -331,6 +331,7 @@ class _Number(int):
         return _number_at, (definition.name, definition.file, definition.line)
 
 
+_NO_TASK = 2**32 - 1  # of a block in a function that `tprof.task` made a task already, as in csrc/layout.h
 _travelled: dict[tuple[str, str | None, int | None], _Number] = {}
 
 
@@ -344,7 +345,8 @@ def _number_at(name: str, file: str | None, line: int | None) -> _Number:
 
 def reduce_region(block: _core.Region) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Say how the block of a function is pickled that travels by value."""
-    return _core.Region, (_Number(block.number),)
+    number = block.number
+    return _core.Region, (number if number == _NO_TASK else _Number(number),)
 
 
 def reduce_task(wrapped: Any) -> str | tuple[Callable[..., Any], tuple[Any, ...]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.abc
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,17 +14,18 @@ from typing import TYPE_CHECKING, Any
 from tprof.environment import TASKS
 from tprof.monitored import monitored
 
+from .default_tasks import DefaultTasks
 from .matches import Matches
 from .pattern import parse_patterns
 from .rewrite import compile_with_tasks
 
 if TYPE_CHECKING:
     import types
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
 
 SITE = Path(__file__).parent / "site"
-_SPAWN = "multiprocessing.spawn"
+_MULTIPROCESSING = re.compile(r"from (multiprocessing\.\w+) import")
 
 
 class _Rewriting(importlib.abc.MetaPathFinder):
@@ -39,8 +42,7 @@ class _Rewriting(importlib.abc.MetaPathFinder):
 
         for name, module in modules_meant(self.matches, self.main_names):
             patch_module(module, self.matches, [name])
-        if _SPAWN in sys.modules:
-            self._patch_spawn(sys.modules[_SPAWN])
+        self._rewrite_runs()
         sys.meta_path.insert(0, self)
 
     def compile_main(self, source: bytes | types.CodeType, file: str) -> types.CodeType:
@@ -56,7 +58,7 @@ class _Rewriting(importlib.abc.MetaPathFinder):
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(name, path, target)
             if spec is not None:
-                meant = name == _SPAWN or self.matches.means(self._names(name), spec.origin)
+                meant = self.matches.means(self._names(name), spec.origin)
                 if meant and spec.loader is not None and not isinstance(spec.loader, type):
                     self._extend(spec.loader)
                 return spec
@@ -84,41 +86,41 @@ class _Rewriting(importlib.abc.MetaPathFinder):
     def _adopt(self, module: types.ModuleType, *, compiled: bool) -> None:
         from .adopt import patch_module, replace_callables
 
-        if module.__name__ == _SPAWN:
-            self._patch_spawn(module)
-        elif compiled:
-            replace_callables(vars(module), self.matches, self._names(module.__name__))
+        if compiled:
+            replace_callables(module, self.matches, self._names(module.__name__))
         else:
             patch_module(module, self.matches, self._names(module.__name__))
 
-    def _patch_spawn(self, module: Any) -> None:
-        """In a spawned child the main program is run by multiprocessing, from a file that no finder is asked for."""
-        fix_up = module._fixup_main_from_path  # noqa: SLF001 - no other place knows the path
+    def _rewrite_runs(self) -> None:
+        """Let what runpy executes have tasks: no finder sees scripts, such as the main program in a spawned child."""
+        import runpy
 
-        def fix_up_with_tasks(path: str) -> None:
-            import runpy
+        from .selection import SPAWNED_MAIN
 
-            plain = runpy._get_code_from_file  # type: ignore[attr-defined]  # noqa: SLF001 - see above
-            runpy._get_code_from_file = self._compiling(plain)  # type: ignore[attr-defined]  # noqa: SLF001
-            try:
-                fix_up(path)
-            finally:
-                runpy._get_code_from_file = plain  # type: ignore[attr-defined]  # noqa: SLF001
+        run_code = runpy._run_code  # type: ignore[attr-defined]  # noqa: SLF001
 
-        module._fixup_main_from_path = fix_up_with_tasks  # noqa: SLF001
+        def run_with_tasks(
+            code: types.CodeType,
+            namespace: Any,
+            given: Any = None,
+            name: str | None = None,
+            spec: Any = None,
+            *others: Any,
+        ) -> Any:
+            if name == SPAWNED_MAIN or spec is None:
+                code = self._with_tasks(code, self.main_names if name == SPAWNED_MAIN else [])
+            return run_code(code, namespace, given, name, spec, *others)
 
-    def _compiling(self, plain: Callable[..., Any]) -> Callable[..., Any]:
-        """Return what reads code as `plain` does: its last argument is the file, the code what it returns, or first."""
+        runpy._run_code = run_with_tasks  # type: ignore[attr-defined]  # noqa: SLF001
 
-        def get_code(*given: Any) -> Any:
-            found = plain(*given)
-            try:
-                code = self.compile_main(Path(given[-1]).read_bytes(), given[-1])
-            except (SyntaxError, ValueError):
-                return found  # it was compiled before
-            return (code, *found[1:]) if isinstance(found, tuple) else code
-
-        return get_code
+    def _with_tasks(self, code: types.CodeType, names: Sequence[str]) -> types.CodeType:
+        file = code.co_filename
+        if not self.matches.means(names, file):
+            return code
+        try:
+            return compile_with_tasks(Path(file).read_bytes(), file, self.matches, names)
+        except (OSError, SyntaxError):
+            return code  # compiled by somebody else from something else
 
 
 class Tasks:
@@ -149,10 +151,11 @@ class Tasks:
         return code
 
 
-def hand_to_children(texts: Sequence[str], main_names: Sequence[str], main_file: str) -> None:
-    """Let Python processes that this one starts do the same, by the environment."""
+def hand_to_children(texts: Sequence[str], main_names: Sequence[str], main_file: str, program: str) -> None:
+    """Let Python processes that this one, called `program`, starts do the same, by the environment."""
     given = [pattern.text for pattern in parse_patterns(texts)]
-    os.environ[TASKS] = json.dumps({"tasks": given, "main": list(main_names), "file": main_file})
+    handed = {"tasks": given, "main": list(main_names), "file": main_file, "program": program}
+    os.environ[TASKS] = json.dumps(handed)
     others = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(SITE), others] if others else [str(SITE)])
 
@@ -160,4 +163,25 @@ def hand_to_children(texts: Sequence[str], main_names: Sequence[str], main_file:
 def install_from_environment() -> None:
     """In a child: do what the parent handed on."""
     handed = json.loads(os.environ[TASKS])
-    Tasks(handed["tasks"], handed["main"], handed["file"]).begin(is_child=True)
+    if handed["tasks"]:
+        Tasks(handed["tasks"], handed["main"], handed["file"]).begin(is_child=True)
+    else:
+        default = DefaultTasks(_name_of_child(sys.orig_argv[1:], handed["program"]), None)
+        default.begin()
+        atexit.register(default.end_program)
+
+
+def _name_of_child(words: Sequence[str], program: str) -> str:
+    """Return what a Python process is called: by its script or module, or by the program that spawned it."""
+    if "--multiprocessing-fork" in words:
+        return f"{program} (spawned)"
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] not in ("-c", "-m", "-"):
+        at += 2 if words[at] in ("-W", "-X") else 1
+    what, *after = [*words[at:], ""]
+    if what == "-m":
+        return after[0]
+    helper = _MULTIPROCESSING.match(after[0]) if what == "-c" else None
+    if helper is not None:
+        return helper[1]
+    return Path(what).name if what and not what.startswith("-") else f"python {what}".rstrip()
