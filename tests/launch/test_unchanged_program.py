@@ -181,6 +181,12 @@ def test_a_traceback_has_no_frames_but_the_programs(tmp_path):
     assert compare(tmp_path, source, "__main__:f") == {"f": 4}
 
 
+def test_a_module_that_fails_to_import_has_the_traceback_it_has_alone(tmp_path):
+    (tmp_path / "helper.py").write_text("def f(): return {}['missing']\nf()\n")
+
+    assert compare(tmp_path, "import helper\n", "helper:f") == {"f": 1}
+
+
 def test_lambdas_are_left_out_unless_they_are_named(tmp_path):
     source = "double = lambda x: 2 * x\ndef f(): return sum(double(x) for x in range(3))\nprint(f())\n"
 
@@ -208,7 +214,11 @@ def test_a_forked_child_goes_on_with_what_is_selected(tmp_path):
 
 
 BY_VALUE = """
-import cloudpickle, subprocess, sys
+import cloudpickle, subprocess, sys, tprof
+
+@tprof.task
+def marked(n):
+    return n + 1
 
 def f(n):
     def inner(): return n
@@ -218,9 +228,9 @@ def steps(n):
     yield from range(n)
 
 if __name__ == "__main__":
-    code = "import pickle, sys; f, steps = pickle.load(sys.stdin.buffer); print([f(1), f(2), *steps(2)])"
+    code = "import pickle, sys; f, steps, g = pickle.load(sys.stdin.buffer); print([f(1), f(2), *steps(2), g(1)])"
     for _ in range(2):
-        given = cloudpickle.dumps((f, steps))
+        given = cloudpickle.dumps((f, steps, marked))
         subprocess.run([sys.executable, "-c", code], input=given, check=True)
 """
 
@@ -228,9 +238,9 @@ if __name__ == "__main__":
 def test_functions_that_travel_by_value_are_the_same_tasks(tmp_path):
     pytest.importorskip("cloudpickle", reason="cloudpickle is not installed: pip install cloudpickle")
 
-    ran = compare(tmp_path, BY_VALUE, "__main__:f", "__main__:inner", "__main__:steps")
+    ran = compare(tmp_path, BY_VALUE, "__main__:*")
 
-    assert ran == {"f": 4, "inner": 4, "steps": 2}
+    assert ran == {"f": 4, "inner": 4, "steps": 2, "marked": 2}
 
 
 WATCHED = """

@@ -60,36 +60,46 @@ class _Rewriting(importlib.abc.MetaPathFinder):
             if spec is not None:
                 meant = self.matches.means(self._names(name), spec.origin)
                 if meant and spec.loader is not None and not isinstance(spec.loader, type):
-                    self._extend(spec.loader)
+                    self._extend(spec.loader, name)
                 return spec
         return None
 
     def _names(self, name: str) -> Sequence[str]:
         return self.main_names if name in self.main_names else [name]
 
-    def _extend(self, loader: Any) -> None:
-        execute = loader.exec_module
+    def _extend(self, loader: Any, name: str) -> None:
         compiled = hasattr(loader, "source_to_code") and hasattr(loader, "get_data")
 
-        def get_code(name: str) -> types.CodeType:
+        def get_code(_: str) -> types.CodeType:
             file = loader.get_filename(name)
             return compile_with_tasks(loader.get_data(file), file, self.matches, self._names(name))
 
-        def execute_and_adopt(module: types.ModuleType) -> None:
-            execute(module)
-            self._adopt(module, compiled=compiled)
-
         if compiled:
             loader.get_code = get_code
-        loader.exec_module = execute_and_adopt
+        if not compiled or self._names_more(name, loader):
+            self._adopt_after(loader, compiled=compiled)
 
-    def _adopt(self, module: types.ModuleType, *, compiled: bool) -> None:
+    def _names_more(self, name: str, loader: Any) -> bool:
+        """Whether a pattern names in full what the module's source does not define as a function."""
+        file = loader.get_filename(name)
+        source: bytes = loader.get_data(file)
+        exact = [one for one in self.matches.patterns if one.exact and one.means_module(self._names(name), file)]
+        return any(f"def {(one.function or '').rpartition('.')[2]}".encode() not in source for one in exact)
+
+    def _adopt_after(self, loader: Any, *, compiled: bool) -> None:
         from .adopt import patch_module, replace_callables
 
-        if compiled:
-            replace_callables(module, self.matches, self._names(module.__name__))
-        else:
-            patch_module(module, self.matches, self._names(module.__name__))
+        execute = loader.exec_module
+
+        def execute_and_adopt(module: types.ModuleType) -> None:
+            execute(module)
+            names = self._names(module.__name__)
+            if compiled:
+                replace_callables(vars(module), self.matches, names)
+            else:
+                patch_module(module, self.matches, names)
+
+        loader.exec_module = execute_and_adopt
 
     def _rewrite_runs(self) -> None:
         """Let what runpy executes have tasks: no finder sees scripts, such as the main program in a spawned child."""
