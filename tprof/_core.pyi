@@ -32,6 +32,11 @@ class Region:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> bool: ...
 
+class ThreadTask:
+    """A method of `threading.Thread`; each call is an instance of the task whose number is found for the thread."""
+
+    def __new__(cls, method: Callable[..., Any], number_of: Callable[[threading.Thread], int | None]) -> Self: ...
+
 class Driver:
     """The iterator of a generator or coroutine that is a task; body None: an asynchronous generator's steps."""
 
@@ -48,7 +53,14 @@ class Driver:
 class Monitor:
     """The callbacks of sys.monitoring, and what code objects are marked as; Python 3.12 and newer."""
 
-    def __new__(cls, define: Callable[[CodeType], int], observe: Callable[[CodeType, Any], object]) -> Self: ...
+    def __new__(
+        cls,
+        define: Callable[[CodeType], int],
+        observe: Callable[[CodeType, Any], object],
+        meet: Callable[[CodeType], object],
+        files: dict[str, bool],
+        disable: object,
+    ) -> Self: ...
     def on_start(self, code: CodeType, offset: int, /) -> None: ...
     def on_resume(self, code: CodeType, offset: int, /) -> None: ...
     def on_throw(self, code: CodeType, offset: int, error: BaseException, /) -> None: ...
@@ -58,8 +70,8 @@ class Monitor:
     def mark(self, code: CodeType, mark: int, /) -> None:
         """Mark a code object.
 
-        0 is nothing, 1 and 2 let `observe` be told of starts or returns, 3 is a task that `define` numbers at its first
-        call, 4 and more are the task of the number that is 4 less.
+        0 is nothing yet, 1 nothing for good, 2 lets `observe` be told of returns, 3 is a task that `define` numbers at
+        its first call, 4 and more are the task of the number that is 4 less.
         """
 
     def marked(self, code: CodeType, /) -> int:

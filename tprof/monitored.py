@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # A debugger, coverage, a profiler and an optimizer have 0, 1, 2 and 5 by PEP 669.
 _TOOLS = (4, 3)
-_UNMARKED, _TELL_START, _TELL_RETURN, _UNDEFINED, _FIRST_TASK = range(5)  # as csrc/binding_monitor.c has them
+_UNMARKED, _IGNORED, _TELL_RETURN, _UNDEFINED, _FIRST_TASK = range(5)  # as csrc/binding_monitor.c has them
 _RESUMED = 0x20 | 0x80 | 0x100 | 0x200  # bits of co_flags: generators and coroutines of all kinds
 
 
@@ -28,10 +28,12 @@ class Monitored:
         self._monitoring, self._tool = monitoring, tool
         self._numbers: dict[tuple[str, str, int], int] = {}
         self._observers: dict[int, tuple[CodeType, Observer]] = {}
-        self._monitor = _core.Monitor(self._define, self._observe)
+        self._observer: Callable[[FrameType], object] | None = None
+        self.files: dict[str, bool] = {}
+        self._monitor = _core.Monitor(self._define, self._observe, self._meet, self.files, monitoring.DISABLE)
         events = monitoring.events
-        self._ends = events.PY_START | events.PY_RETURN
-        self._steps = self._ends | events.PY_RESUME | events.PY_YIELD
+        self._ends = events.PY_RETURN
+        self._steps = events.PY_RETURN | events.PY_RESUME | events.PY_YIELD
         callbacks = {
             events.PY_START: self._monitor.on_start,
             events.PY_RESUME: self._monitor.on_resume,
@@ -42,8 +44,17 @@ class Monitored:
         }
         for event, callback in callbacks.items():
             monitoring.register_callback(tool, event, callback)
-        # These two cannot be asked for by single code objects before Python 3.15.
-        monitoring.set_events(tool, events.PY_UNWIND | events.PY_THROW)
+
+    def begin(self, observer: Callable[[FrameType], object]) -> None:
+        """Record what is selected from now on.
+
+        The observer is called with the frame when code starts for the first time, unless its file is in `files`, and
+        may select it.
+        """
+        self._observer = observer
+        events = self._monitoring.events
+        # The last two cannot be asked for by single code objects before Python 3.15.
+        self._monitoring.set_events(self._tool, events.PY_START | events.PY_UNWIND | events.PY_THROW)
 
     def unseen(self, function: Callable[[Any], Any], value: Any) -> Any:
         """Call a function of tprof's own, which may use what is selected."""
@@ -63,21 +74,14 @@ class Monitored:
     def release(self, code: CodeType) -> None:
         """Let it be no task of its own, since something around it is."""
         if self._monitor.marked(code) >= _UNDEFINED:
-            self._monitor.mark(code, _UNMARKED)
             self._monitoring.set_local_events(self._tool, code, 0)
-
-    def on_start(self, code: CodeType, observer: Observer) -> None:
-        """Call the observer with the frame, whenever a function begins."""
-        self._observe_at(code, observer, _TELL_START, self._monitoring.events.PY_START)
+        self._monitor.mark(code, _IGNORED)
 
     def on_return(self, code: CodeType, observer: Observer) -> None:
         """Call the observer with the frame and what the function returns."""
-        self._observe_at(code, observer, _TELL_RETURN, self._monitoring.events.PY_RETURN)
-
-    def _observe_at(self, code: CodeType, observer: Observer, mark: int, event: int) -> None:
         self._observers[id(code)] = (code, observer)
-        self._monitor.mark(code, mark)
-        self._monitoring.set_local_events(self._tool, code, event)
+        self._monitor.mark(code, _TELL_RETURN)
+        self._monitoring.set_local_events(self._tool, code, self._monitoring.events.PY_RETURN)
 
     def _listen(self, code: CodeType) -> None:
         events = self._steps if code.co_flags & _RESUMED else self._ends
@@ -92,6 +96,10 @@ class Monitored:
             number = registry.define(name, file=code.co_filename, line=code.co_firstlineno, code=code)
             number = self._numbers.setdefault(place, number)
         return number
+
+    def _meet(self, _: CodeType) -> None:
+        if self._observer is not None:
+            self._observer(sys._getframe(1))  # noqa: SLF001 - the only way to the frame
 
     def _observe(self, code: CodeType, value: Any) -> None:
         self._observers[id(code)][1](sys._getframe(1), value)  # noqa: SLF001 - the only way to the frame

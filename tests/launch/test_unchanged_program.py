@@ -1,43 +1,14 @@
 """`--task` finds a program's functions, whoever holds them, and the program cannot tell."""
 
-import os
-import subprocess
 import sys
 
 import pytest
-from support.programs import TPROF
+from support.launched import HAS_EVENTS, compare, execute
 from support.recorded import failures, instances
 
 import tprof
 
-DEADLINE_S = 240
-HAS_EVENTS = sys.version_info >= (3, 12)
-EVENTS = pytest.mark.skipif(not HAS_EVENTS, reason="Python has no sys.monitoring before 3.12")
-
-
-def execute(folder, *words, **environment):
-    # Users' programs import from their own folder; only this suite forbids that to its children.
-    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
-    return subprocess.run(
-        words,
-        cwd=folder,
-        env={**inherited, **environment},
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-    )
-
-
-def compare(folder, source, *patterns, main=("prog.py",), **environment):
-    """Run a program plain and recorded: they must not differ. Returns how often which task ran."""
-    (folder / "prog.py").write_text(source)
-    options = ["--energy", "estimate", "--no-summary", "-o", "t.tprof", "--overwrite"]
-    options += [word for pattern in patterns for word in ("--task", pattern)]
-    plain = execute(folder, sys.executable, *main, **environment)
-    recorded = execute(folder, TPROF, "run", *options, *main, **environment)
-    assert (recorded.returncode, recorded.stdout, recorded.stderr) == (plain.returncode, plain.stdout, plain.stderr)
-    return instances(tprof.load(folder / "t.tprof"))
+needs_events = pytest.mark.skipif(not HAS_EVENTS, reason="Python has no sys.monitoring before 3.12")
 
 
 REGISTERED = """
@@ -191,7 +162,7 @@ print(Point(1), Point(2).norm())
 """
 
 
-@EVENTS
+@needs_events
 def test_methods_that_dataclass_writes_are_seen(tmp_path):
     ran = compare(tmp_path, DATACLASS, "__main__:Point.__init__", "__main__:Point.norm")
 
@@ -208,6 +179,12 @@ def test_a_traceback_has_no_frames_but_the_programs(tmp_path):
     source = "def f(n):\n    if n == 0:\n        raise ValueError('deep')\n    return f(n - 1)\nf(3)\n"
 
     assert compare(tmp_path, source, "__main__:f") == {"f": 4}
+
+
+def test_a_module_that_fails_to_import_has_the_traceback_it_has_alone(tmp_path):
+    (tmp_path / "helper.py").write_text("def f(): return {}['missing']\nf()\n")
+
+    assert compare(tmp_path, "import helper\n", "helper:f") == {"f": 1}
 
 
 def test_lambdas_are_left_out_unless_they_are_named(tmp_path):
@@ -289,7 +266,7 @@ def test_debuggers_and_profilers_see_the_program_alone(tmp_path):
     assert ran == ({"f": 3, "g": 1} if HAS_EVENTS else {"f": 3})
 
 
-@EVENTS
+@needs_events
 def test_another_tool_of_sys_monitoring_works_beside(tmp_path):
     source = (
         "import sys\nm = sys.monitoring\nm.use_tool_id(1, 'mine')\nseen = []\ndef f(): return 1\n"
@@ -300,7 +277,7 @@ def test_another_tool_of_sys_monitoring_works_beside(tmp_path):
     assert compare(tmp_path, source, "__main__:f") == {"f": 3}
 
 
-@EVENTS
+@needs_events
 def test_where_other_tools_have_every_number_functions_are_found_all_the_same(tmp_path):
     (tmp_path / "prog.py").write_text("import textwrap\ndef f(): return 1\nprint(f(), textwrap.dedent(''))\n")
     taken = "import sys\nfor tool in 3, 4: sys.monitoring.use_tool_id(tool, 'other')\n"

@@ -22,6 +22,7 @@ extern PyType_Spec tprof_driver_spec; /* binding_driver.c: a generator or corout
 #if PY_VERSION_HEX >= 0x030C0000
 extern PyType_Spec tprof_monitor_spec; /* binding_monitor.c: code objects that are tasks where they stand */
 #endif
+extern PyType_Spec tprof_thread_task_spec; /* binding_thread.c: what a thread runs, as a task */
 
 /* binding_follow.c */
 extern PyType_Spec tprof_tail_spec, tprof_follower_spec;

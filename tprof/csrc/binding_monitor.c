@@ -1,6 +1,7 @@
 /* Monitor: what sys.monitoring (PEP 669, Python 3.12) calls where code objects run that are tasks or that tprof/monitored.py
- * wants to hear of. Its methods are the callbacks; they run in the thread whose event it is, attached to Python. What a
- * code object is stands in its co_extra, so whoever holds a function of it is seen and a copy that dies takes it along.
+ * observes. Its methods are the callbacks; they run in the thread whose event it is, attached to Python. What a code object
+ * is stands in its co_extra, so whoever holds a function of it is seen and a copy that dies takes it along. Code that is
+ * met for the first time is shown to Python once, if its file is not known to hold no task.
  *
  * Open calls stand on a stack of the thread. A call is known by its code and the interpreter's frame, whose address is a
  * generator's own for as long as that lives; events may be missing (another tool raised, Python 3.13.0 closes generators
@@ -16,12 +17,15 @@
 #include <stdlib.h>
 
 /* What stands in co_extra; from FIRST_TASK on the task's number is added. */
-enum { UNMARKED, TELL_START, TELL_RETURN, UNDEFINED, FIRST_TASK };
+enum { UNMARKED, IGNORED, TELL_RETURN, UNDEFINED, FIRST_TASK };
 
 struct monitor {
     PyObject_HEAD
     PyObject *define;  /* code -> number of its task; called before the first instance */
-    PyObject *observe; /* (code, value): one of the codes to tell of starts, or returns the value */
+    PyObject *observe; /* (code, value): one of the codes to tell of returns the value */
+    PyObject *meet;    /* code: it starts for the first time; may mark it */
+    PyObject *files;   /* of which nothing is to be met, a dict whose values do not matter */
+    PyObject *disable; /* sys.monitoring.DISABLE: no more starts of this code, unless somebody restarts events */
     Py_ssize_t extra_index;
 };
 
@@ -292,17 +296,27 @@ static PyObject *observe(const struct monitor *self, PyObject *code, PyObject *v
     Py_RETURN_NONE;
 }
 
-static PyObject *begin_marked(const struct monitor *self, PyObject *code, enum entry entry)
+static PyObject *begin_marked(const struct monitor *self, PyObject *code, uintptr_t mark, enum entry entry)
 {
-    uintptr_t mark = mark_of(self, code);
-    if (mark == TELL_START)
-        return entry == STARTS ? observe(self, code, Py_None) : Py_NewRef(Py_None);
     if (mark < UNDEFINED || !tprof_recording())
         Py_RETURN_NONE;
     if (mark == UNDEFINED && (mark = define(self, code)) == 0)
         return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     begin(code, (uint32_t)(mark - FIRST_TASK), entry);
     Py_RETURN_NONE;
+}
+
+/* The mark of a code object that was not met before, or -1 with what was raised. */
+static intptr_t meet(const struct monitor *self, PyObject *code)
+{
+    const int known = PyDict_Contains(self->files, ((PyCodeObject *)code)->co_filename);
+    if (known != 0)
+        return known > 0 ? IGNORED : -1;
+    PyObject *result = call_unseen(self->meet, code, NULL);
+    if (result == NULL)
+        return -1;
+    Py_DECREF(result);
+    return (intptr_t)mark_of(self, code);
 }
 
 static void end(PyObject *code, uint8_t flags)
@@ -321,22 +335,28 @@ static bool may_be_open(const struct monitor *self, PyObject *code)
     return own_stack != NULL && own_stack->depth > 0 && mark_of(self, code) >= UNDEFINED;
 }
 
-static PyObject *on_start(PyObject *self, PyObject *const *args, Py_ssize_t count)
+static PyObject *on_start(PyObject *object, PyObject *const *args, Py_ssize_t count)
 {
+    const struct monitor *self = (struct monitor *)object;
     (void)count;
-    return begin_marked((struct monitor *)self, args[0], STARTS);
+    intptr_t mark = (intptr_t)mark_of(self, args[0]);
+    if (mark == UNMARKED && (mark = meet(self, args[0])) < 0)
+        return NULL;
+    return mark < UNDEFINED ? Py_NewRef(self->disable) : begin_marked(self, args[0], (uintptr_t)mark, STARTS);
 }
 
-static PyObject *on_resume(PyObject *self, PyObject *const *args, Py_ssize_t count)
+static PyObject *on_resume(PyObject *object, PyObject *const *args, Py_ssize_t count)
 {
+    const struct monitor *self = (struct monitor *)object;
     (void)count;
-    return begin_marked((struct monitor *)self, args[0], RESUMES);
+    return begin_marked(self, args[0], mark_of(self, args[0]), RESUMES);
 }
 
-static PyObject *on_throw(PyObject *self, PyObject *const *args, Py_ssize_t count)
+static PyObject *on_throw(PyObject *object, PyObject *const *args, Py_ssize_t count)
 {
+    const struct monitor *self = (struct monitor *)object;
     (void)count;
-    return begin_marked((struct monitor *)self, args[0], THROWN);
+    return begin_marked(self, args[0], mark_of(self, args[0]), THROWN);
 }
 
 static PyObject *on_yield(PyObject *self, PyObject *const *args, Py_ssize_t count)
@@ -408,10 +428,11 @@ static PyObject *unseen(PyObject *object, PyObject *args)
 
 static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"define", "observe", NULL};
+    static char *names[] = {"define", "observe", "meet", "files", "disable", NULL};
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    PyObject *define, *observe;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO", names, &define, &observe))
+    PyObject *define, *observe, *meet, *files, *disable;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOO!O", names, &define, &observe, &meet, &PyDict_Type, &files,
+                                     &disable))
         return NULL;
     pthread_once(&once, initialise);
     const Py_ssize_t extra_index = PyUnstable_Eval_RequestCodeExtraIndex(NULL);
@@ -424,6 +445,9 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     self->define = Py_NewRef(define);
     self->observe = Py_NewRef(observe);
+    self->meet = Py_NewRef(meet);
+    self->files = Py_NewRef(files);
+    self->disable = Py_NewRef(disable);
     self->extra_index = extra_index;
     return (PyObject *)self;
 }
@@ -431,8 +455,12 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 static int traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(object));
-    Py_VISIT(((struct monitor *)object)->define);
-    Py_VISIT(((struct monitor *)object)->observe);
+    const struct monitor *self = (struct monitor *)object;
+    Py_VISIT(self->define);
+    Py_VISIT(self->observe);
+    Py_VISIT(self->meet);
+    Py_VISIT(self->files);
+    Py_VISIT(self->disable);
     return 0;
 }
 
@@ -440,8 +468,12 @@ static void deallocate(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
-    Py_CLEAR(((struct monitor *)object)->define);
-    Py_CLEAR(((struct monitor *)object)->observe);
+    struct monitor *self = (struct monitor *)object;
+    Py_CLEAR(self->define);
+    Py_CLEAR(self->observe);
+    Py_CLEAR(self->meet);
+    Py_CLEAR(self->files);
+    Py_CLEAR(self->disable);
     type->tp_free(object);
     Py_DECREF(type);
 }

@@ -16,23 +16,27 @@ if TYPE_CHECKING:
 _PLAIN = (types.FunctionType, staticmethod, classmethod)
 
 
-def replace_callables(module: types.ModuleType, matches: Matches, names: Sequence[str]) -> None:
+def replace_callables(namespace: dict[str, Any], matches: Matches, names: Sequence[str]) -> None:
     """Replace what patterns name in full and has no Python code, such as C functions, by tasks."""
+    file, name = namespace.get("__file__"), namespace.get("__name__")
     for pattern in matches.patterns:
-        file = getattr(module, "__file__", None)
         if not pattern.exact or pattern.function is None or not pattern.means_module(names, file):
             continue
-        owner, value = _find(module, pattern.function)
-        if not _is_defined_in(value, module) or _has_code(value) or isinstance(value, type) or not callable(value):
+        owner, value = _find(namespace, pattern.function)
+        if not _is_defined_in(value, name) or _has_code(value) or isinstance(value, type) or not callable(value):
             continue
-        setattr(owner, pattern.function.rpartition(".")[2], make_task(value))
+        if isinstance(owner, dict):
+            owner[pattern.function] = make_task(value)
+        else:
+            setattr(owner, pattern.function.rpartition(".")[2], make_task(value))
         matches.note(names, file or "", [(pattern.function, 0, matches.which(names, file, pattern.function))])
 
 
-def _find(module: types.ModuleType, qualified: str) -> tuple[Any, Any]:
-    owner: Any = None
-    value: Any = module
-    for name in qualified.split("."):
+def _find(namespace: dict[str, Any], qualified: str) -> tuple[Any, Any]:
+    first, *others = qualified.split(".")
+    owner: Any = namespace
+    value: Any = namespace.get(first)
+    for name in others:
         owner, value = value, vars(value).get(name) if hasattr(value, "__dict__") else None
     return owner, value
 
@@ -55,7 +59,7 @@ def patch_module(module: types.ModuleType, matches: Matches, names: Sequence[str
         if which:
             setattr(owner, qualified.rpartition(".")[2], make_task(value))
     matches.note(names, file or "", found)
-    replace_callables(module, matches, names)
+    replace_callables(vars(module), matches, names)
 
 
 def _members(module: types.ModuleType, owner: Any, prefix: str) -> Iterator[tuple[Any, str, Any]]:
@@ -64,10 +68,10 @@ def _members(module: types.ModuleType, owner: Any, prefix: str) -> Iterator[tupl
         if isinstance(value, type):
             if value.__module__ == module.__name__ and value.__qualname__ == qualified:
                 yield from _members(module, value, f"{qualified}.")
-        elif isinstance(value, _PLAIN) and _is_defined_in(value, module):
+        elif isinstance(value, _PLAIN) and _is_defined_in(value, module.__name__):
             yield owner, qualified, value
 
 
-def _is_defined_in(value: object, module: types.ModuleType) -> bool:
+def _is_defined_in(value: object, module: str | None) -> bool:
     inner = getattr(value, "__func__", value)
-    return getattr(inner, "__module__", None) == module.__name__
+    return getattr(inner, "__module__", None) == module

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from importlib.machinery import ModuleSpec
 
-_FUNCTION = 0x1  # the bit of co_flags that code of modules and class bodies lacks
+FUNCTION = 0x1  # the bit of co_flags that code of modules and class bodies lacks
 _ANNOTATIONS = frozenset({"__annotate__", "__annotate_func__"})
 
 
@@ -23,7 +23,7 @@ def functions_in(code: types.CodeType) -> Iterator[types.CodeType]:
     while waiting:
         for constant in waiting.pop().co_consts:
             if isinstance(constant, types.CodeType):
-                if constant.co_flags & _FUNCTION and constant.co_name not in _ANNOTATIONS:
+                if constant.co_flags & FUNCTION and constant.co_name not in _ANNOTATIONS:
                     yield constant
                 waiting.append(constant)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.abc
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tprof.environment import TASKS
 from tprof.monitored import monitored
 
+from .default_tasks import DefaultTasks
 from .matches import Matches
 from .pattern import parse_patterns
 from .rewrite import compile_with_tasks
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
 SITE = Path(__file__).parent / "site"
+_MULTIPROCESSING = re.compile(r"from (multiprocessing\.\w+) import")
 
 
 class _Rewriting(importlib.abc.MetaPathFinder):
@@ -56,36 +60,46 @@ class _Rewriting(importlib.abc.MetaPathFinder):
             if spec is not None:
                 meant = self.matches.means(self._names(name), spec.origin)
                 if meant and spec.loader is not None and not isinstance(spec.loader, type):
-                    self._extend(spec.loader)
+                    self._extend(spec.loader, name)
                 return spec
         return None
 
     def _names(self, name: str) -> Sequence[str]:
         return self.main_names if name in self.main_names else [name]
 
-    def _extend(self, loader: Any) -> None:
-        execute = loader.exec_module
+    def _extend(self, loader: Any, name: str) -> None:
         compiled = hasattr(loader, "source_to_code") and hasattr(loader, "get_data")
 
-        def get_code(name: str) -> types.CodeType:
+        def get_code(_: str) -> types.CodeType:
             file = loader.get_filename(name)
             return compile_with_tasks(loader.get_data(file), file, self.matches, self._names(name))
 
-        def execute_and_adopt(module: types.ModuleType) -> None:
-            execute(module)
-            self._adopt(module, compiled=compiled)
-
         if compiled:
             loader.get_code = get_code
-        loader.exec_module = execute_and_adopt
+        if not compiled or self._names_more(name, loader):
+            self._adopt_after(loader, compiled=compiled)
 
-    def _adopt(self, module: types.ModuleType, *, compiled: bool) -> None:
+    def _names_more(self, name: str, loader: Any) -> bool:
+        """Whether a pattern names in full what the module's source does not define as a function."""
+        file = loader.get_filename(name)
+        source: bytes = loader.get_data(file)
+        exact = [one for one in self.matches.patterns if one.exact and one.means_module(self._names(name), file)]
+        return any(f"def {(one.function or '').rpartition('.')[2]}".encode() not in source for one in exact)
+
+    def _adopt_after(self, loader: Any, *, compiled: bool) -> None:
         from .adopt import patch_module, replace_callables
 
-        if compiled:
-            replace_callables(module, self.matches, self._names(module.__name__))
-        else:
-            patch_module(module, self.matches, self._names(module.__name__))
+        execute = loader.exec_module
+
+        def execute_and_adopt(module: types.ModuleType) -> None:
+            execute(module)
+            names = self._names(module.__name__)
+            if compiled:
+                replace_callables(vars(module), self.matches, names)
+            else:
+                patch_module(module, self.matches, names)
+
+        loader.exec_module = execute_and_adopt
 
     def _rewrite_runs(self) -> None:
         """Let what runpy executes have tasks: no finder sees scripts, such as the main program in a spawned child."""
@@ -110,8 +124,6 @@ class _Rewriting(importlib.abc.MetaPathFinder):
         runpy._run_code = run_with_tasks  # type: ignore[attr-defined]  # noqa: SLF001
 
     def _with_tasks(self, code: types.CodeType, names: Sequence[str]) -> types.CodeType:
-        from .rewrite import compile_with_tasks
-
         file = code.co_filename
         if not self.matches.means(names, file):
             return code
@@ -121,49 +133,39 @@ class _Rewriting(importlib.abc.MetaPathFinder):
             return code  # compiled by somebody else from something else
 
 
-class _Selecting:
-    """Selects code objects: see selection.py."""
-
-    def __init__(self, matches: Matches, main_names: Sequence[str], main_file: str, tool: Any) -> None:
-        from .selection import Selection
-
-        self._selection = Selection(tool, matches, main_names, main_file)
-
-    def begin(self) -> None:
-        self._selection.begin()
-
-    def compile_main(self, source: bytes | types.CodeType, file: str) -> types.CodeType:
-        code: types.CodeType = compile(source, file, "exec", dont_inherit=True) if isinstance(source, bytes) else source
-        self._selection.select_main(code)
-        return code
-
-
 class Tasks:
     """What makes tasks in this process, and what it met."""
 
     def __init__(self, texts: Sequence[str], main_names: Sequence[str], main_file: str) -> None:
         """Take patterns, the names under which the main program is meant, and its file. Raises UsageError."""
         self.matches = Matches(parse_patterns(texts))
-        tool = monitored() if texts else None
-        self._way = (
-            _Rewriting(self.matches, main_names)
-            if tool is None
-            else _Selecting(self.matches, main_names, main_file, tool)
-        )
+        self._main_names, self._main_file = main_names, main_file
+        self._rewriting: _Rewriting | None = None
 
-    def begin(self) -> None:
-        """Make tasks of what the patterns mean, in modules imported already and from now on."""
-        self._way.begin()
+    def begin(self, *, is_child: bool = False) -> None:
+        """Make tasks of what the patterns mean, in what is imported already and from now on."""
+        tool = monitored()
+        if tool is None:
+            self._rewriting = _Rewriting(self.matches, self._main_names)
+            self._rewriting.begin()
+        else:
+            from .selection import Selection
+
+            Selection(tool, self.matches, self._main_names, self._main_file, is_child=is_child).begin()
 
     def compile_main(self, source: bytes | types.CodeType, file: str) -> types.CodeType:
-        """Return the code of the main program, in which what is meant is a task."""
-        return self._way.compile_main(source, file)
+        """Return the code of the main program."""
+        if self._rewriting is not None:
+            return self._rewriting.compile_main(source, file)
+        code: types.CodeType = compile(source, file, "exec", dont_inherit=True) if isinstance(source, bytes) else source
+        return code
 
 
-def hand_to_children(texts: Sequence[str], main_names: Sequence[str], main_file: str) -> None:
-    """Let Python processes that this one starts do the same, by the environment."""
+def hand_to_children(texts: Sequence[str], main_names: Sequence[str], main_file: str, program: str) -> None:
+    """Let Python processes that this one, called `program`, starts do the same, by the environment."""
     given = [pattern.text for pattern in parse_patterns(texts)]
-    os.environ[TASKS] = json.dumps({"tasks": given, "main": list(main_names), "file": main_file})
+    handed = {"tasks": given, "main": list(main_names), "file": main_file, "program": program}
+    os.environ[TASKS] = json.dumps(handed)
     others = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(SITE), others] if others else [str(SITE)])
 
@@ -171,4 +173,25 @@ def hand_to_children(texts: Sequence[str], main_names: Sequence[str], main_file:
 def install_from_environment() -> None:
     """In a child: do what the parent handed on."""
     handed = json.loads(os.environ[TASKS])
-    Tasks(handed["tasks"], handed["main"], handed["file"]).begin()
+    if handed["tasks"]:
+        Tasks(handed["tasks"], handed["main"], handed["file"]).begin(is_child=True)
+    else:
+        default = DefaultTasks(_name_of_child(sys.orig_argv[1:], handed["program"]), None)
+        default.begin()
+        atexit.register(default.end_program)
+
+
+def _name_of_child(words: Sequence[str], program: str) -> str:
+    """Return what a Python process is called: by its script or module, or by the program that spawned it."""
+    if "--multiprocessing-fork" in words:
+        return f"{program} (spawned)"
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] not in ("-c", "-m", "-"):
+        at += 2 if words[at] in ("-W", "-X") else 1
+    what, *after = [*words[at:], ""]
+    if what == "-m":
+        return after[0]
+    helper = _MULTIPROCESSING.match(after[0]) if what == "-c" else None
+    if helper is not None:
+        return helper[1]
+    return Path(what).name if what and not what.startswith("-") else f"python {what}".rstrip()

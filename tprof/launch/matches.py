@@ -28,6 +28,7 @@ class Matches:
         """Nothing has been met yet."""
         self.patterns = patterns
         self._met: set[Place] = set()
+        self._others: dict[str, set[str]] = {}
         self._lines: list[dict[str, Any]] = []
         self._file: TableFile | None = None
         self._process: int | None = None
@@ -39,25 +40,29 @@ class Matches:
         return any(pattern.means_module(names, file) for pattern in self.patterns)
 
     def choose(self, file: str, codes: Iterable[types.CodeType], names: Sequence[str]) -> list[types.CodeType]:
-        """Return those functions of a file that are meant, and note them; `names` are its module's."""
-        if not self.means(names, file):
-            return []
-        functions = [(code, self.which(names, file, code.co_qualname)) for code in codes]
-        self.note(names, file, [(code.co_qualname, code.co_firstlineno, which) for code, which in functions])
-        return [code for code, which in functions if which]
+        """Return those functions of a module that are meant, and note all of them; `names` are the module's."""
+        found = [(code, self.which(names, file, code.co_qualname)) for code in codes]
+        self.note(names, file, [(code.co_qualname, code.co_firstlineno, which) for code, which in found])
+        return [code for code, which in found if which]
 
     def which(self, names: Sequence[str], file: str | None, qualname: str) -> list[int]:
         """Return the indices of the patterns that mean the function."""
         return [index for index, pattern in enumerate(self.patterns) if pattern.means(names, file, qualname)]
 
     def note(self, names: Sequence[str], file: str, functions: Sequence[tuple[str, int, list[int]]]) -> None:
-        """Write down functions of a module with the patterns that mean each, and the names beside them."""
+        """Write down functions of a module with the patterns that mean each, and the names of others beside them."""
         new = [one for one in functions if one[2] and (one[0], file, one[1]) not in self._met]
         self._met.update((qualname, file, line) for qualname, line, _ in new)
-        named = any(not pattern.expression and pattern.function != "*" for pattern in self._meaning(names, file))
-        others = sorted({one[0] for one in functions if not one[2]}) if named else []
-        if new or others:
-            self._write({"module": names[0] if names else "", "file": file, "functions": new, "others": others})
+        if new:
+            self._write({"module": names[0] if names else "", "file": file, "functions": new, "others": []})
+        self._note_others(names, file, {qualname for qualname, _, which in functions if not which})
+
+    def _note_others(self, names: Sequence[str], file: str, others: set[str]) -> None:
+        """Write down functions beside what is meant, where a pattern names the module: one may be misspelt."""
+        new = others - self._others.get(file, set())
+        if new and any(one.function not in {None, "*"} for one in self._meaning(names, file)):
+            self._others.setdefault(file, set()).update(new)
+            self._write({"module": names[0] if names else "", "file": file, "functions": [], "others": sorted(new)})
 
     def _meaning(self, names: Sequence[str], file: str) -> list[Pattern]:
         return [one for one in self.patterns if one.means_module(names, file) and one.module != "*"]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tprof.errors import UsageError
 
+from .default_tasks import DefaultTasks
 from .hook import Tasks, hand_to_children
 
 if TYPE_CHECKING:
@@ -35,6 +36,11 @@ class Program:
     def stem(self) -> str:
         """What a session of it is called."""
         return self.name.rpartition(".")[2] if self.is_module else Path(self.name).resolve().stem
+
+    @property
+    def shown_name(self) -> str:
+        """What the task is called that stands for all of it."""
+        return self.name if self.is_module else Path(self.name).name
 
 
 @dataclass(frozen=True)
@@ -67,11 +73,15 @@ def run_program(program: Program, main: Main, tasks: Sequence[str], *, recorded_
     _recorded_in[:] = [] if recorded_in is None else [recorded_in]
     names = ["__main__", main.spec.name if main.spec is not None else program.stem]
     sys.argv[:] = [main.file if program.is_module else program.name, *program.arguments]
+    hand_to_children(tasks, names, main.file, program.shown_name)
     making = Tasks(tasks, names, main.file)
+    default = None
     if tasks:
-        hand_to_children(tasks, names, main.file)
         making.begin()
         _matches[:] = [making.matches]
+    else:
+        default = DefaultTasks(program.shown_name, main.file)
+        default.begin()
     module = sys.modules["__main__"] = _make_module(main)
     code = None
     try:
@@ -83,6 +93,9 @@ def run_program(program: Program, main: Main, tasks: Sequence[str], *, recorded_
         here = error.__traceback__
         _show_from(None if code is None or here is None else here.tb_next)
         raise
+    finally:
+        if default is not None:
+            default.end_program()
 
 
 def matches() -> Matches | None:
