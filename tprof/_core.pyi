@@ -97,6 +97,9 @@ def session_rejoin() -> int | None:
 def session_leave(process: int, /) -> None:
     """Write down this process's last CPU time."""
 
+def session_leave_at_exit(process: int, /) -> None:
+    """Let the process record until Python ends, whatever interpreters end before, and leave then."""
+
 def session_end() -> dict[str, Any]:
     """End the session for all processes; returns counts of processes, threads and losses."""
 

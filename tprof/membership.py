@@ -158,6 +158,12 @@ class Membership:
         self.close_table()
         _core.session_leave(self.process)
 
+    def hand_over(self) -> None:
+        """Leave it to the process's other interpreters: this one ends, and the process records on."""
+        registry.listen(None)
+        self._append_sums()
+        self.close_table()
+
     def close_table(self) -> None:
         """Give the tables' descriptors back."""
         self._closed = True
@@ -244,12 +250,17 @@ def join_from_environment() -> None:
         _core.release()
         return
     try:
-        enter(Plan.from_manifest(directory), process).start()
+        member = enter(Plan.from_manifest(directory), process)
+        member.start()
     except (OSError, ValueError, TypeError, OverflowError, TprofError) as error:
         _core.release()
         warnings.warn(f"tprof does not record process {os.getpid()}: {error}", RuntimeWarning, stacklevel=2)
         return
-    atexit.register(leave)
+    if _core.is_main_interpreter():
+        atexit.register(leave)
+    else:
+        _core.session_leave_at_exit(process)
+        atexit.register(member.hand_over)
 
 
 _parents: Membership | None = None

@@ -61,6 +61,7 @@ PyObject *tprof_py_session_create(PyObject *module, PyObject *directory);
 PyObject *tprof_py_session_join(PyObject *module, PyObject *directory);
 PyObject *tprof_py_session_rejoin(PyObject *module, PyObject *unused);
 PyObject *tprof_py_session_leave(PyObject *module, PyObject *process);
+PyObject *tprof_py_session_leave_at_exit(PyObject *module, PyObject *process);
 PyObject *tprof_py_session_end(PyObject *module, PyObject *unused);
 PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *tprof_py_stop(PyObject *module, PyObject *unused);

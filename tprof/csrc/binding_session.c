@@ -77,6 +77,36 @@ PyObject *tprof_py_session_leave(PyObject *module, PyObject *process)
     Py_RETURN_NONE;
 }
 
+static struct {
+    pid_t process;
+    uint32_t ordinal;
+} leaver;
+
+/* Python is not there any more. A forked child has inherited the call. */
+static void leave_at_exit(void)
+{
+    if (leaver.process != getpid())
+        return;
+    tprof_recorder_stop();
+    if (tprof_session_live != NULL)
+        tprof_live_leave(tprof_session_live, leaver.ordinal);
+}
+
+PyObject *tprof_py_session_leave_at_exit(PyObject *module, PyObject *process)
+{
+    (void)module;
+    const unsigned long ordinal = PyLong_AsUnsignedLong(process);
+    if (PyErr_Occurred())
+        return NULL;
+    leaver.process = getpid();
+    leaver.ordinal = (uint32_t)ordinal;
+    if (Py_AtExit(leave_at_exit) < 0) {
+        PyErr_SetString(PyExc_RuntimeError, "Python has no room for one more function to call at its end");
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
 static PyObject *list_processes(struct tprof_live *live)
 {
     uint32_t count = __atomic_load_n(&live->next_process, __ATOMIC_ACQUIRE);

@@ -65,6 +65,7 @@ static PyMethodDef methods[] = {
     {"session_join", tprof_py_session_join, METH_O, NULL},
     {"session_rejoin", tprof_py_session_rejoin, METH_NOARGS, NULL},
     {"session_leave", tprof_py_session_leave, METH_O, NULL},
+    {"session_leave_at_exit", tprof_py_session_leave_at_exit, METH_O, NULL},
     {"session_end", tprof_py_session_end, METH_NOARGS, NULL},
     {"session_threads", tprof_py_session_threads, METH_NOARGS, NULL},
     {"used_ns", tprof_py_used_ns, METH_NOARGS, NULL},
