@@ -128,8 +128,8 @@ static int execute(PyObject *module)
     }
     tprof_definitions_list(&tprof_state_of(module)->definitions);
     if (add_type(module, &tprof_task_spec) < 0 || add_type(module, &tprof_region_spec) < 0 ||
-        add_type(module, &tprof_driver_spec) < 0 || add_type(module, &tprof_tail_spec) < 0 ||
-        add_type(module, &tprof_follower_spec) < 0)
+        add_type(module, &tprof_driver_spec) < 0 || add_type(module, &tprof_thread_task_spec) < 0 ||
+        add_type(module, &tprof_tail_spec) < 0 || add_type(module, &tprof_follower_spec) < 0)
         return -1;
     return tprof_add_runtime_api(module);
 }
