@@ -1,5 +1,6 @@
 """The native core: tasks, samples, sensors. Only `tprof` itself calls it."""
 
+import threading
 from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import Any, Self
