@@ -206,6 +206,22 @@ def test_recordings_that_begin_and_end_while_others_run_tasks(tmp_path):
     assert set(instances(trace)) == {"burn", "steps", "block"}
 
 
+ENDED_BEFORE = """
+import tprof
+gone = Interpreter()
+gone.run("import work; work.run(1)")
+gone.end()
+with tprof.record("t.tprof", energy="estimate", counters="none"), tprof.region("nothing"):
+    pass
+"""
+
+
+def test_an_interpreter_that_ended_leaves_nothing_behind(tmp_path):
+    trace = recorded(tmp_path, ENDED_BEFORE)
+
+    assert [entry.name for entry in trace.tasks] == ["nothing"]
+
+
 FORK = """
 import tprof
 import work
