@@ -52,6 +52,7 @@ function table(one, place) {
 }
 
 const figures = () => data.figures.forEach(figure);
+make(at("badges"), "span", "CALCULATED", "badge");
 at("title").textContent = data.title;
 document.title = data.title;
 data.sentences.forEach((text) => make(at("sentences"), "li", text));

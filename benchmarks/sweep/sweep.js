@@ -4,7 +4,7 @@ const data = JSON.parse(at("data").textContent);
 const estimated = data.qualities.filter((one) => one !== "measured");
 
 function head() {
-  at("name").textContent = data.title;
+  at("title").textContent += `: ${data.title}`;
   estimated.forEach((one) => make(at("badges"), "span", one.toUpperCase(), "badge"));
   at("machine").textContent = `This machine: ${data.machine}.`;
   at("how").textContent = data.how;
