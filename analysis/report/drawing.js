@@ -41,5 +41,28 @@ const theme = (redraw) => {
   system.addEventListener("change", () => { if (!chosen) { paint(system.matches); redraw(); } });
   at("theme").addEventListener("click", () => { chosen = true; paint(!root.contains("dark")); redraw(); });
 };
-return { at, make, plain, short, si, COLOURS, SYMBOLS, style, narrow, draw, named, theme };
+// Values of several series for each label, a line of dots a label: names stand beside it, however long and many.
+const dots = (id, { labels, series, format, zero, mark }) => {
+  const { of, axis, layout } = style(), places = labels.map((_, i) => labels.length - 1 - i);
+  at(id).style.height = `${120 + 26 * labels.length}px`;
+  if (mark) {
+    layout.shapes = [{ type: "line", x0: mark[0], x1: mark[0], yref: "paper", y0: 0, y1: 1, line: { color: of("--quiet"), dash: "dash", width: 1 } }];
+    layout.annotations = [{ x: mark[0], y: 1, yref: "paper", yanchor: "bottom", text: mark[1], showarrow: false }];
+  }
+  draw(id, series.map((one) => ({ type: "scatter", mode: "markers", name: plain(one.name), x: one.values, y: places, text: labels.map(plain), marker: { color: one.color, symbol: one.symbol, size: 10, opacity: 0.85 }, hovertemplate: `%{text}: %{x:${format}}` })),
+    { ...layout, height: undefined, showlegend: true, margin: { ...layout.margin, l: 8 }, legend: { ...layout.legend, y: -60 / (26 * labels.length + 40) }, xaxis: { ...axis, tickformat: format, rangemode: zero ? "tozero" : "normal" }, yaxis: { ...axis, tickvals: places, ticktext: labels.map((one) => short(one, narrow() ? 18 : 40)), range: [-0.7, labels.length - 0.3], zeroline: false } });
+};
+// A table of text, its first `texts` columns words; `kind` may give a column a class.
+const sheet = (parent, one, id, level = "h2", kind = () => "") => {
+  const section = make(parent, "section");
+  make(section, level, one.title).id = id;
+  const region = make(section, "div", undefined, "scroll");
+  region.tabIndex = 0; region.setAttribute("role", "region"); region.setAttribute("aria-labelledby", id);
+  const drawn = make(region, "table", undefined, "sheet"), titles = make(make(drawn, "thead"), "tr"), body = make(drawn, "tbody");
+  const classOf = (column) => `${column < one.texts ? "word" : ""} ${kind(one.headings[column])}`.trim() || undefined;
+  one.headings.forEach((heading, column) => { make(titles, "th", heading, classOf(column)).scope = "col"; });
+  one.rows.forEach((row) => { const line = make(body, "tr"); row.forEach((cell, column) => make(line, "td", cell, classOf(column))); });
+  if (one.note) make(section, "p", one.note, "quiet");
+};
+return { at, make, plain, short, si, COLOURS, SYMBOLS, style, narrow, draw, named, dots, sheet, theme };
 })();

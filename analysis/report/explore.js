@@ -147,7 +147,7 @@ function longest(code) {
   ["Began at", "Time", "Own time", `Energy${tag}`, "At least … at most", "Core", "Thread"].forEach((title) => { make(titles, "th", title).scope = "col"; });
   for (let i = 0; i < count; i += 1) {
     const line = make(body, "tr"), lane = packed.lanes.find((one) => one.pid === of.pid[i] && one.tid === of.tid[i]);
-    const button = make(make(line, "td"), "button", si(of.start_s[i], "s"), "link");
+    const button = make(make(line, "td"), "button", timeline.timeText(of.start_s[i] * 1e9, of.duration_s[i] * 1e8));
     button.type = "button"; button.title = "Show it in the timeline";
     button.addEventListener("click", () => { timeline.goTo({ start_s: of.start_s[i], duration_s: of.duration_s[i], pid: of.pid[i], tid: of.tid[i] }); frame.scrollIntoView({ block: "nearest" }); });
     [si(of.duration_s[i], "s"), si(of.own_s[i], "s"), si(of.energy_j[i], "J"), interval(of.energy_low_j[i], of.energy_high_j[i]) || "–", of.cpu[i] < 0 ? "–" : String(of.cpu[i]), lane ? `${lane.name}, process ${lane.pid}` : String(of.tid[i])].forEach((text) => make(line, "td", text));

@@ -42,13 +42,13 @@ function stepFor(span, columns) {
   return [1, 2, 5, 10].map((one) => one * power).find((one) => one >= least);
 }
 
-// A time of the run, as fine as steps of `step` nanoseconds need.
-function timeText(ns, step) {
+// A time of the run, as fine as steps of `step` nanoseconds need; its unit is that of the end of what is in view.
+function timeText(ns, step, of = Math.abs(ns)) {
   if (step >= 1e9 && Math.abs(ns) >= 60e9) {
     const seconds = Math.round(ns / 1e9), two = (value) => String(value).padStart(2, "0");
     return `${Math.floor(seconds / 3600)}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`;
   }
-  const [unit, name] = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]].find(([one]) => Math.abs(ns) >= one || one <= step) || [1, "ns"];
+  const [unit, name] = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]].find(([one]) => of >= one || one <= step) || [1, "ns"];
   return `${(ns / unit).toFixed(Math.max(0, Math.ceil(Math.log10(unit / step) - 1e-9)))} ${name}`;
 }
 
@@ -63,7 +63,7 @@ function drawAxis(context, width, colours) {
     context.fillStyle = colours.line;
     context.fillRect(Math.round(x), AXIS - 5, 1, 5);
     context.fillStyle = colours.quiet;
-    const text = timeText(time, step), wide = context.measureText(text).width;
+    const text = timeText(time, step, state.to), wide = context.measureText(text).width;
     if (x + wide < width) context.fillText(text, x + 3, AXIS / 2);
   }
   context.fillStyle = COLOURS[2];
@@ -119,8 +119,12 @@ function drawNames(context, item, left, width, colours) {
     context.beginPath();
     context.rect(x0 + 4, item.y, x1 - x0 - 8, item.height);
     context.clip();
-    context.fillStyle = one.cpu > 0.5 && !isFaded(one.task) ? colours.onColour : colours.ink;
-    context.fillText(nameOf(one.task), x0 + 5, item.y + item.height / 2 + 1);
+    // A halo, since a piece may be solid below and pale above.
+    context.lineWidth = 3;
+    context.lineJoin = "round";
+    context.strokeStyle = colours.paper;
+    context.fillStyle = colours.ink;
+    for (const put of ["strokeText", "fillText"]) context[put](nameOf(one.task), x0 + 6, item.y + item.height / 2 + 1);
     context.restore();
   });
 }
@@ -148,7 +152,7 @@ function draw() {
     canvas.width = Math.round(width * ratio); canvas.height = Math.round(height * ratio);
     canvas.style.width = `${width}px`; canvas.style.height = `${height}px`;
   }
-  const context = canvas.getContext("2d"), { of } = style(), colours = { paper: of("--paper"), ink: of("--ink"), quiet: of("--quiet"), line: of("--line"), accent: of("--accent"), onColour: of("--on-colour") };
+  const context = canvas.getContext("2d"), { of } = style(), colours = { paper: of("--paper"), ink: of("--ink"), quiet: of("--quiet"), line: of("--line"), accent: of("--accent") };
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, width, height);
   context.font = font;
@@ -174,7 +178,7 @@ function draw() {
     if (left) context.restore();
   });
   drawAxis(context, width, colours);
-  at("timeline-range").textContent = `${timeText(state.from, (state.to - state.from) / 100)} to ${timeText(state.to, (state.to - state.from) / 100)}`;
+  at("timeline-range").textContent = [state.from, state.to].map((time) => timeText(time, (state.to - state.from) / 100, state.to)).join(" to ");
 }
 
 const redraw = () => { waitingFrame = waitingFrame || requestAnimationFrame(draw); };
@@ -226,5 +230,5 @@ function choose(by) {
 // Fades every task but these; null: none.
 const match = (codes) => { state.matching = codes === null ? null : new Set(codes); redraw(); };
 arrange();
-return { state, lanes, frame, canvas, redraw, arrange, show, zoom, hit, timeAt, describe, goTo, choose, match, nameOf, laneOf: (number) => lanesInView()[number], count: () => lanesInView().length, whole: () => show(lanes.begin, lanes.end), itemOf: (number) => layout.items.find((one) => one.number === number) };
+return { state, lanes, frame, redraw, timeText, arrange, show, zoom, hit, timeAt, describe, goTo, choose, match, nameOf, laneOf: (number) => lanesInView()[number], count: () => lanesInView().length, whole: () => show(lanes.begin, lanes.end), itemOf: (number) => layout.items.find((one) => one.number === number) };
 };
