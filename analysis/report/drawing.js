@@ -27,10 +27,10 @@ const SYMBOLS = ["circle", "square", "diamond", "cross", "x", "triangle-up", "st
 const narrow = () => matchMedia("(max-width: 600px)").matches;
 const style = () => {
   const of = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const axis = { gridcolor: of("--line"), zerolinecolor: of("--line"), automargin: true, tickangle: 0, nticks: narrow() ? 5 : 0 };
-  return { of, axis, layout: { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: of("--ink"), family: "system-ui, sans-serif", size: narrow() ? 11 : 12 }, colorway: COLOURS, margin: { l: narrow() ? 44 : 56, r: 12, t: 30, b: 44 }, modebar: { bgcolor: "rgba(0,0,0,0)", color: of("--quiet"), activecolor: of("--ink") }, legend: { orientation: "h", y: -0.2, yanchor: "top", maxheight: 90 }, hovermode: "closest", hoverlabel: { namelength: -1 }, dragmode: narrow() ? false : "zoom" } };
+  const axis = { gridcolor: of("--line"), zerolinecolor: of("--line"), automargin: true, tickangle: 0, ticklabelstandoff: 4, nticks: narrow() ? 5 : 0 };
+  return { of, axis, layout: { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: of("--ink"), family: "system-ui, sans-serif", size: narrow() ? 11 : 12 }, colorway: COLOURS, margin: { l: narrow() ? 44 : 56, r: 12, t: 30, b: 44 }, modebar: { bgcolor: "rgba(0,0,0,0)", color: of("--quiet"), activecolor: of("--ink") }, legend: { orientation: "h", y: -0.2, yanchor: "top", maxheight: 160 }, hovermode: "closest", hoverlabel: { namelength: -1 }, dragmode: narrow() ? false : "zoom" } };
 };
-const draw = (id, traces, layout) => Plotly.react(at(id), traces, layout, { responsive: true, displaylogo: false, displayModeBar: !narrow() });
+const draw = (id, traces, layout) => Plotly.react(at(id), traces, layout, { responsive: true, displaylogo: false, displayModeBar: narrow() ? false : "hover" });
 const named = (base, text, unit) => Object.assign({ title: { text } }, unit ? { exponentformat: "SI", minexponent: 1, ticksuffix: unit } : {}, base);
 // The page follows the system's choice until its button is pressed; what is drawn takes its colours anew.
 const theme = (redraw) => {
@@ -44,10 +44,10 @@ const theme = (redraw) => {
 // Values of several series for each label, a line of dots a label: names stand beside it, however long and many.
 const dots = (id, { labels, series, format, zero, mark }) => {
   const { of, axis, layout } = style(), places = labels.map((_, i) => labels.length - 1 - i);
-  at(id).style.height = `${120 + 26 * labels.length}px`;
+  at(id).style.height = `${(narrow() ? 190 : 130) + 26 * labels.length}px`;
   if (mark) {
     layout.shapes = [{ type: "line", x0: mark[0], x1: mark[0], yref: "paper", y0: 0, y1: 1, line: { color: of("--quiet"), dash: "dash", width: 1 } }];
-    layout.annotations = [{ x: mark[0], y: 1, yref: "paper", yanchor: "bottom", text: mark[1], showarrow: false }];
+    layout.annotations = [{ x: mark[0], y: 1, yref: "paper", yanchor: "top", xanchor: "right", text: mark[1], showarrow: false }];
   }
   draw(id, series.map((one) => ({ type: "scatter", mode: "markers", name: plain(one.name), x: one.values, y: places, text: labels.map(plain), marker: { color: one.color, symbol: one.symbol, size: 10, opacity: 0.85 }, hovertemplate: `%{text}: %{x:${format}}` })),
     { ...layout, height: undefined, showlegend: true, margin: { ...layout.margin, l: 8 }, legend: { ...layout.legend, y: -60 / (26 * labels.length + 40) }, xaxis: { ...axis, tickformat: format, rangemode: zero ? "tozero" : "normal" }, yaxis: { ...axis, tickvals: places, ticktext: labels.map((one) => short(one, narrow() ? 18 : 40)), range: [-0.7, labels.length - 0.3], zeroline: false } });
