@@ -168,7 +168,7 @@ def _longest(profile: Profile) -> dict[str, Any]:
             found[str(code)] = some[np.argsort(-duration_s[some], kind="stable")]
         if len(found) >= LISTED:
             break
-    kept = ("start_s", "duration_s", "energy_j", "energy_low_j", "energy_high_j", "cpu", "pid", "tid")
+    kept = ("start_s", "duration_s", "energy_j", "energy_low_j", "energy_high_j", "cpu", "pid", "tid", "thread")
     return {
         code: {"own_s": profile.own_s[rows].tolist()}
         | {name: tasks[name].to_numpy()[rows].tolist() for name in kept}

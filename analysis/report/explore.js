@@ -139,6 +139,7 @@ function facts(row) {
   parts.forEach(([name, value]) => { const one = make(at("details-facts"), "div"); make(one, "dt", name); make(one, "dd", value); });
 }
 
+const instanceOf = (of, i) => ({ start_s: of.start_s[i], duration_s: of.duration_s[i], pid: of.pid[i], tid: of.tid[i], name: of.thread[i] });
 function longest(code) {
   const of = data.longest[String(code)], head = at("details-list").tHead, body = at("details-list").tBodies[0];
   head.replaceChildren(); body.replaceChildren();
@@ -146,11 +147,11 @@ function longest(code) {
   at("details-longest").textContent = count > 1 ? `The ${count} longest` : count ? "The only one" : "";
   ["Began at", "Time", "Own time", `Energy${tag}`, "At least … at most", "Core", "Thread"].forEach((title) => { make(titles, "th", title).scope = "col"; });
   for (let i = 0; i < count; i += 1) {
-    const line = make(body, "tr"), lane = packed.lanes.find((one) => one.pid === of.pid[i] && one.tid === of.tid[i]);
+    const line = make(body, "tr"), instance = instanceOf(of, i);
     const button = make(make(line, "td"), "button", timeline.timeText(of.start_s[i] * 1e9, of.duration_s[i] * 1e8));
     button.type = "button"; button.title = "Show it in the timeline";
-    button.addEventListener("click", () => { timeline.goTo({ start_s: of.start_s[i], duration_s: of.duration_s[i], pid: of.pid[i], tid: of.tid[i] }); frame.scrollIntoView({ block: "nearest" }); });
-    [si(of.duration_s[i], "s"), si(of.own_s[i], "s"), si(of.energy_j[i], "J"), interval(of.energy_low_j[i], of.energy_high_j[i]) || "–", of.cpu[i] < 0 ? "–" : String(of.cpu[i]), lane ? `${lane.name}, process ${lane.pid}` : String(of.tid[i])].forEach((text) => make(line, "td", text));
+    button.addEventListener("click", () => { timeline.goTo(instance); frame.scrollIntoView({ block: "nearest" }); });
+    [si(of.duration_s[i], "s"), si(of.own_s[i], "s"), si(of.energy_j[i], "J"), interval(of.energy_low_j[i], of.energy_high_j[i]) || "–", of.cpu[i] < 0 ? "–" : String(of.cpu[i]), timeline.threadOf(instance)].forEach((text) => make(line, "td", text));
   }
   at("details-none").hidden = count > 0;
 }
@@ -192,7 +193,7 @@ at("find").addEventListener("keydown", (event) => {
   if (event.key !== "Enter") return;
   const [first] = legend(), of = first === undefined ? null : data.longest[String(first)];
   if (first !== undefined) open(first);
-  if (of) timeline.goTo({ start_s: of.start_s[0], duration_s: of.duration_s[0], pid: of.pid[0], tid: of.tid[0] });
+  if (of) timeline.goTo(instanceOf(of, 0));
 });
 for (const [id, act] of [["zoom-in", () => timeline.zoom(0.5)], ["zoom-out", () => timeline.zoom(2)], ["zoom-whole", timeline.whole], ["next-detail", nextWindow], ["details-close", close]]) at(id).addEventListener("click", act);
 new ResizeObserver(() => { timeline.arrange(); timeline.redraw(); }).observe(at("timeline-box"));

@@ -204,16 +204,18 @@ const hit = (x, y) => {
   return piece === null ? null : { piece, number: item.number };
 };
 
+// A trace that another writer made may know no process.
+const threadOf = (one) => (one.pid ? `${one.name}, process ${one.pid}` : one.name);
 function describe(piece) {
   const one = lanes.facts(piece), thread = packed.lanes[one.lane], share = `${Math.round(100 * one.cpu)} % of it with a processor`;
   const what = one.segments > 1 ? `${one.segments.toLocaleString("en")} segments of ${nameOf(one.task)}, drawn as one: ${si(one.own / 1e9, "s")} in ${si(one.length / 1e9, "s")}` : `${nameOf(one.task)}: ${si(one.length / 1e9, "s")}`;
-  return `${what}, ${share}; at ${timeText(one.start, one.length / 10)}, ${one.core < 0 ? "core not known" : `core ${one.core}`}, ${thread.name}, process ${thread.pid}`;
+  return `${what}, ${share}; at ${timeText(one.start, one.length / 10)}, ${one.core < 0 ? "core not known" : `core ${one.core}`}, ${threadOf(thread)}`;
 }
 
 function goTo(instance) {
   const from = instance.start_s * 1e9, span = Math.max(instance.duration_s * 1e9, 1);
   if (state.by !== "threads") choose("threads");
-  const lane = views.threads.find((one) => one.pid === instance.pid && one.tid === instance.tid);
+  const lane = views.threads.find((one) => one.pid === instance.pid && one.tid === instance.tid && one.label === instance.name);
   state.marked = { lane, from, to: from + span };
   show(from - span / 4, from + span * 1.25);
   const item = layout.items.find((one) => one.lane && one.lane === lane);
@@ -230,5 +232,5 @@ function choose(by) {
 // Fades every task but these; null: none.
 const match = (codes) => { state.matching = codes === null ? null : new Set(codes); redraw(); };
 arrange();
-return { state, lanes, frame, redraw, timeText, arrange, show, zoom, hit, timeAt, describe, goTo, choose, match, nameOf, laneOf: (number) => lanesInView()[number], count: () => lanesInView().length, whole: () => show(lanes.begin, lanes.end), itemOf: (number) => layout.items.find((one) => one.number === number) };
+return { state, lanes, frame, redraw, timeText, threadOf, arrange, show, zoom, hit, timeAt, describe, goTo, choose, match, nameOf, laneOf: (number) => lanesInView()[number], count: () => lanesInView().length, whole: () => show(lanes.begin, lanes.end), itemOf: (number) => layout.items.find((one) => one.number === number) };
 };
