@@ -178,15 +178,16 @@ function draw() {
     if (left) context.restore();
   });
   drawAxis(context, width, colours);
-  at("timeline-range").textContent = [state.from, state.to].map((time) => timeText(time, (state.to - state.from) / 100, state.to)).join(" to ");
 }
 
+const showRange = () => { at("timeline-range").textContent = [state.from, state.to].map((time) => timeText(time, (state.to - state.from) / 100, state.to)).join(" to "); };
 const redraw = () => { waitingFrame = waitingFrame || requestAnimationFrame(draw); };
 
 function show(from, to) {
   const span = Math.min(Math.max(to - from, LEAST_NS), lanes.end - lanes.begin), middle = (from + to) / 2;
   state.from = Math.min(Math.max(middle - span / 2, lanes.begin), lanes.end - span);
   state.to = state.from + span;
+  showRange();
   redraw();
 }
 
@@ -231,6 +232,6 @@ function choose(by) {
 
 // Fades every task but these; null: none.
 const match = (codes) => { state.matching = codes === null ? null : new Set(codes); redraw(); };
-arrange();
+arrange(); showRange();
 return { state, lanes, frame, redraw, timeText, threadOf, arrange, show, zoom, hit, timeAt, describe, goTo, choose, match, nameOf, laneOf: (number) => lanesInView()[number], count: () => lanesInView().length, whole: () => show(lanes.begin, lanes.end), itemOf: (number) => layout.items.find((one) => one.number === number) };
 };
