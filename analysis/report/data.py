@@ -170,7 +170,6 @@ def _longest(profile: Profile) -> dict[str, Any]:
             break
     kept = ("start_s", "duration_s", "energy_j", "energy_low_j", "energy_high_j", "cpu", "pid", "tid", "thread")
     return {
-        code: {"own_s": profile.own_s[rows].tolist()}
-        | {name: tasks[name].to_numpy()[rows].tolist() for name in kept}
+        code: {"own_s": profile.own_s[rows].tolist()} | {name: tasks[name].to_numpy()[rows].tolist() for name in kept}
         for code, rows in found.items()
     }

@@ -1,6 +1,6 @@
 // What a reader does with the timeline: wheel, fingers, keys, finding a task, and the instances of one.
 const exploreTimeline = (data, tools) => {
-const { at, make, si, COLOURS, style, tag, share } = tools, packed = data.timeline, timeline = makeTimeline(packed, tools), { frame, state } = timeline;
+const { at, make, si, COLOURS, tag, share, atMost } = tools, packed = data.timeline, timeline = makeTimeline(packed, tools), { frame, state } = timeline;
 const MOST_FOUND = 12, SPEED = 0.0016, PINCH_SPEED = 0.012;
 const byTask = new Map(data.summary.map((row) => [packed.names.indexOf(row.task), row]));
 const codes = [...byTask.keys()];
@@ -133,8 +133,12 @@ function legend() {
 
 const interval = (low, high) => (low === null || high === null || low === undefined ? "" : `${si(low, "J")} … ${si(high, "J")}`);
 function facts(row) {
-  const mean = row.energy_mean_j === null ? "not resolved" : row.resolved ? si(row.energy_mean_j, "J") : "not resolved";
-  const parts = [["instances", row.instances.toLocaleString("en")], ["mean time", si(row.duration_mean_s, "s")], ["mean own time", si(row.own_mean_s, "s")], [`energy of all${tag}`, `${si(row.energy_j, "J")}${row.share === null ? "" : `, ${share(row.share)}`}`], [`mean energy${tag}`, [mean, interval(row.energy_mean_low_j, row.energy_mean_high_j) && `(95 %: ${interval(row.energy_mean_low_j, row.energy_mean_high_j)})`].filter(Boolean).join(" ")], ["power", row.resolved ? si(row.power_w, "W") : "not resolved"]];
+  const within = row.resolved && interval(row.energy_mean_low_j, row.energy_mean_high_j);
+  const parts = [
+    ["instances", row.instances.toLocaleString("en")], ["mean time", si(row.duration_mean_s, "s")], ["mean own time", si(row.own_mean_s, "s")],
+    [`energy of all${tag}`, `${si(row.energy_j, "J")}${row.share === null ? "" : `, ${share(row.share)}`}`],
+    [`mean energy${tag}`, `${atMost(row.energy_mean_j, row, "J", 1)}${within ? ` (95 %: ${within})` : row.energy_mean_high_j === null ? "" : ", not resolved"}`], ["power", atMost(row.power_w, row, "W", 1 / row.own_mean_s)],
+  ];
   at("details-facts").replaceChildren();
   parts.forEach(([name, value]) => { const one = make(at("details-facts"), "div"); make(one, "dt", name); make(one, "dd", value); });
 }

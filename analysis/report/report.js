@@ -121,7 +121,15 @@ function expected() {
 }
 
 const budgeted = (v, r) => (typeof r.over_budget === "number" ? `${v}\nover budget: ${r.over_budget.toLocaleString("en")} of ${r.instances.toLocaleString("en")} (${si(r.budget_j, "J")})` : String(v));
-const COLUMNS = [["task", "Task", budgeted], ["instances", "Instances", (v) => v.toLocaleString("en")], ["energy_j", "Energy", (v) => si(v, "J")], ["share", "Share", share], ["energy_mean_j", "Mean", (v, r) => (r.energy_mean_low_j === null || v === null ? si(v, "J") : `${r.resolved ? si(v, "J") : si(null)}\n${si(r.energy_mean_low_j, "J")} … ${si(r.energy_mean_high_j, "J")}`)], ["duration_mean_s", "Mean time", (v) => si(v, "s")], ["own_mean_s", "Own time", (v) => si(v, "s")], ["power_w", "Power", (v, r) => si(r.resolved ? v : null, "W")], ["edp_js", "EDP", (v, r) => si(r.resolved ? v : null, "Js")], ["energy_time_corr", "Correlation", (v, r) => (v === null || r.instances < 10 ? "–" : v.toFixed(2))]];
+// What goes with a mean energy that is not resolved is shown as what it is at most, as in tprof summary.
+const atMost = (value, row, unit, ofMean) => (value === null || row.energy_mean_high_j === null ? "–" : row.resolved ? si(value, unit) : `≤ ${si(row.energy_mean_high_j * ofMean, unit)}`);
+const mean = (value, row) => `${atMost(value, row, "J", 1)}${value !== null && row.resolved && row.energy_mean_low_j !== null ? `\n${si(row.energy_mean_low_j, "J")} … ${si(row.energy_mean_high_j, "J")}` : ""}`;
+const COLUMNS = [
+  ["task", "Task", budgeted], ["instances", "Instances", (v) => v.toLocaleString("en")], ["energy_j", "Energy", (v) => (v === null ? "–" : si(v, "J"))], ["share", "Share", share],
+  ["energy_mean_j", "Mean", mean], ["duration_mean_s", "Mean time", (v) => si(v, "s")], ["own_mean_s", "Own time", (v) => si(v, "s")],
+  ["power_w", "Power", (v, r) => atMost(v, r, "W", 1 / r.own_mean_s)], ["edp_js", "EDP", (v, r) => atMost(v, r, "Js", r.own_mean_s)],
+  ["energy_time_corr", "Correlation", (v, r) => (v === null || r.instances < 10 ? "–" : v.toFixed(2))],
+];
 let order = ["energy_j", -1];
 function table() {
   const head = at("tasks").tHead, body = at("tasks").tBodies[0], [by, way] = order;
@@ -158,10 +166,12 @@ function sources() {
 }
 const pick = (id, first, pairs) => { [["", first], ...pairs].forEach(([value, text]) => { make(at(id), "option", text).value = value; }); at(id).addEventListener("change", instances); };
 let timeline = null;
-const tools = { at, make, si, share, plain, short, style, draw, named, COLOURS, tag };
+const tools = { at, make, si, share, plain, short, style, draw, named, COLOURS, tag, atMost };
 const plots = () => { account(); instances(); power(); means(); expected(); if (timeline) timeline.redraw(); drawRuntime(data, tools); drawOperating(data, tools); };
 theme(plots);
 at("tasks-title").textContent += tag;
+at("unresolved").hidden = data.summary.every((row) => row.resolved || row.energy_mean_high_j === null);
+at("uncovered").hidden = data.summary.every((row) => row.energy_mean_high_j !== null);
 cost(); sources();
 pick("task", "all tasks", data.instances.names.map((name, i) => [String(i), name]));
 pick("core", "all cores", data.instances.cpus.map((cpu) => [String(cpu), `core ${cpu}`]));

@@ -232,7 +232,9 @@ def leb128(values: Integers) -> str:
     for place in range(int(sizes.max(initial=0))):
         rows = sizes > place
         more = (sizes[rows] > place + 1).astype(np.uint8) << 7
-        out[(ends - sizes)[rows] + place] = ((left[rows] >> np.uint64(7 * place)) & np.uint64(127)).astype(np.uint8) | more
+        out[(ends - sizes)[rows] + place] = ((left[rows] >> np.uint64(7 * place)) & np.uint64(127)).astype(
+            np.uint8
+        ) | more
     return base64.b64encode(out.tobytes()).decode()
 
 

@@ -33,7 +33,9 @@ def page_data(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the page shows, as plain values without NaN."""
     rows, ours, paper = result["rows"], result["tables"], result["tables"]["published"]
     effort = result["effort"]
-    said = f"Simulated on the virtual processor: {effort['seeds']} runs of {effort['duration_s']:g} s each; no hardware."
+    said = (
+        f"Simulated on the virtual processor: {effort['seeds']} runs of {effort['duration_s']:g} s each; no hardware."
+    )
     data: dict[str, Any] = clean(
         {
             "said": said,
@@ -45,12 +47,12 @@ def page_data(result: Mapping[str, Any]) -> dict[str, Any]:
                 for name, title in (("single_core_error", "one core"), ("quad_core_error", "four cores"))
             ],
             "pairs": [
-                _beside(title, [f"{row['pair']}: {row['kernel']}" for row in ours[key]], ours[key], paper[key], "slice_error")
+                _beside(title, _pairs(ours[key]), ours[key], paper[key], "slice_error")
                 for key, title in (("3", "table 3: pairs at 3.3 GHz"), ("4", "table 4: pairs at 1.6 GHz"))
             ],
             "tables": [vars(table) for table in tables(result)],
         }
-    )  # fmt: skip
+    )
     return data
 
 
@@ -76,12 +78,16 @@ def _errors(rows: Sequence[Row], name: str) -> list[dict[str, Any]]:
 def _coverage(rows: Sequence[Row]) -> dict[str, Any]:
     """Return how often intervals held the truth, by case and model; wall time gives no interval."""
     cases = list(dict.fromkeys(row["case"] for row in rows))
-    series = [
-        {"name": model, "values": [_mean([r["coverage"] for r in rows if (r["model"], r["case"]) == (model, case)]) for case in cases]}
-        for model in MODELS
-        if model != "wall time" and any(row["model"] == model for row in rows)
-    ]  # fmt: skip
+    series = []
+    for model in (one for one in MODELS if one != "wall time" and any(row["model"] == one for row in rows)):
+        own = [row for row in rows if row["model"] == model]
+        values = [_mean([row["coverage"] for row in own if row["case"] == case]) for case in cases]
+        series.append({"name": model, "values": values})
     return {"title": "", "labels": cases, "series": series}
+
+
+def _pairs(rows: Sequence[Row]) -> list[str]:
+    return [f"{row['pair']}: {row['kernel']}" for row in rows]
 
 
 def _beside(title: str, labels: list[str], ours: Sequence[Row], paper: Sequence[Row], name: str) -> dict[str, Any]:
