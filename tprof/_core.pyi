@@ -28,6 +28,11 @@ class Region:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> bool: ...
 
+class ThreadTask:
+    """A method of `threading.Thread`; each call is an instance of the task whose number is found for the thread."""
+
+    def __new__(cls, method: Callable[..., Any], number_of: Callable[[threading.Thread], int | None]) -> Self: ...
+
 class Driver:
     """The iterator of a generator or coroutine that is a task; body None: an asynchronous generator's steps."""
 

@@ -164,6 +164,8 @@ class Membership:
 def _named(definition: registry.Definition) -> dict[str, Any]:
     name = definition.name[: registry.NAME_CHARACTERS]
     place = {"task": definition.number, "name": name, "file": definition.file, "line": definition.line}
+    if definition.is_default:
+        place["default"] = True
     return place if definition.budget is None else {**place, "budget_j": definition.budget[0]}
 
 

@@ -20,14 +20,14 @@ NAME_CHARACTERS = 1000  # what readers keep; a line that is longer than they rea
 class Definition:
     """A task as it was defined: a function's code, or the line of a region."""
 
-    __slots__ = ("budget", "code", "file", "line", "name", "number", "work")
+    __slots__ = ("budget", "code", "file", "is_default", "line", "name", "number", "work")
 
     def __init__(
         self, number: int, name: str, file: str | None, line: int | None, code: CodeType | None, work: Work
     ) -> None:
         self.number, self.name, self.file, self.line, self.code, self.work = number, name, file, line, code, work
-
         self.budget: Budget | None = None
+        self.is_default = False
 
     def source(self) -> str | None:
         """Return the task's source text, cut to what a trace keeps; None where there is none."""
@@ -47,6 +47,22 @@ _lock = threading.RLock()
 _numbers = itertools.count()
 _definitions: dict[int, Definition] = {}
 _listener: Callable[[Definition], None] | None = None
+_before_first: Callable[[], None] | None = None
+
+
+def before_first(call: Callable[[], None]) -> None:
+    """Call this when the program is about to define a task of its own; at once, if it has defined one."""
+    global _before_first  # noqa: PLW0603 - the one program of this process
+    _before_first = call
+    if any(not definition.is_default for definition in list(_definitions.values())):
+        _end_default()
+
+
+def _end_default() -> None:
+    global _before_first
+    call, _before_first = _before_first, None
+    if call is not None:
+        call()
 
 
 def define(
@@ -57,6 +73,7 @@ def define(
     code: CodeType | None,
     work: Work = (None, None),
     budget: Budget | None = None,
+    is_default: bool = False,
 ) -> int:
     """Enter a task and return its number. While a recording runs, its table gains the line at once.
 
@@ -66,9 +83,13 @@ def define(
         As they stand in the program.
     budget
         Joules of each instance, and what happens to one that takes more.
+    is_default
+        It stands for a program, or a thread of one, that defines no tasks itself.
     """
+    if not is_default and _before_first is not None:
+        _end_default()
     definition = Definition(next(_numbers), name, file, line, code, work)
-    definition.budget = budget
+    definition.budget, definition.is_default = budget, is_default
     with _lock:
         _definitions[definition.number] = definition
         if _listener is not None:

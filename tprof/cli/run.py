@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -87,7 +88,7 @@ def run(  # noqa: PLR0913 - one parameter an option
         overwrite=overwrite,
         idle_s=idle,
     )
-    end = _End(recording, task or [], report, summary=not no_summary)
+    end = _End(recording, shlex.join(program), task or [], report, summary=not no_summary)
     raise Start(_prepare(what, task or [], end, best_effort=best_effort))
 
 
@@ -162,7 +163,9 @@ class _End:
     Only in the process that began it: a fork ends by the same handlers.
     """
 
-    def __init__(self, recording: Recording, tasks: list[str], report: Path | None, *, summary: bool) -> None:
+    def __init__(
+        self, recording: Recording, program: str, tasks: list[str], report: Path | None, *, summary: bool
+    ) -> None:
         """Take note; names are meant as they are now, wherever the program goes."""
         self.recorded_in: Path | None = None
         self.ended_by: type[BaseException] | None = None
@@ -173,6 +176,7 @@ class _End:
             "session": os.fspath(recording.path),
             "name": recording.path.name if here else os.fspath(recording.path),
             "summary": summary,
+            "program": program,
             "report": None if report is None else os.fspath(report.absolute()),
             "report_name": None if report is None else os.fspath(report),
         }
@@ -248,6 +252,8 @@ def sum_up() -> None:
         if given["summary"]:
             show(profile, sys.stderr, top=_TOP)
         _tell_unmatched(profile, given["unmatched"])
+        if given["summary"]:
+            _tell_how_to_name(profile, given["program"])
         if given["report"] is not None:
             profile.to_html(given["report"])
             print(f"report: {given['report_name']}", file=sys.stderr)
@@ -255,6 +261,17 @@ def sum_up() -> None:
     except TprofError as error:
         print(f"tprof: {error}", file=sys.stderr)
     print(f"next: tprof report {given['name']}", file=sys.stderr)
+
+
+def _tell_how_to_name(profile: Profile, program: str) -> None:
+    """Where only the program, its threads and processes are tasks, say how its functions become some."""
+    entries = profile.trace.tasks
+    if entries and all(entry.is_default for entry in entries):
+        print(
+            f"these are the whole program, its threads and processes; for its functions: "
+            f"tprof run --task '__main__:*' {program}, or @tprof.task above them",
+            file=sys.stderr,
+        )
 
 
 def _tell_unmatched(profile: Profile, unmatched: list[str]) -> None:

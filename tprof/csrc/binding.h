@@ -19,6 +19,7 @@ struct tprof_live;
 extern PyType_Spec tprof_task_spec;   /* binding_task.c: a callable that is a task */
 extern PyType_Spec tprof_region_spec; /* binding_region.c: a with-block that is a task */
 extern PyType_Spec tprof_driver_spec; /* binding_driver.c: a generator or coroutine that is a task */
+extern PyType_Spec tprof_thread_task_spec; /* binding_thread.c: what a thread runs, as a task */
 
 /* binding_follow.c */
 extern PyType_Spec tprof_tail_spec, tprof_follower_spec;

@@ -114,7 +114,7 @@ static int execute(PyObject *module)
         }
     }
     if (add_type(module, &tprof_task_spec, &tprof_task_type) < 0 || add_type(module, &tprof_region_spec, NULL) < 0 ||
-        add_type(module, &tprof_driver_spec, NULL) < 0 || add_type(module, &tprof_tail_spec, NULL) < 0 ||
+        add_type(module, &tprof_driver_spec, NULL) < 0 || add_type(module, &tprof_thread_task_spec, NULL) < 0 || add_type(module, &tprof_tail_spec, NULL) < 0 ||
         add_type(module, &tprof_follower_spec, NULL) < 0)
         return -1;
     return tprof_add_runtime_api(module);

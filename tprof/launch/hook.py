@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.abc
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tprof.environment import TASKS
 
 from .adopt import patch_module
+from .default_tasks import DefaultTasks
 from .pattern import parse_patterns
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 SITE = Path(__file__).parent / "site"
 _SPAWN = "multiprocessing.spawn"
+_MULTIPROCESSING = re.compile(r"from (multiprocessing\.\w+) import")
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -102,9 +106,9 @@ def install(texts: Sequence[str], main_names: Sequence[str]) -> None:
     sys.meta_path.insert(0, finder)
 
 
-def hand_to_children(texts: Sequence[str], main_names: Sequence[str]) -> None:
-    """Let Python processes that this one starts install the same hook, by the environment."""
-    os.environ[TASKS] = json.dumps({"tasks": list(texts), "main": list(main_names)})
+def hand_to_children(texts: Sequence[str], main_names: Sequence[str], program: str) -> None:
+    """Let Python processes that this one, called so, starts install the same hook, by the environment."""
+    os.environ[TASKS] = json.dumps({"tasks": list(texts), "main": list(main_names), "program": program})
     others = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(SITE), others] if others else [str(SITE)])
 
@@ -112,4 +116,25 @@ def hand_to_children(texts: Sequence[str], main_names: Sequence[str]) -> None:
 def install_from_environment() -> None:
     """In a child: install what the parent handed on."""
     handed = json.loads(os.environ[TASKS])
-    install(handed["tasks"], handed["main"])
+    if handed["tasks"]:
+        install(handed["tasks"], handed["main"])
+    else:
+        default = DefaultTasks(_name_of_child(sys.orig_argv[1:], handed["program"]), None)
+        default.begin()
+        atexit.register(default.end_program)
+
+
+def _name_of_child(words: Sequence[str], program: str) -> str:
+    """Return what a Python process is called: by its script or module, or by the program that spawned it."""
+    if "--multiprocessing-fork" in words:
+        return f"{program} (spawned)"
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] not in ("-c", "-m", "-"):
+        at += 2 if words[at] in ("-W", "-X") else 1
+    what, *after = [*words[at:], ""]
+    if what == "-m":
+        return after[0]
+    helper = _MULTIPROCESSING.match(after[0]) if what == "-c" else None
+    if helper is not None:
+        return helper[1]
+    return Path(what).name if what and not what.startswith("-") else f"python {what}".rstrip()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tprof.errors import UsageError
 
 from .adopt import ADOPT, MainRewriter, adopt
+from .default_tasks import DefaultTasks
 from .hook import hand_to_children, install
 from .pattern import parse_patterns
 
@@ -35,6 +36,11 @@ class Program:
     def stem(self) -> str:
         """What a session of it is called."""
         return self.name.rpartition(".")[2] if self.is_module else Path(self.name).resolve().stem
+
+    @property
+    def shown_name(self) -> str:
+        """What the task is called that stands for all of it."""
+        return self.name if self.is_module else Path(self.name).name
 
 
 @dataclass(frozen=True)
@@ -67,9 +73,13 @@ def run_program(program: Program, main: Main, tasks: Sequence[str], *, recorded_
     _recorded_in[:] = [] if recorded_in is None else [recorded_in]
     names = ["__main__", main.spec.name if main.spec is not None else program.stem]
     sys.argv[:] = [main.file if program.is_module else program.name, *program.arguments]
+    hand_to_children(tasks, names, program.shown_name)
+    default = None
     if tasks:
-        hand_to_children(tasks, names)
         install(tasks, names)
+    else:
+        default = DefaultTasks(program.shown_name, main.file)
+        default.begin()
     meant = [pattern for pattern in parse_patterns(tasks) if pattern.names_module(names)]
     module = sys.modules["__main__"] = _make_module(main)
     code = None
@@ -82,6 +92,9 @@ def run_program(program: Program, main: Main, tasks: Sequence[str], *, recorded_
         here = error.__traceback__
         _show_from(None if code is None or here is None else here.tb_next)
         raise
+    finally:
+        if default is not None:
+            default.end_program()
 
 
 def is_recorded_in(session: Path) -> bool:

@@ -44,6 +44,7 @@ class TaskEntry:
     calls_failed : how many instances gave no number when asked for these.
     failed, failure : what the first of these was asked, "flops" or "bytes", and what went wrong; None where not said.
     budget_j : joules that each instance may take; None where the writer did not say.
+    is_default : whether it stands for a program, or a thread of one, that defined no task itself.
     """
 
     name: str
@@ -59,6 +60,7 @@ class TaskEntry:
     calls_failed: int = 0
     failed: str | None = None
     failure: str | None = None
+    is_default: bool = False
 
     def joined(self, other: TaskEntry) -> TaskEntry:
         """Return the same place with what another line, or another process, says of it besides."""
@@ -83,7 +85,7 @@ class TaskTable:
         """Begin with none."""
         self.entries: list[TaskEntry] = []
         self.notes: list[str] = []
-        self._index: dict[tuple[str, str | None, int | None, float | None], int] = {}
+        self._index: dict[tuple[str, str | None, int | None, float | None, bool], int] = {}
         self._numbers: dict[int, dict[int, int]] = {}
 
     def read(self, path: Path, process: int) -> None:
@@ -101,6 +103,11 @@ class TaskTable:
                 numbers[parsed[0]] = self._enter(parsed[1])
         if damaged:
             self.notes.append(f"{path.name}: {damaged} lines of the task table are damaged, and left out")
+
+    def left_out(self) -> list[int]:
+        """Return the indices of the default tasks, where there are others."""
+        default = [index for index, entry in enumerate(self.entries) if entry.is_default]
+        return default if len(default) < len(self.entries) else []
 
     def numbers(self, process: int) -> dict[int, int]:
         """Return process-local number → index in `entries`."""
@@ -135,7 +142,7 @@ class TaskTable:
         return lookup[np.minimum(tasks, np.uint32(top + 1))]
 
     def _enter(self, entry: TaskEntry) -> int:
-        key = (entry.name, entry.file, entry.line, entry.budget_j)
+        key = (entry.name, entry.file, entry.line, entry.budget_j, entry.is_default)
         index = self._index.get(key)
         if index is None:
             index = self._index[key] = len(self.entries)
@@ -182,6 +189,7 @@ def _parse(line: bytes) -> tuple[int, TaskEntry] | None:
         _count(content.get("calls_failed")),
         failed if (failed := content.get("failed")) in ("flops", "bytes") else None,
         _text(content.get("failure")),
+        is_default=content.get("default") is True,
     )
 
 

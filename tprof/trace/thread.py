@@ -63,7 +63,8 @@ class Thread:
         -------
         samples : (n,) structured array
             t_ns, instance, task (index in `Trace.tasks`, 0xFFFFFFFF: none, or not in the table), cpu, kind,
-            flags and one uint64 field per declared column. In the order of the file: times may be equal or
+            flags and one uint64 field per declared column. Nobody runs where a default task does and the trace has
+            others. In the order of the file: times may be equal or
             unordered, instances may begin twice, kinds and flags may be unknown ones.
 
         Raises
@@ -73,6 +74,11 @@ class Thread:
         """
         samples = self.stream.read(self.dtype)
         samples["task"] = self.table.to_indices(self.process, samples["task"])
+        left_out = self.table.left_out()
+        if left_out:
+            nobody = np.isin(samples["task"], left_out)
+            samples["instance"][nobody] = 0
+            samples["kind"][nobody] = kinds.Kind.FINISH
         return samples
 
     def package(self, samples: Samples) -> Packages:

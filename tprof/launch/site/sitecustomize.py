@@ -1,4 +1,4 @@
-"""Python imports this at its start in children of ``tprof run --task``; it then imports the one it hides."""
+"""Python imports this at its start in children of ``tprof run``; it then imports the one it hides."""
 
 import importlib.machinery
 import importlib.util

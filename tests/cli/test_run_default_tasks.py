@@ -1,0 +1,118 @@
+"""Where nothing names tasks, the program itself, its threads and its processes are the tasks."""
+
+import subprocess
+import sys
+
+import pytest
+from test_run import run, tasks
+
+from tprof import load
+from tprof.launch.default_tasks import kind_of
+
+BURN = """\
+import time
+def burn(s):
+    end = time.thread_time() + s
+    while time.thread_time() < end:
+        pass
+"""
+
+
+def test_the_program_and_its_threads_are_tasks_by_their_names(tmp_path):
+    source = BURN + (
+        "import threading\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "threads = [threading.Thread(target=burn, args=(0.05,)) for _ in range(2)]\n"
+        "threads.append(threading.Thread(target=burn, args=(0.05,), name='loader-3'))\n"
+        "for thread in threads: thread.start()\n"
+        "for thread in threads: thread.join()\n"
+        "with ThreadPoolExecutor(1) as pool: pool.submit(burn, 0.05).result()\n"
+        "burn(0.1)\n"
+    )
+
+    done = run(tmp_path, source)
+
+    assert tasks(tmp_path) == {"prog.py": 1, "thread burn": 2, "thread loader": 1, "thread ThreadPoolExecutor": 1}
+    assert "tprof run --task '__main__:*' prog.py" in done.stderr
+    cpu_s = load(tmp_path / "prog.tprof").profile().tasks.groupby("task", observed=True)["cpu_s"].sum()
+    assert cpu_s["prog.py"] >= 0.1
+    assert cpu_s["thread burn"] >= 0.1
+    assert cpu_s["thread ThreadPoolExecutor"] >= 0.05
+
+
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [
+        ("fork", "prog.py (forked)"),
+        ("spawn", "prog.py (spawned)"),
+        ("forkserver", "multiprocessing.forkserver (forked)"),
+    ],
+)
+def test_child_processes_are_tasks(tmp_path, method, name):
+    source = BURN + (
+        "import multiprocessing as mp\n"
+        "if __name__ == '__main__':\n"
+        f"    child = mp.get_context('{method}').Process(target=burn, args=(0.1,))\n"
+        "    child.start(); child.join()\n"
+    )
+
+    run(tmp_path, source)
+
+    table = load(tmp_path / "prog.tprof").profile().tasks
+    assert table.loc[table["task"] == name, "cpu_s"].sum() >= 0.1
+
+
+def test_python_programs_that_it_starts_are_called_by_their_script_or_module(tmp_path):
+    (tmp_path / "other.py").write_text("print('other')\n")
+    source = (
+        "import subprocess, sys\n"
+        "for words in (['other.py'], ['-X', 'utf8', '-m', 'json.tool', '--help'], ['-c', 'pass']):\n"
+        "    subprocess.run([sys.executable, *words], check=True, stdout=subprocess.DEVNULL)\n"
+    )
+
+    run(tmp_path, source)
+
+    assert set(tasks(tmp_path)) == {"prog.py", "other.py", "json.tool", "python -c"}
+
+
+def test_tasks_of_the_programs_own_take_their_place(tmp_path):
+    source = BURN + (
+        "import threading, tprof\n"
+        "early = threading.Thread(target=burn, args=(0.05,)); early.start()\n"
+        "work = tprof.task(burn)\n"
+        "thread = threading.Thread(target=work, args=(0.05,)); thread.start(); thread.join()\n"
+        "work(0.05); early.join()\n"
+    )
+
+    done = run(tmp_path, source)
+
+    assert tasks(tmp_path) == {"burn": 2}
+    assert "whole program" not in done.stderr
+
+
+def test_what_threads_print_of_their_stacks_is_the_programs_own(tmp_path):
+    source = (
+        "import sys, threading, traceback\n"
+        "def show():\n"
+        "    traceback.print_stack(file=sys.stdout)\n"
+        "    1 / 0\n"
+        "threading.excepthook = lambda args: traceback.print_tb(args.exc_traceback, file=sys.stdout)\n"
+        "thread = threading.Thread(target=show); thread.start(); thread.join()\n"
+    )
+
+    done = run(tmp_path, source)
+
+    plain = subprocess.run([sys.executable, "prog.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "_bootstrap_inner" in plain.stdout
+    assert done.stdout == plain.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("Thread-12 (burn)", "burn"), ("Thread-3", "Thread"), ("ThreadPoolExecutor-0_11", "ThreadPoolExecutor"),
+        ("loader", "loader"), ("12", "1"), ("worker #7", "worker #"), ("", ""),
+    ],
+)  # fmt: skip
+def test_a_threads_kind_is_its_name_without_what_counts_it(name, kind):
+    assert kind_of(name) == kind

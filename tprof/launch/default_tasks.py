@@ -1,0 +1,78 @@
+"""Tasks for a program that names none: its main thread, its other threads by their names, and its child processes.
+
+As soon as the program defines a task itself, no more of these begin, and profiles leave them out.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import TYPE_CHECKING
+
+from tprof import _core, forks, registry
+
+if TYPE_CHECKING:
+    from threading import Thread
+
+_START = "_bootstrap_inner"
+"""What a thread of `threading` runs, below all that its exceptions show."""
+_TARGET = re.compile(r"Thread-\d+ \((.+)\)")
+_NUMBERS = re.compile(r"(?<=.)[-_ ]*\d[\d\-_ ]*$")
+_LONGEST_NAME = 100
+
+
+class DefaultTasks:
+    """The tasks that stand for a process and its threads."""
+
+    def __init__(self, name: str, file: str | None) -> None:
+        """Take the program's name, and its file if it is known."""
+        self._name, self._file = name, file
+        self._numbers: dict[str, int] = {}
+        self._program: _core.Region | None = None
+        self._wanted = False
+
+    def begin(self) -> None:
+        """Begin: this thread is the program's main thread."""
+        self._wanted = True
+        registry.before_first(self.end)
+        start = getattr(threading.Thread, _START, None)
+        if start is not None:
+            setattr(threading.Thread, _START, _core.ThreadTask(start, self._number_of_thread))
+        forks.join_in_child(self._go_on_in_child)
+        self._begin_program(self._name)
+
+    def end(self) -> None:
+        """Begin no more, and end the program's."""
+        self._wanted = False
+        self.end_program()
+
+    def end_program(self) -> None:
+        """End the main thread's."""
+        program, self._program = self._program, None
+        if program is not None:
+            program.__exit__(None, None, None)
+
+    def _begin_program(self, name: str) -> None:
+        self._program = _core.Region(self._number(name))
+        self._program.__enter__()
+
+    def _go_on_in_child(self) -> None:
+        if self._wanted:
+            self._begin_program(f"{self._name} (forked)")
+
+    def _number_of_thread(self, thread: Thread) -> int | None:
+        return self._number(f"thread {kind_of(thread.name)}") if self._wanted else None
+
+    def _number(self, name: str) -> int:
+        number = self._numbers.get(name)
+        if number is None:
+            number = registry.define(name, file=self._file, line=None, code=None, is_default=True)
+            self._numbers[name] = number
+        return number
+
+
+def kind_of(thread_name: str) -> str:
+    """Return a thread's name without what counts it among its like; the target's, where Python named it by that."""
+    by_target = _TARGET.fullmatch(thread_name)
+    name = by_target[1] if by_target else _NUMBERS.sub("", thread_name)
+    return name[:_LONGEST_NAME]
