@@ -168,8 +168,14 @@ def _longest(profile: Profile) -> dict[str, Any]:
             found[str(code)] = some[np.argsort(-duration_s[some], kind="stable")]
         if len(found) >= LISTED:
             break
-    kept = ("start_s", "duration_s", "energy_j", "energy_low_j", "energy_high_j", "cpu", "pid", "tid", "thread")
+    kept = ("energy_j", "energy_low_j", "energy_high_j", "cpu", "pid", "tid", "thread")
+    # Integers are kept to the nanosecond; what is drawn elsewhere needs seven digits only.
+    start_ns, duration_ns = (
+        np.round(tasks[name].to_numpy() * 1e9).astype(np.int64) for name in ("start_s", "duration_s")
+    )
     return {
-        code: {"own_s": profile.own_s[rows].tolist()} | {name: tasks[name].to_numpy()[rows].tolist() for name in kept}
+        code: {"start_ns": start_ns[rows].tolist(), "duration_ns": duration_ns[rows].tolist()}
+        | {"own_s": profile.own_s[rows].tolist()}
+        | {name: tasks[name].to_numpy()[rows].tolist() for name in kept}
         for code, rows in found.items()
     }

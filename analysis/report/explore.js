@@ -2,7 +2,8 @@
 const exploreTimeline = (data, tools) => {
 const { at, make, si, COLOURS, tag, share, atMost } = tools, packed = data.timeline, timeline = makeTimeline(packed, tools), { frame, state } = timeline;
 const MOST_FOUND = 12, SPEED = 0.0016, PINCH_SPEED = 0.012;
-const byTask = new Map(data.summary.map((row) => [packed.names.indexOf(row.task), row]));
+const codeOf = new Map(packed.names.map((name, code) => [name, code]));
+const byTask = new Map(data.summary.map((row) => [codeOf.get(row.task), row]));
 const codes = [...byTask.keys()];
 let opened = null;
 
@@ -143,19 +144,19 @@ function facts(row) {
   parts.forEach(([name, value]) => { const one = make(at("details-facts"), "div"); make(one, "dt", name); make(one, "dd", value); });
 }
 
-const instanceOf = (of, i) => ({ start_s: of.start_s[i], duration_s: of.duration_s[i], pid: of.pid[i], tid: of.tid[i], name: of.thread[i] });
+const instanceOf = (of, i) => ({ start_ns: of.start_ns[i], duration_ns: of.duration_ns[i], pid: of.pid[i], tid: of.tid[i], name: of.thread[i] });
 function longest(code) {
   const of = data.longest[String(code)], head = at("details-list").tHead, body = at("details-list").tBodies[0];
   head.replaceChildren(); body.replaceChildren();
-  const count = of ? of.start_s.length : 0, titles = make(head, "tr");
+  const count = of ? of.start_ns.length : 0, titles = make(head, "tr");
   at("details-longest").textContent = count > 1 ? `The ${count} longest` : count ? "The only one" : "";
   ["Began at", "Time", "Own time", `Energy${tag}`, "At least … at most", "Core", "Thread"].forEach((title) => { make(titles, "th", title).scope = "col"; });
   for (let i = 0; i < count; i += 1) {
     const line = make(body, "tr"), instance = instanceOf(of, i);
-    const button = make(make(line, "td"), "button", timeline.timeText(of.start_s[i] * 1e9, of.duration_s[i] * 1e8));
+    const button = make(make(line, "td"), "button", timeline.timeText(instance.start_ns, Math.max(instance.duration_ns / 10, 1)));
     button.type = "button"; button.title = "Show it in the timeline";
     button.addEventListener("click", () => { timeline.goTo(instance); frame.scrollIntoView({ block: "nearest" }); });
-    [si(of.duration_s[i], "s"), si(of.own_s[i], "s"), si(of.energy_j[i], "J"), interval(of.energy_low_j[i], of.energy_high_j[i]) || "–", of.cpu[i] < 0 ? "–" : String(of.cpu[i]), timeline.threadOf(instance)].forEach((text) => make(line, "td", text));
+    [si(instance.duration_ns / 1e9, "s"), si(of.own_s[i], "s"), si(of.energy_j[i], "J"), interval(of.energy_low_j[i], of.energy_high_j[i]) || "–", of.cpu[i] < 0 ? "–" : String(of.cpu[i]), timeline.threadOf(instance)].forEach((text) => make(line, "td", text));
   }
   at("details-none").hidden = count > 0;
 }
@@ -181,7 +182,7 @@ function close() {
 
 function notes() {
   const n = (value) => value.toLocaleString("en"), said = [];
-  if (packed.merged) said.push(`Drawn in part as aggregates: of ${n(packed.segments)} segments, ${n(packed.merged)} that are shorter than ${si(packed.cell_ns / 1e9, "s")} are put together by task, core and ${si(packed.cell_ns / 1e9, "s")} of time. In the ${packed.windows.length} places that are marked on the time axis every segment is drawn.`);
+  if (packed.merged) said.push(`Drawn in part as aggregates: of ${n(packed.segments)} segments, ${n(packed.merged)} that are shorter than ${si(packed.cell_ns / 1e9, "s")} are put together by task, core and ${si(packed.cell_ns / 1e9, "s")} of time. In the ${packed.windows.length} places that are marked on the time axis every segment is drawn; key n goes to the next.`);
   if (packed.not_drawn) said.push(`${n(packed.not_drawn)} segments of the shortest are not drawn.`);
   if (packed.threads_left_out) said.push(`${n(packed.threads_left_out)} more threads are not drawn.`);
   at("timeline-note").textContent = said.join(" ");
@@ -201,5 +202,5 @@ at("find").addEventListener("keydown", (event) => {
 });
 for (const [id, act] of [["zoom-in", () => timeline.zoom(0.5)], ["zoom-out", () => timeline.zoom(2)], ["zoom-whole", timeline.whole], ["next-detail", nextWindow], ["details-close", close]]) at(id).addEventListener("click", act);
 new ResizeObserver(() => { timeline.arrange(); timeline.redraw(); }).observe(at("timeline-box"));
-return { open: (name) => { open(packed.names.indexOf(name)); at("details").scrollIntoView({ block: "nearest" }); at("details-title").focus(); }, redraw: () => { legend(); timeline.redraw(); } };
+return { open: (name) => { open(codeOf.get(name)); at("details").scrollIntoView({ block: "nearest" }); at("details-title").focus(); }, redraw: () => { legend(); timeline.redraw(); } };
 };

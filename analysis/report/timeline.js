@@ -1,7 +1,7 @@
 // The timeline on a canvas: only what is in view is added up, column by column, and drawn.
 const makeTimeline = (packed, tools) => {
 const { at, make, si, COLOURS, style } = tools, lanes = lanesOf(packed), canvas = at("timeline-canvas"), frame = at("timeline");
-const AXIS = 24, LEAST_NS = 200, CLASSES = COLOURS.length + 1, FADED = COLOURS.length, LABELLED = 44;
+const AXIS = 24, LEAST_NS = 200, CLASSES = COLOURS.length + 1, FADED = COLOURS.length, LABELLED = 44, LEAST_HIGH = 1.5;
 const nameOf = (code) => (code < packed.names.length ? packed.names[code] : "a task without a name");
 const views = { threads: lanes.threads(), cores: null };
 const state = { by: "threads", from: lanes.begin, to: lanes.end, marked: null, matching: null, lane: 0, piece: null };
@@ -73,11 +73,12 @@ function drawAxis(context, width, colours) {
   });
 }
 
-// The stack of a column: each class's share with a processor, solid, then what waited, pale (in threads only).
+// The stack of a column: each class's share with a processor, solid, then what waited, pale (in threads only). However
+// small a share is, something is drawn: a microsecond of an hour can be seen, and zoomed to.
 function stackOf(sums, column) {
   const parts = [], first = column * CLASSES;
-  for (let kind = 0; kind < CLASSES; kind += 1) if (sums.busy[first + kind] > 0.002) parts.push([kind, sums.busy[first + kind], 1]);
-  if (state.by === "threads") for (let kind = 0; kind < CLASSES; kind += 1) if (sums.waiting[first + kind] > 0.002) parts.push([kind, sums.waiting[first + kind], 0.32]);
+  for (let kind = 0; kind < CLASSES; kind += 1) if (sums.busy[first + kind] > 0) parts.push([kind, sums.busy[first + kind], 1]);
+  if (state.by === "threads") for (let kind = 0; kind < CLASSES; kind += 1) if (sums.waiting[first + kind] > 0) parts.push([kind, sums.waiting[first + kind], 0.32]);
   return parts;
 }
 const isSame = (one, other) => one.length === other.length && one.every((part, i) => part[0] === other[i][0] && part[2] === other[i][2] && Math.abs(part[1] - other[i][1]) < 0.004);
@@ -86,7 +87,7 @@ function drawColumns(context, item, sums, left, ratio, colours) {
   const paint = (parts, from, to) => {
     let y = item.y + item.height;
     parts.forEach(([kind, share, alpha]) => {
-      const high = Math.min(share * item.height, y - item.y);
+      const high = Math.min(Math.max(share * item.height, LEAST_HIGH), y - item.y);
       context.globalAlpha = alpha;
       context.fillStyle = kind === FADED ? colours.line : COLOURS[kind];
       y -= high;
@@ -214,7 +215,7 @@ function describe(piece) {
 }
 
 function goTo(instance) {
-  const from = instance.start_s * 1e9, span = Math.max(instance.duration_s * 1e9, 1);
+  const from = instance.start_ns, span = Math.max(instance.duration_ns, 1);
   if (state.by !== "threads") choose("threads");
   const lane = views.threads.find((one) => one.pid === instance.pid && one.tid === instance.tid && one.label === instance.name);
   state.marked = { lane, from, to: from + span };

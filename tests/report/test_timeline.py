@@ -187,12 +187,40 @@ return { found, title, hidden: at("details").hidden, facts, rows };
     assert row[5:] == ["1", "deep"]
 
 
-def test_the_table_opens_a_tasks_instances(page):
-    title = acted(
-        page, DATA + "document.querySelector('#tasks td button').click(); return at('details-title').textContent;"
+def test_the_table_opens_a_tasks_instances_and_an_instance_is_gone_to_by_the_nanosecond(tmp_path):
+    begin_ns = 7_200 * 1_000 * MS + 123_456_789
+    threads = [
+        {"t_ns": [0, MS], "instance": [1, 0], "task": [0, -1], "cpu": [0, 0], "name": "first"},
+        {"t_ns": [begin_ns, begin_ns + 2_000], "instance": [2, 0], "task": [1, -1], "cpu": [1, 1], "name": "second"},
+    ]
+    energy = {"package-0": ([0, begin_ns + MS], [0.0, 9.0])}
+    tprof.write_trace(tmp_path / "t.tprof", tasks=("early", "late"), threads=threads, energy=energy)
+    tprof.load(tmp_path / "t.tprof").profile().to_html(tmp_path / "report.html")
+
+    title, began, shown, drawn = acted(
+        tmp_path / "report.html",
+        DATA
+        + """
+const drawn = () => {
+  const canvas = at("timeline-canvas"), lanes = [[24, 52], [52, 80]];
+  const pixels = ([from, to]) => canvas.getContext("2d").getImageData(canvas.width - 12, from, 12, to - from - 3).data;
+  return lanes.map((lane) => pixels(lane).some((value) => value > 0));
+};
+const frame = () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+return frame().then(() => {
+  const before = drawn();
+  [...document.querySelectorAll("#tasks td button")].find((one) => one.textContent === "late").click();
+  const [button] = at("details-list").querySelectorAll("td button"), began = button.textContent;
+  button.click();
+  return [at("details-title").textContent, began, at("timeline-range").textContent, before];
+});
+""",
     )
 
-    assert title in {"main", "work", "outer", "inner"}
+    assert title == "late"
+    assert began == "7200.1234568 s"
+    assert shown == "7200.12345629 s to 7200.12345929 s"
+    assert drawn == [False, True], "two microseconds of two hours can be seen"
 
 
 def test_keys_zoom_and_move_the_timeline_and_walk_its_segments(page):
@@ -264,7 +292,7 @@ def test_a_long_recording_makes_a_page_of_bounded_size_that_says_what_is_aggrega
     ran, note = acted(tmp_path / "report.html", RAN + "return [ran(lanes.threads()), at('timeline-note').textContent];")
 
     assert "of 300,000 segments" in note
-    assert "In the 16 places that are marked on the time axis every segment is drawn." in note
+    assert "In the 16 places that are marked on the time axis every segment is drawn; key n" in note
     assert [busy for _, busy, _ in ran] == [[50, 50], [50, 50]]
     size = (tmp_path / "report.html").stat().st_size - (tmp_path / "small.html").stat().st_size
     assert size < 4_000_000

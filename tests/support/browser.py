@@ -35,12 +35,15 @@ def opened(page: Path, *, width: int = 1200, options: tuple[str, ...] = ("--dump
 
 
 def acted(page: Path, script: str, *, width: int = 1200) -> Any:
-    """Return what the statements of a function return in a copy of the page, after the page's own scripts ran.
+    """Return what the statements of a function return, or promise, in a copy of the page, after its own scripts ran.
 
     The copy lacks the page's policy, which allows no other script.
     """
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text("utf-8", "surrogatepass"))
-    ours = f"document.body.dataset.returned = JSON.stringify((() => {{ {script} }})());"
+    ours = (
+        f"Promise.resolve((() => {{ {script} }})())"
+        ".then((value) => { document.body.dataset.returned = JSON.stringify(value); });"
+    )
     copy = page.with_name(f"acted-{page.name}")
     copy.write_text(text.replace("</body>", f"<script>{ours}</script></body>"), "utf-8", "surrogatepass")
     found = re.search(r'data-returned="([^"]*)"', opened(copy, width=width))
