@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import traces
 from support.browser import acted, opened
 from support.properties import examples
 from tprof.analysis.report.timeline import Pieces, fitted, leb128, pack, timeline_data
@@ -309,21 +308,50 @@ def test_no_more_pieces_are_packed_than_asked_for(tmp_path):
     assert len(said["windows"]) == 16
 
 
-def test_names_in_the_timeline_are_text(tmp_path):
+def test_wheel_fingers_and_mouse_zoom_pan_and_open(tmp_path):
     hostile = "</script><img src=x onerror=document.title='owned'>"
-    traces.write(tmp_path / "t.tprof", tasks=(hostile, hostile.upper()))
+    thread = {"t_ns": [0, 100 * MS], "instance": [1, 0], "task": [0, -1], "cpu": [0, 0], "cpu_ns": [0, 100 * MS]}
+    energy = {"package-0": ([0, 100 * MS], [0.0, 2.0])}
+    tprof.write_trace(tmp_path / "t.tprof", tasks=[hostile], threads=[thread], energy=energy)
     tprof.load(tmp_path / "t.tprof").profile().to_html(tmp_path / "report.html")
 
     said = acted(
         tmp_path / "report.html",
         DATA
         + """
-document.querySelector("#found button").click();
-return { title: at("details-title").textContent, images: document.images.length, page: document.title };
+const frame = at("timeline"), box = frame.getBoundingClientRect(), middle = box.left + box.width / 2;
+frame.setPointerCapture = () => {};
+const range = () => at("timeline-range").textContent.match(/[0-9.]+/g).map(Number);
+const wheel = (deltaY, more) => {
+  const event = new WheelEvent("wheel", { deltaY, clientX: middle, cancelable: true, ...more });
+  frame.dispatchEvent(event);
+  return [event.defaultPrevented, ...range()];
+};
+const pointer = (kind, pointerId, x) => frame.dispatchEvent(new PointerEvent(`pointer${kind}`, {
+  pointerId, pointerType: "touch", clientX: x, clientY: box.top + 36, bubbles: true,
+}));
+const said = { away: wheel(100), closer: wheel(-400), across: wheel(50, { shiftKey: true }) };
+pointer("down", 1, middle); pointer("move", 1, middle + 40); pointer("up", 1, middle + 40);
+said.dragged = range();
+pointer("down", 1, middle - 50); pointer("down", 2, middle + 50); pointer("move", 2, middle + 150);
+pointer("up", 1, middle - 50); pointer("up", 2, middle + 150);
+said.pinched = range();
+said.hiddenBefore = at("details").hidden;
+pointer("down", 1, middle); pointer("up", 1, middle);
+return { ...said, title: at("details-title").textContent, images: document.images.length, page: document.title };
 """,
     )
 
-    assert said == {"title": hostile.upper(), "images": 0, "page": "tprof report"}
+    assert said["away"] == [False, 0, 100], "the page scrolls on where there is nothing to zoom out to"
+    assert said["closer"][0]
+    low, high = said["closer"][1:]
+    assert 0 < low < 50 < high < 100
+    assert said["across"][1] > low
+    assert said["dragged"][0] < said["across"][1]
+    wide, pinched = (last - first for first, last in (said["dragged"], said["pinched"]))
+    assert pinched == pytest.approx(wide / 2, rel=0.05)
+    assert said["hiddenBefore"]
+    assert (said["title"], said["images"], said["page"]) == (hostile, 0, "tprof report")
 
 
 def test_a_narrow_page_is_no_wider_than_its_window(page):
