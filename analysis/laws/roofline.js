@@ -1,5 +1,5 @@
 (() => {
-const { at, make, plain, short, si, COLOURS, SYMBOLS, style, draw, theme } = drawing;
+const { at, make, plain, short, si, COLOURS, SYMBOLS, style, narrow, draw, theme } = drawing;
 const data = JSON.parse(at("data").textContent);
 const ROOF = 3, ARCH = 0, POWER = 2, CAP = 7;  // places in the palette, which changes with light and dark
 const LOG2 = Math.log10(2);
@@ -28,7 +28,7 @@ function facts(view) {
 function section(view) {
   const room = make(at("views"), "section"), id = view.precision;
   make(room, "h2", `${id} precision`);
-  const table = make(make(room, "div", undefined, "scroll"), "table"), body = make(table, "tbody");
+  const table = make(make(room, "div", undefined, "scroll"), "table", undefined, "facts"), body = make(table, "tbody");
   facts(view).forEach(([name, value]) => { const row = make(body, "tr"); make(row, "td", name); make(row, "td", value); });
   make(room, "h3", view.has_energy ? "Roofline (time) and arch line (energy), relative to the best of each" : "Roofline (time), relative to the peak; energies are not known");
   make(room, "div", undefined, "plot tall").id = `roof-${id}`;
@@ -39,7 +39,7 @@ function section(view) {
 
 const fraction = (power) => (power >= 0 ? String(2 ** power) : `1/${2 ** -power}`);
 function ticks(low, high) {
-  const first = Math.floor(Math.log2(low)), last = Math.ceil(Math.log2(high)), step = last - first > 14 ? 2 : 1, powers = [];
+  const first = Math.floor(Math.log2(low)), last = Math.ceil(Math.log2(high)), step = last - first > (narrow() ? 7 : 14) ? 2 : 1, powers = [];
   for (let power = first; power <= last; power += step) powers.push(power);
   return { type: "log", tickvals: powers.map((p) => 2 ** p), ticktext: powers.map(fraction), range: [first * LOG2, last * LOG2] };
 }
@@ -63,9 +63,11 @@ function tasks(view, key, best, hollow) {
 
 function balances(view, layout) {
   const { machine } = view, marks = [[machine.time_balance_flops_per_byte, "time balance", ROOF, "dash", 0.18]];
-  if (view.has_energy) marks.push([machine.energy_balance_flops_per_byte, "energy balance, no constant power", ARCH, "dot", 0.1], [machine.half_efficiency_flops_per_byte, "half of the best energy", ARCH, "dash", 0.02]);
+  if (view.has_energy) marks.push([machine.energy_balance_flops_per_byte, narrow() ? "energy balance" : "energy balance, no constant power", ARCH, "dot", 0.1], [machine.half_efficiency_flops_per_byte, "half of the best energy", ARCH, "dash", 0.02]);
   layout.shapes = marks.map(([x, , colour, dash]) => ({ type: "line", x0: x, x1: x, yref: "paper", y0: 0, y1: 1, line: { color: COLOURS[colour], width: 1, dash } }));
-  layout.annotations = marks.map(([x, name, colour, , y]) => ({ x: Math.log10(x), y, yref: "paper", xanchor: "left", yanchor: "bottom", showarrow: false, text: `${name} ${Number(x.toPrecision(3))}`, font: { color: COLOURS[colour], size: 12 } }));
+  // Away from the nearer end of the axis, so that no name is cut off.
+  const middle = Math.sqrt(view.curves.intensity[0] * view.curves.intensity.at(-1));
+  layout.annotations = marks.map(([x, name, colour, , y]) => ({ x: Math.log10(x), y, yref: "paper", xanchor: x > middle && narrow() ? "right" : "left", yanchor: "bottom", showarrow: false, text: `${name} ${Number(x.toPrecision(3))}`, font: { color: COLOURS[colour], size: 12 } }));
 }
 
 function roof(view) {

@@ -27,9 +27,11 @@ const SYMBOLS = ["circle", "square", "diamond", "cross", "x", "triangle-up", "st
 const narrow = () => matchMedia("(max-width: 600px)").matches;
 const style = () => {
   const of = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const axis = { gridcolor: of("--line"), zerolinecolor: of("--line"), automargin: true, tickangle: 0, ticklabelstandoff: 4, nticks: narrow() ? 5 : 0 };
+  const axis = { gridcolor: of("--line"), zerolinecolor: of("--line"), automargin: true, tickangle: 0, ticklabelstandoff: 4, nticks: narrow() ? 5 : 10 };
   return { of, axis, layout: { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: of("--ink"), family: "system-ui, sans-serif", size: narrow() ? 11 : 12 }, colorway: COLOURS, margin: { l: narrow() ? 44 : 56, r: 12, t: 30, b: 44 }, modebar: { bgcolor: "rgba(0,0,0,0)", color: of("--quiet"), activecolor: of("--ink") }, legend: { orientation: "h", y: -0.2, yanchor: "top", maxheight: 160 }, hovermode: "closest", hoverlabel: { namelength: -1 }, dragmode: narrow() ? false : "zoom" } };
 };
+// A plot of one line a row is as high as its rows need.
+const fit = (id, rows, besides = 120) => { Object.assign(at(id).style, { height: `${besides + 26 * rows}px`, minHeight: "0" }); };
 const draw = (id, traces, layout) => Plotly.react(at(id), traces, layout, { responsive: true, displaylogo: false, displayModeBar: narrow() ? false : "hover" });
 const named = (base, text, unit) => Object.assign({ title: { text } }, unit ? { exponentformat: "SI", minexponent: 1, ticksuffix: unit } : {}, base);
 // The page follows the system's choice until its button is pressed; what is drawn takes its colours anew.
@@ -44,7 +46,7 @@ const theme = (redraw) => {
 // Values of several series for each label, a line of dots a label: names stand beside it, however long and many.
 const dots = (id, { labels, series, format, zero, mark }) => {
   const { of, axis, layout } = style(), places = labels.map((_, i) => labels.length - 1 - i);
-  at(id).style.height = `${(narrow() ? 190 : 130) + 26 * labels.length}px`;
+  fit(id, labels.length, narrow() ? 190 : 130);
   if (mark) {
     layout.shapes = [{ type: "line", x0: mark[0], x1: mark[0], yref: "paper", y0: 0, y1: 1, line: { color: of("--quiet"), dash: "dash", width: 1 } }];
     layout.annotations = [{ x: mark[0], y: 1, yref: "paper", yanchor: "top", xanchor: "right", text: mark[1], showarrow: false }];
@@ -64,5 +66,5 @@ const sheet = (parent, one, id, level = "h2", kind = () => "") => {
   one.rows.forEach((row) => { const line = make(body, "tr"); row.forEach((cell, column) => make(line, "td", cell, classOf(column))); });
   if (one.note) make(section, "p", one.note, "quiet");
 };
-return { at, make, plain, short, si, COLOURS, SYMBOLS, style, narrow, draw, named, dots, sheet, theme };
+return { at, make, plain, short, si, COLOURS, SYMBOLS, style, narrow, fit, draw, named, dots, sheet, theme };
 })();

@@ -1,5 +1,5 @@
 (() => {
-const { at, make, plain, short, si, COLOURS, SYMBOLS, style, narrow, draw, named, theme } = drawing;
+const { at, make, plain, short, si, COLOURS, SYMBOLS, style, narrow, fit, draw, named, theme } = drawing;
 const data = JSON.parse(at("data").textContent);
 const share = (value) => (value === null ? "–" : `${(100 * value).toFixed(1)} %`);
 const BINS = 60;
@@ -72,21 +72,26 @@ function instances() {
     return Object.assign({ type: "scatter", mode: "markers", name: short(all.names[code]), legendgroup: String(code), x: mine.map((i) => all[x][i]), y: mine.map((i) => all[y][i]), text: mine.map((i) => `${plain(all.names[code])}<br>${si(all.energy_j[i], "J")}${tag}, ${si(all.duration_s[i], "s")}, core ${all.cpu[i]}`), hoverinfo: "text", marker: { color: COLOURS[code % 8], symbol: SYMBOLS[code % 10], size: 7, opacity: 0.75 } }, more);
   });
   const heat = (grid, more) => view && grid.z.length ? [Object.assign({ type: "heatmap", x: grid.x, y: grid.y, z: grid.z.map((row) => row.map((n) => (n ? Math.log10(n) : null))), colorscale: "Cividis", showscale: false, hoverinfo: "skip" }, more)] : [];
-  const log = at("log").checked || all.dense, scale = log ? { type: "log" } : {};
+  // Within a decade a logarithmic axis has too many labels or none.
+  const isWide = (name) => { const good = rows.map((i) => all[name][i]).filter((value) => value > 0); return Math.max(...good) >= 10 * Math.min(...good); };
+  const log = { duration_s: isWide("duration_s"), energy_j: isWide("energy_j") }, wanted = at("log").checked || all.dense;
+  const scale = (name) => (wanted && log[name] ? { type: "log" } : {});
   const bins = (axisName, values) => {
-    if (!view) return distribution(axisName, rows.map((i) => all[values][i]), log);
+    if (!view) return distribution(axisName, rows.map((i) => all[values][i]), wanted && log[values]);
     const grid = view.energy, counts = axisName === "x" ? grid.x.map((_, c) => grid.z.reduce((n, row) => n + row[c], 0)) : grid.z.map((row) => row.reduce((a, b) => a + b, 0));
     const edges = axisName === "x" ? grid.x : grid.y;
     const places = counts.map((_, i) => (edges[i] + edges[i + 1]) / 2), width = counts.map((_, i) => edges[i + 1] - edges[i]);
     return axisName === "x" ? { type: "bar", x: places, y: counts, width } : { type: "bar", orientation: "h", y: places, x: counts, width };
   };
   const side = { showlegend: false, marker: { color: COLOURS[0] }, hoverinfo: "skip" };
+  // Below, the legend of many tasks would lie over the axis of so small a plot.
+  const legend = narrow() ? { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", maxheight: 160 } : layout.legend;
   // On a phone the points need the width of the histogram beside them.
   const beside = narrow() ? [] : [Object.assign(bins("y", "energy_j"), side, { xaxis: "x2" })], wide = beside.length ? 0.82 : 1;
   draw("scatter", heat(view && view.energy).concat(points("duration_s", "energy_j"), Object.assign(bins("x", "duration_s"), side, { yaxis: "y2" }), beside),
-    Object.assign(layout, { bargap: 0.05, xaxis: named({ ...axis, ...scale, domain: [0, wide] }, "duration", "s"), yaxis: named({ ...axis, ...scale, domain: [0, 0.8] }, `energy${tag}`, "J"), xaxis2: { ...axis, domain: [0.85, 1], showticklabels: false }, yaxis2: { ...axis, domain: [0.84, 1], showticklabels: false } }));
+    Object.assign(layout, { bargap: 0.05, showlegend: all.names.length > 1, legend, xaxis: named({ ...axis, ...scale("duration_s"), domain: [0, wide] }, "duration", "s"), yaxis: named({ ...axis, ...scale("energy_j"), domain: [0, 0.8] }, `energy${tag}`, "J"), xaxis2: { ...axis, domain: [0.85, 1], showticklabels: false, nticks: 4 }, yaxis2: { ...axis, domain: [0.84, 1], showticklabels: false, nticks: 4 } }));
   draw("overtime", heat(view && view.time_energy).concat(points("start_s", "energy_j"), heat(view && view.time_duration, { yaxis: "y2" }), points("start_s", "duration_s", { yaxis: "y2", showlegend: false })),
-    Object.assign(style().layout, { xaxis: named({ ...axis, anchor: "y2" }, "time of the run", "s"), yaxis: named({ ...axis, ...scale, domain: [0.54, 1] }, `energy${tag}`, "J"), yaxis2: named({ ...axis, ...scale, domain: [0, 0.46] }, "duration", "s") }));
+    Object.assign(style().layout, { showlegend: all.names.length > 1 && !narrow(), xaxis: named({ ...axis, anchor: "y2" }, "time of the run", "s"), yaxis: named({ ...axis, ...scale("energy_j"), nticks: 5, domain: [0.54, 1] }, `energy${tag}`, "J"), yaxis2: named({ ...axis, ...scale("duration_s"), nticks: 5, domain: [0, 0.46] }, "duration", "s") }));
 }
 
 function power() {
@@ -102,7 +107,7 @@ function means() {
   const rows = data.summary.filter((row) => row.energy_mean_j > 0 && row.energy_mean_low_j !== null).slice(0, MOST_MEANS).reverse(), { axis, layout } = style();
   at("means-part").hidden = rows.length < 2;
   if (rows.length < 2) return;
-  at("means").style.height = `${110 + 26 * rows.length}px`;
+  fit("means", rows.length, 110);
   const all = rows.map((row) => row.energy_mean_j), wide = Math.max(...all) > 20 * Math.min(...all);
   const far = (name) => rows.map((row) => Math.abs(row[name] - row.energy_mean_j));
   draw("means", [{ type: "scatter", mode: "markers", x: all, y: rows.map((row, i) => i), marker: { size: 9, color: COLOURS[0], symbol: rows.map((row) => (row.resolved ? "circle" : "circle-open")) }, error_x: { type: "data", symmetric: false, array: far("energy_mean_high_j"), arrayminus: far("energy_mean_low_j"), color: COLOURS[3], thickness: 2 }, text: rows.map((row) => `${si(row.energy_mean_low_j, "J")} … ${si(row.energy_mean_high_j, "J")}${row.resolved ? "" : ", not resolved"}`), hovertemplate: "%{x:.3s}J, 95 %: %{text}<extra></extra>" }],
@@ -166,7 +171,7 @@ function sources() {
 }
 const pick = (id, first, pairs) => { [["", first], ...pairs].forEach(([value, text]) => { make(at(id), "option", text).value = value; }); at(id).addEventListener("change", instances); };
 let timeline = null;
-const tools = { at, make, si, share, plain, short, style, draw, named, COLOURS, tag, atMost };
+const tools = { at, make, si, share, plain, short, style, fit, draw, named, COLOURS, tag, atMost };
 const plots = () => { account(); instances(); power(); means(); expected(); if (timeline) timeline.redraw(); drawRuntime(data, tools); drawOperating(data, tools); };
 theme(plots);
 at("tasks-title").textContent += tag;

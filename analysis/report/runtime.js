@@ -1,7 +1,7 @@
 "use strict";
 // The section of a task runtime; `tools` are what report.js draws everything with.
 const drawRuntime = (data, tools) => {
-  const { at, make, si, share, short, style, draw, named, COLOURS } = tools, of = data.runtime;
+  const { at, make, si, share, short, fit, style, draw, named, COLOURS } = tools, of = data.runtime;
   at("runtime").hidden = !of;
   if (!of) return;
   const facts = of.facts, rest = (name) => share(facts.makespan_s ? facts[`run_${name}_s`] / facts.makespan_s : null);
@@ -14,7 +14,7 @@ const drawRuntime = (data, tools) => {
   const bars = (id, rows, label, parts, unit) => {
     const { axis, layout } = style(), ordered = rows.slice().reverse();
     at(id).hidden = !rows.length;
-    at(id).style.height = `${120 + 26 * rows.length}px`;
+    fit(id, rows.length, 130);
     draw(id, parts.map(([key, name, colour]) => ({ type: "bar", orientation: "h", name, x: ordered.map((row) => row[key]), y: ordered.map((_, i) => i), marker: { color: colour }, hovertemplate: `%{x:.3s}${unit} ${name}<extra></extra>` })),
       Object.assign(layout, { barmode: "stack", margin: { ...layout.margin, l: 12 }, xaxis: named(axis, "", unit), yaxis: { ...axis, tickvals: ordered.map((_, i) => i), ticktext: ordered.map((row) => short(label(row))), range: [-0.6, ordered.length - 0.4] } }));
   };

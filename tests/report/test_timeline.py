@@ -354,10 +354,25 @@ return { ...said, title: at("details-title").textContent, images: document.image
     assert (said["title"], said["images"], said["page"]) == (hostile, 0, "tprof report")
 
 
-def test_a_narrow_page_is_no_wider_than_its_window(page):
-    said = acted(page, "return [document.documentElement.scrollWidth, innerWidth];", width=500)
+def test_a_narrow_page_is_no_wider_than_its_window(tmp_path):
+    names = ("a name " * 30, "n" * 200)
+    thread = {"t_ns": [0, MS, 3 * MS, 4 * MS], "instance": [1, 2, 3, 0], "task": [0, 1, 0, -1], "cpu": [0] * 4}
+    energy = {"package-0": ([0, 4 * MS], [0.0, 2.0])}
+    tprof.write_trace(tmp_path / "t.tprof", tasks=names, threads=[thread], energy=energy)
+    tprof.load(tmp_path / "t.tprof").profile().to_html(tmp_path / "report.html")
 
-    assert said[0] <= said[1]
+    said = acted(
+        tmp_path / "report.html",
+        DATA
+        + """
+document.querySelector("#found button").click();
+return [at("details").hidden, document.documentElement.scrollWidth, innerWidth];
+""",
+        width=500,
+    )
+
+    assert said[0] is False
+    assert said[1] <= said[2]
 
 
 def test_a_trace_without_tasks_has_no_timeline(tmp_path):
