@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Generator
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import Any, Self
 
 from tprof.access import Access
@@ -22,7 +22,11 @@ class Task:
 class Region:
     """A with-block that is a task."""
 
+    number: int
     def __new__(cls, number: int) -> Self: ...
+    def silence(self) -> None:
+        """Be a task no longer."""
+
     def __enter__(self) -> Self: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
@@ -45,6 +49,36 @@ class Driver:
     def close(self) -> None: ...
     def step(self, body: object, /) -> Self: ...
     def last(self, body: object, /) -> Self: ...
+
+class Monitor:
+    """The callbacks of sys.monitoring, and what code objects are marked as; Python 3.12 and newer."""
+
+    def __new__(
+        cls,
+        define: Callable[[CodeType], int],
+        observe: Callable[[CodeType, Any], object],
+        meet: Callable[[CodeType], object],
+        files: dict[str, bool],
+        disable: object,
+    ) -> Self: ...
+    def on_start(self, code: CodeType, offset: int, /) -> None: ...
+    def on_resume(self, code: CodeType, offset: int, /) -> None: ...
+    def on_throw(self, code: CodeType, offset: int, error: BaseException, /) -> None: ...
+    def on_yield(self, code: CodeType, offset: int, value: object, /) -> None: ...
+    def on_return(self, code: CodeType, offset: int, value: object, /) -> None: ...
+    def on_unwind(self, code: CodeType, offset: int, error: BaseException, /) -> None: ...
+    def mark(self, code: CodeType, mark: int, /) -> None:
+        """Mark a code object.
+
+        0 is nothing yet, 1 nothing for good, 2 lets `observe` be told of returns, 3 is a task that `define` numbers at
+        its first call, 4 and more are the task of the number that is 4 less.
+        """
+
+    def marked(self, code: CodeType, /) -> int:
+        """Return the mark of a code object."""
+
+    def unseen(self, function: Callable[..., Any], first: object, second: object = ..., /) -> Any:
+        """Call the function while no tool is told of what this thread runs."""
 
 class Tail:
     """The records of a stream that were committed since the last read."""
@@ -160,6 +194,12 @@ def table_end() -> int:
 
 def table_lost() -> None:
     """Count a line that could not be written."""
+
+def fail_at_exit(status: int, /) -> None:
+    """Let this process end with this status where it would end with 0.
+
+    It is called first before the program begins, so that what the program leaves to its exit is done before.
+    """
 
 def set_fork_work(
     functions: tuple[Callable[[], None], Callable[[], None], Callable[[], None], Callable[[], None]], /

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import array
 import atexit
-import json
 import os
 import threading
 import warnings
 from dataclasses import dataclass
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +71,7 @@ class Plan:
     def description(self) -> bytes:
         """Return what each sample file says about its columns."""
         columns = [{"name": name, "unit": unit} for name, unit in self.columns]
-        return json.dumps({"columns": columns, "clock": "CLOCK_MONOTONIC"}, separators=(",", ":")).encode()
+        return dumps({"columns": columns, "clock": "CLOCK_MONOTONIC"}, separators=(",", ":")).encode()
 
 
 class Membership:
@@ -111,7 +111,7 @@ class Membership:
             except OSError:
                 self._decided = MAX_DECISIONS + 1
                 return
-            self._decisions.append(json.dumps(decision, separators=(",", ":")).encode() + b"\n")
+            self._decisions.append(dumps(decision, separators=(",", ":")).encode() + b"\n")
 
     def _append(self, definition: registry.Definition) -> None:
         """Write a line at once; the disk may be full, and then the trace says `<lost name>`."""
@@ -120,7 +120,7 @@ class Membership:
             self.on_budget()
 
     def _write(self, line: dict[str, Any]) -> None:
-        if not self._table.append(json.dumps(line).encode() + b"\n"):
+        if not self._table.append(dumps(line).encode() + b"\n"):
             self.lost_definitions += 1
 
     def _append_sums(self) -> None:
@@ -128,7 +128,7 @@ class Membership:
         for number, sums in work.end().items():
             definition = registry.definition_of(number)
             line = {**_named(definition), **work.summed(definition.work, sums)}
-            self._table.append(json.dumps(line).encode() + b"\n")
+            self._table.append(dumps(line).encode() + b"\n")
 
     def start(self) -> None:
         """Record from now on."""
@@ -208,7 +208,7 @@ def append_to(table: str, definition: registry.Definition) -> None:
     except OSError:
         _core.table_lost()
         return
-    if not opened.append(json.dumps(line).encode() + b"\n"):
+    if not opened.append(dumps(line).encode() + b"\n"):
         _core.table_lost()
     opened.close()
 

@@ -152,6 +152,12 @@ def name_of(number: int) -> str:
     return _definitions[number].name
 
 
+def codes() -> list[CodeType]:
+    """Return the code objects of all tasks."""
+    with _lock:
+        return [one.code for one in _definitions.values() if one.code is not None]
+
+
 def definition_of(number: int) -> Definition:
     """Return how a task was defined."""
     return _definitions[number]

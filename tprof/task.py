@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 
-from tprof import _core, registry, work
+from tprof import _core, monitored, registry, work
 from tprof.access import NOTHING, pack
 from tprof.distribution import refuse_damage
 from tprof.limits import check_budget
@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
     from types import CodeType
-    from typing import Any, ParamSpec, TypeVar, cast, overload
+    from typing import Any, ParamSpec, SupportsIndex, TypeVar, cast, overload
 
     from tprof.access import Access, Names, Priority
     from tprof.limits import Budget
@@ -181,7 +181,7 @@ def make_task(
     says_nothing = (access is None or access is NOTHING) and does == work.NOT_SAID and budget is None
     if hasattr(function, NUMBER_ATTRIBUTE) and name is None and says_nothing:
         return function
-    number = _define(function, name, does, budget)
+    number = _Number(_define(function, name, does, budget))
     wrapped = _wrap(function, number, access, does)
     setattr(wrapped, NUMBER_ATTRIBUTE, number)
     setattr(wrapped, work.ATTRIBUTE, does)
@@ -191,6 +191,8 @@ def make_task(
 def _define(function: Callable[..., Any], name: str | None, does: Work, budget: Budget | None) -> int:
     plain = innermost(function)
     code: CodeType | None = getattr(plain, "__code__", None)
+    if code is not None:
+        monitored.release(code)
     known: str = getattr(plain, "__qualname__", None) or type(plain).__qualname__
     return registry.define(
         name or known.rpartition("<locals>.")[2],
@@ -319,6 +321,32 @@ def region(name: str) -> _core.Region:
         number = registry.define(name, file=frame.f_code.co_filename, line=frame.f_lineno, code=None)
         _regions[key] = number
     return _core.Region(number)
+
+
+class _Number(int):
+    """The number of a task, which means nothing in another process: there its place in the program gets one."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        definition = registry.definition_of(self)
+        return _number_at, (definition.name, definition.file, definition.line)
+
+
+_NO_TASK = 2**32 - 1  # of a block in a function that `tprof.task` made a task already, as in csrc/layout.h
+_travelled: dict[tuple[str, str | None, int | None], _Number] = {}
+
+
+def _number_at(name: str, file: str | None, line: int | None) -> _Number:
+    number = _travelled.get((name, file, line))
+    if number is None:
+        number = _Number(registry.define(name, file=file, line=line, code=None))
+        number = _travelled.setdefault((name, file, line), number)
+    return number
+
+
+def reduce_region(block: _core.Region) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Say how the block of a function is pickled that travels by value."""
+    number = block.number
+    return _core.Region, (number if number == _NO_TASK else _Number(number),)
 
 
 def reduce_task(wrapped: Any) -> str | tuple[Callable[..., Any], tuple[Any, ...]]:

@@ -10,8 +10,9 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -51,10 +52,25 @@ def register(app: typer.Typer) -> None:
 
 
 def run(  # noqa: PLR0913 - one parameter an option
-    program: Annotated[list[str], typer.Argument(metavar="(SCRIPT | -m MODULE) [ARGS]...", help="The program.")],
+    program: Annotated[
+        list[str] | None, typer.Argument(metavar="(SCRIPT | -m MODULE) [ARGS]...", help="The program.")
+    ] = None,
     output: Annotated[str | None, typer.Option("-o", "--output", metavar="SESSION", help="Session directory.")] = None,
     task: Annotated[
-        list[str] | None, typer.Option("--task", metavar="MODULE:FUNCTION", help="Make tasks; wildcards allowed.")
+        list[str] | None,
+        typer.Option(
+            "--task",
+            metavar="PATTERN",
+            help="Make tasks of functions: MODULE:FUNCTION with wildcards, mypackage.*, FILE.py, FILE.py:FUNCTION or "
+            "re:EXPRESSION for module:function.",
+        ),
+    ] = None,
+    require_tasks: Annotated[  # noqa: FBT002 - typer reads the default
+        bool, typer.Option("--require-tasks", help="Exit with 1 if a --task meets no function.")
+    ] = False,
+    list_tasks: Annotated[
+        str | None,
+        typer.Option("--list-tasks", metavar="MODULE", help="Show what --task can take there; nothing is run."),
     ] = None,
     energy: Annotated[str, typer.Option(help="auto, perf, powercap, estimate or none.")] = "auto",
     counters: Annotated[str, typer.Option(help="auto, none, or names with commas.")] = "auto",
@@ -75,8 +91,16 @@ def run(  # noqa: PLR0913 - one parameter an option
     import tprof
     from tprof.launch import parse_patterns
 
-    what = _program(program)
+    if list_tasks is not None:
+        from .task_patterns import list_tasks as show_tasks
+
+        show_tasks(list_tasks, task or [])
+        return
+    what = _program(program or [])
     parse_patterns(task or [])
+    if require_tasks and not task:
+        message = "--require-tasks needs a --task that it can require"
+        raise UsageError(message)
     session = Path(output) if output else _free_name(what.stem)
     _check_report(report)
     names = [part.strip() for part in counters.split(",")]
@@ -88,13 +112,16 @@ def run(  # noqa: PLR0913 - one parameter an option
         overwrite=overwrite,
         idle_s=idle,
     )
-    end = _End(recording, shlex.join(program), task or [], report, summary=not no_summary)
+    end = _End(recording, shlex.join(program or []), report, summary=not no_summary, require_tasks=require_tasks)
     raise Start(_prepare(what, task or [], end, best_effort=best_effort))
 
 
 def _program(words: list[str]) -> Program:
     from tprof.launch import Program
 
+    if not words:
+        message = "name the program to run: tprof run SCRIPT or tprof run -m MODULE"
+        raise UsageError(message)
     if words[0] == "-m":
         if len(words) == 1:
             message = "-m needs the name of a module after it"
@@ -164,13 +191,13 @@ class _End:
     """
 
     def __init__(
-        self, recording: Recording, program: str, tasks: list[str], report: Path | None, *, summary: bool
+        self, recording: Recording, program: str, report: Path | None, *, summary: bool, require_tasks: bool
     ) -> None:
         """Take note; names are meant as they are now, wherever the program goes."""
         self.recorded_in: Path | None = None
         self.ended_by: type[BaseException] | None = None
         self._recording = recording
-        self._tasks = tasks
+        self._require_tasks = require_tasks
         here = recording.path.parent == Path.cwd()
         self._told = {
             "session": os.fspath(recording.path),
@@ -186,6 +213,10 @@ class _End:
 
     def begin(self) -> None:
         """Begin to record. Raises TprofError."""
+        if self._require_tasks:
+            from tprof import _core
+
+            _core.fail_at_exit(0)  # registered before what the program registers, it is called last
         self._recording.__enter__()
         self.recorded_in = self._recording.path
 
@@ -204,19 +235,38 @@ class _End:
         with suppress(OSError, KeyboardInterrupt):  # nobody is there to read it, or to wait for it
             if problem is not None and self.ended_by is None:
                 print(f"tprof: {problem}", file=stream)
+            met = self._look_at_tasks(stream)
             stream.flush()
-            self._sum_up(stream)
+            self._sum_up(stream, met)
 
-    def _sum_up(self, stream: TextIO) -> None:
+    def _look_at_tasks(self, stream: TextIO) -> dict[str, object]:
+        """Return what is to be said of the patterns; what they lack is said here where nothing follows."""
+        from tprof.launch import matches
+
+        from .task_patterns import near_modules, texts
+
+        found = matches()
+        if found is None:
+            return {}
+        gathered = found.gathered(self._recording.path)
+        modules = near_modules(gathered)
+        if self._require_tasks and gathered.unmet():
+            from tprof import _core
+
+            _core.fail_at_exit(1)
+        if not self._told["summary"] and self._require_tasks:
+            for text in texts(gathered, modules, None):
+                print(f"tprof: {text}", file=stream)
+        return {"tasks": [(one.text, one.shown) for one in gathered.patterns], "near_modules": modules}
+
+    def _sum_up(self, stream: TextIO, met: dict[str, object]) -> None:
         """Let another process do it: an interpreter that ends imports and starts no more what the analysis needs."""
-        from tprof.launch import parse_patterns, unfulfilled
-
         if not self._told["summary"] and self._told["report"] is None:
             return
         if sys.stdout is not None and not sys.stdout.closed:
             with suppress(OSError):  # the interpreter will say so
                 sys.stdout.flush()
-        given = {**self._told, "unmatched": [str(pattern) for pattern in unfulfilled(parse_patterns(self._tasks))]}
+        given = {**self._told, **met}
         words = [self._python, "-P", "-c", _SUM_UP, json.dumps(given)]
         with _disposed(signal.SIGCHLD, signal.SIG_DFL):  # the program knows nothing of this child
             with _disposed(signal.SIGINT, signal.SIG_IGN):  # which this process ends, without a traceback
@@ -251,7 +301,7 @@ def sum_up() -> None:
         profile = load(given["session"]).profile()
         if given["summary"]:
             show(profile, sys.stderr, top=_TOP)
-        _tell_unmatched(profile, given["unmatched"])
+        _tell_tasks(profile, given)
         if given["summary"]:
             _tell_how_to_name(profile, given["program"])
         if given["report"] is not None:
@@ -273,16 +323,14 @@ def _tell_how_to_name(profile: Profile, program: str) -> None:
         )
 
 
-def _tell_unmatched(profile: Profile, unmatched: list[str]) -> None:
-    """Name the patterns that made no task, here or in a child process."""
-    from fnmatch import fnmatchcase
+def _tell_tasks(profile: Profile, given: dict[str, Any]) -> None:
+    """Say what the patterns met, here or in a child process, and what of it was called."""
+    from tprof.launch import Pattern
+    from tprof.launch.matches import Matches
 
-    from tprof.launch import parse_patterns
+    from .task_patterns import texts
 
-    for pattern in parse_patterns(unmatched):
-        if not any(fnmatchcase(entry.name, pattern.function) for entry in profile.trace.tasks):
-            print(
-                f"tprof: --task {pattern} met no function: take the name of the module as it is imported "
-                "(the program itself is __main__), and a function or Class.method that this module defines",
-                file=sys.stderr,
-            )
+    patterns = [replace(Pattern.parse(text), shown=shown) for text, shown in given.get("tasks", [])]
+    gathered = Matches(patterns).gathered(Path(given["session"]))
+    for text in texts(gathered, given.get("near_modules", []), profile):
+        print(f"tprof: {text}", file=sys.stderr)

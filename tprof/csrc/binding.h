@@ -36,6 +36,9 @@ PyObject *tprof_module_of(PyTypeObject *type);
 extern PyType_Spec tprof_task_spec;   /* binding_task.c: a callable that is a task */
 extern PyType_Spec tprof_region_spec; /* binding_region.c: a with-block that is a task */
 extern PyType_Spec tprof_driver_spec; /* binding_driver.c: a generator or coroutine that is a task */
+#if PY_VERSION_HEX >= 0x030C0000
+extern PyType_Spec tprof_monitor_spec; /* binding_monitor.c: code objects that are tasks where they stand */
+#endif
 extern PyType_Spec tprof_thread_task_spec; /* binding_thread.c: what a thread runs, as a task */
 
 /* binding_follow.c */
@@ -66,6 +69,7 @@ PyObject *tprof_py_session_leave_at_exit(PyObject *module, PyObject *process);
 PyObject *tprof_py_session_end(PyObject *module, PyObject *unused);
 PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *tprof_py_stop(PyObject *module, PyObject *unused);
+PyObject *tprof_py_fail_at_exit(PyObject *module, PyObject *status);
 
 /* binding_interpreters.c */
 bool tprof_is_main_interpreter(void);

@@ -4,6 +4,8 @@
 #include "binding.h"
 #include "recorder.h"
 
+#include <structmember.h>
+
 struct entry {
     unsigned long thread;
     struct tprof_frame frame;
@@ -64,7 +66,7 @@ static PyObject *enter(PyObject *object, PyObject *unused)
     struct entry entry = {.thread = PyThread_get_thread_ident()};
     bool kept;
     (void)unused;
-    if (tprof_recording())
+    if (tprof_recording() && self->number != TPROF_NO_TASK)
         (void)tprof_enter(&entry.frame, self->number, 0, TPROF_START);
     Py_BEGIN_CRITICAL_SECTION(object);
     kept = make_room(self);
@@ -110,16 +112,43 @@ static PyObject *leave(PyObject *object, PyObject *const *args, Py_ssize_t count
     Py_RETURN_FALSE;
 }
 
+/* As a constant of a function that cloudpickle sends by value; tprof/task.py makes it anew. */
+static PyObject *reduce(PyObject *self, PyObject *protocol)
+{
+    (void)protocol;
+    PyObject *module = PyImport_ImportModule("tprof.task");
+    if (module == NULL)
+        return NULL;
+    PyObject *result = PyObject_CallMethod(module, "reduce_region", "O", self);
+    Py_DECREF(module);
+    return result;
+}
+
+static PyObject *silence(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    ((struct region *)self)->number = TPROF_NO_TASK;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+    {"silence", silence, METH_NOARGS, NULL},
+    {"__reduce_ex__", reduce, METH_O, NULL},
     {"__enter__", enter, METH_NOARGS, NULL},
     {"__exit__", (PyCFunction)(void (*)(void))leave, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef members[] = {
+    {"number", T_UINT, offsetof(struct region, number), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
 };
 
 static PyType_Slot slots[] = {
     {Py_tp_new, create},
     {Py_tp_dealloc, deallocate},
     {Py_tp_methods, methods},
+    {Py_tp_members, members},
     {0, NULL},
 };
 

@@ -1,7 +1,9 @@
-/* Sessions and recordings as Python starts and ends them. Who begins and ends them has
- * claimed that (binding_interpreters.c), and tprof/membership.py sees to it that no two threads do so at a time; the page of the session may be read by others meanwhile, without Python's lock where there is none. */
+/* Sessions and recordings as Python starts and ends them. Who begins and ends them has claimed that
+ * (binding_interpreters.c), and tprof/membership.py sees to it that no two threads do so at a time; the page of the session
+ * may be read by others meanwhile, without Python's lock where there is none. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -288,4 +290,29 @@ void tprof_name_thread(char name[TPROF_NAME_BYTES])
     }
     Py_XDECREF(bytes);
     PyErr_Restore(type, value, traceback);
+}
+
+static int failed_status;
+
+/* Calls after it flush nothing more: what was registered before it belongs to the interpreter. */
+static void end_with_failure(int status, void *process)
+{
+    if (status != 0 || failed_status == 0 || (pid_t)(intptr_t)process != getpid())
+        return;
+    (void)fflush(NULL);
+    _exit(failed_status);
+}
+
+PyObject *tprof_py_fail_at_exit(PyObject *module, PyObject *status)
+{
+    static bool registered;
+    const long wanted = PyLong_AsLong(status);
+    (void)module;
+    if (wanted == -1 && PyErr_Occurred())
+        return NULL;
+    if (!registered && on_exit(end_with_failure, (void *)(intptr_t)getpid()) != 0)
+        return PyErr_SetFromErrno(PyExc_OSError);
+    registered = true;
+    failed_status = (int)wanted;
+    Py_RETURN_NONE;
 }

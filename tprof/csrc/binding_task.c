@@ -12,7 +12,7 @@ uint32_t tprof_pause_share;
 #define LONGEST_PAUSE_NS 1000000000
 
 /* Python's lock is free meanwhile. A signal ends the pause; its handler runs after the task. */
-static void pause_after(const struct tprof_frame *frame, uint64_t began_ns)
+void tprof_pause_after(const struct tprof_frame *frame, uint64_t began_ns)
 {
     const uint64_t share = __atomic_load_n(&tprof_pause_share, __ATOMIC_RELAXED);
     if (share == 0 || frame->outer_instance != 0)
@@ -38,7 +38,7 @@ PyObject *tprof_task_run(struct task *self, PyObject *const *args, size_t count,
     PyObject *result = PyObject_Vectorcall(self->function, args, count, names);
     tprof_leave(&frame, TPROF_FINISH, result == NULL ? TPROF_FAILED : 0);
     if (slowed)
-        pause_after(&frame, began_ns);
+        tprof_pause_after(&frame, began_ns);
     return result;
 }
 
@@ -173,8 +173,54 @@ static PyMemberDef members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
+static bool cloudpickle_asks(void)
+{
+    static const char name[] = "cloudpickle"; /* also as a part of joblib or Ray */
+    PyObject *globals = PyEval_GetGlobals();
+    PyObject *module = globals != NULL ? PyDict_GetItemString(globals, "__name__") : NULL;
+    const char *text = module != NULL && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : NULL;
+    if (text == NULL) {
+        PyErr_Clear();
+        return false;
+    }
+    const char *last = strrchr(text, '.');
+    return strcmp(last != NULL ? last + 1 : text, name) == 0;
+}
+
+/* Whoever asks whether a task is a function is told so: then it is used as one, and it can be. Only cloudpickle would take
+ * it apart, as its workers get a function that is none of a module's; it is to ask __reduce_ex__. */
+static PyObject *class_of(PyObject *object, void *unused)
+{
+    PyObject *function = ((struct task *)object)->function;
+    (void)unused;
+    if (!PyFunction_Check(function) || cloudpickle_asks())
+        return Py_NewRef((PyObject *)Py_TYPE(object));
+    return Py_NewRef((PyObject *)&PyFunction_Type);
+}
+
+static PyObject *get_of_function(PyObject *object, void *name)
+{
+    return PyObject_GetAttrString(((struct task *)object)->function, name);
+}
+
+static int set_of_function(PyObject *object, PyObject *value, void *name)
+{
+    PyObject *function = ((struct task *)object)->function;
+    return value != NULL ? PyObject_SetAttrString(function, name, value) : PyObject_DelAttrString(function, name);
+}
+
+#define OF_FUNCTION(name) {name, get_of_function, set_of_function, NULL, name}
 static PyGetSetDef attributes[] = {
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+    {"__class__", class_of, NULL, NULL, NULL},
+    OF_FUNCTION("__annotations__"),
+    OF_FUNCTION("__builtins__"),
+    OF_FUNCTION("__closure__"),
+    OF_FUNCTION("__code__"),
+    OF_FUNCTION("__defaults__"),
+    OF_FUNCTION("__globals__"),
+    OF_FUNCTION("__kwdefaults__"),
+    OF_FUNCTION("__type_params__"),
     {NULL, NULL, NULL, NULL, NULL},
 };
 

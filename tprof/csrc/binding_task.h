@@ -20,6 +20,8 @@ bool tprof_is_task(PyObject *object);
 
 /* Nanoseconds that a thread sleeps after a task for each 1000 that the task took, where nothing runs around it. */
 extern uint32_t tprof_pause_share;
+struct tprof_frame;
+void tprof_pause_after(const struct tprof_frame *frame, uint64_t began_ns);
 
 /* Run it here as an instance: with this number, or with a new one where it is 0. */
 PyObject *tprof_task_run(struct task *self, PyObject *const *args, size_t count, PyObject *names, uint64_t instance);

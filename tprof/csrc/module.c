@@ -80,6 +80,7 @@ static PyMethodDef methods[] = {
     {"table_begin", tprof_py_table_begin, METH_O, NULL},
     {"table_end", tprof_py_table_end, METH_NOARGS, NULL},
     {"table_lost", tprof_py_table_lost, METH_NOARGS, NULL},
+    {"fail_at_exit", tprof_py_fail_at_exit, METH_O, NULL},
     {"set_fork_work", tprof_py_set_fork_work, METH_O, NULL},
     {"fork_before", tprof_py_fork_before, METH_NOARGS, NULL},
     {"fork_in_parent", tprof_py_fork_in_parent, METH_NOARGS, NULL},
@@ -131,6 +132,10 @@ static int execute(PyObject *module)
         add_type(module, &tprof_driver_spec) < 0 || add_type(module, &tprof_thread_task_spec) < 0 ||
         add_type(module, &tprof_tail_spec) < 0 || add_type(module, &tprof_follower_spec) < 0)
         return -1;
+#if PY_VERSION_HEX >= 0x030C0000
+    if (add_type(module, &tprof_monitor_spec) < 0)
+        return -1;
+#endif
     return tprof_add_runtime_api(module);
 }
 

@@ -1,4 +1,4 @@
-"""The import hook that makes tasks of a module's functions when it is imported, in this process and its children."""
+"""How patterns reach the modules that are imported, in this process and in its children."""
 
 from __future__ import annotations
 
@@ -12,112 +12,169 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tprof.environment import TASKS
+from tprof.monitored import monitored
 
-from .adopt import patch_module
 from .default_tasks import DefaultTasks
+from .matches import Matches
 from .pattern import parse_patterns
+from .rewrite import compile_with_tasks
 
 if TYPE_CHECKING:
     import types
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
 
-    from .pattern import Pattern
-
 SITE = Path(__file__).parent / "site"
-_SPAWN = "multiprocessing.spawn"
 _MULTIPROCESSING = re.compile(r"from (multiprocessing\.\w+) import")
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    """Asks the other finders, and lets the module be patched after its code ran."""
+class _Rewriting(importlib.abc.MetaPathFinder):
+    """Asks the other finders, and lets what patterns mean be compiled with tasks in it."""
 
-    def __init__(self, patterns: Sequence[Pattern], main_names: Sequence[str]) -> None:
-        self.patterns = patterns
+    def __init__(self, matches: Matches, main_names: Sequence[str]) -> None:
+        self.matches = matches
         self.main_names = main_names
+
+    def begin(self) -> None:
+        """Make tasks of what is imported already, and from now on."""
+        from .adopt import patch_module
+        from .selection import modules_meant
+
+        for name, module in modules_meant(self.matches, self.main_names):
+            patch_module(module, self.matches, [name])
+        self._rewrite_runs()
+        sys.meta_path.insert(0, self)
+
+    def compile_main(self, source: bytes | types.CodeType, file: str) -> types.CodeType:
+        """Return the code of the main program."""
+        if not isinstance(source, bytes):
+            return source
+        return compile_with_tasks(source, file, self.matches, self.main_names)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of a module that patterns mean, its loader made to patch."""
-        if name != _SPAWN and not any(pattern.names_module([name]) for pattern in self.patterns):
-            return None
+        """Return the spec of a module, its loader made to compile it with tasks if patterns can mean it."""
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(name, path, target)
             if spec is not None:
-                if spec.loader is not None and not isinstance(spec.loader, type):
-                    self._extend(spec.loader)
+                meant = self.matches.means(self._names(name), spec.origin)
+                if meant and spec.loader is not None and not isinstance(spec.loader, type):
+                    self._extend(spec.loader, name)
                 return spec
         return None
 
-    def _extend(self, loader: Any) -> None:
+    def _names(self, name: str) -> Sequence[str]:
+        return self.main_names if name in self.main_names else [name]
+
+    def _extend(self, loader: Any, name: str) -> None:
+        compiled = hasattr(loader, "source_to_code") and hasattr(loader, "get_data")
+
+        def get_code(_: str) -> types.CodeType:
+            file = loader.get_filename(name)
+            return compile_with_tasks(loader.get_data(file), file, self.matches, self._names(name))
+
+        if compiled:
+            loader.get_code = get_code
+        if not compiled or self._names_more(name, loader):
+            self._adopt_after(loader, compiled=compiled)
+
+    def _names_more(self, name: str, loader: Any) -> bool:
+        """Whether a pattern names in full what the module's source does not define as a function."""
+        file = loader.get_filename(name)
+        source: bytes = loader.get_data(file)
+        exact = [one for one in self.matches.patterns if one.exact and one.means_module(self._names(name), file)]
+        return any(f"def {(one.function or '').rpartition('.')[2]}".encode() not in source for one in exact)
+
+    def _adopt_after(self, loader: Any, *, compiled: bool) -> None:
+        from .adopt import patch_module, replace_callables
+
         execute = loader.exec_module
 
-        def execute_and_patch(module: types.ModuleType) -> None:
+        def execute_and_adopt(module: types.ModuleType) -> None:
             execute(module)
-            self.patch(module)
+            names = self._names(module.__name__)
+            if compiled:
+                replace_callables(vars(module), self.matches, names)
+            else:
+                patch_module(module, self.matches, names)
 
-        loader.exec_module = execute_and_patch
+        loader.exec_module = execute_and_adopt
 
-    def patch(self, module: types.ModuleType) -> None:
-        """Make the tasks of a module that stands."""
-        if module.__name__ == _SPAWN:
-            self._patch_spawn(module)
+    def _rewrite_runs(self) -> None:
+        """Let what runpy executes have tasks: no finder sees scripts, such as the main program in a spawned child."""
+        import runpy
+
+        from .selection import SPAWNED_MAIN
+
+        run_code = runpy._run_code  # type: ignore[attr-defined]  # noqa: SLF001
+
+        def run_with_tasks(
+            code: types.CodeType,
+            namespace: Any,
+            given: Any = None,
+            name: str | None = None,
+            spec: Any = None,
+            *others: Any,
+        ) -> Any:
+            if name == SPAWNED_MAIN or spec is None:
+                code = self._with_tasks(code, self.main_names if name == SPAWNED_MAIN else [])
+            return run_code(code, namespace, given, name, spec, *others)
+
+        runpy._run_code = run_with_tasks  # type: ignore[attr-defined]  # noqa: SLF001
+
+    def _with_tasks(self, code: types.CodeType, names: Sequence[str]) -> types.CodeType:
+        file = code.co_filename
+        if not self.matches.means(names, file):
+            return code
+        try:
+            return compile_with_tasks(Path(file).read_bytes(), file, self.matches, names)
+        except (OSError, SyntaxError):
+            return code  # compiled by somebody else from something else
+
+
+class Tasks:
+    """What makes tasks in this process, and what it met."""
+
+    def __init__(self, texts: Sequence[str], main_names: Sequence[str], main_file: str) -> None:
+        """Take patterns, the names under which the main program is meant, and its file. Raises UsageError."""
+        self.matches = Matches(parse_patterns(texts))
+        self._main_names, self._main_file = main_names, main_file
+        self._rewriting: _Rewriting | None = None
+
+    def begin(self, *, is_child: bool = False) -> None:
+        """Make tasks of what the patterns mean, in what is imported already and from now on."""
+        tool = monitored()
+        if tool is None:
+            self._rewriting = _Rewriting(self.matches, self._main_names)
+            self._rewriting.begin()
         else:
-            patch_module(module, self.patterns, [module.__name__])
+            from .selection import Selection
 
-    def _patch_spawn(self, module: Any) -> None:
-        """In a spawned child the main program is imported by multiprocessing, which no finder sees."""
-        for name in ("_fixup_main_from_path", "_fixup_main_from_name"):
-            setattr(module, name, self._then_patch_main(getattr(module, name)))
+            Selection(tool, self.matches, self._main_names, self._main_file, is_child=is_child).begin()
 
-    def _then_patch_main(self, fix_up: Callable[[str], None]) -> Callable[[str], None]:
-        def fix_up_and_patch(where: str) -> None:
-            before = sys.modules["__main__"]
-            fix_up(where)
-            main = sys.modules["__main__"]
-            if main is not before:
-                patch_module(main, self.patterns, self.main_names)
-
-        return fix_up_and_patch
+    def compile_main(self, source: bytes | types.CodeType, file: str) -> types.CodeType:
+        """Return the code of the main program."""
+        if self._rewriting is not None:
+            return self._rewriting.compile_main(source, file)
+        code: types.CodeType = compile(source, file, "exec", dont_inherit=True) if isinstance(source, bytes) else source
+        return code
 
 
-def install(texts: Sequence[str], main_names: Sequence[str]) -> None:
-    """Make tasks of what the patterns name, in modules imported already and from now on.
-
-    Parameters
-    ----------
-    texts
-        MODULE:FUNCTION each.
-    main_names
-        The names under which the main program is meant, ``__main__`` among them.
-
-    Raises
-    ------
-    UsageError
-        If a pattern is none.
-    """
-    finder = _Finder(parse_patterns(texts), main_names)
-    for name, module in list(sys.modules.items()):
-        if module is not None and name not in main_names and not name.startswith("tprof"):
-            meant = name == _SPAWN or any(pattern.names_module([name]) for pattern in finder.patterns)
-            if meant and getattr(module, "__name__", None) == name:
-                finder.patch(module)
-    sys.meta_path.insert(0, finder)
-
-
-def hand_to_children(texts: Sequence[str], main_names: Sequence[str], program: str) -> None:
-    """Let Python processes that this one, called so, starts install the same hook, by the environment."""
-    os.environ[TASKS] = json.dumps({"tasks": list(texts), "main": list(main_names), "program": program})
+def hand_to_children(texts: Sequence[str], main_names: Sequence[str], main_file: str, program: str) -> None:
+    """Let Python processes that this one, called `program`, starts do the same, by the environment."""
+    given = [pattern.text for pattern in parse_patterns(texts)]
+    handed = {"tasks": given, "main": list(main_names), "file": main_file, "program": program}
+    os.environ[TASKS] = json.dumps(handed)
     others = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(SITE), others] if others else [str(SITE)])
 
 
 def install_from_environment() -> None:
-    """In a child: install what the parent handed on."""
+    """In a child: do what the parent handed on."""
     handed = json.loads(os.environ[TASKS])
     if handed["tasks"]:
-        install(handed["tasks"], handed["main"])
+        Tasks(handed["tasks"], handed["main"], handed["file"]).begin(is_child=True)
     else:
         default = DefaultTasks(_name_of_child(sys.orig_argv[1:], handed["program"]), None)
         default.begin()

@@ -1,7 +1,9 @@
-"""What ``--task MODULE:FUNCTION`` names, with wildcards."""
+"""What ``--task`` names: functions by module, file, package or regular expression."""
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -12,35 +14,110 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _WILDCARDS = frozenset("*?[")
+_FORMS = (
+    "MODULE:FUNCTION such as mymodule:blur or __main__:*, a package such as mypackage.*, "
+    "a file such as blur.py or blur.py:load, or re:EXPRESSION"
+)
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """One MODULE:FUNCTION; both halves may hold the shell's wildcards."""
+    """One ``--task``.
 
-    module: str
-    function: str
+    Attributes
+    ----------
+    text : as it was given, with files made absolute: what child processes are handed.
+    shown : as it was given.
+    module : wildcard for names of modules; None for the other forms.
+    file : wildcard for absolute paths; None for the other forms.
+    function : wildcard for functions; None for an expression.
+    expression : what the whole of ``module:function`` must match; None for the other forms.
+    """
+
+    text: str
+    shown: str
+    module: str | None = None
+    file: str | None = None
+    function: str | None = None
+    expression: re.Pattern[str] | None = None
 
     @classmethod
     def parse(cls, text: str) -> Pattern:
-        """Read MODULE:FUNCTION. Raises UsageError."""
-        module, colon, function = text.partition(":")
-        if not (module and colon and function) or ":" in function:
-            message = f"--task must be MODULE:FUNCTION such as mymodule:blur or __main__:*, got {text!r}"
+        """Read one. Raises UsageError."""
+        if text.startswith("re:"):
+            return cls(text, text, expression=_compile(text))
+        where, colon, function = text.rpartition(":")
+        if not colon:
+            where, function = text, "*"
+        if where.endswith(".py") and function:
+            file = os.path.abspath(where)  # noqa: PTH100 - links stay, as in the names of code
+            return cls(f"{file}:{function}", text, file=file, function=function)
+        if not colon and text.endswith(".*") and len(text) > 2:
+            return cls(text, text, module=text[:-2], function="*")
+        if not (colon and where and function) or ":" in where:
+            message = f"--task must be {_FORMS}, got {text!r}"
             raise UsageError(message)
-        return cls(module, function)
+        return cls(text, text, module=where, function=function)
 
-    def __str__(self) -> str:
-        return f"{self.module}:{self.function}"
+    @property
+    def is_package(self) -> bool:
+        """Whether it means a package with all its modules."""
+        return self.module is not None and ":" not in self.text
 
     @property
     def exact(self) -> bool:
-        """Whether the function is named in full, so that any callable may be meant."""
-        return not _WILDCARDS & set(self.function)
+        """Whether module and function are named in full, so that any callable may be meant."""
+        return self.module is not None and not _WILDCARDS & set(self.text)
 
-    def names_module(self, names: Iterable[str]) -> bool:
-        """Whether one of the names under which a module is known is meant."""
-        return any(fnmatchcase(name, self.module) for name in names)
+    def __str__(self) -> str:
+        return self.shown
+
+    def means_module(self, names: Iterable[str], file: str | None) -> bool:
+        """Whether functions of a module that is known under these names, or of this file, can be meant."""
+        if self.expression is not None:
+            return True
+        if self.file is not None:
+            return file is not None and _is_file(file, self.file)
+        return any(self._names_module(name) for name in names)
+
+    def means(self, names: Iterable[str], file: str | None, qualname: str) -> bool:
+        """Whether the function is meant, by its qualified name; one inside a function also by shorter ones."""
+        if not self.means_module(names, file) or (_is_nameless(qualname) and not self._spells(qualname)):
+            return False
+        if self.expression is not None:
+            return any(self.expression.fullmatch(f"{name}:{one}") for name in names for one in _called(qualname))
+        return any(fnmatchcase(one, self.function or "") for one in _called(qualname))
+
+    def _names_module(self, name: str) -> bool:
+        module = self.module or ""
+        if self.is_package and (name == module or name.startswith(f"{module}.")):
+            return True
+        return fnmatchcase(name, module) or (self.is_package and fnmatchcase(name, f"{module}.*"))
+
+    def _spells(self, qualname: str) -> bool:
+        return qualname.rpartition(".")[2] in self.text
+
+
+def _compile(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text[3:])
+    except re.error as error:
+        message = f"--task {text} is no regular expression: {error}; it is matched against module:function"
+        raise UsageError(message) from None
+
+
+def _is_file(file: str, wildcard: str) -> bool:
+    return fnmatchcase(file, wildcard) or (file.startswith(os.sep) and fnmatchcase(os.path.realpath(file), wildcard))
+
+
+def _is_nameless(qualname: str) -> bool:
+    """Whether it is a lambda, a comprehension, or what the compiler makes of annotations."""
+    last = qualname.rpartition(".")[2]
+    return last.startswith("<") or last in {"__annotate__", "__annotate_func__"}
+
+
+def _called(qualname: str) -> set[str]:
+    return {qualname, qualname.replace("<locals>.", ""), qualname.rpartition("<locals>.")[2]}
 
 
 def parse_patterns(texts: Iterable[str]) -> tuple[Pattern, ...]:

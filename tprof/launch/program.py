@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.machinery
 import os
 import sys
 import types
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from tprof.errors import UsageError
 
-from .adopt import ADOPT, MainRewriter, adopt
 from .default_tasks import DefaultTasks
-from .hook import hand_to_children, install
-from .pattern import parse_patterns
+from .hook import Tasks, hand_to_children
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .matches import Matches
+
 _recorded_in: list[Path] = []
+_matches: list[Matches] = []
 
 
 @dataclass(frozen=True)
@@ -73,18 +73,19 @@ def run_program(program: Program, main: Main, tasks: Sequence[str], *, recorded_
     _recorded_in[:] = [] if recorded_in is None else [recorded_in]
     names = ["__main__", main.spec.name if main.spec is not None else program.stem]
     sys.argv[:] = [main.file if program.is_module else program.name, *program.arguments]
-    hand_to_children(tasks, names, program.shown_name)
+    hand_to_children(tasks, names, main.file, program.shown_name)
+    making = Tasks(tasks, names, main.file)
     default = None
     if tasks:
-        install(tasks, names)
+        making.begin()
+        _matches[:] = [making.matches]
     else:
         default = DefaultTasks(program.shown_name, main.file)
         default.begin()
-    meant = [pattern for pattern in parse_patterns(tasks) if pattern.names_module(names)]
     module = sys.modules["__main__"] = _make_module(main)
     code = None
     try:
-        code = _compile(main, module, meant)
+        code = making.compile_main(main.program, main.file)
         exec(code, vars(module))  # noqa: S102 - the user's program, as Python would run it
     except SystemExit:
         raise
@@ -95,6 +96,11 @@ def run_program(program: Program, main: Main, tasks: Sequence[str], *, recorded_
     finally:
         if default is not None:
             default.end_program()
+
+
+def matches() -> Matches | None:
+    """Return what the patterns met in this process; None before the program, or without patterns."""
+    return _matches[0] if _matches else None
 
 
 def is_recorded_in(session: Path) -> bool:
@@ -152,19 +158,13 @@ def _make_module(main: Main) -> types.ModuleType:
         vars(module)["__cached__"] = main.spec.cached
     else:
         module.__package__ = None
+        # Which of these a script has depends on the version.
+        own = vars(sys.modules["__main__"])
+        vars(module).update(
+            {name: value for name, value in (("__annotations__", {}), ("__cached__", None)) if name in own}
+        )
         module.__loader__ = importlib.machinery.SourceFileLoader("__main__", main.file)
     return module
-
-
-def _compile(main: Main, module: types.ModuleType, meant: Sequence[Any]) -> types.CodeType:
-    if isinstance(main.program, types.CodeType):
-        return main.program
-    tree = cast("ast.Module", compile(main.program, main.file, "exec", ast.PyCF_ONLY_AST, dont_inherit=True))
-    if meant:
-        setattr(module, ADOPT, lambda qualified: lambda value: adopt(value, qualified, meant))
-        tree = cast("ast.Module", MainRewriter(meant).visit(tree))
-    code: types.CodeType = compile(tree, main.file, "exec", dont_inherit=True)
-    return code
 
 
 def _show_from(trace: types.TracebackType | None) -> None:

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 ROOMS = ("threads", "tasks", "readings", "graph")
 DECISIONS = "decisions"  # made with the first one
+MATCHES = "matches"  # made with the first function that a --task meets
 # What a recorder may leave in a session; anything else there belongs to somebody.
-OURS = {*ROOMS, DECISIONS, LIVE, MANIFEST, END, "manifest.tmp", "end.tmp"}
+OURS = {*ROOMS, DECISIONS, MATCHES, LIVE, MANIFEST, END, "manifest.tmp", "end.tmp"}
 
 
 def create_session(path: Path, *, overwrite: bool = False) -> None:

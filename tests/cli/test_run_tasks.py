@@ -1,0 +1,154 @@
+"""What `tprof run` says of its `--task` patterns, and what `--list-tasks` shows."""
+
+import os
+import subprocess
+
+import pytest
+from support.command_line import tprof
+from support.programs import TPROF
+
+DEADLINE_S = 120
+PROGRAM = """
+import sys
+
+def load(n):
+    return n
+
+def blur(n):
+    def once(x):
+        return x
+    return once(n)
+
+class Filter:
+    def apply(self):
+        return 1
+
+load(1)
+print("ran", sys.argv[1:])
+"""
+
+
+def run(folder, *options, source=PROGRAM, program=("prog.py",)):
+    # Users' programs import from their own folder; only this suite forbids that to its children.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    (folder / "prog.py").write_text(source)
+    words = [TPROF, "run", "--energy", "estimate", "-o", "t.tprof", "--overwrite", *options, *program]
+    return subprocess.run(
+        words, cwd=folder, env=environment, capture_output=True, text=True, timeout=DEADLINE_S, check=False
+    )
+
+
+def test_functions_that_were_never_called_are_counted(tmp_path):
+    done = run(tmp_path, "--task", "__main__:*", "--task", "__main__:load", "--task", "prog.py:Filter.*")
+
+    assert "tprof: --task __main__:* matched 4 functions, 1 was called\n" in done.stderr
+    assert "tprof: --task prog.py:Filter.* matched 1 function, none was called\n" in done.stderr
+    assert "--task __main__:load" not in done.stderr
+
+
+def test_a_function_that_only_a_child_process_called_was_called(tmp_path):
+    source = (
+        "import multiprocessing as mp\nimport helper\nif __name__ == '__main__':\n"
+        "    process = mp.get_context('spawn').Process(target=helper.work)\n    process.start(); process.join()\n"
+    )
+    (tmp_path / "helper.py").write_text("def work():\n    import late\n    late.deep()\ndef unused(): pass\n")
+    (tmp_path / "late.py").write_text("def deep(): pass\n")
+
+    done = run(tmp_path, "--task", "helper:*", "--task", "late:deep", "--require-tasks", source=source)
+
+    assert "--task helper:* matched 2 functions, 1 was called" in done.stderr
+    assert "--task late:deep" not in done.stderr
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("pattern", "near"),
+    [
+        ("__main__:lode", "; did you mean __main__:load?"),
+        ("prog.py:Filter.aply", "; did you mean prog.py:Filter.apply?"),
+        ("jsn:dumps", "; did you mean json:dumps?"),
+        ("nowhere_at_all:f", ": take the name of the module as it is imported"),
+        ("re:compile", ": all of module:function must match compile; the module re is [r]e"),
+    ],
+)
+def test_near_misses_of_a_pattern_that_met_no_function_are_named(tmp_path, pattern, near):
+    done = run(tmp_path, "--task", pattern)
+
+    assert done.returncode == 0
+    assert f"tprof: --task {pattern} met no function{near}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("end", "patterns", "status"),
+    [
+        ("", ["__main__:load"], 0),
+        ("", ["__main__:load", "__main__:gone"], 1),
+        ("sys.exit(0)", ["__main__:gone"], 1),
+        ("sys.exit(5)", ["__main__:gone"], 5),
+        ("", ["__main__:blur"], 0),
+    ],
+)
+@pytest.mark.parametrize("summary", [[], ["--no-summary"]])
+def test_required_tasks_make_a_successful_program_fail(tmp_path, end, patterns, status, summary):
+    words = [word for pattern in patterns for word in ("--task", pattern)]
+    source = PROGRAM + "import atexit\natexit.register(print, 'at exit')\n" + end
+
+    done = run(tmp_path, "--require-tasks", *words, *summary, source=source)
+
+    assert (done.returncode, done.stdout) == (status, "ran []\nat exit\n")
+    assert ("--task __main__:gone met no function" in done.stderr) == ("__main__:gone" in patterns)
+
+
+def test_a_forked_child_keeps_its_own_status_where_tasks_are_required(tmp_path):
+    source = "import os, sys\nif os.fork() == 0: sys.exit(0)\nprint(os.waitstatus_to_exitcode(os.wait()[1]))\n"
+
+    done = run(tmp_path, "--require-tasks", "--task", "__main__:gone", source=source)
+
+    assert (done.returncode, done.stdout) == (1, "0\n")
+
+
+def test_requiring_without_a_task_is_refused(tmp_path):
+    done = tprof("run", "--require-tasks", "prog.py", cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert "--require-tasks needs a --task" in done.stderr
+
+
+def test_the_tasks_of_a_script_are_listed_and_nothing_is_run(tmp_path):
+    (tmp_path / "prog.py").write_text(PROGRAM)
+    file = tmp_path / "prog.py"
+
+    done = tprof("run", "--list-tasks", "prog.py", cwd=tmp_path)
+    chosen = tprof(
+        "run", "--list-tasks", "prog.py", "--task", "__main__:once", "--task", "prog.py:Filter.*", cwd=tmp_path
+    )
+
+    assert done.stdout == (
+        f"__main__:load  {file}:4\n__main__:blur  {file}:7\n"
+        f"__main__:blur.<locals>.once  {file}:8\n__main__:Filter.apply  {file}:13\n"
+    )
+    assert chosen.stdout.splitlines() == done.stdout.splitlines()[2:]
+
+
+def test_the_tasks_of_a_package_are_listed_without_importing_it(tmp_path):
+    package = tmp_path / "pack"
+    package.mkdir()
+    (package / "__init__.py").write_text("import nothing_there\ndef here(): pass\n")
+    (package / "part.py").write_text("class A:\n    def f(self): pass\nx = lambda: 1\n")
+
+    whole = tprof("run", "--list-tasks", "pack", cwd=tmp_path)
+    part = tprof("run", "--list-tasks", "pack.part", cwd=tmp_path)
+    chosen = tprof("run", "--list-tasks", "pack.*", "--task", "pack.*", cwd=tmp_path)
+
+    assert whole.stdout == f"pack:here  {package}/__init__.py:2\npack.part:A.f  {package}/part.py:2\n"
+    assert chosen.stdout == whole.stdout
+    assert part.stdout == f"pack.part:A.f  {package}/part.py:2\n"
+    assert list(package.glob("__pycache__/*")) == []
+
+
+@pytest.mark.parametrize("where", ["nope", "nope.py", "json.nope"])
+def test_where_there_is_nothing_to_list_is_said(tmp_path, where):
+    done = tprof("run", "--list-tasks", where, cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert f"cannot list the tasks of {where}: " in done.stderr

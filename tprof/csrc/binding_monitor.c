@@ -1,0 +1,509 @@
+/* Monitor: what sys.monitoring (PEP 669, Python 3.12) calls where code objects run that are tasks or that tprof/monitored.py
+ * observes. Its methods are the callbacks; they run in the thread whose event it is, attached to Python. What a code object
+ * is stands in its co_extra, so whoever holds a function of it is seen and a copy that dies takes it along. Code that is
+ * met for the first time is shown to Python once, if its file is not known to hold no task.
+ *
+ * Open calls stand on a stack of the thread. A call is known by its code and the interpreter's frame, whose address is a
+ * generator's own for as long as that lives; events may be missing (another tool raised, Python 3.13.0 closes generators
+ * silently), so the end of a call is searched for downwards and what is left over is dropped when the frame is used anew.
+ * A suspended generator or coroutine is one instance: it waits in a table, from where any thread may resume it. */
+#include "binding.h"
+
+#if PY_VERSION_HEX >= 0x030C0000
+#include "binding_task.h"
+#include "recorder.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+/* What stands in co_extra; from FIRST_TASK on the task's number is added. */
+enum { UNMARKED, IGNORED, TELL_RETURN, UNDEFINED, FIRST_TASK };
+
+struct monitor {
+    PyObject_HEAD
+    PyObject *define;  /* code -> number of its task; called before the first instance */
+    PyObject *observe; /* (code, value): one of the codes to tell of returns the value */
+    PyObject *meet;    /* code: it starts for the first time; may mark it */
+    PyObject *files;   /* of which nothing is to be met, a dict whose values do not matter */
+    PyObject *disable; /* sys.monitoring.DISABLE: no more starts of this code, unless somebody restarts events */
+    Py_ssize_t extra_index;
+};
+
+struct generator {
+    const void *frame, *code;
+    uint64_t generation; /* the recording that knows this instance; another one starts it anew */
+    uint64_t instance;
+    uint64_t inner_instance; /* who ran inside when it was suspended */
+    uint32_t inner_task;
+    struct generator *next; /* in the same bucket */
+};
+
+struct call {
+    const void *frame, *code;
+    struct tprof_frame entered;
+    uint64_t began_ns; /* 0: no pause follows */
+    struct generator *generator;
+};
+
+struct stack {
+    struct call *calls;
+    size_t depth, room;
+};
+
+static _Thread_local struct stack *own_stack;
+static pthread_key_t stack_key;
+
+static struct {
+    pthread_mutex_t lock; /* taken for a few loads; Python is not called meanwhile */
+    struct generator **buckets;
+    size_t count, room; /* room: a power of two */
+} suspended = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static const void *running_frame(void)
+{
+#if PY_VERSION_HEX < 0x030D0000
+    return PyThreadState_Get()->cframe->current_frame;
+#elif PY_VERSION_HEX < 0x030F0000
+    return PyThreadState_Get()->current_frame;
+#else
+    return PyEval_GetFrame(); /* a generator's stays the same object too, once it was asked for */
+#endif
+}
+
+static void free_stack(void *object)
+{
+    struct stack *stack = object;
+    for (size_t i = 0; i < stack->depth; i++)
+        free(stack->calls[i].generator);
+    free(stack->calls);
+    free(stack);
+    own_stack = NULL;
+}
+
+/* Another thread may have held the lock. What its parent had suspended is unknown to the child's recording. */
+static void forget_in_child(void)
+{
+    pthread_mutex_init(&suspended.lock, NULL);
+}
+
+static int initialise_error;
+
+static void initialise(void)
+{
+    initialise_error = pthread_key_create(&stack_key, free_stack);
+    if (initialise_error == 0)
+        initialise_error = pthread_atfork(NULL, NULL, forget_in_child);
+}
+
+static struct stack *make_stack(void)
+{
+    own_stack = calloc(1, sizeof *own_stack);
+    if (own_stack != NULL)
+        (void)pthread_setspecific(stack_key, own_stack);
+    return own_stack;
+}
+
+/* Room for one more call, or NULL. */
+static struct call *make_room(struct stack *stack)
+{
+    if (stack->depth == stack->room) {
+        const size_t room = stack->room == 0 ? 64 : stack->room * 2;
+        struct call *calls = realloc(stack->calls, room * sizeof *calls);
+        if (calls == NULL)
+            return NULL;
+        stack->calls = calls;
+        stack->room = room;
+    }
+    return &stack->calls[stack->depth];
+}
+
+static bool take_out(const PyObject *code, struct call *taken)
+{
+    struct stack *stack = own_stack;
+    const void *frame = running_frame();
+    for (size_t i = stack->depth; i-- > 0;) {
+        if (stack->calls[i].frame != frame || stack->calls[i].code != (const void *)code)
+            continue;
+        *taken = stack->calls[i];
+        stack->depth--;
+        memmove(&stack->calls[i], &stack->calls[i + 1], (stack->depth - i) * sizeof *taken);
+        return true;
+    }
+    return false;
+}
+
+static size_t bucket_of(const void *frame)
+{
+    return (size_t)(((uint64_t)(uintptr_t)frame * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (suspended.room - 1);
+}
+
+/* As many buckets as generators; without memory the lists get longer. */
+static void grow_unlocked(void)
+{
+    const size_t former_room = suspended.room;
+    struct generator **former = suspended.buckets;
+    struct generator **buckets = calloc(former_room == 0 ? 64 : former_room * 2, sizeof *buckets);
+    if (buckets == NULL)
+        return;
+    suspended.buckets = buckets;
+    suspended.room = former_room == 0 ? 64 : former_room * 2;
+    for (size_t i = 0; i < former_room; i++) {
+        for (struct generator *one = former[i], *next; one != NULL; one = next) {
+            next = one->next;
+            one->next = buckets[bucket_of(one->frame)];
+            buckets[bucket_of(one->frame)] = one;
+        }
+    }
+    free(former);
+}
+
+static void put(struct generator *generator)
+{
+    pthread_mutex_lock(&suspended.lock);
+    if (suspended.count >= suspended.room)
+        grow_unlocked();
+    const bool kept = suspended.room != 0;
+    if (kept) {
+        struct generator **bucket = &suspended.buckets[bucket_of(generator->frame)];
+        generator->next = *bucket;
+        *bucket = generator;
+        suspended.count++;
+    }
+    pthread_mutex_unlock(&suspended.lock);
+    if (!kept)
+        free(generator);
+}
+
+static struct generator *take(const void *frame)
+{
+    struct generator *found = NULL;
+    pthread_mutex_lock(&suspended.lock);
+    if (suspended.count != 0) {
+        struct generator **at = &suspended.buckets[bucket_of(frame)];
+        while (*at != NULL && (*at)->frame != frame)
+            at = &(*at)->next;
+        if ((found = *at) != NULL) {
+            *at = found->next;
+            suspended.count--;
+        }
+    }
+    pthread_mutex_unlock(&suspended.lock);
+    return found;
+}
+
+/* How the frame comes to run. */
+enum entry { STARTS, RESUMES, THROWN };
+
+/* Of the frame that runs: what was suspended of it, or a new one without an instance. NULL: no memory, or an exception was
+ * thrown into what has not begun, of which nothing will run. */
+static struct generator *generator_of(const void *frame, const PyObject *code, enum entry entry)
+{
+    struct generator *generator = take(frame);
+    const bool known = generator != NULL && generator->code == (const void *)code && entry != STARTS;
+    if (known)
+        return generator;
+    if (entry == THROWN) {
+        free(generator);
+        return NULL;
+    }
+    if (generator == NULL && (generator = malloc(sizeof *generator)) == NULL)
+        return NULL;
+    *generator = (struct generator){.frame = frame, .code = code};
+    return generator;
+}
+
+static bool enter(struct call *call, uint32_t number)
+{
+    struct generator *generator = call->generator;
+    const uint64_t now = __atomic_load_n(&tprof_generation, __ATOMIC_ACQUIRE);
+    if (generator != NULL && generator->instance != 0 && generator->generation == now)
+        return tprof_enter(&call->entered, generator->inner_task, generator->inner_instance, TPROF_RESUME);
+    if (!tprof_enter(&call->entered, number, 0, TPROF_START))
+        return false;
+    if (generator != NULL) {
+        generator->generation = call->entered.generation;
+        generator->instance = call->entered.instance;
+    }
+    return true;
+}
+
+static void begin(PyObject *code, uint32_t number, enum entry entry)
+{
+    struct call call = {.frame = running_frame(), .code = code};
+    struct stack *stack = own_stack != NULL ? own_stack : make_stack();
+    if (stack == NULL)
+        return;
+    while (stack->depth > 0 && stack->calls[stack->depth - 1].frame == call.frame)
+        free(stack->calls[--stack->depth].generator); /* its end was never told */
+    struct call *slot = make_room(stack);
+    if (slot == NULL)
+        return;
+    if (((PyCodeObject *)code)->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE)) {
+        call.generator = generator_of(call.frame, code, entry);
+        if (call.generator == NULL)
+            return;
+    } else if (__atomic_load_n(&tprof_pause_share, __ATOMIC_RELAXED) != 0) {
+        call.began_ns = tprof_now_ns();
+    }
+    if (!enter(&call, number)) {
+        free(call.generator);
+        return;
+    }
+    *slot = call;
+    stack->depth++;
+}
+
+static uintptr_t mark_of(const struct monitor *self, PyObject *code)
+{
+    void *extra = NULL;
+    if (PyUnstable_Code_GetExtra(code, self->extra_index, &extra) < 0)
+        PyErr_Clear();
+    return (uintptr_t)extra;
+}
+
+/* No other tool, and none of this one's events, sees what tprof itself runs. */
+static PyObject *call_unseen(PyObject *function, PyObject *code, PyObject *value)
+{
+    PyThreadState *thread = PyThreadState_Get();
+    PyThreadState_EnterTracing(thread);
+    PyObject *result = PyObject_CallFunctionObjArgs(function, code, value, NULL);
+    PyThreadState_LeaveTracing(thread);
+    return result;
+}
+
+/* The mark after its task was defined. Where Python has no room for that, the next call tries again. Returns 0 with what a
+ * signal's handler raised. */
+static uintptr_t define(const struct monitor *self, PyObject *code)
+{
+    PyObject *defined = call_unseen(self->define, code, NULL);
+    const unsigned long number = defined != NULL ? PyLong_AsUnsignedLong(defined) : 0;
+    Py_XDECREF(defined);
+    if (PyErr_Occurred()) {
+        if (PyErr_ExceptionMatches(PyExc_RecursionError) || PyErr_ExceptionMatches(PyExc_MemoryError))
+            PyErr_Clear();
+        return 0;
+    }
+    const uintptr_t mark = FIRST_TASK + (uintptr_t)number;
+    return PyUnstable_Code_SetExtra(code, self->extra_index, (void *)mark) == 0 ? mark : 0;
+}
+
+static PyObject *observe(const struct monitor *self, PyObject *code, PyObject *value)
+{
+    PyObject *result = call_unseen(self->observe, code, value);
+    if (result == NULL)
+        return NULL;
+    Py_DECREF(result);
+    Py_RETURN_NONE;
+}
+
+static PyObject *begin_marked(const struct monitor *self, PyObject *code, uintptr_t mark, enum entry entry)
+{
+    if (mark < UNDEFINED || !tprof_recording())
+        Py_RETURN_NONE;
+    if (mark == UNDEFINED && (mark = define(self, code)) == 0)
+        return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    begin(code, (uint32_t)(mark - FIRST_TASK), entry);
+    Py_RETURN_NONE;
+}
+
+/* The mark of a code object that was not met before, or -1 with what was raised. */
+static intptr_t meet(const struct monitor *self, PyObject *code)
+{
+    const int known = PyDict_Contains(self->files, ((PyCodeObject *)code)->co_filename);
+    if (known != 0)
+        return known > 0 ? IGNORED : -1;
+    PyObject *result = call_unseen(self->meet, code, NULL);
+    if (result == NULL)
+        return -1;
+    Py_DECREF(result);
+    return (intptr_t)mark_of(self, code);
+}
+
+static void end(PyObject *code, uint8_t flags)
+{
+    struct call call;
+    if (!take_out(code, &call))
+        return;
+    tprof_leave(&call.entered, TPROF_FINISH, flags);
+    free(call.generator);
+    if (call.began_ns != 0)
+        tprof_pause_after(&call.entered, call.began_ns);
+}
+
+static bool may_be_open(const struct monitor *self, PyObject *code)
+{
+    return own_stack != NULL && own_stack->depth > 0 && mark_of(self, code) >= UNDEFINED;
+}
+
+static PyObject *on_start(PyObject *object, PyObject *const *args, Py_ssize_t count)
+{
+    const struct monitor *self = (struct monitor *)object;
+    (void)count;
+    intptr_t mark = (intptr_t)mark_of(self, args[0]);
+    if (mark == UNMARKED && (mark = meet(self, args[0])) < 0)
+        return NULL;
+    return mark < UNDEFINED ? Py_NewRef(self->disable) : begin_marked(self, args[0], (uintptr_t)mark, STARTS);
+}
+
+static PyObject *on_resume(PyObject *object, PyObject *const *args, Py_ssize_t count)
+{
+    const struct monitor *self = (struct monitor *)object;
+    (void)count;
+    return begin_marked(self, args[0], mark_of(self, args[0]), RESUMES);
+}
+
+static PyObject *on_throw(PyObject *object, PyObject *const *args, Py_ssize_t count)
+{
+    const struct monitor *self = (struct monitor *)object;
+    (void)count;
+    return begin_marked(self, args[0], mark_of(self, args[0]), THROWN);
+}
+
+static PyObject *on_yield(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    struct call call;
+    (void)count;
+    if (!may_be_open((struct monitor *)self, args[0]) || !take_out(args[0], &call))
+        Py_RETURN_NONE;
+    if (tprof_frame_holds(&call.entered)) {
+        call.generator->inner_instance = call.entered.thread->instance;
+        call.generator->inner_task = call.entered.thread->task;
+        tprof_leave(&call.entered, TPROF_SUSPEND, 0);
+    }
+    put(call.generator);
+    Py_RETURN_NONE;
+}
+
+static PyObject *on_return(PyObject *object, PyObject *const *args, Py_ssize_t count)
+{
+    const struct monitor *self = (struct monitor *)object;
+    (void)count;
+    const uintptr_t mark = mark_of(self, args[0]);
+    if (mark == TELL_RETURN)
+        return observe(self, args[0], args[2]);
+    if (may_be_open(self, args[0]))
+        end(args[0], 0);
+    Py_RETURN_NONE;
+}
+
+static PyObject *on_unwind(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    (void)count;
+    if (!may_be_open((struct monitor *)self, args[0]))
+        Py_RETURN_NONE;
+    const bool generator = ((PyCodeObject *)args[0])->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
+    const bool closed = generator && PyErr_GivenExceptionMatches(args[2], PyExc_GeneratorExit);
+    end(args[0], closed ? 0 : TPROF_FAILED);
+    Py_RETURN_NONE;
+}
+
+static PyObject *mark(PyObject *object, PyObject *args)
+{
+    PyObject *code;
+    unsigned long mark;
+    if (!PyArg_ParseTuple(args, "O!k", &PyCode_Type, &code, &mark))
+        return NULL;
+    if (PyUnstable_Code_SetExtra(code, ((struct monitor *)object)->extra_index, (void *)(uintptr_t)mark) < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *marked(PyObject *object, PyObject *code)
+{
+    if (!PyCode_Check(code)) {
+        PyErr_SetString(PyExc_TypeError, "only code objects are marked");
+        return NULL;
+    }
+    return PyLong_FromUnsignedLongLong(mark_of((struct monitor *)object, code));
+}
+
+static PyObject *unseen(PyObject *object, PyObject *args)
+{
+    PyObject *function, *first, *second = NULL;
+    (void)object;
+    if (!PyArg_ParseTuple(args, "OO|O", &function, &first, &second))
+        return NULL;
+    return call_unseen(function, first, second);
+}
+
+static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"define", "observe", "meet", "files", "disable", NULL};
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    PyObject *define, *observe, *meet, *files, *disable;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOO!O", names, &define, &observe, &meet, &PyDict_Type, &files,
+                                     &disable))
+        return NULL;
+    pthread_once(&once, initialise);
+    const Py_ssize_t extra_index = PyUnstable_Eval_RequestCodeExtraIndex(NULL);
+    if (initialise_error != 0 || extra_index < 0) {
+        PyErr_SetString(PyExc_RuntimeError, "neither thread keys nor places in code objects are left");
+        return NULL;
+    }
+    struct monitor *self = (struct monitor *)type->tp_alloc(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->define = Py_NewRef(define);
+    self->observe = Py_NewRef(observe);
+    self->meet = Py_NewRef(meet);
+    self->files = Py_NewRef(files);
+    self->disable = Py_NewRef(disable);
+    self->extra_index = extra_index;
+    return (PyObject *)self;
+}
+
+static int traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(object));
+    const struct monitor *self = (struct monitor *)object;
+    Py_VISIT(self->define);
+    Py_VISIT(self->observe);
+    Py_VISIT(self->meet);
+    Py_VISIT(self->files);
+    Py_VISIT(self->disable);
+    return 0;
+}
+
+static void deallocate(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    struct monitor *self = (struct monitor *)object;
+    Py_CLEAR(self->define);
+    Py_CLEAR(self->observe);
+    Py_CLEAR(self->meet);
+    Py_CLEAR(self->files);
+    Py_CLEAR(self->disable);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+#define CALLBACK(name) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, NULL}
+static PyMethodDef methods[] = {
+    CALLBACK(on_start),
+    CALLBACK(on_resume),
+    CALLBACK(on_throw),
+    CALLBACK(on_yield),
+    CALLBACK(on_return),
+    CALLBACK(on_unwind),
+    {"mark", mark, METH_VARARGS, NULL},
+    {"marked", marked, METH_O, NULL},
+    {"unseen", unseen, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, create},
+    {Py_tp_dealloc, deallocate},
+    {Py_tp_traverse, traverse},
+    {Py_tp_methods, methods},
+    {0, NULL},
+};
+
+PyType_Spec tprof_monitor_spec = {
+    .name = "tprof._core.Monitor",
+    .basicsize = sizeof(struct monitor),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .slots = slots,
+};
+#endif
