@@ -76,8 +76,19 @@ class Recording:
     def __enter__(self) -> Self:
         """Make the session directory and begin to record, or join the session of a process started together."""
         self._refuse_second()
-        from tprof.companions import shares  # noqa: PLC0415 - see above
-        from tprof.trace.directory import one_at_a_time  # noqa: PLC0415 - kept off `import tprof`
+        if not _core.claim():
+            message = "another interpreter of this process records already: end that recording before another"
+            raise UsageError(message)
+        try:
+            self._enter()
+        except BaseException:
+            _core.release()
+            raise
+        return self
+
+    def _enter(self) -> None:
+        from tprof.companions import shares  # noqa: PLC0415 - kept off `import tprof`
+        from tprof.trace.directory import one_at_a_time  # noqa: PLC0415 - see above
 
         with one_at_a_time(self.path.parent):
             self.is_owner = not shares(self.path)
@@ -85,7 +96,6 @@ class Recording:
                 self._create()
             else:
                 self._join()
-        return self
 
     def _create(self) -> None:
         from tprof.ending import identity_of  # noqa: PLC0415 - kept off `import tprof`
@@ -140,6 +150,7 @@ class Recording:
         membership.leave()
         self._restore_environment()
         if self._pid != os.getpid() or not self.is_owner:
+            _core.release()
             return None  # the recording is the parent's of this forked child, or a companion's
         if not self.is_left_open:
             _core.sensors_stop()
@@ -148,6 +159,7 @@ class Recording:
         if not self.is_left_open:
             self.notes += self._ending.write(end_ns)
             self._unlock()
+        _core.release()
         return problem
 
     def ending(self) -> dict[str, Any]:
