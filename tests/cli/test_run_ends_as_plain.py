@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -319,7 +320,7 @@ def test_a_recorded_program_ends_as_it_does_by_itself(tmp_path, ending):
 
 
 def begin(folder, program, words):
-    """Run a program and what runs beside it; returns all that both said, and the status."""
+    """Run a program and what runs beside it; returns all that both said, the status, and how long it took."""
     folder.mkdir()
     for name, text in {**program.files, "prog.py": program.source, "client.py": program.client or ""}.items():
         (folder / name).parent.mkdir(exist_ok=True)
@@ -328,6 +329,7 @@ def begin(folder, program, words):
     environment |= {"HOME": str(folder), "RAY_AUTH_MODE": "disabled"}
     environment["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), environment["PATH"]])
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    begun_s = time.monotonic()
     process = subprocess.Popen(words, cwd=folder, env=environment, start_new_session=True, **streams)
     try:
         client = None
@@ -341,7 +343,7 @@ def begin(folder, program, words):
     if client is not None:
         assert client.returncode == 0, client.stderr + errors
         output += client.stdout
-    return output, errors, process.returncode
+    return output, errors, process.returncode, time.monotonic() - begun_s
 
 
 def masked(text):
@@ -358,7 +360,9 @@ def masked(text):
         for program in PROGRAMS
     ],
 )
-def test_a_real_program_is_the_same_when_recorded_and_all_its_processes_tasks_are_there(tmp_path, program, named):
+def test_a_real_program_is_the_same_when_recorded_and_all_its_processes_tasks_are_there(
+    tmp_path, record_property, program, named
+):
     if named and not program.task:
         pytest.skip("its tasks are marked in its source only")
     for module in program.needs:
@@ -371,7 +375,8 @@ def test_a_real_program_is_the_same_when_recorded_and_all_its_processes_tasks_ar
     shutil.rmtree(here)
     recorded = begin(here, program, [*program.launcher, TPROF, "run", *options, *program.words])
 
-    output, errors, status = recorded
+    output, errors, status, recorded_s = recorded
+    record_property("durations", (program.name, plain[3], recorded_s))  # told with --thorough; nothing is claimed of it
     said, summaries = SUMMARY.subn("", errors)
     comparable = masked if program.in_any_order else str
     assert (comparable(output), status) == (comparable(plain[0]), plain[2]), errors
