@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    """Tell how long real programs took by themselves and recorded: with the summary, on however loaded a machine."""
+    """Tell how long real programs took by themselves, and inside a recording, on however loaded a machine."""
     told = [
         value
         for report in terminalreporter.stats.get("passed", [])
@@ -50,7 +50,7 @@ def pytest_terminal_summary(terminalreporter, config):
         if name == "durations" and config.getoption("--thorough")
     ]
     if told:
-        terminalreporter.section("real programs: plain, recorded and summed up, ratio")
+        terminalreporter.section("real programs: plain, recorded, ratio")
     for name, plain_s, recorded_s in sorted(told):
         terminalreporter.line(f"{plain_s:8.2f} s {recorded_s:8.2f} s {recorded_s / plain_s:6.2f}  {name}")
 
