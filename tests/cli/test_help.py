@@ -61,7 +61,7 @@ class TestHelp:
 
 
 USAGES = {
-    "run": "(SCRIPT | -m MODULE) [ARGS]...",
+    "run": "[(SCRIPT | -m MODULE) [ARGS]...]",
     "bench": "[NAME]...",
     "roofline": "[SESSION]",
     "summary": "SESSION",
