@@ -9,6 +9,12 @@ from tprof.distribution import refuse_damage
 
 refuse_damage()  # the scheduler, loaded next, asks the package for the core
 
+from tprof import _core
+
+if not _core.is_main_interpreter():
+    _message = "tprof.runtime runs in the main interpreter of a process only: import it there"
+    raise ImportError(_message)
+
 from tprof.runtime.future import Task, TaskCancelledError
 from tprof.runtime.group import Group
 from tprof.runtime.kept_graph import Graph

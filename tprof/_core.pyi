@@ -137,6 +137,9 @@ def session_rejoin() -> int | None:
 def session_leave(process: int, /) -> None:
     """Write down this process's last CPU time."""
 
+def session_leave_at_exit(process: int, /) -> None:
+    """Let the process record until Python ends, whatever interpreters end before, and leave then."""
+
 def session_end() -> dict[str, Any]:
     """End the session for all processes; returns counts of processes, threads and losses."""
 
@@ -160,8 +163,37 @@ def set_spawner(spawner: Callable[..., Any] | None, /) -> None:
 def set_pause(share: float, /) -> None:
     """Let a thread sleep after each task that ends on it, so many times as long as the task took; 0: no longer."""
 
-def set_threads(threads: dict[int, threading.Thread], /) -> None:
-    """Set where the names of threads are looked up, by their identifier."""
+def is_main_interpreter() -> bool:
+    """Tell whether the calling interpreter is the one in which the process began."""
+
+def claim() -> bool:
+    """Let this interpreter, and no other one of this process, begin and end recordings; False: another one does."""
+
+def release() -> None:
+    """Let any interpreter begin a recording, if this one has claimed that."""
+
+def define(
+    name: str, file: str | None, line: int, *, flops: float = ..., bytes: float = ..., budget_j: float = ...
+) -> tuple[int, str | None]:
+    """Enter a task, its line -1 where there is none.
+
+    Returns its number in this process, and the table that the process writes now; where that is None, whoever begins
+    one finds the task.
+    """
+
+def table_begin(
+    path: str, /
+) -> list[tuple[int, str, str | None, int | None, float | None, float | None, float | None]]:
+    """Let all interpreters write what they define into this table.
+
+    Returns what others have defined by now: number, name, file, line, flops, bytes, joules of its budget.
+    """
+
+def table_end() -> int:
+    """Let nobody write a table; returns how many lines of other interpreters could not be written."""
+
+def table_lost() -> None:
+    """Count a line that could not be written."""
 
 def fail_at_exit(status: int, /) -> None:
     """Let this process end with this status where it would end with 0.

@@ -74,4 +74,7 @@ def _join() -> None:
 
 
 _core.set_fork_work((_pause, _go_on, _reset, _join))
-os.register_at_fork(before=_core.fork_before, after_in_parent=_core.fork_in_parent, after_in_child=_core.fork_in_child)
+if _core.is_main_interpreter():  # no other one can fork
+    os.register_at_fork(
+        before=_core.fork_before, after_in_parent=_core.fork_in_parent, after_in_child=_core.fork_in_child
+    )

@@ -1,7 +1,8 @@
 """How a process takes part in a session: its task table, the core's set-up, and how children join.
 
 A child that was forked joins by the fork hook, any other by the environment variable `TPROF_SESSION`,
-which holds the session directory while the recording runs.
+which holds the session directory while the recording runs. One interpreter of a process takes part for all of them:
+the core records what any of them runs, and each writes what it defines into the one table of the process.
 """
 
 from __future__ import annotations
@@ -91,6 +92,8 @@ class Membership:
         self._deciding = threading.Lock()
         work.begin()
         registry.listen(self._append)
+        for other in _core.table_begin(os.fspath(self._table.path)):
+            self._write(_foreign(*other))
 
     def decide(self, decision: dict[str, Any]) -> None:
         """Write down a decision of a runtime's policy, of the first `MAX_DECISIONS`, as far as the disk has room."""
@@ -112,12 +115,13 @@ class Membership:
 
     def _append(self, definition: registry.Definition) -> None:
         """Write a line at once; the disk may be full, and then the trace says `<lost name>`."""
-        source = definition.source() if self.process == 0 else None
-        line = {**_named(definition), "source": source, **work.numbers(definition.work)}
-        if not self._table.append(dumps(line).encode() + b"\n"):
-            self.lost_definitions += 1
+        self._write(_whole(definition, self.process))
         if definition.budget is not None and self.on_budget is not None:
             self.on_budget()
+
+    def _write(self, line: dict[str, Any]) -> None:
+        if not self._table.append(dumps(line).encode() + b"\n"):
+            self.lost_definitions += 1
 
     def _append_sums(self) -> None:
         """Write what the calls said of their work; on a full disk the trace says nothing of it."""
@@ -148,10 +152,17 @@ class Membership:
     def stop(self) -> None:
         """Record no more; the table is closed."""
         _core.stop()
+        self.lost_definitions += _core.table_end()
         registry.listen(None)
         self._append_sums()
         self.close_table()
         _core.session_leave(self.process)
+
+    def hand_over(self) -> None:
+        """Leave it to the process's other interpreters: this one ends, and the process records on."""
+        registry.listen(None)
+        self._append_sums()
+        self.close_table()
 
     def close_table(self) -> None:
         """Give the tables' descriptors back."""
@@ -167,6 +178,39 @@ def _named(definition: registry.Definition) -> dict[str, Any]:
     if definition.is_default:
         place["default"] = True
     return place if definition.budget is None else {**place, "budget_j": definition.budget[0]}
+
+
+def _whole(definition: registry.Definition, process: int) -> dict[str, Any]:
+    source = definition.source() if process == 0 else None
+    return {**_named(definition), "source": source, **work.numbers(definition.work)}
+
+
+def _foreign(
+    number: int,
+    name: str,
+    file: str | None,
+    line: int | None,
+    flops: float | None,
+    traffic: float | None,
+    budget_j: float | None,
+) -> dict[str, Any]:
+    """Return the line of a task that another interpreter has defined, whose source only that one could read."""
+    said = {"flops": flops, "bytes": traffic, "budget_j": budget_j}
+    place = {"task": number, "name": name, "file": file, "line": line}
+    return {**place, **{key: value for key, value in said.items() if value is not None}}
+
+
+def append_to(table: str, definition: registry.Definition) -> None:
+    """Write a task into the table of this process, which another of its interpreters keeps."""
+    line = _whole(definition, int(Path(table).stem))
+    try:
+        opened = TableFile(Path(table), new=False)
+    except OSError:
+        _core.table_lost()
+        return
+    if not opened.append(dumps(line).encode() + b"\n"):
+        _core.table_lost()
+    opened.close()
 
 
 _current: Membership | None = None
@@ -199,19 +243,26 @@ def join_from_environment() -> None:
     runs is said as a warning.
     """
     named = os.environ.get(SESSION)
-    if not named or _current is not None:
+    if not named or _current is not None or not _core.claim():
         return
     directory = Path(named)
     try:
         process = _core.session_join(os.fspath(directory))
     except OSError:
+        _core.release()
         return
     try:
-        enter(Plan.from_manifest(directory), process).start()
+        member = enter(Plan.from_manifest(directory), process)
+        member.start()
     except (OSError, ValueError, TypeError, OverflowError, TprofError) as error:
+        _core.release()
         warnings.warn(f"tprof does not record process {os.getpid()}: {error}", RuntimeWarning, stacklevel=2)
         return
-    atexit.register(leave)
+    if _core.is_main_interpreter():
+        atexit.register(leave)
+    else:
+        _core.session_leave_at_exit(process)
+        atexit.register(member.hand_over)
 
 
 _parents: Membership | None = None
@@ -233,6 +284,7 @@ def _join_parents_session() -> None:
     process = _core.session_rejoin() if parents is not None and _current is None else None
     if parents is None or process is None:
         return
+    _core.claim()  # a new process: nobody else can have done so
     try:
         enter(parents.plan, process).start()
     except OSError as error:
@@ -241,5 +293,3 @@ def _join_parents_session() -> None:
 
 forks.reset_in_child(_leave_parents)
 forks.join_in_child(_join_parents_session)
-# What `threading.enumerate` lists, which cannot be asked for without entering threads that it does not know.
-_core.set_threads(getattr(threading, "_active", {}))

@@ -68,6 +68,17 @@ class Recording:
     def __enter__(self) -> Self:
         """Make the session directory and begin to record."""
         self._refuse_second()
+        if not _core.claim():
+            message = "another interpreter of this process records already: end that recording before another"
+            raise UsageError(message)
+        try:
+            self._enter()
+        except BaseException:
+            _core.release()
+            raise
+        return self
+
+    def _enter(self) -> None:
         from tprof.preparation import prepare  # noqa: PLC0415
         from tprof.trace.directory import create_session  # noqa: PLC0415 - kept off `import tprof`
 
@@ -83,7 +94,6 @@ class Recording:
         except BaseException:
             self._undo()
             raise
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -107,11 +117,13 @@ class Recording:
         membership.leave()
         self._restore_environment()
         if self._pid != os.getpid():
+            _core.release()
             return None  # the recording is the parent's of this forked child
         _core.sensors_stop()
         problem = self._instances.stop() if self._instances is not None else None
         self._write_end(_core.session_end(), end_ns, stopped, member.lost_definitions)
         self._unlock()
+        _core.release()
         return problem
 
     def energy(self) -> Energy:

@@ -1,9 +1,15 @@
-"""The table of tasks of this process: numbers for the core, names and places for the trace."""
+"""The tasks of this interpreter: numbers for the core, names and places for the trace.
+
+The numbers are the process's, and so is the list of what all its interpreters have defined (`csrc/definitions.c`):
+whoever begins a recording writes down from there what the others cannot be asked for.
+"""
 
 from __future__ import annotations
 
-import itertools
 import threading
+
+from tprof import _core
+from tprof.work import NOT_SAID, numbers
 
 TYPE_CHECKING = False  # `typing` takes longer to import than all of this package does
 if TYPE_CHECKING:
@@ -44,7 +50,6 @@ class Definition:
 
 # Re-entrant: a signal handler or a finaliser may define a task in the middle of `define`.
 _lock = threading.RLock()
-_numbers = itertools.count()
 _definitions: dict[int, Definition] = {}
 _listener: Callable[[Definition], None] | None = None
 _before_first: Callable[[], None] | None = None
@@ -71,7 +76,7 @@ def define(
     file: str | None,
     line: int | None,
     code: CodeType | None,
-    work: Work = (None, None),
+    work: Work = NOT_SAID,
     budget: Budget | None = None,
     is_default: bool = False,
 ) -> int:
@@ -88,13 +93,20 @@ def define(
     """
     if not is_default and _before_first is not None:
         _end_default()
-    definition = Definition(next(_numbers), name, file, line, code, work)
+    said = numbers(work) if budget is None else {**numbers(work), "budget_j": budget[0]}
+    number, table = _core.define(name[:NAME_CHARACTERS], file, -1 if line is None else line, **said)
+    definition = Definition(number, name, file, line, code, work)
     definition.budget, definition.is_default = budget, is_default
     with _lock:
-        _definitions[definition.number] = definition
-        if _listener is not None:
-            _listener(definition)
-    return definition.number
+        _definitions[number] = definition
+        listener = _listener
+        if listener is not None:
+            listener(definition)
+    if listener is None and table is not None:
+        from tprof.membership import append_to  # noqa: PLC0415 - only while another interpreter records
+
+        append_to(table, definition)
+    return number
 
 
 def listen(listener: Callable[[Definition], None] | None) -> None:
@@ -131,7 +143,8 @@ def least_budget_j() -> float:
 
 def budget_of(number: int) -> Budget | None:
     """Return the joules that each instance of a task may take, and what is to happen to one that takes more."""
-    return _definitions[number].budget
+    definition = _definitions.get(number)  # None: another interpreter's
+    return None if definition is None else definition.budget
 
 
 def name_of(number: int) -> str:

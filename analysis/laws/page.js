@@ -1,5 +1,5 @@
 (() => {
-const { at, make, plain, COLOURS, SYMBOLS, style, draw, named, theme } = drawing;
+const { at, make, plain, COLOURS, SYMBOLS, style, draw, named, sheet, theme } = drawing;
 const data = JSON.parse(at("data").textContent);
 const scale = (base, one) => named({ ...base, type: one.log ? "log" : "linear", ...(one.log ? { exponentformat: "power" } : {}) }, plain(one.title), one.log ? "" : one.unit);
 
@@ -40,24 +40,14 @@ function room(one, place) {
   make(section, "div", undefined, "plot").id = `figure-${place}`;
 }
 
-function table(one, place) {
-  const section = make(at("tables"), "section"), id = `table-${place}`;
-  make(section, "h2", one.title).id = id;
-  const region = make(section, "div", undefined, "scroll");
-  region.tabIndex = 0; region.setAttribute("role", "region"); region.setAttribute("aria-labelledby", id);
-  const drawn = make(region, "table"), titles = make(make(drawn, "thead"), "tr"), body = make(drawn, "tbody");
-  one.headings.forEach((heading) => { make(titles, "th", heading).scope = "col"; });
-  one.rows.forEach((row) => { const line = make(body, "tr"); row.forEach((cell) => make(line, "td", cell)); });
-  if (one.note) make(section, "p", one.note, "quiet");
-}
-
 const figures = () => data.figures.forEach(figure);
+make(at("badges"), "span", "CALCULATED", "badge");
 at("title").textContent = data.title;
 document.title = data.title;
 data.sentences.forEach((text) => make(at("sentences"), "li", text));
 data.notes.forEach((text) => make(at("notes"), "li", text));
 data.figures.forEach(room);
-data.tables.forEach(table);
+data.tables.forEach((one, place) => sheet(at("tables"), one, `table-${place}`));
 theme(figures);
 figures();
 document.documentElement.dataset.drawn = "yes";

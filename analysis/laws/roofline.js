@@ -1,7 +1,7 @@
 (() => {
-const { at, make, plain, si, COLOURS, SYMBOLS, style, draw, theme } = drawing;
+const { at, make, plain, short, si, COLOURS, SYMBOLS, style, narrow, draw, theme } = drawing;
 const data = JSON.parse(at("data").textContent);
-const [ROOF, ARCH, POWER, CAP] = [COLOURS[3], COLOURS[0], COLOURS[2], COLOURS[7]];
+const ROOF = 3, ARCH = 0, POWER = 2, CAP = 7;  // places in the palette, which changes with light and dark
 const LOG2 = Math.log10(2);
 
 function head() {
@@ -28,7 +28,7 @@ function facts(view) {
 function section(view) {
   const room = make(at("views"), "section"), id = view.precision;
   make(room, "h2", `${id} precision`);
-  const table = make(make(room, "div", undefined, "scroll"), "table"), body = make(table, "tbody");
+  const table = make(make(room, "div", undefined, "scroll"), "table", undefined, "facts"), body = make(table, "tbody");
   facts(view).forEach(([name, value]) => { const row = make(body, "tr"); make(row, "td", name); make(row, "td", value); });
   make(room, "h3", view.has_energy ? "Roofline (time) and arch line (energy), relative to the best of each" : "Roofline (time), relative to the peak; energies are not known");
   make(room, "div", undefined, "plot tall").id = `roof-${id}`;
@@ -39,33 +39,35 @@ function section(view) {
 
 const fraction = (power) => (power >= 0 ? String(2 ** power) : `1/${2 ** -power}`);
 function ticks(low, high) {
-  const first = Math.floor(Math.log2(low)), last = Math.ceil(Math.log2(high)), step = last - first > 14 ? 2 : 1, powers = [];
+  const first = Math.floor(Math.log2(low)), last = Math.ceil(Math.log2(high)), step = last - first > (narrow() ? 7 : 14) ? 2 : 1, powers = [];
   for (let power = first; power <= last; power += step) powers.push(power);
   return { type: "log", tickvals: powers.map((p) => 2 ** p), ticktext: powers.map(fraction), range: [first * LOG2, last * LOG2] };
 }
 
-const line = (view, y, name, colour, more) => ({ type: "scatter", mode: "lines", x: view.curves.intensity, y, name, line: { color: colour, width: 2, simplify: false, ...more }, hoverinfo: "skip" });
+const line = (view, y, name, colour, more) => ({ type: "scatter", mode: "lines", x: view.curves.intensity, y, name, line: { color: COLOURS[colour], width: 2, simplify: false, ...more }, hoverinfo: "skip" });
 const text = (one, name) => `${name}<br>${flopsByte(one.intensity)}, ${si(one.flops_per_s, "flop/s")}${one.flops_per_j === null ? "" : `<br>${si(one.flops_per_j, "flop/J")}, ${si(one.power_w, "W")}${one.quality ? ` (${one.quality})` : ""}`}`;
 const bytesFrom = (one) => (one.bytes_from === "declared" ? "" : `<br>bytes ${one.bytes_from}`);
 
 function dots(points, key, best, name, colour, symbol) {
   const known = points.filter((one) => one[key] !== null);
-  return known.length ? [{ type: "scatter", mode: "markers", name, x: known.map((one) => one.intensity), y: known.map((one) => one[key] / best), text: known.map((one) => text(one, plain(name))), hoverinfo: "text", marker: { color: colour, symbol, size: 7, opacity: 0.8 } }] : [];
+  return known.length ? [{ type: "scatter", mode: "markers", name, x: known.map((one) => one.intensity), y: known.map((one) => one[key] / best), text: known.map((one) => text(one, plain(name))), hoverinfo: "text", marker: { color: COLOURS[colour], symbol, size: 7, opacity: 0.8 } }] : [];
 }
 
 // A task has one colour and shape in all plots; time is filled, energy hollow.
 function tasks(view, key, best, hollow) {
   return view.tasks.flatMap((one, place) => (one[key] === null ? [] : [{
-    type: "scatter", mode: "markers", name: plain(one.task), legendgroup: one.task, showlegend: !hollow, x: [one.intensity], y: [one[key] / best], hoverinfo: "text",
+    type: "scatter", mode: "markers", name: short(one.task), legendgroup: one.task, showlegend: !hollow, x: [one.intensity], y: [one[key] / best], hoverinfo: "text",
     text: [text(one, plain(one.task)) + bytesFrom(one)], marker: { color: COLOURS[place % 8], symbol: SYMBOLS[place % 10] + (hollow ? "-open" : ""), size: 13, line: { width: 2 } },
   }]));
 }
 
 function balances(view, layout) {
   const { machine } = view, marks = [[machine.time_balance_flops_per_byte, "time balance", ROOF, "dash", 0.18]];
-  if (view.has_energy) marks.push([machine.energy_balance_flops_per_byte, "energy balance, no constant power", ARCH, "dot", 0.1], [machine.half_efficiency_flops_per_byte, "half of the best energy", ARCH, "dash", 0.02]);
-  layout.shapes = marks.map(([x, , colour, dash]) => ({ type: "line", x0: x, x1: x, yref: "paper", y0: 0, y1: 1, line: { color: colour, width: 1, dash } }));
-  layout.annotations = marks.map(([x, name, colour, , y]) => ({ x: Math.log10(x), y, yref: "paper", xanchor: "left", yanchor: "bottom", showarrow: false, text: `${name} ${Number(x.toPrecision(3))}`, font: { color: colour, size: 12 } }));
+  if (view.has_energy) marks.push([machine.energy_balance_flops_per_byte, narrow() ? "energy balance" : "energy balance, no constant power", ARCH, "dot", 0.1], [machine.half_efficiency_flops_per_byte, "half of the best energy", ARCH, "dash", 0.02]);
+  layout.shapes = marks.map(([x, , colour, dash]) => ({ type: "line", x0: x, x1: x, yref: "paper", y0: 0, y1: 1, line: { color: COLOURS[colour], width: 1, dash } }));
+  // Away from the nearer end of the axis, so that no name is cut off.
+  const middle = Math.sqrt(view.curves.intensity[0] * view.curves.intensity.at(-1));
+  layout.annotations = marks.map(([x, name, colour, , y]) => ({ x: Math.log10(x), y, yref: "paper", xanchor: x > middle && narrow() ? "right" : "left", yanchor: "bottom", showarrow: false, text: `${name} ${Number(x.toPrecision(3))}`, font: { color: COLOURS[colour], size: 12 } }));
 }
 
 function roof(view) {
@@ -90,7 +92,7 @@ function power(view) {
   traces.push(...dots(view.runs, "power_w", 1, "runs", POWER, "circle"), ...tasks(view, "power_w", 1, true).map((one, place) => ({ ...one, name: `${one.name} (${known[place].quality})`, showlegend: true })));
   balances(view, layout);
   const levels = [[machine.compute_power_w, "flops alone"], [machine.memory_power_w, "memory alone"], [machine.most_power_w, "most"], [view.cap_w, "cap"], [view.pi0_w || null, "constant"]].filter(([y]) => y !== null);
-  layout.shapes.push(...levels.map(([y, name]) => ({ type: "line", xref: "paper", x0: 0, x1: 1, y0: y, y1: y, line: { color: name === "cap" ? CAP : style().axis.gridcolor, width: name === "cap" ? 2 : 1, dash: "dot" } })));
+  layout.shapes.push(...levels.map(([y, name]) => ({ type: "line", xref: "paper", x0: 0, x1: 1, y0: y, y1: y, line: { color: name === "cap" ? COLOURS[CAP] : style().axis.gridcolor, width: name === "cap" ? 2 : 1, dash: "dot" } })));
   layout.annotations.push(...levels.map(([y, name]) => ({ xref: "paper", x: 1, xanchor: "right", y, yanchor: "bottom", showarrow: false, text: `${name} ${si(y, "W")}`, font: { size: 12 } })));
   layout.xaxis = { ...axis, ...ticks(curves.intensity[0], curves.intensity.at(-1)), title: { text: "intensity, flop/B" } };
   layout.yaxis = { ...axis, rangemode: "tozero", title: { text: "power, W" } };

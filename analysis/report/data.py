@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from tprof.analysis.info import doubt_text, lead_in_text
 from tprof.analysis.names import shown
 
 from .density import grid, sample
 from .operating import operating_data
 from .runtime import runtime_data
+from .timeline import timeline_data
 
 if TYPE_CHECKING:
     from tprof.analysis.profile import Profile
 
-Floats = NDArray[np.float64]
 POINTS = 20_000  # beyond it points become density: a browser draws each as an element
 SAMPLED = 3_000
-SEGMENTS = 4_000
 TIME_BINS = 400
+LONGEST = 12  # instances of a task
+LISTED = 6_000  # of all tasks together
 
 
 def page_data(profile: Profile) -> dict[str, Any]:
@@ -38,7 +38,8 @@ def page_data(profile: Profile) -> dict[str, Any]:
         "accounts": _accounts(profile),
         "summary": _summary(profile),
         "instances": _instances(profile.tasks),
-        "timeline": _timeline(profile.segments, float(info["duration_s"])),
+        "longest": _longest(profile),
+        "timeline": timeline_data(profile),
         "power": _power(profile.power),
         "expected": _expected(profile),
         "runtime": runtime_data(profile),
@@ -151,32 +152,30 @@ def _instances(tasks: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _timeline(segments: pd.DataFrame, duration_s: float) -> dict[str, Any]:
-    # A thread between tasks mostly waits: drawn, it would hide who works on that core.
-    segments = segments[segments["kind"] == "task"]
-    if len(segments) <= SEGMENTS:
-        kept = ("start_s", "duration_s", "cpu", "task")
-        return {"binned": False} | {name: segments[name].astype(object).tolist() for name in kept}
-    return {"binned": True} | _busy(segments, max(duration_s, 1e-9))
-
-
-def _busy(segments: pd.DataFrame, duration_s: float) -> dict[str, Any]:
-    """Return the share of each slice of time in which a core ran tasks, from running totals at the slices' edges."""
-    edges = np.linspace(0, duration_s, TIME_BINS + 1)
-    width_s = duration_s / TIME_BINS
-    start_s, length_s = segments["start_s"].to_numpy(float), segments["duration_s"].to_numpy(float)
-    cpu = segments["cpu"].to_numpy()
-    cpus = sorted(int(one) for one in np.unique(cpu))
-    shares = [np.diff(_ran_before(edges, start_s[cpu == one], length_s[cpu == one])) / width_s for one in cpus]
-    middles = [float(f"{value:.6g}") for value in (edges[:-1] + edges[1:]) / 2]
-    return {"x": middles, "cpus": cpus, "z": [[round(min(float(v), 1.0), 4) for v in row] for row in shares]}
-
-
-def _ran_before(edges: Floats, start_s: Floats, length_s: Floats) -> Floats:
-    def total(at: Floats) -> Floats:
-        at = np.sort(at)
-        before = np.searchsorted(at, edges)
-        sums = np.concatenate([[0.0], np.cumsum(at)])
-        return np.asarray(before * edges - sums[before], float)
-
-    return total(start_s) - total(start_s + length_s)
+def _longest(profile: Profile) -> dict[str, Any]:
+    """Return the longest instances of each task, by its number, longest first."""
+    tasks = profile.tasks
+    codes = tasks["task"].cat.codes.to_numpy()
+    duration_s = tasks["duration_s"].to_numpy(float)
+    order = np.argsort(codes, kind="stable")
+    ends = np.searchsorted(codes[order], np.arange(len(tasks["task"].cat.categories)), side="right")
+    each = int(np.clip(LISTED // max(len(ends), 1), 1, LONGEST))
+    found = {}
+    for code, rows in enumerate(np.split(order, ends)[:-1]):
+        mine = rows[codes[rows] == code]
+        if len(mine):
+            some = mine[np.argpartition(-duration_s[mine], each - 1)[:each]] if len(mine) > each else mine
+            found[str(code)] = some[np.argsort(-duration_s[some], kind="stable")]
+        if len(found) >= LISTED:
+            break
+    kept = ("energy_j", "energy_low_j", "energy_high_j", "cpu", "pid", "tid", "thread")
+    # Integers are kept to the nanosecond; what is drawn elsewhere needs seven digits only.
+    start_ns, duration_ns = (
+        np.round(tasks[name].to_numpy() * 1e9).astype(np.int64) for name in ("start_s", "duration_s")
+    )
+    return {
+        code: {"start_ns": start_ns[rows].tolist(), "duration_ns": duration_ns[rows].tolist()}
+        | {"own_s": profile.own_s[rows].tolist()}
+        | {name: tasks[name].to_numpy()[rows].tolist() for name in kept}
+        for code, rows in found.items()
+    }

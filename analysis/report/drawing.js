@@ -17,19 +17,54 @@ const si = (value, unit) => {
   const step = value === 0 ? [1, ""] : steps.find((s) => Math.abs(value) >= s[0]) || steps.at(-1);
   return `${Number((value / step[0]).toPrecision(3))} ${step[1]}${unit}`;
 };
-const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#888888"];
+// A name in a legend or beside an axis; hovering shows all of it.
+const short = (text, most = 36) => { const all = Array.from(String(text)); return plain(all.length > most ? `${all.slice(0, most - 1).join("")}…` : text); };
+// Each stands out from the paper of its mode; symbols tell apart what colours may not.
+const LIGHT = ["#0072b2", "#b86e00", "#00805a", "#cc4c02", "#b3478c", "#128099", "#7d7300", "#6c757d"];
+const DARK = ["#5eb1ef", "#f0a830", "#2fbf8f", "#ff8a5c", "#e08cc0", "#4fd0e0", "#d8cc50", "#a0a8b0"];
+const COLOURS = [...LIGHT];
 const SYMBOLS = ["circle", "square", "diamond", "cross", "x", "triangle-up", "star", "triangle-down", "pentagon", "hexagon"];
+const narrow = () => matchMedia("(max-width: 600px)").matches;
 const style = () => {
   const of = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const axis = { gridcolor: of("--line"), zerolinecolor: of("--line"), automargin: true };
-  return { axis, layout: { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: of("--ink"), family: "system-ui, sans-serif" }, margin: { l: 56, r: 12, t: 30, b: 44 }, modebar: { bgcolor: "rgba(0,0,0,0)", color: of("--quiet"), activecolor: of("--ink") }, legend: { orientation: "h", y: -0.2 }, hovermode: "closest" } };
+  const axis = { gridcolor: of("--line"), zerolinecolor: of("--line"), automargin: true, tickangle: 0, ticklabelstandoff: 4, nticks: narrow() ? 5 : 10 };
+  return { of, axis, layout: { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: of("--ink"), family: "system-ui, sans-serif", size: narrow() ? 11 : 12 }, colorway: COLOURS, margin: { l: narrow() ? 44 : 56, r: 12, t: 30, b: 44 }, modebar: { bgcolor: "rgba(0,0,0,0)", color: of("--quiet"), activecolor: of("--ink") }, legend: { orientation: "h", y: -0.2, yanchor: "top", maxheight: 160 }, hovermode: "closest", hoverlabel: { namelength: -1 }, dragmode: narrow() ? false : "zoom" } };
 };
-const draw = (id, traces, layout) => Plotly.react(at(id), traces, layout, { responsive: true, displaylogo: false, displayModeBar: matchMedia("(min-width: 600px)").matches });
+// A plot of one line a row is as high as its rows need.
+const fit = (id, rows, besides = 120) => { Object.assign(at(id).style, { height: `${besides + 26 * rows}px`, minHeight: "0" }); };
+const draw = (id, traces, layout) => Plotly.react(at(id), traces, layout, { responsive: true, displaylogo: false, displayModeBar: narrow() ? false : "hover" });
 const named = (base, text, unit) => Object.assign({ title: { text } }, unit ? { exponentformat: "SI", minexponent: 1, ticksuffix: unit } : {}, base);
 // The page follows the system's choice until its button is pressed; what is drawn takes its colours anew.
 const theme = (redraw) => {
-  document.documentElement.classList.toggle("dark", matchMedia("(prefers-color-scheme: dark)").matches);
-  at("theme").addEventListener("click", () => { document.documentElement.classList.toggle("dark"); redraw(); });
+  const system = matchMedia("(prefers-color-scheme: dark)"), root = document.documentElement.classList;
+  const paint = (dark) => { root.toggle("dark", dark); root.toggle("light", !dark); COLOURS.splice(0, COLOURS.length, ...(dark ? DARK : LIGHT)); };
+  let chosen = false;
+  paint(system.matches);
+  system.addEventListener("change", () => { if (!chosen) { paint(system.matches); redraw(); } });
+  at("theme").addEventListener("click", () => { chosen = true; paint(!root.contains("dark")); redraw(); });
 };
-return { at, make, plain, si, COLOURS, SYMBOLS, style, draw, named, theme };
+// Values of several series for each label, a line of dots a label: names stand beside it, however long and many.
+const dots = (id, { labels, series, format, zero, mark }) => {
+  const { of, axis, layout } = style(), places = labels.map((_, i) => labels.length - 1 - i);
+  fit(id, labels.length, narrow() ? 190 : 130);
+  if (mark) {
+    layout.shapes = [{ type: "line", x0: mark[0], x1: mark[0], yref: "paper", y0: 0, y1: 1, line: { color: of("--quiet"), dash: "dash", width: 1 } }];
+    layout.annotations = [{ x: mark[0], y: 1, yref: "paper", yanchor: "top", xanchor: "right", text: mark[1], showarrow: false }];
+  }
+  draw(id, series.map((one) => ({ type: "scatter", mode: "markers", name: plain(one.name), x: one.values, y: places, text: labels.map(plain), marker: { color: one.color, symbol: one.symbol, size: 10, opacity: 0.85 }, hovertemplate: `%{text}: %{x:${format}}` })),
+    { ...layout, height: undefined, showlegend: true, margin: { ...layout.margin, l: 8 }, legend: { ...layout.legend, y: -60 / (26 * labels.length + 40) }, xaxis: { ...axis, tickformat: format, rangemode: zero ? "tozero" : "normal" }, yaxis: { ...axis, tickvals: places, ticktext: labels.map((one) => short(one, narrow() ? 18 : 40)), range: [-0.7, labels.length - 0.3], zeroline: false } });
+};
+// A table of text, its first `texts` columns words; `kind` may give a column a class.
+const sheet = (parent, one, id, level = "h2", kind = () => "") => {
+  const section = make(parent, "section");
+  make(section, level, one.title).id = id;
+  const region = make(section, "div", undefined, "scroll");
+  region.tabIndex = 0; region.setAttribute("role", "region"); region.setAttribute("aria-labelledby", id);
+  const drawn = make(region, "table", undefined, "sheet"), titles = make(make(drawn, "thead"), "tr"), body = make(drawn, "tbody");
+  const classOf = (column) => `${column < one.texts ? "word" : ""} ${kind(one.headings[column])}`.trim() || undefined;
+  one.headings.forEach((heading, column) => { make(titles, "th", heading, classOf(column)).scope = "col"; });
+  one.rows.forEach((row) => { const line = make(body, "tr"); row.forEach((cell, column) => make(line, "td", cell, classOf(column))); });
+  if (one.note) make(section, "p", one.note, "quiet");
+};
+return { at, make, plain, short, si, COLOURS, SYMBOLS, style, narrow, fit, draw, named, dots, sheet, theme };
 })();

@@ -24,8 +24,8 @@ class Parts:
 
     Attributes
     ----------
-    title : of the window.
-    body : HTML, its header and main element; frame.html stands around it.
+    title : of the window and above the page.
+    body : HTML, what stands in the main element; frame.html stands around it.
     style : CSS that follows the reports' own.
     script : JavaScript that follows `drawing.js` and finds its data in the element `data`.
     data : plain values without NaN.

@@ -1,7 +1,7 @@
 "use strict";
 // The section of a policy's decisions; `tools` are what report.js draws everything with.
 const drawOperating = (data, tools) => {
-  const { at, make, si, plain, style, draw, named, COLOURS } = tools, of = data.operating;
+  const { at, make, si, short, style, draw, named, COLOURS } = tools, of = data.operating;
   at("operating").hidden = !of;
   if (!of) return;
   const acted = at("acted");
@@ -11,7 +11,7 @@ const drawOperating = (data, tools) => {
   at("operating-note").textContent = `Policy ${of.policies.join(", ")}: the frequency was set ${of.changes.toLocaleString("en")} times.${of.workers.workers.length ? ` Active workers: ${of.workers.workers.join(", then ")}.` : ""}`;
   const { axis, layout } = style(), gigahertz = (hz) => hz.map((one) => (one === null ? null : one / 1e9));
   at("frequencies").hidden = !of.lines.length;
-  draw("frequencies", of.lines.map((one, i) => ({ type: "scatter", mode: "lines", line: { shape: "hv", ...(one.bound ? { dash: "dot", color: "#888" } : { color: COLOURS[i % COLOURS.length] }) }, name: plain(one.name), showlegend: true, x: one.time_s, y: gigahertz(one.frequency_hz), hovertemplate: "%{y:.3f} GHz at %{x:.4g} s<extra></extra>" })),
+  draw("frequencies", of.lines.map((one, i) => ({ type: "scatter", mode: "lines", line: { shape: "hv", ...(one.bound ? { dash: "dot", color: COLOURS[7] } : { color: COLOURS[i % COLOURS.length] }) }, name: short(one.name), showlegend: true, x: one.time_s, y: gigahertz(one.frequency_hz), hovertemplate: "%{y:.3f} GHz at %{x:.4g} s<extra></extra>" })),
     Object.assign(layout, { xaxis: named(axis, "time", "s"), yaxis: { ...axis, title: { text: "frequency in GHz" } } }));
   const left = of.lines.reduce((total, one) => total + one.left_out, 0);
   at("operating-left").textContent = left ? `${left.toLocaleString("en")} changes in between are not drawn.` : "";

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from tprof.analysis.profile import Profile
 
+SCRIPTS = ("lanes", "timeline", "explore", "runtime", "operating", "report")
+
 
 def write_report(profile: Profile, path: str | os.PathLike[str]) -> None:
     """Write the report of `profile` to `path`, replacing a file that is there.
@@ -29,5 +31,5 @@ def render(profile: Profile) -> str:
     """Return the page's HTML."""
     room = files(__package__)
     body = (room / "report.html").read_text("utf-8")
-    script = "\n".join((room / name).read_text("utf-8") for name in ("runtime.js", "operating.js", "report.js"))
+    script = "\n".join((room / f"{name}.js").read_text("utf-8") for name in SCRIPTS)
     return embed(Parts("tprof report", body, script, page_data(profile)))

@@ -1,5 +1,5 @@
 (() => {
-const { at, make, plain, si, COLOURS, SYMBOLS, style, draw, named, theme } = drawing;
+const { at, make, plain, short, si, COLOURS, SYMBOLS, style, narrow, fit, draw, named, theme } = drawing;
 const data = JSON.parse(at("data").textContent);
 const share = (value) => (value === null ? "–" : `${(100 * value).toFixed(1)} %`);
 const BINS = 60;
@@ -16,22 +16,27 @@ function cost() {
     const one = make(at("figures"), "div", undefined, "figure");
     make(one, "b", text); make(one, "span", label, "quiet");
   }
-  const bar = make(at("accounts"), "div", undefined, "bar"), legend = make(at("accounts"), "ul", undefined, "legend");
-  bar.setAttribute("aria-hidden", "true");
-  [["tasks", COLOURS[0]], ["runtime", COLOURS[1]], ["other", COLOURS[4]], ["idle", "#9aa6b1"]].forEach(([name, colour]) => {
-    const joules = counted.length ? sum(`${name}_j`) : null, part = measured ? joules / measured : null;
-    make(bar, "span").style.cssText = `background:${colour};width:${100 * (part || 0)}%`;
-    const item = make(legend, "li");
-    make(item, "span", undefined, "swatch").style.background = colour;
-    make(item, "span", `${name} ${si(joules, "J")} · ${share(part)}`);
-  });
-  if (data.accounts.length > 1) domains();
   at("sensor").textContent = `Sensor: ${info.sensor}. Power ${info.model_why}. Program: ${data.argv.join(" ") || "not known"}.${data.lead_in ? ` ${data.lead_in}.` : ""}${data.doubt ? ` ${data.doubt[0].toUpperCase()}${data.doubt.slice(1)}.` : ""}`;
   const lost = Object.entries(info.dropped || {}).filter((pair) => pair[1]).map(([why, n]) => `${n} samples dropped (${why})`);
   const left = data.left_out.map((one) => `${one.name} not counted: ${one.why}`);
   const warnings = [...info.warnings, ...lost, ...left];
   if (info.lost_threads) warnings.push(`${info.lost_threads} threads were not recorded`);
   warnings.forEach((text) => make(at("warnings"), "li", text));
+}
+
+function account() {
+  const counted = data.accounts.filter((row) => row.counted !== false), sum = (name) => (counted.length ? counted.reduce((total, row) => total + (row[name] || 0), 0) : null), measured = sum("measured_j");
+  at("accounts").replaceChildren();
+  const bar = make(at("accounts"), "div", undefined, "bar"), legend = make(at("accounts"), "ul", undefined, "legend");
+  bar.setAttribute("aria-hidden", "true");
+  [["tasks", COLOURS[0]], ["runtime", COLOURS[1]], ["other", COLOURS[4]], ["idle", COLOURS[7]]].forEach(([name, colour]) => {
+    const joules = sum(`${name}_j`), part = measured ? joules / measured : null;
+    make(bar, "span").style.cssText = `background:${colour};width:${100 * (part || 0)}%`;
+    const item = make(legend, "li");
+    make(item, "span", undefined, "swatch").style.background = colour;
+    make(item, "span", `${name} ${si(joules, "J")} · ${share(part)}`);
+  });
+  if (data.accounts.length > 1) domains();
 }
 
 function domains() {
@@ -52,7 +57,11 @@ function distribution(axisName, values, log) {
   return axisName === "x" ? { type: "bar", x: places, y: counts, width: widths } : { type: "bar", orientation: "h", y: places, x: counts, width: widths };
 }
 
+// Axes say nothing of one instance: the table and the timeline do.
+const single = data.instances.count === 1;
 function instances() {
+  at("instances").hidden = single;
+  if (single) return;
   const all = data.instances, task = at("task").value, core = at("core").value, { axis, layout } = style();
   const rows = all.task.map((_, i) => i).filter((i) => (task === "" || all.task[i] === Number(task)) && (core === "" || all.cpu[i] === Number(core)));
   const key = task === "" ? (core === "" ? "all" : `cpu ${core}`) : core === "" ? `task ${all.names[Number(task)]}` : "";
@@ -60,69 +69,72 @@ function instances() {
   at("note").textContent = [all.dense ? (view ? "Density of all instances, with a sample of points over it." : "A sample of the instances.") : "", all.unresolved ? `${all.unresolved} instances are not resolved by the sensor and not drawn.` : "", all.count ? "" : "No task ran."].join(" ");
   const points = (x, y, more) => [...new Set(rows.map((i) => all.task[i]))].sort((a, b) => a - b).map((code) => {
     const mine = rows.filter((i) => all.task[i] === code);
-    return Object.assign({ type: "scatter", mode: "markers", name: plain(all.names[code]), legendgroup: String(code), x: mine.map((i) => all[x][i]), y: mine.map((i) => all[y][i]), text: mine.map((i) => `${plain(all.names[code])}<br>${si(all.energy_j[i], "J")}${tag}, ${si(all.duration_s[i], "s")}, core ${all.cpu[i]}`), hoverinfo: "text", marker: { color: COLOURS[code % 8], symbol: SYMBOLS[code % 10], size: 7, opacity: 0.75 } }, more);
+    return Object.assign({ type: "scatter", mode: "markers", name: short(all.names[code]), legendgroup: String(code), x: mine.map((i) => all[x][i]), y: mine.map((i) => all[y][i]), text: mine.map((i) => `${plain(all.names[code])}<br>${si(all.energy_j[i], "J")}${tag}, ${si(all.duration_s[i], "s")}, core ${all.cpu[i]}`), hoverinfo: "text", marker: { color: COLOURS[code % 8], symbol: SYMBOLS[code % 10], size: 7, opacity: 0.75 } }, more);
   });
   const heat = (grid, more) => view && grid.z.length ? [Object.assign({ type: "heatmap", x: grid.x, y: grid.y, z: grid.z.map((row) => row.map((n) => (n ? Math.log10(n) : null))), colorscale: "Cividis", showscale: false, hoverinfo: "skip" }, more)] : [];
-  const log = at("log").checked || all.dense, scale = log ? { type: "log" } : {};
+  // Within a decade a logarithmic axis has too many labels or none.
+  const isWide = (name) => { const good = rows.map((i) => all[name][i]).filter((value) => value > 0); return Math.max(...good) >= 10 * Math.min(...good); };
+  const log = { duration_s: isWide("duration_s"), energy_j: isWide("energy_j") }, wanted = at("log").checked || all.dense;
+  const scale = (name) => (wanted && log[name] ? { type: "log" } : {});
   const bins = (axisName, values) => {
-    if (!view) return distribution(axisName, rows.map((i) => all[values][i]), log);
+    if (!view) return distribution(axisName, rows.map((i) => all[values][i]), wanted && log[values]);
     const grid = view.energy, counts = axisName === "x" ? grid.x.map((_, c) => grid.z.reduce((n, row) => n + row[c], 0)) : grid.z.map((row) => row.reduce((a, b) => a + b, 0));
     const edges = axisName === "x" ? grid.x : grid.y;
     const places = counts.map((_, i) => (edges[i] + edges[i + 1]) / 2), width = counts.map((_, i) => edges[i + 1] - edges[i]);
     return axisName === "x" ? { type: "bar", x: places, y: counts, width } : { type: "bar", orientation: "h", y: places, x: counts, width };
   };
   const side = { showlegend: false, marker: { color: COLOURS[0] }, hoverinfo: "skip" };
-  draw("scatter", heat(view && view.energy).concat(points("duration_s", "energy_j"), Object.assign(bins("x", "duration_s"), side, { yaxis: "y2" }), Object.assign(bins("y", "energy_j"), side, { xaxis: "x2" })),
-    Object.assign(layout, { bargap: 0.05, xaxis: named({ ...axis, ...scale, domain: [0, 0.82] }, "duration", "s"), yaxis: named({ ...axis, ...scale, domain: [0, 0.8] }, `energy${tag}`, "J"), xaxis2: { ...axis, domain: [0.85, 1], showticklabels: false }, yaxis2: { ...axis, domain: [0.84, 1], showticklabels: false } }));
+  // Below, the legend of many tasks would lie over the axis of so small a plot.
+  const legend = narrow() ? { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", maxheight: 160 } : layout.legend;
+  // On a phone the points need the width of the histogram beside them.
+  const beside = narrow() ? [] : [Object.assign(bins("y", "energy_j"), side, { xaxis: "x2" })], wide = beside.length ? 0.82 : 1;
+  draw("scatter", heat(view && view.energy).concat(points("duration_s", "energy_j"), Object.assign(bins("x", "duration_s"), side, { yaxis: "y2" }), beside),
+    Object.assign(layout, { bargap: 0.05, showlegend: all.names.length > 1, legend, xaxis: named({ ...axis, ...scale("duration_s"), domain: [0, wide] }, "duration", "s"), yaxis: named({ ...axis, ...scale("energy_j"), domain: [0, 0.8] }, `energy${tag}`, "J"), xaxis2: { ...axis, domain: [0.85, 1], showticklabels: false, nticks: 4 }, yaxis2: { ...axis, domain: [0.84, 1], showticklabels: false, nticks: 4 } }));
   draw("overtime", heat(view && view.time_energy).concat(points("start_s", "energy_j"), heat(view && view.time_duration, { yaxis: "y2" }), points("start_s", "duration_s", { yaxis: "y2", showlegend: false })),
-    Object.assign(style().layout, { xaxis: named({ ...axis, anchor: "y2" }, "time of the run", "s"), yaxis: named({ ...axis, ...scale, domain: [0.54, 1] }, `energy${tag}`, "J"), yaxis2: named({ ...axis, ...scale, domain: [0, 0.46] }, "duration", "s") }));
+    Object.assign(style().layout, { showlegend: all.names.length > 1 && !narrow(), xaxis: named({ ...axis, anchor: "y2" }, "time of the run", "s"), yaxis: named({ ...axis, ...scale("energy_j"), nticks: 5, domain: [0.54, 1] }, `energy${tag}`, "J"), yaxis2: named({ ...axis, ...scale("duration_s"), nticks: 5, domain: [0, 0.46] }, "duration", "s") }));
 }
 
 function power() {
   const { axis, layout } = style(), names = Object.keys(data.power.watts);
-  at("power").hidden = !names.length;
+  at("power-part").hidden = !names.length;
   const ends = (watts) => watts.concat(watts.slice(-1));
-  draw("power", names.map((name, i) => ({ type: "scatter", mode: "lines", line: { shape: "hv", width: 1.5, color: COLOURS[i % 8] }, name: plain(name), showlegend: true, x: data.power.x, y: ends(data.power.watts[name]), hovertemplate: "%{y:.3s}W at %{x:.4s}s" })),
+  draw("power", names.map((name, i) => ({ type: "scatter", mode: "lines", line: { shape: "hv", width: 1.5, color: COLOURS[i % 8] }, name: plain(name), showlegend: names.length > 1, x: data.power.x, y: ends(data.power.watts[name]), hovertemplate: "%{y:.3s}W at %{x:.4s}s" })),
     Object.assign(layout, { xaxis: named(axis, "time of the run", "s"), yaxis: named({ ...axis, rangemode: "tozero" }, `power${tag}`, "W") }));
-}
-
-function timeline() {
-  const line = data.timeline, { axis, layout } = style();
-  layout.xaxis = named(axis, "time of the run", "s");
-  layout.yaxis = { ...axis, type: "category", title: { text: "core" } };
-  if (line.binned) {
-    draw("timeline", [{ type: "heatmap", x: line.x, y: line.cpus.map(String), z: line.z, zmin: 0, zmax: 1, colorscale: "Cividis", colorbar: { title: { text: "busy" }, tickformat: ".0%" } }], layout);
-    return;
-  }
-  const names = [...new Set(line.task)].sort();
-  draw("timeline", names.map((name) => {
-    const mine = line.task.map((_, i) => i).filter((i) => line.task[i] === name), code = Math.max(data.instances.names.indexOf(name), 0);
-    return { type: "bar", orientation: "h", name: plain(name), base: mine.map((i) => line.start_s[i]), x: mine.map((i) => line.duration_s[i]), y: mine.map((i) => String(line.cpu[i])), text: mine.map((i) => `${plain(name)}<br>${si(line.duration_s[i], "s")}`), textposition: "none", hoverinfo: "text", marker: { color: COLOURS[code % 8] } };
-  }), Object.assign(layout, { barmode: "overlay" }));
 }
 
 const MOST_MEANS = 30;
 function means() {
   const rows = data.summary.filter((row) => row.energy_mean_j > 0 && row.energy_mean_low_j !== null).slice(0, MOST_MEANS).reverse(), { axis, layout } = style();
-  at("means").hidden = !rows.length;
-  at("means").style.height = `${110 + 26 * rows.length}px`;
+  at("means-part").hidden = rows.length < 2;
+  if (rows.length < 2) return;
+  fit("means", rows.length, 110);
   const all = rows.map((row) => row.energy_mean_j), wide = Math.max(...all) > 20 * Math.min(...all);
   const far = (name) => rows.map((row) => Math.abs(row[name] - row.energy_mean_j));
-  draw("means", [{ type: "scatter", mode: "markers", x: all, y: rows.map((row) => plain(row.task)), marker: { size: 9, color: COLOURS[0], symbol: rows.map((row) => (row.resolved ? "circle" : "circle-open")) }, error_x: { type: "data", symmetric: false, array: far("energy_mean_high_j"), arrayminus: far("energy_mean_low_j"), color: COLOURS[3], thickness: 2 }, text: rows.map((row) => `${si(row.energy_mean_low_j, "J")} … ${si(row.energy_mean_high_j, "J")}${row.resolved ? "" : ", not resolved"}`), hovertemplate: "%{x:.3s}J, 95 %: %{text}<extra></extra>" }],
-    Object.assign(layout, { margin: { ...layout.margin, l: 12 }, xaxis: { ...named(axis, `mean energy${tag}`, "J"), ...(wide ? { type: "log" } : { rangemode: "tozero" }) }, yaxis: { ...axis, type: "category" } }));
+  draw("means", [{ type: "scatter", mode: "markers", x: all, y: rows.map((row, i) => i), marker: { size: 9, color: COLOURS[0], symbol: rows.map((row) => (row.resolved ? "circle" : "circle-open")) }, error_x: { type: "data", symmetric: false, array: far("energy_mean_high_j"), arrayminus: far("energy_mean_low_j"), color: COLOURS[3], thickness: 2 }, text: rows.map((row) => `${si(row.energy_mean_low_j, "J")} … ${si(row.energy_mean_high_j, "J")}${row.resolved ? "" : ", not resolved"}`), hovertemplate: "%{x:.3s}J, 95 %: %{text}<extra></extra>" }],
+    Object.assign(layout, { margin: { ...layout.margin, l: 12 }, xaxis: { ...named(axis, `mean energy${tag}`, "J"), ...(wide ? { type: "log" } : { rangemode: "tozero" }) }, yaxis: { ...axis, tickvals: rows.map((_, i) => i), ticktext: rows.map((row) => short(row.task, narrow() ? 16 : 36)), range: [-0.6, rows.length - 0.4] } }));
 }
 
 function expected() {
   const all = data.expected, { axis, layout } = style();
   at("sure").hidden = !all.length_s.length;
+  at("expected").hidden = all.length_s.length < 2;
   if (!all.length_s.length) return;
-  at("sure-note").textContent = `This recording played again with known powers under its own sensor (simulated): the root mean square error of one instance's energy above static power, by the instance's length. Not in it: ${all.left_out}.`;
+  at("sure-note").textContent = `This recording played again with known powers under its own sensor (simulated): the root mean square error of one instance's energy above static power, by the instance's length. Not in it: ${all.left_out}.${all.length_s.length === 1 ? ` About ${si(all.length_s[0], "s")} long: ${share(all.error[0])}.` : ""}`;
+  if (all.length_s.length < 2) return;
   draw("expected", [{ type: "scatter", mode: "lines+markers", x: all.length_s, y: all.error, line: { color: COLOURS[0], width: 2 }, marker: { size: 8 }, text: all.instances.map((n) => `${n.toLocaleString("en")} instances`), hovertemplate: "%{x:.2s}s: %{y:.2%}<br>%{text}<extra></extra>" }],
     Object.assign(layout, { xaxis: named({ ...axis, type: "log" }, "length of an instance", "s"), yaxis: { ...axis, type: "log", title: { text: "expected error (simulated)" }, tickformat: "~p" } }));
 }
 
 const budgeted = (v, r) => (typeof r.over_budget === "number" ? `${v}\nover budget: ${r.over_budget.toLocaleString("en")} of ${r.instances.toLocaleString("en")} (${si(r.budget_j, "J")})` : String(v));
-const COLUMNS = [["task", "Task", budgeted], ["instances", "Instances", (v) => v.toLocaleString("en")], ["energy_j", "Energy", (v) => si(v, "J")], ["share", "Share", share], ["energy_mean_j", "Mean", (v, r) => (r.energy_mean_low_j === null || v === null ? si(v, "J") : `${r.resolved ? si(v, "J") : si(null)}\n${si(r.energy_mean_low_j, "J")} … ${si(r.energy_mean_high_j, "J")}`)], ["duration_mean_s", "Mean time", (v) => si(v, "s")], ["own_mean_s", "Own time", (v) => si(v, "s")], ["power_w", "Power", (v, r) => si(r.resolved ? v : null, "W")], ["edp_js", "EDP", (v, r) => si(r.resolved ? v : null, "Js")], ["energy_time_corr", "Correlation", (v, r) => (v === null || r.instances < 10 ? "–" : v.toFixed(2))]];
+// What goes with a mean energy that is not resolved is shown as what it is at most, as in tprof summary.
+const atMost = (value, row, unit, ofMean) => (value === null || row.energy_mean_high_j === null ? "–" : row.resolved ? si(value, unit) : `≤ ${si(row.energy_mean_high_j * ofMean, unit)}`);
+const mean = (value, row) => `${atMost(value, row, "J", 1)}${value !== null && row.resolved && row.energy_mean_low_j !== null ? `\n${si(row.energy_mean_low_j, "J")} … ${si(row.energy_mean_high_j, "J")}` : ""}`;
+const COLUMNS = [
+  ["task", "Task", budgeted], ["instances", "Instances", (v) => v.toLocaleString("en")], ["energy_j", "Energy", (v) => (v === null ? "–" : si(v, "J"))], ["share", "Share", share],
+  ["energy_mean_j", "Mean", mean], ["duration_mean_s", "Mean time", (v) => si(v, "s")], ["own_mean_s", "Own time", (v) => si(v, "s")],
+  ["power_w", "Power", (v, r) => atMost(v, r, "W", 1 / r.own_mean_s)], ["edp_js", "EDP", (v, r) => atMost(v, r, "Js", r.own_mean_s)],
+  ["energy_time_corr", "Correlation", (v, r) => (v === null || r.instances < 10 ? "–" : v.toFixed(2))],
+];
 let order = ["energy_j", -1];
 function table() {
   const head = at("tasks").tHead, body = at("tasks").tBodies[0], [by, way] = order;
@@ -140,7 +152,14 @@ function table() {
   [...data.summary].sort((a, b) => compare(a[by], b[by])).forEach((row) => {
     const line = make(body, "tr");
     line.id = `task-${data.summary.indexOf(row)}`;
-    COLUMNS.forEach(([key, , show]) => make(line, "td", show(row[key], row)));
+    COLUMNS.forEach(([key, , show]) => {
+      const cell = make(line, "td", key === "task" && timeline ? undefined : show(row[key], row));
+      if (key !== "task" || !timeline) return;
+      const button = make(cell, "button", row.task);
+      button.type = "button"; button.title = "Show its instances";
+      button.addEventListener("click", () => timeline.open(row.task));
+      cell.append(show("", row));
+    });
   });
 }
 function sources() {
@@ -151,14 +170,22 @@ function sources() {
   }));
 }
 const pick = (id, first, pairs) => { [["", first], ...pairs].forEach(([value, text]) => { make(at(id), "option", text).value = value; }); at(id).addEventListener("change", instances); };
-const plots = () => { instances(); power(); timeline(); means(); expected(); drawRuntime(data, { at, make, si, share, plain, style, draw, named, COLOURS, tag }); drawOperating(data, { at, make, si, plain, style, draw, named, COLOURS }); };
+let timeline = null;
+const tools = { at, make, si, share, plain, short, style, fit, draw, named, COLOURS, tag, atMost };
+const plots = () => { account(); instances(); power(); means(); expected(); if (timeline) timeline.redraw(); drawRuntime(data, tools); drawOperating(data, tools); };
 theme(plots);
 at("tasks-title").textContent += tag;
-cost(); table(); sources();
+at("unresolved").hidden = data.summary.every((row) => row.resolved || row.energy_mean_high_j === null);
+at("uncovered").hidden = data.summary.every((row) => row.energy_mean_high_j !== null);
+cost(); sources();
 pick("task", "all tasks", data.instances.names.map((name, i) => [String(i), name]));
 pick("core", "all cores", data.instances.cpus.map((cpu) => [String(cpu), `core ${cpu}`]));
 at("log").addEventListener("change", instances);
 at("log").parentElement.hidden = data.instances.dense;
-plots();
+at("task").parentElement.hidden = data.instances.names.length < 2;
+at("core").parentElement.hidden = data.instances.cpus.length < 2;
+if (data.timeline.lanes.length) timeline = exploreTimeline(data, tools);
+at("timeline-part").hidden = !timeline;
+table(); plots();
 document.documentElement.dataset.drawn = "yes";
 })();

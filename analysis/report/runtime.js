@@ -1,7 +1,7 @@
 "use strict";
 // The section of a task runtime; `tools` are what report.js draws everything with.
 const drawRuntime = (data, tools) => {
-  const { at, make, si, share, plain, style, draw, named, COLOURS } = tools, of = data.runtime;
+  const { at, make, si, share, short, fit, style, draw, named, COLOURS } = tools, of = data.runtime;
   at("runtime").hidden = !of;
   if (!of) return;
   const facts = of.facts, rest = (name) => share(facts.makespan_s ? facts[`run_${name}_s`] / facts.makespan_s : null);
@@ -14,9 +14,9 @@ const drawRuntime = (data, tools) => {
   const bars = (id, rows, label, parts, unit) => {
     const { axis, layout } = style(), ordered = rows.slice().reverse();
     at(id).hidden = !rows.length;
-    at(id).style.height = `${120 + 26 * rows.length}px`;
-    draw(id, parts.map(([key, name, colour]) => ({ type: "bar", orientation: "h", name, x: ordered.map((row) => row[key]), y: ordered.map((row) => plain(label(row))), marker: { color: colour }, hovertemplate: `%{x:.3s}${unit} ${name}<extra></extra>` })),
-      Object.assign(layout, { barmode: "stack", margin: { ...layout.margin, l: 12 }, xaxis: named(axis, "", unit), yaxis: { ...axis, type: "category" } }));
+    fit(id, rows.length, 130);
+    draw(id, parts.map(([key, name, colour]) => ({ type: "bar", orientation: "h", name, x: ordered.map((row) => row[key]), y: ordered.map((_, i) => i), marker: { color: colour }, hovertemplate: `%{x:.3s}${unit} ${name}<extra></extra>` })),
+      Object.assign(layout, { barmode: "stack", margin: { ...layout.margin, l: 12 }, xaxis: named(axis, "", unit), yaxis: { ...axis, tickvals: ordered.map((_, i) => i), ticktext: ordered.map((row) => short(label(row))), range: [-0.6, ordered.length - 0.4] } }));
   };
   bars("waits", of.waits, (row) => row.task, [["wait_data_mean_s", "waiting for data", COLOURS[1]], ["wait_worker_mean_s", "waiting for a worker", COLOURS[4]], ["own_mean_s", "running", COLOURS[0]]], "s");
   bars("workers", of.workers, (row) => `worker ${row.worker}${row.cpu < 0 ? "" : ` (core ${row.cpu})`}, ${row.thread}`, [["running_s", "running", COLOURS[0]], ["suspended_s", "suspended inside an instance", COLOURS[5]], ["starved_s", "starved: nothing was ready", COLOURS[1]], ["overhead_s", "overhead: something was ready", COLOURS[3]]], "s");

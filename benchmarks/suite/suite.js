@@ -1,5 +1,5 @@
 (() => {
-const { at, make, plain, si, COLOURS, SYMBOLS, style, draw, named, theme } = drawing;
+const { at, make, plain, short, si, COLOURS, SYMBOLS, style, draw, named, sheet, theme } = drawing;
 const data = JSON.parse(at("data").textContent);
 const GAP = 0.08, ABOVE = 32, PANEL = 240, BELOW = 58, CELL = ABOVE + PANEL + BELOW;  // pixels, but the gap
 
@@ -16,16 +16,8 @@ function head() {
 function link(id, text) { make(at("contents"), "a", text).href = `#${id}`; }
 
 function table(one, place) {
-  const section = make(at("tables"), "section"), id = `table-${place}`;
-  make(section, "h2", one.title).id = id;
-  link(id, one.title.split(/[:,]/)[0]);
-  const region = make(section, "div", undefined, "scroll");
-  region.tabIndex = 0; region.setAttribute("role", "region"); region.setAttribute("aria-labelledby", id);
-  const drawn = make(region, "table"), titles = make(make(drawn, "thead"), "tr"), body = make(drawn, "tbody");
-  const kind = (column) => [column < one.texts ? "word" : "", one.headings[column].startsWith("paper") ? "paper" : ""].join(" ").trim();
-  one.headings.forEach((heading, column) => { make(titles, "th", heading, kind(column)).scope = "col"; });
-  one.rows.forEach((row) => { const line = make(body, "tr"); row.forEach((cell, column) => make(line, "td", cell, kind(column))); });
-  make(section, "p", one.note, "quiet");
+  link(`table-${place}`, one.title.split(/[:,]/)[0]);
+  sheet(at("tables"), one, `table-${place}`, "h2", (heading) => (heading.startsWith("paper") ? "paper" : ""));
 }
 
 const title = (one) => `${one.number ? `Figure ${one.number}: ` : ""}${one.program}`;
@@ -55,14 +47,14 @@ function panel(layout, titles, place, columns) {
   return { x: [left, left + width], y: [top - PANEL * pixel, top], suffix: place ? String(place + 1) : "" };
 }
 
-const sheet = (count, columns) => {
+const grid = (count, columns) => {
   const { axis, layout } = style();
   return { axis, layout: Object.assign(layout, { annotations: [], height: Math.ceil(count / columns) * CELL + 50, margin: { ...layout.margin, t: 40, b: 10 }, legend: { orientation: "h", y: 1, yanchor: "bottom", x: 0 } }) };
 };
 
 function markers(one, rows, x, y, suffix, legend) {
   return one.names.map((name, code) => [name, code, rows.filter((i) => one.task[i] === code)]).filter(([, code, mine]) => mine.length || legend.has(code)).map(([name, code, mine]) => ({
-    type: "scatter", mode: "markers", name: plain(name), legendgroup: String(code), showlegend: legend.delete(code), xaxis: `x${suffix}`, yaxis: `y${suffix}`,
+    type: "scatter", mode: "markers", name: short(name), legendgroup: String(code), showlegend: legend.delete(code), xaxis: `x${suffix}`, yaxis: `y${suffix}`,
     x: mine.map((i) => one[x][i]), y: mine.map((i) => one[y][i]), hoverinfo: "text",
     text: mine.map((i) => `${plain(name)}<br>${si(one.energy_j[i], "J")}${tag(one)}, ${si(one.duration_s[i], "s")}, core ${one.cpu[i]}`),
     marker: { color: COLOURS[code % 8], symbol: SYMBOLS[code % 10], size: 6, opacity: 0.7 },
@@ -73,7 +65,7 @@ const everyName = (one) => new Set(one.names.map((_, code) => code));
 const nameOf = (cpu, one) => `${cpu < 0 ? "core not known" : `core ${cpu}`}: ${(one.counts[String(cpu)] || 0).toLocaleString("en")} instances`;
 
 function cores(one) {
-  const columns = Math.min(one.cpus.length, one.cpus.length > 6 ? 3 : 2, most()) || 1, { axis, layout } = sheet(one.cpus.length || 1, columns);
+  const columns = Math.min(one.cpus.length, one.cpus.length > 6 ? 3 : 2, most()) || 1, { axis, layout } = grid(one.cpus.length || 1, columns);
   const scale = isLog(one) ? { type: "log" } : { rangemode: "tozero" }, legend = everyName(one), titles = one.cpus.map((cpu) => nameOf(cpu, one));
   const traces = one.cpus.flatMap((cpu, place) => {
     const { x, y, suffix } = panel(layout, titles, place, columns);
@@ -88,7 +80,7 @@ function curves(one, column, suffix) {
   return one.curves.map((curve) => {
     const code = one.names.indexOf(curve.name), own = code >= 0;
     return {
-      type: "scatter", mode: "lines", name: plain(curve.name), legendgroup: String(code), showlegend: !own && suffix === "3", xaxis: `x${suffix}`, yaxis: `y${suffix}`,
+      type: "scatter", mode: "lines", name: short(curve.name), legendgroup: String(code), showlegend: !own && suffix === "3", xaxis: `x${suffix}`, yaxis: `y${suffix}`,
       x: curve[column], y: curve.share, line: own ? { color: COLOURS[code % 8], width: 2, shape: "hv" } : { color: COLOURS[7], width: 2, dash: "dot", shape: "hv" },
       hovertemplate: `%{y:.0%} of ${plain(curve.name)}: at most %{x:.3s}${column === "energy_j" ? "J" : "s"}<extra></extra>`,
     };
@@ -96,7 +88,7 @@ function curves(one, column, suffix) {
 }
 
 function overTime(one) {
-  const columns = Math.min(2, most()), { axis, layout } = sheet(4, columns), all = one.task.map((_, i) => i), legend = everyName(one), scale = isLog(one) ? { type: "log" } : { rangemode: "tozero" };
+  const columns = Math.min(2, most()), { axis, layout } = grid(4, columns), all = one.task.map((_, i) => i), legend = everyName(one), scale = isLog(one) ? { type: "log" } : { rangemode: "tozero" };
   const energy = `energy${tag(one)}`, time = "execution time", during = "time of the run";
   const titles = ["a) energy over the run's time", "b) execution time over the run's time", "c) cumulative distribution of energy", "d) cumulative distribution of execution time"];
   const set = (place, below, belowUnit, left, leftUnit) => {

@@ -1,10 +1,10 @@
 (() => {
-const { at, make, plain, si, COLOURS, SYMBOLS, style, draw, named, theme } = drawing;
+const { at, make, plain, short, si, COLOURS, SYMBOLS, style, draw, named, theme } = drawing;
 const data = JSON.parse(at("data").textContent);
 const estimated = data.qualities.filter((one) => one !== "measured");
 
 function head() {
-  at("name").textContent = data.title;
+  at("title").textContent += `: ${data.title}`;
   estimated.forEach((one) => make(at("badges"), "span", one.toUpperCase(), "badge"));
   at("machine").textContent = `This machine: ${data.machine}.`;
   at("how").textContent = data.how;
@@ -25,7 +25,7 @@ const spread = (curve) => ({
 function panel(one, place) {
   const { axis, layout } = style();
   const lines = one.tasks.flatMap((task, number) => ["energy", "time"].map((what) => ({
-    type: "scatter", mode: "lines+markers", name: `${plain(task.name)}: ${what}`, x: task.x, y: task[what].value,
+    type: "scatter", mode: "lines+markers", name: `${short(task.name)}: ${what}`, x: task.x, y: task[what].value,
     line: { color: COLOURS[number % COLOURS.length], width: number ? 2 : 3, dash: what === "energy" ? "dash" : "solid" },
     marker: { symbol: SYMBOLS[number % SYMBOLS.length], size: 7 }, error_y: { ...spread(task[what]), color: COLOURS[number % COLOURS.length] },
     hovertemplate: `${plain(task.name)}, ${what}: %{y:.3f} of the reference ${one.over === "frequency" ? "at %{x:.4s}Hz" : "with workers: %{x}"}<extra></extra>`,

@@ -32,7 +32,7 @@ Row = dict[str, Any]
 
 
 def rows_of(profile: Profile) -> list[Row]:
-    """Return the rows of a run without its setting: the program first, then its tasks by energy.
+    """Return the rows of a run without its setting: the program first, then the tasks that it names, by energy.
 
     A task's time is that of all its instances, without tasks nested in them and without suspension, on however many
     cores; the program's is the wall time from the first task's start to the last one's end, so that reading idle power,
@@ -41,8 +41,8 @@ def rows_of(profile: Profile) -> list[Row]:
     """
     quality = str(profile.info["quality"])
     counted = _counted(profile.tasks)
-    summary = profile.summary(common=False)
-    tasks = [_task(str(name), row, quality) | counted.get(str(name), {}) for name, row in summary.iterrows()]
+    named = [] if profile.trace.names_no_task else profile.summary(common=False).iterrows()
+    tasks = [_task(str(name), row, quality) | counted.get(str(name), {}) for name, row in named]
     factor = None if profile.watts.is_none else max(profile.watts.idle, profile.watts.busy)
     return [row | {"watts_factor": factor} for row in (_program(profile, quality), *tasks)]
 

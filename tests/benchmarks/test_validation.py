@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.browser import opened
 from tprof.analysis import TABLE_1
 from tprof.benchmarks import published
 from tprof.benchmarks.validation import CASES, chosen
@@ -173,8 +174,19 @@ def test_the_page_is_one_file_that_needs_no_network(result, tmp_path):
     write_page(result, tmp_path / "page.html")
 
     text = (tmp_path / "page.html").read_text("utf-8")
-    assert text.count("plotly-graph-div") == 4
+    assert "default-src 'none'" in text
     assert "<script src" not in text
+
+
+def test_a_browser_draws_errors_coverage_and_the_papers_tables(result, tmp_path):
+    write_page(result, tmp_path / "page.html")
+
+    drawn = opened(tmp_path / "page.html")
+
+    assert 'data-drawn="yes"' in drawn
+    figures = ("errors-0", "errors-1", "coverage-0", "kernels-0", "kernels-1", "pairs-0", "pairs-1")
+    assert all(f'<div class="plot js-plotly-plot" id="{name}"' in drawn for name in figures)
+    assert drawn.count('<table class="sheet">') == len(list(tables(result)))
 
 
 def test_one_seed_gives_one_result():

@@ -63,17 +63,15 @@ def test_the_table_is_tidy(swept):
     assert (tasks["energy_low_j"].astype(float) < tasks["energy_j"]).all()
 
 
-def test_each_task_has_its_known_optimum(swept):
+def test_each_task_takes_the_joules_of_its_law_at_each_frequency(swept):
     table = pd.read_csv(swept[0] / "sweep.csv")
-    # Other programs can only lengthen a run, so the shortest of the repeats is the nearest to the law.
-    best = table.groupby(["task", "setting"])[["energy_j", "edp_js", "ed2p_js2"]].min()
+    # The machine counts by CPU time, so other programs change nothing of it; times of the wall they do lengthen.
+    least_j = table.groupby(["task", "setting"])["energy_j"].min()
 
-    lowest, highest = (best.xs(hz, level="setting") for hz in ENDS)
+    lowest, highest = (least_j.xs(hz, level="setting") for hz in ENDS)
     for task in ("merge", "task_a"):
-        law = virtual.response(task)
-        assert lowest["energy_j"][task] / highest["energy_j"][task] == pytest.approx(law.energy_ratio, rel=0.3)
-    assert lowest["edp_js"]["merge"] < highest["edp_js"]["merge"], "memory-bound: slow is best"
-    assert lowest["ed2p_js2"]["task_a"] > highest["ed2p_js2"]["task_a"], "compute-bound: fast is best"
+        assert lowest[task] / highest[task] == pytest.approx(virtual.response(task).energy_ratio, rel=0.3)
+    assert lowest["merge"] / highest["merge"] < lowest["task_a"] / highest["task_a"], "memory-bound: slow saves most"
 
 
 def test_the_former_frequencies_are_back_and_the_seed_is_said(swept):

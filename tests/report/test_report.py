@@ -98,7 +98,7 @@ def test_a_browser_shows_the_plots_and_the_tables(tmp_path, width):
     assert "SIMULATED" in page
     assert page.count('class="main-svg"') >= 4
     assert "400</b>" in page, "the instances"
-    assert re.search(r"<td>blur</td><td>200</td>", page)
+    assert re.search(r'<td><button type="button" title="Show its instances">blur</button></td><td>200</td>', page)
 
 
 def test_a_browser_opens_a_hundred_thousand_instances_as_density(tmp_path):

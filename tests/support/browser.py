@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import html
+import json
+import re
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -29,3 +32,20 @@ def opened(page: Path, *, width: int = 1200, options: tuple[str, ...] = ("--dump
         capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip
     return done.stdout
+
+
+def acted(page: Path, script: str, *, width: int = 1200) -> Any:
+    """Return what the statements of a function return, or promise, in a copy of the page, after its own scripts ran.
+
+    The copy lacks the page's policy, which allows no other script.
+    """
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text("utf-8", "surrogatepass"))
+    ours = (
+        f"Promise.resolve((() => {{ {script} }})())"
+        ".then((value) => { document.body.dataset.returned = JSON.stringify(value); });"
+    )
+    copy = page.with_name(f"acted-{page.name}")
+    copy.write_text(text.replace("</body>", f"<script>{ours}</script></body>"), "utf-8", "surrogatepass")
+    found = re.search(r'data-returned="([^"]*)"', opened(copy, width=width))
+    assert found, "the script raised an error"
+    return json.loads(html.unescape(found[1]))

@@ -315,8 +315,7 @@ def sum_up() -> None:
 
 def _tell_how_to_name(profile: Profile, program: str) -> None:
     """Where only the program, its threads and processes are tasks, say how its functions become some."""
-    entries = profile.trace.tasks
-    if entries and all(entry.is_default for entry in entries):
+    if profile.trace.names_no_task:
         print(
             f"these are the whole program, its threads and processes; for its functions: "
             f"tprof run --task '__main__:*' {program}, or @tprof.task above them",

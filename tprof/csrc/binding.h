@@ -5,7 +5,10 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "definitions.h"
 
 /* Of an object, where threads run Python at the same time; elsewhere Python's lock does the same. What is inside takes no
  * lock and calls no Python code: either may let another thread in. */
@@ -15,6 +18,20 @@
 #endif
 
 struct tprof_live;
+
+/* What belongs to one interpreter: each executes the module anew, and they may run at the same time. All else in the core
+ * is the process's. */
+struct tprof_state {
+    PyObject *spawner; /* what takes over the calls of tasks while a runtime runs, or NULL */
+    PyObject *fork_work; /* pause, go_on, reset, join: functions of forks.py */
+    struct tprof_definitions definitions;
+};
+static inline struct tprof_state *tprof_state_of(PyObject *module)
+{
+    return PyModule_GetState(module);
+}
+/* module.c: the module of a type of ours, or of one that is derived from it; borrowed. NULL with an error set. */
+PyObject *tprof_module_of(PyTypeObject *type);
 
 extern PyType_Spec tprof_task_spec;   /* binding_task.c: a callable that is a task */
 extern PyType_Spec tprof_region_spec; /* binding_region.c: a with-block that is a task */
@@ -48,11 +65,24 @@ PyObject *tprof_py_session_create(PyObject *module, PyObject *directory);
 PyObject *tprof_py_session_join(PyObject *module, PyObject *directory);
 PyObject *tprof_py_session_rejoin(PyObject *module, PyObject *unused);
 PyObject *tprof_py_session_leave(PyObject *module, PyObject *process);
+PyObject *tprof_py_session_leave_at_exit(PyObject *module, PyObject *process);
 PyObject *tprof_py_session_end(PyObject *module, PyObject *unused);
 PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *tprof_py_stop(PyObject *module, PyObject *unused);
-PyObject *tprof_py_set_threads(PyObject *module, PyObject *threads);
 PyObject *tprof_py_fail_at_exit(PyObject *module, PyObject *status);
+
+/* binding_thread.c: what `threading` starts here and has yet to enter among its threads, or NULL */
+extern _Thread_local PyObject *tprof_starting_thread;
+
+/* binding_interpreters.c */
+bool tprof_is_main_interpreter(void);
+PyObject *tprof_py_is_main_interpreter(PyObject *module, PyObject *unused);
+PyObject *tprof_py_claim(PyObject *module, PyObject *unused);
+PyObject *tprof_py_release(PyObject *module, PyObject *unused);
+PyObject *tprof_py_define(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *tprof_py_table_begin(PyObject *module, PyObject *path);
+PyObject *tprof_py_table_end(PyObject *module, PyObject *unused);
+PyObject *tprof_py_table_lost(PyObject *module, PyObject *unused);
 
 /* binding_task.c */
 PyObject *tprof_py_set_pause(PyObject *module, PyObject *share);

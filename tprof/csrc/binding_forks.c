@@ -7,7 +7,10 @@
  * starts threads is done then: by a pending call, which the interpreter makes before the caller's next instruction.
  *
  * A pending call may come too early, in a hook that somebody else wrote in Python. It sees that from the frame that
- * forked, which is then not the running one but further out, and asks to be called again. */
+ * forked, which is then not the running one but further out, and asks to be called again.
+ *
+ * All of it concerns the main interpreter only: no other one can fork, nor does any other run handlers of signals. So what
+ * is static here belongs to that one, and pending calls, which only it makes, find its module. */
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,7 +25,6 @@
 #define LONGEST_HOOKS_NS UINT64_C(20000000)
 #define LOOK_AGAIN_NS UINT64_C(20000)
 
-static PyObject *work;                  /* pause, go_on, reset, join: functions of forks.py */
 static _Thread_local PyObject *forking; /* the frame whose call forks, or NULL */
 static _Thread_local bool concerned;    /* whether there is anything to do for this fork */
 static _Thread_local bool holds;        /* whether signals are held for it */
@@ -33,14 +35,14 @@ static bool in_child;
 static uint64_t forked_cpu_ns, looked_ns;
 
 /* Only there does Python run the handlers of signals. */
-static bool is_first_thread(void)
+static bool runs_handlers(void)
 {
-    return syscall(SYS_gettid) == getpid();
+    return syscall(SYS_gettid) == getpid() && tprof_is_main_interpreter();
 }
 
-static void call(Py_ssize_t which)
+static void call(PyObject *module, Py_ssize_t which)
 {
-    PyObject *function = PyTuple_GET_ITEM(work, which);
+    PyObject *function = PyTuple_GET_ITEM(tprof_state_of(module)->fork_work, which);
     PyObject *result = PyObject_CallNoArgs(function);
     if (result == NULL)
         PyErr_WriteUnraisable(function);
@@ -69,7 +71,7 @@ static int drop_foreign(uint64_t *which)
 /* Returns whether signals are held now, or -1. */
 static int hold(void)
 {
-    if (!is_first_thread())
+    if (!runs_handlers())
         return 0;
     uint64_t which = tprof_signals_are_held() ? 0 : tprof_signals_handled();
     if (drop_foreign(&which) < 0)
@@ -78,11 +80,11 @@ static int hold(void)
     return 1;
 }
 
-static void hold_for_fork(void)
+static void hold_for_fork(PyObject *module)
 {
     const int held = hold();
     if (held < 0)
-        PyErr_WriteUnraisable(work);
+        PyErr_WriteUnraisable(module);
     holds = held > 0;
     if (holds && raised.type == NULL && PyErr_CheckSignals() < 0)
         PyErr_Fetch(&raised.type, &raised.value, &raised.trace);
@@ -117,16 +119,16 @@ static bool is_in_hook(void)
 }
 
 /* Returns -1 with what is to be raised where the fork was called. */
-static int finish(void)
+static int finish(PyObject *module)
 {
     concerned = false;
     Py_CLEAR(forking);
     if (in_child) {
         in_child = false;
-        call(3);
+        call(module, 3);
     } else {
         tprof_sensors_resume();
-        call(1);
+        call(module, 1);
     }
     if (holds)
         tprof_signals_release();
@@ -138,72 +140,68 @@ static int finish(void)
     return -1;
 }
 
-static int finish_unless_in_hook(void *unused)
+static int finish_unless_in_hook(void *module)
 {
-    (void)unused;
-    if (!concerned || (is_in_hook() && Py_AddPendingCall(finish_unless_in_hook, NULL) == 0))
+    if (!concerned || (is_in_hook() && Py_AddPendingCall(finish_unless_in_hook, module) == 0))
         return 0;
-    return finish();
+    return finish(module);
 }
 
-static void finish_later(void)
+/* The pending call may borrow the module: os.register_at_fork keeps its functions for good. */
+static void finish_later(PyObject *module)
 {
     forked_cpu_ns = tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     looked_ns = 0;
-    if (is_first_thread() && Py_AddPendingCall(finish_unless_in_hook, NULL) == 0)
+    if (runs_handlers() && Py_AddPendingCall(finish_unless_in_hook, module) == 0)
         return;
-    if (finish() < 0)
-        PyErr_WriteUnraisable(work);
+    if (finish(module) < 0)
+        PyErr_WriteUnraisable(module);
 }
 
 PyObject *tprof_py_fork_before(PyObject *module, PyObject *unused)
 {
-    (void)module;
     (void)unused;
     concerned = tprof_generation != 0 || tprof_sensors_run();
     if (!concerned)
         Py_RETURN_NONE;
-    hold_for_fork();
+    hold_for_fork(module);
     Py_XSETREF(forking, (PyObject *)PyThreadState_GetFrame(PyThreadState_Get()));
-    call(0);
+    call(module, 0);
     tprof_sensors_pause();
     Py_RETURN_NONE;
 }
 
 PyObject *tprof_py_fork_in_parent(PyObject *module, PyObject *unused)
 {
-    (void)module;
     (void)unused;
     if (concerned)
-        finish_later();
+        finish_later(module);
     Py_RETURN_NONE;
 }
 
 PyObject *tprof_py_fork_in_child(PyObject *module, PyObject *unused)
 {
-    (void)module;
     (void)unused;
     Py_CLEAR(raised.type);
     Py_CLEAR(raised.value);
     Py_CLEAR(raised.trace);
     if (concerned && !holds)
-        hold_for_fork();
-    call(2);
+        hold_for_fork(module);
+    call(module, 2);
     if (concerned) {
         in_child = true;
-        finish_later();
+        finish_later(module);
     }
     Py_RETURN_NONE;
 }
 
 PyObject *tprof_py_set_fork_work(PyObject *module, PyObject *functions)
 {
-    (void)module;
     if (!PyTuple_Check(functions) || PyTuple_GET_SIZE(functions) != 4) {
         PyErr_SetString(PyExc_TypeError, "set_fork_work() takes a tuple of four functions");
         return NULL;
     }
-    Py_XSETREF(work, Py_NewRef(functions));
+    Py_XSETREF(tprof_state_of(module)->fork_work, Py_NewRef(functions));
     Py_RETURN_NONE;
 }
 
@@ -225,7 +223,7 @@ PyObject *tprof_py_release_signals(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
-    if (is_first_thread())
+    if (runs_handlers())
         tprof_signals_release();
     Py_RETURN_NONE;
 }

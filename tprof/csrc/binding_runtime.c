@@ -4,14 +4,11 @@
 #include "recorder.h"
 #include "runtime_api.h"
 
-PyObject *tprof_spawner;
-
 /* The former one is kept for good: a call that just found it may still use it. */
 PyObject *tprof_py_set_spawner(PyObject *module, PyObject *spawner)
 {
-    (void)module;
     PyObject *kept = spawner == Py_None ? NULL : Py_NewRef(spawner);
-    __atomic_store_n(&tprof_spawner, kept, __ATOMIC_RELEASE);
+    __atomic_store_n(&tprof_state_of(module)->spawner, kept, __ATOMIC_RELEASE);
     Py_RETURN_NONE;
 }
 
@@ -50,7 +47,7 @@ static void tell(const struct tprof_graph_event *event)
 
 static int view(PyObject *callable, struct tprof_task_view *view)
 {
-    if (!PyObject_TypeCheck(callable, tprof_task_type))
+    if (!tprof_is_task(callable))
         return 0;
     const struct task *task = (struct task *)callable;
     *view = (struct tprof_task_view){task->function, task->access, task->number};
@@ -60,7 +57,7 @@ static int view(PyObject *callable, struct tprof_task_view *view)
 static PyObject *run(PyObject *callable, PyObject *const *args, size_t count, PyObject *names,
                      struct tprof_instance instance)
 {
-    if (!PyObject_TypeCheck(callable, tprof_task_type))
+    if (!tprof_is_task(callable))
         return PyObject_Vectorcall(callable, args, count, names);
     const bool known = instance.generation == __atomic_load_n(&tprof_generation, __ATOMIC_ACQUIRE);
     return tprof_task_run((struct task *)callable, args, count, names, known ? instance.number : 0);

@@ -1,8 +1,11 @@
-/* Sessions and recordings as Python starts and ends them. tprof/membership.py sees to it that no two threads start or
- * end one at a time; the page of the session may be read by others meanwhile, without Python's lock where there is none. */
+/* Sessions and recordings as Python starts and ends them. Who begins and ends them has claimed that
+ * (binding_interpreters.c), and tprof/membership.py sees to it that no two threads do so at a time; the page of the session
+ * may be read by others meanwhile, without Python's lock where there is none. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "binding.h"
@@ -73,6 +76,36 @@ PyObject *tprof_py_session_leave(PyObject *module, PyObject *process)
         return NULL;
     if (tprof_session_live != NULL)
         tprof_live_leave(tprof_session_live, (uint32_t)ordinal);
+    Py_RETURN_NONE;
+}
+
+static struct {
+    pid_t process;
+    uint32_t ordinal;
+} leaver;
+
+/* Python is not there any more. A forked child has inherited the call. */
+static void leave_at_exit(void)
+{
+    if (leaver.process != getpid())
+        return;
+    tprof_recorder_stop();
+    if (tprof_session_live != NULL)
+        tprof_live_leave(tprof_session_live, leaver.ordinal);
+}
+
+PyObject *tprof_py_session_leave_at_exit(PyObject *module, PyObject *process)
+{
+    (void)module;
+    const unsigned long ordinal = PyLong_AsUnsignedLong(process);
+    if (PyErr_Occurred())
+        return NULL;
+    leaver.process = getpid();
+    leaver.ordinal = (uint32_t)ordinal;
+    if (Py_AtExit(leave_at_exit) < 0) {
+        PyErr_SetString(PyExc_RuntimeError, "Python has no room for one more function to call at its end");
+        return NULL;
+    }
     Py_RETURN_NONE;
 }
 
@@ -180,31 +213,76 @@ PyObject *tprof_py_stop(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static PyObject *known_threads;
-
-/* Bytes of the name that threading knows, or NULL. Looked up rather than asked for: Python code would run the
+/* What `threading` knows under this thread's number, or NULL. Looked up rather than asked for: Python code would run the
  * program's signal handlers here, and current_thread() enters threads that it does not know. */
-static PyObject *find_name(void)
+static PyObject *find_thread(PyObject *threading)
 {
-    PyObject *name = NULL, *bytes = NULL;
-    PyObject *ident = PyLong_FromUnsignedLong(PyThread_get_thread_ident());
-    PyObject *thread = ident != NULL ? PyObject_GetItem(known_threads, ident) : NULL;
-    if (thread != NULL)
+    if (tprof_starting_thread != NULL)
+        return Py_NewRef(tprof_starting_thread);
+    PyObject *threads = PyObject_GetAttrString(threading, "_active");
+    PyObject *ident = threads != NULL ? PyLong_FromUnsignedLong(PyThread_get_thread_ident()) : NULL;
+    PyObject *thread = ident != NULL ? PyObject_GetItem(threads, ident) : NULL;
+    Py_XDECREF(threads);
+    Py_XDECREF(ident);
+    return thread;
+}
+
+/* To an interpreter besides the main one, the thread that first runs it is its main thread; its own name is known where
+ * it was started, in another interpreter that may be running. */
+static bool is_visitor(PyObject *threading, PyObject *thread)
+{
+    if (tprof_is_main_interpreter())
+        return false;
+    PyObject *first = PyObject_GetAttrString(threading, "_main_thread");
+    const bool visits = thread == NULL || thread == first;
+    Py_XDECREF(first);
+    return visits;
+}
+
+/* What the system calls the thread, if not as the process, and the interpreter. */
+static PyObject *name_visitor(const char *system_name)
+{
+    char process_name[TPROF_NAME_BYTES] = "";
+    if (syscall(SYS_gettid) == getpid())
+        return PyBytes_FromString("MainThread");
+    const int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        const ssize_t length = read(fd, process_name, sizeof process_name - 1);
+        process_name[length > 0 ? length - 1 : 0] = '\0'; /* it ends with a newline */
+        close(fd);
+    }
+    const long interpreter = (long)PyInterpreterState_GetID(PyInterpreterState_Get());
+    if (strcmp(process_name, system_name) == 0)
+        return PyBytes_FromFormat("interpreter %ld", interpreter);
+    return PyBytes_FromFormat("%s in interpreter %ld", system_name, interpreter);
+}
+
+/* Bytes of the thread's name, or NULL. */
+static PyObject *find_name(const char *system_name)
+{
+    PyObject *module = PyUnicode_FromString("threading"), *name = NULL, *bytes = NULL;
+    PyObject *threading = module != NULL ? PyImport_GetModule(module) : NULL;
+    PyObject *thread = threading != NULL ? find_thread(threading) : NULL;
+    if (threading != NULL && is_visitor(threading, thread)) {
+        PyErr_Clear();
+        bytes = name_visitor(system_name);
+    } else if (thread != NULL)
         name = PyObject_GetAttrString(thread, "_name");
     if (name != NULL && PyUnicode_Check(name))
         bytes = PyUnicode_AsEncodedString(name, "utf-8", "surrogateescape");
-    Py_XDECREF(ident);
+    Py_XDECREF(module);
+    Py_XDECREF(threading);
     Py_XDECREF(thread);
     Py_XDECREF(name);
     return bytes;
 }
 
 /* A name is a convenience: whatever goes wrong with it must not touch the exception the program may be handling. */
-static void name_thread(char name[TPROF_NAME_BYTES])
+void tprof_name_thread(char name[TPROF_NAME_BYTES])
 {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    PyObject *bytes = find_name();
+    PyObject *bytes = find_name(name);
     if (bytes != NULL) {
         Py_ssize_t length = PyBytes_GET_SIZE(bytes);
         if (length > TPROF_NAME_BYTES - 1)
@@ -214,14 +292,6 @@ static void name_thread(char name[TPROF_NAME_BYTES])
     }
     Py_XDECREF(bytes);
     PyErr_Restore(type, value, traceback);
-}
-
-PyObject *tprof_py_set_threads(PyObject *module, PyObject *threads)
-{
-    (void)module;
-    Py_XSETREF(known_threads, Py_NewRef(threads));
-    tprof_name_thread = name_thread;
-    Py_RETURN_NONE;
 }
 
 static int failed_status;

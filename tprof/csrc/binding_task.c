@@ -7,8 +7,6 @@
 #include <structmember.h>
 #include <time.h>
 
-PyTypeObject *tprof_task_type;
-
 uint32_t tprof_pause_share;
 
 #define LONGEST_PAUSE_NS 1000000000
@@ -64,9 +62,11 @@ static PyObject *spawn(PyObject *spawner, PyObject *self, PyObject *const *args,
 static PyObject *call(PyObject *callable, PyObject *const *args, size_t count, PyObject *names)
 {
     struct task *self = (struct task *)callable;
-    PyObject *spawner = __atomic_load_n(&tprof_spawner, __ATOMIC_ACQUIRE);
-    if (spawner != NULL && self->access != NULL)
-        return spawn(spawner, callable, args, count, names);
+    if (self->access != NULL) {
+        PyObject *spawner = __atomic_load_n(&self->state->spawner, __ATOMIC_ACQUIRE);
+        if (spawner != NULL)
+            return spawn(spawner, callable, args, count, names);
+    }
     if (!tprof_recording())
         return PyObject_Vectorcall(self->function, args, count, names);
     return tprof_task_run(self, args, count, names, 0);
@@ -83,9 +83,12 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         PyErr_Format(PyExc_TypeError, "a task is made of a callable, got %.100s", Py_TYPE(function)->tp_name);
         return NULL;
     }
-    struct task *self = (struct task *)type->tp_alloc(type, 0);
+    PyObject *module = tprof_module_of(type);
+    struct task *self = module != NULL ? (struct task *)type->tp_alloc(type, 0) : NULL;
     if (self == NULL)
         return NULL;
+    self->module = Py_NewRef(module);
+    self->state = tprof_state_of(module);
     self->vectorcall = call;
     self->function = Py_NewRef(function);
     self->access = access == Py_None ? NULL : Py_NewRef(access);
@@ -97,6 +100,7 @@ static int traverse(PyObject *object, visitproc visit, void *arg)
 {
     struct task *self = (struct task *)object;
     Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->module);
     Py_VISIT(self->function);
     Py_VISIT(self->access);
     Py_VISIT(self->dict);
@@ -116,11 +120,13 @@ static void deallocate(PyObject *object)
 {
     struct task *self = (struct task *)object;
     PyTypeObject *type = Py_TYPE(object);
+    PyObject *module = self->module;
     PyObject_GC_UnTrack(object);
     if (self->weak_references != NULL)
         PyObject_ClearWeakRefs(object);
     (void)clear(object);
     type->tp_free(object);
+    Py_XDECREF(module);
     Py_DECREF(type);
 }
 
@@ -128,6 +134,12 @@ static PyObject *bind(PyObject *self, PyObject *instance, PyObject *owner)
 {
     (void)owner;
     return instance == NULL || instance == Py_None ? Py_NewRef(self) : PyMethod_New(self, instance);
+}
+
+/* Each interpreter has a type of its own for tasks; what they share is how they become methods. */
+bool tprof_is_task(PyObject *object)
+{
+    return Py_TYPE(object)->tp_descr_get == bind;
 }
 
 static PyObject *represent(PyObject *object)

@@ -11,13 +11,12 @@ struct task {
     PyObject *access; /* what it says of its data, for runtimes; NULL: a runtime leaves its calls alone */
     PyObject *dict;
     PyObject *weak_references;
+    PyObject *module; /* as long as there is a task, there is the state of its interpreter */
+    struct tprof_state *state;
     uint32_t number;
 };
 
-extern PyTypeObject *tprof_task_type;
-
-/* binding_runtime.c: what takes over the calls of tasks while a runtime runs, or NULL. */
-extern PyObject *tprof_spawner;
+bool tprof_is_task(PyObject *object);
 
 /* Nanoseconds that a thread sleeps after a task for each 1000 that the task took, where nothing runs around it. */
 extern uint32_t tprof_pause_share;

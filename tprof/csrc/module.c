@@ -65,6 +65,7 @@ static PyMethodDef methods[] = {
     {"session_join", tprof_py_session_join, METH_O, NULL},
     {"session_rejoin", tprof_py_session_rejoin, METH_NOARGS, NULL},
     {"session_leave", tprof_py_session_leave, METH_O, NULL},
+    {"session_leave_at_exit", tprof_py_session_leave_at_exit, METH_O, NULL},
     {"session_end", tprof_py_session_end, METH_NOARGS, NULL},
     {"session_threads", tprof_py_session_threads, METH_NOARGS, NULL},
     {"used_ns", tprof_py_used_ns, METH_NOARGS, NULL},
@@ -72,7 +73,13 @@ static PyMethodDef methods[] = {
     {"stop", tprof_py_stop, METH_NOARGS, NULL},
     {"set_pause", tprof_py_set_pause, METH_O, NULL},
     {"set_spawner", tprof_py_set_spawner, METH_O, NULL},
-    {"set_threads", tprof_py_set_threads, METH_O, NULL},
+    {"is_main_interpreter", tprof_py_is_main_interpreter, METH_NOARGS, NULL},
+    {"claim", tprof_py_claim, METH_NOARGS, NULL},
+    {"release", tprof_py_release, METH_NOARGS, NULL},
+    {"define", (PyCFunction)(void (*)(void))tprof_py_define, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"table_begin", tprof_py_table_begin, METH_O, NULL},
+    {"table_end", tprof_py_table_end, METH_NOARGS, NULL},
+    {"table_lost", tprof_py_table_lost, METH_NOARGS, NULL},
     {"fail_at_exit", tprof_py_fail_at_exit, METH_O, NULL},
     {"set_fork_work", tprof_py_set_fork_work, METH_O, NULL},
     {"fork_before", tprof_py_fork_before, METH_NOARGS, NULL},
@@ -88,47 +95,83 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **kept)
+static int add_type(PyObject *module, PyType_Spec *spec)
 {
     PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
     if (type == NULL)
         return -1;
     const int failed = PyModule_AddType(module, (PyTypeObject *)type);
-    if (kept != NULL && !failed)
-        *kept = (PyTypeObject *)Py_NewRef(type);
     Py_DECREF(type);
     return failed;
 }
 
-/* The recorder's state is the process's, so its hooks are set up once however often the module is executed. */
+static int initialise_error;
+
+/* The recorder's state is the process's, so its hooks are set up once however many interpreters execute the module. */
+static void initialise(void)
+{
+    initialise_error = tprof_recorder_initialise();
+    if (initialise_error == 0)
+        initialise_error = tprof_definitions_initialise();
+    if (initialise_error == 0)
+        initialise_error = pthread_atfork(NULL, NULL, tprof_sensors_forget);
+    if (initialise_error == 0)
+        initialise_error = pthread_atfork(NULL, NULL, tprof_signals_forget);
+}
+
 static int execute(PyObject *module)
 {
-    static int initialised;
-    if (!initialised) {
-        const int error = tprof_recorder_initialise();
-        if (error == 0 && pthread_atfork(NULL, NULL, tprof_sensors_forget) == 0 &&
-            pthread_atfork(NULL, NULL, tprof_signals_forget) == 0)
-            initialised = 1;
-        if (!initialised) {
-            PyErr_SetString(PyExc_ImportError, "tprof._core: pthread_key_create or pthread_atfork failed");
-            return -1;
-        }
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, initialise);
+    if (initialise_error != 0) {
+        PyErr_SetString(PyExc_ImportError, "tprof._core: pthread_key_create or pthread_atfork failed");
+        return -1;
     }
-    if (add_type(module, &tprof_task_spec, &tprof_task_type) < 0 || add_type(module, &tprof_region_spec, NULL) < 0 ||
-        add_type(module, &tprof_driver_spec, NULL) < 0 || add_type(module, &tprof_thread_task_spec, NULL) < 0 || add_type(module, &tprof_tail_spec, NULL) < 0 ||
-        add_type(module, &tprof_follower_spec, NULL) < 0)
+    tprof_definitions_list(&tprof_state_of(module)->definitions);
+    if (add_type(module, &tprof_task_spec) < 0 || add_type(module, &tprof_region_spec) < 0 ||
+        add_type(module, &tprof_driver_spec) < 0 || add_type(module, &tprof_thread_task_spec) < 0 ||
+        add_type(module, &tprof_tail_spec) < 0 || add_type(module, &tprof_follower_spec) < 0)
         return -1;
 #if PY_VERSION_HEX >= 0x030C0000
-    if (add_type(module, &tprof_monitor_spec, NULL) < 0)
+    if (add_type(module, &tprof_monitor_spec) < 0)
         return -1;
 #endif
     return tprof_add_runtime_api(module);
 }
 
+/* The state is NULL before the module is executed. */
+static int traverse(PyObject *module, visitproc visit, void *arg)
+{
+    const struct tprof_state *state = tprof_state_of(module);
+    if (state == NULL)
+        return 0;
+    Py_VISIT(state->spawner);
+    Py_VISIT(state->fork_work);
+    return 0;
+}
+
+static int clear(PyObject *module)
+{
+    struct tprof_state *state = tprof_state_of(module);
+    if (state == NULL)
+        return 0;
+    Py_CLEAR(state->spawner);
+    Py_CLEAR(state->fork_work);
+    return 0;
+}
+
+static void release(void *module)
+{
+    struct tprof_state *state = tprof_state_of(module);
+    (void)clear(module);
+    if (state != NULL)
+        tprof_definitions_unlist(&state->definitions);
+}
+
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, execute},
 #ifdef Py_mod_multiple_interpreters
-    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
 #endif
 #ifdef Py_mod_gil
     {Py_mod_gil, Py_MOD_GIL_NOT_USED},
@@ -141,10 +184,19 @@ static struct PyModuleDef definition = {
     .m_name = "tprof._core",
     .m_doc = "The recorder's native core.",
     .m_methods = methods,
+    .m_size = sizeof(struct tprof_state),
     .m_slots = slots,
+    .m_traverse = traverse,
+    .m_clear = clear,
+    .m_free = release,
 };
 
 PyMODINIT_FUNC PyInit__core(void)
 {
     return PyModuleDef_Init(&definition);
+}
+
+PyObject *tprof_module_of(PyTypeObject *type)
+{
+    return PyType_GetModuleByDef(type, &definition);
 }

@@ -20,7 +20,6 @@
 
 uint64_t tprof_generation;
 _Thread_local struct tprof_thread *tprof_self;
-void (*tprof_name_thread)(char name[TPROF_NAME_BYTES]);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t exit_key;
@@ -237,7 +236,7 @@ struct tprof_thread *tprof_recorder_join(void)
     if (tprof_self != NULL) {
         link_thread(tprof_self);
         /* Last, because this asks Python, which may let other threads run. */
-        if (tprof_name_thread != NULL && tprof_self->stream.header != NULL)
+        if (tprof_self->stream.header != NULL)
             tprof_name_thread(tprof_self->stream.header->thread_name);
     }
     errno = saved_errno;

@@ -55,8 +55,8 @@ int tprof_recorder_initialise(void);
 void tprof_recorder_close_live(struct tprof_live *live);
 /* Let the calling thread join the recording that runs. NULL: none does by now, or there is no memory. */
 struct tprof_thread *tprof_recorder_join(void);
-/* Called for each new thread while Python's lock is held, to learn its name. May be NULL. */
-extern void (*tprof_name_thread)(char name[TPROF_NAME_BYTES]);
+/* binding_session.c: called for each new thread while it is attached to Python, to learn its name; holds the system's. */
+void tprof_name_thread(char name[TPROF_NAME_BYTES]);
 
 static inline bool tprof_recording(void)
 {

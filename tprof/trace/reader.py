@@ -82,6 +82,11 @@ class Trace:
         """
         return read_graph(self.events)
 
+    @property
+    def names_no_task(self) -> bool:
+        """Whether the program named none, so that its tasks stand for all of it, its threads and its processes."""
+        return bool(self.tasks) and all(entry.is_default for entry in self.tasks)
+
     def profile(self, model: str = "auto", **options: Any) -> Profile:
         """Attribute the joules to the tasks; see `tprof.analysis.build_profile` for the options."""
         from tprof.analysis import build_profile  # noqa: PLC0415 - the door to analysis

@@ -1,0 +1,72 @@
+"""Every page stands in one frame: its colours stand out in light and dark, and it asks for nothing from outside."""
+
+import re
+from importlib.resources import files
+
+import pytest
+from support.browser import acted
+from tprof.analysis.report.embed import Parts, embed
+
+ROOM = files("tprof.analysis.report")
+PAGES = {
+    "tprof.analysis.report": ("report",),
+    "tprof.analysis.laws": ("page", "roofline"),
+    "tprof.analysis.operating": ("advice",),
+    "tprof.benchmarks.sweep": ("sweep",),
+    "tprof.benchmarks.suite": ("suite",),
+    "tprof.benchmarks.validation": ("validate",),
+}
+LEAST_CONTRAST = 3.0  # of what is no text, by the Web Content Accessibility Guidelines 2.1, criterion 1.4.11
+
+
+def luminance(colour):
+    """Return the relative luminance of #rrggbb, as those guidelines define it."""
+    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one, other):
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize(("mode", "paper"), [("LIGHT", "#ffffff"), ("DARK", "#14181c")])
+def test_the_colours_of_plots_stand_out_from_the_paper_of_their_mode(mode, paper):
+    palette = re.search(rf"const {mode} = \[(.*?)\]", (ROOM / "drawing.js").read_text("utf-8"))
+    colours = re.findall(r"#[0-9a-f]{6}", palette[1])
+
+    assert len(colours) == 8
+    assert min(contrast(colour, paper) for colour in colours) >= LEAST_CONTRAST
+
+
+@pytest.mark.parametrize(("package", "name"), [(package, name) for package, names in PAGES.items() for name in names])
+def test_a_pages_body_leaves_header_and_main_to_the_frame(package, name):
+    body = (files(package) / f"{name}.html").read_text("utf-8")
+
+    page = re.sub(r"<script.*?</script>", "", embed(Parts(f"tprof {name}", body, "", {})), flags=re.DOTALL)
+
+    for tag in ("header", "main", "h1", "body", "title"):
+        assert f"<{tag}" not in body
+        assert page.count(f"<{tag}>") + page.count(f"<{tag} ") == 1
+    assert 'id="theme"' in page
+    assert "prefers-color-scheme:dark" in page
+
+
+def test_the_button_changes_between_light_and_dark_and_redraws_in_the_modes_colours(tmp_path):
+    script = """
+(() => {
+const seen = [];
+document.body.dataset.drawn = "";
+drawing.theme(() => { seen.push([document.documentElement.className, drawing.COLOURS[0]]); });
+drawing.at("theme").click();
+drawing.at("theme").click();
+document.body.dataset.seen = JSON.stringify(seen);
+})();
+"""
+    page = tmp_path / "page.html"
+    page.write_text(embed(Parts("tprof", "", script, {})), "utf-8")
+
+    seen = acted(page, "return JSON.parse(document.body.dataset.seen);")
+
+    assert sorted(map(tuple, seen)) == [("dark", "#5eb1ef"), ("light", "#0072b2")]
