@@ -41,6 +41,20 @@ def pytest_collection_modifyitems(config, items):
             items[:] = [item for item in items if not item.get_closest_marker("thorough")]
 
 
+def pytest_terminal_summary(terminalreporter, config):
+    """Tell how long real programs took by themselves and recorded: with the summary, on however loaded a machine."""
+    told = [
+        value
+        for report in terminalreporter.stats.get("passed", [])
+        for name, value in report.user_properties
+        if name == "durations" and config.getoption("--thorough")
+    ]
+    if told:
+        terminalreporter.section("real programs: plain, recorded and summed up, ratio")
+    for name, plain_s, recorded_s in sorted(told):
+        terminalreporter.line(f"{plain_s:8.2f} s {recorded_s:8.2f} s {recorded_s / plain_s:6.2f}  {name}")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory):
     """Keep what programs keep out of the user's cache folder, for children too."""

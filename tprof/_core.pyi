@@ -137,6 +137,18 @@ def session_rejoin() -> int | None:
 def session_leave(process: int, /) -> None:
     """Write down this process's last CPU time."""
 
+def session_watch(directory: str, /) -> None:
+    """Open the page of a session that runs without taking part, to list its processes and to end it. Raises OSError."""
+
+def await_at_exit(process: int, channel: int, /) -> None:
+    """Let this process end only after a child that it started.
+
+    When the interpreter has ended, the sensors go on until the child writes to the socket, which is closed then.
+    """
+
+def session_processes() -> list[tuple[int, int, int, int]]:
+    """Return ordinal, process number, last CPU time and end (0: it has not left) of the session's processes."""
+
 def session_leave_at_exit(process: int, /) -> None:
     """Let the process record until Python ends, whatever interpreters end before, and leave then."""
 

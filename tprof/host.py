@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tprof import _core
+from tprof.companions import Origin
 
 
 def describe_host() -> dict[str, Any]:
@@ -28,6 +29,7 @@ def describe_host() -> dict[str, Any]:
 def describe_start() -> dict[str, Any]:
     """Return the moment at which a recording starts on all clocks; only the monotonic one is ever calculated with."""
     now_ns = _core.now_ns()
+    origin = Origin.of(os.getpid())
     return {
         "created": datetime.now().astimezone().isoformat(timespec="seconds"),
         "clock": {
@@ -36,10 +38,16 @@ def describe_start() -> dict[str, Any]:
             "wall_start_ns": time.time_ns(),
             "boottime_start_ns": now_ns + _core.suspended_ns(),
         },
-        "boot_id": _first_line(Path("/proc/sys/kernel/random/boot_id")),
+        "boot_id": boot_id(),
+        "origin": None if origin is None else origin.as_json(),
         "argv": list(sys.argv),
         "pid": os.getpid(),
     }
+
+
+def boot_id() -> str | None:
+    """Return what tells this machine, since it was started, from others."""
+    return _first_line(Path("/proc/sys/kernel/random/boot_id"))
 
 
 def _processor() -> str | None:

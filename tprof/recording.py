@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from tprof import _core, membership
+from tprof import _core, membership, ray_cluster
 from tprof.environment import SESSION
 from tprof.errors import TprofError, TraceError, UsageError
 from tprof.uninterrupted import Uninterrupted
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from tprof.analysis import Profile
     from tprof.budgets.instances import InstanceBudgets
+    from tprof.ending import Ending
     from tprof.live import Energy
     from tprof.preparation import Preparation
     from tprof.sensors.contract import Choice
@@ -37,6 +38,10 @@ class Recording:
         The session directory.
     notes : list of str
         What a user should know about the sensors and counters that were found.
+    is_owner : bool
+        Whether it made the session, rather than join that of a process started together with this one.
+    is_left_open : bool
+        Set before the end: companions still record, so the sensors go on, and another process writes the end.
     """
 
     def __init__(
@@ -64,9 +69,12 @@ class Recording:
         self._pid = 0
         self._identity = (0, 0)
         self._instances: InstanceBudgets | None = None
+        self.is_owner = True
+        self.is_left_open = False
+        self._ending: Ending | None = None
 
     def __enter__(self) -> Self:
-        """Make the session directory and begin to record."""
+        """Make the session directory and begin to record, or join the session of a process started together."""
         self._refuse_second()
         if not _core.claim():
             message = "another interpreter of this process records already: end that recording before another"
@@ -79,13 +87,25 @@ class Recording:
         return self
 
     def _enter(self) -> None:
-        from tprof.preparation import prepare  # noqa: PLC0415
-        from tprof.trace.directory import create_session  # noqa: PLC0415 - kept off `import tprof`
+        from tprof.companions import shares  # noqa: PLC0415 - kept off `import tprof`
+        from tprof.trace.directory import one_at_a_time  # noqa: PLC0415 - see above
+
+        with one_at_a_time(self.path.parent):
+            self.is_owner = not shares(self.path)
+            if self.is_owner:
+                self._create()
+            else:
+                self._join()
+
+    def _create(self) -> None:
+        from tprof.ending import identity_of  # noqa: PLC0415 - kept off `import tprof`
+        from tprof.preparation import prepare  # noqa: PLC0415 - see above
+        from tprof.trace.directory import create_session  # noqa: PLC0415 - see above
 
         prepared = prepare(self.path, energy=self._energy, counters=self._counters, watts=self._watts)
         self.notes = list(prepared.notes)
         create_session(self.path, overwrite=self._overwrite)
-        self._pid, self._identity = os.getpid(), _identity(self.path)
+        self._pid, self._identity = os.getpid(), identity_of(self.path)
         try:
             self._begin(prepared)
         except OSError as error:
@@ -94,6 +114,17 @@ class Recording:
         except BaseException:
             self._undo()
             raise
+
+    def _join(self) -> None:
+        self._pid = os.getpid()
+        try:
+            with Uninterrupted():
+                process = _core.session_join(os.fspath(self.path))
+                membership.enter(membership.Plan.from_manifest(self.path), process).start()
+                self._hand_to_children()
+        except OSError as error:
+            message = f"{self.path} ended before process {self._pid} could join: tprof does not record this process"
+            raise TprofError(message) from error
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -114,17 +145,26 @@ class Recording:
         if member is None or member.plan.directory != self.path:
             return None
         end_ns = _core.now_ns()
+        from tprof.ending import Ending  # noqa: PLC0415 - kept off `import tprof`
+
         membership.leave()
         self._restore_environment()
-        if self._pid != os.getpid():
+        if self._pid != os.getpid() or not self.is_owner:
             _core.release()
-            return None  # the recording is the parent's of this forked child
-        _core.sensors_stop()
+            return None  # the recording is the parent's of this forked child, or a companion's
+        if not self.is_left_open:
+            _core.sensors_stop()
         problem = self._instances.stop() if self._instances is not None else None
-        self._write_end(_core.session_end(), end_ns, stopped, member.lost_definitions)
-        self._unlock()
+        self._ending = Ending(self.path, self._identity, self._pid, stopped, member.lost_definitions)
+        if not self.is_left_open:
+            self.notes += self._ending.write(end_ns)
+            self._unlock()
         _core.release()
         return problem
+
+    def ending(self) -> dict[str, Any]:
+        """Return what another process needs to write the end of a recording that was left open."""
+        return {} if self._ending is None else self._ending.as_json()
 
     def energy(self) -> Energy:
         """Return the joules so far, while the recording runs; from any thread.
@@ -201,9 +241,13 @@ class Recording:
             prepared.manifest["clock"]["block_start_ns"] = _core.now_ns()
             write_manifest(self.path, prepared.manifest)
             membership.enter(prepared.plan, process).start()
-            self._environment = os.environ.get(SESSION)
-            os.environ[SESSION] = os.fspath(self.path)
+            self._hand_to_children()
         self._watch_budgets()
+
+    def _hand_to_children(self) -> None:
+        self._environment = os.environ.get(SESSION)
+        os.environ[SESSION] = os.fspath(self.path)
+        ray_cluster.hand_on()
 
     def _watch_budgets(self) -> None:
         """Watch tasks that have a budget, as soon as there is one."""
@@ -235,6 +279,7 @@ class Recording:
             time.sleep(idle_s)
 
     def _restore_environment(self) -> None:
+        ray_cluster.hand_on_no_more()
         if self._environment is None:
             os.environ.pop(SESSION, None)
         else:
@@ -254,44 +299,6 @@ class Recording:
         if self._lock is not None:
             self._lock.let_go()
             self._lock = None
-
-    def _write_end(self, ended: dict[str, Any], end_ns: int, stopped: str, lost_definitions: int) -> None:
-        from tprof.trace.manifest import write_end  # noqa: PLC0415 - kept off `import tprof`
-
-        processes = [
-            {"process": ordinal, "pid": pid, "cpu_ns": cpu_ns, "ended_ns": ended_ns or None}
-            for ordinal, pid, cpu_ns, ended_ns in ended["processes"]
-        ]
-        dropped = {key.removeprefix("dropped_"): ended[key] for key in ended if key.startswith("dropped_")}
-        end = {
-            "end_ns": end_ns,
-            "stopped": stopped,
-            "processes": processes,
-            "process_count": ended["process_count"],
-            "lost_threads": ended["lost_threads"],
-            "uncounted_threads": ended["uncounted_threads"],
-            "lost_definitions": lost_definitions,
-            "dropped": dropped,
-            "notes": [],
-        }
-        if _identity(self.path) != self._identity:
-            # Whatever stands there now is somebody else's.
-            self.notes.append(f"{self.path} is no longer the session that was begun there: its end is not written")
-            return
-        try:
-            write_end(self.path, end)
-            (self.path / "live").unlink(missing_ok=True)
-        except OSError as error:
-            # The samples are on disk all the same, and the trace loads as that of a killed program.
-            self.notes.append(f"the end of {self.path} could not be written ({error.strerror}): it reads as incomplete")
-
-
-def _identity(path: Path) -> tuple[int, int]:
-    try:
-        status = path.lstat()
-    except OSError:
-        return 0, 0
-    return status.st_dev, status.st_ino
 
 
 def _how_it_stopped(kind: type[BaseException] | None) -> str:

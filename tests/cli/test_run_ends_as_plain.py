@@ -2,12 +2,18 @@
 
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
+import sysconfig
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pytest
 from support.programs import TPROF
+from support.real_programs import PROGRAMS
 from support.recorded import instances
 
 import tprof
@@ -311,3 +317,74 @@ def test_a_recorded_program_ends_as_it_does_by_itself(tmp_path, ending):
     assert trace.complete == (ending.instances is not None)
     if ending.instances is not None:
         assert instances(trace).get("f", 0) == ending.instances
+
+
+def begin(folder, program, words):
+    """Run a program and what runs beside it; returns all that both said, the status, and how long it took."""
+    folder.mkdir()
+    for name, text in {**program.files, "prog.py": program.source, "client.py": program.client or ""}.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    environment |= {"HOME": str(folder), "RAY_AUTH_MODE": "disabled"}
+    environment["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), environment["PATH"]])
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    begun_s = time.monotonic()
+    process = subprocess.Popen(words, cwd=folder, env=environment, start_new_session=True, **streams)
+    try:
+        client = None
+        if program.client is not None:
+            client = run(folder, sys.executable, "client.py", str(process.pid))
+        output, errors = process.communicate(timeout=DEADLINE_S)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    if client is not None:
+        assert client.returncode == 0, client.stderr + errors
+        output += client.stdout
+    return output, errors, process.returncode, time.monotonic() - begun_s
+
+
+def masked(text):
+    """Leave out what differs each time a program runs that has several processes and tells times and numbers."""
+    lines = [re.sub(r"0x[0-9a-f]+|\d[\d.:,]*", "0", line).strip("=. ") for line in text.splitlines()]
+    return sorted(line for line in lines if line)
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named tasks", "no names"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(program, id=program.name, marks=[pytest.mark.thorough] if program.thorough else [])
+        for program in PROGRAMS
+    ],
+)
+def test_a_real_program_is_the_same_when_recorded_and_all_its_processes_tasks_are_there(
+    tmp_path, record_property, program, named
+):
+    if named and not program.task:
+        pytest.skip("its tasks are marked in its source only")
+    for module in program.needs:
+        pytest.importorskip(module, reason=f"{module} is not installed: scripts/setup .venv test lint libraries")
+    options = ["--energy", "estimate", "-o", "prog.tprof"]
+    options += [word for pattern in program.task if named for word in ("--task", pattern)]
+
+    here = tmp_path / "here"  # messages name it
+    plain = begin(here, program, [*program.launcher, sys.executable, *program.words])
+    shutil.rmtree(here)
+    recorded = begin(here, program, [*program.launcher, TPROF, "run", *options, *program.words])
+
+    output, errors, status, recorded_s = recorded
+    record_property("durations", (program.name, plain[3], recorded_s))  # told with --thorough; nothing is claimed of it
+    said, summaries = SUMMARY.subn("", errors)
+    comparable = masked if program.in_any_order else str
+    assert (comparable(output), status) == (comparable(plain[0]), plain[2]), errors
+    assert (comparable(said), summaries) == (comparable(plain[1]), 1)
+    trace = tprof.load(here / "prog.tprof")
+    expected = {**program.marked, **(program.named if named else {})}
+    found = instances(trace)
+    assert trace.complete
+    if program.least:
+        found = {name: min(found.get(name, 0), count) for name, count in expected.items()}
+    assert found == expected

@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
@@ -144,9 +145,11 @@ def _check_report(report: Path | None) -> None:
 
 
 def _free_name(stem: str) -> Path:
+    from tprof.companions import is_rank, shares
+
     number = 1
     path = Path(f"{stem}.tprof")
-    while os.path.lexists(path):
+    while os.path.lexists(path) and not (is_rank() and shares(path)):
         number += 1
         path = Path(f"{stem}-{number}.tprof")
     return path
@@ -170,7 +173,7 @@ def _prepare(what: Program, tasks: list[str], end: _End, *, best_effort: bool) -
     try:
         end.begin()
     except TprofError as error:
-        if not best_effort:
+        if end.must_record and not best_effort:
             raise
         print(f"tprof: {error}; the program runs unprofiled", file=sys.stderr)
 
@@ -179,6 +182,7 @@ def _prepare(what: Program, tasks: list[str], end: _End, *, best_effort: bool) -
             run_program(what, main, tasks, recorded_in=end.recorded_in)
         except BaseException as error:
             end.ended_by = type(error)  # not the error, which would keep the program's objects alive
+            end.failed = not (isinstance(error, SystemExit) and not error.code)
             raise
 
     return execute
@@ -196,6 +200,7 @@ class _End:
         """Take note; names are meant as they are now, wherever the program goes."""
         self.recorded_in: Path | None = None
         self.ended_by: type[BaseException] | None = None
+        self.failed = False
         self._recording = recording
         self._require_tasks = require_tasks
         here = recording.path.parent == Path.cwd()
@@ -220,17 +225,27 @@ class _End:
         self._recording.__enter__()
         self.recorded_in = self._recording.path
 
+    @property
+    def must_record(self) -> bool:
+        """Whether a program that is not recorded is not to run; a job would end without one of its ranks."""
+        return self._recording.is_owner
+
     def at_exit(self) -> None:
         """End this process's part."""
         if self.recorded_in is None:
             return
         problem = None
         try:
+            self._recording.is_left_open = self._has_companions()
             self._recording.__exit__(self.ended_by, None, None)
         except TprofError as error:
             problem = error
+        if os.getpid() != self._pid or not self._recording.is_owner:
+            return
         stream = sys.__stderr__
-        if os.getpid() != self._pid or stream is None or stream.closed:
+        if stream is None or stream.closed:
+            if self._recording.is_left_open:
+                self._end_later({}, None)
             return
         with suppress(OSError, KeyboardInterrupt):  # nobody is there to read it, or to wait for it
             if problem is not None and self.ended_by is None:
@@ -238,6 +253,14 @@ class _End:
             met = self._look_at_tasks(stream)
             stream.flush()
             self._sum_up(stream, met)
+
+    def _has_companions(self) -> bool:
+        """Tell whether others go on to record. A rank that failed waits for none: its job is to end by that."""
+        from tprof.companions import are_awaited, is_rank
+
+        if os.getpid() != self._pid or not self._recording.is_owner or (self.failed and is_rank()):
+            return False
+        return are_awaited()
 
     def _look_at_tasks(self, stream: TextIO) -> dict[str, object]:
         """Return what is to be said of the patterns; what they lack is said here where nothing follows."""
@@ -261,22 +284,49 @@ class _End:
 
     def _sum_up(self, stream: TextIO, met: dict[str, object]) -> None:
         """Let another process do it: an interpreter that ends imports and starts no more what the analysis needs."""
+        if self._recording.is_left_open:
+            self._end_later(met, stream)
+            return
         if not self._told["summary"] and self._told["report"] is None:
             return
         if sys.stdout is not None and not sys.stdout.closed:
             with suppress(OSError):  # the interpreter will say so
                 sys.stdout.flush()
-        given = {**self._told, **met}
-        words = [self._python, "-P", "-c", _SUM_UP, json.dumps(given)]
         with _disposed(signal.SIGCHLD, signal.SIG_DFL):  # the program knows nothing of this child
-            with _disposed(signal.SIGINT, signal.SIG_IGN):  # which this process ends, without a traceback
-                process = subprocess.Popen(  # noqa: S603 - this interpreter and this module
-                    words, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, cwd="/", env=self._environment
-                )
+            process = self._start({**self._told, **met}, stream)
             try:
                 process.wait()
             finally:
                 process.kill()
+
+    def _end_later(self, met: dict[str, object], stream: TextIO | None) -> None:
+        """Let another process end the recording when companions have left it, and sum up.
+
+        This one ends now, but for its sensors, as far as others see it: ranks wait for each other at their very end.
+        """
+        from tprof import _core
+
+        ours, theirs = socket.socketpair()
+        told = {"summary": False} if stream is None else {}
+        given = {**self._told, **met, **told, "ending": self._recording.ending(), "channel": theirs.fileno()}
+        process = self._start(given, stream, theirs.fileno())
+        theirs.close()
+        _core.await_at_exit(process.pid, ours.detach())
+        process.returncode = 0  # it is waited for there
+
+    def _start(self, given: dict[str, object], stream: TextIO | None, *descriptors: int) -> subprocess.Popen[bytes]:
+        words = [self._python, "-P", "-c", _SUM_UP, json.dumps(given)]
+        output = subprocess.DEVNULL if stream is None else stream
+        with _disposed(signal.SIGINT, signal.SIG_IGN):  # which this process ends, without a traceback
+            return subprocess.Popen(  # noqa: S603 - this interpreter and this module
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd="/",
+                env=self._environment,
+                pass_fds=descriptors,
+            )
 
 
 @contextmanager
@@ -297,6 +347,13 @@ def sum_up() -> None:
     from .tables import show
 
     given = json.loads(sys.argv[1])
+    if "ending" in given:
+        from tprof.ending import end_later
+
+        for problem in end_later(given["ending"], given["channel"]):
+            print(f"tprof: {problem}", file=sys.stderr)
+        if not given["summary"] and given["report"] is None:
+            return
     try:
         profile = load(given["session"]).profile()
         if given["summary"]:

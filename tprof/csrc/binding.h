@@ -64,6 +64,9 @@ static inline struct tprof_live *tprof_session_page(void) /* for threads that ne
 PyObject *tprof_py_session_create(PyObject *module, PyObject *directory);
 PyObject *tprof_py_session_join(PyObject *module, PyObject *directory);
 PyObject *tprof_py_session_rejoin(PyObject *module, PyObject *unused);
+PyObject *tprof_py_session_watch(PyObject *module, PyObject *directory);
+PyObject *tprof_py_await_at_exit(PyObject *module, PyObject *args);
+PyObject *tprof_py_session_processes(PyObject *module, PyObject *unused);
 PyObject *tprof_py_session_leave(PyObject *module, PyObject *process);
 PyObject *tprof_py_session_leave_at_exit(PyObject *module, PyObject *process);
 PyObject *tprof_py_session_end(PyObject *module, PyObject *unused);

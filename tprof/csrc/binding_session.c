@@ -6,10 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "binding.h"
 #include "recorder.h"
+#include "sensor_thread.h"
 
 struct tprof_live *tprof_session_live;
 /* Another thread may just be reading the page of the session that ended, so a page is given back only when the next but
@@ -51,6 +53,19 @@ PyObject *tprof_py_session_create(PyObject *module, PyObject *directory)
 {
     (void)module;
     return enter(directory, tprof_live_create);
+}
+
+PyObject *tprof_py_session_watch(PyObject *module, PyObject *directory)
+{
+    char path[PATH_MAX];
+    (void)module;
+    if (live_path(directory, path) == NULL)
+        return NULL;
+    struct tprof_live *page = tprof_live_join(path);
+    if (page == NULL)
+        return PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, directory);
+    __atomic_store_n(&tprof_session_live, page, __ATOMIC_RELEASE);
+    Py_RETURN_NONE;
 }
 
 PyObject *tprof_py_session_join(PyObject *module, PyObject *directory)
@@ -126,6 +141,13 @@ static PyObject *list_processes(struct tprof_live *live)
         Py_XDECREF(entry);
     }
     return processes;
+}
+
+PyObject *tprof_py_session_processes(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    return tprof_session_live != NULL ? list_processes(tprof_session_live) : PyList_New(0);
 }
 
 PyObject *tprof_py_session_end(PyObject *module, PyObject *unused)
@@ -316,5 +338,41 @@ PyObject *tprof_py_fail_at_exit(PyObject *module, PyObject *status)
         return PyErr_SetFromErrno(PyExc_OSError);
     registered = true;
     failed_status = (int)wanted;
+    Py_RETURN_NONE;
+}
+
+static struct {
+    pid_t owner, process;
+    int channel;
+} later;
+
+/* Called when the interpreter has ended, so that what libraries do then is done: sensors are read until the process that
+ * ends the recording says so, and it is told when they have stopped. */
+static void await_end(int status, void *unused)
+{
+    char byte;
+    (void)status;
+    (void)unused;
+    if (later.owner != getpid())
+        return;
+    while (read(later.channel, &byte, 1) < 0 && errno == EINTR)
+        ;
+    (void)tprof_sensors_stop();
+    close(later.channel);
+    while (waitpid(later.process, NULL, 0) < 0 && errno == EINTR)
+        ;
+}
+
+PyObject *tprof_py_await_at_exit(PyObject *module, PyObject *args)
+{
+    int process, channel;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "ii", &process, &channel))
+        return NULL;
+    if (later.owner != getpid() && on_exit(await_end, NULL) != 0)
+        return PyErr_SetFromErrno(PyExc_OSError);
+    later.owner = getpid();
+    later.process = (pid_t)process;
+    later.channel = channel;
     Py_RETURN_NONE;
 }

@@ -107,7 +107,10 @@ def _compile(text: str) -> re.Pattern[str]:
 
 
 def _is_file(file: str, wildcard: str) -> bool:
-    return fnmatchcase(file, wildcard) or (file.startswith(os.sep) and fnmatchcase(os.path.realpath(file), wildcard))
+    if file.startswith("<"):
+        return False
+    # What runpy executes is named as it was given.
+    return any(fnmatchcase(one, wildcard) for one in (os.path.abspath(file), os.path.realpath(file)))  # noqa: PTH100
 
 
 def _is_nameless(qualname: str) -> bool:

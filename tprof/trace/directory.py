@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import stat
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from tprof.errors import TprofError, TraceError, UsageError
@@ -13,6 +15,7 @@ from .manifest import END, MANIFEST, read_manifest
 from .running import LIVE, is_running
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 ROOMS = ("threads", "tasks", "readings", "graph")
@@ -20,6 +23,25 @@ DECISIONS = "decisions"  # made with the first one
 MATCHES = "matches"  # made with the first function that a --task meets
 # What a recorder may leave in a session; anything else there belongs to somebody.
 OURS = {*ROOMS, DECISIONS, MATCHES, LIVE, MANIFEST, END, "manifest.tmp", "end.tmp"}
+
+
+@contextmanager
+def one_at_a_time(folder: Path) -> Iterator[None]:
+    """Let one process at a time make or join a session in this folder, so that none meets half of one.
+
+    Where the file system knows no locks, all go on at once.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        yield
+        return
+    try:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def create_session(path: Path, *, overwrite: bool = False) -> None:

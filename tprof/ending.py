@@ -1,0 +1,95 @@
+"""The end of a recording: what its processes left in the page that they share, written down for good."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from tprof import _core
+from tprof.companions import await_companions, tell_who_runs
+from tprof.trace.manifest import write_end
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How the process that owns a session left it.
+
+    Attributes
+    ----------
+    session : the session directory
+    identity : of this directory, so that nobody else's is written to
+    pid : of the owner
+    stopped : "end", "interrupted", "exit" or "error"
+    lost_definitions : how many tasks could not be written down
+    """
+
+    session: Path
+    identity: tuple[int, int]
+    pid: int
+    stopped: str
+    lost_definitions: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as a process is told it."""
+        return {**asdict(self), "session": str(self.session)}
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> Self:
+        """Return what a process was told."""
+        return cls(**{**told, "session": Path(told["session"]), "identity": tuple(told["identity"])})
+
+    def write(self, end_ns: int) -> list[str]:
+        """End the session for all its processes and write it down; returns what kept this from it."""
+        notes = tell_who_runs(self.pid)
+        ended = _core.session_end()
+        end = {
+            "end_ns": end_ns,
+            "stopped": self.stopped,
+            "processes": [
+                {"process": ordinal, "pid": pid, "cpu_ns": cpu_ns, "ended_ns": ended_ns or None}
+                for ordinal, pid, cpu_ns, ended_ns in ended["processes"]
+            ],
+            "process_count": ended["process_count"],
+            "lost_threads": ended["lost_threads"],
+            "uncounted_threads": ended["uncounted_threads"],
+            "lost_definitions": self.lost_definitions,
+            "dropped": {key.removeprefix("dropped_"): ended[key] for key in ended if key.startswith("dropped_")},
+            "notes": notes,
+        }
+        if identity_of(self.session) != self.identity:
+            # Whatever stands there now is somebody else's.
+            return [f"{self.session} is no longer the session that was begun there: its end is not written"]
+        try:
+            write_end(self.session, end)
+            (self.session / "live").unlink(missing_ok=True)
+        except OSError as error:
+            # The samples are on disk all the same, and the trace loads as that of a killed program.
+            return [f"the end of {self.session} could not be written ({error.strerror}): it reads as incomplete"]
+        return []
+
+
+def end_later(told: dict[str, Any], owner: int) -> list[str]:
+    """End a recording that was left open, in a process of its own, when the owner's companions have left it.
+
+    The owner reads its sensors until it is told through the socket, and closes that when it has stopped them: see
+    `_core.await_at_exit`.
+    """
+    ending = Ending.from_json(told)
+    _core.session_watch(str(ending.session))
+    await_companions(ending.pid)
+    end_ns = _core.now_ns()
+    with socket.socket(fileno=owner) as channel:
+        channel.sendall(b".")
+        channel.recv(1)
+    return ending.write(end_ns)
+
+
+def identity_of(path: Path) -> tuple[int, int]:
+    """Return what tells a file from another one under the same name."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return 0, 0
+    return status.st_dev, status.st_ino
