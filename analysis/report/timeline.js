@@ -1,6 +1,6 @@
 // The timeline on a canvas: only what is in view is added up, column by column, and drawn.
 const makeTimeline = (packed, tools) => {
-const { at, make, si, COLOURS, style } = tools, lanes = lanesOf(packed), canvas = at("timeline-canvas"), frame = at("timeline");
+const { at, si, COLOURS, style } = tools, lanes = lanesOf(packed), canvas = at("timeline-canvas"), frame = at("timeline");
 const AXIS = 24, LEAST_NS = 200, CLASSES = COLOURS.length + 1, FADED = COLOURS.length, LABELLED = 44, LEAST_HIGH = 1.5;
 const nameOf = (code) => (code < packed.names.length ? packed.names[code] : "a task without a name");
 const views = { threads: lanes.threads(), cores: null };
@@ -105,6 +105,9 @@ function drawColumns(context, item, sums, left, ratio, colours) {
   paint(stack, begin, sums.width);
 }
 
+// Of a qualified name that does not fit, its end says most.
+const lastPart = (name) => (/^[\w.:]+$/.test(name) ? name.split(/[.:]/).filter(Boolean).at(-1) || name : name);
+
 // Borders between pieces and their names, where there is room for them.
 function drawNames(context, item, left, width, colours) {
   const scale = (width - left) / (state.to - state.from);
@@ -125,7 +128,8 @@ function drawNames(context, item, left, width, colours) {
     context.lineJoin = "round";
     context.strokeStyle = colours.paper;
     context.fillStyle = colours.ink;
-    for (const put of ["strokeText", "fillText"]) context[put](nameOf(one.task), x0 + 6, item.y + item.height / 2 + 1);
+    const name = nameOf(one.task), text = context.measureText(name).width < x1 - x0 - 8 ? name : lastPart(name);
+    for (const put of ["strokeText", "fillText"]) context[put](text, x0 + 6, item.y + item.height / 2 + 1);
     context.restore();
   });
 }

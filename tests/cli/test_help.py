@@ -43,6 +43,11 @@ class TestHelp:
         assert (done.returncode, done.stderr) == (0, "")
         assert max(map(len, done.stdout.splitlines())) <= WIDTH
 
+    def test_is_also_asked_for_by_one_letter(self, words, tmp_path):
+        assert (
+            run_tprof(*words, "-h", cwd=tmp_path, env={"COLUMNS": str(WIDTH)}).stdout == help_of(words, tmp_path).stdout
+        )
+
     def test_explains_every_parameter(self, words, tmp_path):
         del tmp_path
 
@@ -56,7 +61,7 @@ class TestHelp:
 
 
 USAGES = {
-    "run": "(SCRIPT | -m MODULE) [ARGS]...",
+    "run": "[(SCRIPT | -m MODULE) [ARGS]...]",
     "bench": "[NAME]...",
     "roofline": "[SESSION]",
     "summary": "SESSION",

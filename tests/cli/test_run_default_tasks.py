@@ -34,7 +34,9 @@ def test_the_program_and_its_threads_are_tasks_by_their_names(tmp_path):
 
     assert tasks(tmp_path) == {"prog.py": 1, "thread burn": 2, "thread loader": 1, "thread ThreadPoolExecutor": 1}
     assert "tprof run --task '__main__:*' prog.py" in done.stderr
-    cpu_s = load(tmp_path / "prog.tprof").profile().tasks.groupby("task", observed=True)["cpu_s"].sum()
+    table = load(tmp_path / "prog.tprof").profile().tasks
+    assert set(table.loc[table["task"] == "thread loader", "thread"]) == {"loader-3"}
+    cpu_s = table.groupby("task", observed=True)["cpu_s"].sum()
     assert cpu_s["prog.py"] >= 0.1
     assert cpu_s["thread burn"] >= 0.1
     assert cpu_s["thread ThreadPoolExecutor"] >= 0.05

@@ -76,7 +76,7 @@ def test_functions_are_seen_whoever_holds_them_and_stay_what_they_are(tmp_path):
 
 
 STEPS = """
-import asyncio, threading
+import asyncio, itertools, threading
 
 def count(n):
     for i in range(n):
@@ -105,7 +105,7 @@ async def main():
 def fails():
     raise KeyError
 
-print(list(zip(count(3), count(3))))
+print(list(itertools.zip_longest(count(3), count(3))))
 half = count(4)
 next(half)
 thread = threading.Thread(target=lambda: print(list(half)))

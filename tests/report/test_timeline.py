@@ -205,9 +205,12 @@ const drawn = () => {
   const pixels = ([from, to]) => canvas.getContext("2d").getImageData(canvas.width - 12, from, 12, to - from - 3).data;
   return lanes.map((lane) => pixels(lane).some((value) => value > 0));
 };
-const frame = () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
-return frame().then(() => {
-  const before = drawn();
+// The page draws in a frame of its own, some time after its script.
+const firstDrawn = (left) => new Promise((resolve) => requestAnimationFrame(() => {
+  const now = drawn();
+  resolve(left && !now.some(Boolean) ? firstDrawn(left - 1) : now);
+}));
+return firstDrawn(300).then((before) => {
   [...document.querySelectorAll("#tasks td button")].find((one) => one.textContent === "late").click();
   const [button] = at("details-list").querySelectorAll("td button"), began = button.textContent;
   button.click();

@@ -84,6 +84,7 @@ def make_app() -> typer.Typer:
     app = typer.Typer(
         cls=_Group,
         no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
         rich_markup_mode="rich",
         pretty_exceptions_enable=False,
         help="Which task of a parallel Python program took which joules.",

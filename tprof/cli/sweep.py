@@ -76,7 +76,7 @@ def sweep(  # noqa: PLR0913 - one parameter an option
     ] = None,
     size: Annotated[str, typer.Option(help="Of a benchmark: small or paper.")] = "small",
     task: Annotated[
-        list[str] | None, typer.Option("--task", metavar="MODULE:FUNCTION", help="Make tasks, as for tprof run.")
+        list[str] | None, typer.Option("--task", metavar="PATTERN", help="Make tasks, as for tprof run.")
     ] = None,
     energy: Annotated[str, typer.Option(help="auto, perf, powercap, estimate or none.")] = "auto",
     counters: Annotated[str, typer.Option(help="auto, none, or names with commas.")] = "auto",

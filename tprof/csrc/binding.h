@@ -74,6 +74,9 @@ PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *tprof_py_stop(PyObject *module, PyObject *unused);
 PyObject *tprof_py_fail_at_exit(PyObject *module, PyObject *status);
 
+/* binding_thread.c: what `threading` starts here and has yet to enter among its threads, or NULL */
+extern _Thread_local PyObject *tprof_starting_thread;
+
 /* binding_interpreters.c */
 bool tprof_is_main_interpreter(void);
 PyObject *tprof_py_is_main_interpreter(PyObject *module, PyObject *unused);

@@ -35,6 +35,7 @@ struct generator {
     uint64_t instance;
     uint64_t inner_instance; /* who ran inside when it was suspended */
     uint32_t inner_task;
+    long offset;            /* of the instruction that suspended it */
     struct generator *next; /* in the same bucket */
 };
 
@@ -196,11 +197,12 @@ enum entry { STARTS, RESUMES, THROWN };
 
 /* Of the frame that runs: what was suspended of it, or a new one without an instance. NULL: no memory, or an exception was
  * thrown into what has not begun, of which nothing will run. */
-static struct generator *generator_of(const void *frame, const PyObject *code, enum entry entry)
+static struct generator *generator_of(const void *frame, const PyObject *code, enum entry entry, long offset)
 {
     struct generator *generator = take(frame);
     const bool known = generator != NULL && generator->code == (const void *)code && entry != STARTS;
-    if (known)
+    /* One that was closed silently may have left the frame to one that has not begun, which stands far before any yield. */
+    if (known && (entry != THROWN || offset + 2 >= generator->offset))
         return generator;
     if (entry == THROWN) {
         free(generator);
@@ -227,7 +229,7 @@ static bool enter(struct call *call, uint32_t number)
     return true;
 }
 
-static void begin(PyObject *code, uint32_t number, enum entry entry)
+static void begin(PyObject *code, uint32_t number, enum entry entry, long offset)
 {
     struct call call = {.frame = running_frame(), .code = code};
     struct stack *stack = own_stack != NULL ? own_stack : make_stack();
@@ -239,7 +241,7 @@ static void begin(PyObject *code, uint32_t number, enum entry entry)
     if (slot == NULL)
         return;
     if (((PyCodeObject *)code)->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE)) {
-        call.generator = generator_of(call.frame, code, entry);
+        call.generator = generator_of(call.frame, code, entry, offset);
         if (call.generator == NULL)
             return;
     } else if (__atomic_load_n(&tprof_pause_share, __ATOMIC_RELAXED) != 0) {
@@ -296,13 +298,13 @@ static PyObject *observe(const struct monitor *self, PyObject *code, PyObject *v
     Py_RETURN_NONE;
 }
 
-static PyObject *begin_marked(const struct monitor *self, PyObject *code, uintptr_t mark, enum entry entry)
+static PyObject *begin_marked(const struct monitor *self, PyObject *const *args, uintptr_t mark, enum entry entry)
 {
     if (mark < UNDEFINED || !tprof_recording())
         Py_RETURN_NONE;
-    if (mark == UNDEFINED && (mark = define(self, code)) == 0)
+    if (mark == UNDEFINED && (mark = define(self, args[0])) == 0)
         return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
-    begin(code, (uint32_t)(mark - FIRST_TASK), entry);
+    begin(args[0], (uint32_t)(mark - FIRST_TASK), entry, PyLong_AsLong(args[1]));
     Py_RETURN_NONE;
 }
 
@@ -342,21 +344,21 @@ static PyObject *on_start(PyObject *object, PyObject *const *args, Py_ssize_t co
     intptr_t mark = (intptr_t)mark_of(self, args[0]);
     if (mark == UNMARKED && (mark = meet(self, args[0])) < 0)
         return NULL;
-    return mark < UNDEFINED ? Py_NewRef(self->disable) : begin_marked(self, args[0], (uintptr_t)mark, STARTS);
+    return mark < UNDEFINED ? Py_NewRef(self->disable) : begin_marked(self, args, (uintptr_t)mark, STARTS);
 }
 
 static PyObject *on_resume(PyObject *object, PyObject *const *args, Py_ssize_t count)
 {
     const struct monitor *self = (struct monitor *)object;
     (void)count;
-    return begin_marked(self, args[0], mark_of(self, args[0]), RESUMES);
+    return begin_marked(self, args, mark_of(self, args[0]), RESUMES);
 }
 
 static PyObject *on_throw(PyObject *object, PyObject *const *args, Py_ssize_t count)
 {
     const struct monitor *self = (struct monitor *)object;
     (void)count;
-    return begin_marked(self, args[0], mark_of(self, args[0]), THROWN);
+    return begin_marked(self, args, mark_of(self, args[0]), THROWN);
 }
 
 static PyObject *on_yield(PyObject *self, PyObject *const *args, Py_ssize_t count)
@@ -370,6 +372,7 @@ static PyObject *on_yield(PyObject *self, PyObject *const *args, Py_ssize_t coun
         call.generator->inner_task = call.entered.thread->task;
         tprof_leave(&call.entered, TPROF_SUSPEND, 0);
     }
+    call.generator->offset = PyLong_AsLong(args[1]);
     put(call.generator);
     Py_RETURN_NONE;
 }

@@ -239,6 +239,8 @@ PyObject *tprof_py_stop(PyObject *module, PyObject *unused)
  * program's signal handlers here, and current_thread() enters threads that it does not know. */
 static PyObject *find_thread(PyObject *threading)
 {
+    if (tprof_starting_thread != NULL)
+        return Py_NewRef(tprof_starting_thread);
     PyObject *threads = PyObject_GetAttrString(threading, "_active");
     PyObject *ident = threads != NULL ? PyLong_FromUnsignedLong(PyThread_get_thread_ident()) : NULL;
     PyObject *thread = ident != NULL ? PyObject_GetItem(threads, ident) : NULL;

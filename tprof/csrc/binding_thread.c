@@ -12,6 +12,8 @@ struct thread_task {
     PyObject *number_of; /* thread -> number of its task, or None: no task stands for it */
 };
 
+_Thread_local PyObject *tprof_starting_thread;
+
 static bool find_number(PyObject *number_of, PyObject *thread, uint32_t *number)
 {
     PyObject *found = PyObject_CallOneArg(number_of, thread);
@@ -30,8 +32,13 @@ static PyObject *call(PyObject *callable, PyObject *const *args, size_t count, P
     struct thread_task *self = (struct thread_task *)callable;
     struct tprof_frame frame;
     uint32_t number;
-    if (PyVectorcall_NARGS(count) < 1 || !tprof_recording() || !find_number(self->number_of, args[0], &number) ||
-        !tprof_enter(&frame, number, 0, TPROF_START))
+    bool entered = PyVectorcall_NARGS(count) > 0 && tprof_recording() && find_number(self->number_of, args[0], &number);
+    if (entered) {
+        tprof_starting_thread = args[0];
+        entered = tprof_enter(&frame, number, 0, TPROF_START);
+        tprof_starting_thread = NULL;
+    }
+    if (!entered)
         return PyObject_Vectorcall(self->method, args, count, names);
     PyObject *result = PyObject_Vectorcall(self->method, args, count, names);
     tprof_leave(&frame, TPROF_FINISH, result == NULL ? TPROF_FAILED : 0);

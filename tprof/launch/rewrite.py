@@ -53,12 +53,14 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        return self._visit(node)
+        self._visit(node)
+        return node
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AsyncFunctionDef:
-        return self._visit(node)
+        self._visit(node)
+        return node
 
-    def _visit(self, node: Any) -> Any:
+    def _visit(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         qualname = ".".join([*self._scope, node.name])
         self._scope += [node.name, "<locals>"]
         self.generic_visit(node)
@@ -73,7 +75,6 @@ class _Rewriter(ast.NodeTransformer):
                 node.decorator_list.append(ast.copy_location(ast.Constant(mark), node))
             else:
                 _wrap_body(node, mark)
-        return node
 
 
 def _yields(node: ast.AST) -> bool:
@@ -96,7 +97,7 @@ def _wrap_body(node: ast.FunctionDef, mark: str) -> None:
 
 
 def _put_tasks(code: types.CodeType, decorated: set[str]) -> types.CodeType:
-    constants = []
+    constants: list[Any] = []
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             constants.append(_put_tasks(constant, decorated))
