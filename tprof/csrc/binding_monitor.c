@@ -6,12 +6,13 @@
  * Open calls stand on a stack of the thread. A call is known by its code and the interpreter's frame, whose address is a
  * generator's own for as long as that lives; events may be missing (another tool raised, Python 3.13.0 closes generators
  * silently), so the end of a call is searched for downwards and what is left over is dropped when the frame is used anew.
- * A suspended generator or coroutine is one instance: it waits in a table, from where any thread may resume it. */
+ * A suspended generator or coroutine is one instance: it waits among the suspended (suspended.h). */
 #include "binding.h"
 
 #if PY_VERSION_HEX >= 0x030C0000
 #include "binding_task.h"
 #include "recorder.h"
+#include "suspended.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -29,21 +30,11 @@ struct monitor {
     Py_ssize_t extra_index;
 };
 
-struct generator {
-    const void *frame, *code;
-    uint64_t generation; /* the recording that knows this instance; another one starts it anew */
-    uint64_t instance;
-    uint64_t inner_instance; /* who ran inside when it was suspended */
-    uint32_t inner_task;
-    long offset;            /* of the instruction that suspended it */
-    struct generator *next; /* in the same bucket */
-};
-
 struct call {
     const void *frame, *code;
     struct tprof_frame entered;
     uint64_t began_ns; /* 0: no pause follows */
-    struct generator *generator;
+    struct tprof_suspended *generator;
 };
 
 struct stack {
@@ -53,12 +44,6 @@ struct stack {
 
 static _Thread_local struct stack *own_stack;
 static pthread_key_t stack_key;
-
-static struct {
-    pthread_mutex_t lock; /* taken for a few loads; Python is not called meanwhile */
-    struct generator **buckets;
-    size_t count, room; /* room: a power of two */
-} suspended = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static const void *running_frame(void)
 {
@@ -81,19 +66,13 @@ static void free_stack(void *object)
     own_stack = NULL;
 }
 
-/* Another thread may have held the lock. What its parent had suspended is unknown to the child's recording. */
-static void forget_in_child(void)
-{
-    pthread_mutex_init(&suspended.lock, NULL);
-}
-
 static int initialise_error;
 
 static void initialise(void)
 {
     initialise_error = pthread_key_create(&stack_key, free_stack);
     if (initialise_error == 0)
-        initialise_error = pthread_atfork(NULL, NULL, forget_in_child);
+        initialise_error = pthread_atfork(NULL, NULL, tprof_suspended_forget);
 }
 
 static struct stack *make_stack(void)
@@ -133,73 +112,14 @@ static bool take_out(const PyObject *code, struct call *taken)
     return false;
 }
 
-static size_t bucket_of(const void *frame)
-{
-    return (size_t)(((uint64_t)(uintptr_t)frame * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (suspended.room - 1);
-}
-
-/* As many buckets as generators; without memory the lists get longer. */
-static void grow_unlocked(void)
-{
-    const size_t former_room = suspended.room;
-    struct generator **former = suspended.buckets;
-    struct generator **buckets = calloc(former_room == 0 ? 64 : former_room * 2, sizeof *buckets);
-    if (buckets == NULL)
-        return;
-    suspended.buckets = buckets;
-    suspended.room = former_room == 0 ? 64 : former_room * 2;
-    for (size_t i = 0; i < former_room; i++) {
-        for (struct generator *one = former[i], *next; one != NULL; one = next) {
-            next = one->next;
-            one->next = buckets[bucket_of(one->frame)];
-            buckets[bucket_of(one->frame)] = one;
-        }
-    }
-    free(former);
-}
-
-static void put(struct generator *generator)
-{
-    pthread_mutex_lock(&suspended.lock);
-    if (suspended.count >= suspended.room)
-        grow_unlocked();
-    const bool kept = suspended.room != 0;
-    if (kept) {
-        struct generator **bucket = &suspended.buckets[bucket_of(generator->frame)];
-        generator->next = *bucket;
-        *bucket = generator;
-        suspended.count++;
-    }
-    pthread_mutex_unlock(&suspended.lock);
-    if (!kept)
-        free(generator);
-}
-
-static struct generator *take(const void *frame)
-{
-    struct generator *found = NULL;
-    pthread_mutex_lock(&suspended.lock);
-    if (suspended.count != 0) {
-        struct generator **at = &suspended.buckets[bucket_of(frame)];
-        while (*at != NULL && (*at)->frame != frame)
-            at = &(*at)->next;
-        if ((found = *at) != NULL) {
-            *at = found->next;
-            suspended.count--;
-        }
-    }
-    pthread_mutex_unlock(&suspended.lock);
-    return found;
-}
-
 /* How the frame comes to run. */
 enum entry { STARTS, RESUMES, THROWN };
 
 /* Of the frame that runs: what was suspended of it, or a new one without an instance. NULL: no memory, or an exception was
  * thrown into what has not begun, of which nothing will run. */
-static struct generator *generator_of(const void *frame, const PyObject *code, enum entry entry, long offset)
+static struct tprof_suspended *generator_of(const void *frame, const PyObject *code, enum entry entry, long offset)
 {
-    struct generator *generator = take(frame);
+    struct tprof_suspended *generator = tprof_suspended_take(frame);
     const bool known = generator != NULL && generator->code == (const void *)code && entry != STARTS;
     /* One that was closed silently may have left the frame to one that has not begun, which stands far before any yield. */
     if (known && (entry != THROWN || offset + 2 >= generator->offset))
@@ -210,13 +130,13 @@ static struct generator *generator_of(const void *frame, const PyObject *code, e
     }
     if (generator == NULL && (generator = malloc(sizeof *generator)) == NULL)
         return NULL;
-    *generator = (struct generator){.frame = frame, .code = code};
+    *generator = (struct tprof_suspended){.frame = frame, .code = code};
     return generator;
 }
 
 static bool enter(struct call *call, uint32_t number)
 {
-    struct generator *generator = call->generator;
+    struct tprof_suspended *generator = call->generator;
     const uint64_t now = __atomic_load_n(&tprof_generation, __ATOMIC_ACQUIRE);
     if (generator != NULL && generator->instance != 0 && generator->generation == now)
         return tprof_enter(&call->entered, generator->inner_task, generator->inner_instance, TPROF_RESUME);
@@ -373,7 +293,7 @@ static PyObject *on_yield(PyObject *self, PyObject *const *args, Py_ssize_t coun
         tprof_leave(&call.entered, TPROF_SUSPEND, 0);
     }
     call.generator->offset = PyLong_AsLong(args[1]);
-    put(call.generator);
+    tprof_suspended_put(call.generator);
     Py_RETURN_NONE;
 }
 
