@@ -178,6 +178,8 @@ def settled(root):
 
 def test_a_forked_child_that_lives_on_does_not_keep_the_frequencies(root):
     code = f"""
+import warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # that the runtime's workers run beside the fork, which is so
 with Runtime(workers=2, policy=fixed({LOWEST})) as r:
     sort()
     r.wait()

@@ -128,11 +128,11 @@ def test_a_program_that_ends_while_threads_of_an_abandoned_runtime_work(tmp_path
         out, err, status = run(
             tmp_path,
             f"""
-            threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
             try:
                 with Runtime(workers=2) as runtime:
                     tasks = [{busy} for _ in range(4)]
                     reached.wait()
+                    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
                     raise KeyboardInterrupt
             except KeyboardInterrupt:
                 say("interrupted", len(threading.enumerate()) > 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -30,6 +31,8 @@ def opened(page: Path, *, width: int = 1200, options: tuple[str, ...] = ("--dump
         [found, *QUIET, f"--user-data-dir={page.parent / 'browser'}", f"--window-size={width},2400", *options,
          page.as_uri()],
         capture_output=True, text=True, timeout=120, check=True,
+        # A sanitizer is for Python, and a browser does not start with one.
+        env={name: value for name, value in os.environ.items() if name != "LD_PRELOAD"},
     )  # fmt: skip
     return done.stdout
 
