@@ -336,6 +336,8 @@ def begin(folder, program, words):
         client = None
         if program.client is not None:
             client = run(folder, sys.executable, "client.py", str(process.pid))
+            if client.returncode != 0:  # it has not ended the program, and somebody must
+                process.terminate()
         output, errors = process.communicate(timeout=DEADLINE_S)
     finally:
         with suppress(ProcessLookupError):
