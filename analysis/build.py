@@ -13,6 +13,7 @@ from tprof.trace.estimate import EXACT, watts_error
 
 from .accounts import Account, Totals, settle
 from .busy import measure_unseen
+from .cut_off import find_cut_off
 from .doubts import tell_doubts, tell_fits, tell_stuck
 from .fitting import Belief, Fit, fit_powers
 from .fitting.means import mean_errors
@@ -65,7 +66,11 @@ class Recipe:
 
     def read(self, trace: Trace) -> list[Segments]:
         """Read the segments of all threads."""
-        read = (read_segments(trace, one, self.model, packages=len(self.packages) > 1) for one in trace.threads)
+        packages, cut_off = len(self.packages) > 1, find_cut_off(trace)
+        read = (
+            read_segments(trace, one, self.model, packages=packages, cut_off=cut_off.get(one.ordinal))
+            for one in trace.threads
+        )
         segments = [lane for lane in read if lane is not None]
         _fill_uncounted(segments)
         return segments

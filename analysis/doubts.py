@@ -46,6 +46,11 @@ def tell_doubts(segments: Sequence[Segments], unseen: Unseen, rows: InstanceRows
         out.append(f"{disordered} time stamps went backwards within a thread and were raised to the one before")
     if (aborted := sum(lane.aborted for lane in segments)) > 0:
         out.append(f"{aborted} threads ended inside a task: that task is closed at their last sample")
+    if (cut_off := sum(lane.cut_off is not None and not lane.cut_off.is_known for lane in segments)) > 0:
+        out.append(
+            f"{cut_off} threads were in a task when their process ended without a word (killed, or by os._exit): their "
+            "CPU time since their last sample is a guess, at most what their process took in that time"
+        )
     if (bare := sum(not lane.counted for lane in segments)) > 0:
         out.append(f'{bare} threads lack the counters of model "{model.name}": their power is the mean of the others')
     moved = sum(

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from tprof.trace import Flag, Kind
 
+from .cut_off import thread_end_ns
 from .instances import InstanceRows, number_instances
 
 if TYPE_CHECKING:
     from tprof.trace import Thread, Trace
 
+    from .cut_off import CutOff
     from .models import Chosen
 
 _CHUNK = 16_384
@@ -40,6 +42,7 @@ class Segments:
     modelled : (n,) float64, modelled energy
     cpu : (n,) uint16, where the segment begins, 65535 unknown
     package, package_end : (n,) int16 or None where the machine has one package; -1 unknown
+    cut_off : the last segment, where nothing in the thread's file closes it
     """
 
     thread: Thread
@@ -55,6 +58,7 @@ class Segments:
     disordered: int
     aborted: int
     starts: int
+    cut_off: CutOff | None
 
 
 def task_of(segment: Segments, tasks: int) -> NDArray[np.int32]:
@@ -63,7 +67,9 @@ def task_of(segment: Segments, tasks: int) -> NDArray[np.int32]:
     return np.asarray(numbers.astype(np.int32)[segment.slot])
 
 
-def read_segments(trace: Trace, thread: Thread, model: Chosen, *, packages: bool) -> Segments | None:
+def read_segments(
+    trace: Trace, thread: Thread, model: Chosen, *, packages: bool, cut_off: CutOff | None = None
+) -> Segments | None:
     """Read one thread; None if it has no samples.
 
     Parameters
@@ -72,6 +78,7 @@ def read_segments(trace: Trace, thread: Thread, model: Chosen, *, packages: bool
     thread : whose samples are read
     model : gives modelled energy
     packages : whether the machine has more than one package
+    cut_off : what is known of its last segment, where nothing in its file closes it
     """
     if not thread.count:
         return None
@@ -82,7 +89,7 @@ def read_segments(trace: Trace, thread: Thread, model: Chosen, *, packages: bool
     fields = _columns(samples, ("t_ns", "instance", "task", "cpu", "kind", "flags", *kept))
     package = thread.package(samples) if packages else None
     del samples
-    t_ns, disordered = _times(fields.pop("t_ns"), _end_ns(trace, thread))
+    t_ns, disordered = _times(fields.pop("t_ns"), thread_end_ns(trace, thread))
     lost = (fields["flags"] & Flag.UNCOUNTED) != 0
     # What was counted after samples were dropped belongs to nobody that is known.
     ends = thread.end_columns if thread.first_drop_ns is None else {}
@@ -96,7 +103,10 @@ def read_segments(trace: Trace, thread: Thread, model: Chosen, *, packages: bool
     if not ends and running[-1]:
         # Killed, or cut off by a full disk, inside a task: its last segment's count is not known, so the mean.
         mean = modelled.sum() / cpu_s.sum() if cpu_s.sum() > 0 else 1.0
-        cpu_s, modelled = np.append(cpu_s[:-1], wall_s[-1]), np.append(modelled[:-1], mean * wall_s[-1])
+        last_s = wall_s[-1] if cut_off is None else min(cut_off.cpu_s, wall_s[-1])
+        cpu_s, modelled = np.append(cpu_s[:-1], last_s), np.append(modelled[:-1], mean * last_s)
+    else:
+        cut_off = None
     modelled = np.where(modelled > 0, modelled, cpu_s * _NOTHING)
     # A segment without length lies in no quantum; what it counted stays with its instance.
     modelled[t_ns[1:] == t_ns[:-1]] = 0.0
@@ -106,7 +116,7 @@ def read_segments(trace: Trace, thread: Thread, model: Chosen, *, packages: bool
     return Segments(
         thread, t_ns, slot, cpu_s, modelled, counted, fields["cpu"], package,
         None if package is None else np.append(package[1:], package[-1]), rows, disordered,
-        int(((fields["flags"] & Flag.ABORTED) != 0).sum()), int((fields["kind"] == Kind.START).sum()),
+        int(((fields["flags"] & Flag.ABORTED) != 0).sum()), int((fields["kind"] == Kind.START).sum()), cut_off,
     )  # fmt: skip
 
 
@@ -118,13 +128,6 @@ def _columns(samples: NDArray[Any], names: tuple[str, ...]) -> dict[str, NDArray
         for name, column in out.items():
             column[begin : begin + _CHUNK] = chunk[name]
     return out
-
-
-def _end_ns(trace: Trace, thread: Thread) -> int:
-    if thread.first_drop_ns is not None:
-        return thread.first_drop_ns
-    ends = (thread.end_ns, trace.process_end_ns.get(thread.process), trace.end_ns)
-    return next(end for end in ends if end is not None)
 
 
 def _times(stamps: NDArray[Any], end_ns: int) -> tuple[NDArray[np.int64], int]:

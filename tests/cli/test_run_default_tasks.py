@@ -118,3 +118,31 @@ def test_what_threads_print_of_their_stacks_is_the_programs_own(tmp_path):
 )  # fmt: skip
 def test_a_threads_kind_is_its_name_without_what_counts_it(name, kind):
     assert kind_of(name) == kind
+
+
+SLEEPS_S = 1.0
+ENDS = {
+    "idle workers of a pool": (
+        "import multiprocessing as mp, time\n"
+        "with mp.get_context('fork').Pool(2) as pool: pool.map(abs, [1, 2]); time.sleep({s})\n"
+    ),
+    "killed": "import os, signal, time\ntime.sleep({s}); os.kill(os.getpid(), signal.SIGKILL)\n",
+    "terminated": "import os, signal, time\ntime.sleep({s}); os.kill(os.getpid(), signal.SIGTERM)\n",
+    "os._exit beside a thread": (
+        "import os, threading, time\n"
+        "threading.Thread(target=time.sleep, args=(60,), daemon=True).start(); time.sleep({s}); os._exit(0)\n"
+    ),
+    "another program in its place": "import os, time\ntime.sleep({s}); os.execv('/bin/true', ['true'])\n",
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_what_sleeps_until_its_process_ends_without_a_word_took_no_cpu_time_for_that(tmp_path, end):
+    run(tmp_path, ENDS[end].format(s=SLEEPS_S), "--no-summary")
+
+    profile = load(tmp_path / "prog.tprof").profile()
+
+    assert len(profile.tasks) > 0
+    assert (profile.tasks["cpu_s"] < SLEEPS_S / 2).all()
+    guessed = any("a guess" in warning for warning in profile.info["warnings"])
+    assert guessed == (end == "os._exit beside a thread")

@@ -1,0 +1,97 @@
+"""What a task still took when its process ended without a word: killed, by os._exit, or replaced by another program.
+
+No sample closes its last segment, so the CPU time in it is not known. That of its whole process is, up to a look of the
+sensors' thread before the end, and with it what nobody else in the process has taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tprof.trace import Thread, Trace
+
+
+@dataclass(frozen=True)
+class CutOff:
+    """The last segment of a thread that did not end.
+
+    Attributes
+    ----------
+    cpu_s : CPU seconds that it is given
+    is_known : whether it is all that was left of its process's, and not a part of it or the wall time
+    """
+
+    cpu_s: float
+    is_known: bool
+
+
+def find_cut_off(trace: Trace) -> dict[int, CutOff]:
+    """Return the last segment of each thread that was cut off inside a task, by its ordinal. Raises TraceError."""
+    by_process: dict[int, list[Thread]] = {}
+    for thread in trace.threads:
+        by_process.setdefault(thread.process, []).append(thread)
+    used_ns = _cpu_of_processes(trace.end)
+    found: dict[int, CutOff] = {}
+    left: dict[int, tuple[list[Thread], float | None]] = {}
+    for process, threads in by_process.items():
+        left[process] = threads, used_ns.get(process)
+    if not trace.complete and not used_ns:
+        # Of a recording that was killed only the sum of all processes is known.
+        left = {-1: (list(trace.threads), _cpu_of_program(trace))}
+    for threads, total_ns in left.values():
+        found |= _shared(trace, threads, total_ns)
+    return found
+
+
+def _shared(trace: Trace, threads: Iterable[Thread], total_ns: float | None) -> dict[int, CutOff]:
+    """Share what is left of the CPU time of processes among the threads that were cut off, by how long they were."""
+    seen_ns, wall_s = 0.0, {}
+    for thread in threads:
+        if "cpu_ns" not in thread.columns or not thread.count:
+            continue
+        if "cpu_ns" in thread.end_columns:
+            seen_ns += thread.end_columns["cpu_ns"]
+            continue
+        last = thread.stream.read_part(thread.dtype, thread.count - 1, thread.count)
+        if not len(last):
+            continue
+        seen_ns += int(last["cpu_ns"][0])
+        if last["instance"][0] and thread.first_drop_ns is None:
+            wall_s[thread.ordinal] = max(thread_end_ns(trace, thread) - int(last["t_ns"][0]), 0) * 1e-9
+    if total_ns is None:
+        return {ordinal: CutOff(wall, is_known=False) for ordinal, wall in wall_s.items()}
+    left_s = max(total_ns - seen_ns, 0.0) * 1e-9
+    share = min(left_s / max(sum(wall_s.values()), 1e-9), 1.0)
+    return {ordinal: CutOff(wall * share, is_known=len(wall_s) == 1) for ordinal, wall in wall_s.items()}
+
+
+def thread_end_ns(trace: Trace, thread: Thread) -> int:
+    """Return when the last segment of a thread ended, as far as anybody says."""
+    if thread.first_drop_ns is not None:
+        return thread.first_drop_ns
+    ends = (thread.end_ns, trace.process_end_ns.get(thread.process), trace.end_ns)
+    return next(end for end in ends if end is not None)
+
+
+def _cpu_of_processes(end: Mapping[str, object]) -> dict[int, float]:
+    entries = end.get("processes", [])
+    return {
+        entry["process"]: float(entry["cpu_ns"])
+        for entry in (entries if isinstance(entries, list) else [])
+        if type(entry.get("process")) is int and type(entry.get("cpu_ns")) is int and entry["cpu_ns"] > 0
+    }
+
+
+def _cpu_of_program(trace: Trace) -> float | None:
+    totals = []
+    for reading in trace.readings.values():
+        values = reading.value[~reading.missing] if reading.quantity == "program" else np.empty(0)
+        if len(values):
+            totals.append(float(values[-1]) * reading.unit * 1e9)
+    return sum(totals) if totals else None
