@@ -2,10 +2,13 @@
 
 import json
 import os
+import py_compile
 import signal
 import socket
 import subprocess
+import sys
 import time
+import zipapp
 from pathlib import Path
 
 import pytest
@@ -244,3 +247,61 @@ def test_the_workers_of_a_server_leave_the_summary_to_it(tmp_path):
     assert [answer[-2:] for answer in answers] == [b"ok"] * 3
     assert (server.returncode, said.count("next: tprof report")) == (0, 1), said
     assert tasks(tmp_path, "gunicorn.tprof") == {"answer": 3}
+
+
+FACTS = (
+    "import sys\n"
+    "def f(): return 1\n"
+    "f()\n"
+    "spec = __spec__ and __spec__.name\n"
+    "print(__file__, sys.argv, sys.path[0], spec, __package__, type(__loader__).__name__, flush=True)\n"
+)
+
+
+def make_folder(folder):
+    (folder / "app").mkdir()
+    (folder / "app" / "__main__.py").write_text(FACTS)
+    return "app"
+
+
+def make_archive(folder):
+    zipapp.create_archive(folder / make_folder(folder), folder / "app.pyz")
+    return "app.pyz"
+
+
+def make_compiled(folder):
+    (folder / "prog.py").write_text(FACTS)
+    py_compile.compile(folder / "prog.py", folder / "prog.pyc")
+    return "prog.pyc"
+
+
+def make_script(folder):
+    (folder / "prog.py").write_text(FACTS)
+    (folder / "deep").mkdir()
+    return "deep/.././prog.py"
+
+
+@pytest.mark.parametrize("make", [make_folder, make_archive, make_compiled, make_script])
+def test_whatever_python_runs_is_run_with_the_same_names(tmp_path, make):
+    name = make(tmp_path)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    plain = subprocess.run(
+        [sys.executable, name, "x"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=DEADLINE_S,
+        check=True,
+    )  # fmt: skip
+
+    done = tprof(tmp_path, "run", "--energy", "estimate", "-o", "prog.tprof", name, "x")
+
+    assert done.returncode == 0
+    compiled = make is make_compiled  # of which the loader differs
+    assert done.stdout.split()[: -1 if compiled else None] == plain.stdout.split()[: -1 if compiled else None]
+    assert tasks(tmp_path) == {Path(name).name: 1}
+
+
+def test_a_folder_without_a_program_is_refused(tmp_path):
+    (tmp_path / "empty").mkdir()
+
+    done = tprof(tmp_path, "run", "empty")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "cannot run empty: there is no __main__ in it; name a script, or use -m for a package" in done.stderr

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.machinery
+import importlib.util
+import marshal
 import os
 import sys
 import types
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tprof.errors import UsageError
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
     from .matches import Matches
 
+_PYC_HEADER = 16
+"""Bytes before the code in a compiled file."""
 _recorded_in: list[Path] = []
 _matches: list[Matches] = []
 
@@ -111,38 +115,65 @@ def is_recorded_in(session: Path) -> bool:
 def _prepare_path(program: Program) -> None:
     if sys.flags.safe_path:
         return
-    sys.path[0] = str(Path.cwd()) if program.is_module else str(Path(program.name).resolve().parent)
+    if program.is_module:
+        sys.path[0] = str(Path.cwd())
+    elif _importer_of(program.name) is not None:
+        sys.path[0] = _absolute(program.name)
+    else:
+        sys.path[0] = str(Path(program.name).resolve().parent)
+
+
+def _importer_of(name: str) -> Any:
+    """Return what imports from a folder or an archive; None for a script."""
+    import pkgutil
+
+    return pkgutil.get_importer(name)
+
+
+def _absolute(name: str) -> str:
+    """Return the path as Python gives it to a program: from the root, but neither shortened nor resolved."""
+    return os.path.join(os.getcwd(), name)  # noqa: PTH109, PTH118 - pathlib would leave parts out
 
 
 def _find_script(name: str) -> Main:
-    path = Path(name)
-    if os.path.isdir(path):
-        message = f"cannot run {name}: it is a folder; name the script in it, or use -m for a package"
-        raise UsageError(message)
+    importer = _importer_of(_absolute(name))
+    if importer is not None:
+        spec = importer.find_spec("__main__")
+        if spec is None or spec.loader is None:
+            message = f"cannot run {name}: there is no __main__ in it; name a script, or use -m for a package"
+            raise UsageError(message)
+        return _found_by(spec, name)
     try:
-        return Main(path.read_bytes(), os.path.abspath(name), None)  # noqa: PTH100 - links stay, as in Python
-    except OSError as error:
-        message = f"cannot run {name}: {(error.strerror or str(error)).lower()}; check the path, or use -m for a module"
+        content = Path(name).read_bytes()
+        if not content.startswith(importlib.util.MAGIC_NUMBER):
+            return Main(content, _absolute(name), None)
+        code = cast("types.CodeType", marshal.loads(content[_PYC_HEADER:]))  # noqa: S302 - it is what is to be run
+        return Main(code, _absolute(name), None)
+    except (OSError, EOFError, ValueError, TypeError) as error:
+        why = (getattr(error, "strerror", None) or str(error)).lower()
+        message = f"cannot run {name}: {why}; check the path, or use -m for a module"
         raise UsageError(message) from None
 
 
 def _find_module(name: str) -> Main:
-    import importlib.util
-
     try:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.submodule_search_locations is not None:
             spec = importlib.util.find_spec(f"{name}.__main__")
     except (ImportError, ValueError):
         spec = None
-    loader: Any = None if spec is None else spec.loader
-    if spec is None or loader is None or not hasattr(loader, "get_code"):
+    if spec is None or not hasattr(spec.loader, "get_code"):
         message = f"cannot run -m {name}: there is no such module, or a package without __main__; check the name"
         raise UsageError(message)
+    return _found_by(spec, f"-m {name}")
+
+
+def _found_by(spec: importlib.machinery.ModuleSpec, name: str) -> Main:
+    loader: Any = spec.loader
     source = loader.get_source(spec.name) if hasattr(loader, "get_source") else None
     found = loader.get_code(spec.name) if source is None else source.encode()
     if found is None:
-        message = f"cannot run -m {name}: it has neither source nor code"
+        message = f"cannot run {name}: it has neither source nor code"
         raise UsageError(message)
     return Main(found, spec.origin or name, spec)
 
