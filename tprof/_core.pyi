@@ -1,6 +1,7 @@
 """The native core: tasks, samples, sensors. Only `tprof` itself calls it."""
 
 import threading
+import types
 from collections.abc import Callable, Generator
 from types import CodeType, TracebackType
 from typing import Any, Self
@@ -165,6 +166,9 @@ def start(
     *, directory: str, process: int, description: bytes, events: tuple[tuple[int, int], ...], packages: bytes
 ) -> int:
     """Begin to record in this process; returns the generation."""
+
+def run_main(code: types.CodeType, names: dict[str, Any], depth: int, /) -> None:
+    """Execute a program's code with no frame below it, and with so many more of the recursion limit."""
 
 def stop() -> None:
     """End recording in this process."""

@@ -305,3 +305,43 @@ def test_a_folder_without_a_program_is_refused(tmp_path):
 
     assert (done.returncode, done.stdout) == (2, "")
     assert "cannot run empty: there is no __main__ in it; name a script, or use -m for a package" in done.stderr
+
+
+STACK = """\
+import inspect, logging, sys, traceback
+def depth(n=1):
+    try:
+        return depth(n + 1)
+    except RecursionError:
+        return n
+class Deep:
+    def __getattr__(self, name):
+        return getattr(self, name)
+print(len(inspect.stack()), len(traceback.extract_stack()), depth(), sys._getframe().f_back)
+logging.warning("here", stack_info=True)
+sys.setrecursionlimit(500)
+print(depth())
+try:
+    Deep().x
+except RecursionError as error:
+    print(error)
+def fails():
+    traceback.print_stack(file=sys.stdout)
+    raise ValueError("boom")
+import atexit
+atexit.register(lambda: print(len(traceback.extract_stack())))
+fails()
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--task", "__main__:nothing")], ids=["no names", "names"])
+def test_no_frame_of_ours_stands_below_the_program(tmp_path, options):
+    done = run(tmp_path, STACK, "--no-summary", *options)
+
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    plain = subprocess.run(
+        [sys.executable, "prog.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=DEADLINE_S,
+        check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.returncode) == (plain.stdout, plain.returncode)
+    assert plain.stderr in done.stderr

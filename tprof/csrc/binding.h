@@ -77,6 +77,9 @@ PyObject *tprof_py_fail_at_exit(PyObject *module, PyObject *status);
 /* binding_thread.c: what `threading` starts here and has yet to enter among its threads, or NULL */
 extern _Thread_local PyObject *tprof_starting_thread;
 
+/* binding_main.c */
+PyObject *tprof_py_run_main(PyObject *module, PyObject *args);
+
 /* binding_interpreters.c */
 bool tprof_is_main_interpreter(void);
 PyObject *tprof_py_is_main_interpreter(PyObject *module, PyObject *unused);

@@ -74,6 +74,7 @@ static PyMethodDef methods[] = {
     {"used_ns", tprof_py_used_ns, METH_NOARGS, NULL},
     {"start", (PyCFunction)(void (*)(void))tprof_py_start, METH_VARARGS | METH_KEYWORDS, NULL},
     {"stop", tprof_py_stop, METH_NOARGS, NULL},
+    {"run_main", tprof_py_run_main, METH_VARARGS, NULL},
     {"set_pause", tprof_py_set_pause, METH_O, NULL},
     {"set_spawner", tprof_py_set_spawner, METH_O, NULL},
     {"is_main_interpreter", tprof_py_is_main_interpreter, METH_NOARGS, NULL},

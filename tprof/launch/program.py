@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from tprof import _core
 from tprof.errors import UsageError
 
 from .default_tasks import DefaultTasks
@@ -90,7 +91,7 @@ def run_program(program: Program, main: Main, tasks: Sequence[str], *, recorded_
     code = None
     try:
         code = making.compile_main(main.program, main.file)
-        exec(code, vars(module))  # noqa: S102 - the user's program, as Python would run it
+        _core.run_main(code, vars(module), _depth())
     except SystemExit:
         raise
     except BaseException as error:
@@ -100,6 +101,14 @@ def run_program(program: Program, main: Main, tasks: Sequence[str], *, recorded_
     finally:
         if default is not None:
             default.end_program()
+
+
+def _depth() -> int:
+    """Return how many frames there are below the program's, its caller's included."""
+    frame, depth = sys._getframe(1), 0  # noqa: SLF001 - there is no other way to count them as cheaply
+    while frame is not None:
+        frame, depth = frame.f_back, depth + 1
+    return depth
 
 
 def matches() -> Matches | None:

@@ -1,0 +1,54 @@
+/* How `tprof run` executes a program's code: as the interpreter does it, with no frame below. */
+#include "binding.h"
+
+/* Where the thread keeps the frame that it runs. */
+static struct _PyInterpreterFrame **running(PyThreadState *thread)
+{
+#if PY_VERSION_HEX < 0x030D0000
+    return &thread->cframe->current_frame;
+#else
+    return &thread->current_frame;
+#endif
+}
+
+/* What the frames below took of the recursion limit is given to the program while it runs; up to 3.11 the call of C too. */
+#define CALLS_OF_C (PY_VERSION_HEX < 0x030C0000)
+
+static int *remaining_depth(PyThreadState *thread)
+{
+#if PY_VERSION_HEX < 0x030C0000
+    return &thread->recursion_remaining;
+#else
+    return &thread->py_recursion_remaining;
+#endif
+}
+
+/* Whether frames may be left out below: 3.14's collector without the interpreter's lock looks for references in all. */
+static bool may_hide(void)
+{
+#ifdef Py_GIL_DISABLED
+    return PY_VERSION_HEX < 0x030E0000;
+#else
+    return true;
+#endif
+}
+
+PyObject *tprof_py_run_main(PyObject *module, PyObject *args)
+{
+    PyObject *code, *names;
+    int depth;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!O!i", &PyCode_Type, &code, &PyDict_Type, &names, &depth))
+        return NULL;
+    depth += CALLS_OF_C;
+    if (!may_hide())
+        return PyEval_EvalCode(code, names, names);
+    PyThreadState *thread = PyThreadState_Get();
+    struct _PyInterpreterFrame *below = *running(thread);
+    *running(thread) = NULL;
+    *remaining_depth(thread) += depth;
+    PyObject *result = PyEval_EvalCode(code, names, names);
+    *remaining_depth(thread) -= depth;
+    *running(thread) = below;
+    return result;
+}
