@@ -105,7 +105,8 @@ def run_program(program: Program, main: Main, tasks: Sequence[str], *, recorded_
 
 def _depth() -> int:
     """Return how many frames there are below the program's, its caller's included."""
-    frame, depth = sys._getframe(1), 0  # noqa: SLF001 - there is no other way to count them as cheaply
+    frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - there is no other way to count them as cheaply
+    depth = 0
     while frame is not None:
         frame, depth = frame.f_back, depth + 1
     return depth
