@@ -61,7 +61,8 @@ def test_child_processes_are_tasks(tmp_path, method, name):
     run(tmp_path, source)
 
     table = load(tmp_path / "prog.tprof").profile().tasks
-    assert table.loc[table["task"] == name, "cpu_s"].sum() >= 0.1
+    # The CPU time of a process that ends by os._exit is known up to a look before its end.
+    assert table.loc[table["task"] == name, "cpu_s"].sum() >= 0.05
 
 
 def test_python_programs_that_it_starts_are_called_by_their_script_or_module(tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
-import marshal
 import os
 import sys
 import types
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
     from .matches import Matches
 
-_PYC_HEADER = 16
-"""Bytes before the code in a compiled file."""
 _recorded_in: list[Path] = []
 _matches: list[Matches] = []
 
@@ -157,12 +154,12 @@ def _find_script(name: str) -> Main:
         content = Path(name).read_bytes()
         if not content.startswith(importlib.util.MAGIC_NUMBER):
             return Main(content, _absolute(name), None)
-        code = cast("types.CodeType", marshal.loads(content[_PYC_HEADER:]))  # noqa: S302 - it is what is to be run
-        return Main(code, _absolute(name), None)
-    except (OSError, EOFError, ValueError, TypeError) as error:
+        code = importlib.machinery.SourcelessFileLoader("__main__", _absolute(name)).get_code("__main__")
+    except (OSError, ImportError, EOFError, ValueError, TypeError) as error:
         why = (getattr(error, "strerror", None) or str(error)).lower()
         message = f"cannot run {name}: {why}; check the path, or use -m for a module"
         raise UsageError(message) from None
+    return Main(cast("types.CodeType", code), _absolute(name), None)
 
 
 def _find_module(name: str) -> Main:
