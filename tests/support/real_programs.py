@@ -182,8 +182,8 @@ import pytest, sums
 @pytest.mark.parametrize("n", range(8))
 def test_sum(n):
     assert sums.marked(n) == n * (n - 1) // 2
-def test_wrong():
-    assert sums.work(3) == 4
+def test_other():  # none fails: where its letter stands among the dots is left to chance
+    assert sums.work(3) == 3
 """,
         },
         needs=("pytest", "xdist"),
