@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tprof.trace.said import process_cpu_ns
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from tprof.trace import Thread, Trace
 
@@ -33,19 +35,16 @@ class CutOff:
 
 def find_cut_off(trace: Trace) -> dict[int, CutOff]:
     """Return the last segment of each thread that was cut off inside a task, by its ordinal. Raises TraceError."""
+    used_ns = process_cpu_ns(trace.end)
+    if not trace.complete and not used_ns:
+        # Of a recording that was killed only the sum of all processes is known.
+        return _shared(trace, trace.threads, _cpu_of_program(trace))
     by_process: dict[int, list[Thread]] = {}
     for thread in trace.threads:
         by_process.setdefault(thread.process, []).append(thread)
-    used_ns = _cpu_of_processes(trace.end)
     found: dict[int, CutOff] = {}
-    left: dict[int, tuple[list[Thread], float | None]] = {}
     for process, threads in by_process.items():
-        left[process] = threads, used_ns.get(process)
-    if not trace.complete and not used_ns:
-        # Of a recording that was killed only the sum of all processes is known.
-        left = {-1: (list(trace.threads), _cpu_of_program(trace))}
-    for threads, total_ns in left.values():
-        found |= _shared(trace, threads, total_ns)
+        found |= _shared(trace, threads, used_ns.get(process))
     return found
 
 
@@ -77,15 +76,6 @@ def thread_end_ns(trace: Trace, thread: Thread) -> int:
         return thread.first_drop_ns
     ends = (thread.end_ns, trace.process_end_ns.get(thread.process), trace.end_ns)
     return next(end for end in ends if end is not None)
-
-
-def _cpu_of_processes(end: Mapping[str, object]) -> dict[int, float]:
-    entries = end.get("processes", [])
-    return {
-        entry["process"]: float(entry["cpu_ns"])
-        for entry in (entries if isinstance(entries, list) else [])
-        if type(entry.get("process")) is int and type(entry.get("cpu_ns")) is int and entry["cpu_ns"] > 0
-    }
 
 
 def _cpu_of_program(trace: Trace) -> float | None:

@@ -134,7 +134,7 @@ def _importer_of(name: str) -> Any:
     """Return what imports from a folder or an archive; None for a script."""
     import pkgutil
 
-    return pkgutil.get_importer(name)
+    return pkgutil.get_importer(_absolute(name))
 
 
 def _absolute(name: str) -> str:
@@ -143,7 +143,7 @@ def _absolute(name: str) -> str:
 
 
 def _find_script(name: str) -> Main:
-    importer = _importer_of(_absolute(name))
+    importer = _importer_of(name)
     if importer is not None:
         spec = importer.find_spec("__main__")
         if spec is None or spec.loader is None:

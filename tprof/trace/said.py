@@ -131,6 +131,15 @@ def process_ends(end: dict[str, Any]) -> dict[int, int]:
     }
 
 
+def process_cpu_ns(end: dict[str, Any]) -> dict[int, int]:
+    """Return the CPU time that each process was last seen to have used, by its ordinal, in nanoseconds."""
+    return {
+        entry["process"]: entry["cpu_ns"]
+        for entry in end.get("processes", [])
+        if _is_count(entry.get("process")) and _is_ns(entry.get("cpu_ns")) and entry["cpu_ns"] > 0
+    }
+
+
 def start_ns_of(manifest: dict[str, Any]) -> int | None:
     """Return when the block that was recorded began, else when the recording did; None where neither is said."""
     said: dict[str, Any] = manifest.get("clock", {})
