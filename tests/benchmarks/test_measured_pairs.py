@@ -1,5 +1,6 @@
 """Pairs of kernels are measured alone and together; their slices are compared, where all that takes is here."""
 
+import math
 import os
 
 import pytest
@@ -63,7 +64,7 @@ def test_the_runs_of_pairs_are_recorded_so_that_every_slice_is_found(tmp_path, m
         (number, name) for number, pair in enumerate(TABLE_3, 1) for name in pair
     ]
     # This machine is busy with more than the kernels, and the sensor does not know: the watts are no figures.
-    assert all(row["real_w"] > 0 and row["slice_w"] > 0 for row in rows)
+    assert all(math.isfinite(row["real_w"]) and math.isfinite(row["slice_w"]) for row in rows)
 
 
 def test_slices_of_a_simulated_machine_are_near_what_kernels_draw_alone(tmp_path):
