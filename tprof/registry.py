@@ -6,6 +6,9 @@ whoever begins a recording writes down from there what the others cannot be aske
 
 from __future__ import annotations
 
+import functools
+import os
+import stat
 import threading
 
 from tprof import _core
@@ -36,16 +39,35 @@ class Definition:
         self.is_default = False
 
     def source(self) -> str | None:
-        """Return the task's source text, cut to what a trace keeps; None where there is none."""
+        """Return the lines of the task's function, cut to what a trace keeps; None where they are in no file.
+
+        They leave nothing in the program: neither an entry in `linecache` nor a pipe that was read again.
+        """
         if self.code is None:
             return None
         import inspect  # noqa: PLC0415 - only a recording asks, and it takes long to load
+        import linecache  # noqa: PLC0415
 
+        file = self.code.co_filename
+        lines = linecache.getlines(file) if file in linecache.cache else _lines_of(file)
+        block = lines[self.code.co_firstlineno - 1 :]
         try:
-            text = inspect.getsource(self.code)
-        except (OSError, TypeError, IndexError, SyntaxError):
-            return None
-        return text[:SOURCE_CHARACTERS]
+            return "".join(inspect.getblock(block))[:SOURCE_CHARACTERS] if block else None
+        except (IndexError, SyntaxError):
+            return None  # edited since it was compiled
+
+
+@functools.lru_cache(maxsize=16)  # a module's functions become tasks one after another
+def _lines_of(file: str) -> list[str]:
+    import tokenize  # noqa: PLC0415 - see above
+
+    try:
+        if not stat.S_ISREG(os.stat(file).st_mode):  # noqa: PTH116 - pathlib takes longer to import
+            return []
+        with tokenize.open(file) as text:
+            return text.readlines()
+    except (OSError, SyntaxError, UnicodeDecodeError):
+        return []
 
 
 # Re-entrant: a signal handler or a finaliser may define a task in the middle of `define`.

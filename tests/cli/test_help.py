@@ -61,7 +61,7 @@ class TestHelp:
 
 
 USAGES = {
-    "run": "[(SCRIPT | -m MODULE) [ARGS]...]",
+    "run": "[(SCRIPT | -m MODULE | -c TEXT | -) [ARGS]...]",
     "bench": "[NAME]...",
     "roofline": "[SESSION]",
     "summary": "SESSION",
@@ -71,9 +71,9 @@ USAGES = {
 
 @pytest.mark.parametrize("name", USAGES)
 def test_the_usage_line_shows_arguments_as_they_are_typed(name, tmp_path):
-    usage = help_of([name], tmp_path).stdout.split("Usage: ")[1].splitlines()[0]
+    shown = " ".join(help_of([name], tmp_path).stdout.split())
 
-    assert usage.rstrip().endswith(f"tprof {name} [OPTIONS] {USAGES[name]}")
+    assert f"tprof {name} [OPTIONS] {USAGES[name]} " in shown
 
 
 @pytest.mark.parametrize("program", ["tprof", "tprof-energy"])

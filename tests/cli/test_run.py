@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import zipapp
 from pathlib import Path
@@ -175,6 +176,7 @@ def test_best_effort_runs_the_program_unprofiled(tmp_path):
 
 
 OVER = """
+import threading
 import time
 import tprof
 
@@ -345,3 +347,62 @@ def test_no_frame_of_ours_stands_below_the_program(tmp_path, options):
     )  # fmt: skip
     assert (done.stdout, done.returncode) == (plain.stdout, plain.returncode)
     assert plain.stderr in done.stderr
+
+
+TEXT = """\
+import dataclasses, linecache, sys
+@dataclasses.dataclass
+class Point:
+    x: int
+    def double(self):
+        return 2 * self.x
+def shout():
+    print("here")
+def fails():
+    raise ValueError
+shout()
+print(Point(21).double(), sys.argv, repr(sys.path[0]), sorted(globals()), globals().get("__file__"), flush=True)
+print(getattr(__loader__, "__name__", ""), list(linecache.cache))
+print(sys.stdin.read())
+fails()
+"""
+
+
+def run_text(folder, words, kind):
+    """Run the text as `-c`, from standard input, or from a pipe that is named as a shell does it."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    arguments, given = {
+        "-c": (["-c", TEXT, "a", "-b"], "input"),
+        "-": (["-", "a", "-b"], TEXT),
+        "pipe": (["fifo", "a"], "input"),
+    }[kind]
+    if kind == "pipe":
+        os.mkfifo(folder / "fifo")
+        text = TEXT.replace("\nfails()", "")  # of which a traceback, plain or not, would read the pipe again
+        threading.Thread(target=(folder / "fifo").write_text, args=(text,), daemon=True).start()
+    done = subprocess.run(
+        [*words, *arguments], cwd=folder, env=environment, input=given, capture_output=True, text=True,
+        timeout=DEADLINE_S, check=False,
+    )  # fmt: skip
+    if kind == "pipe":
+        os.unlink(folder / "fifo")
+    return done
+
+
+@pytest.mark.parametrize("options", [(), ("--task", "__main__:*")], ids=["no names", "names"])
+@pytest.mark.parametrize("kind", ["-c", "-", "pipe"])
+def test_a_text_is_run_as_python_runs_it(tmp_path, kind, options):
+    plain = run_text(tmp_path, [sys.executable], kind)
+
+    done = run_text(tmp_path, [TPROF, "run", "--energy", "estimate", "--no-summary", "-o", "s.tprof", *options], kind)
+
+    assert (done.stdout, done.stderr, done.returncode) == (plain.stdout, plain.stderr, plain.returncode)
+    name = "fifo" if kind == "pipe" else f"python {kind}"
+    assert tasks(tmp_path, "s.tprof").keys() >= ({"shout", "Point.double"} if options else {name})
+
+
+def test_a_text_needs_words(tmp_path):
+    done = tprof(tmp_path, "run", "-c")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "-c needs the text of a program after it" in done.stderr

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _TOP = 10
 _SUM_UP = "from tprof.cli.run import sum_up; sum_up()"
-_HELP = """Profile a script or module; its source, arguments, output and exit status stay as they are.
+_HELP = """Profile a script, a module or a text; its source, arguments, output and exit status stay as they are.
 
 Examples:
 
@@ -54,7 +54,7 @@ def register(app: typer.Typer) -> None:
 
 def run(  # noqa: PLR0913 - one parameter an option
     program: Annotated[
-        list[str] | None, typer.Argument(metavar="(SCRIPT | -m MODULE) [ARGS]...", help="The program.")
+        list[str] | None, typer.Argument(metavar="(SCRIPT | -m MODULE | -c TEXT | -) [ARGS]...", help="The program.")
     ] = None,
     output: Annotated[str | None, typer.Option("-o", "--output", metavar="SESSION", help="Session directory.")] = None,
     task: Annotated[
@@ -121,13 +121,20 @@ def _program(words: list[str]) -> Program:
     from tprof.launch import Program
 
     if not words:
-        message = "name the program to run: tprof run SCRIPT or tprof run -m MODULE"
+        message = "name the program to run: tprof run SCRIPT, -m MODULE, -c TEXT or - for standard input"
         raise UsageError(message)
     if words[0] == "-m":
         if len(words) == 1:
             message = "-m needs the name of a module after it"
             raise UsageError(message)
         return Program(words[1], tuple(words[2:]), is_module=True)
+    if words[0] == "-c":
+        if len(words) == 1:
+            message = "-c needs the text of a program after it"
+            raise UsageError(message)
+        return Program(words[0], tuple(words[2:]), text=words[1])
+    if words[0] == "-":
+        return Program(words[0], tuple(words[1:]))
     if words[0].startswith("-"):
         message = f"there is no option {words[0]}: see tprof run --help; the program's own options go after the script"
         raise UsageError(message)

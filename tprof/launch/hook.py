@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
 
+    from .selection import Selection
+
 SITE = Path(__file__).parent / "site"
 _MULTIPROCESSING = re.compile(r"from (multiprocessing\.\w+) import")
 
@@ -141,6 +143,7 @@ class Tasks:
         self.matches = Matches(parse_patterns(texts))
         self._main_names, self._main_file = main_names, main_file
         self._rewriting: _Rewriting | None = None
+        self._selection: Selection | None = None
 
     def begin(self, *, is_child: bool = False) -> None:
         """Make tasks of what the patterns mean, in what is imported already and from now on."""
@@ -151,13 +154,16 @@ class Tasks:
         else:
             from .selection import Selection
 
-            Selection(tool, self.matches, self._main_names, self._main_file, is_child=is_child).begin()
+            self._selection = Selection(tool, self.matches, self._main_names, self._main_file, is_child=is_child)
+            self._selection.begin()
 
     def compile_main(self, source: bytes | types.CodeType, file: str) -> types.CodeType:
         """Return the code of the main program."""
         if self._rewriting is not None:
             return self._rewriting.compile_main(source, file)
         code: types.CodeType = compile(source, file, "exec", dont_inherit=True) if isinstance(source, bytes) else source
+        if self._selection is not None:
+            self._selection.know_main(code)
         return code
 
 

@@ -1,4 +1,4 @@
-"""Runs a script or module as ``__main__`` in this process, as the interpreter would."""
+"""Runs a script, a module or a program text as ``__main__`` in this process, as the interpreter would."""
 
 from __future__ import annotations
 
@@ -22,27 +22,42 @@ if TYPE_CHECKING:
 
     from .matches import Matches
 
+COMMAND = "-c"
+STDIN = "-"
+_FILES = {COMMAND: "<string>", STDIN: "<stdin>"}
+_STEMS = {COMMAND: "command", STDIN: "stdin"}
+
 _recorded_in: list[Path] = []
 _matches: list[Matches] = []
 
 
 @dataclass(frozen=True)
 class Program:
-    """What to run: a script's path or a module's name, and its arguments."""
+    """What to run: a script's path, a module's name, `-c` with its text or `-` for standard input; and its arguments."""
 
     name: str
     arguments: tuple[str, ...]
     is_module: bool = False
+    text: str | None = None
+
+    @property
+    def is_script(self) -> bool:
+        """Whether it is a file, a folder or an archive."""
+        return not self.is_module and self.name not in _FILES
 
     @property
     def stem(self) -> str:
         """What a session of it is called."""
-        return self.name.rpartition(".")[2] if self.is_module else Path(self.name).resolve().stem
+        if self.is_module:
+            return self.name.rpartition(".")[2]
+        return Path(self.name).resolve().stem if self.is_script else _STEMS[self.name]
 
     @property
     def shown_name(self) -> str:
         """What the task is called that stands for all of it."""
-        return self.name if self.is_module else Path(self.name).name
+        if self.is_module:
+            return self.name
+        return Path(self.name).name if self.is_script else f"python {self.name}"
 
 
 @dataclass(frozen=True)
@@ -63,7 +78,9 @@ def find_program(program: Program) -> Main:
         If there is no such script or module.
     """
     _prepare_path(program)
-    return _find_module(program.name) if program.is_module else _find_script(program.name)
+    if program.is_module:
+        return _find_module(program.name)
+    return _find_script(program.name) if program.is_script else _read_text(program)
 
 
 def run_program(program: Program, main: Main, tasks: Sequence[str], *, recorded_in: Path | None = None) -> None:
@@ -73,7 +90,9 @@ def run_program(program: Program, main: Main, tasks: Sequence[str], *, recorded_
     handles exceptions.
     """
     _recorded_in[:] = [] if recorded_in is None else [recorded_in]
-    names = ["__main__", main.spec.name if main.spec is not None else program.stem]
+    names = ["__main__"]
+    if main.spec is not None or program.is_script:
+        names.append(main.spec.name if main.spec is not None else program.stem)
     sys.argv[:] = [main.file if program.is_module else program.name, *program.arguments]
     hand_to_children(tasks, names, main.file, program.shown_name)
     making = Tasks(tasks, names, main.file)
@@ -88,6 +107,8 @@ def run_program(program: Program, main: Main, tasks: Sequence[str], *, recorded_
     code = None
     try:
         code = making.compile_main(main.program, main.file)
+        if main.file == _FILES[COMMAND]:
+            _let_show(code, main.program)
         _core.run_main(code, vars(module), _depth())
     except SystemExit:
         raise
@@ -98,6 +119,14 @@ def run_program(program: Program, main: Main, tasks: Sequence[str], *, recorded_
     finally:
         if default is not None:
             default.end_program()
+
+
+def _let_show(code: types.CodeType, text: bytes | types.CodeType) -> None:
+    """Let tracebacks show the lines of a text that is in no file, where they do so without us: since Python 3.13."""
+    import linecache
+
+    if hasattr(linecache, "_interactive_cache") and isinstance(text, bytes):
+        linecache._register_code(code, os.fsdecode(text), code.co_filename)  # noqa: SLF001 - as the interpreter does
 
 
 def _depth() -> int:
@@ -124,6 +153,8 @@ def _prepare_path(program: Program) -> None:
         return
     if program.is_module:
         sys.path[0] = str(Path.cwd())
+    elif not program.is_script:
+        sys.path[0] = ""
     elif _importer_of(program.name) is not None:
         sys.path[0] = _absolute(program.name)
     else:
@@ -162,6 +193,11 @@ def _find_script(name: str) -> Main:
     return Main(cast("types.CodeType", code), _absolute(name), None)
 
 
+def _read_text(program: Program) -> Main:
+    text = sys.stdin.buffer.read() if program.text is None else os.fsencode(program.text)
+    return Main(text, _FILES[program.name], None)
+
+
 def _find_module(name: str) -> Main:
     try:
         spec = importlib.util.find_spec(name)
@@ -187,7 +223,8 @@ def _found_by(spec: importlib.machinery.ModuleSpec, name: str) -> Main:
 
 def _make_module(main: Main) -> types.ModuleType:
     module = types.ModuleType("__main__")
-    module.__file__ = main.file
+    if main.file != _FILES[COMMAND]:
+        module.__file__ = main.file
     module.__spec__ = main.spec
     module.__builtins__ = sys.modules["builtins"]  # type: ignore[attr-defined]
     if main.spec is not None:
@@ -198,10 +235,16 @@ def _make_module(main: Main) -> types.ModuleType:
         module.__package__ = None
         # Which of these a script has depends on the version.
         own = vars(sys.modules["__main__"])
-        vars(module).update(
-            {name: value for name, value in (("__annotations__", {}), ("__cached__", None)) if name in own}
+        if "__annotations__" in own:
+            module.__annotations__ = {}
+        if "__cached__" in own and main.file != _FILES[COMMAND]:
+            vars(module)["__cached__"] = None
+        is_file = main.file not in _FILES.values()
+        module.__loader__ = (
+            importlib.machinery.SourceFileLoader("__main__", main.file)
+            if is_file
+            else importlib.machinery.BuiltinImporter  # type: ignore[assignment]  # as Python itself has it
         )
-        module.__loader__ = importlib.machinery.SourceFileLoader("__main__", main.file)
     return module
 
 

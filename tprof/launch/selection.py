@@ -50,6 +50,15 @@ class Selection:
         self._tool.files[_WRITTEN] = True
         self._tool.begin(self._meet)
 
+    def know_main(self, code: types.CodeType) -> None:
+        """Select in the main program if it is a text: code that a program writes has the same file's name."""
+        if code.co_filename == _WRITTEN:
+            self._tool.unseen(self._choose_in_main, code)
+
+    def _choose_in_main(self, code: types.CodeType) -> None:
+        if self._matches.means(self._main_names, _WRITTEN):
+            self._choose(_WRITTEN, list(functions_in(code)), self._main_names)
+
     def _select_alive(self) -> None:
         """Select functions of modules that were imported before, whoever holds them."""
         for code in registry.codes():
