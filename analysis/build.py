@@ -15,8 +15,6 @@ from .accounts import Account, Totals, settle
 from .busy import measure_unseen
 from .cut_off import find_cut_off
 from .doubts import tell_doubts, tell_fits, tell_stuck
-from .fitting import Belief, Fit, fit_powers
-from .fitting.means import mean_errors
 from .graph import lifecycle_columns
 from .idle import idle_power_w
 from .info import describe
@@ -37,6 +35,7 @@ if TYPE_CHECKING:
     from tprof.trace import Trace
 
     from .busy import Unseen
+    from .fitting import Belief, Fit
 
 CALIBRATED_STATIC_SHARE = 0.2
 CALIBRATED_SPREAD = 3.0
@@ -160,7 +159,11 @@ def build_profile(
     info["static_power_w"] = recipe.static_power_w | {
         name: float(fit.static_w.mean()) for name, fit in recipe.fits.items()
     }
-    errors_j = mean_errors(recipe.fits, segments, joined.rows, names) if recipe.fits else None
+    errors_j = None
+    if recipe.fits:
+        from .fitting.means import mean_errors  # noqa: PLC0415 - as in _fitted
+
+        errors_j = mean_errors(recipe.fits, segments, joined.rows, names)
     threads = [lane.thread for lane in segments]
     del segments
     tasks = tasks_table(trace, threads, joined.rows, totals, watts)
@@ -179,6 +182,8 @@ def _fitted(recipe: Recipe, trace: Trace, segments: list[Segments], unseen: Unse
     fits = {}
     for domain in recipe.whole:
         if domain.counted and len(domain) and domain.quality != "estimated" and (asked == "fitted" or domain.timed):
+            from .fitting import fit_powers  # noqa: PLC0415 - SciPy takes as long to load as all of a short summary
+
             load = recipe.load(domain, segments, unseen)
             belief = _belief(recipe, domain.name)
             hidden_s = load.other_s + load.unseen_s
@@ -192,6 +197,8 @@ def _fitted(recipe: Recipe, trace: Trace, segments: list[Segments], unseen: Unse
 
 def _belief(recipe: Recipe, domain: str) -> Belief:
     """Say what is known of a domain beforehand: of a calibrated model its static power, roughly, and its error."""
+    from .fitting import Belief  # noqa: PLC0415 - see above
+
     static_w, stored = recipe.static_power_w.get(domain), recipe.model.stored
     if stored is None or stored.residual_share is None:
         return Belief(static_w)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve_banded, cholesky_banded
 
 from .soft_edges import STEPS
 
@@ -68,6 +67,8 @@ def _running(soft: SoftEdges, load: Load, static_w: Floats, hidden_power: float)
 
 def _posterior(residual: Floats, variance: Floats, own: Floats) -> tuple[Floats, Floats]:
     """Return the posterior mean of what each edge moved, in joules, and the part of its variance that is left."""
+    from scipy.linalg import cho_solve_banded, cholesky_banded  # noqa: PLC0415 - see `_fitted` in build.py
+
     inner = variance[1:-1]
     band = np.zeros((2, len(residual)))
     band[1] = variance[1:] + variance[:-1] + own
