@@ -351,7 +351,9 @@ def begin(folder, program, words):
 
 def masked(text):
     """Leave out what differs each time a program runs that has several processes and tells times and numbers."""
-    lines = [re.sub(r"0x[0-9a-f]+|\d[\d.:,]*", "0", line).strip("=. ") for line in text.splitlines()]
+    # Times of a minute and more are said in two ways.
+    lines = [re.sub(r"0x[0-9a-f]+|(?<=s) \([\d:]+\)", "", line) for line in text.splitlines()]
+    lines = [re.sub(r"\d[\d.:,]*", "0", line).strip("=. ") for line in lines]
     return sorted(line for line in lines if line)
 
 
