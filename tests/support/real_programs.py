@@ -174,7 +174,7 @@ class Sums(unittest.TestCase):
     ),
     RealProgram(
         "pytest on two processes",
-        ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", "test_sums.py"),
+        ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp=base", "-n", "2", "test_sums.py"),
         files={
             "sums.py": WORK,
             "test_sums.py": """
@@ -194,7 +194,16 @@ def test_other():  # none fails: where its letter stands among the dots is left 
     ),
     RealProgram(
         "a library's own tests",
-        ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--pyargs", "networkx.algorithms.tests.test_boundary"),
+        (
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "--basetemp=base",
+            "--pyargs",
+            "networkx.algorithms.tests.test_boundary",
+        ),
         needs=("pytest", "networkx"),
         task=("networkx.algorithms.boundary:*_boundary",),
         named={"edge_boundary": 1, "node_boundary": 1},
