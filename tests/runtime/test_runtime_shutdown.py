@@ -366,5 +366,5 @@ while time.monotonic() < end:
             for at in range(4)
         ]
         for process in processes:
-            out, _ = process.communicate(timeout=60)
+            out, _ = process.communicate(timeout=programs.DEADLINE_S)
             assert (out, process.returncode) == ("", 0)
