@@ -48,7 +48,7 @@ def test_a_room_imports_only_what_it_may(room):
 def test_import_tprof_loads_nothing_heavy():
     heavy = ("pandas", "sklearn", "plotly", "typer", "rich", "scipy")
     code = f"import sys, tprof; print([name for name in {heavy} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
 
     assert done.stdout.strip() == "[]"
 

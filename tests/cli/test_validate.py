@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.command_line import tprof as run_tprof
+from support.programs import DEADLINE_S
 
 TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
 
@@ -81,7 +82,7 @@ def test_an_interrupt_ends_it_and_its_processes_without_a_traceback(tmp_path):
         time.sleep(0.05)
 
     os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=DEADLINE_S)
 
     assert process.returncode == 130
     assert "Traceback" not in said

@@ -111,7 +111,7 @@ def test_what_a_killed_program_left_goes_with_the_next_budget(tmp_path, temporar
     killed = programs.start(tmp_path, NEVER_LEFT, "wait", stdin=subprocess.PIPE)
     assert killed.stdout.readline() == "inside\n"
     killed.send_signal(number)
-    killed.communicate(timeout=30)
+    killed.communicate(timeout=programs.DEADLINE_S)
     (left,) = temporary.iterdir()
     with tprof.budget(joules=1e6):
         assert not left.exists()
@@ -130,7 +130,7 @@ def test_what_a_running_program_uses_stays(tmp_path, temporary):
 
     assert used.exists()
     assert somebody_elses.exists()
-    running.communicate("", timeout=30)
+    running.communicate("", timeout=programs.DEADLINE_S)
     assert list(temporary.iterdir()) == [somebody_elses]
 
 

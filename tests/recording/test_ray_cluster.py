@@ -86,7 +86,7 @@ def test_workers_of_a_cluster_that_runs_already_are_recorded(tmp_path_factory, t
         )
     finally:
         cluster.terminate()
-        cluster.communicate(timeout=60)
+        cluster.communicate(timeout=DEADLINE_S)
         with suppress(ProcessLookupError):
             os.killpg(cluster.pid, signal.SIGKILL)
 

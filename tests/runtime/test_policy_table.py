@@ -103,7 +103,7 @@ def test_a_table_brings_neither_pandas_nor_numpy_into_the_program(tmp_path):
         f"read_table({str(path)!r}); print([name for name in ('numpy', 'pandas') if name in sys.modules])"
     )
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
 
     assert done.stdout.strip() == "[]"
 

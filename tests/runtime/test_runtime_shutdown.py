@@ -170,7 +170,7 @@ with Runtime(workers=2, max_pending=50) as runtime:
 
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=programs.DEADLINE_S)
 
     assert out == ""
     assert err.splitlines()[-1].startswith("KeyboardInterrupt")
@@ -201,7 +201,7 @@ with Runtime(workers=2) as runtime:
         process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(0.2)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=programs.DEADLINE_S)
 
     assert "KeyboardInterrupt" in err
     assert process.returncode != 0
@@ -228,7 +228,7 @@ with Runtime(workers=2) as runtime:
 
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=programs.DEADLINE_S)
 
     assert (out, err, process.returncode) == ("went on\n", "", 0)
 
