@@ -4,45 +4,146 @@ import ast
 import os
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("analysis", "runtime", "benchmarks")
-FORBIDDEN = {"tprof": ROOMS, "analysis": ("runtime", "benchmarks", "cli", "recording", "sensors", "task", "counters")}
+TOP = ("tprof", "analysis", "runtime", "benchmarks")
+CORE = "_core"
+# What each part may import, wherever in its files the import stands. A part is a folder or module of tprof/, or a
+# whole other folder. "tprof" is the package's own face, `_core` its C.
+ALLOWED = {
+    "__main__": "cli",
+    "analysis": "errors trace",
+    "benchmarks": "analysis counters environment errors frequency host power_model runtime sensors tprof trace",
+    "budgets": (
+        "_core errors forks frequency limits live membership recording registry running sensors trace uninterrupted"
+    ),
+    "cli": (
+        "_core analysis benchmarks companions distribution doctor ending environment errors host launch "
+        "power_model recording sensors tprof trace"
+    ),
+    "companions": "_core errors host trace",
+    "conflicts": "distribution",
+    "counters": "_core errors sensors",
+    "distribution": "conflicts",
+    "doctor": "conflicts counters distribution errors frequency host power_model sensors tprof trace",
+    "ending": "_core companions trace",
+    "forks": "_core",
+    "frequency": "environment errors sensors trace",
+    "host": "_core companions",
+    "launch": "_core environment errors forks membership monitored registry table_file task trace",
+    "limits": "errors",
+    "live": "_core errors trace",
+    "membership": "_core environment errors forks live registry table_file trace work",
+    "monitored": "_core registry",
+    "power_model": "errors trace",
+    "preparation": "counters distribution host membership power_model sensors",
+    "ray_cluster": "environment",
+    "readers": "sensors trace",
+    "recording": (
+        "_core analysis budgets companions ending environment errors launch live membership preparation "
+        "ray_cluster readers registry sensors trace uninterrupted"
+    ),
+    "registry": "_core limits membership work",
+    "runtime": "_core access distribution errors forks frequency membership registry running sensors task trace",
+    "sensors": "_core errors trace",
+    "task": "_core access distribution limits monitored registry work work_parameters",
+    "tprof": "_core budgets distribution environment errors membership recording task trace",
+    "trace": "analysis errors sensors",
+    "uninterrupted": "_core",
+    "work_parameters": "work",
+}
 
 
-def imported(tree):
-    for node in ast.walk(tree):
+def name_of(path):
+    """Return the module's full name."""
+    parts = [*path.relative_to(ROOT).with_suffix("").parts]
+    parts = parts if parts[0] == "tprof" else ["tprof", *parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path): path for top in TOP for path in sorted((ROOT / top).rglob("*.py"))}
+
+
+def part_of(module):
+    return module.split(".")[1] if "." in module else "tprof"
+
+
+def known(name):
+    """Return the module in which a dotted name is found; `tprof._core` is one, though it is not Python."""
+    while name != f"tprof.{CORE}" and name not in MODULES and "." in name:
+        name = name.rpartition(".")[0]
+    return name
+
+
+def nodes(body, *, lazy):
+    """Yield the statements of a file; without the lazy ones those that run as it is imported."""
+    for node in body:
+        if not lazy and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if not lazy and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            yield from nodes(node.orelse, lazy=lazy)
+            continue
+        yield node
+        yield from nodes(ast.iter_child_nodes(node), lazy=lazy)
+
+
+def imported(module, *, lazy):
+    """Return the modules of ours that a module imports."""
+    path = MODULES[module]
+    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+    found = set()
+    for node in nodes(ast.parse(path.read_text(encoding="utf-8")).body, lazy=lazy):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found |= {known(alias.name) for alias in node.names if alias.name.split(".")[0] == "tprof"}
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) + 1 - node.level] if node.level else []
+            start = ".".join([*above, *([node.module] if node.module else [])])
+            if start.split(".")[0] == "tprof":
+                found |= {known(f"{start}.{alias.name}") for alias in node.names}
+    return found - {module}
 
 
-def at_load(tree):
-    """Leave out functions and what only type checkers read: doors are opened inside functions."""
-    kept = [
-        node
-        for node in tree.body
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        and not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
+def test_each_part_imports_only_what_it_may():
+    edges = {}
+    for module in MODULES:
+        for other in imported(module, lazy=True):
+            if part_of(module) != part_of(other):
+                edges.setdefault(part_of(module), {}).setdefault(part_of(other), module)
+
+    wrong = [
+        f"{module} imports tprof.{other}: use what {part} may, or add it to ALLOWED with a reason in the commit"
+        for part, others in sorted(edges.items())
+        for other, module in sorted(others.items())
+        if other not in ALLOWED.get(part, "").split()
     ]
-    return ast.Module(kept, [])
+    unused = [
+        f"{part} does not import {other}: take it out of ALLOWED"
+        for part, others in ALLOWED.items()
+        for other in others.split()
+        if other not in edges.get(part, {})
+    ]
+    assert wrong + unused == []
 
 
-@pytest.mark.parametrize("room", sorted(FORBIDDEN))
-def test_a_room_imports_only_what_it_may(room):
-    wrong = []
-    for path in (ROOT / room).rglob("*.py"):
-        for name in imported(at_load(ast.parse(path.read_text(encoding="utf-8")))):
-            parts = name.split(".")
-            if parts[0] == "tprof" and len(parts) > 1 and parts[1] in FORBIDDEN[room]:
-                wrong.append(f"{path.relative_to(ROOT)}: {name}")
+def test_no_modules_import_each_other_as_they_load():
+    graph = {
+        module: {
+            other
+            for other in imported(module, lazy=False)
+            # A package is there while its own modules load.
+            if not module.startswith(f"{other}.")
+        }
+        for module in MODULES
+    }
 
-    assert wrong == []
+    try:
+        list(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        pytest.fail(f"import cycle: {' <- '.join(error.args[1])}")
 
 
 def test_import_tprof_loads_nothing_heavy():
