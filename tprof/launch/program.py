@@ -125,9 +125,11 @@ def _let_show(code: types.CodeType, text: bytes | types.CodeType) -> None:
     """Let tracebacks show the lines of a text that is in no file, where they do so without us: since Python 3.13."""
     import linecache
 
-    register = vars(linecache).get("_register_code") if hasattr(linecache, "_interactive_cache") else None
+    register = vars(linecache).get("_register_code")
     if register is not None and isinstance(text, bytes):
-        register(code, os.fsdecode(text), code.co_filename)
+        # The first versions of Python 3.13 know such a text by its file's name.
+        key = code if hasattr(linecache, "_interactive_cache") else code.co_filename
+        register(key, os.fsdecode(text), code.co_filename)
 
 
 def _depth() -> int:
