@@ -30,8 +30,9 @@ def tprof(folder, *words):
     )
 
 
-def run(folder, source, *options, arguments=()):
+def run(folder, source, *options, arguments=(), summary=False):
     (folder / "prog.py").write_text(source)
+    options = [*options, *([] if summary else ["--no-summary"])]
     return tprof(folder, "run", "--energy", "estimate", *options, "prog.py", *arguments)
 
 
@@ -40,7 +41,7 @@ def tasks(folder, session="prog.tprof"):
 
 
 def test_standard_output_is_the_programs_own(tmp_path):
-    done = run(tmp_path, DEFINE + "print(f(10), sys.argv)\n", arguments=["--x", "1"])
+    done = run(tmp_path, DEFINE + "print(f(10), sys.argv)\n", arguments=["--x", "1"], summary=True)
 
     assert done.stdout == "45 ['prog.py', '--x', '1']\n"
     assert done.returncode == 0
@@ -58,7 +59,7 @@ def test_exit_status_is_kept_and_the_recording_is_whole(tmp_path, end, status):
 
 
 def test_a_traceback_shows_the_program_only(tmp_path):
-    done = run(tmp_path, DEFINE + "raise ValueError('boom')\n")
+    done = run(tmp_path, DEFINE + "raise ValueError('boom')\n", summary=True)
 
     assert "ValueError: boom" in done.stderr
     assert "tprof/launch" not in done.stderr
@@ -102,7 +103,17 @@ def test_a_pattern_without_colon_is_a_usage_error(tmp_path):
 
 
 def test_a_pattern_that_meets_no_function_is_named(tmp_path):
-    done = run(tmp_path, DEFINE + "f(3)\n", "--task", "__main__:f", "--task", "__main__:g", "--task", "json:dumbs")
+    done = run(
+        tmp_path,
+        DEFINE + "f(3)\n",
+        "--task",
+        "__main__:f",
+        "--task",
+        "__main__:g",
+        "--task",
+        "json:dumbs",
+        summary=True,
+    )
 
     assert done.returncode == 0
     assert "--task __main__:g met no function" in done.stderr
@@ -129,7 +140,8 @@ def test_a_module_runs_as_python_would_run_it(tmp_path):
     )
     (package / "part.py").write_text("def double(x):\n    return 2 * x\n")
 
-    done = tprof(tmp_path, "run", "-o", "t.tprof", "--energy", "estimate", "--task", "pack.part:*", "-m", "pack", "--x")
+    options = ["-o", "t.tprof", "--energy", "estimate", "--no-summary", "--task", "pack.part:*"]
+    done = tprof(tmp_path, "run", *options, "-m", "pack", "--x")
 
     assert done.stdout == "__main__ pack ['--x'] 8\n", done.stderr
     assert tasks(tmp_path, "t.tprof") == {"double": 1}
@@ -151,14 +163,14 @@ def test_process_pools_of_an_unchanged_program_make_the_same_tasks(tmp_path, met
 
 
 def test_a_report_can_be_written_at_once(tmp_path):
-    done = run(tmp_path, DEFINE + "f(9)\n", "--task", "__main__:f", "--report", "here.html")
+    done = run(tmp_path, DEFINE + "f(9)\n", "--task", "__main__:f", "--report", "here.html", summary=True)
 
     assert "report: here.html" in done.stderr
     assert (tmp_path / "here.html").read_text().startswith("<!doctype html>")
 
 
 def test_given_watts_stand_beside_the_figures(tmp_path):
-    done = run(tmp_path, DEFINE + "f(9)\n", "--watts", "10,5")
+    done = run(tmp_path, DEFINE + "f(9)\n", "--watts", "10,5", summary=True)
 
     assert "estimated from 10.0 W idle and 5.0 W a busy core, as given" in " ".join(done.stderr.split())
 
@@ -292,7 +304,7 @@ def test_whatever_python_runs_is_run_with_the_same_names(tmp_path, make):
         check=True,
     )  # fmt: skip
 
-    done = tprof(tmp_path, "run", "--energy", "estimate", "-o", "prog.tprof", name, "x")
+    done = tprof(tmp_path, "run", "--energy", "estimate", "--no-summary", "-o", "prog.tprof", name, "x")
 
     assert done.returncode == 0
     compiled = make is make_compiled  # of which the loader differs
@@ -338,7 +350,7 @@ fails()
 
 @pytest.mark.parametrize("options", [(), ("--task", "__main__:nothing")], ids=["no names", "names"])
 def test_no_frame_of_ours_stands_below_the_program(tmp_path, options):
-    done = run(tmp_path, STACK, "--no-summary", *options)
+    done = run(tmp_path, STACK, *options)
 
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
     plain = subprocess.run(
