@@ -64,10 +64,10 @@ class Scheduler:
     def __new__(
         cls,
         *,
-        seats: int,
+        slot_count: int,
         future_type: type[Work],
         start_thread: Callable[[], object],
-        take_seat: Callable[[int], object],
+        on_slot_taken: Callable[[int], object],
         group_variable: object,
         note: Callable[[BaseException, Any], object],
         most_unfinished: int,
@@ -108,19 +108,19 @@ class Scheduler:
 def spawn(task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Spawn a call of the task where a scheduler is current and takes works, else make the call."""
 
-def set_current(scheduler: Scheduler | None, /) -> None:
+def set_default(scheduler: Scheduler | None, /) -> None:
     """Set the scheduler that calls of other threads than its own go to."""
 
-def enter_here(scheduler: Scheduler, /) -> None:
+def enter_scheduler(scheduler: Scheduler, /) -> None:
     """Let what the calling thread spawns go to this scheduler, as long as it runs the task that it runs now."""
 
-def leave_here(scheduler: Scheduler, /) -> None:
+def leave_scheduler(scheduler: Scheduler, /) -> None:
     """Undo it."""
 
-def scheduler_here() -> Scheduler | None:
+def current_scheduler() -> Scheduler | None:
     """Return the scheduler that a call of a task here would go to."""
 
-def seat_here() -> int | None:
+def current_slot() -> int | None:
     """Return the seat of the calling thread, -1 without one, None for other threads than workers."""
 
 def forget_thread() -> None:

@@ -111,10 +111,10 @@ class Runtime:
         self._workers = Workers(name, cpus=cpus if pin else None, library_threads=library_threads)
         self._operator = None if policy is None else _operator(policy, self.workers, cpus if pin else None)
         self._scheduler = _scheduler.Scheduler(
-            seats=self.workers,
+            slot_count=self.workers,
             future_type=Task,
             start_thread=self._start_thread,
-            take_seat=self._workers.place,
+            on_slot_taken=self._workers.place,
             group_variable=GROUP,
             note=_note,
             most_unfinished=limit,
@@ -140,7 +140,7 @@ class Runtime:
             self._end()
             raise
         running.enter(self)
-        _scheduler.enter_here(self._scheduler)
+        _scheduler.enter_scheduler(self._scheduler)
         _hand_over()
         return self
 
@@ -330,7 +330,7 @@ class Runtime:
 
     def _leave(self) -> None:
         running.runtimes.remove(self)
-        _scheduler.leave_here(self._scheduler)
+        _scheduler.leave_scheduler(self._scheduler)
         _hand_over()
         self._end()
 
@@ -360,15 +360,15 @@ def current() -> Runtime:
     UsageError
         If there is none.
     """
-    runtime = _here()
+    runtime = _current_or_none()
     if runtime is None:
         message = "no runtime runs here: enter one with a with-block"
         raise UsageError(message)
     return runtime
 
 
-def _here() -> Runtime | None:
-    here = _scheduler.scheduler_here()
+def _current_or_none() -> Runtime | None:
+    here = _scheduler.current_scheduler()
     return next((runtime for runtime in _running() if runtime._scheduler is here), None)  # noqa: SLF001 - the same module
 
 
@@ -386,7 +386,7 @@ def _hand_over() -> None:
     with _hand_over_lock:
         all_of_them = _running()
         innermost = all_of_them[-1]._scheduler if all_of_them else None  # noqa: SLF001 - the same module
-        _scheduler.set_current(innermost)
+        _scheduler.set_default(innermost)
         _core.set_spawner(_scheduler.spawn if innermost is not None else None)
 
 
@@ -451,6 +451,6 @@ def _end_with_program() -> None:
         runtime._leave()  # noqa: SLF001 - the same module
 
 
-running.here = _here
+running.here = _current_or_none
 forks.reset_in_child(_forget_in_child)
 atexit.register(_end_with_program)

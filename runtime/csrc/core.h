@@ -86,7 +86,7 @@ struct domain {
     struct latch unfinished;
     struct table *table; /* regions.h; made with the first access */
     struct failures failures;
-    uint64_t forgiven;   /* what was left unwritten up to this event keeps nobody from it */
+    uint64_t handled_up_to;   /* what was left unwritten up to this event keeps nobody from it */
 };
 
 /* A work that waits for another: for what that leaves, or only until it no longer reads or writes there. */
@@ -109,58 +109,58 @@ struct work {
     struct domain *children;
     struct access *accesses;
     struct successor *successors;
-    uint32_t access_count, successor_count, successor_room;
+    uint32_t access_count, successor_count, successor_capacity;
     uint32_t unmet; /* predecessors that have not ended */
     uint32_t task;  /* number of the task in the trace */
     uint32_t depth; /* of nested spawning */
     uint16_t queue; /* where it lies while it is queued */
     uint8_t level;
     _Atomic uint8_t state;
-    _Atomic bool doomed; /* to be cancelled as soon as what it waits for has ended */
+    _Atomic bool cancel_requested; /* to be cancelled as soon as what it waits for has ended */
     _Atomic bool acknowledged, has_callbacks;
-    bool body_ended, settled;
+    bool body_ended, callbacks_called;
     struct latch done;
     struct tprof_instance instance;
     uint64_t number; /* from 1, in the order of spawning */
     struct work *next, *previous; /* in a queue */
-    struct work *next_settled, *next_failed;
+    struct work *next_ended, *next_failed;
 };
 
 struct queue {
     struct work *front, *back;
 };
 
-/* A thread that works. It holds a seat while it runs tasks; there are as many seats as workers. */
+/* A thread that works. It holds a slot while it runs tasks; there are as many slots as workers. */
 struct thread {
     struct scheduler *scheduler;
     struct work *work; /* that it runs, NULL: none */
-    int seat, former_seat;
+    int slot, former_slot;
     int depth;         /* of works that it runs inside waits */
     sem_t semaphore;
     struct thread *next;
-    uint64_t told; /* the recording that knows of its seat */
+    uint64_t logged_generation; /* the recording that knows of its slot */
 };
 
 struct scheduler {
     PyObject_HEAD
     pthread_mutex_t mutex;
-    uint32_t seats;
-    uint32_t active; /* seats from this one on are not taken, and left after the task that runs there */
-    uint32_t first_worker; /* in the trace seat 0 has this number: a process may have had other runtimes */
-    struct thread **seated; /* who holds which seat, NULL: nobody */
+    uint32_t slot_count;
+    uint32_t active; /* slots from this one on are not taken, and left after the task that runs there */
+    uint32_t first_worker; /* in the trace slot 0 has this number: a process may have had other runtimes */
+    struct thread **slot_threads; /* who holds which slot, NULL: nobody */
     struct thread *sleeping; /* seated, nothing to run */
-    struct thread *parked;   /* no seat and none wanted */
-    struct thread *returning; /* no seat, in the midst of a task that goes on as soon as there is one */
+    struct thread *parked;   /* no slot and none wanted */
+    struct thread *returning; /* no slot, in the midst of a task that goes on as soon as there is one */
     size_t threads, starting;
     _Atomic size_t groups; /* that are open */
-    struct queue *queues[TPROF_LEVELS]; /* one a seat, and the last for works spawned by other threads */
+    struct queue *queues[TPROF_LEVELS]; /* one a slot, and the last for works spawned by other threads */
     size_t queued[TPROF_LEVELS];
     uint64_t levels; /* bit set: something is queued there */
     struct domain root;
     size_t unfinished; /* works in all domains */
     size_t entering;   /* threads that have looked at data and hold no mutex: what is known of it must stay */
     uint64_t spawned, executed, stolen, peak;
-    uint64_t spoils; /* events of data that was left unwritten */
+    uint64_t poison_count; /* events of data that was left unwritten */
     size_t most_unfinished; /* in one domain before spawning waits; 0: no limit */
     uint64_t cancelled; /* works up to this number do not begin any more, nor what they spawn */
     bool cancelling;    /* it, or a group, was cancelled and not all has ended since */
@@ -168,7 +168,7 @@ struct scheduler {
     bool dead;
     PyTypeObject *future_type;
     PyObject *start_thread; /* asks for one more thread */
-    PyObject *take_seat;    /* told which seat a thread has now */
+    PyObject *on_slot_taken;    /* told which slot a thread has now */
     PyObject *operate;      /* told before and after each task, by the thread that runs it; NULL: nobody */
     PyObject *group_variable;
     PyObject *note;  /* adds to an exception where it came from */
@@ -176,19 +176,19 @@ struct scheduler {
 };
 
 /* What a section under the mutex leaves to be done when it is free. */
-struct aftermath {
-    struct work *settled;   /* works that ended, by `next_settled`, each with a reference */
-    PyObject **loose;       /* references to drop */
-    size_t loose_count, loose_room;
+struct deferred {
+    struct work *ended;   /* works that ended, by `next_settled`, each with a reference */
+    PyObject **references;       /* references to drop */
+    size_t reference_count, reference_capacity;
     size_t readied;         /* works queued */
     size_t threads_wanted;
     bool edges_wanted;      /* whoever enters a work wants to know its predecessors */
     uint64_t *edges;        /* their numbers */
-    size_t edge_count, edge_room;
+    size_t edge_count, edge_capacity;
 };
 
 extern const struct tprof_runtime_api *tprof_api;
-extern _Thread_local struct thread *tprof_thread_here;
+extern _Thread_local struct thread *tprof_current_thread;
 extern PyType_Spec tprof_work_spec, tprof_group_spec, tprof_scheduler_spec;
 extern PyTypeObject *tprof_work_type, *tprof_group_type, *tprof_scheduler_type;
 
@@ -207,8 +207,8 @@ static inline void tprof_unlock(struct scheduler *scheduler)
 /* latch.c; under the mutex, except to wait */
 void tprof_latch_rise(struct latch *latch);
 void tprof_latch_fall(struct latch *latch);
-void tprof_latch_expect(struct latch *latch, struct waiter *waiter, size_t enough);
-void tprof_latch_forget(struct latch *latch, struct waiter *waiter);
+void tprof_latch_add_waiter(struct latch *latch, struct waiter *waiter, size_t enough);
+void tprof_latch_remove_waiter(struct latch *latch, struct waiter *waiter);
 
 /* queues.c; under the mutex */
 int tprof_queues_make(struct scheduler *scheduler);
@@ -216,33 +216,33 @@ void tprof_queues_free(struct scheduler *scheduler);
 void tprof_queue_push(struct scheduler *scheduler, struct work *work, const struct thread *by);
 struct work *tprof_queue_take(struct scheduler *scheduler, const struct thread *by, int *victim);
 void tprof_queue_remove(struct scheduler *scheduler, struct work *work);
-/* The youngest of the seat's own queue if the work spawned it, directly or not. */
+/* The youngest of the slot's own queue if the work spawned it, directly or not. */
 struct work *tprof_queue_descendant(struct scheduler *scheduler, const struct thread *by, const struct work *work);
 
 /* domain.c; under the mutex */
 struct domain *tprof_domain_of(struct scheduler *scheduler, struct work *parent); /* NULL without memory */
 struct domain *tprof_domain_around(const struct work *work); /* the one it is in */
 /* The domain's works have been waited for: nobody is kept from what failed ones left unwritten. */
-void tprof_graph_forgive(struct scheduler *scheduler, struct domain *domain, struct aftermath *after);
+void tprof_graph_mark_handled(struct scheduler *scheduler, struct domain *domain, struct deferred *deferred);
 struct works {
     struct work **list; /* with references; the caller's to drop and to free */
-    size_t count, room;
+    size_t count, capacity;
     bool failed; /* without memory for all of them */
 };
 /* Add the works that touch it and have not ended. */
 void tprof_graph_touching(struct domain *domain, const struct datum *datum, struct works *works);
 /* Whose failure left it unwritten, with a reference, or NULL. */
-struct work *tprof_graph_spoilt(struct domain *domain, const struct datum *datum, struct aftermath *after);
+struct work *tprof_graph_poisoned_by(struct domain *domain, const struct datum *datum, struct deferred *deferred);
 
 /* entering.c and ending.c; under the mutex */
 /* Find what it depends on and queue it if that is nothing; the work has room for as many accesses as there are data.
  * Returns -1 without memory: the work has ended then. Returns 1 where the runtime has ended: nobody would run it, and it
  * has not entered. */
 int tprof_graph_enter(struct work *work, const struct datum *data, struct work *const *needed, size_t needed_count,
-                      struct aftermath *after);
-void tprof_graph_body_ended(struct work *work, struct aftermath *after);
+                      struct deferred *deferred);
+void tprof_graph_body_ended(struct work *work, struct deferred *deferred);
 /* Returns whether it had not begun and so could be cancelled. */
-bool tprof_graph_cancel(struct work *work, struct aftermath *after);
+bool tprof_graph_cancel(struct work *work, struct deferred *deferred);
 /* From this group outwards, the first that holds the children of a work (NULL: what no work spawned); NULL: none. */
 struct group *tprof_group_around(struct group *group, const struct scheduler *scheduler, const struct work *parent);
 /* Likewise, and somebody is in its block. */
@@ -251,27 +251,27 @@ struct group *tprof_open_group(struct group *group, const struct scheduler *sche
 struct group *tprof_waiting_group(const struct work *work);
 /* Those of all, or of the group, that were spawned so far, with what they spawn: the queued ones now, the others when
  * they become ready. */
-void tprof_graph_cancel_all(struct scheduler *scheduler, struct group *group, struct aftermath *after);
+void tprof_graph_cancel_all(struct scheduler *scheduler, struct group *group, struct deferred *deferred);
 
-uint16_t tprof_worker_number(const struct scheduler *scheduler, int seat); /* seats.c */
+uint16_t tprof_worker_number(const struct scheduler *scheduler, int slot); /* slots.c */
 
 /* One of the futures that it needs and that belong to another runtime has ended. */
-void tprof_graph_met(struct work *work, struct work *needed, struct aftermath *after); /* ending.c */
+void tprof_graph_future_ended(struct work *work, struct work *needed, struct deferred *deferred); /* ending.c */
 /* Call it with this work once it has ended, or at once; work.c, without the mutex. */
 int tprof_work_call_back(struct work *work, PyObject *callback);
 
 /* settle.c; settle without the mutex, the others under it */
-void tprof_settle(struct scheduler *scheduler, struct aftermath *after);
-void tprof_loosen(struct aftermath *after, void *object); /* drop this reference later */
-void tprof_note_edge(struct aftermath *after, uint64_t number);
+void tprof_run_deferred(struct scheduler *scheduler, struct deferred *deferred);
+void tprof_defer_decref(struct deferred *deferred, void *object); /* drop this reference later */
+void tprof_add_edge(struct deferred *deferred, uint64_t number);
 
-/* seats.c; under the mutex */
-void tprof_seat_take(struct scheduler *scheduler, struct thread *thread, int seat);
-bool tprof_seat_find(struct scheduler *scheduler, struct thread *thread); /* an empty or an idle one */
-void tprof_seat_leave(struct scheduler *scheduler, struct thread *thread);
-void tprof_wake_for(struct scheduler *scheduler, size_t works, struct aftermath *after);
+/* slots.c; under the mutex */
+void tprof_slot_take(struct scheduler *scheduler, struct thread *thread, int slot);
+bool tprof_slot_find(struct scheduler *scheduler, struct thread *thread); /* an empty or an idle one */
+void tprof_slot_leave(struct scheduler *scheduler, struct thread *thread);
+void tprof_wake_for(struct scheduler *scheduler, size_t works, struct deferred *deferred);
 void tprof_wake_all(struct scheduler *scheduler);
-void tprof_seats_activate(struct scheduler *scheduler, uint32_t active, struct aftermath *after);
+void tprof_slots_activate(struct scheduler *scheduler, uint32_t active, struct deferred *deferred);
 void tprof_all_ended(struct scheduler *scheduler);
 struct thread *tprof_pop(struct thread **list);
 void tprof_push_last(struct thread **list, struct thread *thread);
@@ -280,10 +280,10 @@ void tprof_push_last(struct thread **list, struct thread *thread);
 void tprof_run(struct thread *thread, struct work *work, int victim);
 void tprof_thread_serve(struct scheduler *scheduler);
 void tprof_thread_sleep(struct thread *thread);
-void tprof_thread_settle_in(struct thread *thread); /* it may have another seat than before: say so */
+void tprof_thread_report_slot(struct thread *thread); /* it may have another slot than before: say so */
 enum moment { TPROF_TASK_BEGINS, TPROF_TASK_ENDS, TPROF_TASK_PAUSES, TPROF_TASK_RESUMES };
 /* Tell whoever sets the processor's operating point, between tasks. An exception that is set stays. */
-void tprof_tell_operator(const struct thread *thread, const struct work *work, enum moment moment);
+void tprof_notify_operator(const struct thread *thread, const struct work *work, enum moment moment);
 
 /* waiting.c; attached to Python, without the mutex. 0, 1 when the time was up, or -1 with an exception set. A worker
  * runs what the waiting depends on meanwhile: the work it wants, and what its own work spawned. No time limit: < 0. In a
@@ -298,7 +298,7 @@ struct reading {
     struct scheduler *scheduler;
     struct domain *domain; /* NULL without memory */
     struct datum *data;
-    size_t count, room;
+    size_t count, capacity;
     struct datum few[6];
 };
 /* What is looked up in between stays until the end. */
@@ -309,12 +309,12 @@ void tprof_reading_end(struct reading *reading);
 int tprof_data_add(struct reading *reading, PyObject *object, enum mode mode);
 
 /* here.c; attached to Python */
-struct scheduler *tprof_scheduler_here(void); /* with a reference, NULL: none */
-void tprof_initialise_here(void);
-PyObject *tprof_enter_here(PyObject *module, PyObject *scheduler);
-PyObject *tprof_leave_here(PyObject *module, PyObject *scheduler);
-PyObject *tprof_set_current(PyObject *module, PyObject *scheduler);
-PyObject *tprof_scheduler_here_method(PyObject *module, PyObject *unused);
+struct scheduler *tprof_current_scheduler(void); /* with a reference, NULL: none */
+void tprof_initialise_current(void);
+PyObject *tprof_enter_scheduler(PyObject *module, PyObject *scheduler);
+PyObject *tprof_leave_scheduler(PyObject *module, PyObject *scheduler);
+PyObject *tprof_set_default(PyObject *module, PyObject *scheduler);
+PyObject *tprof_current_scheduler_method(PyObject *module, PyObject *unused);
 
 /* spawn.c */
 PyObject *tprof_spawn(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);

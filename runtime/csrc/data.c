@@ -22,11 +22,11 @@ static struct datum *next_datum(struct reading *reading)
 {
     if (reading->data == NULL) {
         reading->data = reading->few;
-        reading->room = sizeof reading->few / sizeof *reading->few;
+        reading->capacity = sizeof reading->few / sizeof *reading->few;
     }
-    if (reading->count == reading->room) {
-        const size_t room = reading->room * 2;
-        struct datum *grown = malloc(room * sizeof *grown);
+    if (reading->count == reading->capacity) {
+        const size_t capacity = reading->capacity * 2;
+        struct datum *grown = malloc(capacity * sizeof *grown);
         if (grown == NULL) {
             PyErr_NoMemory();
             return NULL;
@@ -35,7 +35,7 @@ static struct datum *next_datum(struct reading *reading)
         if (reading->data != reading->few)
             free(reading->data);
         reading->data = grown;
-        reading->room = room;
+        reading->capacity = capacity;
     }
     return &reading->data[reading->count];
 }
@@ -44,7 +44,7 @@ void tprof_reading_begin(struct reading *reading, struct scheduler *scheduler, s
 {
     reading->scheduler = scheduler;
     reading->data = NULL;
-    reading->count = reading->room = 0;
+    reading->count = reading->capacity = 0;
     tprof_lock(scheduler);
     scheduler->entering++;
     reading->domain = tprof_domain_of(scheduler, parent);
@@ -53,14 +53,14 @@ void tprof_reading_begin(struct reading *reading, struct scheduler *scheduler, s
 
 void tprof_reading_end(struct reading *reading)
 {
-    struct aftermath after = {0};
+    struct deferred deferred = {0};
     tprof_lock(reading->scheduler);
     reading->scheduler->entering--;
     for (size_t i = 0; i < reading->count; i++)
         if (reading->data[i].region != NULL)
-            tprof_handle_leave(reading->domain, reading->data[i].region, &after);
+            tprof_handle_leave(reading->domain, reading->data[i].region, &deferred);
     tprof_unlock(reading->scheduler);
-    tprof_settle(reading->scheduler, &after);
+    tprof_run_deferred(reading->scheduler, &deferred);
     if (reading->data != reading->few)
         free(reading->data);
 }

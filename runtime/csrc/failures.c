@@ -4,7 +4,7 @@
 
 #define FEW 64
 
-static void sweep(struct failures *failures, struct aftermath *after)
+static void sweep(struct failures *failures, struct deferred *deferred)
 {
     for (struct work **at = &failures->first; *at != NULL;) {
         struct work *work = *at;
@@ -15,15 +15,15 @@ static void sweep(struct failures *failures, struct aftermath *after)
         *at = work->next_failed;
         work->next_failed = NULL;
         failures->count--;
-        tprof_loosen(after, work);
+        tprof_defer_decref(deferred, work);
     }
     failures->sweep_at = failures->count < FEW / 2 ? FEW : 2 * failures->count;
 }
 
-void tprof_failures_add(struct failures *failures, struct work *work, struct aftermath *after)
+void tprof_failures_add(struct failures *failures, struct work *work, struct deferred *deferred)
 {
     if (failures->count >= failures->sweep_at)
-        sweep(failures, after);
+        sweep(failures, deferred);
     work->next_failed = failures->first;
     failures->first = (struct work *)Py_NewRef((PyObject *)work);
     failures->count++;

@@ -5,7 +5,7 @@
 #include "core.h"
 
 /* Under the mutex. What somebody has asked about since is thrown out whenever the list would double. */
-void tprof_failures_add(struct failures *failures, struct work *work, struct aftermath *after);
+void tprof_failures_add(struct failures *failures, struct work *work, struct deferred *deferred);
 /* Empties the list, and marks all as told of; attached to Python, without the mutex. Those that nobody has asked about
  * yet, the first that happened first, or NULL with an exception set. */
 PyObject *tprof_failures_take(struct scheduler *scheduler, struct failures *failures);

@@ -8,6 +8,6 @@
  * Python, without the mutex, while the thread counts as entering. NULL with an exception set. */
 struct region *tprof_handle_find(struct scheduler *scheduler, struct domain *domain, PyObject *object);
 /* Under the mutex. */
-void tprof_handle_leave(struct domain *domain, struct region *region, struct aftermath *after);
+void tprof_handle_leave(struct domain *domain, struct region *region, struct deferred *deferred);
 
 #endif

@@ -20,10 +20,10 @@ struct region {
     struct access *writer;  /* the last one, while it has not ended */
     struct access *readers; /* since then */
     struct work *cause;     /* whose failure left the data unwritten, with a reference */
-    uint64_t spoilt;        /* the scheduler's event that this was */
+    uint64_t poisoned_at;        /* the scheduler's event that this was */
     PyObject *keep;         /* the object while there is a cause: its memory must not become another's */
     struct region **neighbours;
-    uint32_t neighbour_count, neighbour_room;
+    uint32_t neighbour_count, neighbour_capacity;
     uint32_t mesh;
     struct region *next;
     struct place places[2];
@@ -42,19 +42,19 @@ struct table {
 };
 
 /* References that the table held go to `after`. */
-void tprof_table_free(struct table *table, struct aftermath *after);
+void tprof_table_free(struct table *table, struct deferred *deferred);
 
 /* The domain's table, made if there is none. NULL without memory. */
 struct table *tprof_table_of(struct domain *domain);
 
 /* The region of these bytes, made if it is new. NULL without memory. */
-struct region *tprof_region_find(struct domain *domain, const struct shape *shape, struct aftermath *after);
+struct region *tprof_region_find(struct domain *domain, const struct shape *shape, struct deferred *deferred);
 /* Of a handle. */
-struct region *tprof_region_add(struct domain *domain, PyObject *handle, uint64_t hash, struct aftermath *after);
+struct region *tprof_region_add(struct domain *domain, PyObject *handle, uint64_t hash, struct deferred *deferred);
 /* A handle's region that has this hash and is none of these, or NULL. */
-struct region *tprof_region_alike(const struct table *table, uint64_t hash, struct region *const *known, size_t count);
+struct region *tprof_region_of_hash(const struct table *table, uint64_t hash, struct region *const *known, size_t count);
 /* Somebody is done with it: a handle that nobody uses is forgotten. */
-void tprof_region_left(struct table *table, struct region *region, struct aftermath *after);
+void tprof_region_left(struct table *table, struct region *region, struct deferred *deferred);
 
 /* Call `visit` with each region that shares a byte with the shape, which need not be in the table. */
 void tprof_regions_touching(struct table *table, const struct shape *shape, void (*visit)(struct region *, void *),

@@ -164,7 +164,7 @@ static struct work *make_work(struct scheduler *scheduler, PyObject *callable, P
                               PyObject *names)
 {
     const Py_ssize_t passed = (Py_ssize_t)count + (names == NULL ? 0 : PyTuple_GET_SIZE(names));
-    struct thread *thread = tprof_thread_here;
+    struct thread *thread = tprof_current_thread;
     struct tprof_task_view view = {.number = TPROF_NO_TASK};
     struct work *work = (struct work *)scheduler->future_type->tp_alloc(scheduler->future_type, 0);
     if (work == NULL)
@@ -188,11 +188,11 @@ static struct work *make_work(struct scheduler *scheduler, PyObject *callable, P
 }
 
 /* For the graph that a program asked to keep: number, callable, the spawner's number, the predecessors' numbers. */
-static int keep_node(struct scheduler *scheduler, const struct work *work, const struct aftermath *after)
+static int keep_node(struct scheduler *scheduler, const struct work *work, const struct deferred *deferred)
 {
-    PyObject *edges = PyTuple_New((Py_ssize_t)after->edge_count);
-    for (size_t i = 0; edges != NULL && i < after->edge_count; i++)
-        PyTuple_SET_ITEM(edges, (Py_ssize_t)i, PyLong_FromUnsignedLongLong(after->edges[i]));
+    PyObject *edges = PyTuple_New((Py_ssize_t)deferred->edge_count);
+    for (size_t i = 0; edges != NULL && i < deferred->edge_count; i++)
+        PyTuple_SET_ITEM(edges, (Py_ssize_t)i, PyLong_FromUnsignedLongLong(deferred->edges[i]));
     PyObject *node = edges == NULL ? NULL
                                    : Py_BuildValue("(KOKN)", (unsigned long long)work->number, work->callable,
                                                    (unsigned long long)(work->parent ? work->parent->number : 0), edges);
@@ -215,24 +215,24 @@ static int make_accesses(struct work *work, size_t count)
 static int enter(struct scheduler *scheduler, struct work *work, const struct reading *reading,
                  const struct needed *needed)
 {
-    struct aftermath after = {.edges_wanted = scheduler->graph != NULL};
+    struct deferred deferred = {.edges_wanted = scheduler->graph != NULL};
     if (make_accesses(work, reading->count) < 0)
         return -1;
     work->unmet = (uint32_t)(needed->all - needed->ours);
     (void)tprof_api->join();
     Py_INCREF(work);
     tprof_lock(scheduler);
-    int failed = tprof_graph_enter(work, reading->data, needed->works, needed->ours, &after);
-    tprof_wake_for(scheduler, after.readied, &after);
+    int failed = tprof_graph_enter(work, reading->data, needed->works, needed->ours, &deferred);
+    tprof_wake_for(scheduler, deferred.readied, &deferred);
     tprof_unlock(scheduler);
     if (failed < 0)
         PyErr_NoMemory();
     else if (!failed && scheduler->graph != NULL)
-        failed = keep_node(scheduler, work, &after);
+        failed = keep_node(scheduler, work, &deferred);
     if (!failed)
         failed = tprof_needed_expect(work, needed);
     Py_DECREF(work);
-    tprof_settle(scheduler, &after);
+    tprof_run_deferred(scheduler, &deferred);
     return failed;
 }
 
@@ -261,7 +261,7 @@ static PyObject *submit(struct scheduler *scheduler, PyObject *callable, PyObjec
 {
     struct clauses clauses;
     struct reading reading;
-    const struct thread *thread = tprof_thread_here;
+    const struct thread *thread = tprof_current_thread;
     struct work *parent = thread == NULL || thread->scheduler != scheduler ? NULL : thread->work;
     if (unpack(access, &clauses) < 0 || throttle(scheduler, parent) < 0)
         return NULL;
@@ -300,7 +300,7 @@ PyObject *tprof_spawn(PyObject *module, PyObject *const *args, Py_ssize_t count,
     }
     /* Another thread may end the runtime meanwhile: it stays as long as it is used here, and a task that it no longer
      * takes is a call. */
-    struct scheduler *scheduler = tprof_scheduler_here();
+    struct scheduler *scheduler = tprof_current_scheduler();
     const bool spawns = scheduler != NULL && !scheduler->dead;
     PyObject *work = spawns ? submit(scheduler, args[0], view.access, args + 1, (size_t)count - 1, names) : NULL;
     Py_XDECREF(scheduler);

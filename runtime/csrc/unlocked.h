@@ -6,7 +6,7 @@
  *   scheduler's callables, a group's `outer`, `inside` and `waits` (it is opened once, and gets into contexts then);
  * - a work's `result` and `error`, which are written before the state that says so;
  * - a work's successors, accesses and children, after its end: the thread that settles it has them alone;
- * - `struct thread`: its own thread's, except `seat` and `next` while it is on a list. Whoever takes it off writes them
+ * - `struct thread`: its own thread's, except `slot` and `next` while it is on a list. Whoever takes it off writes them
  *   and then posts its semaphore, and it reads them after it was woken;
  * - `dead`, which a forked child sets while it has one thread;
  * - a work's `callbacks` and `settled`, which its critical section guards (before Python 3.13 Python's own lock does). */
@@ -31,14 +31,14 @@ static inline bool tprof_has_ended(const struct work *work)
 }
 
 /* Likewise: who sees it sees the cause that was written before. */
-static inline bool tprof_is_doomed(const struct work *work)
+static inline bool tprof_is_cancel_requested(const struct work *work)
 {
-    return atomic_load_explicit(&work->doomed, memory_order_acquire);
+    return atomic_load_explicit(&work->cancel_requested, memory_order_acquire);
 }
 
-static inline void tprof_doom(struct work *work)
+static inline void tprof_request_cancel(struct work *work)
 {
-    atomic_store_explicit(&work->doomed, true, memory_order_release);
+    atomic_store_explicit(&work->cancel_requested, true, memory_order_release);
 }
 
 /* Likewise: it is set once and stays, complete as it was when it was released. */

@@ -44,9 +44,9 @@ static void deallocate(PyObject *object)
     Py_DECREF(type);
 }
 
-static bool stands_still(const struct work *self)
+static bool outcome_is_known(const struct work *self)
 {
-    return tprof_has_ended(self) || (tprof_is_doomed(self) && tprof_state_of(self) == TPROF_PENDING);
+    return tprof_has_ended(self) || (tprof_is_cancel_requested(self) && tprof_state_of(self) == TPROF_PENDING);
 }
 
 #define LONGEST_S 1e9 /* what goes beyond is for ever: the kernel's seconds are whole numbers */
@@ -64,7 +64,7 @@ double tprof_timeout_of(PyObject *object)
 /* A task that waits for itself, or for one that cannot end before it, would wait for ever. */
 static int check_no_circle(const struct work *self)
 {
-    const struct thread *thread = tprof_thread_here;
+    const struct thread *thread = tprof_current_thread;
     if (thread == NULL || thread->scheduler != self->scheduler)
         return 0;
     for (const struct work *work = thread->work; work != NULL; work = work->parent)
@@ -81,7 +81,7 @@ static int wait_for_end(struct work *self, PyObject *timeout)
     const double timeout_s = tprof_timeout_of(timeout);
     if (timeout_s == -2)
         return -1;
-    if (stands_still(self))
+    if (outcome_is_known(self))
         return 0;
     if (self->scheduler->dead) {
         PyErr_SetString(PyExc_RuntimeError, "this task belongs to a runtime of the parent process: it never ends here");
@@ -124,26 +124,26 @@ static PyObject *cancel_method(PyObject *object, PyObject *unused)
 {
     struct work *self = (struct work *)object;
     struct scheduler *scheduler = self->scheduler;
-    struct aftermath after = {0};
+    struct deferred deferred = {0};
     (void)unused;
     if (scheduler->dead)
         Py_RETURN_FALSE;
     (void)tprof_api->join();
     tprof_lock(scheduler);
-    const bool cancelled = tprof_graph_cancel(self, &after) || tprof_state_of(self) == TPROF_CANCELLED;
-    tprof_wake_for(scheduler, after.readied, &after);
+    const bool cancelled = tprof_graph_cancel(self, &deferred) || tprof_state_of(self) == TPROF_CANCELLED;
+    tprof_wake_for(scheduler, deferred.readied, &deferred);
     tprof_unlock(scheduler);
-    tprof_settle(scheduler, &after);
+    tprof_run_deferred(scheduler, &deferred);
     return PyBool_FromLong(cancelled);
 }
 
 int tprof_work_call_back(struct work *self, PyObject *callback)
 {
-    bool settled;
+    bool called;
     int failed = 0;
     Py_BEGIN_CRITICAL_SECTION(self);
-    settled = self->settled;
-    if (!settled) {
+    called = self->callbacks_called;
+    if (!called) {
         if (self->callbacks == NULL)
             self->callbacks = PyList_New(0);
         failed = self->callbacks == NULL || PyList_Append(self->callbacks, callback) < 0;
@@ -152,7 +152,7 @@ int tprof_work_call_back(struct work *self, PyObject *callback)
     Py_END_CRITICAL_SECTION();
     if (failed)
         return -1;
-    if (!settled)
+    if (!called)
         return 0;
     PyObject *result = PyObject_CallOneArg(callback, (PyObject *)self);
     if (result == NULL)
@@ -178,9 +178,9 @@ static PyObject *get_state(PyObject *object, void *unused)
     static const char *const names[] = {"pending", "queued", "running", "finished", "failed", "cancelled"};
     const struct work *self = (struct work *)object;
     (void)unused;
-    const bool doomed = tprof_is_doomed(self);
+    const bool cancel_requested = tprof_is_cancel_requested(self);
     const enum state state = tprof_state_of(self);
-    return PyUnicode_FromString(names[doomed && state == TPROF_PENDING ? TPROF_CANCELLED : state]);
+    return PyUnicode_FromString(names[cancel_requested && state == TPROF_PENDING ? TPROF_CANCELLED : state]);
 }
 
 /* It is written when the body ends, which may be long before the task does. */

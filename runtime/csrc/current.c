@@ -15,7 +15,7 @@ struct entered {
 
 static pthread_mutex_t current_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct scheduler *current;
-static _Thread_local struct entered *entered_here;
+static _Thread_local struct entered *entered_stack;
 
 static void lock_current(void)
 {
@@ -33,7 +33,7 @@ static void follow_forks(void)
     (void)pthread_atfork(lock_current, unlock_current, unlock_current);
 }
 
-void tprof_initialise_here(void)
+void tprof_initialise_current(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, follow_forks);
@@ -47,9 +47,9 @@ static struct scheduler *current_here(void)
     return scheduler;
 }
 
-static const struct work *work_here(void)
+static const struct work *current_work(void)
 {
-    return tprof_thread_here == NULL ? NULL : tprof_thread_here->work;
+    return tprof_current_thread == NULL ? NULL : tprof_current_thread->work;
 }
 
 static void forget(struct entered **at)
@@ -60,33 +60,33 @@ static void forget(struct entered **at)
     free(gone);
 }
 
-struct scheduler *tprof_scheduler_here(void)
+struct scheduler *tprof_current_scheduler(void)
 {
-    const struct work *work = work_here();
+    const struct work *work = current_work();
     /* One that another thread has ended. */
-    while (entered_here != NULL && tprof_is_stopping(entered_here->scheduler))
-        forget(&entered_here);
-    if (entered_here != NULL && entered_here->inside == (work == NULL ? 0 : work->number))
-        return (struct scheduler *)Py_NewRef((PyObject *)entered_here->scheduler);
-    return work != NULL ? (struct scheduler *)Py_NewRef((PyObject *)tprof_thread_here->scheduler) : current_here();
+    while (entered_stack != NULL && tprof_is_stopping(entered_stack->scheduler))
+        forget(&entered_stack);
+    if (entered_stack != NULL && entered_stack->inside == (work == NULL ? 0 : work->number))
+        return (struct scheduler *)Py_NewRef((PyObject *)entered_stack->scheduler);
+    return work != NULL ? (struct scheduler *)Py_NewRef((PyObject *)tprof_current_thread->scheduler) : current_here();
 }
 
-PyObject *tprof_enter_here(PyObject *module, PyObject *scheduler)
+PyObject *tprof_enter_scheduler(PyObject *module, PyObject *scheduler)
 {
-    const struct work *work = work_here();
+    const struct work *work = current_work();
     struct entered *entered = malloc(sizeof *entered);
     (void)module;
     if (entered == NULL)
         return PyErr_NoMemory();
-    *entered = (struct entered){(struct scheduler *)Py_NewRef(scheduler), work == NULL ? 0 : work->number, entered_here};
-    entered_here = entered;
+    *entered = (struct entered){(struct scheduler *)Py_NewRef(scheduler), work == NULL ? 0 : work->number, entered_stack};
+    entered_stack = entered;
     Py_RETURN_NONE;
 }
 
-PyObject *tprof_leave_here(PyObject *module, PyObject *scheduler)
+PyObject *tprof_leave_scheduler(PyObject *module, PyObject *scheduler)
 {
     (void)module;
-    for (struct entered **at = &entered_here; *at != NULL; at = &(*at)->below)
+    for (struct entered **at = &entered_stack; *at != NULL; at = &(*at)->below)
         if ((PyObject *)(*at)->scheduler == scheduler) {
             forget(at);
             break;
@@ -94,7 +94,7 @@ PyObject *tprof_leave_here(PyObject *module, PyObject *scheduler)
     Py_RETURN_NONE;
 }
 
-PyObject *tprof_set_current(PyObject *module, PyObject *scheduler)
+PyObject *tprof_set_default(PyObject *module, PyObject *scheduler)
 {
     (void)module;
     PyObject *next = scheduler == Py_None ? NULL : Py_NewRef(scheduler);
@@ -106,10 +106,10 @@ PyObject *tprof_set_current(PyObject *module, PyObject *scheduler)
     Py_RETURN_NONE;
 }
 
-PyObject *tprof_scheduler_here_method(PyObject *module, PyObject *unused)
+PyObject *tprof_current_scheduler_method(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
-    PyObject *scheduler = (PyObject *)tprof_scheduler_here();
+    PyObject *scheduler = (PyObject *)tprof_current_scheduler();
     return scheduler != NULL ? scheduler : Py_NewRef(Py_None);
 }
