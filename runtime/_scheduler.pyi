@@ -72,7 +72,7 @@ class Scheduler:
         note: Callable[[BaseException, Any], object],
         most_unfinished: int,
         graph: list[Any] | None,
-        operate: Callable[[int, Callable[..., Any], int], object] | None = None,
+        on_task: Callable[[int, Callable[..., Any], int], object] | None = None,
     ) -> Self: ...
     def serve(self) -> None:
         """Work on the calling thread until the scheduler stops."""

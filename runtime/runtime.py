@@ -119,7 +119,7 @@ class Runtime:
             note=_note,
             most_unfinished=limit,
             graph=self._nodes,
-            operate=None if self._operator is None else self._operator.hear,
+            on_task=None if self._operator is None else self._operator.hear,
         )
         self._begun = self._ended = False
         self._refusals: dict[Exception, bool] = {}

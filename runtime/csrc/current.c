@@ -1,8 +1,9 @@
-/* Which runtime a call of a task goes to: the innermost whose block this thread has entered, since its task began if it
- * runs one; else the one that runs the task; else, on any other thread, the one that was entered last of all.
+/* The current runtime, which receives a call of a task. A thread that runs a task: the innermost runtime that the task
+ * has entered, else the one that runs the task. Any other thread: the innermost that the thread has entered, else the
+ * default, which is the last that any thread entered.
  *
- * That last one is the only thing here that several threads have in common: whoever reads it takes a reference under the
- * same lock under which another thread exchanges it, so neither uses what the other has let go. */
+ * Threads share the default alone. A reader takes a reference under the lock under which others replace it, so it
+ * cannot be freed in between. */
 #include "core.h"
 
 #include <stdlib.h>
@@ -13,24 +14,24 @@ struct entered {
     struct entered *below;
 };
 
-static pthread_mutex_t current_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct scheduler *current;
+static pthread_mutex_t default_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct scheduler *default_scheduler;
 static _Thread_local struct entered *entered_stack;
 
-static void lock_current(void)
+static void lock_default(void)
 {
-    pthread_mutex_lock(&current_lock);
+    pthread_mutex_lock(&default_lock);
 }
 
-static void unlock_current(void)
+static void unlock_default(void)
 {
-    pthread_mutex_unlock(&current_lock);
+    pthread_mutex_unlock(&default_lock);
 }
 
-/* A child gets the lock free. */
+/* The lock is free in a forked child. */
 static void follow_forks(void)
 {
-    (void)pthread_atfork(lock_current, unlock_current, unlock_current);
+    (void)pthread_atfork(lock_default, unlock_default, unlock_default);
 }
 
 void tprof_initialise_current(void)
@@ -39,11 +40,11 @@ void tprof_initialise_current(void)
     (void)pthread_once(&once, follow_forks);
 }
 
-static struct scheduler *current_here(void)
+static struct scheduler *get_default(void)
 {
-    lock_current();
-    struct scheduler *scheduler = (struct scheduler *)Py_XNewRef((PyObject *)current);
-    unlock_current();
+    lock_default();
+    struct scheduler *scheduler = (struct scheduler *)Py_XNewRef((PyObject *)default_scheduler);
+    unlock_default();
     return scheduler;
 }
 
@@ -52,23 +53,23 @@ static const struct work *current_work(void)
     return tprof_current_thread == NULL ? NULL : tprof_current_thread->work;
 }
 
-static void forget(struct entered **at)
+static void remove_entry(struct entered **at)
 {
-    struct entered *gone = *at;
-    *at = gone->below;
-    Py_DECREF(gone->scheduler);
-    free(gone);
+    struct entered *removed = *at;
+    *at = removed->below;
+    Py_DECREF(removed->scheduler);
+    free(removed);
 }
 
 struct scheduler *tprof_current_scheduler(void)
 {
     const struct work *work = current_work();
-    /* One that another thread has ended. */
+    /* Another thread may have ended it. */
     while (entered_stack != NULL && tprof_is_stopping(entered_stack->scheduler))
-        forget(&entered_stack);
+        remove_entry(&entered_stack);
     if (entered_stack != NULL && entered_stack->inside == (work == NULL ? 0 : work->number))
         return (struct scheduler *)Py_NewRef((PyObject *)entered_stack->scheduler);
-    return work != NULL ? (struct scheduler *)Py_NewRef((PyObject *)tprof_current_thread->scheduler) : current_here();
+    return work != NULL ? (struct scheduler *)Py_NewRef((PyObject *)tprof_current_thread->scheduler) : get_default();
 }
 
 PyObject *tprof_enter_scheduler(PyObject *module, PyObject *scheduler)
@@ -78,7 +79,9 @@ PyObject *tprof_enter_scheduler(PyObject *module, PyObject *scheduler)
     (void)module;
     if (entered == NULL)
         return PyErr_NoMemory();
-    *entered = (struct entered){(struct scheduler *)Py_NewRef(scheduler), work == NULL ? 0 : work->number, entered_stack};
+    entered->scheduler = (struct scheduler *)Py_NewRef(scheduler);
+    entered->inside = work == NULL ? 0 : work->number;
+    entered->below = entered_stack;
     entered_stack = entered;
     Py_RETURN_NONE;
 }
@@ -88,7 +91,7 @@ PyObject *tprof_leave_scheduler(PyObject *module, PyObject *scheduler)
     (void)module;
     for (struct entered **at = &entered_stack; *at != NULL; at = &(*at)->below)
         if ((PyObject *)(*at)->scheduler == scheduler) {
-            forget(at);
+            remove_entry(at);
             break;
         }
     Py_RETURN_NONE;
@@ -98,10 +101,10 @@ PyObject *tprof_set_default(PyObject *module, PyObject *scheduler)
 {
     (void)module;
     PyObject *next = scheduler == Py_None ? NULL : Py_NewRef(scheduler);
-    lock_current();
-    PyObject *former = (PyObject *)current;
-    current = (struct scheduler *)next;
-    unlock_current();
+    lock_default();
+    PyObject *former = (PyObject *)default_scheduler;
+    default_scheduler = (struct scheduler *)next;
+    unlock_default();
     Py_XDECREF(former);
     Py_RETURN_NONE;
 }

@@ -1,4 +1,4 @@
-/* What is left to do for Python once the mutex is free: references to drop, callbacks to call, threads to start. */
+/* Deferred work, done after the mutex is released: drop references, call callbacks, start threads. */
 #include "core.h"
 
 #include "failures.h"
@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* Without memory for the list a reference is leaked: it cannot be dropped under the mutex. */
+/* Without memory for the list the reference leaks, since it cannot be dropped under the mutex. */
 void tprof_defer_decref(struct deferred *deferred, void *object)
 {
     if (object == NULL)

@@ -1,4 +1,4 @@
-/* Domains: the works of one parent, and what is known of the data they touch. */
+/* Domains: the works of one parent, and the table of the data they touch. */
 #include "core.h"
 
 #include "ending.h"
@@ -23,7 +23,7 @@ struct domain *tprof_domain_around(const struct work *work)
 void tprof_graph_mark_handled(struct scheduler *scheduler, struct domain *domain, struct deferred *deferred)
 {
     domain->handled_up_to = scheduler->poison_count;
-    /* Nothing depends on anything here: the table would only grow old. */
+    /* No work depends on another here any more, so the table is not needed. */
     if (tprof_latch_count(&domain->unfinished) > 0 || scheduler->entering > 0)
         return;
     if (domain->table != NULL)

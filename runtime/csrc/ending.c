@@ -1,5 +1,5 @@
-/* How a work leaves the graph: those that waited for it are released or, where it failed, cancelled; whoever waits
- * for it, its group or its parent is told. */
+/* How a work leaves the graph: its successors are released or, if it failed, cancelled; threads that wait for the work,
+ * its group or its domain are woken. */
 #include "ending.h"
 
 #include "failures.h"
@@ -67,7 +67,7 @@ static void leave_access(struct access *access, struct deferred *deferred)
     tprof_region_left(tprof_domain_around(access->work)->table, region, deferred);
 }
 
-/* What the work was to write is not there: whoever needs it is cancelled too. */
+/* Mark data that the work has not written: works that need it are cancelled too. */
 static void poison(struct access *access, struct work *cause, struct deferred *deferred)
 {
     struct region *region = access->region;
@@ -121,7 +121,7 @@ static bool is_unwanted(const struct work *work)
     return work->number <= work->scheduler->cancelled || is_unwanted_in_group(work);
 }
 
-/* It has ended: put it on the list of those whose end others have to learn of. */
+/* Put the work on the list of ended works, whose successors are released later. */
 static void mark_ended(struct work *work, enum state state, struct work **ended)
 {
     tprof_set_state(work, state);
@@ -149,7 +149,7 @@ static void make_ready(struct work *work, const struct work *released_by, struct
     deferred->readied++;
 }
 
-/* All that it waited for has ended. */
+/* All predecessors have ended. */
 static void release(struct work *work, const struct work *released_by, struct work **ended, struct deferred *deferred)
 {
     if (tprof_is_cancel_requested(work))
@@ -171,7 +171,7 @@ static void release_successors(struct work *work, struct work **ended, struct de
     }
 }
 
-/* A failure is kept for whoever waits: the group, else the parent or the whole runtime. */
+/* Keep a failure for the group that waits for the work, else for its domain. */
 static void report(struct work *work, struct domain *domain, struct deferred *deferred)
 {
     struct group *group = tprof_waiting_group(work);
@@ -187,7 +187,7 @@ static struct work *first_failure(const struct domain *domain)
     return first;
 }
 
-/* The body has returned and so have all that it spawned; a child's failure that nobody asked about is its own. */
+/* The body and all children have ended. The work takes over a child's failure that is not acknowledged. */
 static void complete(struct work *work, struct work **ended)
 {
     struct work *failure = work->children == NULL ? NULL : first_failure(work->children);

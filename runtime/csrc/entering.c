@@ -1,10 +1,10 @@
-/* How a work enters the graph: what it has to wait for, found from the data it touches.
+/* How a work enters the graph: its predecessors are found from the data it touches.
  *
- * A work that reads waits for the last writer of every region that shares a byte with what it reads; one that writes
- * waits for the readers since then as well. Only works that have not ended are waited for. A work whose needed data
- * was left unwritten by one that failed is cancelled, whether it entered before the failure or after: how fast the
- * other was does not matter. One that only overwrites, or that waits for readers, needs nothing of what failed. A cancelled work keeps its place until all that it waits for has ended, since others
- * wait for these through it. */
+ * A work that reads waits for the last writer of every region that shares a byte with the data; one that writes also
+ * waits for the readers since then. Ended works are not waited for. A work is cancelled if a failed one left data
+ * unwritten that it reads, whether it entered before the failure or after, so that speed does not matter. A work that
+ * only overwrites the data, or that waits for readers, is not cancelled. A cancelled work ends only after its
+ * predecessors, since its successors wait for these through it. */
 #include "core.h"
 
 #include "ending.h"
@@ -78,7 +78,7 @@ static void claim(struct access *access, struct region *region)
         region->readers = access;
         return;
     }
-    /* Whoever comes later waits for this writer, which waits for them. */
+    /* Later works wait for this writer, which waits for the readers. */
     for (struct access *reader = region->readers, *next; reader != NULL; reader = next) {
         next = reader->next;
         reader->region = NULL;
@@ -90,8 +90,9 @@ static void claim(struct access *access, struct region *region)
     region->writer = access;
 }
 
-/* Wait for those who have the region, and learn what is wrong with it. */
-static int find_dependences(struct access *access, struct region *region, const struct domain *domain, struct deferred *deferred)
+/* Wait for the users of the region and its neighbours, and find out whether it is poisoned. */
+static int find_dependences(struct access *access, struct region *region, const struct domain *domain,
+                            struct deferred *deferred)
 {
     struct work *work = access->work;
     if (wait_for_region(work, region, access->mode, deferred) < 0)
@@ -106,7 +107,8 @@ static int find_dependences(struct access *access, struct region *region, const 
     return 0;
 }
 
-static int find_all_dependences(struct work *work, struct domain *domain, const struct datum *data, struct deferred *deferred)
+static int find_all_dependences(struct work *work, struct domain *domain, const struct datum *data,
+                                struct deferred *deferred)
 {
     for (uint32_t i = 0; i < work->access_count; i++)
         work->accesses[i] = (struct access){.work = work, .object = data[i].object, .mode = data[i].mode};
@@ -119,7 +121,7 @@ static int find_all_dependences(struct work *work, struct domain *domain, const 
     return 0;
 }
 
-/* It looks at all of its data before it claims any: by another name it may read what it overwrites. */
+/* The dependences of all data are found before any region is claimed: the work may read what it overwrites. */
 static int enter_data(struct work *work, struct domain *domain, const struct datum *data, struct deferred *deferred)
 {
     if (work->access_count > 0 && tprof_table_of(domain) == NULL) {
@@ -174,11 +176,11 @@ int tprof_graph_enter(struct work *work, const struct datum *data, struct work *
         return 1;
     count_in(work, domain);
     tprof_log_event(TPROF_EVENT_SPAWN, work, tprof_api->running());
-    const int failed = enter_needed(work, needed, needed_count, deferred) < 0 || enter_data(work, domain, data, deferred) < 0;
+    const int failed =
+        enter_needed(work, needed, needed_count, deferred) < 0 || enter_data(work, domain, data, deferred) < 0;
     if (failed || tprof_cause_of(work) != NULL)
         tprof_request_cancel(work);
     if (work->unmet == 0)
         tprof_graph_released(work, deferred);
     return failed ? -1 : 0;
 }
-

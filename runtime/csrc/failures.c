@@ -1,5 +1,5 @@
-/* Failures are kept for whoever waits, and a program that asks each future itself need not wait: without sweeping, the
- * list of a long-lived runtime would hold every exception that there ever was. */
+/* Failures are kept until the program waits. A program that asks each future for its result need not wait: without
+ * sweeping, the list of a long-lived runtime would keep every exception. */
 #include "failures.h"
 
 #define FEW 64
@@ -29,7 +29,7 @@ void tprof_failures_add(struct failures *failures, struct work *work, struct def
     failures->count++;
 }
 
-/* Returns the first; whoever calls it is the only one to have the list. */
+/* Returns the first. No other thread can reach the list. */
 static struct work *next_of(struct work **failed)
 {
     struct work *work = *failed;

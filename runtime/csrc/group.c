@@ -1,4 +1,4 @@
-/* A group as Python sees it; runtime/group.py makes a with-block of it. */
+/* The type Group of Python; runtime/group.py makes a with-block of it. */
 #include "core.h"
 
 #include "failures.h"
@@ -47,7 +47,7 @@ static const struct work *current_work(const struct scheduler *scheduler)
     return thread != NULL && thread->scheduler == scheduler ? thread->work : NULL;
 }
 
-/* As long as one is open, spawning looks for it. */
+/* Spawning looks for groups only while the scheduler's count is not 0. */
 static void count_open(struct group *self, bool open)
 {
     tprof_lock(self->scheduler);
@@ -58,7 +58,7 @@ static void count_open(struct group *self, bool open)
     tprof_unlock(self->scheduler);
 }
 
-/* Once, whoever else tries; `outer` is whatever the group variable held. */
+/* Succeeds once, whichever thread calls it; `outer` is the former value of the group variable. */
 static PyObject *open_method(PyObject *object, PyObject *args)
 {
     struct group *self = (struct group *)object;
@@ -93,7 +93,8 @@ static PyObject *is_around(PyObject *object, PyObject *unused)
 {
     struct group *self = (struct group *)object;
     (void)unused;
-    return PyBool_FromLong(tprof_is_open(self) && tprof_group_around(self, self->scheduler, current_work(self->scheduler)) == self);
+    return PyBool_FromLong(tprof_is_open(self) &&
+                           tprof_group_around(self, self->scheduler, current_work(self->scheduler)) == self);
 }
 
 static PyObject *outer(PyObject *object, void *unused)

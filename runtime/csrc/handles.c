@@ -1,13 +1,13 @@
-/* Two handles that are equal are the same data, and only Python code can say whether two are equal: they are compared
- * without the mutex, each while it is in use and so stays where it is. What other threads add meanwhile is compared in
- * the next round; when a round finds nothing more to compare, the handle is new and added under the same mutex. */
+/* Equal handles are the same data. Python code decides equality, so handles are compared without the mutex; each is
+ * marked as used meanwhile and so is not freed. Handles that other threads add in between are compared in the next
+ * round. If a round finds none, the handle is new and is added before the mutex is released. */
 #include "handles.h"
 
 #include "regions.h"
 
 #include <stdlib.h>
 
-/* The regions with the same hash that stand for something else; each is in use. */
+/* The regions of the same hash and another handle; each is marked as used. */
 struct others {
     struct region **regions, *few[4];
     size_t count, capacity;
@@ -36,7 +36,7 @@ static uint64_t spread(Py_hash_t hash)
     return product ^ product >> 32;
 }
 
-/* Under the mutex, which it gives up to compare. 1: found. 0: there is none. -1: an exception is set. */
+/* Under the mutex, which it releases to compare. 1: found. 0: there is none. -1: an exception is set. -2: no memory. */
 static int search(struct scheduler *scheduler, struct domain *domain, PyObject *object, uint64_t hash,
                   struct others *others, struct region **found)
 {
@@ -64,7 +64,9 @@ struct region *tprof_handle_find(struct scheduler *scheduler, struct domain *dom
         return NULL;
     others.regions = others.few;
     tprof_lock(scheduler);
-    int outcome = tprof_table_of(domain) == NULL ? -2 : search(scheduler, domain, object, spread(hash), &others, &region);
+    int outcome = -2;
+    if (tprof_table_of(domain) != NULL)
+        outcome = search(scheduler, domain, object, spread(hash), &others, &region);
     if (outcome < 0 && region != NULL)
         tprof_handle_leave(domain, region, &deferred);
     if (outcome == 0) {

@@ -1,5 +1,5 @@
-/* Counting down, and waking those who wait for it. Each waiter sleeps on a semaphore of its own: a signal ends the
- * sleep (the program's Ctrl-C), which a condition variable would not allow. */
+/* Counters that wake the threads that wait for them to fall. Each thread sleeps on a semaphore of its own, since a
+ * signal (Ctrl-C) ends such a sleep and would not end the wait for a condition variable. */
 #include "core.h"
 
 static void wake_satisfied(struct latch *latch)

@@ -1,4 +1,4 @@
-/* tprof.runtime._scheduler: the method table and the module's birth. _scheduler.pyi documents each name. */
+/* tprof.runtime._scheduler: the method table and the module's creation. _scheduler.pyi documents each name. */
 #include "core.h"
 
 const struct tprof_runtime_api *tprof_api;

@@ -1,5 +1,5 @@
-/* The futures among a work's arguments. Those of its own runtime are predecessors as any; another runtime has another
- * mutex, so its futures call back when they have ended, as they do for Python. */
+/* The futures among a work's arguments. Those of its own runtime are predecessors like any. Another runtime has another
+ * mutex, so its futures call a callback at their end, as they do for Python. */
 #include "needed.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/* Where works wait for a worker: for each level of priority a queue a slot and one for works that no worker spawned.
- * A worker takes the youngest of its own queue (its data is still in the cache), else the oldest that came from
- * outside, else the oldest of another worker (the largest piece of a nested algorithm): work stealing. A queue owns a
- * reference to each of its works. */
+/* Queues of works that are ready. Each level of priority has one queue for each slot and one for works that no worker
+ * spawned. A worker takes the youngest of its own queue (its data is still in the cache), else the oldest that no
+ * worker spawned, else the oldest of another worker (the largest part of a nested algorithm), that is, it steals. A
+ * queue owns a reference to each of its works. */
 #include "core.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
-/* Regions by their exact bytes in one hash table, and by where they lie in a grid of cells, each mesh a power of two.
- * A new region looks for those it overlaps once and is then their neighbour, so an access that comes again costs one
- * look-up, whatever the number of regions. Regions of memory that nobody uses are kept, since programs come back to
- * their tiles, and thrown out when the table would double. A handle's is forgotten with the last work that uses it: it
- * owns the handle, which may be any object of the program, and is found again as fast as it is made. */
+/* Regions are found by their exact bytes in a hash table, and by their place in grids of cells whose mesh is a power of
+ * two. A new region is linked once to those it overlaps, its neighbours, so a repeated access costs one look-up,
+ * whatever the number of regions. Unused regions of memory are kept, since programs come back to their tiles, and freed
+ * when the table would double. The region of a handle is freed with the last work that uses it: it owns the handle,
+ * which may be any object of the program, and making it again costs no more than finding it. */
 #include "regions.h"
 
 #include "ending.h"
@@ -107,7 +107,7 @@ static bool is_idle(const struct region *region)
     return region->writer == NULL && region->readers == NULL && region->cause == NULL && region->users == 0;
 }
 
-/* A failure that somebody has been told of need not be kept, though nobody comes back to its data. */
+/* Handled failures are cleared here too, since no work may ever touch their data again. */
 static void prune(struct domain *domain, struct deferred *deferred)
 {
     struct table *table = domain->table;
@@ -135,7 +135,7 @@ void tprof_region_left(struct table *table, struct region *region, struct deferr
     free_region(table, region, deferred);
 }
 
-/* Twice the buckets; without memory for them the chains grow longer, and nothing is lost. */
+/* Double the buckets. Without memory the chains grow longer, and nothing is lost. */
 static void grow(struct table *table)
 {
     const size_t count = table->bucket_count * 2;
@@ -190,7 +190,7 @@ static void visit_mesh(struct table *table, const struct shape *shape, uint32_t 
     for (uint64_t cell = first; cell <= last; cell++)
         for (struct place *place = table->cells[cell_hash(mesh, cell) & (table->cell_count - 1)]; place != NULL;
              place = place->next) {
-            /* What lies in two cells is met in the first of them that is looked at. */
+            /* A region in two cells is visited in the first of those that are searched. */
             const bool again = place == &place->region->places[1] && cell > first;
             if (in_cell(place, mesh, cell) && !again && tprof_shapes_overlap(shape, &place->region->shape))
                 visit(place->region, context);
@@ -258,7 +258,7 @@ static void link_regions(struct region *other, void *context)
     }
 }
 
-/* Room for one more; pruning may free any region that is not in use. */
+/* Make room for one more region; pruning may free any that is not in use. */
 static void make_room(struct domain *domain, struct deferred *deferred)
 {
     struct table *table = domain->table;
@@ -303,7 +303,8 @@ struct region *tprof_region_of_hash(const struct table *table, uint64_t hash, st
     return NULL;
 }
 
-static struct region *add_bytes(struct domain *domain, const struct shape *shape, uint64_t hash, struct deferred *deferred)
+static struct region *add_bytes(struct domain *domain, const struct shape *shape, uint64_t hash,
+                                struct deferred *deferred)
 {
     struct table *table = domain->table;
     struct region *region = make_region(domain, hash, deferred);

@@ -1,4 +1,4 @@
-/* The scheduler as Python sees it; runtime/runtime.py is its face. */
+/* The type Scheduler of Python; runtime/runtime.py is its public interface. */
 #include "core.h"
 
 #include "failures.h"
@@ -13,12 +13,12 @@ static _Atomic uint32_t next_worker;
 static int take_arguments(struct scheduler *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"slot_count", "future_type", "start_thread", "on_slot_taken", "group_variable", "note",
-                            "most_unfinished", "graph", "operate", NULL};
-    PyObject *future_type, *start_thread, *on_slot_taken, *group_variable, *note, *graph, *operate = Py_None;
+                            "most_unfinished", "graph", "on_task", NULL};
+    PyObject *future_type, *start_thread, *on_slot_taken, *group_variable, *note, *graph, *on_task = Py_None;
     unsigned int slot_count;
     Py_ssize_t most;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IO!OOOOnO|O", names, &slot_count, &PyType_Type, &future_type,
-                                     &start_thread, &on_slot_taken, &group_variable, &note, &most, &graph, &operate))
+                                     &start_thread, &on_slot_taken, &group_variable, &note, &most, &graph, &on_task))
         return -1;
     if (slot_count < 1 || slot_count > MOST_SLOTS) {
         PyErr_Format(PyExc_ValueError, "a runtime has from 1 to %d workers, got %u", MOST_SLOTS, slot_count);
@@ -38,7 +38,7 @@ static int take_arguments(struct scheduler *self, PyObject *args, PyObject *kwar
     self->note = Py_NewRef(note);
     self->most_unfinished = (size_t)most;
     self->graph = graph == Py_None ? NULL : Py_NewRef(graph);
-    self->operate = operate == Py_None ? NULL : Py_NewRef(operate);
+    self->on_task = on_task == Py_None ? NULL : Py_NewRef(on_task);
     return 0;
 }
 
@@ -70,7 +70,7 @@ static int traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->group_variable);
     Py_VISIT(self->note);
     Py_VISIT(self->graph);
-    Py_VISIT(self->operate);
+    Py_VISIT(self->on_task);
     return 0;
 }
 
@@ -82,11 +82,11 @@ static int clear(PyObject *object)
     Py_CLEAR(self->group_variable);
     Py_CLEAR(self->note);
     Py_CLEAR(self->graph);
-    Py_CLEAR(self->operate);
+    Py_CLEAR(self->on_task);
     return 0;
 }
 
-/* Every work and every thread holds a reference, so nothing is queued and nobody waits any more. */
+/* Every work and every thread holds a reference, so no work is queued and no thread waits any more. */
 static void deallocate(PyObject *object)
 {
     struct scheduler *self = (struct scheduler *)object;
@@ -122,7 +122,7 @@ static PyObject *submit(PyObject *object, PyObject *const *args, Py_ssize_t coun
     return tprof_submit((struct scheduler *)object, args[0], args[1], args + 2, (size_t)count - 2, names);
 }
 
-/* Of the task that the calling thread runs here, else that of all other threads. */
+/* The task that the calling thread runs in this scheduler, or NULL. */
 static struct work *current_work(const struct scheduler *self)
 {
     return tprof_current_thread == NULL || tprof_current_thread->scheduler != self ? NULL : tprof_current_thread->work;
@@ -246,7 +246,7 @@ static PyObject *stop(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-/* In a forked child: the threads are gone, and the mutex may have been anybody's. */
+/* In a forked child: the threads do not exist, and any of them may have held the mutex. */
 static PyObject *abandon(PyObject *object, PyObject *unused)
 {
     struct scheduler *self = (struct scheduler *)object;
@@ -265,7 +265,8 @@ static PyObject *set_active(PyObject *object, PyObject *number)
     if (active == -1 && PyErr_Occurred())
         return NULL;
     if (active < 1 || active > (long)self->slot_count) {
-        PyErr_Format(PyExc_ValueError, "from 1 to %u workers of this runtime can be active, got %ld", self->slot_count, active);
+        PyErr_Format(PyExc_ValueError, "from 1 to %u workers of this runtime can be active, got %ld", self->slot_count,
+                     active);
         return NULL;
     }
     tprof_lock(self);

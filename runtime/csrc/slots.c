@@ -1,7 +1,7 @@
-/* Who may run. There are as many slots as workers, and only a thread with a slot runs tasks. A task that waits for
- * something leaves its slot to another thread, a spare one if need be, and goes on as soon as a slot is free: so the
- * processor stays busy, no more tasks run than there are workers, and waiting tasks cannot starve those they wait
- * for. Fewer slots may be active than there are: the others stay empty, and who sits there leaves after its task. */
+/* Slots: permissions to run tasks. There are as many as workers, and only a thread with a slot runs tasks. A task that
+ * waits leaves its slot to another thread, a spare one if need be, and continues once a slot is free. So the processor
+ * stays busy, no more tasks run than there are workers, and waiting tasks cannot starve those they wait for. Some slots
+ * may be inactive: a thread in one leaves it after its task, and it stays empty. */
 #include "core.h"
 
 uint16_t tprof_worker_number(const struct scheduler *scheduler, int slot)
@@ -63,7 +63,8 @@ void tprof_slot_leave(struct scheduler *scheduler, struct thread *thread)
         return;
     if (thread->logged_generation != 0) {
         const struct tprof_graph_event event = {.t_ns = tprof_api->now_ns(), .task = TPROF_NO_TASK,
-                                                .worker = tprof_worker_number(scheduler, slot), .kind = TPROF_EVENT_END};
+                                                .worker = tprof_worker_number(scheduler, slot),
+                                                .kind = TPROF_EVENT_END};
         tprof_api->tell(&event);
         thread->logged_generation = 0;
     }
@@ -118,8 +119,8 @@ void tprof_all_ended(struct scheduler *scheduler)
         tprof_wake_all(scheduler);
 }
 
-/* Idle threads of slots that become inactive are woken to leave them by themselves, since only a thread itself can tell
- * the recording so. */
+/* Wake idle threads whose slots become inactive. Each leaves its slot itself, since only the thread itself can record
+ * that. */
 static void wake_inactive(struct scheduler *scheduler)
 {
     struct thread **place = &scheduler->sleeping;

@@ -1,4 +1,4 @@
-/* A worker: takes a work, runs it, tells the graph, and sleeps when there is none. */
+/* A worker's thread: takes a work, runs it, reports its end to the graph, and sleeps when there is none. */
 #include "core.h"
 
 #include <errno.h>
@@ -77,7 +77,7 @@ static PyObject *failure_of(struct work *work)
     return error;
 }
 
-/* Futures among the arguments have ended well by now: their results take their places. */
+/* Replace futures among the arguments, which have finished by now, by their results. */
 static void put_results(struct work *work)
 {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(work->args); i++) {
@@ -97,7 +97,7 @@ static void log_steal(const struct work *work, int victim)
         tprof_api->tell(&event);
 }
 
-/* Relaxed: a callback that is added meanwhile may be called by whoever adds it. */
+/* Relaxed: a callback that is added meanwhile may be called by the thread that adds it. */
 static bool calls_back(const struct work *ended)
 {
     for (; ended != NULL; ended = ended->next_ended)
@@ -108,14 +108,14 @@ static bool calls_back(const struct work *ended)
 
 void tprof_notify_operator(const struct thread *thread, const struct work *work, enum moment moment)
 {
-    PyObject *operate = thread->scheduler->operate;
-    if (operate == NULL || work == NULL)
+    PyObject *on_task = thread->scheduler->on_task;
+    if (on_task == NULL || work == NULL)
         return;
     PyObject *waiting = PyErr_Occurred() == NULL ? NULL : take_exception();
-    PyObject *logged_generation = PyObject_CallFunction(operate, "iOi", (int)moment, work->callable, thread->slot);
-    if (logged_generation == NULL)
-        PyErr_WriteUnraisable(operate);
-    Py_XDECREF(logged_generation);
+    PyObject *result = PyObject_CallFunction(on_task, "iOi", (int)moment, work->callable, thread->slot);
+    if (result == NULL)
+        PyErr_WriteUnraisable(on_task);
+    Py_XDECREF(result);
     if (waiting != NULL)
         put_exception(waiting);
 }
@@ -144,7 +144,7 @@ void tprof_run(struct thread *thread, struct work *work, int victim)
     work->error = error;
     scheduler->executed++;
     tprof_graph_body_ended(work, &deferred);
-    /* A worker between tasks takes one of them itself, if no callback keeps it from that. */
+    /* A worker between tasks takes one of them itself, unless it has to call callbacks first. */
     const bool takes_one = outer == NULL && !calls_back(deferred.ended);
     if (deferred.readied > takes_one)
         tprof_wake_for(scheduler, deferred.readied - takes_one, &deferred);
@@ -154,7 +154,7 @@ void tprof_run(struct thread *thread, struct work *work, int victim)
     Py_DECREF(work);
 }
 
-/* Its slot is not active any more. Should it have been woken for a work, somebody else is woken in its place. */
+/* The slot is not active any more. The thread may have been woken for a work, so another is woken in its place. */
 static void release_slot(struct scheduler *scheduler, struct thread *thread)
 {
     struct deferred deferred = {0};
@@ -166,7 +166,7 @@ static void release_slot(struct scheduler *scheduler, struct thread *thread)
     tprof_lock(scheduler);
 }
 
-/* One step of a worker that has a slot; under the mutex, which it gives up meanwhile. Returns whether it goes on. */
+/* One step of a worker that has a slot; under the mutex, which it releases meanwhile. Returns whether it goes on. */
 static bool step(struct scheduler *scheduler, struct thread *thread)
 {
     int victim;
@@ -199,7 +199,7 @@ static bool step(struct scheduler *scheduler, struct thread *thread)
     return true;
 }
 
-/* Without a slot and without a task: until somebody gives it a slot. Returns whether it goes on. */
+/* Sleep without a slot and without a task until another thread assigns a slot. Returns whether it goes on. */
 static bool park(struct scheduler *scheduler, struct thread *thread)
 {
     if (tprof_is_stopping(scheduler) && scheduler->unfinished == 0)
@@ -231,7 +231,7 @@ void tprof_thread_serve(struct scheduler *scheduler)
     if (scheduler->starting > 0)
         scheduler->starting--;
     take_first_slot(scheduler, &thread);
-    /* While it was on its way no other was started, however many slots were empty. */
+    /* Only one thread starts at a time, however many slots are empty. */
     struct deferred deferred = {0};
     if (scheduler->levels != 0)
         tprof_wake_for(scheduler, 1, &deferred);

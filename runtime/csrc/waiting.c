@@ -1,15 +1,14 @@
-/* Waiting for a latch to fall. A thread from outside sleeps and can be interrupted by a signal; a worker makes itself
- * useful first. What it may run meanwhile is limited to works that it waits for anyway: the one it wants, and those
- * that its own work spawned, since it cannot end before them. Any other could wait in turn for something further
- * down on this very stack. When there is none it lends its slot. A worker also waits between works, in the callbacks
- * of one that has ended. */
+/* Waiting for a latch to fall. A thread that is no worker sleeps and can be interrupted by a signal. A worker first
+ * runs works that it waits for anyway: the wanted one, and descendants of its own work, which cannot end before them.
+ * Any other work could in turn wait for one further down on the same stack. If there are none, the worker lends its
+ * slot. A worker also waits between works, in callbacks of a work that has ended. */
 #include "core.h"
 
 #include <errno.h>
 #include <time.h>
 
-#define DEEPEST 50 /* works run inside waits, one in the other: C and Python stacks are finite */
-/* A signal that comes just before the sleep does not end it: whoever can have signals looks up now and then. */
+#define DEEPEST 50 /* nested works that run inside waits: C and Python stacks are finite */
+/* A signal that comes just before the sleep does not end it, so a thread that may get signals checks periodically. */
 #define LONGEST_SLEEP_S 0.5
 
 static struct timespec deadline_in(double timeout_s)
@@ -31,7 +30,7 @@ static bool is_before(const struct timespec *one, const struct timespec *other)
     return one->tv_sec < other->tv_sec || (one->tv_sec == other->tv_sec && one->tv_nsec < other->tv_nsec);
 }
 
-/* Until the deadline, NULL for ever. Returns whether it has passed; may return before. */
+/* Sleep until the deadline; NULL: none. Returns whether it has passed; may return earlier. */
 static bool sleep_on(struct waiter *waiter, const struct timespec *deadline)
 {
     struct timespec until = deadline_in(LONGEST_SLEEP_S);
@@ -56,7 +55,7 @@ static bool was_woken(struct scheduler *scheduler, const struct waiter *waiter)
     return woken;
 }
 
-/* Until woken, out of time (1), or a signal's handler has raised (-1). The waiter is expected by the latch. */
+/* Sleep until woken (0), until the timeout (1), or until a signal's handler raises (-1). The latch has the waiter. */
 static int sleep_until_woken(struct scheduler *scheduler, struct latch *latch, struct waiter *waiter,
                              double timeout_s)
 {
@@ -136,7 +135,7 @@ static void regain_slot(struct thread *thread, const struct tprof_paused *paused
     tprof_api->resume(paused);
 }
 
-/* Lends its slot for as long; enters with the mutex and comes back without. */
+/* Sleep and lend the slot meanwhile; called with the mutex, returns without it. */
 static int block(struct scheduler *scheduler, struct thread *thread, struct latch *latch, size_t enough,
                  double timeout_s)
 {
@@ -152,7 +151,7 @@ static int block(struct scheduler *scheduler, struct thread *thread, struct latc
     return outcome;
 }
 
-/* A worker of another runtime: what that one's tasks wait for may need its slot. */
+/* For a worker of another runtime: tasks of this one may wait for tasks that need its slot. */
 static int wait_elsewhere(struct scheduler *scheduler, struct thread *thread, struct latch *latch, size_t enough,
                           double timeout_s)
 {
