@@ -119,7 +119,7 @@ class Runtime:
             note=_note,
             most_unfinished=limit,
             graph=self._nodes,
-            on_task=None if self._operator is None else self._operator.hear,
+            on_task=None if self._operator is None else self._operator.on_task,
         )
         self._begun = self._ended = False
         self._refusals: dict[Exception, bool] = {}
@@ -296,7 +296,7 @@ class Runtime:
         self._check_running()
         self._scheduler.set_active(_whole("active_workers", number, self.workers))
         if self._operator is not None:
-            self._operator.activated(number)
+            self._operator.on_workers_set(number)
 
     def graph(self) -> Graph:
         """Return what depended on what so far.

@@ -116,7 +116,7 @@ static PyObject *serve(PyObject *object, PyObject *unused)
 static PyObject *submit(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     if (count < 2) {
-        PyErr_SetString(PyExc_TypeError, "submit() needs a callable and what it says of its data");
+        PyErr_SetString(PyExc_TypeError, "submit() needs a callable and the access that it declares");
         return NULL;
     }
     return tprof_submit((struct scheduler *)object, args[0], args[1], args + 2, (size_t)count - 2, names);

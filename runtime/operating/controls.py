@@ -32,7 +32,7 @@ class Controls(Protocol):
     count: int
     transition_s: float
 
-    def of(self, seat: int) -> int:
+    def of(self, slot: int) -> int:
         """Return the control of a worker."""
 
     def cpus(self, control: int) -> tuple[int, ...]:
@@ -44,7 +44,7 @@ class Controls(Protocol):
     def hold(self, control: int, hz: int) -> None:
         """Set it."""
 
-    def taken_away(self) -> tuple[int, ...]:
+    def changed_elsewhere(self) -> tuple[int, ...]:
         """Return the controls that somebody else has set."""
 
 
@@ -59,7 +59,7 @@ class Cpufreq:
     policies
         As `tprof.frequency.find_policies` has them.
     cpus
-        The processor of each seat; None: wherever the kernel puts them.
+        The processor of each slot; None: wherever the kernel puts them.
     workers, points, transition_s
         Seats; how many frequencies stand for a range; what a change takes at the least.
     clock_ns
@@ -76,8 +76,8 @@ class Cpufreq:
         transition_s: float,
         clock_ns: Callable[[], int],
     ) -> None:
-        """Find each seat's control."""
-        seats = [] if cpus is None else [cpus[seat % len(cpus)] for seat in range(workers)]
+        """Find each slot's control."""
+        seats = [] if cpus is None else [cpus[slot % len(cpus)] for slot in range(workers)]
         owner = {cpu: place for place, policy in enumerate(policies) for cpu in policy.cpus}
         if seats and all(cpu in owner for cpu in seats):
             used = sorted({owner[cpu] for cpu in seats})
@@ -92,9 +92,9 @@ class Cpufreq:
         self._least_s, self._clock_ns = transition_s, clock_ns
         self._held: dict[str, Bounds] = {}
 
-    def of(self, seat: int) -> int:
+    def of(self, slot: int) -> int:
         """Return the control of a worker."""
-        return self._of[seat % len(self._of)]
+        return self._of[slot % len(self._of)]
 
     def cpus(self, control: int) -> tuple[int, ...]:
         """Return the processors of a control."""
@@ -125,7 +125,7 @@ class Cpufreq:
 
     @property
     def range(self) -> str:
-        """Say from where to where it goes."""
+        """Log from where to where it goes."""
         return f"{self.frequencies_hz[0] / 1e9:g} to {self.frequencies_hz[-1] / 1e9:g} GHz"
 
     def covers(self, hz: float) -> bool:
@@ -137,7 +137,7 @@ class Cpufreq:
         nearest_hz = (self.nearest_hz(control, hz) for control in range(self.count))
         return any(abs(one - hz) <= BESIDE * hz for one in nearest_hz)
 
-    def taken_away(self) -> tuple[int, ...]:
+    def changed_elsewhere(self) -> tuple[int, ...]:
         """Return the controls whose bounds somebody else has changed. Raises SensorError where they cannot be read."""
         changed = []
         for control, group in enumerate(self._groups):

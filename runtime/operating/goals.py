@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from tprof.runtime.operating.points import Curve, Knowledge, Point
-    from tprof.runtime.operating.worker_search import Pace
+    from tprof.runtime.operating.worker_search import Span
 
 FORBIDDEN = 1e9
 Costs = Mapping[str, Mapping[int, float]]
@@ -56,7 +56,7 @@ class Goal(ABC):
         """Return costs and score with so many workers."""
 
     @abstractmethod
-    def judge(self, pace: Pace, fastest: Pace) -> float:
+    def span_cost(self, span: Span, fastest: Span) -> float:
         """Return what a span of the program costs, given the fastest with all workers."""
 
 
@@ -72,9 +72,9 @@ class Energy(Goal):
         costs = _costs(known, lambda point: point.energy_j + second_w * point.time_s)
         return Choice(costs, workers, known.totals(best_of(costs), workers)[0])
 
-    def judge(self, pace: Pace, fastest: Pace) -> float:  # noqa: ARG002 - the energy alone counts
+    def span_cost(self, span: Span, fastest: Span) -> float:  # noqa: ARG002 - the energy alone counts
         """Cost it its joules."""
-        return pace.energy_j
+        return span.energy_j
 
 
 @dataclass(frozen=True)
@@ -107,9 +107,9 @@ class Edp(Goal):
         # for each other make the program longer than T*, and its price lower, so the middle of these prices is taken.
         return self._priced(known, workers, (low_w + outside_w + energy_j / time_s * share) / 2)
 
-    def judge(self, pace: Pace, fastest: Pace) -> float:  # noqa: ARG002 - the product alone counts
+    def span_cost(self, span: Span, fastest: Span) -> float:  # noqa: ARG002 - the product alone counts
         """Cost it energy times time."""
-        return pace.energy_j * pace.time_s
+        return span.energy_j * span.time_s
 
     def _priced(self, known: Knowledge, workers: int, second_w: float) -> Choice:
         costs = _costs(known, lambda point: point.energy_j + second_w * point.time_s)
@@ -164,9 +164,9 @@ class MaxSlowdown(Goal):
             }
         return Choice(costs, workers, known.totals(best_of(costs), workers)[0])
 
-    def judge(self, pace: Pace, fastest: Pace) -> float:
+    def span_cost(self, span: Span, fastest: Span) -> float:
         """Cost it its joules where it is fast enough."""
-        return pace.energy_j if pace.time_s <= (1 + self.share) * fastest.time_s else math.inf
+        return span.energy_j if span.time_s <= (1 + self.share) * fastest.time_s else math.inf
 
 
 def _fastest_s(known: Knowledge, workers: int) -> float:
@@ -197,9 +197,9 @@ class PowerCap(Goal):
         score = known.totals(best, workers)[1] if fits else FORBIDDEN * (1 + workers)
         return Choice(costs, workers, score)
 
-    def judge(self, pace: Pace, fastest: Pace) -> float:  # noqa: ARG002 - the sensor keeps the cap
+    def span_cost(self, span: Span, fastest: Span) -> float:  # noqa: ARG002 - the sensor keeps the cap
         """Cost it its seconds."""
-        return pace.time_s
+        return span.time_s
 
 
 @dataclass(frozen=True)
