@@ -75,7 +75,7 @@ class Control:
     ) -> None:
         """Begin with the highest frequency everywhere, until there is a table or tasks have run."""
         self._goal, self._machine, self._workers = goal, machine, workers
-        self._active = self._wanted_workers = workers
+        self._active = self._requested_workers = workers
         self._exploration = None
         self._search: WorkerSearch | None = None
         if machine.estimator is not None and adapt_workers and workers > 1 and not isinstance(goal, Fixed):
@@ -111,7 +111,7 @@ class Control:
             choice = self._choose(known)
             self._take(choice, known[choice.workers], "table")
 
-    def begin(self, who: object, task: str, slot: int) -> None:
+    def begin(self, thread: object, task: str, slot: int) -> None:
         """Set the frequency for a task that a thread begins."""
         if task in self._ignored:
             return
@@ -119,7 +119,7 @@ class Control:
             if self._closed:
                 return
             self._poll()
-            stack = self._stacks.setdefault(who, [])
+            stack = self._stacks.setdefault(thread, [])
             if stack:
                 stack[-1].clean = False
             run = _Run(task, self._machine.controls.of(slot))
@@ -130,12 +130,12 @@ class Control:
             run.clean, run.explored = True, self._explores(task)
             run.hz, run.begin_ns = self._held_hz[run.control], self._machine.clock_ns()
 
-    def end(self, who: object, task: str) -> None:
+    def end(self, thread: object, task: str) -> None:
         """Learn from a task that ends, and set the frequency for the enclosing one."""
-        if task in self._ignored and who not in self._stacks:
+        if task in self._ignored and thread not in self._stacks:
             return
         with self._lock:
-            stack = self._stacks.get(who)
+            stack = self._stacks.get(thread)
             if self._closed or not stack or stack[-1].task != task:
                 return
             self._poll()
@@ -145,25 +145,25 @@ class Control:
             if stack:
                 self._set(stack[-1], stack[-1].control)
             else:
-                del self._stacks[who]
+                del self._stacks[thread]
 
-    def pause(self, who: object) -> None:
+    def pause(self, thread: object) -> None:
         """Suspend a task whose thread waits: another may run on its core."""
         with self._lock:
-            stack = self._stacks.get(who)
+            stack = self._stacks.get(thread)
             if not self._closed and stack:
                 self._poll()
                 stack[-1].clean = False
-                self._paused.setdefault(who, []).append(self._stacks.pop(who))
+                self._paused.setdefault(thread, []).append(self._stacks.pop(thread))
 
-    def resume(self, who: object, slot: int) -> None:
+    def resume(self, thread: object, slot: int) -> None:
         """Set the frequency for a suspended task that continues."""
         with self._lock:
-            paused = self._paused.get(who)
+            paused = self._paused.get(thread)
             if self._closed or not paused:
                 return
             self._poll()
-            stack = self._stacks[who] = paused.pop()
+            stack = self._stacks[thread] = paused.pop()
             stack[-1].control = self._machine.controls.of(slot)
             self._set(stack[-1], stack[-1].control)
             self._resume_estimator()
@@ -178,7 +178,7 @@ class Control:
         """Take over the number of active workers that the program itself has set."""
         with self._lock:
             self._search = None  # the program's choice has priority
-            self._active = self._wanted_workers = workers
+            self._active = self._requested_workers = workers
             self._log("workers", workers=workers, why="program")
 
     def reapply(self) -> bool:
@@ -227,7 +227,7 @@ class Control:
             return
         why = f"{limiter.drawn_w:.4g} W drawn, {limiter.quality}"
         self._log("allowed", frequency_hz=limiter.highest_hz, former_hz=former_hz, why=why)
-        self._activate(self._wanted_workers, why)
+        self._activate(self._requested_workers, why)
         for run in running:
             self._set(run, run.control)
 
@@ -242,7 +242,7 @@ class Control:
     def _set(self, run: _Run, control: int) -> None:
         """Set the frequency that the tasks which share the control agree on."""
         sharing = [one for one in self._running() if one.control == control]
-        hz, why = self._capped(*self._wanted(run, control, sharing), control)
+        hz, why = self._capped(*self._requested(run, control, sharing), control)
         # The log and the comparison use what the processor can be set to.
         hz = None if hz is None else self._machine.controls.nearest_hz(control, hz)
         if hz is None or hz == self._held_hz[control]:
@@ -253,7 +253,7 @@ class Control:
             one.clean = False
         self._log_set(control, former_hz, why, task=run.task)
 
-    def _wanted(self, run: _Run, control: int, sharing: list[_Run]) -> tuple[int | None, str]:
+    def _requested(self, run: _Run, control: int, sharing: list[_Run]) -> tuple[int | None, str]:
         if isinstance(self._goal, Fixed):
             return self._fixed_hz(self._goal, sharing), "fixed"
         if self._exploration is not None:
@@ -270,7 +270,7 @@ class Control:
 
     def _fixed_hz(self, goal: Fixed, sharing: list[_Run]) -> int | None:
         """Return the highest frequency given for the tasks that share the control."""
-        given = [hz for one in sharing if (hz := goal.wanted_hz(one.task)) is not None]
+        given = [hz for one in sharing if (hz := goal.given_hz(one.task)) is not None]
         return max(given, default=None)
 
     def _probe(self, run: _Run) -> int | None:
@@ -292,11 +292,13 @@ class Control:
 
     def _voted(self, control: int, sharing: list[_Run]) -> tuple[int | None, str]:
         tasks = [one.task for one in sharing]
-        wanted_hz, why = self._decision.wanted(tasks, self._held_hz[control], self._machine.controls.transition_s)
+        requested_hz, why = self._decision.frequency_for(
+            tasks, self._held_hz[control], self._machine.controls.transition_s
+        )
         learns = self._exploration is not None and not any(task in self._undecided for task in tasks)
         if why == "unknown" and not learns:
             return self._highest_hz, why
-        return wanted_hz, why
+        return requested_hz, why
 
     def _count(self, task: str) -> None:
         self._instances += 1
@@ -357,7 +359,7 @@ class Control:
             self._activate(search.workers, "explore" if search.is_trying else "learnt")
 
     def _activate(self, workers: int, why: str) -> None:
-        self._wanted_workers = workers
+        self._requested_workers = workers
         if self._machine.limiter is not None:
             workers = min(workers, self._machine.limiter.workers)
         if workers != self._active:

@@ -63,20 +63,20 @@ class Decision:
         self.means_s = {task: known.curves[task][hz].time_s for task, hz in self.best.items() if task in known.curves}
         return changed
 
-    def wanted(self, tasks: Sequence[str], held_hz: int, transition_s: float) -> tuple[int | None, str]:
+    def frequency_for(self, tasks: Sequence[str], held_hz: int, transition_s: float) -> tuple[int | None, str]:
         """Return the frequency for these tasks and why, None if none of them has costs.
 
         It is the present one unless the one they agree on saves enough.
         """
         voting = [task for task in tasks if task not in self.short]
-        wanted_hz = self._requested.vote(voting)
-        if wanted_hz is None:
+        requested_hz = self._requested.vote(voting)
+        if requested_hz is None:
             return None, "unknown" if voting else "short"
-        least_s = min((self._lasts_s(task, wanted_hz) for task in voting if task in self.best), default=1.0)
-        worth = max(self._thresholds.gain, transition_s / least_s)
-        if wanted_hz != held_hz and self._requested.gain(voting, held_hz, wanted_hz) <= worth:
+        least_s = min((self._lasts_s(task, requested_hz) for task in voting if task in self.best), default=1.0)
+        least_gain = max(self._thresholds.gain, transition_s / least_s)
+        if requested_hz != held_hz and self._requested.gain(voting, held_hz, requested_hz) <= least_gain:
             return held_hz, "kept"
-        return wanted_hz, "vote" if len(voting) > 1 else "best"
+        return requested_hz, "vote" if len(voting) > 1 else "best"
 
     def _lasts_s(self, task: str, hz: int) -> float:
         curve = self.known.curves[task]
@@ -84,10 +84,10 @@ class Decision:
 
     def _with_threshold(self, costs: Costs) -> Costs:
         """Make the former choice the cheapest where another would save less than the threshold."""
-        cautious = {task: dict(curve) for task, curve in costs.items()}
+        adjusted = {task: dict(curve) for task, curve in costs.items()}
         for task, hz in best_of(costs).items():
             former_hz = self.best.get(task, hz)
-            curve = cautious[task]
+            curve = adjusted[task]
             if curve.get(former_hz, curve[hz] * 2) <= curve[hz] * (1 + self._thresholds.learnt_gain):
                 curve[hz], curve[former_hz] = max(curve[hz], curve[former_hz]), min(curve[hz], curve[former_hz])
-        return cautious
+        return adjusted

@@ -210,7 +210,7 @@ class Fixed:
     tasks_hz: Mapping[str, int]
     name = "fixed"
 
-    def wanted_hz(self, task: str) -> int | None:
+    def given_hz(self, task: str) -> int | None:
         """Return the frequency given for a task, or None."""
         return self.tasks_hz.get(task, self.frequency_hz)
 

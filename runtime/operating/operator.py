@@ -163,19 +163,19 @@ class Operator:
         control = self._control
         if control is None:
             return
-        who = threading.get_ident()
+        thread = threading.get_ident()
         self._log_to_new_recording()
         try:
             self._check(control)
             if moment == BEGINS:
                 self._seen.add(task.number)
-                control.begin(who, registry.name_of(task.number), slot)
+                control.begin(thread, registry.name_of(task.number), slot)
             elif moment == ENDS:
-                control.end(who, registry.name_of(task.number))
+                control.end(thread, registry.name_of(task.number))
             elif moment == PAUSES:
-                control.pause(who)
+                control.pause(thread)
             else:
-                control.resume(who, slot)
+                control.resume(thread, slot)
         except (SensorError, OSError) as error:
             self._control = None
             if self._ended.acquire(blocking=False):  # several threads may fail; one warns

@@ -92,8 +92,8 @@ def fixed(frequency_hz: float | None = None, tasks: Mapping[str, float] | None =
     if frequency_hz is None and not given:
         message = "fixed() needs a frequency in Hz, or frequencies by task: fixed(2.4e9), fixed(tasks={'sort': 3.6e9})"
         raise UsageError(message)
-    wanted_hz = None if frequency_hz is None else round(_positive("a frequency in Hz", frequency_hz))
-    return Policy(Fixed(wanted_hz, {name: round(hz) for name, hz in given.items()}), **options)
+    given_hz = None if frequency_hz is None else round(_positive("a frequency in Hz", frequency_hz))
+    return Policy(Fixed(given_hz, {name: round(hz) for name, hz in given.items()}), **options)
 
 
 def energy(profile: str | Path | None = None, **options: Any) -> Policy:

@@ -145,8 +145,8 @@ class PowerLimiter:
         if not lower:
             self.workers = max(self.workers - 1, 1)
             return
-        wanted_hz = self.highest_hz * (self._watts / self._mean_w) ** (1 / self._exponent)
-        self.highest_hz = max((hz for hz in lower if hz <= wanted_hz), default=lower[0])
+        target_hz = self.highest_hz * (self._watts / self._mean_w) ** (1 / self._exponent)
+        self.highest_hz = max((hz for hz in lower if hz <= target_hz), default=lower[0])
 
     def _raise(self, *, tries: bool) -> None:
         aim_w, likely_w = SPARE * self._watts, self._mean_w + self._uncertainty_w()
@@ -154,7 +154,7 @@ class PowerLimiter:
             more_w = likely_w / self.workers if self._worker_w is None else self._worker_w
             self.workers += 1 if tries or likely_w + more_w <= aim_w else 0
             return
-        wanted_hz = self.highest_hz * (aim_w / max(likely_w, 1e-9)) ** (1 / self._exponent)
+        target_hz = self.highest_hz * (aim_w / max(likely_w, 1e-9)) ** (1 / self._exponent)
         higher = [hz for hz in self._frequencies_hz if hz > self.highest_hz]
-        within = [hz for hz in higher if hz <= wanted_hz] or higher[: int(tries)]
+        within = [hz for hz in higher if hz <= target_hz] or higher[: int(tries)]
         self.highest_hz = within[-1] if within else self.highest_hz

@@ -45,7 +45,7 @@ class RequestedFrequencies:
             return None
         return min(frequencies, key=lambda hz: (self.cost(tasks, hz), -hz))
 
-    def gain(self, tasks: Sequence[str], held_hz: int, wanted_hz: int) -> float:
-        """Return the excess of the cost at `held_hz` over that at `wanted_hz`, relative to the latter."""
-        wanted = self.cost(tasks, wanted_hz)
-        return (self.cost(tasks, held_hz) - wanted) / wanted if wanted > 0 else self.cost(tasks, held_hz)
+    def gain(self, tasks: Sequence[str], held_hz: int, requested_hz: int) -> float:
+        """Return the excess of the cost at `held_hz` over that at `requested_hz`, relative to the latter."""
+        requested = self.cost(tasks, requested_hz)
+        return (self.cost(tasks, held_hz) - requested) / requested if requested > 0 else self.cost(tasks, held_hz)
