@@ -157,7 +157,7 @@ def test_a_failure_in_one_runtime_cancels_who_needs_it_in_another(gate):
             outer.wait()
 
 
-def test_a_worker_that_waits_for_another_runtime_lends_its_seat():
+def test_a_worker_that_waits_for_another_runtime_lends_its_slot():
     @tprof.task
     def outer_task(outer):
         with Runtime(workers=1) as inner:
