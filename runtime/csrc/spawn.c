@@ -65,7 +65,7 @@ static void refuse(const struct reader *reader, PyObject *object, Py_ssize_t par
     PyObject *which = parameter < 0 ? PyUnicode_FromString("one of its further arguments")
                                     : PyUnicode_FromFormat("its argument %R", PyTuple_GET_ITEM(names, parameter));
     if (task != NULL && which != NULL)
-        PyErr_Format(error, "task %U says that it touches %U, which got a %.100s: %s", task, which,
+        PyErr_Format(error, "task %U declares access to %U, which got a %.100s: %s", task, which,
                      Py_TYPE(object)->tp_name, why);
     Py_XDECREF(task);
     Py_XDECREF(which);
