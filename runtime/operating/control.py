@@ -109,7 +109,7 @@ class Control:
         """Decide from a table, by the number of workers."""
         with self._lock:
             choice = self._choose(known)
-            self._take(choice, known[choice.workers], "table")
+            self._apply(choice, known[choice.workers], "table")
 
     def begin(self, thread: object, task: str, slot: int) -> None:
         """Set the frequency for a task that a thread begins."""
@@ -322,7 +322,7 @@ class Control:
         self._review_at = 2 * self._instances
         estimator, uncertainties = self._machine.estimator, self._exploration.uncertainties()
         known = replace(self._exploration.knowledge(estimator.powers_w(), uncertainties), quality=estimator.quality)
-        self._take(self._choose({self._workers: known}), known, "learnt", uncertainties)
+        self._apply(self._choose({self._workers: known}), known, "learnt", uncertainties)
         for task, uncertainty in uncertainties.items():
             if uncertainty > MAX_UNCERTAINTY and task not in self._undecided:
                 self._undecided.add(task)
@@ -333,13 +333,13 @@ class Control:
         assert not isinstance(self._goal, Fixed)  # noqa: S101 - nothing is learnt or read for it
         return self._goal.choose(known)
 
-    def _take(
+    def _apply(
         self, choice: Choice, known: Knowledge, why: str, uncertainties: Mapping[str, float] | None = None
     ) -> None:
         if choice.score >= FORBIDDEN:
             why = f"{why}; the bound cannot be kept"
         short = frozenset(() if self._exploration is None else self._exploration.short)
-        changed = self._decision.take(choice.costs, known, self._machine.controls.transition_s, short)
+        changed = self._decision.update(choice.costs, known, self._machine.controls.transition_s, short)
         self._ignored = self._decision.short if self._machine.limiter is None else frozenset()
         for task in changed:
             self._log_chosen(task, why if uncertainties is None else f"{why}, to {uncertainties[task]:.0%}")

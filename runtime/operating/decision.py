@@ -49,7 +49,7 @@ class Decision:
         self._thresholds = thresholds
         self._requested = RequestedFrequencies({})
 
-    def take(
+    def update(
         self, costs: Costs, known: Knowledge, transition_s: float, short: frozenset[str] = frozenset()
     ) -> list[str]:
         """Take new costs; returns the tasks whose best frequency has changed."""
