@@ -116,7 +116,7 @@ struct work {
     uint16_t queue; /* index of the queue that holds it */
     uint8_t level;
     _Atomic uint8_t state;
-    _Atomic bool cancel_requested; /* to be cancelled as soon as what it waits for has ended */
+    _Atomic bool cancel_requested; /* to be cancelled once its predecessors have ended */
     _Atomic bool acknowledged, has_callbacks;
     bool body_ended, callbacks_called;
     struct latch done;
@@ -163,7 +163,7 @@ struct scheduler {
     uint64_t poison_count; /* events in which data was left unwritten */
     size_t most_unfinished; /* in one domain before spawning waits; 0: no limit */
     uint64_t cancelled; /* works up to this number, and what they spawn, are not started any more */
-    bool cancelling;    /* the scheduler or a group was cancelled, and works are unfinished since */
+    bool cancelling;    /* the scheduler or a group was cancelled, and some works have been unfinished since */
     _Atomic bool stopping;
     bool dead;
     PyTypeObject *future_type;

@@ -107,7 +107,7 @@ static bool is_idle(const struct region *region)
     return region->writer == NULL && region->readers == NULL && region->cause == NULL && region->users == 0;
 }
 
-/* Handled failures are cleared here too, since no work may ever touch their data again. */
+/* Handled failures are cleared here too: it may be that no work touches their data again. */
 static void prune(struct domain *domain, struct deferred *deferred)
 {
     struct table *table = domain->table;

@@ -1,4 +1,4 @@
-/* What is read without the scheduler's mutex, and in which memory order. core.h includes this file at its end.
+/* What is read without the scheduler's mutex, and in which memory order. core.h includes this file.
  *
  * Fields that are written while other threads may read them without the mutex are `_Atomic`. They are read and written
  * through these functions, whether the mutex is held or not. The following need no atomic:
