@@ -7,7 +7,7 @@ General layout: `runtime` is the public interface, with `future` and `group`; `w
 
 from tprof.distribution import refuse_damage
 
-refuse_damage()  # the scheduler, loaded next, asks the package for the core
+refuse_damage()  # the scheduler, loaded next, imports the core from the package
 
 from tprof import _core
 

@@ -229,8 +229,8 @@ class Runtime:
         Raises
         ------
         Exception
-            The first of a task whose future has not been asked for it, with a note on the task. With data: that of the
-            task that left it unwritten.
+            The first that the program has not taken from a task's future yet, with a note on the task. With data: that
+            of the task that left it unwritten.
         TaskCancelledError
             If a future among the data, or the task that should have written it, was cancelled.
         """

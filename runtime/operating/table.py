@@ -91,7 +91,7 @@ def _mean(points: list[Point]) -> Point:
 
 
 def for_workers(known: Mapping[int, Knowledge], workers: int) -> dict[int, Knowledge]:
-    """Return the knowledge for a runtime of so many workers: that of no more, the largest number standing for all.
+    """Return the knowledge for a runtime of so many workers: larger numbers are left out.
 
     A sweep up to a smaller number is no reason to leave workers idle, so its largest number stands for the runtime's.
     """

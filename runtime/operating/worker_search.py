@@ -1,4 +1,4 @@
-"""Searches the best number of workers while the program runs: it tries half of them, and keeps that if it pays.
+"""Searches for the best number of workers while the program runs: it tries half of them, and keeps that if it pays.
 
 A try has three spans: the former number, half, the former number again. Half has to be better than both, so that a
 change of the program's speed decides nothing. Work is measured in seconds of the tasks' mean instances, so that spans
