@@ -1,13 +1,13 @@
-"""A task runtime: finds the parallelism in what tasks say of their data, and lets every task be profiled.
+"""A task runtime: finds the parallelism from the data that tasks declare, and lets every task be profiled.
 
-General layout: `runtime` is the face; `future` and `group` are what a program holds in its hands; `workers` starts
-and places the threads; `kept_graph` writes down what depended on what; `operating` chooses the processor's frequency.
-The scheduler itself (`_scheduler`) is C.
+General layout: `runtime` is the public interface, with `future` and `group`; `workers` starts and pins the threads;
+`kept_graph` exports the graph of dependences; `operating` chooses the processor's frequency. The scheduler itself
+(`_scheduler`) is C.
 """
 
 from tprof.distribution import refuse_damage
 
-refuse_damage()  # the scheduler, loaded next, asks the package for the core
+refuse_damage()  # the scheduler, loaded next, imports the core from the package
 
 from tprof import _core
 

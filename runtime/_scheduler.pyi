@@ -12,30 +12,30 @@ class Work:
     callable: Callable[..., Any]
     @property
     def error(self) -> BaseException | None:
-        """What it raised, or a child that nobody asked about, once it has ended."""
+        """The exception of the task, or of a child that was not acknowledged, once the task has ended."""
 
     @property
     def cause(self) -> Work | None:
-        """Why it is or will be cancelled: the work that failed or was cancelled first."""
+        """The cause of its cancellation: the work that failed or was cancelled first."""
 
     @property
     def state(self) -> str:
         """`pending`, `queued`, `running`, `finished`, `failed` or `cancelled`."""
 
     def wait(self, timeout: float | None = None, /) -> bool:
-        """Wait for its end; returns whether it came in time."""
+        """Wait for its end; returns False after the timeout."""
 
     def result(self, timeout: float | None = None) -> Any:
         """Return what it returned, or call `_raise`."""
 
     def cancel(self) -> bool:
-        """Let it not run, if it has not begun; returns whether it will not."""
+        """Cancel it if it has not begun; returns whether it is cancelled."""
 
     def add_done_callback(self, callback: Callable[[Any], object], /) -> None:
         """Call it with this object once it has ended."""
 
     def acknowledge(self) -> None:
-        """Note that somebody knows of its failure."""
+        """Mark its failure as handled."""
 
 class Group:
     """Works that were spawned inside a with-block."""
@@ -46,85 +46,85 @@ class Group:
         """The group in whose block this one was opened."""
 
     def open(self, outer: object, waits: bool, /) -> None:
-        """Let what is spawned here belong to it, once; `waits`: it hears of failures, not whoever waits around it."""
+        """Add works that are spawned here from now on, once; `waits`: it collects failures, not the enclosing group."""
 
     def close(self) -> None:
-        """Let nothing more belong to it."""
+        """Add no more works."""
 
     def is_around(self) -> bool:
-        """Return whether what is spawned here, while the group variable holds it, belongs to it."""
+        """Return whether works spawned here belong to it while the group variable holds it."""
 
     def wait(self) -> None: ...
     def cancel(self) -> None: ...
     def take_failures(self) -> list[Work]: ...
 
 class Scheduler:
-    """A graph of works and the seats of the threads that run them."""
+    """A graph of works and the slots of the threads that run them."""
 
     def __new__(
         cls,
         *,
-        seats: int,
+        slot_count: int,
         future_type: type[Work],
         start_thread: Callable[[], object],
-        take_seat: Callable[[int], object],
+        on_slot_taken: Callable[[int], object],
         group_variable: object,
         note: Callable[[BaseException, Any], object],
         most_unfinished: int,
         graph: list[Any] | None,
-        operate: Callable[[int, Callable[..., Any], int], object] | None = None,
+        on_task: Callable[[int, Callable[..., Any], int], object] | None = None,
     ) -> Self: ...
     def serve(self) -> None:
         """Work on the calling thread until the scheduler stops."""
 
     def submit(self, callable: Callable[..., Any], access: Access, /, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
-        """Spawn a work; returns it, or None where the runtime has ended."""
+        """Spawn a work; returns it, or None if the runtime has ended."""
 
     def wait(self, timeout: float | None = None, /) -> bool:
-        """Wait for all works of the task that runs here, or of the program; returns whether they ended in time."""
+        """Wait for the children of the running task, or for the program's works; returns False after the timeout."""
 
     def wait_on(self, data: object, /) -> Work | None:
-        """Wait for those of them that touch the data; returns the one whose failure left it unwritten."""
+        """Wait for those that touch the data; returns the one whose failure left it unwritten."""
 
     def take_failures(self) -> list[Work]:
-        """Return those of them that failed and that nobody has asked about, in the order of their ends."""
+        """Return those that failed and were not acknowledged, in the order of their ends, and acknowledge them."""
 
     def cancel(self) -> None: ...
     def stop(self) -> None:
-        """Let the threads end once nothing is left to run."""
+        """Let the threads end once no work is left."""
 
     def abandon(self) -> None:
         """Forget the threads, in a forked child."""
 
     def set_active(self, number: int, /) -> None:
-        """Let so many of the seats be taken; whoever sits on another leaves it after its task."""
+        """Set the number of active slots; a thread in another leaves it after its task."""
 
     def active(self) -> int:
-        """Return how many of the seats are taken."""
+        """Return the number of active slots."""
 
     def counts(self) -> dict[str, int]:
         """Return spawned, executed, stolen, peak_unfinished, unfinished, threads."""
 
 def spawn(task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Spawn a call of the task where a scheduler is current and takes works, else make the call."""
+    """Spawn a call of the task if there is a current scheduler that takes works, else call it."""
 
-def set_current(scheduler: Scheduler | None, /) -> None:
-    """Set the scheduler that calls of other threads than its own go to."""
+def set_default(scheduler: Scheduler | None, /) -> None:
+    """Set the scheduler of threads that run no task and have entered none."""
 
-def enter_here(scheduler: Scheduler, /) -> None:
-    """Let what the calling thread spawns go to this scheduler, as long as it runs the task that it runs now."""
+def enter_scheduler(scheduler: Scheduler, /) -> None:
+    """Make it the current scheduler of the calling thread while that runs its present task."""
 
-def leave_here(scheduler: Scheduler, /) -> None:
-    """Undo it."""
+def leave_scheduler(scheduler: Scheduler, /) -> None:
+    """Undo `enter_scheduler`."""
 
-def scheduler_here() -> Scheduler | None:
-    """Return the scheduler that a call of a task here would go to."""
+def current_scheduler() -> Scheduler | None:
+    """Return the scheduler that receives a call of a task here."""
 
-def seat_here() -> int | None:
-    """Return the seat of the calling thread, -1 without one, None for other threads than workers."""
+def current_slot() -> int | None:
+    """Return the slot of the calling thread, -1 without one, None for other threads than workers."""
 
 def forget_thread() -> None:
-    """Let the calling thread be no worker any more, in a forked child."""
+    """Make the calling thread no worker any more, in a forked child."""
 
 def share_memory(one: object, other: object, /) -> bool:
     """Return whether two buffers have a byte in common."""

@@ -1,7 +1,7 @@
-"""The future of a task: `concurrent.futures.Future` to look at, the native scheduler's work inside.
+"""The future of a task: a `concurrent.futures.Future` on top of the native scheduler's work.
 
-The base class's own state is never made, since a lock and a list a task would cost more than the task's whole way
-through the scheduler. What `concurrent.futures.wait` and `as_completed` look at is shown to them as they expect it.
+The base class's own state is never made, since a lock and a list for each task would cost more than the whole
+scheduler. Properties emulate the state that `concurrent.futures.wait` and `as_completed` read.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ _ENDED = ("finished", "failed", "cancelled")
 
 
 class TaskCancelledError(concurrent.futures.CancelledError):
-    """The task did not run: it was cancelled, or one that it depends on failed (which is its `__cause__`)."""
+    """The task did not run: it was cancelled, or a task that it depends on failed (`__cause__` is its exception)."""
 
 
 class Task(Work, concurrent.futures.Future[Any]):
-    """A spawned task; awaitable. Made by calling a task inside a runtime, or by `Runtime.submit`.
+    """A spawned task; awaitable. A call of a task inside a runtime makes one, or `Runtime.submit`.
 
-    Passed to another task as an argument, it is waited for and replaced by its result.
+    If it is an argument of another task, that task waits for it and gets its result.
     """
 
     @property
     def name(self) -> str:
-        """What the task is called."""
+        """The task's name."""
         return name_of(self.callable)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Return the exception that it raised, None if it did not.
+        """Return the exception that it raised, or None.
 
         Raises
         ------
         TaskCancelledError
             If it was cancelled.
         TimeoutError
-            If it has not ended in that many seconds.
+            If it has not ended within `timeout` seconds.
         """
         if not self.wait(timeout):
             raise TimeoutError
@@ -69,11 +69,11 @@ class Task(Work, concurrent.futures.Future[Any]):
         return self.state in _ENDED
 
     def running(self) -> bool:
-        """Return whether it runs, or what it spawned does."""
+        """Return whether it or a task that it spawned runs."""
         return self.state == "running"
 
     def cancelled(self) -> bool:
-        """Return whether it was cancelled, itself or with what it depends on."""
+        """Return whether it was cancelled, itself or because of a task that it depends on."""
         return self.state == "cancelled"
 
     def _raise(self) -> NoReturn:
@@ -90,26 +90,26 @@ class Task(Work, concurrent.futures.Future[Any]):
 
     @property
     def _state(self) -> str:  # type: ignore[override]
-        return _held.get(self) or _STATES[self.state]
+        return _frozen.get(self) or _STATES[self.state]
 
     @property
-    def _condition(self) -> _Hold:  # type: ignore[override]
-        return _Hold(self)
+    def _condition(self) -> _Condition:  # type: ignore[override]
+        return _Condition(self)
 
     @property
     def _waiters(self) -> _Waiters:  # type: ignore[override]
         return _Waiters(self)
 
     def set_result(self, result: object) -> NoReturn:  # noqa: ARG002 - as the base class has it
-        """Refuse: only the runtime says how a task ended."""
+        """Raise RuntimeError: only the runtime sets how a task ends."""
         self._refuse()
 
     def set_exception(self, exception: BaseException | None) -> NoReturn:  # noqa: ARG002
-        """Refuse: only the runtime says how a task ended."""
+        """Raise RuntimeError: only the runtime sets how a task ends."""
         self._refuse()
 
     def set_running_or_notify_cancel(self) -> NoReturn:
-        """Refuse: only the runtime runs a task."""
+        """Raise RuntimeError: only the runtime runs a task."""
         self._refuse()
 
     def _refuse(self) -> NoReturn:
@@ -124,21 +124,21 @@ class Task(Work, concurrent.futures.Future[Any]):
 
 
 _lock = threading.RLock()
-_held: dict[Task, str] = {}
+_frozen: dict[Task, str] = {}
 
 
 def _forget_in_child() -> None:
     _lock._at_fork_reinit()  # type: ignore[attr-defined]  # noqa: SLF001 - as concurrent.futures does
-    _held.clear()
+    _frozen.clear()
 
 
 forks.reset_in_child(_forget_in_child)
 
 
-class _Hold:
-    """What `concurrent.futures` takes for a future's condition: while it is held, `_state` stays what it was.
+class _Condition:
+    """Stands in for the future's condition in `concurrent.futures`: `_state` does not change while it is held.
 
-    A task ends without asking for it; nobody who looks at several futures at once may see that halfway.
+    A task ends without acquiring it, and a caller that reads several futures must see one consistent state.
     """
 
     def __init__(self, task: Task) -> None:
@@ -146,10 +146,10 @@ class _Hold:
 
     def acquire(self) -> None:
         _lock.acquire()
-        _held.setdefault(self._task, _STATES[self._task.state])
+        _frozen.setdefault(self._task, _STATES[self._task.state])
 
     def release(self) -> None:
-        _held.pop(self._task, None)
+        _frozen.pop(self._task, None)
         _lock.release()
 
     def __enter__(self) -> None:
@@ -160,7 +160,7 @@ class _Hold:
 
 
 class _Waiters:
-    """What `concurrent.futures` takes for the list of those who want to be told of the end, while it holds the task."""
+    """Stands in for the future's list of waiters in `concurrent.futures`, which holds the condition to use it."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -168,20 +168,20 @@ class _Waiters:
     def append(self, waiter: Any) -> None:
         if self._task._state in {FINISHED, CANCELLED_AND_NOTIFIED}:  # noqa: SLF001 - the same module
             return
-        first = "watchers" not in vars(self._task)
-        vars(self._task).setdefault("watchers", []).append(waiter)
+        first = "waiters" not in vars(self._task)
+        vars(self._task).setdefault("waiters", []).append(waiter)
         if first:
-            self._task.add_done_callback(_tell_watchers)
+            self._task.add_done_callback(_notify_waiters)
 
     def remove(self, waiter: Any) -> None:
-        watchers = vars(self._task).get("watchers", ())
-        if waiter in watchers:
-            watchers.remove(waiter)
+        waiters = vars(self._task).get("waiters", ())
+        if waiter in waiters:
+            waiters.remove(waiter)
 
 
-def _tell_watchers(task: Task) -> None:
+def _notify_waiters(task: Task) -> None:
     with _lock:
-        for waiter in vars(task)["watchers"]:
+        for waiter in vars(task)["waiters"]:
             if task.state == "cancelled":
                 waiter.add_cancelled(task)
             elif task.error is not None:
@@ -191,5 +191,5 @@ def _tell_watchers(task: Task) -> None:
 
 
 def name_of(task: Callable[..., Any]) -> str:
-    """Return what messages and graphs call the task, as tables do."""
+    """Return the task's name in messages, graphs and tables."""
     return registry.name_of(cast("_core.Task", task).number)

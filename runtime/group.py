@@ -1,4 +1,4 @@
-"""Tasks that belong together: a with-block that ends when they have."""
+"""Groups of tasks: a with-block that waits for the tasks it spawned."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from tprof.runtime._scheduler import Scheduler, Work
 
 GROUP: ContextVar[object] = ContextVar("tprof_group")
-"""The innermost group whose block the running code is in; a coroutine's own, not its thread's."""
+"""The innermost group whose block the running code is in; each coroutine has its own."""
 
 
 class Group(_scheduler.Group):
-    """Waits, at the end of its block, for the tasks that the block spawned, and raises the first exception.
+    """Waits at the end of its block for the tasks that the block spawned, and raises the first exception.
 
-    A task that failed cancels those that depend on it; the others go on. An exception of the block itself cancels
-    all that have not begun. Also ``async with``, which lets the event loop go on meanwhile.
+    A task that fails cancels those that depend on it; the others go on. An exception in the block itself cancels all
+    tasks that have not begun. ``async with`` works too and does not block the event loop.
 
     Examples
     --------
@@ -39,11 +39,11 @@ class Group(_scheduler.Group):
     _token: Token[object] | None = None
 
     def __new__(cls, scheduler: Scheduler) -> Self:
-        """Make one; `Runtime.group` does."""
+        """Make one; programs call `Runtime.group`."""
         return super().__new__(cls, scheduler)
 
     def __enter__(self) -> Self:
-        """Let what is spawned from here on belong to the group."""
+        """Add tasks that are spawned from here on to the group."""
         self.open(GROUP.get(None), True)  # noqa: FBT003 - native, without names
         self._token = GROUP.set(self)
         return self
@@ -56,13 +56,13 @@ class Group(_scheduler.Group):
         self._finish(error)
 
     async def __aenter__(self) -> Self:
-        """Let what is spawned from here on belong to the group."""
+        """Add tasks that are spawned from here on to the group."""
         return self.__enter__()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Wait for its tasks without holding up the event loop."""
+        """Wait for its tasks without blocking the event loop."""
         import asyncio  # noqa: PLC0415 - most programs have none
 
         self._leave()
@@ -84,44 +84,47 @@ class Group(_scheduler.Group):
 
 
 class Part(_scheduler.Group):
-    """What a block of the program spawns, to be cancelled alone; whoever waits around it hears of failures.
+    """The tasks that a block of the program spawns, to be cancelled alone.
 
-    A group inside the block, or around it, waits for what is its own as if there were no such part.
+    Groups inside and around the block wait for their tasks, and collect failures, as if there were no such part.
 
     Attributes
     ----------
-    error : raised to whoever waits for the runtime inside the block; None: nothing
+    error : raised where the block waits for the runtime; None: nothing
     """
 
     error: Exception | None = None
 
     def __new__(cls, scheduler: Scheduler) -> Self:
-        """Make one; `Runtime.part` does."""
+        """Make one; budgets call `Runtime.part`."""
         return super().__new__(cls, scheduler)
 
     def __init__(self, scheduler: Scheduler) -> None:
-        """Begin with nothing."""
+        """Begin without tasks."""
         self.scheduler = scheduler
 
     def begin(self) -> None:
-        """Let what this thread or coroutine spawns from here on, and what that spawns, belong to it."""
+        """Add the tasks that this thread or coroutine spawns from here on, and their descendants."""
         self.open(GROUP.get(None), False)  # noqa: FBT003 - native, without names
         GROUP.set(self)
 
     def end(self) -> None:
-        """Let nothing more belong to it; a coroutine may end it in another context than it began in."""
+        """Add no more tasks; a coroutine may end it in another context than it began in."""
         self.close()
         if GROUP.get(None) is self:
             GROUP.set(self.outer)
 
     def refuse(self, error: Exception) -> None:
-        """Cancel what has not begun, and raise this to whoever waits; what comes later is not: ask again."""
+        """Cancel tasks that have not begun, and raise the error where the block waits.
+
+        Tasks that are spawned later are not cancelled: call it again.
+        """
         self.error = error
         self.cancel()
 
 
 def raise_refusal(scheduler: Scheduler) -> None:
-    """Raise what the innermost part of this runtime around the running code refuses its tasks with, if any does."""
+    """Raise the error of the innermost part of this runtime around the running code that has one."""
     group = GROUP.get(None)
     while isinstance(group, _scheduler.Group):
         if isinstance(group, Part) and group.scheduler is scheduler and group.error is not None and group.is_around():
@@ -130,7 +133,7 @@ def raise_refusal(scheduler: Scheduler) -> None:
 
 
 def raise_first(failures: Sequence[Work], instead: BaseException | None = None) -> None:
-    """Raise the first exception, saying how many others there were; note them on `instead` where that is raised."""
+    """Raise the first exception with a note on the others; if `instead` is raised, add notes to that alone."""
     if instead is not None:
         for failed in failures:
             instead.add_note(f"meanwhile {failed!r} raised {failed.error!r}")

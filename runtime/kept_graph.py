@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Graph:
-    """What was spawned and what it had to wait for.
+    """The spawned tasks and their dependences.
 
-    An edge stands where a task had to wait for another. One that had ended before is not waited for and has no edge.
+    An edge means that a task had to wait for another. A task that had already ended is not waited for and has no edge.
 
     Attributes
     ----------
-    names : each task's number, in the order of spawning, and its name.
-    edges : pairs of numbers: the second waited for the first.
-    parents : each nested task's number and that of the task that spawned it.
+    names : each task's name by its number, in the order of spawning.
+    edges : pairs of numbers; the second task waited for the first.
+    parents : the number of each nested task's parent, by the task's number.
     """
 
     names: dict[int, str]
@@ -34,7 +34,7 @@ class Graph:
 
     @classmethod
     def of(cls, nodes: Iterable[tuple[int, str, int, tuple[int, ...]]]) -> Graph:
-        """Make it of (number, name, spawner's number or 0, predecessors' numbers)."""
+        """Make a graph from (number, name, parent's number or 0, predecessors' numbers)."""
         names: dict[int, str] = {}
         parents: dict[int, int] = {}
         edges: list[tuple[int, int]] = []
@@ -46,7 +46,7 @@ class Graph:
         return cls(names, tuple(edges), parents)
 
     def to_dot(self, path: str | os.PathLike[str]) -> None:
-        """Write it for Graphviz: solid arrows to those that wait, dotted ones to what a task spawned."""
+        """Write it for Graphviz: solid arrows to tasks that waited, dotted ones to spawned tasks."""
         lines = ["digraph tasks {", '  node [shape=box, style=rounded, fontname="sans-serif"];']
         for number, name in self.names.items():
             label = name.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,4 +1,4 @@
-"""The runtime's face: what a program enters, spawns into, and waits for."""
+"""The runtime's public interface: a program enters it, spawns tasks, and waits for them."""
 
 from __future__ import annotations
 
@@ -33,41 +33,41 @@ if TYPE_CHECKING:
 MAX_PENDING = 100_000
 _ENDED = "this runtime has ended"
 PATIENCE_S = 5.0
-"""How long a program that ends inside the block waits for tasks that run."""
+"""How long a program that ends inside the block waits for running tasks."""
 
 
 class Runtime:
-    """Runs tasks on a pool of workers, in an order that what they say of their data allows.
+    """Runs tasks on a pool of workers, in an order that the data they declare allows.
 
-    Inside its with-block a call of a `tprof.task` is not a call: it spawns a task and returns its future. A task
-    that reads data waits for the tasks spawned before it that write it; one that writes data waits for those that
-    read or write it. Data are arrays, told apart by the bytes they cover (views that overlap are the same data
-    where they do), lists of arrays, or any hashable handle. The end of the block waits for all tasks and raises
-    the first exception; what depends on a task that failed is cancelled.
+    Inside its with-block a call of a `tprof.task` spawns a task and returns its future. A task that reads data waits
+    for the tasks spawned before it that write it; one that writes data waits for those that read or write it. Data
+    are arrays, identified by the bytes they cover (two views are the same data where they overlap), lists of arrays,
+    or any hashable handle. The end of the block waits for all tasks and raises the first exception. Tasks that depend
+    on a failed one are cancelled.
 
-    Tasks that a task spawns are its children: what they say of their data orders them among each other, and the
-    task counts as ended when they have. A task that waits for something lends its core to another meanwhile.
+    Tasks that a task spawns are its children: their data orders them among each other, and the task ends when they
+    have ended. A task that waits lends its core to another meanwhile.
 
     Parameters
     ----------
     workers
-        How many tasks run at a time; by default as many as there are processors for this process.
+        How many tasks run at a time; by default the number of processors for this process.
     pin
-        Whether each worker stays on a core of its own; by default where there are no more workers than
+        Whether each worker is pinned to a core of its own; by default if there are no more workers than
         processors. Processes that a task starts inherit its core.
     library_threads
         How many threads BLAS and OpenMP may use inside a task, in this whole process while the runtime runs;
-        None leaves them alone.
+        None does not limit them.
     max_pending
-        How far spawning may run ahead: with so many unfinished tasks (or unfinished children of one task) a
-        spawn waits until a quarter has ended. None: no limit.
+        The most unfinished tasks, or unfinished children of one task: with as many a spawn waits until a quarter
+        has ended. None: no limit.
     keep_graph
-        Whether to keep what depended on what, for `graph`.
+        Whether to keep the dependences, for `graph`.
     policy
         How the processor's frequency and the number of active workers are chosen: a name such as ``"edp"`` or
-        ``"max_slowdown(5%)"``, or an object of `tprof.runtime.operating`. None leaves both alone.
+        ``"max_slowdown(5%)"``, or an object of `tprof.runtime.operating`. None changes neither.
     name
-        What the workers' names begin with.
+        The beginning of the workers' names.
 
     Raises
     ------
@@ -111,21 +111,21 @@ class Runtime:
         self._workers = Workers(name, cpus=cpus if pin else None, library_threads=library_threads)
         self._operator = None if policy is None else _operator(policy, self.workers, cpus if pin else None)
         self._scheduler = _scheduler.Scheduler(
-            seats=self.workers,
+            slot_count=self.workers,
             future_type=Task,
             start_thread=self._start_thread,
-            take_seat=self._workers.place,
+            on_slot_taken=self._workers.pin,
             group_variable=GROUP,
             note=_note,
             most_unfinished=limit,
             graph=self._nodes,
-            operate=None if self._operator is None else self._operator.hear,
+            on_task=None if self._operator is None else self._operator.on_task,
         )
         self._begun = self._ended = False
         self._refusals: dict[Exception, bool] = {}
 
     def __enter__(self) -> Self:
-        """Start the workers; from here on calls of tasks are spawned."""
+        """Start the workers; from here on calls of tasks spawn."""
         if self._begun:
             message = "a runtime runs once: make another"
             raise UsageError(message)
@@ -140,19 +140,19 @@ class Runtime:
             self._end()
             raise
         running.enter(self)
-        _scheduler.enter_here(self._scheduler)
-        _hand_over()
+        _scheduler.enter_scheduler(self._scheduler)
+        _set_default()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Wait for all tasks and end the workers; after an exception only for those that run."""
+        """Wait for all tasks, after an exception only for those that run, and end the workers."""
         if self not in running.runtimes:
-            self._workers.release_thread()  # another thread has ended it, which cannot do that
+            self._workers.release_thread()  # another thread has ended the runtime, and cannot release this one
             return
         try:
-            self._wait_out(cancelled=error is not None)
+            self._wait_for_all(cancelled=error is not None)
         except BaseException:
             self._leave()
             raise
@@ -163,8 +163,8 @@ class Runtime:
         if error is None:
             self._raise_refusal()
 
-    def _wait_out(self, *, cancelled: bool) -> None:
-        """Wait for the end of all; the first interruption leaves only what runs to wait for, the second nothing."""
+    def _wait_for_all(self, *, cancelled: bool) -> None:
+        """Wait for all tasks; after one interruption only for running ones, after a second for none."""
         if cancelled:
             self._scheduler.cancel()
         try:
@@ -193,7 +193,7 @@ class Runtime:
         function
             A task, or a plain function, which becomes one.
         reads, writes, updates, priority
-            As for `tprof.task`; for a task in place of what its decorator says, if any is given.
+            As for `tprof.task`; if any is given, they replace those of the task's decorator.
         *args, **kwargs
             Passed on.
 
@@ -202,16 +202,15 @@ class Runtime:
         UsageError
             If the runtime does not run.
         TypeError, ValueError
-            As `tprof.task` and the spawning of a task do; of what gives back a coroutine or a generator.
+            As in `tprof.task` and in spawning a task; TypeError if the function returns a coroutine or a generator.
         """
         self._check_running()
         if isinstance(function, MethodType):
-            # Its parameters, and what they say, begin with the object.
+            # The object is the first parameter of the function, and `reads` etc. may name it.
             args = (function.__self__, *args)
             function = function.__func__
-        said = reads or writes or updates or priority != 0
         access = getattr(function, "access", None) or NOTHING
-        if said:
+        if reads or writes or updates or priority != 0:
             plain = getattr(function, "__wrapped__", function)
             access = pack(plain, reads=reads, writes=writes, updates=updates, priority=priority)
         task: Task | None = self._scheduler.submit(_as_task(function), access, *args, **kwargs)
@@ -220,7 +219,7 @@ class Runtime:
         return task
 
     def wait(self, *data: object) -> None:
-        """Wait for all tasks, or for those that touch the data; inside a task for its own children.
+        """Wait for all tasks, or for those that touch the data; inside a task only for its children.
 
         Parameters
         ----------
@@ -230,10 +229,10 @@ class Runtime:
         Raises
         ------
         Exception
-            The first that a task raised and that nobody has asked its future about, with a note on the task. With
-            data: that of the task that left it unwritten.
+            The first that the program has not taken from a task's future yet, with a note on the task. With data: that
+            of the task that left it unwritten.
         TaskCancelledError
-            If a future of the data, or the task that was to write it, was cancelled.
+            If a future among the data, or the task that should have written it, was cancelled.
         """
         self._check_running()
         if not data:
@@ -244,9 +243,9 @@ class Runtime:
             if isinstance(item, Task):
                 item.result()
                 continue
-            lacking = self._wait_on(item)
-            if lacking is not None:
-                lacking.result()
+            failed = self._wait_on(item)
+            if failed is not None:
+                failed.result()
 
     def _wait_on(self, data: object) -> Work | None:
         try:
@@ -267,28 +266,28 @@ class Runtime:
         self._scheduler.cancel()
 
     def part(self) -> Part:
-        """Return what holds, once it has begun, what the running code spawns; a budget cancels that alone."""
+        """Return a part: once it begins, it collects the tasks that the running code spawns, to be cancelled alone."""
         return Part(self._scheduler)
 
     def refuse(self, error: Exception, *, once: bool = False) -> None:
-        """Cancel the tasks that have not begun and raise this to whoever waits; once, or until it is accepted.
+        """Cancel the tasks that have not begun, and raise the error where the program waits; once, or until `accept`.
 
-        Tasks that come later are not cancelled: ask again.
+        Tasks that are spawned later are not cancelled: call it again.
         """
         self._refusals[error] = once
         self._scheduler.cancel()
 
     def accept(self, error: Exception) -> None:
-        """Raise it no longer."""
+        """Raise the error of `refuse` no longer."""
         self._refusals.pop(error, None)
 
     def counts(self) -> dict[str, int]:
-        """Return how many tasks were spawned, executed, stolen, are unfinished and were at most; and the threads."""
+        """Return the numbers of tasks spawned, executed, stolen, unfinished and most unfinished, and of threads."""
         return self._scheduler.counts()
 
     @property
     def active_workers(self) -> int:
-        """How many workers take tasks; a policy may set it, and so may a program, from 1 to `workers`."""
+        """How many workers take tasks, from 1 to `workers`; a policy or the program may set it."""
         return self._scheduler.active()
 
     @active_workers.setter
@@ -296,10 +295,10 @@ class Runtime:
         self._check_running()
         self._scheduler.set_active(_whole("active_workers", number, self.workers))
         if self._operator is not None:
-            self._operator.activated(number)
+            self._operator.on_workers_set(number)
 
     def graph(self) -> Graph:
-        """Return what depended on what so far.
+        """Return the graph of dependences so far.
 
         Raises
         ------
@@ -330,8 +329,8 @@ class Runtime:
 
     def _leave(self) -> None:
         running.runtimes.remove(self)
-        _scheduler.leave_here(self._scheduler)
-        _hand_over()
+        _scheduler.leave_scheduler(self._scheduler)
+        _set_default()
         self._end()
 
     def _end(self) -> None:
@@ -340,7 +339,7 @@ class Runtime:
         if self._scheduler.counts()["unfinished"] == 0:
             self._workers.release_libraries()
         else:
-            # Tasks still run: a library that starts threads for them while the program ends may hang.
+            # Tasks still run, and a library that starts threads for them while the program ends may hang.
             self._workers.release_thread()
         if self._operator is not None:
             self._operator.stop()
@@ -353,40 +352,40 @@ class Runtime:
 
 
 def current() -> Runtime:
-    """Return the runtime that a call of a task here would spawn into.
+    """Return the runtime that would receive a call of a task here.
 
     Raises
     ------
     UsageError
         If there is none.
     """
-    runtime = _here()
+    runtime = _current_or_none()
     if runtime is None:
         message = "no runtime runs here: enter one with a with-block"
         raise UsageError(message)
     return runtime
 
 
-def _here() -> Runtime | None:
-    here = _scheduler.scheduler_here()
+def _current_or_none() -> Runtime | None:
+    here = _scheduler.current_scheduler()
     return next((runtime for runtime in _running() if runtime._scheduler is here), None)  # noqa: SLF001 - the same module
 
 
 def _running() -> list[Runtime]:
-    """Return the runtimes whose blocks were entered, the innermost last."""
+    """Return the runtimes whose blocks are entered, the innermost last."""
     return [runtime for runtime in running.runtimes if isinstance(runtime, Runtime)]
 
 
-_hand_over_lock = threading.RLock()
-"""A signal's handler may enter a runtime too."""
+_default_lock = threading.RLock()
+"""Reentrant, since a signal's handler may enter a runtime too."""
 
 
-def _hand_over() -> None:
-    """Say which runtime calls of other threads go to: after each change, so that the last one to say so is right."""
-    with _hand_over_lock:
+def _set_default() -> None:
+    """Set the default runtime of other threads; called after each change, so that the last call sets the right one."""
+    with _default_lock:
         all_of_them = _running()
         innermost = all_of_them[-1]._scheduler if all_of_them else None  # noqa: SLF001 - the same module
-        _scheduler.set_current(innermost)
+        _scheduler.set_default(innermost)
         _core.set_spawner(_scheduler.spawn if innermost is not None else None)
 
 
@@ -401,7 +400,7 @@ _numbers: dict[object, int] = {}
 
 
 def _as_task(function: Callable[..., Any]) -> _core.Task:
-    """Return it as a task; functions made of the same code, as those of a loop, are one, and so are builtin ones."""
+    """Return the function as a task; functions of the same code, as made in a loop, share one, and so do builtins."""
     if isinstance(function, _core.Task):
         return function
     plain = innermost(function)
@@ -429,19 +428,19 @@ def _whole(name: str, value: int, most: int) -> int:
 
 
 def _forget_in_child() -> None:
-    _hand_over_lock._at_fork_reinit()  # type: ignore[attr-defined]  # noqa: SLF001 - as concurrent.futures does
+    _default_lock._at_fork_reinit()  # type: ignore[attr-defined]  # noqa: SLF001 - as concurrent.futures does
     for runtime in _running():
         runtime._abandon()  # noqa: SLF001 - the same module
     running.runtimes.clear()
     _scheduler.forget_thread()
-    _hand_over()
+    _set_default()
 
 
 def _end_with_program() -> None:
-    """A block that was never left, in a program that ends: what has not begun does not begin any more.
+    """End runtimes whose blocks were never left, in a program that ends: cancel tasks that have not begun.
 
-    What runs has some time to end. The interpreter stops a thread wherever it is, and a numerical library that is in
-    the midst of a product may hang when the process unloads it.
+    Running tasks have some time to end. The interpreter stops threads anywhere, and a numerical library in the middle
+    of a product may hang when the process unloads it.
     """
     deadline_s = time.monotonic() + PATIENCE_S
     for runtime in reversed(_running()):
@@ -451,6 +450,6 @@ def _end_with_program() -> None:
         runtime._leave()  # noqa: SLF001 - the same module
 
 
-running.here = _here
+running.here = _current_or_none
 forks.reset_in_child(_forget_in_child)
 atexit.register(_end_with_program)

@@ -1,4 +1,4 @@
-"""The threads of a runtime: one for each worker and spare ones for tasks that wait, each placed on its core."""
+"""The threads of a runtime: one for each worker and spare ones for tasks that wait, each pinned to its core."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def usable_cpus(root: Path = Path("/")) -> list[int]:
 
 
 class _Limits:
-    """Limits that were set one over the other, each by somebody who will take it back."""
+    """A stack of limits, whose owners may remove theirs in any order."""
 
     def __init__(self) -> None:
         self._limits: list[tuple[Workers, list[Any]]] = []
@@ -41,7 +41,7 @@ class _Limits:
         self._limits.append((owner, [limit]))
 
     def take_back(self, owner: Workers) -> None:
-        """Restore what was before this one's, once; or leave it to who set a limit over it and still does."""
+        """Restore the values before the owner's limit, once; if there are later limits, the next one restores them."""
         at = next((at for at, (other, _) in enumerate(self._limits) if other is owner), None)
         if at is None:
             return
@@ -53,8 +53,8 @@ class _Limits:
             limit.restore_original_limits()
 
 
-class _Here(threading.local):
-    """OpenMP counts its threads for each thread that uses it, so only that thread can restore its count."""
+class _ThreadLimits(threading.local):
+    """OpenMP has a thread count for each thread that uses it, so only that thread can restore its own."""
 
     def __init__(self) -> None:
         self.limits = _Limits()
@@ -64,16 +64,16 @@ _lock = threading.Lock()
 forks.reset_in_child(_lock._at_fork_reinit)  # type: ignore[attr-defined]  # noqa: SLF001 - as concurrent.futures does
 _of_process = _Limits()
 """Guarded by the lock."""
-_here = _Here()
+_of_thread = _ThreadLimits()
 
 
 @contextmanager
 def _controls_openblas() -> Iterator[None]:
-    """Let this thread, and then any other, set OpenBLAS's threads.
+    """Let this thread, and later any other, set the number of OpenBLAS's threads.
 
-    From 3.8 on threadpoolctl lets one thread alone set them, the first that did, and does nothing for the others.
+    From 3.8 on threadpoolctl lets only the first thread that sets it do so, and ignores the others.
     """
-    from threadpoolctl import OpenBLASController  # noqa: PLC0415 - as above, only where libraries are limited
+    from threadpoolctl import OpenBLASController  # noqa: PLC0415 - needed only if libraries are limited
 
     let_go = getattr(OpenBLASController, "clear_controlling_thread", lambda *, force: None)  # noqa: ARG005
     let_go(force=True)
@@ -84,18 +84,18 @@ def _controls_openblas() -> Iterator[None]:
 
 
 class Workers:
-    """Starts threads, sets them on the cores of their seats, and keeps numerical libraries from starting more.
+    """Starts threads, pins them to the cores of their slots, and keeps numerical libraries from starting more.
 
     Parameters
     ----------
     name
-        What the threads' names begin with.
-    cpus : the processor of each seat; None leaves the threads where the kernel puts them.
-    library_threads : how many threads BLAS and OpenMP may use inside a task; None leaves them alone.
+        The beginning of the threads' names.
+    cpus : the processor of each slot; None does not pin threads.
+    library_threads : how many threads BLAS and OpenMP may use inside a task; None does not limit them.
     """
 
     def __init__(self, name: str, *, cpus: Sequence[int] | None, library_threads: int | None) -> None:
-        """Take note; no thread is started yet."""
+        """Keep the arguments; no thread is started yet."""
         self._name = name
         self._cpus = cpus
         self._library_threads = library_threads
@@ -103,7 +103,7 @@ class Workers:
         self._threads: list[threading.Thread] = []
 
     def limit_libraries(self) -> None:
-        """Hold what is loaded now to so many threads, until `release_libraries` on this thread."""
+        """Limit the libraries that are loaded now, until `release_libraries` on this thread."""
         if self._library_threads is None:
             return
         from threadpoolctl import ThreadpoolController  # noqa: PLC0415 - looks through all loaded libraries
@@ -111,12 +111,12 @@ class Workers:
         with _lock, _controls_openblas():
             self._libraries = ThreadpoolController()
             others = {library["user_api"] for library in self._libraries.info()} - {"openmp"}
-            # OpenMP first and back last: a BLAS that runs on it sets its count too.
-            _here.limits.add(self, self._limit("openmp"))
+            # OpenMP is limited first and restored last: a BLAS that uses OpenMP sets its count too.
+            _of_thread.limits.add(self, self._limit("openmp"))
             _of_process.add(self, self._limit(*others))
 
     def release_libraries(self) -> None:
-        """Give the libraries back what they had, once; OpenMP on this thread, if it limited them."""
+        """Restore the libraries' former values, once; OpenMP's only on the thread that limited them."""
         if self._libraries is None:
             return
         with _lock, _controls_openblas():
@@ -124,8 +124,8 @@ class Workers:
         self.release_thread()
 
     def release_thread(self) -> None:
-        """Give OpenMP back what it had on this thread, once, if it is the one that limited the libraries."""
-        _here.limits.take_back(self)
+        """Restore OpenMP's former value on this thread, once, if this thread limited the libraries."""
+        _of_thread.limits.take_back(self)
 
     def _limit(self, *kinds: str) -> Any:
         return self._libraries.select(user_api=list(kinds)).limit(limits=self._library_threads)
@@ -136,17 +136,17 @@ class Workers:
             target=self._serve, args=(scheduler,), name=f"{self._name}-{len(self._threads)}", daemon=True
         )
         thread.start()
-        # Only now: another thread may be joining them, and a thread that has not started cannot be joined.
+        # It is added after its start: another thread may join all of them, and an unstarted one cannot be joined.
         self._threads.append(thread)
 
-    def place(self, seat: int) -> None:
-        """Set the calling thread on the core of this seat."""
+    def pin(self, slot: int) -> None:
+        """Pin the calling thread to the core of this slot."""
         if self._cpus is None:
             return
         try:
-            os.sched_setaffinity(0, {self._cpus[seat % len(self._cpus)]})
+            os.sched_setaffinity(0, {self._cpus[slot % len(self._cpus)]})
         except OSError:
-            # The processor was taken from this process since it was counted: the kernel's choice is as good.
+            # The process may have lost the processor since it was listed: the kernel places threads from now on.
             self._cpus = None
 
     def join(self) -> None:
@@ -159,5 +159,5 @@ class Workers:
             self._limit("openmp")
         scheduler.serve()
         if scheduler.counts()["threads"] == 0:
-            # The last to go, where the program went without waiting.
+            # This is the last thread, and the program ended without waiting for it.
             self.release_libraries()

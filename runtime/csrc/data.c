@@ -1,5 +1,5 @@
-/* What an argument is as data: memory, by the buffer protocol or NumPy's array interface; a list of such; or a
- * handle, an object that stands for whatever the program means by it and is the same for all that are equal. */
+/* The data that an argument is: memory, by the buffer protocol or NumPy's array interface; a list of such; or a handle,
+ * an object that stands for data the runtime cannot see. Equal handles are the same data. */
 #include "handles.h"
 
 #include "regions.h"
@@ -22,11 +22,11 @@ static struct datum *next_datum(struct reading *reading)
 {
     if (reading->data == NULL) {
         reading->data = reading->few;
-        reading->room = sizeof reading->few / sizeof *reading->few;
+        reading->capacity = sizeof reading->few / sizeof *reading->few;
     }
-    if (reading->count == reading->room) {
-        const size_t room = reading->room * 2;
-        struct datum *grown = malloc(room * sizeof *grown);
+    if (reading->count == reading->capacity) {
+        const size_t capacity = reading->capacity * 2;
+        struct datum *grown = malloc(capacity * sizeof *grown);
         if (grown == NULL) {
             PyErr_NoMemory();
             return NULL;
@@ -35,7 +35,7 @@ static struct datum *next_datum(struct reading *reading)
         if (reading->data != reading->few)
             free(reading->data);
         reading->data = grown;
-        reading->room = room;
+        reading->capacity = capacity;
     }
     return &reading->data[reading->count];
 }
@@ -44,7 +44,7 @@ void tprof_reading_begin(struct reading *reading, struct scheduler *scheduler, s
 {
     reading->scheduler = scheduler;
     reading->data = NULL;
-    reading->count = reading->room = 0;
+    reading->count = reading->capacity = 0;
     tprof_lock(scheduler);
     scheduler->entering++;
     reading->domain = tprof_domain_of(scheduler, parent);
@@ -53,20 +53,20 @@ void tprof_reading_begin(struct reading *reading, struct scheduler *scheduler, s
 
 void tprof_reading_end(struct reading *reading)
 {
-    struct aftermath after = {0};
+    struct deferred deferred = {0};
     tprof_lock(reading->scheduler);
     reading->scheduler->entering--;
     for (size_t i = 0; i < reading->count; i++)
         if (reading->data[i].region != NULL)
-            tprof_handle_leave(reading->domain, reading->data[i].region, &after);
+            tprof_handle_leave(reading->domain, reading->data[i].region, &deferred);
     tprof_unlock(reading->scheduler);
-    tprof_settle(reading->scheduler, &after);
+    tprof_run_deferred(reading->scheduler, &deferred);
     if (reading->data != reading->few)
         free(reading->data);
 }
 
-/* What an object turned out to be. */
-enum { NONE_SUCH, ADDED, TOO_LARGE, FAILED = -1 };
+/* The outcome for an object; NOT_MEMORY: it offers no memory in this form. */
+enum { NOT_MEMORY, ADDED, TOO_LARGE, FAILED = -1 };
 
 struct memory {
     uintptr_t start;
@@ -90,15 +90,15 @@ static int add_memory(struct reading *reading, const struct memory *memory, PyOb
     return ADDED;
 }
 
-/* What stands for its value, though it may show the bytes of it. */
+/* Such objects are handles even if they offer a buffer. */
 static bool is_value(PyObject *object)
 {
     return PyUnicode_Check(object) || PyLong_Check(object) || PyFloat_Check(object) || PyBytes_Check(object) ||
            PyTuple_Check(object);
 }
 
-/* NumPy's numbers, times and truth values: each has bytes of its own, and two that are equal are the same handle. An
- * array has no hash. */
+/* NumPy's numbers, times and truth values: equal ones are the same handle though each has bytes of its own. An array
+ * has no hash. */
 static bool is_scalar(PyObject *object)
 {
     if (Py_TYPE(object)->tp_hash == PyObject_HashNotImplemented || !PyObject_HasAttrString(object, "__array_struct__"))
@@ -113,10 +113,10 @@ static int add_buffer(struct reading *reading, PyObject *object, PyObject *owner
 {
     Py_buffer view;
     if (!PyObject_CheckBuffer(object))
-        return NONE_SUCH;
+        return NOT_MEMORY;
     if (PyObject_GetBuffer(object, &view, PyBUF_STRIDES) < 0) {
         PyErr_Clear();
-        return NONE_SUCH;
+        return NOT_MEMORY;
     }
     const struct memory memory = {(uintptr_t)view.buf, (size_t)view.itemsize, view.ndim, view.shape, view.strides};
     const int outcome = add_memory(reading, &memory, owner, mode);
@@ -124,15 +124,15 @@ static int add_buffer(struct reading *reading, PyObject *object, PyObject *owner
     return outcome;
 }
 
-/* For types that the buffer protocol has no letter for, such as NumPy's times. */
+/* For types without a format character in the buffer protocol, such as NumPy's times. */
 static int add_array(struct reading *reading, PyObject *object, PyObject *owner, enum mode mode)
 {
     PyObject *capsule = PyObject_GetAttrString(object, "__array_struct__");
     if (capsule == NULL) {
         PyErr_Clear();
-        return NONE_SUCH;
+        return NOT_MEMORY;
     }
-    int outcome = NONE_SUCH;
+    int outcome = NOT_MEMORY;
     const struct array_interface *array =
         PyCapsule_IsValid(capsule, NULL) ? PyCapsule_GetPointer(capsule, NULL) : NULL;
     if (array != NULL && array->two == 2 && array->dimensions <= MOST_DIMENSIONS) {
@@ -157,13 +157,13 @@ static int add_handle(struct reading *reading, PyObject *object, PyObject *owner
 
 static int add_one(struct reading *reading, PyObject *object, PyObject *owner, enum mode mode)
 {
-    int outcome = NONE_SUCH;
+    int outcome = NOT_MEMORY;
     if (!is_value(object) && !is_scalar(object)) {
         outcome = add_buffer(reading, object, owner, mode);
-        if (outcome == NONE_SUCH)
+        if (outcome == NOT_MEMORY)
             outcome = add_array(reading, object, owner, mode);
     }
-    if (outcome == NONE_SUCH)
+    if (outcome == NOT_MEMORY)
         outcome = add_handle(reading, object, owner, mode);
     return outcome == TOO_LARGE ? 1 : outcome == FAILED ? -1 : 0;
 }

@@ -1,4 +1,4 @@
-/* Domains: the works of one parent, and what is known of the data they touch. */
+/* Domains: the works of one parent, and the table of the data they touch. */
 #include "core.h"
 
 #include "ending.h"
@@ -20,28 +20,28 @@ struct domain *tprof_domain_around(const struct work *work)
     return work->parent != NULL ? work->parent->children : &work->scheduler->root;
 }
 
-void tprof_graph_forgive(struct scheduler *scheduler, struct domain *domain, struct aftermath *after)
+void tprof_graph_mark_handled(struct scheduler *scheduler, struct domain *domain, struct deferred *deferred)
 {
-    domain->forgiven = scheduler->spoils;
-    /* Nothing depends on anything here: the table would only grow old. */
+    domain->handled_up_to = scheduler->poison_count;
+    /* No work depends on another here any more, so the table is not needed. */
     if (tprof_latch_count(&domain->unfinished) > 0 || scheduler->entering > 0)
         return;
     if (domain->table != NULL)
-        tprof_table_free(domain->table, after);
+        tprof_table_free(domain->table, deferred);
     domain->table = NULL;
 }
 
 static void collect(struct works *works, struct work *work)
 {
-    if (works->count == works->room) {
-        const size_t room = works->room == 0 ? 16 : works->room * 2;
-        struct work **grown = realloc(works->list, room * sizeof *grown);
+    if (works->count == works->capacity) {
+        const size_t capacity = works->capacity == 0 ? 16 : works->capacity * 2;
+        struct work **grown = realloc(works->list, capacity * sizeof *grown);
         if (grown == NULL) {
             works->failed = true;
             return;
         }
         works->list = grown;
-        works->room = room;
+        works->capacity = capacity;
     }
     works->list[works->count++] = (struct work *)Py_NewRef((PyObject *)work);
 }
@@ -68,22 +68,22 @@ void tprof_graph_touching(struct domain *domain, const struct datum *datum, stru
     visit_touching(domain, datum, collect_users, works);
 }
 
-struct blaming {
+struct poison_search {
     const struct domain *domain;
-    struct aftermath *after;
+    struct deferred *deferred;
     struct work *cause;
 };
 
 static void find_cause(struct region *region, void *context)
 {
-    struct blaming *blaming = context;
-    if (blaming->cause == NULL)
-        blaming->cause = tprof_spoilt(region, blaming->domain, blaming->after);
+    struct poison_search *poison_search = context;
+    if (poison_search->cause == NULL)
+        poison_search->cause = tprof_poisoned_by(region, poison_search->domain, poison_search->deferred);
 }
 
-struct work *tprof_graph_spoilt(struct domain *domain, const struct datum *datum, struct aftermath *after)
+struct work *tprof_graph_poisoned_by(struct domain *domain, const struct datum *datum, struct deferred *deferred)
 {
-    struct blaming blaming = {domain, after, NULL};
-    visit_touching(domain, datum, find_cause, &blaming);
-    return (struct work *)Py_XNewRef((PyObject *)blaming.cause);
+    struct poison_search poison_search = {domain, deferred, NULL};
+    visit_touching(domain, datum, find_cause, &poison_search);
+    return (struct work *)Py_XNewRef((PyObject *)poison_search.cause);
 }

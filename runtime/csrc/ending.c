@@ -1,5 +1,5 @@
-/* How a work leaves the graph: those that waited for it are released or, where it failed, cancelled; whoever waits
- * for it, its group or its parent is told. */
+/* How a work leaves the graph: its successors are released or, if it failed, cancelled; threads that wait for the work,
+ * its group or its domain are woken. */
 #include "ending.h"
 
 #include "failures.h"
@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-void tprof_tell_graph(uint8_t kind, const struct work *work, uint64_t other)
+void tprof_log_event(uint8_t kind, const struct work *work, uint64_t other)
 {
     if (work->instance.number == 0 || work->instance.generation != tprof_api->join())
         return;
@@ -16,23 +16,23 @@ void tprof_tell_graph(uint8_t kind, const struct work *work, uint64_t other)
     tprof_api->tell(&event);
 }
 
-void tprof_heal(struct region *region, struct aftermath *after)
+void tprof_clear_poison(struct region *region, struct deferred *deferred)
 {
-    tprof_loosen(after, region->cause);
-    tprof_loosen(after, region->keep);
+    tprof_defer_decref(deferred, region->cause);
+    tprof_defer_decref(deferred, region->keep);
     region->cause = NULL;
     region->keep = NULL;
 }
 
-struct work *tprof_spoilt(struct region *region, const struct domain *domain, struct aftermath *after)
+struct work *tprof_poisoned_by(struct region *region, const struct domain *domain, struct deferred *deferred)
 {
     const struct work *cause = region->cause;
-    if (cause != NULL && (tprof_is_acknowledged(cause) || region->spoilt <= domain->forgiven))
-        tprof_heal(region, after);
+    if (cause != NULL && (tprof_is_acknowledged(cause) || region->poisoned_at <= domain->handled_up_to))
+        tprof_clear_poison(region, deferred);
     return region->cause;
 }
 
-void tprof_blame(struct work *work, struct work *cause)
+void tprof_set_cause(struct work *work, struct work *cause)
 {
     if (cause != NULL && tprof_cause_of(work) == NULL)
         atomic_store_explicit(&work->cause, (struct work *)Py_NewRef((PyObject *)cause), memory_order_release);
@@ -54,7 +54,7 @@ static void stop_reading(struct access *access)
         access->next->previous = access->previous;
 }
 
-static void leave_access(struct access *access, struct aftermath *after)
+static void leave_access(struct access *access, struct deferred *deferred)
 {
     struct region *region = access->region;
     if (region == NULL)
@@ -64,18 +64,18 @@ static void leave_access(struct access *access, struct aftermath *after)
     else
         region->writer = NULL;
     access->region = NULL;
-    tprof_region_left(tprof_domain_around(access->work)->table, region, after);
+    tprof_region_left(tprof_domain_around(access->work)->table, region, deferred);
 }
 
-/* What the work was to write is not there: whoever needs it is cancelled too. */
-static void spoil(struct access *access, struct work *cause, struct aftermath *after)
+/* Mark data that the work has not written: works that need it are cancelled too. */
+static void poison(struct access *access, struct work *cause, struct deferred *deferred)
 {
     struct region *region = access->region;
     if (region == NULL || access->mode == TPROF_READS || tprof_is_acknowledged(cause))
         return;
-    tprof_heal(region, after);
+    tprof_clear_poison(region, deferred);
     region->cause = (struct work *)Py_NewRef((PyObject *)cause);
-    region->spoilt = ++access->work->scheduler->spoils;
+    region->poisoned_at = ++access->work->scheduler->poison_count;
     region->keep = Py_NewRef(access->object);
 }
 
@@ -121,8 +121,8 @@ static bool is_unwanted(const struct work *work)
     return work->number <= work->scheduler->cancelled || is_unwanted_in_group(work);
 }
 
-/* It has ended: put it on the list of those whose end others have to learn of. */
-static void conclude(struct work *work, enum state state, struct work **ended)
+/* Put the work on the list of ended works, whose successors are released later. */
+static void mark_ended(struct work *work, enum state state, struct work **ended)
 {
     tprof_set_state(work, state);
     work->next = *ended;
@@ -131,51 +131,51 @@ static void conclude(struct work *work, enum state state, struct work **ended)
 
 static void cancel(struct work *work, struct work *cause, struct work **ended)
 {
-    tprof_blame(work, cause);
-    tprof_tell_graph(TPROF_EVENT_CANCEL, work, cause == NULL ? 0 : cause->instance.number);
-    conclude(work, TPROF_CANCELLED, ended);
+    tprof_set_cause(work, cause);
+    tprof_log_event(TPROF_EVENT_CANCEL, work, cause == NULL ? 0 : cause->instance.number);
+    mark_ended(work, TPROF_CANCELLED, ended);
 }
 
 static void make_ready(struct work *work, const struct work *released_by, struct work **ended,
-                       struct aftermath *after)
+                       struct deferred *deferred)
 {
     if (is_unwanted(work)) {
         tprof_acknowledge(work);
         cancel(work, NULL, ended);
         return;
     }
-    tprof_tell_graph(TPROF_EVENT_READY, work, released_by == NULL ? 0 : released_by->instance.number);
-    tprof_queue_push(work->scheduler, work, tprof_thread_here);
-    after->readied++;
+    tprof_log_event(TPROF_EVENT_READY, work, released_by == NULL ? 0 : released_by->instance.number);
+    tprof_queue_push(work->scheduler, work, tprof_current_thread);
+    deferred->readied++;
 }
 
-/* All that it waited for has ended. */
-static void release(struct work *work, const struct work *released_by, struct work **ended, struct aftermath *after)
+/* All predecessors have ended. */
+static void release(struct work *work, const struct work *released_by, struct work **ended, struct deferred *deferred)
 {
-    if (tprof_is_doomed(work))
+    if (tprof_is_cancel_requested(work))
         cancel(work, tprof_cause_of(work), ended);
     else
-        make_ready(work, released_by, ended, after);
+        make_ready(work, released_by, ended, deferred);
 }
 
-static void release_successors(struct work *work, struct work **ended, struct aftermath *after)
+static void release_successors(struct work *work, struct work **ended, struct deferred *deferred)
 {
     for (uint32_t i = 0; i < work->successor_count; i++) {
         struct work *successor = work->successors[i].work;
         if (tprof_state_of(work) != TPROF_FINISHED && work->successors[i].needs) {
-            tprof_blame(successor, tprof_root_cause(work));
-            tprof_doom(successor);
+            tprof_set_cause(successor, tprof_root_cause(work));
+            tprof_request_cancel(successor);
         }
         if (--successor->unmet == 0)
-            release(successor, work, ended, after);
+            release(successor, work, ended, deferred);
     }
 }
 
-/* A failure is kept for whoever waits: the group, else the parent or the whole runtime. */
-static void report(struct work *work, struct domain *domain, struct aftermath *after)
+/* Keep a failure for the group that waits for the work, else for its domain. */
+static void report(struct work *work, struct domain *domain, struct deferred *deferred)
 {
     struct group *group = tprof_waiting_group(work);
-    tprof_failures_add(group != NULL ? &group->failures : &domain->failures, work, after);
+    tprof_failures_add(group != NULL ? &group->failures : &domain->failures, work, deferred);
 }
 
 static struct work *first_failure(const struct domain *domain)
@@ -187,7 +187,7 @@ static struct work *first_failure(const struct domain *domain)
     return first;
 }
 
-/* The body has returned and so have all that it spawned; a child's failure that nobody asked about is its own. */
+/* The body and all children have ended. The work takes over a child's failure that is not acknowledged. */
 static void complete(struct work *work, struct work **ended)
 {
     struct work *failure = work->children == NULL ? NULL : first_failure(work->children);
@@ -195,16 +195,16 @@ static void complete(struct work *work, struct work **ended)
         work->error = Py_NewRef(failure->error);
         tprof_acknowledge(failure);
     }
-    conclude(work, work->error != NULL ? TPROF_FAILED_WORK : TPROF_FINISHED, ended);
+    mark_ended(work, work->error != NULL ? TPROF_FAILED_WORK : TPROF_FINISHED, ended);
 }
 
-static void count_out(struct work *work, struct work **ended, struct aftermath *after)
+static void count_out(struct work *work, struct work **ended, struct deferred *deferred)
 {
     struct scheduler *scheduler = work->scheduler;
     struct work *parent = work->parent;
     struct domain *domain = tprof_domain_around(work);
     if (tprof_state_of(work) == TPROF_FAILED_WORK)
-        report(work, domain, after);
+        report(work, domain, deferred);
     tprof_latch_fall(&work->done);
     struct group *group = tprof_waiting_group(work);
     if (group != NULL)
@@ -216,7 +216,7 @@ static void count_out(struct work *work, struct work **ended, struct aftermath *
         tprof_all_ended(scheduler);
 }
 
-static void end_all(struct work *ended, struct aftermath *after)
+static void end_all(struct work *ended, struct deferred *deferred)
 {
     while (ended != NULL) {
         struct work *work = ended;
@@ -224,69 +224,69 @@ static void end_all(struct work *ended, struct aftermath *after)
         work->next = NULL;
         for (uint32_t i = 0; i < work->access_count; i++) {
             if (tprof_state_of(work) != TPROF_FINISHED)
-                spoil(&work->accesses[i], tprof_root_cause(work), after);
-            leave_access(&work->accesses[i], after);
+                poison(&work->accesses[i], tprof_root_cause(work), deferred);
+            leave_access(&work->accesses[i], deferred);
         }
-        release_successors(work, &ended, after);
-        count_out(work, &ended, after);
-        work->next_settled = after->settled;
-        after->settled = (struct work *)Py_NewRef((PyObject *)work);
+        release_successors(work, &ended, deferred);
+        count_out(work, &ended, deferred);
+        work->next_ended = deferred->ended;
+        deferred->ended = (struct work *)Py_NewRef((PyObject *)work);
     }
 }
 
-void tprof_graph_released(struct work *work, struct aftermath *after)
+void tprof_graph_released(struct work *work, struct deferred *deferred)
 {
     struct work *ended = NULL;
-    release(work, NULL, &ended, after);
-    end_all(ended, after);
+    release(work, NULL, &ended, deferred);
+    end_all(ended, deferred);
 }
 
-void tprof_graph_met(struct work *work, struct work *needed, struct aftermath *after)
+void tprof_graph_future_ended(struct work *work, struct work *needed, struct deferred *deferred)
 {
     if (tprof_state_of(needed) != TPROF_FINISHED) {
-        tprof_blame(work, tprof_root_cause(needed));
-        tprof_doom(work);
+        tprof_set_cause(work, tprof_root_cause(needed));
+        tprof_request_cancel(work);
     }
     if (--work->unmet == 0)
-        tprof_graph_released(work, after);
+        tprof_graph_released(work, deferred);
 }
 
-void tprof_graph_body_ended(struct work *work, struct aftermath *after)
+void tprof_graph_body_ended(struct work *work, struct deferred *deferred)
 {
     struct work *ended = NULL;
     work->body_ended = true;
     if (work->children == NULL || tprof_latch_count(&work->children->unfinished) == 0)
         complete(work, &ended);
-    end_all(ended, after);
+    end_all(ended, deferred);
 }
 
-bool tprof_graph_cancel(struct work *work, struct aftermath *after)
+bool tprof_graph_cancel(struct work *work, struct deferred *deferred)
 {
     struct work *ended = NULL;
     const enum state state = tprof_state_of(work);
     if (state != TPROF_PENDING && state != TPROF_QUEUED)
         return false;
-    tprof_doom(work);
+    tprof_request_cancel(work);
     if (state == TPROF_QUEUED) {
         tprof_queue_remove(work->scheduler, work);
-        tprof_loosen(after, work);
+        tprof_defer_decref(deferred, work);
         cancel(work, NULL, &ended);
-        end_all(ended, after);
+        end_all(ended, deferred);
     }
     return true;
 }
 
-void tprof_graph_cancel_all(struct scheduler *scheduler, struct group *group, struct aftermath *after)
+void tprof_graph_cancel_all(struct scheduler *scheduler, struct group *group, struct deferred *deferred)
 {
     *(group != NULL ? &group->cancelled : &scheduler->cancelled) = scheduler->spawned;
     scheduler->cancelling = scheduler->unfinished > 0;
     for (int level = 0; level < TPROF_LEVELS; level++)
-        for (uint32_t queue = 0; queue <= scheduler->seats; queue++)
+        for (uint32_t queue = 0; queue <= scheduler->slot_count; queue++)
             for (struct work *work = scheduler->queues[level][queue].front, *next; work != NULL; work = next) {
                 next = work->next;
                 if (!is_unwanted(work))
                     continue;
                 tprof_acknowledge(work);
-                (void)tprof_graph_cancel(work, after);
+                (void)tprof_graph_cancel(work, deferred);
             }
 }

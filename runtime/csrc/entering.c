@@ -1,10 +1,10 @@
-/* How a work enters the graph: what it has to wait for, found from the data it touches.
+/* How a work enters the graph: its predecessors are found from the data it touches.
  *
- * A work that reads waits for the last writer of every region that shares a byte with what it reads; one that writes
- * waits for the readers since then as well. Only works that have not ended are waited for. A work whose needed data
- * was left unwritten by one that failed is cancelled, whether it entered before the failure or after: how fast the
- * other was does not matter. One that only overwrites, or that waits for readers, needs nothing of what failed. A cancelled work keeps its place until all that it waits for has ended, since others
- * wait for these through it. */
+ * A work that reads waits for the last writer of every region that shares a byte with the data; one that writes also
+ * waits for the readers since then. Ended works are not waited for. A work is cancelled if a failed one left data
+ * unwritten that it reads, whether it entered before the failure or after, so that speed does not matter. A work that
+ * only overwrites the data, or that waits for readers, is not cancelled. A cancelled work ends only after its
+ * predecessors, since its successors wait for these through it. */
 #include "core.h"
 
 #include "ending.h"
@@ -16,18 +16,18 @@
 static struct successor *add_successor(struct work *predecessor)
 {
     const uint32_t count = predecessor->successor_count;
-    if (count == predecessor->successor_room) {
-        const uint32_t room = count == 0 ? 4 : count * 2;
-        struct successor *grown = realloc(predecessor->successors, room * sizeof *grown);
+    if (count == predecessor->successor_capacity) {
+        const uint32_t capacity = count == 0 ? 4 : count * 2;
+        struct successor *grown = realloc(predecessor->successors, capacity * sizeof *grown);
         if (grown == NULL)
             return NULL;
         predecessor->successors = grown;
-        predecessor->successor_room = room;
+        predecessor->successor_capacity = capacity;
     }
     return &predecessor->successors[predecessor->successor_count++];
 }
 
-static int wait_for(struct work *work, struct work *predecessor, bool needs, struct aftermath *after)
+static int wait_for(struct work *work, struct work *predecessor, bool needs, struct deferred *deferred)
 {
     if (predecessor == NULL || predecessor == work || tprof_has_ended(predecessor))
         return 0;
@@ -42,28 +42,28 @@ static int wait_for(struct work *work, struct work *predecessor, bool needs, str
         return -1;
     *successor = (struct successor){(struct work *)Py_NewRef((PyObject *)work), needs};
     work->unmet++;
-    tprof_tell_graph(TPROF_EVENT_DEPENDENCE, work, predecessor->instance.number);
-    if (after->edges_wanted)
-        tprof_note_edge(after, predecessor->number);
+    tprof_log_event(TPROF_EVENT_DEPENDENCE, work, predecessor->instance.number);
+    if (deferred->edges_wanted)
+        tprof_add_edge(deferred, predecessor->number);
     return 0;
 }
 
-static int wait_for_region(struct work *work, struct region *region, enum mode mode, struct aftermath *after)
+static int wait_for_region(struct work *work, struct region *region, enum mode mode, struct deferred *deferred)
 {
-    if (region->writer != NULL && wait_for(work, region->writer->work, mode != TPROF_WRITES, after) < 0)
+    if (region->writer != NULL && wait_for(work, region->writer->work, mode != TPROF_WRITES, deferred) < 0)
         return -1;
     if (mode != TPROF_READS)
         for (struct access *reader = region->readers; reader != NULL; reader = reader->next)
-            if (wait_for(work, reader->work, false, after) < 0)
+            if (wait_for(work, reader->work, false, deferred) < 0)
                 return -1;
     return 0;
 }
 
-static struct work *spoilt_around(struct region *region, const struct domain *domain, struct aftermath *after)
+static struct work *poisoned_nearby(struct region *region, const struct domain *domain, struct deferred *deferred)
 {
-    struct work *cause = tprof_spoilt(region, domain, after);
+    struct work *cause = tprof_poisoned_by(region, domain, deferred);
     for (uint32_t i = 0; cause == NULL && i < region->neighbour_count; i++)
-        cause = tprof_spoilt(region->neighbours[i], domain, after);
+        cause = tprof_poisoned_by(region->neighbours[i], domain, deferred);
     return cause;
 }
 
@@ -78,7 +78,7 @@ static void claim(struct access *access, struct region *region)
         region->readers = access;
         return;
     }
-    /* Whoever comes later waits for this writer, which waits for them. */
+    /* Later works wait for this writer, which waits for the readers. */
     for (struct access *reader = region->readers, *next; reader != NULL; reader = next) {
         next = reader->next;
         reader->region = NULL;
@@ -90,43 +90,45 @@ static void claim(struct access *access, struct region *region)
     region->writer = access;
 }
 
-/* Wait for those who have the region, and learn what is wrong with it. */
-static int look_at(struct access *access, struct region *region, const struct domain *domain, struct aftermath *after)
+/* Wait for the users of the region and its neighbours, and find out whether it is poisoned. */
+static int find_dependences(struct access *access, struct region *region, const struct domain *domain,
+                            struct deferred *deferred)
 {
     struct work *work = access->work;
-    if (wait_for_region(work, region, access->mode, after) < 0)
+    if (wait_for_region(work, region, access->mode, deferred) < 0)
         return -1;
     for (uint32_t i = 0; i < region->neighbour_count; i++)
-        if (wait_for_region(work, region->neighbours[i], access->mode, after) < 0)
+        if (wait_for_region(work, region->neighbours[i], access->mode, deferred) < 0)
             return -1;
     if (access->mode != TPROF_WRITES)
-        tprof_blame(work, spoilt_around(region, domain, after));
+        tprof_set_cause(work, poisoned_nearby(region, domain, deferred));
     access->region = region;
     region->users++;
     return 0;
 }
 
-static int look_at_all(struct work *work, struct domain *domain, const struct datum *data, struct aftermath *after)
+static int find_all_dependences(struct work *work, struct domain *domain, const struct datum *data,
+                                struct deferred *deferred)
 {
     for (uint32_t i = 0; i < work->access_count; i++)
         work->accesses[i] = (struct access){.work = work, .object = data[i].object, .mode = data[i].mode};
     for (uint32_t i = 0; i < work->access_count; i++) {
         struct region *region =
-            data[i].region != NULL ? data[i].region : tprof_region_find(domain, &data[i].shape, after);
-        if (region == NULL || look_at(&work->accesses[i], region, domain, after) < 0)
+            data[i].region != NULL ? data[i].region : tprof_region_find(domain, &data[i].shape, deferred);
+        if (region == NULL || find_dependences(&work->accesses[i], region, domain, deferred) < 0)
             return -1;
     }
     return 0;
 }
 
-/* It looks at all of its data before it claims any: by another name it may read what it overwrites. */
-static int enter_data(struct work *work, struct domain *domain, const struct datum *data, struct aftermath *after)
+/* The dependences of all data are found before any region is claimed: the work may read what it overwrites. */
+static int enter_data(struct work *work, struct domain *domain, const struct datum *data, struct deferred *deferred)
 {
     if (work->access_count > 0 && tprof_table_of(domain) == NULL) {
         work->access_count = 0;
         return -1;
     }
-    const int failed = look_at_all(work, domain, data, after);
+    const int failed = find_all_dependences(work, domain, data, deferred);
     for (uint32_t i = 0; i < work->access_count; i++) {
         struct region *region = work->accesses[i].region;
         work->accesses[i].region = NULL;
@@ -136,19 +138,19 @@ static int enter_data(struct work *work, struct domain *domain, const struct dat
         if (failed)
             continue;
         if (work->accesses[i].mode == TPROF_WRITES)
-            tprof_heal(region, after);
+            tprof_clear_poison(region, deferred);
         claim(&work->accesses[i], region);
     }
     return failed;
 }
 
-static int enter_needed(struct work *work, struct work *const *needed, size_t count, struct aftermath *after)
+static int enter_needed(struct work *work, struct work *const *needed, size_t count, struct deferred *deferred)
 {
     for (size_t i = 0; i < count; i++) {
-        if (wait_for(work, needed[i], true, after) < 0)
+        if (wait_for(work, needed[i], true, deferred) < 0)
             return -1;
         if (tprof_has_ended(needed[i]) && tprof_state_of(needed[i]) != TPROF_FINISHED)
-            tprof_blame(work, tprof_root_cause(needed[i]));
+            tprof_set_cause(work, tprof_root_cause(needed[i]));
     }
     return 0;
 }
@@ -167,18 +169,18 @@ static void count_in(struct work *work, struct domain *domain)
 }
 
 int tprof_graph_enter(struct work *work, const struct datum *data, struct work *const *needed, size_t needed_count,
-                      struct aftermath *after)
+                      struct deferred *deferred)
 {
     struct domain *domain = tprof_domain_around(work);
     if (tprof_is_stopping(work->scheduler) && work->scheduler->unfinished == 0)
         return 1;
     count_in(work, domain);
-    tprof_tell_graph(TPROF_EVENT_SPAWN, work, tprof_api->running());
-    const int failed = enter_needed(work, needed, needed_count, after) < 0 || enter_data(work, domain, data, after) < 0;
+    tprof_log_event(TPROF_EVENT_SPAWN, work, tprof_api->running());
+    const int failed =
+        enter_needed(work, needed, needed_count, deferred) < 0 || enter_data(work, domain, data, deferred) < 0;
     if (failed || tprof_cause_of(work) != NULL)
-        tprof_doom(work);
+        tprof_request_cancel(work);
     if (work->unmet == 0)
-        tprof_graph_released(work, after);
+        tprof_graph_released(work, deferred);
     return failed ? -1 : 0;
 }
-

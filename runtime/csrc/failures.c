@@ -1,10 +1,10 @@
-/* Failures are kept for whoever waits, and a program that asks each future itself need not wait: without sweeping, the
- * list of a long-lived runtime would hold every exception that there ever was. */
+/* Failures are kept until the program waits. A program that asks each future for its result need not wait: without
+ * sweeping, the list of a long-lived runtime would keep every exception. */
 #include "failures.h"
 
 #define FEW 64
 
-static void sweep(struct failures *failures, struct aftermath *after)
+static void sweep(struct failures *failures, struct deferred *deferred)
 {
     for (struct work **at = &failures->first; *at != NULL;) {
         struct work *work = *at;
@@ -15,21 +15,21 @@ static void sweep(struct failures *failures, struct aftermath *after)
         *at = work->next_failed;
         work->next_failed = NULL;
         failures->count--;
-        tprof_loosen(after, work);
+        tprof_defer_decref(deferred, work);
     }
     failures->sweep_at = failures->count < FEW / 2 ? FEW : 2 * failures->count;
 }
 
-void tprof_failures_add(struct failures *failures, struct work *work, struct aftermath *after)
+void tprof_failures_add(struct failures *failures, struct work *work, struct deferred *deferred)
 {
     if (failures->count >= failures->sweep_at)
-        sweep(failures, after);
+        sweep(failures, deferred);
     work->next_failed = failures->first;
     failures->first = (struct work *)Py_NewRef((PyObject *)work);
     failures->count++;
 }
 
-/* Returns the first; whoever calls it is the only one to have the list. */
+/* Returns the first. No other thread can reach the list. */
 static struct work *next_of(struct work **failed)
 {
     struct work *work = *failed;

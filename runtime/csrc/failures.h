@@ -4,12 +4,12 @@
 
 #include "core.h"
 
-/* Under the mutex. What somebody has asked about since is thrown out whenever the list would double. */
-void tprof_failures_add(struct failures *failures, struct work *work, struct aftermath *after);
-/* Empties the list, and marks all as told of; attached to Python, without the mutex. Those that nobody has asked about
- * yet, the first that happened first, or NULL with an exception set. */
+/* Under the mutex. Acknowledged failures are removed whenever the list would double. */
+void tprof_failures_add(struct failures *failures, struct work *work, struct deferred *deferred);
+/* Empties the list and acknowledges its works; attached to Python, without the mutex. Returns those that were not
+ * acknowledged before, in the order of failure, or NULL with an exception set. */
 PyObject *tprof_failures_take(struct scheduler *scheduler, struct failures *failures);
-/* Attached to Python, when nobody else can reach the list any more. */
+/* Attached to Python; no other thread can reach the list. */
 void tprof_failures_drop(struct failures *failures);
 
 #endif

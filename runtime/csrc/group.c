@@ -1,4 +1,4 @@
-/* A group as Python sees it; runtime/group.py makes a with-block of it. */
+/* The type Group of Python; runtime/group.py makes a with-block of it. */
 #include "core.h"
 
 #include "failures.h"
@@ -41,13 +41,13 @@ static void deallocate(PyObject *object)
     Py_DECREF(type);
 }
 
-static const struct work *work_here(const struct scheduler *scheduler)
+static const struct work *current_work(const struct scheduler *scheduler)
 {
-    const struct thread *thread = tprof_thread_here;
+    const struct thread *thread = tprof_current_thread;
     return thread != NULL && thread->scheduler == scheduler ? thread->work : NULL;
 }
 
-/* As long as one is open, spawning looks for it. */
+/* Spawning looks for groups only while the scheduler's count is not 0. */
 static void count_open(struct group *self, bool open)
 {
     tprof_lock(self->scheduler);
@@ -58,7 +58,7 @@ static void count_open(struct group *self, bool open)
     tprof_unlock(self->scheduler);
 }
 
-/* Once, whoever else tries; `outer` is whatever the group variable held. */
+/* Succeeds once, whichever thread calls it; `outer` is the former value of the group variable. */
 static PyObject *open_method(PyObject *object, PyObject *args)
 {
     struct group *self = (struct group *)object;
@@ -74,7 +74,7 @@ static PyObject *open_method(PyObject *object, PyObject *args)
     struct group *around = PyObject_TypeCheck(outer, tprof_group_type) ? (struct group *)outer : NULL;
     while (around != NULL && !tprof_is_open(around))
         around = around->outer;
-    const struct work *work = work_here(self->scheduler);
+    const struct work *work = current_work(self->scheduler);
     self->inside = work == NULL ? 0 : work->number;
     self->outer = (struct group *)Py_XNewRef((PyObject *)around);
     self->waits = waits;
@@ -93,7 +93,8 @@ static PyObject *is_around(PyObject *object, PyObject *unused)
 {
     struct group *self = (struct group *)object;
     (void)unused;
-    return PyBool_FromLong(tprof_is_open(self) && tprof_group_around(self, self->scheduler, work_here(self->scheduler)) == self);
+    return PyBool_FromLong(tprof_is_open(self) &&
+                           tprof_group_around(self, self->scheduler, current_work(self->scheduler)) == self);
 }
 
 static PyObject *outer(PyObject *object, void *unused)
@@ -113,16 +114,16 @@ static PyObject *wait_method(PyObject *object, PyObject *unused)
 static PyObject *cancel_method(PyObject *object, PyObject *unused)
 {
     struct group *self = (struct group *)object;
-    struct aftermath after = {0};
+    struct deferred deferred = {0};
     (void)unused;
     if (self->scheduler->dead)
         Py_RETURN_NONE;
     (void)tprof_api->join();
     tprof_lock(self->scheduler);
-    tprof_graph_cancel_all(self->scheduler, self, &after);
-    tprof_wake_for(self->scheduler, after.readied, &after);
+    tprof_graph_cancel_all(self->scheduler, self, &deferred);
+    tprof_wake_for(self->scheduler, deferred.readied, &deferred);
     tprof_unlock(self->scheduler);
-    tprof_settle(self->scheduler, &after);
+    tprof_run_deferred(self->scheduler, &deferred);
     Py_RETURN_NONE;
 }
 

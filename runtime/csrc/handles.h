@@ -1,13 +1,13 @@
-/* Which region stands for an object that is no memory. */
+/* Finds the region of a handle. */
 #ifndef TPROF_HANDLES_H
 #define TPROF_HANDLES_H
 
 #include "core.h"
 
-/* The region of this object or of one that is equal to it, made if it is new; it stays until it is left. Attached to
+/* The region of this object or of an equal one, made if there is none; valid until `tprof_handle_leave`. Attached to
  * Python, without the mutex, while the thread counts as entering. NULL with an exception set. */
 struct region *tprof_handle_find(struct scheduler *scheduler, struct domain *domain, PyObject *object);
 /* Under the mutex. */
-void tprof_handle_leave(struct domain *domain, struct region *region, struct aftermath *after);
+void tprof_handle_leave(struct domain *domain, struct region *region, struct deferred *deferred);
 
 #endif

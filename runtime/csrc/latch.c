@@ -1,8 +1,8 @@
-/* Counting down, and waking those who wait for it. Each waiter sleeps on a semaphore of its own: a signal ends the
- * sleep (the program's Ctrl-C), which a condition variable would not allow. */
+/* Counters that wake the threads that wait for them to fall. Each thread sleeps on a semaphore of its own, since a
+ * signal (Ctrl-C) ends such a sleep and would not end the wait for a condition variable. */
 #include "core.h"
 
-static void wake_those_with_enough(struct latch *latch)
+static void wake_satisfied(struct latch *latch)
 {
     for (struct waiter **at = &latch->waiters; *at != NULL;) {
         struct waiter *waiter = *at;
@@ -25,10 +25,10 @@ void tprof_latch_fall(struct latch *latch)
 {
     tprof_latch_set(latch, tprof_latch_count(latch) - 1);
     if (latch->waiters != NULL)
-        wake_those_with_enough(latch);
+        wake_satisfied(latch);
 }
 
-void tprof_latch_expect(struct latch *latch, struct waiter *waiter, size_t enough)
+void tprof_latch_add_waiter(struct latch *latch, struct waiter *waiter, size_t enough)
 {
     waiter->enough = enough;
     waiter->woken = false;
@@ -36,7 +36,7 @@ void tprof_latch_expect(struct latch *latch, struct waiter *waiter, size_t enoug
     latch->waiters = waiter;
 }
 
-void tprof_latch_forget(struct latch *latch, struct waiter *waiter)
+void tprof_latch_remove_waiter(struct latch *latch, struct waiter *waiter)
 {
     for (struct waiter **at = &latch->waiters; *at != NULL; at = &(*at)->next)
         if (*at == waiter) {

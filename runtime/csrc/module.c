@@ -1,23 +1,23 @@
-/* tprof.runtime._scheduler: the method table and the module's birth. _scheduler.pyi documents each name. */
+/* tprof.runtime._scheduler: the method table and the module's creation. _scheduler.pyi documents each name. */
 #include "core.h"
 
 const struct tprof_runtime_api *tprof_api;
 PyTypeObject *tprof_work_type, *tprof_group_type, *tprof_scheduler_type;
 
-static PyObject *seat_here(PyObject *module, PyObject *unused)
+static PyObject *current_slot(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
-    if (tprof_thread_here == NULL)
+    if (tprof_current_thread == NULL)
         Py_RETURN_NONE;
-    return PyLong_FromLong(tprof_thread_here->seat);
+    return PyLong_FromLong(tprof_current_thread->slot);
 }
 
 static PyObject *forget_thread(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
-    tprof_thread_here = NULL;
+    tprof_current_thread = NULL;
     Py_RETURN_NONE;
 }
 
@@ -46,11 +46,11 @@ static PyObject *share_memory(PyObject *module, PyObject *args)
 
 static PyMethodDef methods[] = {
     {"spawn", (PyCFunction)(void (*)(void))tprof_spawn, METH_FASTCALL | METH_KEYWORDS, NULL},
-    {"enter_here", tprof_enter_here, METH_O, NULL},
-    {"leave_here", tprof_leave_here, METH_O, NULL},
-    {"set_current", tprof_set_current, METH_O, NULL},
-    {"scheduler_here", tprof_scheduler_here_method, METH_NOARGS, NULL},
-    {"seat_here", seat_here, METH_NOARGS, NULL},
+    {"enter_scheduler", tprof_enter_scheduler, METH_O, NULL},
+    {"leave_scheduler", tprof_leave_scheduler, METH_O, NULL},
+    {"set_default", tprof_set_default, METH_O, NULL},
+    {"current_scheduler", tprof_current_scheduler_method, METH_NOARGS, NULL},
+    {"current_slot", current_slot, METH_NOARGS, NULL},
     {"forget_thread", forget_thread, METH_NOARGS, NULL},
     {"share_memory", share_memory, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
@@ -67,7 +67,7 @@ static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **kept)
 
 static int execute(PyObject *module)
 {
-    tprof_initialise_here();
+    tprof_initialise_current();
     tprof_api = PyCapsule_Import(TPROF_RUNTIME_API_NAME, 0);
     if (tprof_api == NULL || add_type(module, &tprof_work_spec, &tprof_work_type) < 0 ||
         add_type(module, &tprof_group_spec, &tprof_group_type) < 0 ||

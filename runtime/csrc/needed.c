@@ -1,5 +1,5 @@
-/* The futures among a work's arguments. Those of its own runtime are predecessors as any; another runtime has another
- * mutex, so its futures call back when they have ended, as they do for Python. */
+/* The futures among a work's arguments. Those of its own runtime are predecessors like any. Another runtime has another
+ * mutex, so its futures call a callback at their end, as they do for Python. */
 #include "needed.h"
 
 #include <stdlib.h>
@@ -47,27 +47,27 @@ void tprof_needed_free(struct needed *needed)
 }
 
 /* Called by another runtime when one of its works has ended. */
-static PyObject *meet(PyObject *object, PyObject *future)
+static PyObject *on_future_ended(PyObject *object, PyObject *future)
 {
     struct work *work = (struct work *)object;
     struct scheduler *scheduler = work->scheduler;
-    struct aftermath after = {0};
+    struct deferred deferred = {0};
     (void)tprof_api->join();
     tprof_lock(scheduler);
-    tprof_graph_met(work, (struct work *)future, &after);
-    tprof_wake_for(scheduler, after.readied, &after);
+    tprof_graph_future_ended(work, (struct work *)future, &deferred);
+    tprof_wake_for(scheduler, deferred.readied, &deferred);
     tprof_unlock(scheduler);
-    tprof_settle(scheduler, &after);
+    tprof_run_deferred(scheduler, &deferred);
     Py_RETURN_NONE;
 }
 
-static PyMethodDef meet_method = {"meet", meet, METH_O, NULL};
+static PyMethodDef on_future_ended_method = {"on_future_ended", on_future_ended, METH_O, NULL};
 
 int tprof_needed_expect(struct work *work, const struct needed *needed)
 {
     if (needed->ours == needed->all)
         return 0;
-    PyObject *callback = PyCFunction_New(&meet_method, (PyObject *)work);
+    PyObject *callback = PyCFunction_New(&on_future_ended_method, (PyObject *)work);
     int failed = callback == NULL;
     for (size_t i = needed->ours; !failed && i < needed->all; i++)
         failed = tprof_work_call_back(needed->works[i], callback) < 0;

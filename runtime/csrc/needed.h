@@ -1,10 +1,10 @@
-/* The futures that a work gets as arguments and has to wait for. */
+/* The futures among a work's arguments, which it waits for. */
 #ifndef TPROF_NEEDED_H
 #define TPROF_NEEDED_H
 
 #include "core.h"
 
-/* Borrowed from the arguments; those of other runtimes come last. */
+/* Borrowed from the arguments; futures of other runtimes come last. */
 struct needed {
     struct work **works, *few[8];
     size_t ours, all;
@@ -12,7 +12,7 @@ struct needed {
 
 /* Attached to Python, without the mutex; -1 with an exception set. */
 int tprof_needed_find(struct needed *needed, const struct work *work);
-/* The work has entered, with those of other runtimes counted as unmet: let these tell it when they have ended. */
+/* After the work has entered, with futures of other runtimes counted as unmet: add the callbacks to these. */
 int tprof_needed_expect(struct work *work, const struct needed *needed);
 void tprof_needed_free(struct needed *needed);
 

@@ -1,18 +1,18 @@
-/* Where works wait for a worker: for each level of priority a queue a seat and one for works that no worker spawned.
- * A worker takes the youngest of its own queue (its data is still in the cache), else the oldest that came from
- * outside, else the oldest of another worker (the largest piece of a nested algorithm): work stealing. A queue owns a
- * reference to each of its works. */
+/* Queues of works that are ready. Each level of priority has one queue for each slot and one for works that no worker
+ * spawned. A worker takes the youngest of its own queue (its data is still in the cache), else the oldest that no
+ * worker spawned, else the oldest of another worker (the largest part of a nested algorithm), that is, it steals. A
+ * queue owns a reference to each of its works. */
 #include "core.h"
 
 #include <stdlib.h>
 
 int tprof_queues_make(struct scheduler *scheduler)
 {
-    struct queue *all = calloc((size_t)TPROF_LEVELS * (scheduler->seats + 1), sizeof *all);
+    struct queue *all = calloc((size_t)TPROF_LEVELS * (scheduler->slot_count + 1), sizeof *all);
     if (all == NULL)
         return -1;
     for (int level = 0; level < TPROF_LEVELS; level++)
-        scheduler->queues[level] = all + (size_t)level * (scheduler->seats + 1);
+        scheduler->queues[level] = all + (size_t)level * (scheduler->slot_count + 1);
     return 0;
 }
 
@@ -38,8 +38,8 @@ static void unlink_from(struct scheduler *scheduler, struct queue *queue, struct
 
 void tprof_queue_push(struct scheduler *scheduler, struct work *work, const struct thread *by)
 {
-    const bool ours = by != NULL && by->scheduler == scheduler && by->seat >= 0;
-    work->queue = (uint16_t)(ours ? (uint32_t)by->seat : scheduler->seats);
+    const bool ours = by != NULL && by->scheduler == scheduler && by->slot >= 0;
+    work->queue = (uint16_t)(ours ? (uint32_t)by->slot : scheduler->slot_count);
     struct queue *queue = &scheduler->queues[work->level][work->queue];
     tprof_set_state(work, TPROF_QUEUED);
     work->previous = queue->back;
@@ -59,14 +59,14 @@ void tprof_queue_remove(struct scheduler *scheduler, struct work *work)
     unlink_from(scheduler, &scheduler->queues[work->level][work->queue], work);
 }
 
-static struct work *take_at_level(struct scheduler *scheduler, struct queue *queues, uint32_t seat, int *victim)
+static struct work *take_at_level(struct scheduler *scheduler, struct queue *queues, uint32_t slot, int *victim)
 {
-    if (queues[seat].back != NULL)
-        return queues[seat].back;
-    if (queues[scheduler->seats].front != NULL)
-        return queues[scheduler->seats].front;
-    for (uint32_t i = 1; i < scheduler->seats; i++) {
-        const uint32_t other = (seat + i) % scheduler->seats;
+    if (queues[slot].back != NULL)
+        return queues[slot].back;
+    if (queues[scheduler->slot_count].front != NULL)
+        return queues[scheduler->slot_count].front;
+    for (uint32_t i = 1; i < scheduler->slot_count; i++) {
+        const uint32_t other = (slot + i) % scheduler->slot_count;
         if (queues[other].front == NULL)
             continue;
         *victim = (int)other;
@@ -82,7 +82,7 @@ struct work *tprof_queue_take(struct scheduler *scheduler, const struct thread *
     if (scheduler->levels == 0)
         return NULL;
     const int level = 63 - __builtin_clzll(scheduler->levels);
-    struct work *work = take_at_level(scheduler, scheduler->queues[level], (uint32_t)by->seat, victim);
+    struct work *work = take_at_level(scheduler, scheduler->queues[level], (uint32_t)by->slot, victim);
     if (work != NULL)
         tprof_queue_remove(scheduler, work);
     return work;
@@ -100,7 +100,7 @@ struct work *tprof_queue_descendant(struct scheduler *scheduler, const struct th
     for (uint64_t levels = scheduler->levels; levels != 0;) {
         const int level = 63 - __builtin_clzll(levels);
         levels &= ~(UINT64_C(1) << level);
-        struct work *youngest = scheduler->queues[level][by->seat].back;
+        struct work *youngest = scheduler->queues[level][by->slot].back;
         if (youngest == NULL || !descends_from(youngest, work))
             continue;
         tprof_queue_remove(scheduler, youngest);

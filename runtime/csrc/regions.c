@@ -1,8 +1,8 @@
-/* Regions by their exact bytes in one hash table, and by where they lie in a grid of cells, each mesh a power of two.
- * A new region looks for those it overlaps once and is then their neighbour, so an access that comes again costs one
- * look-up, whatever the number of regions. Regions of memory that nobody uses are kept, since programs come back to
- * their tiles, and thrown out when the table would double. A handle's is forgotten with the last work that uses it: it
- * owns the handle, which may be any object of the program, and is found again as fast as it is made. */
+/* Regions are found by their exact bytes in a hash table, and by their place in grids of cells whose mesh is a power of
+ * two. A new region is linked once to those it overlaps, its neighbours, so a repeated access costs one look-up,
+ * whatever the number of regions. Unused regions of memory are kept, since programs come back to their tiles, and freed
+ * when the table would double. The region of a handle is freed with the last work that uses it: it owns the handle,
+ * which may be any object of the program, and making it again costs no more than finding it. */
 #include "regions.h"
 
 #include "ending.h"
@@ -82,7 +82,7 @@ static void take_from_cells(struct table *table, struct region *region)
         table->at_mesh[region->mesh]--;
 }
 
-static void forget_neighbour(struct region *region, const struct region *gone)
+static void remove_neighbour(struct region *region, const struct region *gone)
 {
     for (uint32_t i = 0; i < region->neighbour_count; i++)
         if (region->neighbours[i] == gone) {
@@ -91,12 +91,12 @@ static void forget_neighbour(struct region *region, const struct region *gone)
         }
 }
 
-static void free_region(struct table *table, struct region *region, struct aftermath *after)
+static void free_region(struct table *table, struct region *region, struct deferred *deferred)
 {
     take_from_cells(table, region);
     for (uint32_t i = 0; i < region->neighbour_count; i++)
-        forget_neighbour(region->neighbours[i], region);
-    tprof_loosen(after, region->handle);
+        remove_neighbour(region->neighbours[i], region);
+    tprof_defer_decref(deferred, region->handle);
     free(region->neighbours);
     free(region);
     table->count--;
@@ -107,24 +107,24 @@ static bool is_idle(const struct region *region)
     return region->writer == NULL && region->readers == NULL && region->cause == NULL && region->users == 0;
 }
 
-/* A failure that somebody has been told of need not be kept, though nobody comes back to its data. */
-static void prune(struct domain *domain, struct aftermath *after)
+/* Handled failures are cleared here too: it may be that no work touches their data again. */
+static void prune(struct domain *domain, struct deferred *deferred)
 {
     struct table *table = domain->table;
     for (size_t i = 0; i < table->bucket_count; i++)
         for (struct region **at = &table->buckets[i]; *at != NULL;) {
             struct region *region = *at;
-            (void)tprof_spoilt(region, domain, after);
+            (void)tprof_poisoned_by(region, domain, deferred);
             if (!is_idle(region)) {
                 at = &region->next;
                 continue;
             }
             *at = region->next;
-            free_region(table, region, after);
+            free_region(table, region, deferred);
         }
 }
 
-void tprof_region_left(struct table *table, struct region *region, struct aftermath *after)
+void tprof_region_left(struct table *table, struct region *region, struct deferred *deferred)
 {
     if (region->handle == NULL || !is_idle(region))
         return;
@@ -132,10 +132,10 @@ void tprof_region_left(struct table *table, struct region *region, struct afterm
     while (*at != region)
         at = &(*at)->next;
     *at = region->next;
-    free_region(table, region, after);
+    free_region(table, region, deferred);
 }
 
-/* Twice the buckets; without memory for them the chains grow longer, and nothing is lost. */
+/* Double the buckets. Without memory the chains grow longer, and nothing is lost. */
 static void grow(struct table *table)
 {
     const size_t count = table->bucket_count * 2;
@@ -163,13 +163,13 @@ static void grow(struct table *table)
     free(old);
 }
 
-void tprof_table_free(struct table *table, struct aftermath *after)
+void tprof_table_free(struct table *table, struct deferred *deferred)
 {
     for (size_t i = 0; i < table->bucket_count; i++)
         for (struct region *region = table->buckets[i], *next; region != NULL; region = next) {
             next = region->next;
-            tprof_heal(region, after);
-            tprof_loosen(after, region->handle);
+            tprof_clear_poison(region, deferred);
+            tprof_defer_decref(deferred, region->handle);
             free(region->neighbours);
             free(region);
         }
@@ -190,7 +190,7 @@ static void visit_mesh(struct table *table, const struct shape *shape, uint32_t 
     for (uint64_t cell = first; cell <= last; cell++)
         for (struct place *place = table->cells[cell_hash(mesh, cell) & (table->cell_count - 1)]; place != NULL;
              place = place->next) {
-            /* What lies in two cells is met in the first of them that is looked at. */
+            /* A region in two cells is visited in the first of those that are searched. */
             const bool again = place == &place->region->places[1] && cell > first;
             if (in_cell(place, mesh, cell) && !again && tprof_shapes_overlap(shape, &place->region->shape))
                 visit(place->region, context);
@@ -226,53 +226,53 @@ void tprof_regions_touching(struct table *table, const struct shape *shape, void
             visit_mesh(table, shape, mesh, visit, context);
 }
 
-static bool befriend(struct region *one, struct region *other)
+static bool add_neighbour(struct region *one, struct region *other)
 {
-    if (one->neighbour_count == one->neighbour_room) {
-        const uint32_t room = one->neighbour_room == 0 ? 4 : one->neighbour_room * 2;
-        struct region **grown = realloc(one->neighbours, room * sizeof *grown);
+    if (one->neighbour_count == one->neighbour_capacity) {
+        const uint32_t capacity = one->neighbour_capacity == 0 ? 4 : one->neighbour_capacity * 2;
+        struct region **grown = realloc(one->neighbours, capacity * sizeof *grown);
         if (grown == NULL)
             return false;
         one->neighbours = grown;
-        one->neighbour_room = room;
+        one->neighbour_capacity = capacity;
     }
     one->neighbours[one->neighbour_count++] = other;
     return true;
 }
 
-struct meeting {
+struct linking {
     struct region *region;
     bool failed;
 };
 
-static void meet(struct region *other, void *context)
+static void link_regions(struct region *other, void *context)
 {
-    struct meeting *meeting = context;
-    if (meeting->failed)
+    struct linking *linking = context;
+    if (linking->failed)
         return;
-    if (!befriend(meeting->region, other))
-        meeting->failed = true;
-    else if (!befriend(other, meeting->region)) {
-        meeting->region->neighbour_count--;
-        meeting->failed = true;
+    if (!add_neighbour(linking->region, other))
+        linking->failed = true;
+    else if (!add_neighbour(other, linking->region)) {
+        linking->region->neighbour_count--;
+        linking->failed = true;
     }
 }
 
-/* Room for one more; pruning may free any region that is not in use. */
-static void make_room(struct domain *domain, struct aftermath *after)
+/* Make room for one more region; pruning may free any that is not in use. */
+static void make_room(struct domain *domain, struct deferred *deferred)
 {
     struct table *table = domain->table;
     if (table->count >= table->prune_at) {
-        prune(domain, after);
+        prune(domain, deferred);
         table->prune_at = table->count < FEW / 2 ? FEW : 2 * table->count;
     }
     if (table->count >= table->bucket_count)
         grow(table);
 }
 
-static struct region *make_region(struct domain *domain, uint64_t hash, struct aftermath *after)
+static struct region *make_region(struct domain *domain, uint64_t hash, struct deferred *deferred)
 {
-    make_room(domain, after);
+    make_room(domain, deferred);
     struct region *region = calloc(1, sizeof *region);
     if (region == NULL)
         return NULL;
@@ -281,9 +281,9 @@ static struct region *make_region(struct domain *domain, uint64_t hash, struct a
     return region;
 }
 
-struct region *tprof_region_add(struct domain *domain, PyObject *handle, uint64_t hash, struct aftermath *after)
+struct region *tprof_region_add(struct domain *domain, PyObject *handle, uint64_t hash, struct deferred *deferred)
 {
-    struct region *region = make_region(domain, hash, after);
+    struct region *region = make_region(domain, hash, deferred);
     if (region == NULL)
         return NULL;
     region->handle = Py_NewRef(handle);
@@ -291,7 +291,7 @@ struct region *tprof_region_add(struct domain *domain, PyObject *handle, uint64_
     return region;
 }
 
-struct region *tprof_region_alike(const struct table *table, uint64_t hash, struct region *const *known, size_t count)
+struct region *tprof_region_of_hash(const struct table *table, uint64_t hash, struct region *const *known, size_t count)
 {
     for (struct region *region = *bucket_of(table, hash); region != NULL; region = region->next) {
         bool is_known = region->handle == NULL || region->hash != hash;
@@ -303,31 +303,32 @@ struct region *tprof_region_alike(const struct table *table, uint64_t hash, stru
     return NULL;
 }
 
-static struct region *add_bytes(struct domain *domain, const struct shape *shape, uint64_t hash, struct aftermath *after)
+static struct region *add_bytes(struct domain *domain, const struct shape *shape, uint64_t hash,
+                                struct deferred *deferred)
 {
     struct table *table = domain->table;
-    struct region *region = make_region(domain, hash, after);
+    struct region *region = make_region(domain, hash, deferred);
     if (region == NULL)
         return NULL;
-    struct meeting meeting = {region, false};
-    tprof_regions_touching(table, shape, meet, &meeting);
+    struct linking linking = {region, false};
+    tprof_regions_touching(table, shape, link_regions, &linking);
     region->shape = *shape;
     region->mesh = mesh_of(shape->extent);
     put_into_cells(table, region);
-    if (meeting.failed) {
-        free_region(table, region, after);
+    if (linking.failed) {
+        free_region(table, region, deferred);
         return NULL;
     }
     put_into_bucket(bucket_of(table, hash), region);
     return region;
 }
 
-struct region *tprof_region_find(struct domain *domain, const struct shape *shape, struct aftermath *after)
+struct region *tprof_region_find(struct domain *domain, const struct shape *shape, struct deferred *deferred)
 {
     const uint64_t hash = tprof_shape_hash(shape);
     struct region *region = *bucket_of(domain->table, hash);
     while (region != NULL &&
            (region->hash != hash || region->handle != NULL || !tprof_shapes_equal(&region->shape, shape)))
         region = region->next;
-    return region != NULL ? region : add_bytes(domain, shape, hash, after);
+    return region != NULL ? region : add_bytes(domain, shape, hash, deferred);
 }

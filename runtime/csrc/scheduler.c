@@ -1,4 +1,4 @@
-/* The scheduler as Python sees it; runtime/runtime.py is its face. */
+/* The type Scheduler of Python; runtime/runtime.py is its public interface. */
 #include "core.h"
 
 #include "failures.h"
@@ -6,39 +6,39 @@
 
 #include <stdlib.h>
 
-#define MOST_SEATS 4096
+#define MOST_SLOTS 4096
 
 static _Atomic uint32_t next_worker;
 
 static int take_arguments(struct scheduler *self, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"seats", "future_type", "start_thread", "take_seat", "group_variable", "note",
-                            "most_unfinished", "graph", "operate", NULL};
-    PyObject *future_type, *start_thread, *take_seat, *group_variable, *note, *graph, *operate = Py_None;
-    unsigned int seats;
+    static char *names[] = {"slot_count", "future_type", "start_thread", "on_slot_taken", "group_variable", "note",
+                            "most_unfinished", "graph", "on_task", NULL};
+    PyObject *future_type, *start_thread, *on_slot_taken, *group_variable, *note, *graph, *on_task = Py_None;
+    unsigned int slot_count;
     Py_ssize_t most;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IO!OOOOnO|O", names, &seats, &PyType_Type, &future_type,
-                                     &start_thread, &take_seat, &group_variable, &note, &most, &graph, &operate))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IO!OOOOnO|O", names, &slot_count, &PyType_Type, &future_type,
+                                     &start_thread, &on_slot_taken, &group_variable, &note, &most, &graph, &on_task))
         return -1;
-    if (seats < 1 || seats > MOST_SEATS) {
-        PyErr_Format(PyExc_ValueError, "a runtime has from 1 to %d workers, got %u", MOST_SEATS, seats);
+    if (slot_count < 1 || slot_count > MOST_SLOTS) {
+        PyErr_Format(PyExc_ValueError, "a runtime has from 1 to %d workers, got %u", MOST_SLOTS, slot_count);
         return -1;
     }
     if (!PyType_IsSubtype((PyTypeObject *)future_type, tprof_work_type)) {
         PyErr_SetString(PyExc_TypeError, "future_type must be a kind of Work");
         return -1;
     }
-    self->seats = self->active = seats;
-    self->first_worker = atomic_fetch_add_explicit(&next_worker, seats, memory_order_relaxed);
-    self->starting = seats;
+    self->slot_count = self->active = slot_count;
+    self->first_worker = atomic_fetch_add_explicit(&next_worker, slot_count, memory_order_relaxed);
+    self->starting = slot_count;
     self->future_type = (PyTypeObject *)Py_NewRef(future_type);
     self->start_thread = Py_NewRef(start_thread);
-    self->take_seat = Py_NewRef(take_seat);
+    self->on_slot_taken = Py_NewRef(on_slot_taken);
     self->group_variable = Py_NewRef(group_variable);
     self->note = Py_NewRef(note);
     self->most_unfinished = (size_t)most;
     self->graph = graph == Py_None ? NULL : Py_NewRef(graph);
-    self->operate = operate == Py_None ? NULL : Py_NewRef(operate);
+    self->on_task = on_task == Py_None ? NULL : Py_NewRef(on_task);
     return 0;
 }
 
@@ -52,8 +52,8 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         Py_DECREF(self);
         return NULL;
     }
-    self->seated = calloc(self->seats, sizeof(struct thread *));
-    if (self->seated == NULL || tprof_queues_make(self) < 0) {
+    self->slot_threads = calloc(self->slot_count, sizeof(struct thread *));
+    if (self->slot_threads == NULL || tprof_queues_make(self) < 0) {
         PyErr_NoMemory();
         Py_CLEAR(self);
     }
@@ -66,11 +66,11 @@ static int traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->future_type);
     Py_VISIT(self->start_thread);
-    Py_VISIT(self->take_seat);
+    Py_VISIT(self->on_slot_taken);
     Py_VISIT(self->group_variable);
     Py_VISIT(self->note);
     Py_VISIT(self->graph);
-    Py_VISIT(self->operate);
+    Py_VISIT(self->on_task);
     return 0;
 }
 
@@ -78,29 +78,29 @@ static int clear(PyObject *object)
 {
     struct scheduler *self = (struct scheduler *)object;
     Py_CLEAR(self->start_thread);
-    Py_CLEAR(self->take_seat);
+    Py_CLEAR(self->on_slot_taken);
     Py_CLEAR(self->group_variable);
     Py_CLEAR(self->note);
     Py_CLEAR(self->graph);
-    Py_CLEAR(self->operate);
+    Py_CLEAR(self->on_task);
     return 0;
 }
 
-/* Every work and every thread holds a reference, so nothing is queued and nobody waits any more. */
+/* Every work and every thread holds a reference, so no work is queued and no thread waits any more. */
 static void deallocate(PyObject *object)
 {
     struct scheduler *self = (struct scheduler *)object;
     PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
     tprof_failures_drop(&self->root.failures);
-    struct aftermath after = {0};
+    struct deferred deferred = {0};
     if (self->root.table != NULL)
-        tprof_table_free(self->root.table, &after);
-    tprof_settle(self, &after);
+        tprof_table_free(self->root.table, &deferred);
+    tprof_run_deferred(self, &deferred);
     (void)clear(object);
     Py_CLEAR(self->future_type);
     tprof_queues_free(self);
-    free(self->seated);
+    free(self->slot_threads);
     pthread_mutex_destroy(&self->mutex);
     type->tp_free(object);
     Py_DECREF(type);
@@ -116,22 +116,22 @@ static PyObject *serve(PyObject *object, PyObject *unused)
 static PyObject *submit(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     if (count < 2) {
-        PyErr_SetString(PyExc_TypeError, "submit() needs a callable and what it says of its data");
+        PyErr_SetString(PyExc_TypeError, "submit() needs a callable and the access that it declares");
         return NULL;
     }
     return tprof_submit((struct scheduler *)object, args[0], args[1], args + 2, (size_t)count - 2, names);
 }
 
-/* Of the task that the calling thread runs here, else that of all other threads. */
-static struct work *work_here(const struct scheduler *self)
+/* The task that the calling thread runs in this scheduler, or NULL. */
+static struct work *current_work(const struct scheduler *self)
 {
-    return tprof_thread_here == NULL || tprof_thread_here->scheduler != self ? NULL : tprof_thread_here->work;
+    return tprof_current_thread == NULL || tprof_current_thread->scheduler != self ? NULL : tprof_current_thread->work;
 }
 
-static struct domain *domain_here(struct scheduler *self)
+static struct domain *current_domain(struct scheduler *self)
 {
     tprof_lock(self);
-    struct domain *domain = tprof_domain_of(self, work_here(self));
+    struct domain *domain = tprof_domain_of(self, current_work(self));
     tprof_unlock(self);
     if (domain == NULL)
         PyErr_NoMemory();
@@ -142,7 +142,7 @@ static PyObject *wait_method(PyObject *object, PyObject *const *args, Py_ssize_t
 {
     struct scheduler *self = (struct scheduler *)object;
     const double timeout_s = tprof_timeout_of(count > 0 ? args[0] : NULL);
-    struct domain *domain = timeout_s == -2 ? NULL : domain_here(self);
+    struct domain *domain = timeout_s == -2 ? NULL : current_domain(self);
     const int outcome = domain == NULL ? -1 : tprof_wait(self, &domain->unfinished, 0, NULL, timeout_s);
     return outcome < 0 ? NULL : PyBool_FromLong(outcome == 0);
 }
@@ -150,15 +150,15 @@ static PyObject *wait_method(PyObject *object, PyObject *const *args, Py_ssize_t
 static PyObject *take_failures(PyObject *object, PyObject *unused)
 {
     struct scheduler *self = (struct scheduler *)object;
-    struct domain *domain = domain_here(self);
-    struct aftermath after = {0};
+    struct domain *domain = current_domain(self);
+    struct deferred deferred = {0};
     (void)unused;
     if (domain == NULL)
         return NULL;
     tprof_lock(self);
-    tprof_graph_forgive(self, domain, &after);
+    tprof_graph_mark_handled(self, domain, &deferred);
     tprof_unlock(self);
-    tprof_settle(self, &after);
+    tprof_run_deferred(self, &deferred);
     return tprof_failures_take(self, &domain->failures);
 }
 
@@ -188,15 +188,15 @@ static int wait_for_users(const struct reading *reading)
     return wait_for_works(reading->scheduler, &works);
 }
 
-static struct work *find_spoilt(const struct reading *reading)
+static struct work *find_poison(const struct reading *reading)
 {
-    struct aftermath after = {0};
+    struct deferred deferred = {0};
     struct work *cause = NULL;
     tprof_lock(reading->scheduler);
     for (size_t i = 0; i < reading->count && cause == NULL; i++)
-        cause = tprof_graph_spoilt(reading->domain, &reading->data[i], &after);
+        cause = tprof_graph_poisoned_by(reading->domain, &reading->data[i], &deferred);
     tprof_unlock(reading->scheduler);
-    tprof_settle(reading->scheduler, &after);
+    tprof_run_deferred(reading->scheduler, &deferred);
     return cause;
 }
 
@@ -205,7 +205,7 @@ static PyObject *wait_on(PyObject *object, PyObject *data)
     struct scheduler *self = (struct scheduler *)object;
     struct reading reading;
     struct work *cause = NULL;
-    tprof_reading_begin(&reading, self, work_here(self));
+    tprof_reading_begin(&reading, self, current_work(self));
     int outcome = reading.domain == NULL ? -1 : tprof_data_add(&reading, data, TPROF_UPDATES);
     if (reading.domain == NULL)
         PyErr_NoMemory();
@@ -214,7 +214,7 @@ static PyObject *wait_on(PyObject *object, PyObject *data)
                      "wait() got a %.100s: its strides lead out of memory; pass only the part that tasks touch",
                      Py_TYPE(data)->tp_name);
     else if (outcome == 0 && (outcome = wait_for_users(&reading)) == 0)
-        cause = find_spoilt(&reading);
+        cause = find_poison(&reading);
     tprof_reading_end(&reading);
     if (outcome != 0)
         return NULL;
@@ -224,14 +224,14 @@ static PyObject *wait_on(PyObject *object, PyObject *data)
 static PyObject *cancel_method(PyObject *object, PyObject *unused)
 {
     struct scheduler *self = (struct scheduler *)object;
-    struct aftermath after = {0};
+    struct deferred deferred = {0};
     (void)unused;
     (void)tprof_api->join();
     tprof_lock(self);
-    tprof_graph_cancel_all(self, NULL, &after);
-    tprof_wake_for(self, after.readied, &after);
+    tprof_graph_cancel_all(self, NULL, &deferred);
+    tprof_wake_for(self, deferred.readied, &deferred);
     tprof_unlock(self);
-    tprof_settle(self, &after);
+    tprof_run_deferred(self, &deferred);
     Py_RETURN_NONE;
 }
 
@@ -246,7 +246,7 @@ static PyObject *stop(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-/* In a forked child: the threads are gone, and the mutex may have been anybody's. */
+/* In a forked child: the threads do not exist, and any of them may have held the mutex. */
 static PyObject *abandon(PyObject *object, PyObject *unused)
 {
     struct scheduler *self = (struct scheduler *)object;
@@ -260,18 +260,19 @@ static PyObject *abandon(PyObject *object, PyObject *unused)
 static PyObject *set_active(PyObject *object, PyObject *number)
 {
     struct scheduler *self = (struct scheduler *)object;
-    struct aftermath after = {0};
+    struct deferred deferred = {0};
     const long active = PyLong_AsLong(number);
     if (active == -1 && PyErr_Occurred())
         return NULL;
-    if (active < 1 || active > (long)self->seats) {
-        PyErr_Format(PyExc_ValueError, "from 1 to %u workers of this runtime can be active, got %ld", self->seats, active);
+    if (active < 1 || active > (long)self->slot_count) {
+        PyErr_Format(PyExc_ValueError, "from 1 to %u workers of this runtime can be active, got %ld", self->slot_count,
+                     active);
         return NULL;
     }
     tprof_lock(self);
-    tprof_seats_activate(self, (uint32_t)active, &after);
+    tprof_slots_activate(self, (uint32_t)active, &deferred);
     tprof_unlock(self);
-    tprof_settle(self, &after);
+    tprof_run_deferred(self, &deferred);
     Py_RETURN_NONE;
 }
 

@@ -1,6 +1,6 @@
-/* Two arrays share a byte if a sum of their strides, each taken so many times, falls into an interval: the bounded
- * linear Diophantine problem that `numpy.shares_memory` solves too. With the strides in falling order a search has
- * one or two choices a step for arrays that people write; contrived ones run into the limit. */
+/* Two arrays share a byte if a sum of bounded multiples of their strides falls into an interval: the bounded linear
+ * Diophantine problem that `numpy.shares_memory` solves too. With strides in descending order a search has one or two
+ * choices at each step for usual arrays; contrived ones reach the limit. */
 #include "shape.h"
 
 #include <string.h>
@@ -20,15 +20,15 @@ static bool has_no_byte(size_t item_bytes, int dimensions, const ptrdiff_t *leng
     return none;
 }
 
-/* From the first item to the last along this axis; more than there can be where it overflows. */
+/* Bytes from the first item to the last along this axis; SIZE_MAX on overflow. */
 static size_t reach_of(struct axis axis)
 {
     size_t reach;
     return __builtin_mul_overflow(axis.stride, axis.count - 1, &reach) ? SIZE_MAX : reach;
 }
 
-/* Axes that have a length and a step, strides made positive and rising. Returns how many, -1 if they lead further than
- * memory does; what is done with their numbers afterwards cannot overflow. */
+/* Collect axes of more than one item, with positive strides in ascending order. Returns how many, or -1 if they reach
+ * beyond any memory; so later arithmetic cannot overflow. */
 static int collect(struct axis *axes, struct shape *shape, int dimensions, const ptrdiff_t *lengths,
                    const ptrdiff_t *strides)
 {
@@ -53,7 +53,7 @@ static int collect(struct axis *axes, struct shape *shape, int dimensions, const
     return shape->start > UINTPTR_MAX - extent ? -1 : count;
 }
 
-/* Fold what is dense into the width and regular steps into one axis. Returns how many axes remain, rising. */
+/* Merge dense axes into the width, and axes of one regular step into one. Returns how many remain, ascending. */
 static int merge(struct axis *axes, int count, size_t *width)
 {
     int kept = 0;
@@ -68,7 +68,7 @@ static int merge(struct axis *axes, int count, size_t *width)
     return kept;
 }
 
-/* Returns whether it is no more than memory has. */
+/* Returns whether the product is no more than TPROF_MOST_BYTES. */
 static bool multiply(size_t *bytes, int dimensions, const ptrdiff_t *lengths)
 {
     for (int i = 0; i < dimensions; i++)
@@ -123,7 +123,7 @@ uint64_t tprof_shape_hash(const struct shape *shape)
 
 struct search {
     struct axis axes[2 * TPROF_SHAPE_DIMENSIONS];
-    int64_t rest[2 * TPROF_SHAPE_DIMENSIONS + 1]; /* the most that the axes from here on add up to */
+    int64_t rest[2 * TPROF_SHAPE_DIMENSIONS + 1]; /* the largest sum of the axes from this one on */
     int count, steps;
 };
 
@@ -141,7 +141,7 @@ static void add_axis(struct search *search, size_t stride, size_t count)
     search->count++;
 }
 
-/* Whether multiples of the strides from axis `at` on add up to something in [low, high]. */
+/* Whether multiples of the strides from axis `at` on have a sum in [low, high]. */
 static bool reaches(struct search *search, int at, int64_t low, int64_t high)
 {
     if (low > search->rest[at] || high < 0)
@@ -169,7 +169,7 @@ bool tprof_shapes_overlap(const struct shape *one, const struct shape *other)
         other->start >= one->start + one->extent)
         return false;
     struct search search = {.count = 0, .steps = 0};
-    /* From the last row of `one`, so that all axes count upwards. */
+    /* Measured from the last row of `one`, so that all strides count as positive. */
     int64_t distance = (int64_t)(other->start - one->start);
     for (uint32_t i = 0; i < one->dimensions; i++) {
         add_axis(&search, one->dimension[i].stride, one->dimension[i].count);

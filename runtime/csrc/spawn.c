@@ -1,17 +1,17 @@
-/* From a call of a task to a work in the graph. The calling thread does all of it: where it is a worker that runs a
- * task, the new work is that task's child. */
+/* Turns a call of a task into a work in the graph. The calling thread does all of it. If it is a worker that runs a
+ * task, the new work is a child of that task. */
 #include "core.h"
 
 #include "needed.h"
 
 #include <stdlib.h>
 
-/* What a task says of its data, as tprof/access.py packs it. */
+/* A task's declarations of its data, as packed by tprof/access.py. */
 struct clauses {
-    const unsigned char *modes; /* one a parameter */
+    const unsigned char *modes; /* one for each parameter */
     Py_ssize_t count;
-    PyObject *names, *defaults; /* tuples, one entry a parameter; the default of one without is Ellipsis */
-    Py_ssize_t positional;      /* of these, how many may be positional */
+    PyObject *names, *defaults; /* tuples, one entry for each parameter; Ellipsis: no default */
+    Py_ssize_t positional;      /* how many parameters may be positional */
     int rest;                   /* mode of further positional arguments */
     PyObject *priority;
 };
@@ -52,18 +52,20 @@ static PyObject *name_of(PyObject *callable)
     return PyObject_Repr(callable);
 }
 
-static const char no_data[] = "that is neither an array nor hashable; pass an array, a list of arrays or a hashable handle";
+static const char no_data[] =
+    "that is neither an array nor hashable; pass an array, a list of arrays or a hashable handle";
 static const char too_large[] = "its strides lead out of memory; pass only the part that the task touches";
 
-static void refuse(const struct reader *reader, PyObject *object, Py_ssize_t parameter, PyObject *error, const char *why)
+static void refuse(const struct reader *reader, PyObject *object, Py_ssize_t parameter, PyObject *error,
+                   const char *why)
 {
     PyErr_Clear();
+    PyObject *names = reader->clauses->names;
     PyObject *task = name_of(reader->callable);
-    PyObject *which = parameter < 0
-                          ? PyUnicode_FromString("one of its further arguments")
-                          : PyUnicode_FromFormat("its argument %R", PyTuple_GET_ITEM(reader->clauses->names, parameter));
+    PyObject *which = parameter < 0 ? PyUnicode_FromString("one of its further arguments")
+                                    : PyUnicode_FromFormat("its argument %R", PyTuple_GET_ITEM(names, parameter));
     if (task != NULL && which != NULL)
-        PyErr_Format(error, "task %U says that it touches %U, which got a %.100s: %s", task, which,
+        PyErr_Format(error, "task %U declares access to %U, which got a %.100s: %s", task, which,
                      Py_TYPE(object)->tp_name, why);
     Py_XDECREF(task);
     Py_XDECREF(which);
@@ -136,8 +138,8 @@ static int level_of(PyObject *priority, PyObject *const *args, size_t count, PyO
     return (int)value + TPROF_LEVEL_OF_ZERO;
 }
 
-/* The group whose block the spawner is in. A worker that waits in such a block may run another task on the same stack:
- * what that one spawns is not the group's. */
+/* Find the group whose block the spawner is in. A worker that waits in such a block may run another task on the same
+ * stack; what that task spawns does not belong to the group. */
 static int find_group(struct work *work)
 {
     PyObject *value = NULL;
@@ -164,7 +166,7 @@ static struct work *make_work(struct scheduler *scheduler, PyObject *callable, P
                               PyObject *names)
 {
     const Py_ssize_t passed = (Py_ssize_t)count + (names == NULL ? 0 : PyTuple_GET_SIZE(names));
-    struct thread *thread = tprof_thread_here;
+    struct thread *thread = tprof_current_thread;
     struct tprof_task_view view = {.number = TPROF_NO_TASK};
     struct work *work = (struct work *)scheduler->future_type->tp_alloc(scheduler->future_type, 0);
     if (work == NULL)
@@ -187,15 +189,16 @@ static struct work *make_work(struct scheduler *scheduler, PyObject *callable, P
     return work;
 }
 
-/* For the graph that a program asked to keep: number, callable, the spawner's number, the predecessors' numbers. */
-static int keep_node(struct scheduler *scheduler, const struct work *work, const struct aftermath *after)
+/* Add to the kept graph: number, callable, the spawner's number, the predecessors' numbers. */
+static int keep_node(struct scheduler *scheduler, const struct work *work, const struct deferred *deferred)
 {
-    PyObject *edges = PyTuple_New((Py_ssize_t)after->edge_count);
-    for (size_t i = 0; edges != NULL && i < after->edge_count; i++)
-        PyTuple_SET_ITEM(edges, (Py_ssize_t)i, PyLong_FromUnsignedLongLong(after->edges[i]));
+    PyObject *edges = PyTuple_New((Py_ssize_t)deferred->edge_count);
+    for (size_t i = 0; edges != NULL && i < deferred->edge_count; i++)
+        PyTuple_SET_ITEM(edges, (Py_ssize_t)i, PyLong_FromUnsignedLongLong(deferred->edges[i]));
+    const unsigned long long parent = work->parent != NULL ? work->parent->number : 0;
     PyObject *node = edges == NULL ? NULL
-                                   : Py_BuildValue("(KOKN)", (unsigned long long)work->number, work->callable,
-                                                   (unsigned long long)(work->parent ? work->parent->number : 0), edges);
+                                   : Py_BuildValue("(KOKN)", (unsigned long long)work->number, work->callable, parent,
+                                                   edges);
     const int failed = node == NULL ? -1 : PyList_Append(scheduler->graph, node);
     Py_XDECREF(node);
     return failed;
@@ -211,28 +214,28 @@ static int make_accesses(struct work *work, size_t count)
     return 0;
 }
 
-/* 1: the runtime has ended. */
+/* Returns 1 if the runtime has ended, -1 with an exception set. */
 static int enter(struct scheduler *scheduler, struct work *work, const struct reading *reading,
                  const struct needed *needed)
 {
-    struct aftermath after = {.edges_wanted = scheduler->graph != NULL};
+    struct deferred deferred = {.edges_wanted = scheduler->graph != NULL};
     if (make_accesses(work, reading->count) < 0)
         return -1;
     work->unmet = (uint32_t)(needed->all - needed->ours);
     (void)tprof_api->join();
     Py_INCREF(work);
     tprof_lock(scheduler);
-    int failed = tprof_graph_enter(work, reading->data, needed->works, needed->ours, &after);
-    tprof_wake_for(scheduler, after.readied, &after);
+    int failed = tprof_graph_enter(work, reading->data, needed->works, needed->ours, &deferred);
+    tprof_wake_for(scheduler, deferred.readied, &deferred);
     tprof_unlock(scheduler);
     if (failed < 0)
         PyErr_NoMemory();
     else if (!failed && scheduler->graph != NULL)
-        failed = keep_node(scheduler, work, &after);
+        failed = keep_node(scheduler, work, &deferred);
     if (!failed)
         failed = tprof_needed_expect(work, needed);
     Py_DECREF(work);
-    tprof_settle(scheduler, &after);
+    tprof_run_deferred(scheduler, &deferred);
     return failed;
 }
 
@@ -244,7 +247,7 @@ static int enter_with_futures(struct scheduler *scheduler, struct work *work, co
     return outcome;
 }
 
-/* A spawner that runs far ahead waits until some have ended, or as a worker runs some of them. */
+/* Make a spawner with too many unfinished works wait until some have ended; a worker runs some of them meanwhile. */
 static int throttle(struct scheduler *scheduler, struct work *parent)
 {
     struct domain *domain = parent == NULL ? &scheduler->root : parent->children;
@@ -255,13 +258,13 @@ static int throttle(struct scheduler *scheduler, struct work *parent)
                       NULL, -1);
 }
 
-/* Returns the work; NULL with an exception set, or, where the runtime has ended, without one. */
+/* Returns the work, or NULL with an exception set, or NULL without one if the runtime has ended. */
 static PyObject *submit(struct scheduler *scheduler, PyObject *callable, PyObject *access, PyObject *const *args,
                         size_t count, PyObject *names)
 {
     struct clauses clauses;
     struct reading reading;
-    const struct thread *thread = tprof_thread_here;
+    const struct thread *thread = tprof_current_thread;
     struct work *parent = thread == NULL || thread->scheduler != scheduler ? NULL : thread->work;
     if (unpack(access, &clauses) < 0 || throttle(scheduler, parent) < 0)
         return NULL;
@@ -298,9 +301,9 @@ PyObject *tprof_spawn(PyObject *module, PyObject *const *args, Py_ssize_t count,
         PyErr_SetString(PyExc_TypeError, "the spawner gets a task and its arguments");
         return NULL;
     }
-    /* Another thread may end the runtime meanwhile: it stays as long as it is used here, and a task that it no longer
-     * takes is a call. */
-    struct scheduler *scheduler = tprof_scheduler_here();
+    /* Another thread may end the runtime meanwhile: the reference keeps it alive, and a task that it does not take any
+     * more is called here. */
+    struct scheduler *scheduler = tprof_current_scheduler();
     const bool spawns = scheduler != NULL && !scheduler->dead;
     PyObject *work = spawns ? submit(scheduler, args[0], view.access, args + 1, (size_t)count - 1, names) : NULL;
     Py_XDECREF(scheduler);

@@ -1,10 +1,10 @@
-/* A worker: takes a work, runs it, tells the graph, and sleeps when there is none. */
+/* A worker's thread: takes a work, runs it, reports its end to the graph, and sleeps when there is none. */
 #include "core.h"
 
 #include <errno.h>
 #include <string.h>
 
-_Thread_local struct thread *tprof_thread_here;
+_Thread_local struct thread *tprof_current_thread;
 
 void tprof_thread_sleep(struct thread *thread)
 {
@@ -14,31 +14,31 @@ void tprof_thread_sleep(struct thread *thread)
     Py_END_ALLOW_THREADS;
 }
 
-static void tell_begin(struct thread *thread)
+static void log_begin(struct thread *thread)
 {
     const uint64_t generation = tprof_api->join();
-    if (generation == thread->told || thread->seat < 0)
+    if (generation == thread->logged_generation || thread->slot < 0)
         return;
-    thread->told = generation;
+    thread->logged_generation = generation;
     if (generation == 0)
         return;
     const struct tprof_graph_event event = {.t_ns = tprof_api->now_ns(), .task = TPROF_NO_TASK,
-                                            .worker = tprof_worker_number(thread->scheduler, thread->seat),
+                                            .worker = tprof_worker_number(thread->scheduler, thread->slot),
                                             .kind = TPROF_EVENT_BEGIN};
     tprof_api->tell(&event);
 }
 
-void tprof_thread_settle_in(struct thread *thread)
+void tprof_thread_report_slot(struct thread *thread)
 {
-    if (thread->seat >= 0 && thread->seat != thread->former_seat) {
-        PyObject *result = PyObject_CallFunction(thread->scheduler->take_seat, "i", thread->seat);
+    if (thread->slot >= 0 && thread->slot != thread->former_slot) {
+        PyObject *result = PyObject_CallFunction(thread->scheduler->on_slot_taken, "i", thread->slot);
         if (result == NULL)
-            PyErr_WriteUnraisable(thread->scheduler->take_seat);
+            PyErr_WriteUnraisable(thread->scheduler->on_slot_taken);
         Py_XDECREF(result);
-        thread->former_seat = thread->seat;
-        thread->told = 0;
+        thread->former_slot = thread->slot;
+        thread->logged_generation = 0;
     }
-    tell_begin(thread);
+    log_begin(thread);
 }
 
 static PyObject *take_exception(void)
@@ -77,7 +77,7 @@ static PyObject *failure_of(struct work *work)
     return error;
 }
 
-/* Futures among the arguments have ended well by now: their results take their places. */
+/* Replace futures among the arguments, which have finished by now, by their results. */
 static void put_results(struct work *work)
 {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(work->args); i++) {
@@ -89,7 +89,7 @@ static void put_results(struct work *work)
     }
 }
 
-static void tell_steal(const struct work *work, int victim)
+static void log_steal(const struct work *work, int victim)
 {
     const struct tprof_graph_event event = {tprof_api->now_ns(), work->instance.number, 0, work->task,
                                             tprof_worker_number(work->scheduler, victim), TPROF_EVENT_STEAL, 0};
@@ -97,25 +97,25 @@ static void tell_steal(const struct work *work, int victim)
         tprof_api->tell(&event);
 }
 
-/* Relaxed: a callback that is added meanwhile may be called by whoever adds it. */
-static bool calls_back(const struct work *settled)
+/* Relaxed: a callback that is added meanwhile may be called by the thread that adds it. */
+static bool calls_back(const struct work *ended)
 {
-    for (; settled != NULL; settled = settled->next_settled)
-        if (atomic_load_explicit(&settled->has_callbacks, memory_order_relaxed))
+    for (; ended != NULL; ended = ended->next_ended)
+        if (atomic_load_explicit(&ended->has_callbacks, memory_order_relaxed))
             return true;
     return false;
 }
 
-void tprof_tell_operator(const struct thread *thread, const struct work *work, enum moment moment)
+void tprof_notify_operator(const struct thread *thread, const struct work *work, enum moment moment)
 {
-    PyObject *operate = thread->scheduler->operate;
-    if (operate == NULL || work == NULL)
+    PyObject *on_task = thread->scheduler->on_task;
+    if (on_task == NULL || work == NULL)
         return;
     PyObject *waiting = PyErr_Occurred() == NULL ? NULL : take_exception();
-    PyObject *told = PyObject_CallFunction(operate, "iOi", (int)moment, work->callable, thread->seat);
-    if (told == NULL)
-        PyErr_WriteUnraisable(operate);
-    Py_XDECREF(told);
+    PyObject *result = PyObject_CallFunction(on_task, "iOi", (int)moment, work->callable, thread->slot);
+    if (result == NULL)
+        PyErr_WriteUnraisable(on_task);
+    Py_XDECREF(result);
     if (waiting != NULL)
         put_exception(waiting);
 }
@@ -124,58 +124,58 @@ void tprof_run(struct thread *thread, struct work *work, int victim)
 {
     struct scheduler *scheduler = thread->scheduler;
     struct work *outer = thread->work;
-    struct aftermath after = {0};
-    tell_begin(thread);
+    struct deferred deferred = {0};
+    log_begin(thread);
     if (victim >= 0)
-        tell_steal(work, victim);
+        log_steal(work, victim);
     put_results(work);
     const Py_ssize_t names = work->names == NULL ? 0 : PyTuple_GET_SIZE(work->names);
     thread->work = work;
     thread->depth++;
-    tprof_tell_operator(thread, work, TPROF_TASK_BEGINS);
+    tprof_notify_operator(thread, work, TPROF_TASK_BEGINS);
     PyObject *result = tprof_api->run(work->callable, &PyTuple_GET_ITEM(work->args, 0),
                                       (size_t)(PyTuple_GET_SIZE(work->args) - names), work->names, work->instance);
     PyObject *error = result == NULL ? failure_of(work) : NULL;
-    tprof_tell_operator(thread, work, TPROF_TASK_ENDS);
+    tprof_notify_operator(thread, work, TPROF_TASK_ENDS);
     thread->work = outer;
     (void)tprof_api->join();
     tprof_lock(scheduler);
     work->result = result;
     work->error = error;
     scheduler->executed++;
-    tprof_graph_body_ended(work, &after);
-    /* A worker between tasks takes one of them itself, if no callback keeps it from that. */
-    const bool takes_one = outer == NULL && !calls_back(after.settled);
-    if (after.readied > takes_one)
-        tprof_wake_for(scheduler, after.readied - takes_one, &after);
+    tprof_graph_body_ended(work, &deferred);
+    /* A worker between tasks takes one of them itself, unless it has to call callbacks first. */
+    const bool takes_one = outer == NULL && !calls_back(deferred.ended);
+    if (deferred.readied > takes_one)
+        tprof_wake_for(scheduler, deferred.readied - takes_one, &deferred);
     tprof_unlock(scheduler);
-    tprof_settle(scheduler, &after);
+    tprof_run_deferred(scheduler, &deferred);
     thread->depth--;
     Py_DECREF(work);
 }
 
-/* Its seat is not active any more. Should it have been woken for a work, somebody else is woken in its place. */
-static void give_up_seat(struct scheduler *scheduler, struct thread *thread)
+/* The slot is not active any more. The thread may have been woken for a work, so another is woken in its place. */
+static void release_slot(struct scheduler *scheduler, struct thread *thread)
 {
-    struct aftermath after = {0};
-    tprof_seat_leave(scheduler, thread);
+    struct deferred deferred = {0};
+    tprof_slot_leave(scheduler, thread);
     if (scheduler->levels != 0)
-        tprof_wake_for(scheduler, 1, &after);
+        tprof_wake_for(scheduler, 1, &deferred);
     tprof_unlock(scheduler);
-    tprof_settle(scheduler, &after);
+    tprof_run_deferred(scheduler, &deferred);
     tprof_lock(scheduler);
 }
 
-/* One step of a worker that has a seat; under the mutex, which it gives up meanwhile. Returns whether it goes on. */
+/* One step of a worker that has a slot; under the mutex, which it releases meanwhile. Returns whether it goes on. */
 static bool step(struct scheduler *scheduler, struct thread *thread)
 {
     int victim;
-    if ((uint32_t)thread->seat >= scheduler->active) {
-        give_up_seat(scheduler, thread);
+    if ((uint32_t)thread->slot >= scheduler->active) {
+        release_slot(scheduler, thread);
         return true;
     }
     if (scheduler->returning != NULL) {
-        tprof_seat_leave(scheduler, thread);
+        tprof_slot_leave(scheduler, thread);
         return true;
     }
     struct work *work = tprof_queue_take(scheduler, thread, &victim);
@@ -192,14 +192,14 @@ static bool step(struct scheduler *scheduler, struct thread *thread)
         tprof_run(thread, work, victim);
     else {
         tprof_thread_sleep(thread);
-        tprof_thread_settle_in(thread);
+        tprof_thread_report_slot(thread);
     }
     (void)tprof_api->join();
     tprof_lock(scheduler);
     return true;
 }
 
-/* Without a seat and without a task: until somebody gives it a seat. Returns whether it goes on. */
+/* Sleep without a slot and without a task until another thread assigns a slot. Returns whether it goes on. */
 static bool park(struct scheduler *scheduler, struct thread *thread)
 {
     if (tprof_is_stopping(scheduler) && scheduler->unfinished == 0)
@@ -207,44 +207,44 @@ static bool park(struct scheduler *scheduler, struct thread *thread)
     tprof_push_last(&scheduler->parked, thread);
     tprof_unlock(scheduler);
     tprof_thread_sleep(thread);
-    tprof_thread_settle_in(thread);
+    tprof_thread_report_slot(thread);
     tprof_lock(scheduler);
     return true;
 }
 
-static void find_first_seat(struct scheduler *scheduler, struct thread *thread)
+static void take_first_slot(struct scheduler *scheduler, struct thread *thread)
 {
-    for (uint32_t seat = 0; seat < scheduler->active; seat++)
-        if (scheduler->seated[seat] == NULL) {
-            tprof_seat_take(scheduler, thread, (int)seat);
+    for (uint32_t slot = 0; slot < scheduler->active; slot++)
+        if (scheduler->slot_threads[slot] == NULL) {
+            tprof_slot_take(scheduler, thread, (int)slot);
             return;
         }
 }
 
 void tprof_thread_serve(struct scheduler *scheduler)
 {
-    struct thread thread = {.scheduler = scheduler, .seat = -1, .former_seat = -1};
+    struct thread thread = {.scheduler = scheduler, .slot = -1, .former_slot = -1};
     sem_init(&thread.semaphore, 0, 0);
-    tprof_thread_here = &thread;
+    tprof_current_thread = &thread;
     tprof_lock(scheduler);
     scheduler->threads++;
     if (scheduler->starting > 0)
         scheduler->starting--;
-    find_first_seat(scheduler, &thread);
-    /* While it was on its way no other was started, however many seats were empty. */
-    struct aftermath after = {0};
+    take_first_slot(scheduler, &thread);
+    /* Only one thread starts at a time, however many slots are empty. */
+    struct deferred deferred = {0};
     if (scheduler->levels != 0)
-        tprof_wake_for(scheduler, 1, &after);
+        tprof_wake_for(scheduler, 1, &deferred);
     tprof_unlock(scheduler);
-    tprof_settle(scheduler, &after);
-    tprof_thread_settle_in(&thread);
+    tprof_run_deferred(scheduler, &deferred);
+    tprof_thread_report_slot(&thread);
     tprof_lock(scheduler);
     bool goes_on = true;
     while (goes_on && !scheduler->dead)
-        goes_on = thread.seat >= 0 ? step(scheduler, &thread) : park(scheduler, &thread);
-    tprof_seat_leave(scheduler, &thread);
+        goes_on = thread.slot >= 0 ? step(scheduler, &thread) : park(scheduler, &thread);
+    tprof_slot_leave(scheduler, &thread);
     scheduler->threads--;
     tprof_unlock(scheduler);
-    tprof_thread_here = NULL;
+    tprof_current_thread = NULL;
     sem_destroy(&thread.semaphore);
 }

@@ -1,20 +1,20 @@
-/* What is read without the scheduler's mutex, and in which order; the end of core.h, which includes it.
+/* What is read without the scheduler's mutex, and in which memory order. core.h includes this file.
  *
- * Fields that are written while others may read them without the mutex are `_Atomic`, and are read and written through
- * these functions, whether the mutex is held or not. The following need no atomic:
- * - what is set before others can know of the object and never changes: a work's callable, number and parent, a
- *   scheduler's callables, a group's `outer`, `inside` and `waits` (it is opened once, and gets into contexts then);
- * - a work's `result` and `error`, which are written before the state that says so;
- * - a work's successors, accesses and children, after its end: the thread that settles it has them alone;
- * - `struct thread`: its own thread's, except `seat` and `next` while it is on a list. Whoever takes it off writes them
- *   and then posts its semaphore, and it reads them after it was woken;
+ * Fields that are written while other threads may read them without the mutex are `_Atomic`. They are read and written
+ * through these functions, whether the mutex is held or not. The following need no atomic:
+ * - what is set before other threads can reach the object and never changes: a work's callable, number and parent, a
+ *   scheduler's callables, a group's `outer`, `inside` and `waits` (it is opened once, before a context holds it);
+ * - a work's `result` and `error`, which are written before its state;
+ * - a work's successors, accesses and children after its end: only the thread that does its deferred work uses them;
+ * - `struct thread`: its own thread uses it, except `slot` and `next` while it is on a list. The thread that takes it
+ *   off writes them and then posts its semaphore; its own thread reads them after it was woken;
  * - `dead`, which a forked child sets while it has one thread;
- * - a work's `callbacks` and `settled`, which its critical section guards (before Python 3.13 Python's own lock does). */
+ * - a work's `callbacks` and `callbacks_called`, which its critical section guards (the GIL before Python 3.13). */
 #ifndef TPROF_RUNTIME_UNLOCKED_H
 #define TPROF_RUNTIME_UNLOCKED_H
 
-/* A work's state is released when it is written and acquired when it is read: who sees without the mutex that the work
- * has ended, as result() does, sees the result and the error that were written before. */
+/* A work's state is written with release and read with acquire: a thread that sees without the mutex that the work has
+ * ended, as in result(), sees the result and the error that were written before. */
 static inline enum state tprof_state_of(const struct work *work)
 {
     return (enum state)atomic_load_explicit(&work->state, memory_order_acquire);
@@ -30,25 +30,25 @@ static inline bool tprof_has_ended(const struct work *work)
     return tprof_state_of(work) >= TPROF_FINISHED;
 }
 
-/* Likewise: who sees it sees the cause that was written before. */
-static inline bool tprof_is_doomed(const struct work *work)
+/* Likewise: a thread that sees it sees the cause that was written before. */
+static inline bool tprof_is_cancel_requested(const struct work *work)
 {
-    return atomic_load_explicit(&work->doomed, memory_order_acquire);
+    return atomic_load_explicit(&work->cancel_requested, memory_order_acquire);
 }
 
-static inline void tprof_doom(struct work *work)
+static inline void tprof_request_cancel(struct work *work)
 {
-    atomic_store_explicit(&work->doomed, true, memory_order_release);
+    atomic_store_explicit(&work->cancel_requested, true, memory_order_release);
 }
 
-/* Likewise: it is set once and stays, complete as it was when it was released. */
+/* Likewise: it is set once, and the work that it points to is complete then. */
 static inline struct work *tprof_cause_of(const struct work *work)
 {
     return atomic_load_explicit(&work->cause, memory_order_acquire);
 }
 
-/* Relaxed: nothing else is read on the strength of it. Who asks about a failure and then spawns what needs the data does
- * both on one thread, or tells the other thread in a way that orders them. */
+/* Relaxed: no other read depends on it. A program that asks about a failure and then spawns a task that needs the data
+ * does both on one thread, or synchronises the two threads. */
 static inline bool tprof_is_acknowledged(const struct work *work)
 {
     return atomic_load_explicit(&work->acknowledged, memory_order_relaxed);
@@ -59,26 +59,26 @@ static inline void tprof_acknowledge(struct work *work)
     atomic_store_explicit(&work->acknowledged, true, memory_order_relaxed);
 }
 
-/* Relaxed: who misses that a block was left, or that another thread's was entered, could as well have come a moment
- * before; its own thread's blocks it sees. */
+/* Relaxed: a thread that misses that another thread has entered or left a block might have read a moment earlier. It
+ * sees the blocks that it has entered itself. */
 static inline bool tprof_is_open(const struct group *group)
 {
     return atomic_load_explicit(&group->open, memory_order_relaxed);
 }
 
-/* Relaxed: who opened one on this thread, or let its context be copied to it, did so before. */
+/* Relaxed: a group that counts here was opened on this thread, or before its context was copied to this thread. */
 static inline size_t tprof_open_groups(const struct scheduler *scheduler)
 {
     return atomic_load_explicit(&scheduler->groups, memory_order_relaxed);
 }
 
-/* Relaxed: who misses it is told again under the mutex when a work enters. */
+/* Relaxed: it is read again under the mutex when a work enters. */
 static inline bool tprof_is_stopping(const struct scheduler *scheduler)
 {
     return atomic_load_explicit(&scheduler->stopping, memory_order_relaxed);
 }
 
-/* Written under the mutex only. Relaxed: throttling reads it without, for which a count of a moment ago is as good. */
+/* Written under the mutex only. Relaxed: throttling reads it without the mutex, and may use a slightly older count. */
 static inline size_t tprof_latch_count(const struct latch *latch)
 {
     return atomic_load_explicit(&latch->count, memory_order_relaxed);

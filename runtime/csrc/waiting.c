@@ -1,15 +1,14 @@
-/* Waiting for a latch to fall. A thread from outside sleeps and can be interrupted by a signal; a worker makes itself
- * useful first. What it may run meanwhile is limited to works that it waits for anyway: the one it wants, and those
- * that its own work spawned, since it cannot end before them. Any other could wait in turn for something further
- * down on this very stack. When there is none it lends its seat. A worker also waits between works, in the callbacks
- * of one that has ended. */
+/* Waiting for a latch to fall. A thread that is no worker sleeps and can be interrupted by a signal. A worker first
+ * runs works that it waits for anyway: the wanted one, and descendants of its own work, which cannot end before them.
+ * Any other work could in turn wait for one further down on the same stack. If there are none, the worker lends its
+ * slot. A worker also waits between works, in callbacks of a work that has ended. */
 #include "core.h"
 
 #include <errno.h>
 #include <time.h>
 
-#define DEEPEST 50 /* works run inside waits, one in the other: C and Python stacks are finite */
-/* A signal that comes just before the sleep does not end it: whoever can have signals looks up now and then. */
+#define DEEPEST 50 /* nested works that run inside waits: C and Python stacks are finite */
+/* A signal that comes just before the sleep does not end it, so a thread that may get signals checks periodically. */
 #define LONGEST_SLEEP_S 0.5
 
 static struct timespec deadline_in(double timeout_s)
@@ -31,14 +30,14 @@ static bool is_before(const struct timespec *one, const struct timespec *other)
     return one->tv_sec < other->tv_sec || (one->tv_sec == other->tv_sec && one->tv_nsec < other->tv_nsec);
 }
 
-/* Until the deadline, NULL for ever. Returns whether it has passed; may return before. */
+/* Sleep until the deadline; NULL: none. Returns whether it has passed; may return earlier. */
 static bool sleep_on(struct waiter *waiter, const struct timespec *deadline)
 {
     struct timespec until = deadline_in(LONGEST_SLEEP_S);
     const bool to_the_end = deadline != NULL && is_before(deadline, &until);
     int failed = 0, error = 0;
     Py_BEGIN_ALLOW_THREADS;
-    if (deadline == NULL && tprof_thread_here != NULL)
+    if (deadline == NULL && tprof_current_thread != NULL)
         failed = sem_wait(&waiter->semaphore);
     else
         failed = sem_clockwait(&waiter->semaphore, CLOCK_MONOTONIC, to_the_end ? deadline : &until);
@@ -56,7 +55,7 @@ static bool was_woken(struct scheduler *scheduler, const struct waiter *waiter)
     return woken;
 }
 
-/* Until woken, out of time (1), or a signal's handler has raised (-1). The waiter is expected by the latch. */
+/* Sleep until woken (0), until the timeout (1), or until a signal's handler raises (-1). The latch has the waiter. */
 static int sleep_until_woken(struct scheduler *scheduler, struct latch *latch, struct waiter *waiter,
                              double timeout_s)
 {
@@ -72,7 +71,7 @@ static int sleep_until_woken(struct scheduler *scheduler, struct latch *latch, s
             outcome = -1;
     }
     tprof_lock(scheduler);
-    tprof_latch_forget(latch, waiter);
+    tprof_latch_remove_waiter(latch, waiter);
     tprof_unlock(scheduler);
     return outcome;
 }
@@ -84,7 +83,7 @@ static int wait_outside(struct scheduler *scheduler, struct latch *latch, size_t
     const bool there = tprof_latch_count(latch) <= enough;
     if (!there) {
         sem_init(&waiter.semaphore, 0, 0);
-        tprof_latch_expect(latch, &waiter, enough);
+        tprof_latch_add_waiter(latch, &waiter, enough);
     }
     tprof_unlock(scheduler);
     if (there)
@@ -95,7 +94,7 @@ static int wait_outside(struct scheduler *scheduler, struct latch *latch, size_t
 }
 
 /* Under the mutex. */
-static struct work *something_useful(struct scheduler *scheduler, struct thread *thread, struct work *wanted)
+static struct work *find_runnable(struct scheduler *scheduler, struct thread *thread, struct work *wanted)
 {
     if (thread->depth >= DEEPEST)
         return NULL;
@@ -106,60 +105,60 @@ static struct work *something_useful(struct scheduler *scheduler, struct thread 
     return thread->work == NULL ? NULL : tprof_queue_descendant(scheduler, thread, thread->work);
 }
 
-static void lend_seat(struct thread *thread, struct tprof_paused *paused)
+static void lend_slot(struct thread *thread, struct tprof_paused *paused)
 {
     struct scheduler *scheduler = thread->scheduler;
-    struct aftermath after = {0};
+    struct deferred deferred = {0};
     (void)tprof_api->join();
     tprof_lock(scheduler);
-    tprof_seat_leave(scheduler, thread);
+    tprof_slot_leave(scheduler, thread);
     if (scheduler->levels != 0)
-        tprof_wake_for(scheduler, 1, &after);
+        tprof_wake_for(scheduler, 1, &deferred);
     tprof_unlock(scheduler);
-    tprof_settle(scheduler, &after);
-    tprof_tell_operator(thread, thread->work, TPROF_TASK_PAUSES);
+    tprof_run_deferred(scheduler, &deferred);
+    tprof_notify_operator(thread, thread->work, TPROF_TASK_PAUSES);
     tprof_api->pause(paused);
 }
 
-static void regain_seat(struct thread *thread, const struct tprof_paused *paused)
+static void regain_slot(struct thread *thread, const struct tprof_paused *paused)
 {
     struct scheduler *scheduler = thread->scheduler;
     tprof_lock(scheduler);
-    const bool found = tprof_seat_find(scheduler, thread);
+    const bool found = tprof_slot_find(scheduler, thread);
     if (!found)
         tprof_push_last(&scheduler->returning, thread);
     tprof_unlock(scheduler);
     if (!found)
         tprof_thread_sleep(thread);
-    tprof_thread_settle_in(thread);
-    tprof_tell_operator(thread, thread->work, TPROF_TASK_RESUMES);
+    tprof_thread_report_slot(thread);
+    tprof_notify_operator(thread, thread->work, TPROF_TASK_RESUMES);
     tprof_api->resume(paused);
 }
 
-/* Lends its seat for as long; enters with the mutex and comes back without. */
+/* Sleep and lend the slot meanwhile; called with the mutex, returns without it. */
 static int block(struct scheduler *scheduler, struct thread *thread, struct latch *latch, size_t enough,
                  double timeout_s)
 {
     struct waiter waiter;
     struct tprof_paused paused;
     sem_init(&waiter.semaphore, 0, 0);
-    tprof_latch_expect(latch, &waiter, enough);
+    tprof_latch_add_waiter(latch, &waiter, enough);
     tprof_unlock(scheduler);
-    lend_seat(thread, &paused);
+    lend_slot(thread, &paused);
     const int outcome = sleep_until_woken(scheduler, latch, &waiter, timeout_s);
     sem_destroy(&waiter.semaphore);
-    regain_seat(thread, &paused);
+    regain_slot(thread, &paused);
     return outcome;
 }
 
-/* A worker of another runtime: what that one's tasks wait for may need its seat. */
+/* For a worker of another runtime: tasks of this one may wait for tasks that need its slot. */
 static int wait_elsewhere(struct scheduler *scheduler, struct thread *thread, struct latch *latch, size_t enough,
                           double timeout_s)
 {
     struct tprof_paused paused;
-    lend_seat(thread, &paused);
+    lend_slot(thread, &paused);
     const int outcome = wait_outside(scheduler, latch, enough, timeout_s);
-    regain_seat(thread, &paused);
+    regain_slot(thread, &paused);
     return outcome;
 }
 
@@ -169,7 +168,7 @@ static int wait_inside(struct scheduler *scheduler, struct thread *thread, struc
     int outcome = 0;
     tprof_lock(scheduler);
     while (outcome == 0 && tprof_latch_count(latch) > enough) {
-        struct work *work = timeout_s < 0 ? something_useful(scheduler, thread, wanted) : NULL;
+        struct work *work = timeout_s < 0 ? find_runnable(scheduler, thread, wanted) : NULL;
         if (work != NULL) {
             tprof_set_state(work, TPROF_RUNNING);
             tprof_unlock(scheduler);
@@ -184,7 +183,7 @@ static int wait_inside(struct scheduler *scheduler, struct thread *thread, struc
 
 int tprof_wait(struct scheduler *scheduler, struct latch *latch, size_t enough, struct work *wanted, double timeout_s)
 {
-    struct thread *thread = tprof_thread_here;
+    struct thread *thread = tprof_current_thread;
     if (scheduler->dead)
         return 0;
     if (thread == NULL)

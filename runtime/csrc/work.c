@@ -1,4 +1,4 @@
-/* A work as Python sees it: the half of a future that knows how a task stands. runtime/future.py is the other half. */
+/* The type Work of Python: the native half of a future, with the task's state. runtime/future.py is the other half. */
 #include "core.h"
 
 #include <stdlib.h>
@@ -39,17 +39,17 @@ static void deallocate(PyObject *object)
     PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
     (void)clear(object);
-    free(((struct work *)object)->accesses); /* of one that never entered; else they are gone */
+    free(((struct work *)object)->accesses); /* not NULL only if the work never entered */
     type->tp_free(object);
     Py_DECREF(type);
 }
 
-static bool stands_still(const struct work *self)
+static bool outcome_is_known(const struct work *self)
 {
-    return tprof_has_ended(self) || (tprof_is_doomed(self) && tprof_state_of(self) == TPROF_PENDING);
+    return tprof_has_ended(self) || (tprof_is_cancel_requested(self) && tprof_state_of(self) == TPROF_PENDING);
 }
 
-#define LONGEST_S 1e9 /* what goes beyond is for ever: the kernel's seconds are whole numbers */
+#define LONGEST_S 1e9 /* a longer timeout is none: the kernel's seconds are integers */
 
 double tprof_timeout_of(PyObject *object)
 {
@@ -61,15 +61,16 @@ double tprof_timeout_of(PyObject *object)
     return timeout_s > LONGEST_S ? -1 : timeout_s > 0 ? timeout_s : 0;
 }
 
-/* A task that waits for itself, or for one that cannot end before it, would wait for ever. */
-static int check_no_circle(const struct work *self)
+/* A task that waits for itself or for an ancestor, which cannot end before it, would wait for ever. */
+static int check_no_cycle(const struct work *self)
 {
-    const struct thread *thread = tprof_thread_here;
+    const struct thread *thread = tprof_current_thread;
     if (thread == NULL || thread->scheduler != self->scheduler)
         return 0;
     for (const struct work *work = thread->work; work != NULL; work = work->parent)
         if (work == self) {
-            PyErr_Format(PyExc_RuntimeError, "%R waits for %R, which cannot end before it: wait for its children instead",
+            PyErr_Format(PyExc_RuntimeError,
+                         "%R waits for %R, which cannot end before it: wait for its children instead",
                          (PyObject *)thread->work, (PyObject *)self);
             return -1;
         }
@@ -81,13 +82,13 @@ static int wait_for_end(struct work *self, PyObject *timeout)
     const double timeout_s = tprof_timeout_of(timeout);
     if (timeout_s == -2)
         return -1;
-    if (stands_still(self))
+    if (outcome_is_known(self))
         return 0;
     if (self->scheduler->dead) {
         PyErr_SetString(PyExc_RuntimeError, "this task belongs to a runtime of the parent process: it never ends here");
         return -1;
     }
-    if (timeout_s < 0 && check_no_circle(self) < 0)
+    if (timeout_s < 0 && check_no_cycle(self) < 0)
         return -1;
     return tprof_wait(self->scheduler, &self->done, 0, self, timeout_s);
 }
@@ -98,7 +99,7 @@ static PyObject *wait_method(PyObject *object, PyObject *const *args, Py_ssize_t
     return outcome < 0 ? NULL : PyBool_FromLong(outcome == 0);
 }
 
-/* What went well is answered here; the rest knows future.py. */
+/* Returns the result of a finished task; other outcomes are handled in future.py. */
 static PyObject *result_method(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     struct work *self = (struct work *)object;
@@ -124,26 +125,26 @@ static PyObject *cancel_method(PyObject *object, PyObject *unused)
 {
     struct work *self = (struct work *)object;
     struct scheduler *scheduler = self->scheduler;
-    struct aftermath after = {0};
+    struct deferred deferred = {0};
     (void)unused;
     if (scheduler->dead)
         Py_RETURN_FALSE;
     (void)tprof_api->join();
     tprof_lock(scheduler);
-    const bool cancelled = tprof_graph_cancel(self, &after) || tprof_state_of(self) == TPROF_CANCELLED;
-    tprof_wake_for(scheduler, after.readied, &after);
+    const bool cancelled = tprof_graph_cancel(self, &deferred) || tprof_state_of(self) == TPROF_CANCELLED;
+    tprof_wake_for(scheduler, deferred.readied, &deferred);
     tprof_unlock(scheduler);
-    tprof_settle(scheduler, &after);
+    tprof_run_deferred(scheduler, &deferred);
     return PyBool_FromLong(cancelled);
 }
 
 int tprof_work_call_back(struct work *self, PyObject *callback)
 {
-    bool settled;
+    bool called;
     int failed = 0;
     Py_BEGIN_CRITICAL_SECTION(self);
-    settled = self->settled;
-    if (!settled) {
+    called = self->callbacks_called;
+    if (!called) {
         if (self->callbacks == NULL)
             self->callbacks = PyList_New(0);
         failed = self->callbacks == NULL || PyList_Append(self->callbacks, callback) < 0;
@@ -152,7 +153,7 @@ int tprof_work_call_back(struct work *self, PyObject *callback)
     Py_END_CRITICAL_SECTION();
     if (failed)
         return -1;
-    if (!settled)
+    if (!called)
         return 0;
     PyObject *result = PyObject_CallOneArg(callback, (PyObject *)self);
     if (result == NULL)
@@ -178,12 +179,12 @@ static PyObject *get_state(PyObject *object, void *unused)
     static const char *const names[] = {"pending", "queued", "running", "finished", "failed", "cancelled"};
     const struct work *self = (struct work *)object;
     (void)unused;
-    const bool doomed = tprof_is_doomed(self);
+    const bool cancel_requested = tprof_is_cancel_requested(self);
     const enum state state = tprof_state_of(self);
-    return PyUnicode_FromString(names[doomed && state == TPROF_PENDING ? TPROF_CANCELLED : state]);
+    return PyUnicode_FromString(names[cancel_requested && state == TPROF_PENDING ? TPROF_CANCELLED : state]);
 }
 
-/* It is written when the body ends, which may be long before the task does. */
+/* The error is written when the body ends, which may be long before the task ends. */
 static PyObject *get_error(PyObject *object, void *unused)
 {
     const struct work *self = (struct work *)object;

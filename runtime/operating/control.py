@@ -1,8 +1,8 @@
-"""The loop: hears when tasks begin and end, and sets the frequency between them as the policy's goal has it.
+"""The control loop: sets the frequency for the policy's goal whenever a task begins or ends.
 
-Everything that it needs of a machine is handed in (the controls of the frequency, a ledger of joules, a clock), so
-that it runs in simulated time as it runs on a processor. One lock guards it: a change of the frequency is short, and
-those who share a control have to agree on it anyway.
+All that it uses of a machine is passed in (the frequency's controls, a power estimator, a clock), so it runs the same
+in simulated time and on a processor. One lock guards it: a change of the frequency is short, and tasks that share a
+control have to agree on it anyway.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tprof.runtime.operating.exploring import UNSURE, Effort, Exploration
+from tprof.runtime.operating.decision import Decision, Thresholds
+from tprof.runtime.operating.exploring import MAX_UNCERTAINTY, Exploration, ExplorationBudget
 from tprof.runtime.operating.goals import FORBIDDEN, Choice, Fixed, Goal
-from tprof.runtime.operating.verdict import Caution, Verdict
 from tprof.runtime.operating.worker_search import WorkerSearch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tprof.runtime.operating.ceiling import Ceiling
     from tprof.runtime.operating.controls import Controls
-    from tprof.runtime.operating.ledger import Ledger
     from tprof.runtime.operating.points import Knowledge
+    from tprof.runtime.operating.power_estimator import PowerEstimator
+    from tprof.runtime.operating.power_limiter import PowerLimiter
 
-    Say = Callable[[dict[str, Any]], object]
+    Log = Callable[[dict[str, Any]], object]
 
 
 @dataclass(eq=False)
@@ -33,344 +33,350 @@ class _Run:
     control: int
     begin_ns: int = 0
     hz: int = 0
-    clean: bool = True  # at one frequency, and never interrupted
-    tried: bool = False  # it began while its task was explored
+    clean: bool = True  # at one frequency and without interruption
+    explored: bool = False  # it began while its task was explored
 
 
 @dataclass(frozen=True)
-class Means:
-    """What the loop works with.
+class MachineInterface:
+    """The machine as the loop sees it.
 
     Attributes
     ----------
     controls, clock_ns : of the machine.
-    say : told of every decision.
+    log : called with every decision.
     set_active : sets the number of active workers.
-    ledger : of the package's joules, for learning; None where a table is given.
-    explored_hz : what learning tries.
-    ceiling : what a cap on the power allows; None without one, or without a sensor.
+    estimator : of the tasks' power, for learning; None with a table.
+    explored_hz : the frequencies that learning tries.
+    limiter : keeps the cap on the power; None without a cap or a sensor.
     """
 
     controls: Controls
     clock_ns: Callable[[], int]
-    say: Say
+    log: Log
     set_active: Callable[[int], object]
-    ledger: Ledger | None = None
+    estimator: PowerEstimator | None = None
     explored_hz: tuple[int, ...] = ()
-    ceiling: Ceiling | None = None
+    limiter: PowerLimiter | None = None
 
 
 class Control:
-    """Chooses operating points; `begin`, `end`, `pause` and `resume` are called by whoever runs tasks."""
+    """Chooses operating points; the caller that runs tasks calls `begin`, `end`, `pause` and `resume`."""
 
     def __init__(
         self,
         goal: Goal | Fixed,
-        means: Means,
+        machine: MachineInterface,
         workers: int,
         *,
-        effort: Effort | None = None,
-        caution: Caution | None = None,
+        budget: ExplorationBudget | None = None,
+        thresholds: Thresholds | None = None,
         adapt_workers: bool = True,
     ) -> None:
-        """Begin with the highest frequency everywhere; `know` or tasks that run bring more."""
-        self._goal, self._means, self._workers = goal, means, workers
-        self._active = self._wanted_workers = workers
+        """Begin with the highest frequency everywhere, until there is a table or tasks have run."""
+        self._goal, self._machine, self._workers = goal, machine, workers
+        self._active = self._requested_workers = workers
         self._exploration = None
         self._search: WorkerSearch | None = None
-        if means.ledger is not None and adapt_workers and workers > 1 and not isinstance(goal, Fixed):
-            gain = (caution or Caution()).learnt_gain
-            self._search = WorkerSearch(workers, goal.judge, means.ledger.drawn_j, gain)
-        if means.ledger is not None:
-            at_once = -(-workers // means.controls.count)
+        if machine.estimator is not None and adapt_workers and workers > 1 and not isinstance(goal, Fixed):
+            gain = (thresholds or Thresholds()).learnt_gain
+            self._search = WorkerSearch(workers, goal.span_cost, machine.estimator.drawn_j, gain)
+        if machine.estimator is not None:
+            at_once = -(-workers // machine.controls.count)
             self._exploration = Exploration(
-                means.explored_hz,
-                effort or Effort(),
-                means.controls.transition_s,
+                machine.explored_hz,
+                budget or ExplorationBudget(),
+                machine.controls.transition_s,
                 at_once=at_once,
-                all_hz=means.controls.frequencies_hz,
-                doubts=means.ledger.doubts,
+                all_hz=machine.controls.frequencies_hz,
+                uncertainties=machine.estimator.uncertainties,
             )
-        self._verdict = Verdict(caution or Caution())
+        self._decision = Decision(thresholds or Thresholds())
         self._undecided: set[str] = set()
-        self._passed: frozenset[str] = frozenset()  # of these nothing is to be heard
+        self._ignored: frozenset[str] = frozenset()  # tasks that change nothing
         self._review_at = 0
         self._instances = 0
         self._lock = threading.Lock()
         self._stacks: dict[object, list[_Run]] = {}
         self._paused: dict[object, list[list[_Run]]] = {}
-        self._highest_hz = means.controls.frequencies_hz[-1]
-        self._held = [means.controls.nearest_hz(control, self._highest_hz) for control in range(means.controls.count)]
+        self._highest_hz = machine.controls.frequencies_hz[-1]
+        self._held_hz = [
+            machine.controls.nearest_hz(control, self._highest_hz) for control in range(machine.controls.count)
+        ]
         self._closed = False
 
-    def know(self, known: Mapping[int, Knowledge]) -> None:
+    def use_table(self, known: Mapping[int, Knowledge]) -> None:
         """Decide from a table, by the number of workers."""
         with self._lock:
             choice = self._choose(known)
-            self._take(choice, known[choice.workers], "table")
+            self._apply(choice, known[choice.workers], "table")
 
-    def begin(self, who: object, task: str, seat: int) -> None:
-        """Hear that a thread begins a task, and set its frequency."""
-        if task in self._passed:
+    def begin(self, thread: object, task: str, slot: int) -> None:
+        """Set the frequency for a task that a thread begins."""
+        if task in self._ignored:
             return
         with self._lock:
             if self._closed:
                 return
-            self._look()
-            stack = self._stacks.setdefault(who, [])
+            self._poll()
+            stack = self._stacks.setdefault(thread, [])
             if stack:
                 stack[-1].clean = False
-            run = _Run(task, self._means.controls.of(seat))
+            run = _Run(task, self._machine.controls.of(slot))
             stack.append(run)
             self._count(task)
             self._set(run, run.control)
-            self._look_from_now()
-            run.clean, run.tried = True, self._explores(task)
-            run.hz, run.begin_ns = self._held[run.control], self._means.clock_ns()
+            self._resume_estimator()
+            run.clean, run.explored = True, self._explores(task)
+            run.hz, run.begin_ns = self._held_hz[run.control], self._machine.clock_ns()
 
-    def end(self, who: object, task: str) -> None:
-        """Hear that it ends."""
-        if task in self._passed and who not in self._stacks:
+    def end(self, thread: object, task: str) -> None:
+        """Learn from a task that ends, and set the frequency for the enclosing one."""
+        if task in self._ignored and thread not in self._stacks:
             return
         with self._lock:
-            stack = self._stacks.get(who)
+            stack = self._stacks.get(thread)
             if self._closed or not stack or stack[-1].task != task:
                 return
-            self._look()
+            self._poll()
             run = stack.pop()
             self._learn(run)
             self._try_workers(run.task)
             if stack:
                 self._set(stack[-1], stack[-1].control)
             else:
-                del self._stacks[who]
+                del self._stacks[thread]
 
-    def pause(self, who: object) -> None:
-        """Hear that a thread waits in the midst of its task, and that another may run on its core."""
+    def pause(self, thread: object) -> None:
+        """Suspend a task whose thread waits: another may run on its core."""
         with self._lock:
-            stack = self._stacks.get(who)
+            stack = self._stacks.get(thread)
             if not self._closed and stack:
-                self._look()
+                self._poll()
                 stack[-1].clean = False
-                self._paused.setdefault(who, []).append(self._stacks.pop(who))
+                self._paused.setdefault(thread, []).append(self._stacks.pop(thread))
 
-    def resume(self, who: object, seat: int) -> None:
-        """Hear that it goes on."""
+    def resume(self, thread: object, slot: int) -> None:
+        """Set the frequency for a suspended task that continues."""
         with self._lock:
-            paused = self._paused.get(who)
+            paused = self._paused.get(thread)
             if self._closed or not paused:
                 return
-            self._look()
-            stack = self._stacks[who] = paused.pop()
-            stack[-1].control = self._means.controls.of(seat)
+            self._poll()
+            stack = self._stacks[thread] = paused.pop()
+            stack[-1].control = self._machine.controls.of(slot)
             self._set(stack[-1], stack[-1].control)
-            self._look_from_now()
+            self._resume_estimator()
 
     def close(self) -> None:
-        """Do nothing any more: whoever held the frequencies before gets them back."""
+        """Set nothing any more; the former frequencies are restored elsewhere."""
         with self._lock:
             self._closed = True
-            self._say("released")
+            self._log("released")
 
-    def activated(self, workers: int) -> None:
-        """Hear that the program itself has set the number of active workers."""
+    def on_workers_set(self, workers: int) -> None:
+        """Take over the number of active workers that the program itself has set."""
         with self._lock:
-            self._search = None  # the program knows better
-            self._active = self._wanted_workers = workers
-            self._say("workers", workers=workers, why="program")
+            self._search = None  # the program's choice has priority
+            self._active = self._requested_workers = workers
+            self._log("workers", workers=workers, why="program")
 
-    def hold_again(self) -> bool:
-        """Set again what somebody else has changed; returns whether anything was. Raises SensorError."""
+    def reapply(self) -> bool:
+        """Restore frequencies that another program has changed; returns whether any was. Raises SensorError."""
         with self._lock:
-            changed = () if self._closed else self._means.controls.taken_away()
+            changed = () if self._closed else self._machine.controls.changed_elsewhere()
             for control in changed:
-                self._means.controls.hold(control, self._held[control])
-                self._say_set(control, self._held[control], "somebody else had changed it")
+                self._machine.controls.hold(control, self._held_hz[control])
+                self._log_set(control, self._held_hz[control], "somebody else had changed it")
             return bool(changed)
 
-    def tell_all(self) -> None:
-        """Say again what holds now, to a recording that begins."""
+    def log_all(self) -> None:
+        """Log the present state again, for a recording that begins."""
         with self._lock:
-            for control, hz in enumerate(self._held):
-                self._say_set(control, hz, "held")
-            ceiling = self._means.ceiling
-            if ceiling is not None:
-                self._say("allowed", frequency_hz=ceiling.highest_hz, former_hz=ceiling.highest_hz, why="held")
-            for task in self._verdict.best:
-                self._say_chosen(task, "held")
+            for control, hz in enumerate(self._held_hz):
+                self._log_set(control, hz, "held")
+            limiter = self._machine.limiter
+            if limiter is not None:
+                self._log("allowed", frequency_hz=limiter.highest_hz, former_hz=limiter.highest_hz, why="held")
+            for task in self._decision.best:
+                self._log_chosen(task, "held")
             if self._active != self._workers:
-                self._say("workers", workers=self._active, why="held")
+                self._log("workers", workers=self._active, why="held")
 
     def _running(self) -> list[_Run]:
         return [stack[-1] for stack in self._stacks.values() if stack]
 
-    def _look(self) -> None:
-        self._keep_below_the_ceiling()
-        if self._means.ledger is None:
+    def _poll(self) -> None:
+        self._apply_power_cap()
+        if self._machine.estimator is None:
             return
         running = self._running()
         if any(self._explores(run.task) for run in running):
-            kinds = [(run.task, self._held[run.control]) for run in running]
-            self._means.ledger.look(self._means.clock_ns(), kinds)
+            kinds = [(run.task, self._held_hz[run.control]) for run in running]
+            self._machine.estimator.poll(self._machine.clock_ns(), kinds)
         else:
-            self._means.ledger.rest()
+            self._machine.estimator.pause()
 
-    def _keep_below_the_ceiling(self) -> None:
-        """Set all that run as the cap on the power allows from now on, without waiting for the next task."""
-        ceiling = self._means.ceiling
-        if ceiling is None:
+    def _apply_power_cap(self) -> None:
+        """Set the frequencies of running tasks at once if the power limiter allows others than before."""
+        limiter = self._machine.limiter
+        if limiter is None:
             return
-        running, former_hz = self._running(), ceiling.highest_hz
-        if not ceiling.look(self._means.clock_ns(), works=bool(running)):
+        running, former_hz = self._running(), limiter.highest_hz
+        if not limiter.poll(self._machine.clock_ns(), busy=bool(running)):
             return
-        why = f"{ceiling.drawn_w:.4g} W drawn, {ceiling.quality}"
-        self._say("allowed", frequency_hz=ceiling.highest_hz, former_hz=former_hz, why=why)
-        self._activate(self._wanted_workers, why)
+        why = f"{limiter.drawn_w:.4g} W drawn, {limiter.quality}"
+        self._log("allowed", frequency_hz=limiter.highest_hz, former_hz=former_hz, why=why)
+        self._activate(self._requested_workers, why)
         for run in running:
             self._set(run, run.control)
 
-    def _look_from_now(self) -> None:
-        ledger = self._means.ledger
-        if ledger is not None and ledger.rests and any(self._explores(run.task) for run in self._running()):
-            ledger.look(self._means.clock_ns(), ())
+    def _resume_estimator(self) -> None:
+        estimator = self._machine.estimator
+        if estimator is not None and estimator.is_paused and any(self._explores(run.task) for run in self._running()):
+            estimator.poll(self._machine.clock_ns(), ())
 
     def _explores(self, task: str) -> bool:
         return self._exploration is not None and self._exploration.explores(task)
 
     def _set(self, run: _Run, control: int) -> None:
-        """Agree with those that share the control, and hold what they agree on."""
+        """Set the frequency that the tasks which share the control agree on."""
         sharing = [one for one in self._running() if one.control == control]
-        hz, why = self._allowed(*self._wanted(run, control, sharing), control)
-        # What is told, and compared, is what the processor can be set to.
-        hz = None if hz is None else self._means.controls.nearest_hz(control, hz)
-        if hz is None or hz == self._held[control]:
+        hz, why = self._capped(*self._requested(run, control, sharing), control)
+        # The log and the comparison use what the processor can be set to.
+        hz = None if hz is None else self._machine.controls.nearest_hz(control, hz)
+        if hz is None or hz == self._held_hz[control]:
             return
-        former_hz, self._held[control] = self._held[control], hz
-        self._means.controls.hold(control, hz)
+        former_hz, self._held_hz[control] = self._held_hz[control], hz
+        self._machine.controls.hold(control, hz)
         for one in sharing:
             one.clean = False
-        self._say_set(control, former_hz, why, task=run.task)
+        self._log_set(control, former_hz, why, task=run.task)
 
-    def _wanted(self, run: _Run, control: int, sharing: list[_Run]) -> tuple[int | None, str]:
+    def _requested(self, run: _Run, control: int, sharing: list[_Run]) -> tuple[int | None, str]:
         if isinstance(self._goal, Fixed):
-            return self._given(self._goal, sharing), "fixed"
+            return self._fixed_hz(self._goal, sharing), "fixed"
         if self._exploration is not None:
             probe_hz = self._probe(run)
             if probe_hz is not None:
                 return probe_hz, "explore"
         return self._voted(control, sharing)
 
-    def _allowed(self, hz: int | None, why: str, control: int) -> tuple[int | None, str]:
-        ceiling = self._means.ceiling
-        if ceiling is None or (self._held[control] if hz is None else hz) <= ceiling.highest_hz:
+    def _capped(self, hz: int | None, why: str, control: int) -> tuple[int | None, str]:
+        limiter = self._machine.limiter
+        if limiter is None or (self._held_hz[control] if hz is None else hz) <= limiter.highest_hz:
             return hz, why
-        return ceiling.highest_hz, "cap"
+        return limiter.highest_hz, "cap"
 
-    def _given(self, goal: Fixed, sharing: list[_Run]) -> int | None:
-        """Return the highest that those who share the control are given."""
-        given = [hz for one in sharing if (hz := goal.wanted_hz(one.task)) is not None]
+    def _fixed_hz(self, goal: Fixed, sharing: list[_Run]) -> int | None:
+        """Return the highest frequency given for the tasks that share the control."""
+        given = [hz for one in sharing if (hz := goal.given_hz(one.task)) is not None]
         return max(given, default=None)
 
     def _probe(self, run: _Run) -> int | None:
-        """Return the frequency that is tried now, the same on all controls: they share the sensor.
+        """Return the frequency that is explored now, the same on all controls, since they share the sensor.
 
-        It is held until no running task lacks it any more, then the task that begins chooses the next.
+        It stays until it is due for no running task. Then the task that begins chooses the next.
         """
-        assert self._exploration is not None  # noqa: S101 - looked at by the only caller
+        assert self._exploration is not None  # noqa: S101 - the only caller has checked it
         exploring = [one for one in self._running() if self._exploration.explores(one.task)]
         if not exploring:
             return None
         for one in exploring:
-            if one is not run and one.clean and self._exploration.lacks(one.task, one.hz):
+            if one is not run and one.clean and self._exploration.is_due(one.task, one.hz):
                 return one.hz
         if self._exploration.explores(run.task):
-            held_hz = self._held[run.control]
-            return held_hz if self._exploration.lacks(run.task, held_hz) else self._exploration.next_hz(run.task)
+            held_hz = self._held_hz[run.control]
+            return held_hz if self._exploration.is_due(run.task, held_hz) else self._exploration.next_hz(run.task)
         return exploring[0].hz or None
 
     def _voted(self, control: int, sharing: list[_Run]) -> tuple[int | None, str]:
         tasks = [one.task for one in sharing]
-        wanted_hz, why = self._verdict.wanted(tasks, self._held[control], self._means.controls.transition_s)
+        requested_hz, why = self._decision.frequency_for(
+            tasks, self._held_hz[control], self._machine.controls.transition_s
+        )
         learns = self._exploration is not None and not any(task in self._undecided for task in tasks)
         if why == "unknown" and not learns:
             return self._highest_hz, why
-        return wanted_hz, why
+        return requested_hz, why
 
     def _count(self, task: str) -> None:
         self._instances += 1
         if self._exploration is not None:
             self._exploration.count(task)
-            # What each task weighs in the whole shows as the run goes on.
+            # The weights of the tasks become known as the run goes on.
             if self._review_at and self._instances >= self._review_at:
                 self._review()
 
     def _learn(self, run: _Run) -> None:
-        if self._exploration is None or not run.clean or run.tried != self._explores(run.task):
+        if self._exploration is None or not run.clean or run.explored != self._explores(run.task):
             return
-        lasted_s = (self._means.clock_ns() - run.begin_ns) * 1e-9
+        lasted_s = (self._machine.clock_ns() - run.begin_ns) * 1e-9
         if self._exploration.add(run.task, run.hz, lasted_s):
             self._review()
 
     def _review(self) -> None:
-        """Decide anew from all that was learnt."""
+        """Decide again from all that was learnt."""
         assert self._exploration is not None  # noqa: S101 - only learning comes here
-        assert self._means.ledger is not None  # noqa: S101 - as above
+        assert self._machine.estimator is not None  # noqa: S101 - as above
         self._review_at = 2 * self._instances
-        ledger, doubts = self._means.ledger, self._exploration.doubts()
-        known = replace(self._exploration.knowledge(ledger.powers_w(), doubts), quality=ledger.quality)
-        self._take(self._choose({self._workers: known}), known, "learnt", doubts)
-        for task, doubt in doubts.items():
-            if doubt > UNSURE and task not in self._undecided:
+        estimator, uncertainties = self._machine.estimator, self._exploration.uncertainties()
+        known = replace(self._exploration.knowledge(estimator.powers_w(), uncertainties), quality=estimator.quality)
+        self._apply(self._choose({self._workers: known}), known, "learnt", uncertainties)
+        for task, uncertainty in uncertainties.items():
+            if uncertainty > MAX_UNCERTAINTY and task not in self._undecided:
                 self._undecided.add(task)
-                why = f"not learnt: known to {doubt:.0%} only"
-                self._say("chosen", task=task, frequency_hz=self._highest_hz, why=why)
+                why = f"not learnt: known to {uncertainty:.0%} only"
+                self._log("chosen", task=task, frequency_hz=self._highest_hz, why=why)
 
     def _choose(self, known: Mapping[int, Knowledge]) -> Choice:
         assert not isinstance(self._goal, Fixed)  # noqa: S101 - nothing is learnt or read for it
         return self._goal.choose(known)
 
-    def _take(self, choice: Choice, known: Knowledge, why: str, doubts: Mapping[str, float] | None = None) -> None:
+    def _apply(
+        self, choice: Choice, known: Knowledge, why: str, uncertainties: Mapping[str, float] | None = None
+    ) -> None:
         if choice.score >= FORBIDDEN:
             why = f"{why}; the bound cannot be kept"
         short = frozenset(() if self._exploration is None else self._exploration.short)
-        changed = self._verdict.take(choice.costs, known, self._means.controls.transition_s, short)
-        self._passed = self._verdict.short if self._means.ceiling is None else frozenset()
+        changed = self._decision.update(choice.costs, known, self._machine.controls.transition_s, short)
+        self._ignored = self._decision.short if self._machine.limiter is None else frozenset()
         for task in changed:
-            self._say_chosen(task, why if doubts is None else f"{why}, to {doubts[task]:.0%}")
+            self._log_chosen(task, why if uncertainties is None else f"{why}, to {uncertainties[task]:.0%}")
         self._activate(choice.workers if self._search is None else self._search.workers, why)
 
     def _try_workers(self, task: str) -> None:
-        """See whether fewer workers would do, unless a task is explored: that is a question at a time."""
-        search, means_s = self._search, self._verdict.means_s
+        """Try fewer workers, unless a task is explored: the two would disturb each other."""
+        search, means_s = self._search, self._decision.means_s
         if search is None or not means_s:
             return
         if any(self._explores(run.task) for run in self._running()):
             changed = search.interrupt()
         else:
-            search.ended(means_s.get(task, 0.0))
-            changed = search.look(self._means.clock_ns(), max(means_s.values()))
+            search.on_end(means_s.get(task, 0.0))
+            changed = search.poll(self._machine.clock_ns(), max(means_s.values()))
         if changed:
-            self._activate(search.workers, "explore" if search.tries else "learnt")
+            self._activate(search.workers, "explore" if search.is_trying else "learnt")
 
     def _activate(self, workers: int, why: str) -> None:
-        self._wanted_workers = workers
-        if self._means.ceiling is not None:
-            workers = min(workers, self._means.ceiling.workers)
+        self._requested_workers = workers
+        if self._machine.limiter is not None:
+            workers = min(workers, self._machine.limiter.workers)
         if workers != self._active:
             self._active = workers
-            self._means.set_active(workers)
-            self._say("workers", workers=workers, why=why)
+            self._machine.set_active(workers)
+            self._log("workers", workers=workers, why=why)
 
-    def _say_set(self, control: int, former_hz: int, why: str, **more: Any) -> None:
-        cpus = list(self._means.controls.cpus(control))
-        self._say("set", frequency_hz=self._held[control], former_hz=former_hz, cpus=cpus, why=why, **more)
+    def _log_set(self, control: int, former_hz: int, why: str, **more: Any) -> None:
+        cpus = list(self._machine.controls.cpus(control))
+        self._log("set", frequency_hz=self._held_hz[control], former_hz=former_hz, cpus=cpus, why=why, **more)
 
-    def _say_chosen(self, task: str, why: str) -> None:
-        hz, known = self._verdict.best[task], self._verdict.known
+    def _log_chosen(self, task: str, why: str) -> None:
+        hz, known = self._decision.best[task], self._decision.known
         point = known.curves.get(task, {}).get(hz)
         if point is not None:
             figures = {"energy_j": point.energy_j, "time_s": point.time_s, "quality": known.quality}
-            self._say("chosen", task=task, frequency_hz=hz, why=why, **figures)
+            self._log("chosen", task=task, frequency_hz=hz, why=why, **figures)
 
-    def _say(self, kind: str, **what: Any) -> None:
-        self._means.say({"t_ns": self._means.clock_ns(), "kind": kind, "policy": self._goal.name, **what})
+    def _log(self, kind: str, **what: Any) -> None:
+        self._machine.log({"t_ns": self._machine.clock_ns(), "kind": kind, "policy": self._goal.name, **what})

@@ -1,4 +1,4 @@
-"""Which control of the frequency each worker's core hangs on, and setting it."""
+"""The controls of the frequency: which one sets each worker's core, and how."""
 
 from __future__ import annotations
 
@@ -14,56 +14,56 @@ if TYPE_CHECKING:
     from tprof.frequency import Policy
 
 SMOOTHING = 0.1
-BESIDE = 0.02
-"""Frequencies that differ by less are one: a driver rounds, and a table may do so too."""
+TOLERANCE = 0.02
+"""Frequencies with a smaller relative difference are the same: drivers and tables round."""
 
 
 class Controls(Protocol):
-    """What a policy needs of a machine.
+    """The controls that a policy needs.
 
     Attributes
     ----------
-    frequencies_hz : there are, or some of those in a range, ascending.
-    count : how many controls there are.
-    transition_s : what setting one takes.
+    frequencies_hz : those available, or some of those in a range, ascending.
+    count : number of controls.
+    transition_s : duration of a change.
     """
 
     frequencies_hz: tuple[int, ...]
     count: int
     transition_s: float
 
-    def of(self, seat: int) -> int:
+    def of(self, slot: int) -> int:
         """Return the control of a worker."""
 
     def cpus(self, control: int) -> tuple[int, ...]:
         """Return the processors of a control."""
 
     def nearest_hz(self, control: int, hz: int) -> int:
-        """Return what it can be set to that is nearest."""
+        """Return the nearest frequency that the control accepts."""
 
     def hold(self, control: int, hz: int) -> None:
-        """Set it."""
+        """Set the frequency."""
 
-    def taken_away(self) -> tuple[int, ...]:
-        """Return the controls that somebody else has set."""
+    def changed_elsewhere(self) -> tuple[int, ...]:
+        """Return the controls that another program has set."""
 
 
 class Cpufreq:
     """The kernel's cpufreq policies.
 
-    Where every policy has one processor and workers stay on theirs, each worker has a control of its own. A policy of
-    several processors is one control of their workers. Where workers wander all policies are one.
+    Each policy is one control of the workers on its processors, so a policy of one processor is one worker's own. If
+    workers are not pinned, all policies are one control.
 
     Parameters
     ----------
     policies
-        As `tprof.frequency.find_policies` has them.
+        From `tprof.frequency.find_policies`.
     cpus
-        The processor of each seat; None: wherever the kernel puts them.
+        The processor of each slot; None: workers are not pinned.
     workers, points, transition_s
-        Seats; how many frequencies stand for a range; what a change takes at the least.
+        Number of slots; number of frequencies that represent a range; least duration of a change.
     clock_ns
-        Tells how long a change takes.
+        Measures how long a change takes.
     """
 
     def __init__(
@@ -76,13 +76,13 @@ class Cpufreq:
         transition_s: float,
         clock_ns: Callable[[], int],
     ) -> None:
-        """Find each seat's control."""
-        seats = [] if cpus is None else [cpus[seat % len(cpus)] for seat in range(workers)]
+        """Find each slot's control."""
+        slot_cpus = [] if cpus is None else [cpus[slot % len(cpus)] for slot in range(workers)]
         owner = {cpu: place for place, policy in enumerate(policies) for cpu in policy.cpus}
-        if seats and all(cpu in owner for cpu in seats):
-            used = sorted({owner[cpu] for cpu in seats})
+        if slot_cpus and all(cpu in owner for cpu in slot_cpus):
+            used = sorted({owner[cpu] for cpu in slot_cpus})
             self._groups: list[tuple[Policy, ...]] = [(policies[place],) for place in used]
-            self._of = [used.index(owner[cpu]) for cpu in seats]
+            self._of = [used.index(owner[cpu]) for cpu in slot_cpus]
         else:
             self._groups = [tuple(policies)]
             self._of = [0] * workers
@@ -92,20 +92,20 @@ class Cpufreq:
         self._least_s, self._clock_ns = transition_s, clock_ns
         self._held: dict[str, Bounds] = {}
 
-    def of(self, seat: int) -> int:
+    def of(self, slot: int) -> int:
         """Return the control of a worker."""
-        return self._of[seat % len(self._of)]
+        return self._of[slot % len(self._of)]
 
     def cpus(self, control: int) -> tuple[int, ...]:
         """Return the processors of a control."""
         return tuple(sorted(cpu for policy in self._groups[control] for cpu in policy.cpus))
 
     def nearest_hz(self, control: int, hz: int) -> int:
-        """Return what it can be set to that is nearest; of unlike processors that of the fastest."""
+        """Return the nearest frequency that the control accepts; of different processors that of the fastest."""
         return max(policy.nearest_hz(hz) for policy in self._groups[control])
 
     def hold(self, control: int, hz: int) -> None:
-        """Set it. Raises SensorError."""
+        """Set the frequency. Raises SensorError."""
         begin_ns = self._clock_ns()
         for policy in self._groups[control]:
             self._hold(policy, policy.nearest_hz(hz))
@@ -113,7 +113,7 @@ class Cpufreq:
         self.transition_s += SMOOTHING * (lasted_s - self.transition_s)
 
     def _hold(self, policy: Policy, hz: int) -> None:
-        """Write, and read back the first time: nobody else sets the policy while the runtime holds it."""
+        """Write, and read back the first time only, since no other program should set the policy meanwhile."""
         known = self._held.get(policy.folder.name)
         if known is None:
             hold(policy, hz)
@@ -125,31 +125,31 @@ class Cpufreq:
 
     @property
     def range(self) -> str:
-        """Say from where to where it goes."""
+        """The range of frequencies, as text."""
         return f"{self.frequencies_hz[0] / 1e9:g} to {self.frequencies_hz[-1] / 1e9:g} GHz"
 
     def covers(self, hz: float) -> bool:
-        """Return whether a frequency lies in its range, or nearly."""
-        return self.frequencies_hz[0] * (1 - BESIDE) <= hz <= self.frequencies_hz[-1] * (1 + BESIDE)
+        """Return whether a frequency lies in the range, within the tolerance."""
+        return self.frequencies_hz[0] * (1 - TOLERANCE) <= hz <= self.frequencies_hz[-1] * (1 + TOLERANCE)
 
     def takes(self, hz: int) -> bool:
-        """Return whether some control can be set to a frequency, or nearly."""
+        """Return whether some control accepts a frequency, within the tolerance."""
         nearest_hz = (self.nearest_hz(control, hz) for control in range(self.count))
-        return any(abs(one - hz) <= BESIDE * hz for one in nearest_hz)
+        return any(abs(one - hz) <= TOLERANCE * hz for one in nearest_hz)
 
-    def taken_away(self) -> tuple[int, ...]:
-        """Return the controls whose bounds somebody else has changed. Raises SensorError where they cannot be read."""
+    def changed_elsewhere(self) -> tuple[int, ...]:
+        """Return the controls whose bounds another program has changed. Raises SensorError if they cannot be read."""
         changed = []
         for control, group in enumerate(self._groups):
             for policy in group:
                 held = self._held.get(policy.folder.name)
                 if held is not None and read_bounds(policy) != held:
-                    del self._held[policy.folder.name]  # so that the next write goes by what there is
+                    del self._held[policy.folder.name]  # the next write has to begin with the present bounds
                     changed.append(control)
         return tuple(dict.fromkeys(changed))
 
     def check(self) -> None:
-        """Hold every policy at its highest, and see that it took it. Raises SensorError."""
+        """Set every policy to its highest frequency and check that it took effect. Raises SensorError if not."""
         for policy in (policy for group in self._groups for policy in group):
             hz = policy.nearest_hz(self.frequencies_hz[-1])
             self._hold(policy, hz)
@@ -164,7 +164,7 @@ class Cpufreq:
 
 
 def _frequencies(policies: Sequence[Policy], points: int) -> tuple[int, ...]:
-    """Return what the widest policy can take: all that it lists, or some evenly spread."""
+    """Return the frequencies of the fastest policy: all that it lists, or some evenly spread."""
     widest = max(policies, key=lambda policy: policy.range.highest_hz)
     if widest.listed_hz:
         return widest.listed_hz
@@ -173,7 +173,7 @@ def _frequencies(policies: Sequence[Policy], points: int) -> tuple[int, ...]:
 
 
 def spread(frequencies_hz: Sequence[int], points: int) -> tuple[int, ...]:
-    """Return so many of them, both ends among these, evenly spread."""
+    """Return at most `points` of the frequencies, evenly spread, both ends included."""
     if len(frequencies_hz) <= points:
         return tuple(frequencies_hz)
     last = len(frequencies_hz) - 1

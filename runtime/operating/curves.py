@@ -1,7 +1,7 @@
-"""From the few frequencies that were tried to all that there are: a task's time is a + b/f, its power c + d f^k.
+"""Extends curves from the few explored frequencies to all: a task's time is a + b/f, its power c + d f^k.
 
-The laws are those of `tprof.analysis.operating`, in plain Python for the midst of a run, and one curve in place of
-many. What they leave over at the tried frequencies is interpolated, so that the curve passes what was seen there.
+The laws are those of `tprof.analysis.operating`, in plain Python for use during a run, and for one curve. Residuals at
+the explored frequencies are interpolated, so that the curve passes through the measured points.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from tprof.runtime.operating.points import Curve
 
 LEAST_POINTS = 3
-"""Two say nothing of k."""
+"""Two do not determine k."""
 EXPONENTS = [1 + 0.1 * step for step in range(21)]
 EXPONENT, SPREAD = 2.0, 0.5
-"""What k is likely to be: 1 where the voltage stands still, 3 where it goes with the frequency."""
+"""Prior mean and standard deviation of k: it is 1 at constant voltage, 3 if the voltage is proportional to f."""
 NOISE = 0.03
-"""Of what was tried, relative: how far the likely k counts beside it."""
+"""Relative standard deviation of the measured points, which weighs them against the prior."""
 MISFIT = 0.15
-"""Where a law is off by more at any tried frequency, nothing is known between them."""
+"""With a larger relative residual at any explored frequency the law is not used."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class _Fit:
 
 
 def filled(tried: Curve, frequencies_hz: Sequence[int]) -> Curve:
-    """Return the points at these frequencies and at the tried ones; only the latter where no law fits them.
+    """Return the points at these frequencies and at the explored ones; only the latter if no law fits them.
 
-    Frequencies outside the tried ones are left out.
+    Frequencies outside the explored range are left out.
     """
     if len(tried) < LEAST_POINTS or min(min(one.time_s, one.energy_j) for one in tried.values()) <= 0:
         return tried
@@ -51,7 +51,7 @@ def filled(tried: Curve, frequencies_hz: Sequence[int]) -> Curve:
 
 
 def _through(seen: Mapping[int, float], exponents: Sequence[float]) -> Callable[[float], float] | None:
-    """Return the law of these exponents through what was seen; None where it does not come near."""
+    """Return the best law of these exponents through the points; None if a residual is too large."""
     top_hz = max(seen)
     law = min((_fit(seen, k, top_hz) for k in exponents), key=lambda fit: fit.squares).values
     left = {hz: value / law(hz) for hz, value in sorted(seen.items())}
@@ -61,7 +61,7 @@ def _through(seen: Mapping[int, float], exponents: Sequence[float]) -> Callable[
 
 
 def _fit(seen: Mapping[int, float], k: float, top_hz: int) -> _Fit:
-    """Fit a + b (f/f0)^k by least squares of relative errors, neither below 0."""
+    """Fit a + b (f/f0)^k by least squares of relative errors, with a and b not below 0."""
     rows = [(1 / value, (hz / top_hz) ** k / value) for hz, value in seen.items()]
     flat, both, grown = (sum(row[i] * row[j] for row in rows) for i, j in ((0, 0), (0, 1), (1, 1)))
     one, other = sum(row[0] for row in rows), sum(row[1] for row in rows)

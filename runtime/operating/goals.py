@@ -1,8 +1,8 @@
-"""What a policy wants: for every task a cost at each frequency, and how many workers are active.
+"""The goals of policies: every task's cost at each frequency, and the number of active workers.
 
-A cost is in any unit that is the same for all tasks of a program, so that tasks which share a frequency can be
-weighed against each other by adding their costs. A frequency that a bound forbids costs `FORBIDDEN` times more than
-any that it allows, the worst offence the most, so that the least bad is taken where none is allowed.
+A cost may be in any unit that all tasks of a program share, so that the costs of tasks which share a frequency can be
+added. A frequency that a bound forbids costs `FORBIDDEN` times more than one that it allows, and more the further it
+exceeds the bound, so that the nearest is taken if none is allowed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from tprof.runtime.operating.points import Curve, Knowledge, Point
-    from tprof.runtime.operating.worker_search import Pace
+    from tprof.runtime.operating.worker_search import Span
 
 FORBIDDEN = 1e9
 Costs = Mapping[str, Mapping[int, float]]
@@ -27,13 +27,13 @@ Costs = Mapping[str, Mapping[int, float]]
 
 @dataclass(frozen=True)
 class Choice:
-    """What a goal makes of what is known.
+    """A goal's choice.
 
     Attributes
     ----------
     costs : of an instance of each task at each frequency.
-    workers : how many are active.
-    score : of the whole program, the less the better.
+    workers : number of active workers.
+    score : of the whole program, the lower the better.
     """
 
     costs: Costs
@@ -42,12 +42,12 @@ class Choice:
 
 
 class Goal(ABC):
-    """The least of something; a kind says what."""
+    """Minimises a cost, which each subclass defines."""
 
     name = ""
 
     def choose(self, known: Mapping[int, Knowledge]) -> Choice:
-        """Return the best over the numbers of workers that something is known of, the most workers of equals."""
+        """Return the best choice over the known numbers of workers, with the most workers of equals."""
         choices = [self.plan(known[workers], workers) for workers in sorted(known, reverse=True)]
         return min(choices, key=lambda choice: choice.score)
 
@@ -56,8 +56,8 @@ class Goal(ABC):
         """Return costs and score with so many workers."""
 
     @abstractmethod
-    def judge(self, pace: Pace, fastest: Pace) -> float:
-        """Return what a span of the program costs, given the fastest with all workers."""
+    def span_cost(self, span: Span, fastest: Span) -> float:
+        """Return the cost of a span of the program, given the fastest with all workers."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +67,14 @@ class Energy(Goal):
     name = "energy"
 
     def plan(self, known: Knowledge, workers: int) -> Choice:
-        """Cost an instance its joules, and what the package draws beside the tasks while it runs."""
+        """Let an instance cost its joules and its part of the package's energy beyond the tasks."""
         second_w = known.outside_w * known.stretch / workers
         costs = _costs(known, lambda point: point.energy_j + second_w * point.time_s)
         return Choice(costs, workers, known.totals(best_of(costs), workers)[0])
 
-    def judge(self, pace: Pace, fastest: Pace) -> float:  # noqa: ARG002 - the energy alone counts
-        """Cost it its joules."""
-        return pace.energy_j
+    def span_cost(self, span: Span, fastest: Span) -> float:  # noqa: ARG002 - the energy alone counts
+        """Return its joules."""
+        return span.energy_j
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Edp(Goal):
     name = "edp"
 
     def plan(self, known: Knowledge, workers: int) -> Choice:
-        """Cost an instance energy + price * time, at a price that leads to the least product."""
+        """Let an instance cost energy + price * time, at the price that leads to the least product."""
         share = known.stretch / workers
         outside_w = known.outside_w * share
         known = replace(known, curves={task: curve for task, curve in known.curves.items() if _is_finite(curve)})
@@ -107,9 +107,9 @@ class Edp(Goal):
         # for each other make the program longer than T*, and its price lower, so the middle of these prices is taken.
         return self._priced(known, workers, (low_w + outside_w + energy_j / time_s * share) / 2)
 
-    def judge(self, pace: Pace, fastest: Pace) -> float:  # noqa: ARG002 - the product alone counts
-        """Cost it energy times time."""
-        return pace.energy_j * pace.time_s
+    def span_cost(self, span: Span, fastest: Span) -> float:  # noqa: ARG002 - the product alone counts
+        """Return its energy times its time."""
+        return span.energy_j * span.time_s
 
     def _priced(self, known: Knowledge, workers: int, second_w: float) -> Choice:
         costs = _costs(known, lambda point: point.energy_j + second_w * point.time_s)
@@ -139,13 +139,13 @@ def _is_finite(curve: Curve) -> bool:
 
 @dataclass(frozen=True)
 class MaxSlowdown(Goal):
-    """Least energy with no task slower than at its fastest frequency by more than a share."""
+    """Least energy while no task is slower than at its fastest frequency by more than a share."""
 
     share: float
     name = "max_slowdown"
 
     def choose(self, known: Mapping[int, Knowledge]) -> Choice:
-        """Leave out numbers of workers with which the program would be slower than that."""
+        """Leave out numbers of workers with which the whole program exceeds the slowdown."""
         plans = [self.plan(known[workers], workers) for workers in sorted(known, reverse=True)]
         limit_s = (1 + self.share) * min(_fastest_s(known[workers], workers) for workers in known)
         allowed = [
@@ -154,7 +154,7 @@ class MaxSlowdown(Goal):
         return min(allowed or plans[:1], key=lambda choice: choice.score)
 
     def plan(self, known: Knowledge, workers: int) -> Choice:
-        """Cost an instance its joules where it is fast enough."""
+        """Let an instance cost its joules if it is fast enough."""
         costs = {}
         for task, curve in known.curves.items():
             limit_s = (1 + self.share) * min(point.time_s for point in curve.values())
@@ -164,9 +164,9 @@ class MaxSlowdown(Goal):
             }
         return Choice(costs, workers, known.totals(best_of(costs), workers)[0])
 
-    def judge(self, pace: Pace, fastest: Pace) -> float:
-        """Cost it its joules where it is fast enough."""
-        return pace.energy_j if pace.time_s <= (1 + self.share) * fastest.time_s else math.inf
+    def span_cost(self, span: Span, fastest: Span) -> float:
+        """Return its joules if it is fast enough."""
+        return span.energy_j if span.time_s <= (1 + self.share) * fastest.time_s else math.inf
 
 
 def _fastest_s(known: Knowledge, workers: int) -> float:
@@ -176,13 +176,13 @@ def _fastest_s(known: Knowledge, workers: int) -> float:
 
 @dataclass(frozen=True)
 class PowerCap(Goal):
-    """Least time while the package stays below so many watts: each worker may draw its part of them."""
+    """Least time while the package stays below the cap; each worker may draw an equal part of it."""
 
     watts: float
     name = "power_cap"
 
     def plan(self, known: Knowledge, workers: int) -> Choice:
-        """Cost an instance its seconds where its power fits."""
+        """Let an instance cost its seconds if its power fits."""
         each_w = (self.watts - known.outside_w) / workers
         costs = {
             task: {
@@ -193,25 +193,25 @@ class PowerCap(Goal):
         }
         best = best_of(costs)
         fits = all(costs[task][hz] < FORBIDDEN * known.curves[task][hz].time_s for task, hz in best.items())
-        # Where nothing fits, fewer workers come nearer to it.
+        # If nothing fits, fewer workers come nearer to the cap.
         score = known.totals(best, workers)[1] if fits else FORBIDDEN * (1 + workers)
         return Choice(costs, workers, score)
 
-    def judge(self, pace: Pace, fastest: Pace) -> float:  # noqa: ARG002 - the sensor keeps the cap
-        """Cost it its seconds."""
-        return pace.time_s
+    def span_cost(self, span: Span, fastest: Span) -> float:  # noqa: ARG002 - the sensor keeps the cap
+        """Return its seconds."""
+        return span.time_s
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """No goal but given frequencies: one for all tasks, or by task; other tasks run at any."""
+    """Given frequencies in place of a goal: one for all tasks, or by task; other tasks keep the present one."""
 
     frequency_hz: int | None
     tasks_hz: Mapping[str, int]
     name = "fixed"
 
-    def wanted_hz(self, task: str) -> int | None:
-        """Return what is given for a task."""
+    def given_hz(self, task: str) -> int | None:
+        """Return the frequency given for a task, or None."""
         return self.tasks_hz.get(task, self.frequency_hz)
 
 

@@ -1,4 +1,4 @@
-"""A policy at work on this machine: the guard that restores, the controls, the sensor, and the loop that they serve."""
+"""Applies a policy to this machine: the guard that restores frequencies, the controls, the sensor, and the loop."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import warnings
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
-from tprof.runtime.operating.ceiling import Ceiling
-from tprof.runtime.operating.control import Control, Means
+from tprof.runtime.operating.control import Control, MachineInterface
 from tprof.runtime.operating.controls import Cpufreq, spread
-from tprof.runtime.operating.exploring import Effort
+from tprof.runtime.operating.decision import Thresholds
+from tprof.runtime.operating.exploring import ExplorationBudget
 from tprof.runtime.operating.goals import Fixed, PowerCap
-from tprof.runtime.operating.ledger import Ledger, Meter
+from tprof.runtime.operating.power_estimator import Meter, PowerEstimator
+from tprof.runtime.operating.power_limiter import PowerLimiter
 from tprof.runtime.operating.table import for_workers, read_table
-from tprof.runtime.operating.verdict import Caution
 
 from tprof import _core, membership, registry
 from tprof.errors import SensorError, UsageError
@@ -24,20 +24,20 @@ from tprof.sensors.choose import sysroot
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tprof.runtime.operating.control import Say
+    from tprof.runtime.operating.control import Log
     from tprof.runtime.operating.points import Knowledge
     from tprof.runtime.operating.policy import Policy
 
 
 SPREAD = 16
-"""Frequencies that stand for a processor which takes any in a range."""
+"""Frequencies that represent a processor which accepts any in a range."""
 NAMED = 5
-EACH_NS = 1_000_000_000
+CHECK_PERIOD_NS = 1_000_000_000
 BEGINS, ENDS, PAUSES, RESUMES = range(4)
 
 
 class Operator:
-    """Holds the processor's frequencies from `start` to `stop`; the scheduler calls `hear`."""
+    """Sets the processor's frequencies from `start` to `stop`; the scheduler calls `on_task`."""
 
     def __init__(
         self,
@@ -46,15 +46,14 @@ class Operator:
         cpus: Sequence[int] | None,
         *,
         clock_ns: Callable[[], int] = _core.now_ns,
-        say: Say | None = None,
+        log: Log | None = None,
     ) -> None:
         """Read the policy's table. Raises UsageError.
 
-        `clock_ns` tells the time by which everything is decided; `say` is told of decisions, by default the recording
-        that is on.
+        `clock_ns` is the clock of all decisions. `log` is called with each; by default the current recording keeps it.
         """
         self._policy, self._workers, self._cpus = policy, workers, cpus
-        self._clock_ns, self._say = clock_ns, say or _say
+        self._clock_ns, self._log = clock_ns, log or _log_to_recording
         self._known: dict[int, Knowledge] | None = None
         if policy.profile is not None and not isinstance(policy.goal, Fixed):
             self._known = for_workers(read_table(policy.profile), workers)
@@ -64,13 +63,13 @@ class Operator:
         self._held = ExitStack()
         self._guard: Guard | None = None
         self._ended = threading.Lock()
-        self._looks_at_ns = 0
-        self._told_of_others = False
-        self._told: object = None
+        self._next_check_ns = 0
+        self._warned_of_others = False
+        self._logged_to: object = None
         self._seen: set[int] = set()
 
     def start(self, set_active: Callable[[int], object]) -> None:
-        """Take the frequencies over.
+        """Begin to set frequencies.
 
         Raises
         ------
@@ -94,14 +93,14 @@ class Operator:
             controls = Cpufreq(
                 policies, self._cpus, self._workers, points=SPREAD, transition_s=transition_s, clock_ns=self._clock_ns
             )
-            self._fit(controls)
+            self._check_frequencies(controls)
             controls.check()
-            self._control = self._make(controls, meter, set_active)
+            self._control = self._make_control(controls, meter, set_active)
             self._held = self._held.pop_all()
-        self._introduce()
+        self._log_to_new_recording()
 
-    def _fit(self, controls: Cpufreq) -> None:
-        """See that the frequencies that were given are this machine's. Raises UsageError."""
+    def _check_frequencies(self, controls: Cpufreq) -> None:
+        """Check that the given frequencies are in this machine's range. Raises UsageError if not."""
         goal = self._policy.goal
         if isinstance(goal, Fixed):
             for hz in filter(None, (goal.frequency_hz, *goal.tasks_hz.values())):
@@ -122,7 +121,7 @@ class Operator:
                 raise UsageError(message)
 
     def _open_meter(self) -> Meter | None:
-        """Open the package's sensor where the policy learns from it or keeps a cap by it. Raises SensorError."""
+        """Open the package's sensor if the policy learns from it or keeps a cap by it. Raises SensorError."""
         caps = isinstance(self._policy.goal, PowerCap)
         if isinstance(self._policy.goal, Fixed) or (self._known is not None and not caps):
             return None
@@ -131,97 +130,102 @@ class Operator:
         except SensorError:
             if self._known is None:
                 raise
-            return None  # the table's watts are all there is to keep the cap by
+            return None  # the cap is kept by the table's watts alone
 
-    def _make(self, controls: Cpufreq, meter: Meter | None, set_active: Callable[[int], object]) -> Control:
+    def _make_control(self, controls: Cpufreq, meter: Meter | None, set_active: Callable[[int], object]) -> Control:
         policy, goal = self._policy, self._policy.goal
-        ledger = ceiling = None
+        estimator = limiter = None
         if meter is not None and isinstance(goal, PowerCap):
             begins_hz = controls.frequencies_hz[0 if self._known is None else -1]
-            ceiling = Ceiling(
+            limiter = PowerLimiter(
                 controls.frequencies_hz, goal.watts, self._workers, meter.read_j, begins_hz, meter.quality
             )
         elif meter is not None:
-            ledger = Ledger(meter.read_j, meter.quality)
+            estimator = PowerEstimator(meter.read_j, meter.quality)
         explored_hz = spread(controls.frequencies_hz, policy.frequencies)
-        means = Means(controls, self._clock_ns, self._say, set_active, ledger, explored_hz, ceiling)
-        effort = Effort(policy.instances, policy.span_s)
-        caution = Caution(policy.gain, policy.learnt_gain)
+        machine = MachineInterface(controls, self._clock_ns, self._log, set_active, estimator, explored_hz, limiter)
+        budget = ExplorationBudget(policy.instances, policy.span_s)
+        thresholds = Thresholds(policy.gain, policy.learnt_gain)
         control = Control(
-            policy.goal, means, self._workers, effort=effort, caution=caution, adapt_workers=policy.adapt_workers
+            policy.goal,
+            machine,
+            self._workers,
+            budget=budget,
+            thresholds=thresholds,
+            adapt_workers=policy.adapt_workers,
         )
         if self._known is not None:
-            control.know(self._known)
+            control.use_table(self._known)
         return control
 
-    def hear(self, moment: int, task: Any, seat: int) -> None:
-        """Hear of a task from the thread that runs it. The first failure ends the policy with a warning."""
+    def on_task(self, moment: int, task: Any, slot: int) -> None:
+        """Pass an event of a task on; called by the thread that runs it. A failure ends the policy with one warning."""
         control = self._control
         if control is None:
             return
-        who = threading.get_ident()
-        self._introduce()
+        thread = threading.get_ident()
+        self._log_to_new_recording()
         try:
-            self._look_after(control)
+            self._check(control)
             if moment == BEGINS:
                 self._seen.add(task.number)
-                control.begin(who, registry.name_of(task.number), seat)
+                control.begin(thread, registry.name_of(task.number), slot)
             elif moment == ENDS:
-                control.end(who, registry.name_of(task.number))
+                control.end(thread, registry.name_of(task.number))
             elif moment == PAUSES:
-                control.pause(who)
+                control.pause(thread)
             else:
-                control.resume(who, seat)
+                control.resume(thread, slot)
         except (SensorError, OSError) as error:
             self._control = None
-            if self._ended.acquire(blocking=False):  # of several threads that find out one says so
+            if self._ended.acquire(blocking=False):  # several threads may fail; one warns
                 message = f"policy {self._policy.goal.name} sets no frequency any more: {error}"
                 warnings.warn(message, RuntimeWarning, stacklevel=2)
 
-    def _look_after(self, control: Control) -> None:
-        """See now and then that nobody else sets the frequency, and that it would be restored. Raises SensorError."""
+    def _check(self, control: Control) -> None:
+        """Check periodically that no other program sets the frequency and that the guard runs. Raises SensorError."""
         now_ns = self._clock_ns()
-        if now_ns < self._looks_at_ns:
+        if now_ns < self._next_check_ns:
             return
-        self._looks_at_ns = now_ns + EACH_NS
+        self._next_check_ns = now_ns + CHECK_PERIOD_NS
         if self._guard is not None and not self._guard.is_alive:
             message = (
                 "the process that would restore the frequencies was killed: they are put back at the runtime's end"
             )
             raise SensorError(message)
-        if control.hold_again() and not self._told_of_others:
-            self._told_of_others = True
+        if control.reapply() and not self._warned_of_others:
+            self._warned_of_others = True
             message = (
                 "another program changes the processor's frequency, which a policy holds: stop it (a power daemon such "
                 "as tuned or power-profiles-daemon), or leave policy= out"
             )
             warnings.warn(message, RuntimeWarning, stacklevel=3)
 
-    def activated(self, workers: int) -> None:
-        """Hear that the program itself has set the number of active workers."""
-        self._introduce()
+    def on_workers_set(self, workers: int) -> None:
+        """Take over the number of active workers that the program itself has set."""
+        self._log_to_new_recording()
         if self._control is not None:
-            self._control.activated(workers)
+            self._control.on_workers_set(workers)
 
-    def _introduce(self) -> None:
-        """Tell a recording that has begun what holds already."""
+    def _log_to_new_recording(self) -> None:
+        """Log the present state to a recording that has begun since the last call."""
         member = membership.current()
-        if member is self._told:
+        if member is self._logged_to:
             return
-        self._told, control = member, self._control
+        self._logged_to, control = member, self._control
         if member is not None and control is not None:
-            control.tell_all()
+            control.log_all()
 
     def stop(self) -> None:
-        """Give back what was before, whatever still runs. Raises SensorError."""
+        """Restore the former frequencies, even if tasks still run. Raises SensorError."""
         control, self._control = self._control, None
         if control is not None:
             control.close()
-            self._tell_what_nobody_heard()
+            self._warn_if_unused()
         self._held.close()
 
-    def _tell_what_nobody_heard(self) -> None:
-        """Warn where no task ran that the policy knows anything of."""
+    def _warn_if_unused(self) -> None:
+        """Warn if the policy knows none of the tasks that ran."""
         goal, named = self._policy.goal, set[str]()
         if isinstance(goal, Fixed) and goal.frequency_hz is None:
             named = set(goal.tasks_hz)
@@ -236,7 +240,7 @@ class Operator:
             warnings.warn(message, RuntimeWarning, stacklevel=2)
 
     def forget(self) -> None:
-        """Leave all to the parent, in a forked child."""
+        """Leave the frequencies to the parent, in a forked child."""
         self._control = None
         self._held = ExitStack()
         if self._guard is not None:
@@ -248,7 +252,7 @@ def _listed(names: set[str]) -> str:
     return ", ".join(some[:NAMED]) + (f" and {len(some) - NAMED} more" if len(some) > NAMED else "")
 
 
-def _say(decision: dict[str, Any]) -> None:
+def _log_to_recording(decision: dict[str, Any]) -> None:
     member = membership.current()
     if member is not None:
         member.decide(decision)

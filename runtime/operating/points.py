@@ -1,4 +1,4 @@
-"""What is known of a program's tasks at each frequency: the mean energy and time of an instance."""
+"""Knowledge of a program's tasks: the mean energy and time of an instance at each frequency."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Knowledge:
     Attributes
     ----------
     curves : by task.
-    instances : how many of each task the program has, or had so far.
-    outside_w : of the package while the program runs, beyond what its tasks' energies hold.
-    stretch : wall time against the tasks' time over all workers; above 1 where workers starve.
+    instances : number of each task's instances in the program, or so far.
+    outside_w : power of the package while the program runs, beyond its tasks' energies.
+    stretch : wall time over the tasks' time divided by workers; above 1 if workers starve.
     quality : of the joules: "measured", "estimated", …
     """
 
@@ -43,11 +43,11 @@ class Knowledge:
     quality: str = ""
 
     def weight(self, task: str) -> float:
-        """Return how often a task counts in the program's totals."""
+        """Return the weight of a task in the program's totals."""
         return max(self.instances.get(task, 1.0), 1.0)
 
     def only(self, takes: Callable[[int], bool]) -> Knowledge:
-        """Return what is known at some frequencies."""
+        """Return the knowledge at some frequencies only."""
         kept = {task: {hz: point for hz, point in curve.items() if takes(hz)} for task, curve in self.curves.items()}
         return replace(self, curves={task: curve for task, curve in kept.items() if curve})
 

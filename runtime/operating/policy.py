@@ -30,17 +30,17 @@ _UNITS = {
 
 @dataclass(frozen=True)
 class Policy:
-    """What a runtime wants, and from what it decides.
+    """A runtime's goal, and how it decides.
 
     Attributes
     ----------
-    goal : what it wants.
+    goal : the costs to minimise, or fixed frequencies.
     profile : the table of a sweep (its folder or `sweep.csv`) to decide from; None: learn while running.
-    frequencies : how many frequencies learning tries, both ends among them.
-    instances, span_s : of each task at each of these, at the least, and of their time together.
-    transition_s : what a change of the frequency takes at the least; shorter tasks never change it.
-    gain, learnt_gain : part of the cost that a change has to save, and one of what was learnt.
-    adapt_workers : whether fewer workers may be active, where the table has fewer or a try while running says so.
+    frequencies : how many frequencies learning tries, both ends included.
+    instances, span_s : the least number of each task's instances at each of these, and their least time together.
+    transition_s : the least duration of a change of the frequency; shorter tasks never change it.
+    gain, learnt_gain : part of the cost that a change has to save, and that a newly learnt frequency has to save.
+    adapt_workers : whether fewer workers may be active if the table or a try while running favours that.
     """
 
     goal: Goal | Fixed
@@ -79,7 +79,7 @@ def fixed(frequency_hz: float | None = None, tasks: Mapping[str, float] | None =
     Parameters
     ----------
     frequency_hz
-        For all tasks; None: only for those in `tasks`, the others at whatever is set.
+        For all tasks; None: only for those in `tasks`, and the others keep the present one.
     tasks
         Frequencies by the task's name.
     **options
@@ -92,8 +92,8 @@ def fixed(frequency_hz: float | None = None, tasks: Mapping[str, float] | None =
     if frequency_hz is None and not given:
         message = "fixed() needs a frequency in Hz, or frequencies by task: fixed(2.4e9), fixed(tasks={'sort': 3.6e9})"
         raise UsageError(message)
-    wanted_hz = None if frequency_hz is None else round(_positive("a frequency in Hz", frequency_hz))
-    return Policy(Fixed(wanted_hz, {name: round(hz) for name, hz in given.items()}), **options)
+    given_hz = None if frequency_hz is None else round(_positive("a frequency in Hz", frequency_hz))
+    return Policy(Fixed(given_hz, {name: round(hz) for name, hz in given.items()}), **options)
 
 
 def energy(profile: str | Path | None = None, **options: Any) -> Policy:

@@ -1,4 +1,4 @@
-"""A sweep's table as knowledge: the mean instance of each task at each frequency, for each number of workers."""
+"""Reads a sweep's table: the mean instance of each task at each frequency, for each number of workers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROGRAM = ""
 
 
 def read_table(path: str | Path) -> dict[int, Knowledge]:
-    """Return what a sweep found, by the number of workers; rows without an energy say nothing.
+    """Return a sweep's results by the number of workers; rows without an energy are ignored.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def _knowledge(rows: Iterable[Row], workers: int) -> Knowledge:
 
 
 def _beside(known: Knowledge, whole: Mapping[int, Point], workers: int) -> tuple[float, float]:
-    """Return watts beyond the tasks', and wall time against the tasks' time, from the rows of the whole program."""
+    """Return the power beyond the tasks', and wall time over the tasks' time, from the rows of the whole program."""
     watts, stretches = [], []
     for hz, program in whole.items():
         if not known.curves or not all(hz in curve for curve in known.curves.values()):
@@ -91,10 +91,9 @@ def _mean(points: list[Point]) -> Point:
 
 
 def for_workers(known: Mapping[int, Knowledge], workers: int) -> dict[int, Knowledge]:
-    """Return what counts for a runtime of so many workers: nothing of more, and the most for all of its own.
+    """Return the knowledge for a runtime of so many workers: larger numbers are left out.
 
-    A sweep that stops short of the runtime's workers says nothing against the rest of them, so its largest number
-    stands for them.
+    A sweep up to a smaller number is no reason to leave workers idle, so its largest number stands for the runtime's.
     """
     usable = {count: one for count, one in known.items() if count <= workers}
     if not usable:

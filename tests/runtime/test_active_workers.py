@@ -12,7 +12,7 @@ DEADLINE_S = 60
 
 
 @tprof.task
-def seats(running, most, meet):
+def slots(running, most, meet):
     with meet:
         running.add(threading.get_ident())
         most.append(len(running))
@@ -23,7 +23,7 @@ def seats(running, most, meet):
 def run_batch(runtime, count=200):
     running, most, meet = set(), [], threading.Lock()
     for _ in range(count):
-        seats(running, most, meet)
+        slots(running, most, meet)
     runtime.wait()
     return len(most), max(most)
 
@@ -58,7 +58,7 @@ def test_tasks_of_a_worker_that_is_stood_down_are_run_by_others():
     def spawn_and_stand_down():
         current().active_workers = 1
         for _ in range(50):
-            seats(running, most, meet)
+            slots(running, most, meet)
 
     running, most, meet = set(), [], threading.Lock()
     with Runtime(workers=4) as runtime:

@@ -262,7 +262,7 @@ def test_a_task_that_waits_runs_nothing_meanwhile_that_might_wait_for_it(workers
         assert last.result() == 2
 
 
-def test_seats_that_two_tasks_lend_at_once_are_both_taken():
+def test_slots_that_two_tasks_lend_at_once_are_both_taken():
     """Two tasks have to meet while two others wait: a thread that is on its way stands for one of them only."""
     for _ in range(30):
         met, gate = threading.Barrier(2), threading.Event()

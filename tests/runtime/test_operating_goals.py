@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.properties import examples
 from tprof.runtime.operating.goals import Edp, Energy, MaxSlowdown, PowerCap, best_of
 from tprof.runtime.operating.points import Knowledge, Point
-from tprof.runtime.operating.wishes import Wishes
+from tprof.runtime.operating.requested_frequency import RequestedFrequencies
 
 GHZ = 10**9
 amounts = st.floats(0.01, 100.0)
@@ -118,10 +118,10 @@ def test_a_slowdown_allows_fewer_workers_only_within_the_bound():
 
 
 def test_tasks_that_share_a_control_agree_on_what_they_lose_least_at():
-    wishes = Wishes({"slow": {1: 5.0, 2: 4.0, 3: 1.0}, "cool": {1: 1.0, 2: 1.5, 3: 4.0}})
+    requested = RequestedFrequencies({"slow": {1: 5.0, 2: 4.0, 3: 1.0}, "cool": {1: 1.0, 2: 1.5, 3: 4.0}})
 
-    assert wishes.vote(["slow"]) == 3
-    assert wishes.vote(["cool", "cool"]) == 1
-    assert wishes.vote(["slow", "cool"]) == 3
-    assert wishes.vote(["slow", "cool", "cool", "cool"]) == 1
-    assert wishes.vote(["stranger"]) is None
+    assert requested.vote(["slow"]) == 3
+    assert requested.vote(["cool", "cool"]) == 1
+    assert requested.vote(["slow", "cool"]) == 3
+    assert requested.vote(["slow", "cool", "cool", "cool"]) == 1
+    assert requested.vote(["stranger"]) is None

@@ -1,4 +1,4 @@
-"""The loop that chooses operating points, in simulated time: known optima, what is never done, what is said."""
+"""The loop that chooses operating points, in simulated time: known optima, what is never done, what is logged."""
 
 import itertools
 
@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from support.properties import examples
 from tprof.benchmarks.virtual.operating import FREQUENCIES_HZ, MIXES, Trial
 from tprof.benchmarks.virtual.operating.mixes import multisort, side_by_side
-from tprof.runtime.operating.control import Control, Means
+from tprof.runtime.operating.control import Control, MachineInterface
 from tprof.runtime.operating.goals import Edp, Energy, Fixed, MaxSlowdown, PowerCap
-from tprof.runtime.operating.ledger import Ledger
 from tprof.runtime.operating.points import Knowledge, Point
+from tprof.runtime.operating.power_estimator import PowerEstimator
 
 LOWEST, HIGHEST = FREQUENCIES_HZ[0], FREQUENCIES_HZ[-1]
 MULTISORT = multisort(16)
@@ -31,13 +31,13 @@ def test_edp_from_a_sweep_is_as_good_as_the_best_assignment_and_better_than_any_
 @pytest.mark.parametrize("shared", [False, True])
 def test_edp_that_learns_comes_near_to_that_with_all_that_trying_costs(shared):
     trial = Trial(MIXES[0], shared=shared)
-    said = []
+    logged = []
 
-    found = trial.learning(Edp(), said.append)
+    found = trial.learning(Edp(), logged.append)
 
     assert found.edp_js <= 1.1 * trial.from_table(Edp()).edp_js
     assert found.edp_js < 0.95 * trial.single[HIGHEST].edp_js
-    assert {one["task"]: one["frequency_hz"] for one in said if one["kind"] == "chosen"}["merge"] == LOWEST
+    assert {one["task"]: one["frequency_hz"] for one in logged if one["kind"] == "chosen"}["merge"] == LOWEST
 
 
 def test_the_least_energy_of_the_papers_tasks_is_at_the_lowest_frequency():
@@ -71,12 +71,12 @@ def test_the_cap_is_kept_at_the_highest_speed_that_fits():
 
 
 def test_a_cap_that_nothing_keeps_is_said_and_the_least_is_taken():
-    trial, said = Trial(MULTISORT), []
+    trial, logged = Trial(MULTISORT), []
 
-    found = trial.from_table(PowerCap(1.0), said.append)
+    found = trial.from_table(PowerCap(1.0), logged.append)
 
     assert found.energy_j == pytest.approx(trial.single[LOWEST].energy_j, rel=1e-3)
-    assert {one["why"] for one in said if one["kind"] == "chosen"} == {"table; the bound cannot be kept"}
+    assert {one["why"] for one in logged if one["kind"] == "chosen"} == {"table; the bound cannot be kept"}
 
 
 def test_fixed_frequencies_are_set_where_the_task_runs():
@@ -93,10 +93,10 @@ class Bench:
     transition_s = 10e-6
 
     def __init__(self, count=2) -> None:
-        self.count, self.held, self.now_ns, self.joules, self.said, self.active = count, [], 0, 0.0, [], None
+        self.count, self.held, self.now_ns, self.joules, self.logged, self.active = count, [], 0, 0.0, [], None
 
-    def of(self, seat):
-        return seat % self.count
+    def of(self, slot):
+        return slot % self.count
 
     def cpus(self, control):
         return (control,)
@@ -107,15 +107,17 @@ class Bench:
     def hold(self, control, hz):
         self.held.append((control, hz))
 
-    def taken_away(self):
+    def changed_elsewhere(self):
         return ()
 
     def clock_ns(self):
         return self.now_ns
 
-    def make(self, goal, workers=2, ledger=None):
-        means = Means(self, self.clock_ns, self.said.append, self.activate, ledger, self.frequencies_hz)
-        return Control(goal, means, workers)
+    def make(self, goal, workers=2, estimator=None):
+        machine = MachineInterface(
+            self, self.clock_ns, self.logged.append, self.activate, estimator, self.frequencies_hz
+        )
+        return Control(goal, machine, workers)
 
     def activate(self, number):
         self.active = number
@@ -139,7 +141,7 @@ def known(**tasks):
 def test_each_worker_gets_its_tasks_frequency_before_the_body():
     bench = Bench()
     control = bench.make(Energy())
-    control.know(known(slow=((1.0, 2.0, 3.0), 0.1), fast=((3.0, 2.0, 1.0), 0.1)))
+    control.use_table(known(slow=((1.0, 2.0, 3.0), 0.1), fast=((3.0, 2.0, 1.0), 0.1)))
 
     control.begin("one", "slow", 0)
     control.begin("two", "fast", 1)
@@ -150,7 +152,7 @@ def test_each_worker_gets_its_tasks_frequency_before_the_body():
 def test_tasks_shorter_than_a_change_never_change_the_frequency():
     bench = Bench(count=1)
     control = bench.make(Energy())
-    control.know(known(short=((1.0, 2.0, 3.0), 5e-6), long=((1.0, 2.0, 3.0), 0.1)))
+    control.use_table(known(short=((1.0, 2.0, 3.0), 5e-6), long=((1.0, 2.0, 3.0), 0.1)))
 
     bench.run(control, "short", 5e-6)
     assert bench.held == []
@@ -163,7 +165,7 @@ def test_tasks_shorter_than_a_change_never_change_the_frequency():
 def test_a_short_task_within_a_long_one_leaves_it_its_frequency():
     bench = Bench(count=1)
     control = bench.make(Energy())
-    control.know(known(short=((3.0, 2.0, 1.0), 5e-6), long=((1.0, 2.0, 3.0), 0.1)))
+    control.use_table(known(short=((3.0, 2.0, 1.0), 5e-6), long=((1.0, 2.0, 3.0), 0.1)))
 
     control.begin(0, "long", 0)
     bench.run(control, "short", 5e-6)
@@ -176,7 +178,7 @@ def test_a_short_task_within_a_long_one_leaves_it_its_frequency():
 def test_what_a_change_would_save_has_to_be_worth_it():
     bench = Bench(count=1)
     control = bench.make(Energy())
-    control.know(known(even=((1.000, 1.002, 1.004), 0.1), brief=((1.0, 1.0, 1.2), 40e-6)))
+    control.use_table(known(even=((1.000, 1.002, 1.004), 0.1), brief=((1.0, 1.0, 1.2), 40e-6)))
 
     bench.run(control, "even", 0.1)
     bench.run(control, "brief", 40e-6)
@@ -195,7 +197,7 @@ def test_where_time_does_not_hang_on_the_frequency_the_lower_one_is_set_whatever
 def test_a_task_whose_energy_is_not_known_runs_at_the_highest_frequency_and_that_is_said():
     bench = Bench(count=1)
     drawn = itertools.cycle([5.0, 0.1])
-    control = bench.make(Energy(), workers=1, ledger=Ledger(lambda: bench.joules))
+    control = bench.make(Energy(), workers=1, estimator=PowerEstimator(lambda: bench.joules))
 
     for place in range(60):
         control.begin(0, "odd", 0)
@@ -203,15 +205,15 @@ def test_a_task_whose_energy_is_not_known_runs_at_the_highest_frequency_and_that
         bench.joules += next(drawn) if place % 3 else 2.0
         control.end(0, "odd")
 
-    said = [one for one in bench.said if one["kind"] == "chosen"]
-    assert [one["frequency_hz"] for one in said] == [3 * 10**9]
-    assert said[0]["why"].startswith("not learnt: known to ")
+    logged = [one for one in bench.logged if one["kind"] == "chosen"]
+    assert [one["frequency_hz"] for one in logged] == [3 * 10**9]
+    assert logged[0]["why"].startswith("not learnt: known to ")
     assert bench.held[-1] == (0, 3 * 10**9)
 
 
 def test_short_tasks_are_not_tried_at_other_frequencies():
     bench = Bench(count=1)
-    control = bench.make(Edp(), workers=1, ledger=Ledger(lambda: bench.joules))
+    control = bench.make(Edp(), workers=1, estimator=PowerEstimator(lambda: bench.joules))
 
     for _ in range(100):
         bench.run(control, "short", 5e-6)
@@ -222,7 +224,7 @@ def test_short_tasks_are_not_tried_at_other_frequencies():
 def test_a_task_nobody_knows_runs_at_the_highest_frequency():
     bench = Bench(count=1)
     control = bench.make(Energy())
-    control.know(known(slow=((1.0, 2.0, 3.0), 0.1)))
+    control.use_table(known(slow=((1.0, 2.0, 3.0), 0.1)))
 
     bench.run(control, "slow", 0.1)
     bench.run(control, "stranger", 0.1)
@@ -260,10 +262,10 @@ def test_a_table_with_fewer_workers_that_are_better_leaves_the_others_without_ta
     one = {10**9: Point(1.0, 1.0)}
     control = bench.make(Energy())
 
-    control.know({2: Knowledge({"work": {10**9: Point(3.0, 2.0)}}), 1: Knowledge({"work": one})})
+    control.use_table({2: Knowledge({"work": {10**9: Point(3.0, 2.0)}}), 1: Knowledge({"work": one})})
 
     assert bench.active == 1
-    assert [(said["kind"], said.get("workers")) for said in bench.said] == [("chosen", None), ("workers", 1)]
+    assert [(logged["kind"], logged.get("workers")) for logged in bench.logged] == [("chosen", None), ("workers", 1)]
 
 
 def test_after_its_end_nothing_is_set():
@@ -294,53 +296,53 @@ def test_what_is_held_is_what_was_said_whatever_order_threads_come_in(steps):
             control.pause(who)
             control.resume(who, who)
 
-    assert [(one["cpus"][0], one["frequency_hz"]) for one in bench.said] == bench.held
-    times = [one["t_ns"] for one in bench.said]
+    assert [(one["cpus"][0], one["frequency_hz"]) for one in bench.logged] == bench.held
+    times = [one["t_ns"] for one in bench.logged]
     assert all(one <= other for one, other in itertools.pairwise(times))
 
 
 def test_powers_of_kinds_that_run_side_by_side_are_told_apart():
     drawn = iter(itertools.accumulate([0.0, 1.5, 1.0, 2.0, 1.5, 1.0, 2.0]))
-    ledger = Ledger(lambda: next(drawn))
+    estimator = PowerEstimator(lambda: next(drawn))
 
     for place, running in enumerate([(), "ab", "aa", "bb", "ab", "aa", "bb"]):
-        ledger.look(place * 100_000_000, running)
+        estimator.poll(place * 100_000_000, running)
 
-    assert ledger.powers_w()["a"] == pytest.approx(5.0, rel=0.01)
-    assert ledger.powers_w()["b"] == pytest.approx(10.0, rel=0.01)
+    assert estimator.powers_w()["a"] == pytest.approx(5.0, rel=0.01)
+    assert estimator.powers_w()["b"] == pytest.approx(10.0, rel=0.01)
 
 
 def test_windows_that_contradict_each_other_make_powers_doubtful():
     alike, unlike = ([0.0, *itertools.accumulate(joules)] for joules in ([1.0] * 8, [0.5, 1.5] * 4))
-    doubts = []
+    uncertainties = []
 
     for joules in (alike, unlike):
         drawn = iter(joules)
-        ledger = Ledger(lambda drawn=drawn: next(drawn))
+        estimator = PowerEstimator(lambda drawn=drawn: next(drawn))
         for place in range(9):
-            ledger.look(place * 100_000_000, "a" if place else "")
-        doubts.append(ledger.doubts("a")["a"])
+            estimator.poll(place * 100_000_000, "a" if place else "")
+        uncertainties.append(estimator.uncertainties("a")["a"])
 
-    assert doubts == [pytest.approx(0.0, abs=1e-6), pytest.approx(0.5 / 7**0.5, rel=0.01)]
+    assert uncertainties == [pytest.approx(0.0, abs=1e-6), pytest.approx(0.5 / 7**0.5, rel=0.01)]
 
 
 def test_kinds_that_never_ran_apart_share_evenly():
     drawn = iter([0.0, 2.0])
-    ledger = Ledger(lambda: next(drawn))
+    estimator = PowerEstimator(lambda: next(drawn))
 
-    ledger.look(0, ())
-    ledger.look(100_000_000, "ab")
+    estimator.poll(0, ())
+    estimator.poll(100_000_000, "ab")
 
-    assert ledger.powers_w() == pytest.approx({"a": 10.0, "b": 10.0})
+    assert estimator.powers_w() == pytest.approx({"a": 10.0, "b": 10.0})
 
 
 def test_what_is_drawn_while_it_rests_is_nobodys():
     drawn = iter([0.0, 50.0, 51.0])
-    ledger = Ledger(lambda: next(drawn))
+    estimator = PowerEstimator(lambda: next(drawn))
 
-    ledger.look(0, ())
-    ledger.rest()
-    ledger.look(1_000_000_000, "a")
-    ledger.look(1_100_000_000, "a")
+    estimator.poll(0, ())
+    estimator.pause()
+    estimator.poll(1_000_000_000, "a")
+    estimator.poll(1_100_000_000, "a")
 
-    assert ledger.powers_w() == pytest.approx({"a": 10.0})
+    assert estimator.powers_w() == pytest.approx({"a": 10.0})

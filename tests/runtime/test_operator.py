@@ -11,7 +11,7 @@ from support.fake_sensor import wait_for
 from tprof.benchmarks.virtual.machine import RESPONSES
 from tprof.benchmarks.virtual.machine.tree import ENERGY, Shape, make_tree
 from tprof.runtime.operating import edp, fixed, policy_of, power_cap
-from tprof.runtime.operating.operator import BEGINS, EACH_NS, ENDS, Operator
+from tprof.runtime.operating.operator import BEGINS, CHECK_PERIOD_NS, ENDS, Operator
 
 from tprof import registry
 from tprof.errors import SensorError, UsageError
@@ -31,25 +31,27 @@ class Place:
 
     def __init__(self, root, driver="acpi-cpufreq") -> None:
         make_tree(root, Shape(FREQUENCIES_HZ, policies=2, driver=driver), "nobody")
-        self.root, self.now_ns, self.joules, self.said, self.active = root, 0, 0.0, [], []
+        self.root, self.now_ns, self.joules, self.logged, self.active = root, 0, 0.0, [], []
 
     def operator(self, policy, workers=2, cpus=(0, 1)):
-        return Operator(policy_of(policy), workers, cpus[:workers], clock_ns=lambda: self.now_ns, say=self.said.append)
+        return Operator(
+            policy_of(policy), workers, cpus[:workers], clock_ns=lambda: self.now_ns, log=self.logged.append
+        )
 
     def start(self, policy, **options):
         operator = self.operator(policy, **options)
         operator.start(self.active.append)
         return operator
 
-    def run(self, operator, task, seconds=0.004, seat=0):
+    def run(self, operator, task, seconds=0.004, slot=0):
         """Run an instance that takes so long at the highest frequency."""
-        operator.hear(BEGINS, TASKS[task], seat)
-        law, hz = RESPONSES[task], self.bounds()[seat].highest_hz
+        operator.on_task(BEGINS, TASKS[task], slot)
+        law, hz = RESPONSES[task], self.bounds()[slot].highest_hz
         lasted_s = seconds * law.time(hz)
         self.now_ns += round(lasted_s * 1e9)
         self.joules += law.power_w(hz) * lasted_s
         (self.root / ENERGY).write_text(f"{round(self.joules * 1e6)}\n")
-        operator.hear(ENDS, TASKS[task], seat)
+        operator.on_task(ENDS, TASKS[task], slot)
 
     def run_both(self, operator, instances, seconds=0.004):
         for _ in range(instances):
@@ -64,7 +66,7 @@ class Place:
             (policy / "scaling_max_freq").write_text(f"{hz // 1000}\n")
 
     def of_kind(self, kind):
-        return [one for one in self.said if one["kind"] == kind]
+        return [one for one in self.logged if one["kind"] == kind]
 
 
 @pytest.fixture
@@ -104,7 +106,7 @@ def test_each_task_runs_at_the_frequency_that_it_is_given(place):
     operator = place.start(fixed(tasks={"sort": HIGHEST, "merge": LOWEST}))
 
     for task, hz in (("sort", HIGHEST), ("merge", LOWEST), ("sort", HIGHEST)):
-        place.run(operator, task, seat=1)
+        place.run(operator, task, slot=1)
         assert place.bounds()[1] == Bounds(hz, hz)
     operator.stop()
 
@@ -151,7 +153,7 @@ def test_a_cap_is_kept_by_the_sensor_alone(place):
     assert allowed[-1]["frequency_hz"] == HIGHEST
     assert all(one["frequency_hz"] <= other["frequency_hz"] for one, other in pairwise(allowed))
     assert all(one["why"].endswith("W drawn, simulated") for one in allowed)
-    assert {one["kind"] for one in place.said} == {"allowed", "released", "set"}
+    assert {one["kind"] for one in place.logged} == {"allowed", "released", "set"}
     assert place.bounds() == FORMER
 
 
@@ -219,12 +221,12 @@ def test_a_policy_that_knows_none_of_the_tasks_says_so(place, tmp_path, known):
 
 def test_a_frequency_that_somebody_changes_is_set_again_with_one_warning(place):
     operator = place.start(fixed(LOWEST))
-    for seat in (0, 1):
-        place.run(operator, "sort", seat=seat)
+    for slot in (0, 1):
+        place.run(operator, "sort", slot=slot)
 
     def found():
         place.set_by_somebody(HIGHEST)
-        place.now_ns += EACH_NS
+        place.now_ns += CHECK_PERIOD_NS
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             place.run(operator, "sort")
@@ -261,7 +263,7 @@ def test_without_the_process_that_would_restore_a_policy_ends_and_restores_by_it
     os.kill(guard.pid, signal.SIGKILL)
     wait_for(lambda: not guard.is_alive, "the guard's end")
 
-    place.now_ns += EACH_NS
+    place.now_ns += CHECK_PERIOD_NS
     with pytest.warns(RuntimeWarning, match="policy fixed sets no frequency any more: the process that would restore"):
         place.run(operator, "sort")
     operator.stop()
@@ -277,11 +279,11 @@ def test_a_frequency_that_cannot_be_set_any_more_ends_the_policy_with_one_warnin
         file.mkdir()
 
     with pytest.warns(RuntimeWarning, match="policy fixed sets no frequency any more") as warned:
-        operator.hear(BEGINS, TASKS["merge"], 0)
+        operator.on_task(BEGINS, TASKS["merge"], 0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        operator.hear(ENDS, TASKS["merge"], 0)
-        operator.hear(BEGINS, TASKS["merge"], 0)
+        operator.on_task(ENDS, TASKS["merge"], 0)
+        operator.on_task(BEGINS, TASKS["merge"], 0)
     for file in files:
         file.rmdir()
         file.with_name("kept").rename(file)

@@ -61,7 +61,7 @@ def test_a_program_on_one_core_has_one_worker():
         assert pool.submit(body).result() == (1, frozenset(CPUS[-1:]))
 
 
-def test_a_task_that_waited_is_on_the_core_of_the_seat_it_came_back_to():
+def test_a_task_that_waited_is_on_the_core_of_the_slot_it_came_back_to():
     @tprof.task
     def parent(met):
         here = where().result()

@@ -40,10 +40,10 @@ def has_no_lock():
 def scheduler_alone():
     """Return what a runtime has inside, without threads."""
     return _scheduler.Scheduler(
-        seats=1,
+        slot_count=1,
         future_type=Task,
         start_thread=print,
-        take_seat=print,
+        on_slot_taken=print,
         group_variable=GROUP,
         note=print,
         most_unfinished=0,
@@ -157,7 +157,7 @@ def test_a_failure_in_one_runtime_cancels_who_needs_it_in_another(gate):
             outer.wait()
 
 
-def test_a_worker_that_waits_for_another_runtime_lends_its_seat():
+def test_a_worker_that_waits_for_another_runtime_lends_its_slot():
     @tprof.task
     def outer_task(outer):
         with Runtime(workers=1) as inner:
@@ -241,18 +241,18 @@ def test_threads_that_exchange_the_current_runtime_drop_each_reference_once():
 
     def exchange():
         for at in range(rounds):
-            _scheduler.set_current(schedulers[at % 3])
+            _scheduler.set_default(schedulers[at % 3])
 
     def read():
         for _ in range(rounds):
-            _scheduler.scheduler_here()
+            _scheduler.current_scheduler()
 
     threads = [threading.Thread(target=work) for work in (exchange, exchange, read, read)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    _scheduler.set_current(None)
+    _scheduler.set_default(None)
 
     assert [sys.getrefcount(scheduler) for scheduler in schedulers] == before
 
@@ -270,21 +270,21 @@ def test_after_runtimes_of_many_threads_a_call_is_a_call():
         for thread in threads:
             thread.join()
 
-    assert _scheduler.scheduler_here() is None
+    assert _scheduler.current_scheduler() is None
     assert give(3) == 3
 
 
 def test_a_call_that_found_a_runtime_just_before_its_end_is_a_call():
     ended = scheduler_alone()
     ended.stop()
-    _scheduler.set_current(ended)
+    _scheduler.set_default(ended)
     _core.set_spawner(_scheduler.spawn)
     try:
         assert give(3) == 3
         assert ended.submit(give, NOTHING, 3) is None
     finally:
         _core.set_spawner(None)
-        _scheduler.set_current(None)
+        _scheduler.set_default(None)
 
 
 def test_a_runtime_that_another_thread_ends():

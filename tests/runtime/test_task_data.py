@@ -264,7 +264,7 @@ def test_data_that_can_carry_no_dependence_is_refused_in_one_sentence(data):
         assert runtime.counts()["spawned"] == 0
 
     assert str(caught.value) == (
-        f"task touch says that it touches its argument 'data', which got a {type(data).__name__}: that is neither an "
+        f"task touch declares access to its argument 'data', which got a {type(data).__name__}: that is neither an "
         "array nor hashable; pass an array, a list of arrays or a hashable handle"
     )
 
@@ -290,7 +290,7 @@ def test_strides_that_lead_out_of_memory_are_refused_in_one_sentence(kind, shape
         assert runtime.counts()["spawned"] == 0
 
     assert str(caught.value) == (
-        "task touch says that it touches its argument 'data', which got a list: its strides lead out of memory; pass "
+        "task touch declares access to its argument 'data', which got a list: its strides lead out of memory; pass "
         "only the part that the task touches"
     )
     assert str(waited.value) == (
@@ -300,12 +300,12 @@ def test_strides_that_lead_out_of_memory_are_refused_in_one_sentence(kind, shape
 
 def test_what_is_refused_is_named_wherever_it_came_from():
     with Runtime(workers=1) as runtime:
-        with pytest.raises(TypeError, match="task many says that it touches one of its further arguments, which got a"):
+        with pytest.raises(TypeError, match="task many declares access to one of its further arguments, which got a"):
             many(1, 2, {})
-        with pytest.raises(TypeError, match="task many says that it touches its argument 'd', which got a dict"):
+        with pytest.raises(TypeError, match="task many declares access to its argument 'd', which got a dict"):
             many(1, d={})
         for _ in range(2):
-            with pytest.raises(TypeError, match="<lambda> says that it touches its argument 'x', which got a set"):
+            with pytest.raises(TypeError, match="<lambda> declares access to its argument 'x', which got a set"):
                 runtime.submit(lambda x: x, set(), reads="x")
 
 

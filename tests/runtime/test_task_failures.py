@@ -35,22 +35,22 @@ PROGRAMS = st.lists(STEPS, max_size=MOST).map(
 
 
 def expect(steps):
-    """Say how each ends: it does not run where a failure left unwritten what it reads or changes.
+    """Return how each ends: it does not run if a failure left unwritten what it reads or changes.
 
-    Only a task that overwrites the very same view makes good what was left unwritten.
+    Only a task that overwrites the same view clears what was left unwritten.
     """
-    spoilt: set[View] = set()
+    poisoned: set[View] = set()
     ends: list[str] = []
     for step in steps:
-        lacks = any((one.bytes() & other.bytes()).any() for one in spoilt for other in (*step.reads, *step.updates))
+        lacks = any((one.bytes() & other.bytes()).any() for one in poisoned for other in (*step.reads, *step.updates))
         if lacks or any(ends[at] != "finished" for at in step.needs):
             ends.append("cancelled")
         else:
             ends.append("failed" if step.fails else "finished")
         if ends[-1] == "finished":
-            spoilt -= set(step.writes)
+            poisoned -= set(step.writes)
         else:
-            spoilt |= {*step.writes, *step.updates}
+            poisoned |= {*step.writes, *step.updates}
     return ends
 
 
@@ -65,7 +65,7 @@ def test_exactly_those_that_need_what_a_failure_left_unwritten_are_cancelled(ste
         for number, step in enumerate(steps):
             program.futures.append(program.spawn(step, number))
             if step.settled:
-                # Nobody asks how it ended: a failure that somebody knows of keeps nobody from the data.
+                # The program does not ask how it ended: a handled failure cancels no task that needs the data.
                 cf.wait(program.futures[-1:])
         try:
             runtime.wait()

@@ -268,7 +268,7 @@ def test_who_stops_waiting_is_forgotten(gate):
         for _ in range(5):
             cf.wait([task], timeout=0)
 
-        assert vars(task)["watchers"] == []
+        assert vars(task)["waiters"] == []
         gate.set()
 
 

@@ -16,7 +16,7 @@ class Program:
     def __init__(self, goal, most=8, useful=8, static_w=5.0, each_w=10.0) -> None:
         self.useful, self.static_w, self.each_w = useful, static_w, each_w
         self.now_ns, self.joules, self.tried_s = 0, 0.0, 0.0
-        self.search = WorkerSearch(most, goal.judge, lambda: self.joules, 0.03)
+        self.search = WorkerSearch(most, goal.span_cost, lambda: self.joules, 0.03)
 
     def run(self, seconds):
         end_ns = self.now_ns + round(seconds * 1e9)
@@ -25,9 +25,9 @@ class Program:
             step_s = INSTANCE_S / min(workers, self.useful)
             self.now_ns += round(step_s * 1e9)
             self.joules += (self.static_w + self.each_w * workers) * step_s
-            self.tried_s += step_s if self.search.tries else 0.0
-            self.search.ended(INSTANCE_S)
-            self.search.look(self.now_ns, INSTANCE_S)
+            self.tried_s += step_s if self.search.is_trying else 0.0
+            self.search.on_end(INSTANCE_S)
+            self.search.poll(self.now_ns, INSTANCE_S)
         return self.search.workers
 
 
@@ -87,4 +87,4 @@ def test_giving_a_try_up_restores_what_was_kept(workers):
 
     assert program.search.interrupt()
     assert program.search.workers == workers
-    assert not program.search.tries
+    assert not program.search.is_trying

@@ -79,9 +79,9 @@ class Processor:
         self._task_s = dict.fromkeys(mix.tasks, 0.0)
         self._task_j = dict.fromkeys(mix.tasks, 0.0)
 
-    def of(self, seat: int) -> int:
+    def of(self, slot: int) -> int:
         """Return the control of a worker."""
-        return 0 if self._shared else seat
+        return 0 if self._shared else slot
 
     def cpus(self, control: int) -> tuple[int, ...]:
         """Return the processors of a control."""
@@ -99,7 +99,7 @@ class Processor:
             if self.of(worker) == control:
                 self._running[worker].stall_s += TRANSITION_S
 
-    def taken_away(self) -> tuple[int, ...]:
+    def changed_elsewhere(self) -> tuple[int, ...]:
         """Return nothing: nobody else is there."""
         return ()
 

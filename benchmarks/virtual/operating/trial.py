@@ -9,12 +9,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tprof.benchmarks.virtual.machine import FREQUENCIES_HZ
-from tprof.runtime.operating.ceiling import Ceiling
-from tprof.runtime.operating.control import Control, Means
+from tprof.runtime.operating.control import Control, MachineInterface
 from tprof.runtime.operating.controls import spread
 from tprof.runtime.operating.goals import Fixed, PowerCap
-from tprof.runtime.operating.ledger import Ledger
 from tprof.runtime.operating.points import Knowledge, Point
+from tprof.runtime.operating.power_estimator import PowerEstimator
+from tprof.runtime.operating.power_limiter import PowerLimiter
 
 from .processor import Outcome, Processor
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
     from .mixes import Mix
 
-    Say = Callable[[dict[str, Any]], object]
+    Log = Callable[[dict[str, Any]], object]
 
 EXPLORED = 3
 
 
-def unheard(decision: dict[str, Any]) -> None:
-    """Hear nothing of decisions."""
+def discard(decision: dict[str, Any]) -> None:
+    """Discard a decision."""
 
 
 def unprepared(control: Control) -> None:
@@ -56,13 +56,13 @@ class Trial:
         """Run with these frequencies."""
         return self._run(Fixed(None, tasks_hz), unprepared)
 
-    def from_table(self, goal: Goal, say: Say = unheard) -> Outcome:
+    def from_table(self, goal: Goal, log: Log = discard) -> Outcome:
         """Run under a policy that knows the sweep."""
-        return self._run(goal, self._know, say=say)
+        return self._run(goal, self._use_table, log=log)
 
-    def learning(self, goal: Goal, say: Say = unheard) -> Outcome:
+    def learning(self, goal: Goal, log: Log = discard) -> Outcome:
         """Run under a policy that knows nothing; what trying costs is in the outcome."""
-        return self._run(goal, unprepared, say=say, learns=True)
+        return self._run(goal, unprepared, log=log, learns=True)
 
     @cached_property
     def single(self) -> dict[int, Outcome]:
@@ -85,31 +85,33 @@ class Trial:
         assignments = itertools.product(frequencies_hz, repeat=len(tasks))
         return {chosen: self.fixed(dict(zip(tasks, chosen, strict=True))) for chosen in assignments}
 
-    def capped(self, watts: float, say: Say = unheard, *, knows: bool = False) -> Outcome:
+    def capped(self, watts: float, log: Log = discard, *, knows: bool = False) -> Outcome:
         """Run under a cap on the power that the sensor keeps, with the sweep or with nothing known of the tasks."""
-        prepare = self._know if knows else unprepared
-        return self._run(PowerCap(watts), prepare, say=say, begins_hz=FREQUENCIES_HZ[-1 if knows else 0])
+        prepare = self._use_table if knows else unprepared
+        return self._run(PowerCap(watts), prepare, log=log, begins_hz=FREQUENCIES_HZ[-1 if knows else 0])
 
-    def _know(self, control: Control) -> None:
-        control.know({self.workers: self.sweep})
+    def _use_table(self, control: Control) -> None:
+        control.use_table({self.workers: self.sweep})
 
     def _run(
         self,
         goal: Goal | Fixed,
         prepare: Callable[[Control], object],
         *,
-        say: Say = unheard,
+        log: Log = discard,
         learns: bool = False,
         begins_hz: int | None = None,
     ) -> Outcome:
         def make(processor: Processor) -> Control:
-            ledger = Ledger(processor.read_j) if learns else None
+            estimator = PowerEstimator(processor.read_j) if learns else None
             explored = spread(FREQUENCIES_HZ, EXPLORED)
-            ceiling = None
+            limiter = None
             if isinstance(goal, PowerCap) and begins_hz is not None:
-                ceiling = Ceiling(FREQUENCIES_HZ, goal.watts, self.workers, processor.read_j, begins_hz)
-            means = Means(processor, processor.now_ns, say, processor.set_active, ledger, explored, ceiling)
-            control = Control(goal, means, self.workers)
+                limiter = PowerLimiter(FREQUENCIES_HZ, goal.watts, self.workers, processor.read_j, begins_hz)
+            machine = MachineInterface(
+                processor, processor.now_ns, log, processor.set_active, estimator, explored, limiter
+            )
+            control = Control(goal, machine, self.workers)
             prepare(control)
             return control
 

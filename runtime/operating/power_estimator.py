@@ -1,4 +1,4 @@
-"""Joules of the package as they are drawn, and whose they are: the power of each task at each frequency."""
+"""Estimates the power of each task at each frequency from the package's energy."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WINDOW_S = 0.01
-"""Looks are added up over this: an energy counter moves once a millisecond."""
+"""Readings are added up over this time: an energy counter is updated once a millisecond."""
 SHORTEST_S = 0.002
 PULL_S2 = 1e-5
-"""How much the even share counts beside what was seen, in core seconds squared: a window of 3 ms."""
+"""Weight of the even share beside the windows, in core seconds squared: a window of 3 ms."""
 FURTHEST = 4.0
-"""Times the even share, or its part: a power that the few windows tell worse than that is not believed."""
+"""Powers are limited to the even share times this, and divided by it: few windows may give worse ones."""
 MOST_KINDS = 100
-"""Solving takes their number cubed; beyond it the even share has to do."""
+"""With more kinds the even share is used: solving takes O(n³)."""
 
 
-class Ledger:
-    """Powers of kinds of work (a task at a frequency) from what the package drew while they ran side by side.
+class PowerEstimator:
+    """Powers of kinds of work (a task at a frequency) from the package's energy while they ran side by side.
 
-    Over a window each kind ran for so many core seconds and the package drew so many joules: powers are the least
-    squares solution over all windows, drawn towards the even share by core time, which is the answer where kinds never
-    ran apart. They hold the kinds' part of the static power too, as the package's energy does.
+    Each window gives the core seconds of each kind and the package's joules. Powers are the least-squares solution over
+    all windows, regularised towards an even share by core time, which is the result for kinds that never ran apart.
+    They include a share of the static power, as the package's energy does.
     """
 
     def __init__(self, read_j: Callable[[], float], quality: str = "simulated") -> None:
-        """Take what reads the joules so far, and how these are known."""
+        """Take a function that reads the joules so far, and their quality."""
         self._read_j, self.quality = read_j, quality
         self._last: tuple[int, float] | None = None
         self._window: defaultdict[Hashable, float] = defaultdict(float)
@@ -52,17 +52,17 @@ class Ledger:
         return self._read_j()
 
     @property
-    def rests(self) -> bool:
-        """Whether what is drawn now is nobody's."""
+    def is_paused(self) -> bool:
+        """Whether the energy drawn now is attributed to no kind."""
         return self._last is None
 
-    def rest(self) -> None:
-        """What is drawn until the next look is nobody's."""
+    def pause(self) -> None:
+        """Attribute the energy until the next reading to no kind."""
         self._last = None
         self._fold()
 
-    def look(self, now_ns: int, running: Iterable[Hashable]) -> None:
-        """Add what was drawn since the last look, while these ran."""
+    def poll(self, now_ns: int, running: Iterable[Hashable]) -> None:
+        """Read the sensor and add the energy since the last reading, while these kinds ran."""
         now_j = self._read_j()
         last, self._last = self._last, (now_ns, now_j)
         kinds = list(running)
@@ -90,7 +90,7 @@ class Ledger:
         self._window_s = self._window_j = 0.0
 
     def powers_w(self) -> dict[Hashable, float]:
-        """Return the watts of every kind that was seen."""
+        """Return the watts of every kind that has run."""
         even = {kind: self._shared_j[kind] / core_s for kind, core_s in self._core_s.items() if core_s > 0}
         if len(even) > MOST_KINDS:
             return even
@@ -98,10 +98,10 @@ class Ledger:
         solved = dict(zip(even, _solved(self._system(even), right), strict=True))
         return {kind: min(max(solved[kind], even[kind] / FURTHEST), even[kind] * FURTHEST) for kind in even}
 
-    def doubts(self, asked: Iterable[Hashable]) -> dict[Hashable, float]:
-        """Return the relative standard deviations of some kinds' powers, from what the windows leave unexplained.
+    def uncertainties(self, asked: Iterable[Hashable]) -> dict[Hashable, float]:
+        """Return the relative standard deviations of some kinds' powers, from the residuals of the windows.
 
-        0 where there are too few windows to contradict each other, or too many kinds.
+        They are 0 if there are too few windows or too many kinds to tell.
         """
         powers_w = self.powers_w()
         if len(powers_w) > MOST_KINDS or self._windows <= len(powers_w):
@@ -114,15 +114,15 @@ class Ledger:
         )
         left = max(self._drawn_squares - 2 * explained + modelled, 0.0) / (self._windows - len(powers_w))
         kinds = list(powers_w)
-        system, doubts = self._system(kinds), {}
+        system, uncertainties = self._system(kinds), {}
         for kind in asked:
             if powers_w.get(kind, 0.0) <= 0:
-                doubts[kind] = math.inf
+                uncertainties[kind] = math.inf
                 continue
             unit = [1.0 if other == kind else 0.0 for other in kinds]
             variance = left * _solved(system, unit)[kinds.index(kind)]
-            doubts[kind] = math.sqrt(max(variance, 0.0)) / powers_w[kind]
-        return doubts
+            uncertainties[kind] = math.sqrt(max(variance, 0.0)) / powers_w[kind]
+        return uncertainties
 
     def _system(self, kinds: Iterable[Hashable]) -> list[list[float]]:
         kinds = list(kinds)
@@ -154,10 +154,10 @@ class _Counter:
 
 
 class Meter:
-    """The counted domains of powercap below a root, added up; a count that wraps goes on."""
+    """The sum of the counted domains of powercap below a root, across wrap-around."""
 
     def __init__(self, root: Path) -> None:
-        """Open them. Raises SensorError where there are none."""
+        """Open them. Raises SensorError if there are none."""
         found = find_domains(root)
         if isinstance(found, Unavailable):
             message = (
@@ -178,7 +178,7 @@ class Meter:
         for counter in self._counters:
             count = _read(counter.descriptor)
             if count is None:
-                continue  # a simulated file may be looked at while it is written: the next look has it all
+                continue  # a simulated file may be read while it is written: the next reading includes it
             ticks = count - counter.count
             if ticks < 0:
                 ticks = ticks + counter.modulus if counter.modulus is not None else 0
@@ -187,7 +187,7 @@ class Meter:
         return sum(counter.joules for counter in self._counters)
 
     def close(self) -> None:
-        """Give the files back."""
+        """Close the files."""
         for counter in self._counters:
             os.close(counter.descriptor)
         self._counters.clear()

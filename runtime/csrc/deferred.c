@@ -1,4 +1,4 @@
-/* What is left to do for Python once the mutex is free: references to drop, callbacks to call, threads to start. */
+/* Deferred work, done after the mutex is released: drop references, call callbacks, start threads. */
 #include "core.h"
 
 #include "failures.h"
@@ -6,43 +6,43 @@
 
 #include <stdlib.h>
 
-/* Without memory for the list a reference is leaked: it cannot be dropped under the mutex. */
-void tprof_loosen(struct aftermath *after, void *object)
+/* Without memory for the list the reference leaks, since it cannot be dropped under the mutex. */
+void tprof_defer_decref(struct deferred *deferred, void *object)
 {
     if (object == NULL)
         return;
-    if (after->loose_count == after->loose_room) {
-        const size_t room = after->loose_room == 0 ? 16 : after->loose_room * 2;
-        PyObject **grown = realloc(after->loose, room * sizeof *grown);
+    if (deferred->reference_count == deferred->reference_capacity) {
+        const size_t capacity = deferred->reference_capacity == 0 ? 16 : deferred->reference_capacity * 2;
+        PyObject **grown = realloc(deferred->references, capacity * sizeof *grown);
         if (grown == NULL)
             return;
-        after->loose = grown;
-        after->loose_room = room;
+        deferred->references = grown;
+        deferred->reference_capacity = capacity;
     }
-    after->loose[after->loose_count++] = object;
+    deferred->references[deferred->reference_count++] = object;
 }
 
-void tprof_note_edge(struct aftermath *after, uint64_t number)
+void tprof_add_edge(struct deferred *deferred, uint64_t number)
 {
-    if (after->edge_count == after->edge_room) {
-        const size_t room = after->edge_room == 0 ? 16 : after->edge_room * 2;
-        uint64_t *grown = realloc(after->edges, room * sizeof *grown);
+    if (deferred->edge_count == deferred->edge_capacity) {
+        const size_t capacity = deferred->edge_capacity == 0 ? 16 : deferred->edge_capacity * 2;
+        uint64_t *grown = realloc(deferred->edges, capacity * sizeof *grown);
         if (grown == NULL)
             return;
-        after->edges = grown;
-        after->edge_room = room;
+        deferred->edges = grown;
+        deferred->edge_capacity = capacity;
     }
-    after->edges[after->edge_count++] = number;
+    deferred->edges[deferred->edge_count++] = number;
 }
 
-static void drop_children(struct work *work, struct aftermath *after)
+static void drop_children(struct work *work, struct deferred *deferred)
 {
     struct domain *children = work->children;
     work->children = NULL;
     if (children == NULL)
         return;
     if (children->table != NULL)
-        tprof_table_free(children->table, after);
+        tprof_table_free(children->table, deferred);
     tprof_failures_drop(&children->failures);
     free(children);
 }
@@ -53,7 +53,7 @@ static void call_back(struct work *work)
     Py_BEGIN_CRITICAL_SECTION(work);
     callbacks = work->callbacks;
     work->callbacks = NULL;
-    work->settled = true;
+    work->callbacks_called = true;
     Py_END_CRITICAL_SECTION();
     if (callbacks == NULL)
         return;
@@ -67,7 +67,7 @@ static void call_back(struct work *work)
     Py_DECREF(callbacks);
 }
 
-static void settle_work(struct work *work, struct aftermath *after)
+static void clean_up_work(struct work *work, struct deferred *deferred)
 {
     for (uint32_t i = 0; i < work->successor_count; i++)
         Py_DECREF(work->successors[i].work);
@@ -76,7 +76,7 @@ static void settle_work(struct work *work, struct aftermath *after)
     work->successors = NULL;
     work->accesses = NULL;
     work->successor_count = work->access_count = 0;
-    drop_children(work, after);
+    drop_children(work, deferred);
     call_back(work);
     Py_CLEAR(work->args);
     Py_CLEAR(work->names);
@@ -98,17 +98,17 @@ static void start_threads(struct scheduler *scheduler, size_t count)
     }
 }
 
-void tprof_settle(struct scheduler *scheduler, struct aftermath *after)
+void tprof_run_deferred(struct scheduler *scheduler, struct deferred *deferred)
 {
-    start_threads(scheduler, after->threads_wanted);
-    for (struct work *work = after->settled, *next; work != NULL; work = next) {
-        next = work->next_settled;
-        work->next_settled = NULL;
-        settle_work(work, after);
+    start_threads(scheduler, deferred->threads_wanted);
+    for (struct work *work = deferred->ended, *next; work != NULL; work = next) {
+        next = work->next_ended;
+        work->next_ended = NULL;
+        clean_up_work(work, deferred);
         Py_DECREF(work);
     }
-    for (size_t i = 0; i < after->loose_count; i++)
-        Py_DECREF(after->loose[i]);
-    free(after->loose);
-    free(after->edges);
+    for (size_t i = 0; i < deferred->reference_count; i++)
+        Py_DECREF(deferred->references[i]);
+    free(deferred->references);
+    free(deferred->edges);
 }

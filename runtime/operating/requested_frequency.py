@@ -1,4 +1,4 @@
-"""Which frequency the tasks that run at the same time on one control of it agree on."""
+"""The frequency that tasks which run at the same time on one control agree on."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class Wishes:
-    """Costs of the tasks at each frequency, to be asked in the midst of a run."""
+class RequestedFrequencies:
+    """Finds common frequencies from the tasks' costs at each frequency."""
 
     def __init__(self, costs: Costs) -> None:
-        """Take the costs; a task that is not among them wishes nothing."""
+        """Take the costs; a task without costs requests no frequency."""
         self._costs = costs
         self._agreed: dict[tuple[str, ...], int | None] = {}
 
     def cost(self, tasks: Sequence[str], hz: int) -> float:
-        """Return what one instance of each comes to."""
+        """Return the total cost of one instance of each."""
         total = 0.0
         for task in tasks:
             curve = self._costs.get(task)
@@ -33,7 +33,7 @@ class Wishes:
         return best_of(self._costs)
 
     def vote(self, tasks: Sequence[str]) -> int | None:
-        """Return the frequency at which they lose least together; None if none of them wishes anything."""
+        """Return the frequency of the least total cost; None if none of them has costs."""
         key = tuple(sorted(tasks))
         if key not in self._agreed:
             self._agreed[key] = self._find(key)
@@ -45,7 +45,7 @@ class Wishes:
             return None
         return min(frequencies, key=lambda hz: (self.cost(tasks, hz), -hz))
 
-    def gain(self, tasks: Sequence[str], held_hz: int, wanted_hz: int) -> float:
-        """Return by which part of the cost at `wanted_hz` that at `held_hz` is more."""
-        wanted = self.cost(tasks, wanted_hz)
-        return (self.cost(tasks, held_hz) - wanted) / wanted if wanted > 0 else self.cost(tasks, held_hz)
+    def gain(self, tasks: Sequence[str], held_hz: int, requested_hz: int) -> float:
+        """Return the excess of the cost at `held_hz` over that at `requested_hz`, relative to the latter."""
+        requested = self.cost(tasks, requested_hz)
+        return (self.cost(tasks, held_hz) - requested) / requested if requested > 0 else self.cost(tasks, held_hz)

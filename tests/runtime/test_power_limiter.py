@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
 from tprof.benchmarks.virtual.operating import FREQUENCIES_HZ, MIXES, Trial
-from tprof.runtime.operating.ceiling import PATIENCE, SPAN_S, SPARE, Ceiling
+from tprof.runtime.operating.power_limiter import PATIENCE, SPAN_S, SPARE, PowerLimiter
 
 LOWEST, HIGHEST = FREQUENCIES_HZ[0], FREQUENCIES_HZ[-1]
 STEP_NS = round(SPAN_S * 1e9)
@@ -16,24 +16,24 @@ WORKERS = 4
 
 
 class Package:
-    """A package whose power goes with frequency and workers, under a ceiling."""
+    """A package whose power goes with frequency and workers, under a limiter."""
 
     def __init__(self, watts, static_w=5.0, each_w=10.0, exponent=2.0, begins_hz=LOWEST) -> None:
         self.static_w, self.each_w, self.exponent = static_w, each_w, exponent
         self.joules, self.now_ns, self.drawn = 0.0, 0, []
-        self.ceiling = Ceiling(FREQUENCIES_HZ, watts, WORKERS, lambda: self.joules, begins_hz)
-        self.ceiling.look(0, works=True)
+        self.limiter = PowerLimiter(FREQUENCIES_HZ, watts, WORKERS, lambda: self.joules, begins_hz)
+        self.limiter.poll(0, busy=True)
 
     def power_w(self):
-        share = (self.ceiling.highest_hz / HIGHEST) ** self.exponent
-        return self.static_w + self.each_w * self.ceiling.workers * share
+        share = (self.limiter.highest_hz / HIGHEST) ** self.exponent
+        return self.static_w + self.each_w * self.limiter.workers * share
 
-    def run(self, spans, *, works=True):
+    def run(self, spans, *, busy=True):
         for _ in range(spans):
             self.drawn.append(self.power_w())
             self.joules += self.drawn[-1] * SPAN_S
             self.now_ns += STEP_NS
-            self.ceiling.look(self.now_ns, works=works)
+            self.limiter.poll(self.now_ns, busy=busy)
 
 
 packages = st.tuples(st.floats(0.0, 30.0), st.floats(1.0, 20.0), st.floats(1.0, 3.0))
@@ -66,7 +66,7 @@ def test_a_step_more_would_pass_the_cap_in_the_end(laws, part):
 
     package.run(10 * PATIENCE[0] * len(FREQUENCIES_HZ))
 
-    place = FREQUENCIES_HZ.index(package.ceiling.highest_hz)
+    place = FREQUENCIES_HZ.index(package.limiter.highest_hz)
     above_hz = FREQUENCIES_HZ[min(place + 2, len(FREQUENCIES_HZ) - 1)]
     above_w = laws[0] + laws[1] * WORKERS * (above_hz / HIGHEST) ** laws[2]
     assert above_w >= SPARE * watts or above_hz == HIGHEST
@@ -79,10 +79,10 @@ def test_spans_that_stray_make_it_neither_hunt_nor_pass_the_cap(noise, exponent)
     held, drawn = [], []
     for _ in range(2000):
         drawn.append(max(package.power_w() * (1 + noise * random.standard_normal()), 0.1))
-        held.append(package.ceiling.highest_hz)
+        held.append(package.limiter.highest_hz)
         package.joules += drawn[-1] * SPAN_S
         package.now_ns += STEP_NS
-        package.ceiling.look(package.now_ns, works=True)
+        package.limiter.poll(package.now_ns, busy=True)
 
     changes = np.count_nonzero(np.diff(held))
     halves_of_a_second = np.convolve(drawn, np.ones(10) / 10, "valid")
@@ -105,18 +105,18 @@ def test_work_that_draws_more_of_a_sudden_is_lowered_at_the_next_look():
 def test_spans_in_which_nothing_ran_say_nothing():
     package = Package(40.0)
 
-    package.run(50, works=False)
+    package.run(50, busy=False)
 
-    assert package.ceiling.highest_hz == LOWEST
+    assert package.limiter.highest_hz == LOWEST
 
 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("knows", [False, True])
 def test_a_capped_program_draws_no_more_and_uses_what_it_may(shared, knows):
-    trial, said = Trial(MIXES[1], shared=shared, static_w=20.0), []
+    trial, logged = Trial(MIXES[1], shared=shared, static_w=20.0), []
 
-    found = trial.capped(40.0, said.append, knows=knows)
+    found = trial.capped(40.0, logged.append, knows=knows)
 
     assert found.energy_j / found.time_s <= 40.0
     assert found.time_s < 0.95 * trial.single[LOWEST].time_s
-    assert knows or {one["kind"] for one in said} == {"allowed", "set"}
+    assert knows or {one["kind"] for one in logged} == {"allowed", "set"}

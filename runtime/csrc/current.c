@@ -1,0 +1,118 @@
+/* The current runtime, which receives a call of a task. A thread that runs a task: the innermost runtime that the task
+ * has entered, else the one that runs the task. Any other thread: the innermost that the thread has entered, else the
+ * default, which is the last that any thread entered.
+ *
+ * Threads share the default alone. A reader takes a reference under the lock under which others replace it, so it
+ * cannot be freed in between. */
+#include "core.h"
+
+#include <stdlib.h>
+
+struct entered {
+    struct scheduler *scheduler;
+    uint64_t inside; /* number of the work whose body entered it, 0: none */
+    struct entered *below;
+};
+
+static pthread_mutex_t default_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct scheduler *default_scheduler;
+static _Thread_local struct entered *entered_stack;
+
+static void lock_default(void)
+{
+    pthread_mutex_lock(&default_lock);
+}
+
+static void unlock_default(void)
+{
+    pthread_mutex_unlock(&default_lock);
+}
+
+/* The lock is free in a forked child. */
+static void follow_forks(void)
+{
+    (void)pthread_atfork(lock_default, unlock_default, unlock_default);
+}
+
+void tprof_initialise_current(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, follow_forks);
+}
+
+static struct scheduler *get_default(void)
+{
+    lock_default();
+    struct scheduler *scheduler = (struct scheduler *)Py_XNewRef((PyObject *)default_scheduler);
+    unlock_default();
+    return scheduler;
+}
+
+static const struct work *current_work(void)
+{
+    return tprof_current_thread == NULL ? NULL : tprof_current_thread->work;
+}
+
+static void remove_entry(struct entered **at)
+{
+    struct entered *removed = *at;
+    *at = removed->below;
+    Py_DECREF(removed->scheduler);
+    free(removed);
+}
+
+struct scheduler *tprof_current_scheduler(void)
+{
+    const struct work *work = current_work();
+    /* Another thread may have ended it. */
+    while (entered_stack != NULL && tprof_is_stopping(entered_stack->scheduler))
+        remove_entry(&entered_stack);
+    if (entered_stack != NULL && entered_stack->inside == (work == NULL ? 0 : work->number))
+        return (struct scheduler *)Py_NewRef((PyObject *)entered_stack->scheduler);
+    return work != NULL ? (struct scheduler *)Py_NewRef((PyObject *)tprof_current_thread->scheduler) : get_default();
+}
+
+PyObject *tprof_enter_scheduler(PyObject *module, PyObject *scheduler)
+{
+    const struct work *work = current_work();
+    struct entered *entered = malloc(sizeof *entered);
+    (void)module;
+    if (entered == NULL)
+        return PyErr_NoMemory();
+    entered->scheduler = (struct scheduler *)Py_NewRef(scheduler);
+    entered->inside = work == NULL ? 0 : work->number;
+    entered->below = entered_stack;
+    entered_stack = entered;
+    Py_RETURN_NONE;
+}
+
+PyObject *tprof_leave_scheduler(PyObject *module, PyObject *scheduler)
+{
+    (void)module;
+    for (struct entered **at = &entered_stack; *at != NULL; at = &(*at)->below)
+        if ((PyObject *)(*at)->scheduler == scheduler) {
+            remove_entry(at);
+            break;
+        }
+    Py_RETURN_NONE;
+}
+
+PyObject *tprof_set_default(PyObject *module, PyObject *scheduler)
+{
+    (void)module;
+    PyObject *next = scheduler == Py_None ? NULL : Py_NewRef(scheduler);
+    lock_default();
+    PyObject *former = (PyObject *)default_scheduler;
+    default_scheduler = (struct scheduler *)next;
+    unlock_default();
+    Py_XDECREF(former);
+    Py_RETURN_NONE;
+}
+
+PyObject *tprof_current_scheduler_method(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    PyObject *scheduler = (PyObject *)tprof_current_scheduler();
+    return scheduler != NULL ? scheduler : Py_NewRef(Py_None);
+}
