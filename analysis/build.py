@@ -15,18 +15,18 @@ from .accounts import Account, Totals, settle
 from .busy import measure_unseen
 from .cut_off import find_cut_off
 from .doubts import tell_doubts, tell_fits, tell_stuck
+from .edge_estimation import estimate_edges
 from .graph import lifecycle_columns
 from .idle import idle_power_w
 from .info import describe
 from .instances import join_rows
-from .likely_edges import likely_edges
 from .load import Load
 from .models import Chosen, Coefficients, choose_model, needs_fit, stored_model
+from .overlapping_quanta import distribute_energy, has_overlaps, split_overlaps
 from .profile import Profile
 from .quanta import Quanta, build_quanta
 from .segments import Segments, read_segments
 from .sharing import Sharing, plan_sharing
-from .soft_edges import cut_softly, fill, is_soft
 from .tables import tasks_table
 
 if TYPE_CHECKING:
@@ -83,18 +83,18 @@ class Recipe:
         fit = self.fits.get(domain.name)
         if fit is None:
             return plan_sharing(self.load(domain, segments, unseen), self.static_power_w.get(domain.name, 0.0))
-        if not is_soft(domain):
+        if not has_overlaps(domain):
             load = self.load(domain, segments, unseen).corrected(fit.power)
             return plan_sharing(load, fit.static_w, fit.other)
-        soft = cut_softly(domain)
-        pieces = self.load(soft.pieces, segments, unseen).corrected(fit.power)
-        domain = likely_edges(soft, pieces, fit.static_w, fit.other, fit.own_w)
+        split = split_overlaps(domain)
+        pieces = self.load(split.pieces, segments, unseen).corrected(fit.power)
+        domain = estimate_edges(split, pieces, fit.static_w, fit.other, fit.own_w)
         static_j = np.minimum(domain.energy_j, fit.static_w * np.diff(domain.edges_ns) * 1e-9)
         dynamic_j = domain.energy_j - static_j
-        soft = cut_softly(domain)
-        pieces = self.load(soft.pieces, segments, unseen).corrected(fit.power)
-        sharing = plan_sharing(fill(soft, pieces, dynamic_j, fit.other), 0.0, fit.other)
-        sharing = replace(sharing, measured=domain, owner=soft.owner, dynamic_j=dynamic_j)
+        split = split_overlaps(domain)
+        pieces = self.load(split.pieces, segments, unseen).corrected(fit.power)
+        sharing = plan_sharing(distribute_energy(split, pieces, dynamic_j, fit.other), 0.0, fit.other)
+        sharing = replace(sharing, measured=domain, owner=split.owner, dynamic_j=dynamic_j)
         return sharing.with_static(self.load(domain, segments, unseen), static_j)
 
     def again(self, trace: Trace) -> tuple[list[Segments], list[Sharing]]:

@@ -17,10 +17,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .attribution import Lane, Rate, gather, locate, padded, rates, spread, sum_by
-from .likely_edges import likely_edges
+from .edge_estimation import estimate_edges
 from .load import Load
+from .overlapping_quanta import distribute_energy, has_overlaps, split_overlaps
 from .segments import task_of
-from .soft_edges import cut_softly, fill, is_soft
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -146,13 +146,13 @@ def _drawn_powers(fit: Fit, random: np.random.Generator) -> Floats:
 def _shared(
     quanta: Quanta, t_ns: Sequence[NDArray[np.int64]], thought: Sequence[Floats], fit: Fit | None
 ) -> list[Floats]:
-    if fit is None or not is_soft(quanta):
+    if fit is None or not has_overlaps(quanta):
         return _given(_load(quanta, t_ns, thought))
     nothing = np.zeros(len(quanta))
-    soft = cut_softly(quanta)
-    likely = likely_edges(soft, _load(soft.pieces, t_ns, thought), nothing, 0.0, fit.own_w)
-    soft = cut_softly(likely)
-    return _given(fill(soft, _load(soft.pieces, t_ns, thought), likely.energy_j, 0.0))
+    split = split_overlaps(quanta)
+    estimated = estimate_edges(split, _load(split.pieces, t_ns, thought), nothing, 0.0, fit.own_w)
+    split = split_overlaps(estimated)
+    return _given(distribute_energy(split, _load(split.pieces, t_ns, thought), estimated.energy_j, 0.0))
 
 
 def _load(quanta: Quanta, t_ns: Sequence[NDArray[np.int64]], thought: Sequence[Floats]) -> Load:
