@@ -14,7 +14,6 @@ from tprof.trace.estimate import EXACT, watts_error
 from .accounts import Account, Totals, settle
 from .busy import measure_unseen
 from .cut_off import find_cut_off
-from .doubts import tell_doubts, tell_fits, tell_stuck
 from .edge_estimation import estimate_edges
 from .graph import lifecycle_columns
 from .idle import idle_power_w
@@ -24,6 +23,7 @@ from .load import Load
 from .models import Chosen, Coefficients, choose_model, needs_fit, stored_model
 from .overlapping_quanta import distribute_energy, has_overlaps, split_overlaps
 from .profile import Profile
+from .profile_warnings import fit_warnings, sample_warnings, stuck_sensor_warnings
 from .quanta import Quanta, build_quanta
 from .segments import Segments, read_segments
 from .sharing import Sharing, plan_sharing
@@ -127,7 +127,7 @@ def build_profile(
         If the model or its coefficients are unknown, or the trace lacks what it needs.
     """
     present = frozenset(column for thread in trace.threads for column in thread.columns)
-    stored, stored_doubt = stored_model(trace.manifest.get("power_model"))
+    stored, stored_problem = stored_model(trace.manifest.get("power_model"))
     chosen = choose_model(model, present, coefficients, stored)
     readings = sorted((r for r in trace.readings.values() if r.quantity == "energy"), key=lambda r: r.name)
     whole = tuple(build_quanta(reading, max_power_w) for reading in readings)
@@ -148,13 +148,15 @@ def build_profile(
         if len(domain):
             plan = recipe.plan(domain, segments, unseen)
             accounts[domain.name] = settle(plan, segments, joined, totals if domain.counted else None)
-            stuck += tell_stuck(domain, plan, trace.start_ns)
+            stuck += stuck_sensor_warnings(domain, plan, trace.start_ns)
             del plan
     names = [entry.name for entry in trace.tasks]
-    about_model = [text for text in (trace.manifest.get("power_model_problem"), stored_doubt) if isinstance(text, str)]
-    doubts = [*trace.graph.notes, *about_model, *stuck, *tell_doubts(segments, unseen, joined.rows, recipe.model)]
-    doubts += tell_fits(recipe.fits, names)
-    info = describe(trace, recipe, doubts)
+    about_model = [
+        text for text in (trace.manifest.get("power_model_problem"), stored_problem) if isinstance(text, str)
+    ]
+    warnings = [*trace.graph.notes, *about_model, *stuck, *sample_warnings(segments, unseen, joined.rows, recipe.model)]
+    warnings += fit_warnings(recipe.fits, names)
+    info = describe(trace, recipe, warnings)
     watts = watts_error(trace.manifest) if info["quality"] == Quality.ESTIMATED else EXACT
     info["static_power_w"] = recipe.static_power_w | {
         name: float(fit.static_w.mean()) for name, fit in recipe.fits.items()

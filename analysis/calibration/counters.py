@@ -23,8 +23,8 @@ from sklearn.svm import SVR
 
 from tprof.errors import UsageError
 
+from .goodness_of_fit import COLLINEAR, inflation_of, resampled_intervals
 from .regression import predict, solve
-from .worth import COLLINEAR, inflation_of, resampled_intervals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,7 @@ class CounterFit:
     Attributes
     ----------
     coefficients : watts per unit of each counter, and `constant` watts; 0 or more.
-    intervals, inflation : as in `Worth`.
+    intervals, inflation : as in `GoodnessOfFit`.
     r2 : of the straight line on all rows.
     line_error, curve_error, mean_error : mean absolute relative error where each group is predicted from the others.
     by_group : the curve's error of each group.

@@ -13,7 +13,7 @@ from tprof.errors import UsageError
 from .constraints import build_constraints
 from .execution import read_execution
 from .longest import Net
-from .realised import PARTS, realised_chain
+from .observed_chain import PARTS, observed_chain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -106,15 +106,15 @@ def critical_path(profile: Profile) -> CriticalPath:
     own_s = execution.own_ns.astype(np.float64) * 1e-9
     span_s, chain = _path(profile, net, constraints, own_s, by=own_s)
     heaviest_j, heaviest = _path(profile, net, constraints, own_s, by=np.maximum(execution.energy_j, 0.0))
-    realised = realised_chain(execution)
-    row = np.array(realised["row"], np.int64)
+    observed = observed_chain(execution)
+    row = np.array(observed["row"], np.int64)
     named = profile.tasks.iloc[np.maximum(row, 0)].reset_index(drop=True)
-    table = realised.drop(columns="row").assign(
+    table = observed.drop(columns="row").assign(
         task=named["task"].where(row >= 0), instance=named["instance"].where(row >= 0, np.uint64(0))
     )
     resolved = chain["energy_j"].notna()
     return CriticalPath(
-        makespan_s=float(realised["duration_s"].sum()),
+        makespan_s=float(observed["duration_s"].sum()),
         work_s=float(own_s.sum()),
         span_s=span_s,
         energy_j=float(chain["energy_j"].sum()) if resolved.any() else float("nan"),

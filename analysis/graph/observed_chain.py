@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 PARTS = ("running", "data", "worker", "spawning", "paused")
 
 
-def realised_chain(execution: Execution) -> pd.DataFrame:
+def observed_chain(execution: Execution) -> pd.DataFrame:
     """Return the pieces of the makespan in order of time; `CriticalPath` says by which rule.
 
     Returns
