@@ -86,15 +86,15 @@ class Load:
         """Return the quanta in which no instance runs, padded."""
         edges_ns = self.quanta.edges_ns
         width = len(edges_ns) + 1
-        crowd = np.zeros(width + 1, np.int64)
+        running = np.zeros(width + 1, np.int64)
         for segment, lane in zip(self.segments, self.lanes, strict=True):
             at = np.flatnonzero((segment.slot > 0) & (segment.t_ns[1:] > segment.t_ns[:-1]))
             last = lane.quantum[at + 1].astype(np.int64)
             # A segment that ends on an edge has no part in the quantum that begins there.
             last -= edges_ns[np.maximum(last - 1, 0)] == segment.t_ns[at + 1]
-            crowd += np.bincount(lane.quantum[at], minlength=width + 1)
-            crowd -= np.bincount(last + 1, minlength=width + 1)
-        return np.asarray(np.cumsum(crowd)[:width] == 0)
+            running += np.bincount(lane.quantum[at], minlength=width + 1)
+            running -= np.bincount(last + 1, minlength=width + 1)
+        return np.asarray(np.cumsum(running)[:width] == 0)
 
 
 def _weight(lane: Segments, package: int | None, packages: Sequence[int]) -> Floats | None:

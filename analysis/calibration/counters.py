@@ -93,7 +93,7 @@ def fit_counters(table: Table, progress: Callable[[str], None] | None = None) ->
     power = solve(columns, table.power_w)
     of = (*table.names, INTERCEPT)
     inflation = {name: inflation_of(table.counters, place) for place, name in enumerate(table.names)}
-    alike = [name for name, factor in inflation.items() if factor > COLLINEAR]
+    collinear = [name for name, factor in inflation.items() if factor > COLLINEAR]
     error = np.abs(curve / table.power_w - 1)
     return CounterFit(
         dict(zip(of, power.tolist(), strict=True)),
@@ -106,7 +106,7 @@ def fit_counters(table: Table, progress: Callable[[str], None] | None = None) ->
         {str(name): float(error[table.group == name].mean()) for name in names},
         len(table.power_w),
         len(names),
-        (f"{', '.join(alike)} can hardly be told from the other counters (inflation)",) if alike else (),
+        (f"{', '.join(collinear)} can hardly be told from the other counters (inflation)",) if collinear else (),
     )
 
 

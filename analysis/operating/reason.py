@@ -83,8 +83,8 @@ def _of_limit(candidates: Candidates, draws: Draws, best: int, base: int) -> str
 
 
 def _of_workers(candidates: Candidates, draws: Draws, best: int, base: int) -> str:
-    alike = np.isnan(candidates.setting) | (candidates.setting == candidates.setting[base])
-    places = np.flatnonzero(alike)
+    same_setting = np.isnan(candidates.setting) | (candidates.setting == candidates.setting[base])
+    places = np.flatnonzero(same_setting)
     few = int(places[np.argmin(candidates.workers[places])])
     many = int(places[np.argmax(candidates.workers[places])])
     faster = float((draws.time_s[:, few] / draws.time_s[:, many]).mean())
