@@ -210,10 +210,10 @@ def _belief(recipe: Recipe, domain: str) -> Belief:
 
 def _static_power(trace: Trace, model: Chosen, quanta: tuple[Quanta, ...]) -> dict[str, float]:
     """Static watts by domain: what the manifest says, else the model's C2 for packages."""
-    said = trace.manifest.get("static_power_w")
+    given_w = trace.manifest.get("static_power_w")
     known = {
         str(name): float(watts)
-        for name, watts in (said.items() if isinstance(said, dict) else ())
+        for name, watts in (given_w.items() if isinstance(given_w, dict) else ())
         if isinstance(watts, int | float) and np.isfinite(watts) and watts > 0
     }
     if model.coefficients is not None and model.coefficients.c2 > 0:
@@ -224,9 +224,9 @@ def _static_power(trace: Trace, model: Chosen, quanta: tuple[Quanta, ...]) -> di
 def _idled(recipe: Recipe, trace: Trace, segments: list[Segments], unseen: Unseen) -> Recipe:
     """Put what idle quanta drew in place of a calibrated C2, which is that of another frequency and temperature."""
     coefficients, static_w = recipe.model.coefficients, dict(recipe.static_power_w)
-    said = trace.manifest.get("static_power_w") or {}
+    given_w = trace.manifest.get("static_power_w") or {}
     for domain in recipe.whole:
-        if coefficients is not None and domain.name in static_w and domain.name not in said and len(domain):
+        if coefficients is not None and domain.name in static_w and domain.name not in given_w and len(domain):
             idle_w = idle_power_w(recipe.load(domain, segments, unseen))
             static_w[domain.name] = static_w[domain.name] if idle_w is None else idle_w
     return replace(recipe, static_power_w=static_w)

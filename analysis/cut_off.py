@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tprof.trace.said import process_cpu_ns
+from tprof.trace.metadata import process_cpu_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

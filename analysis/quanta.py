@@ -139,26 +139,26 @@ def _stuck(gap_ns: NDArray[np.int64], *, still: bool) -> NDArray[np.bool_]:
 
 def _left_out(readings: Readings, counter: Counter) -> list[str]:
     failed = int(readings.missing.sum())
-    said = [f"{failed} readings of {readings.name} failed and were bridged"] if failed else []
+    warnings = [f"{failed} readings of {readings.name} failed and were bridged"] if failed else []
     if counter.unordered:
-        said.append(f"{counter.unordered} readings of {readings.name} are not later than the one before: left out")
-    return said
+        warnings.append(f"{counter.unordered} readings of {readings.name} are not later than the one before: left out")
+    return warnings
 
 
 def _faults(readings: Readings, found: Increments, limit_w: float) -> list[str]:
     """Say in which intervals the sensor is not believed, and what it showed in them."""
-    said = []
+    warnings = []
     for fault, why in _WHY.items():
         bad = found.fault == fault
         if bad.any():
             doubtful_j = float(found.doubtful_j[bad].sum())
             shown = f", and {doubtful_j:.3g} J that it showed are in doubt" if doubtful_j else ""
-            said.append(
+            warnings.append(
                 f"{readings.name} was {why.format(limit_w=limit_w)} in {bad.sum()} intervals "
                 f"({found.length_ns[bad].sum() * 1e-9:.3g} s): no energy is given for that time{shown}"
             )
     if readings.modulus and np.isfinite(limit_w):
         twice = (found.fault == Fault.NONE) & (limit_w * found.length_ns * 1e-9 > 2 * readings.modulus * readings.unit)
         if twice.any():
-            said.append(f"{readings.name} may have wrapped more than once in {twice.sum()} long intervals")
-    return said
+            warnings.append(f"{readings.name} may have wrapped more than once in {twice.sum()} long intervals")
+    return warnings

@@ -86,13 +86,13 @@ def _names(codes: NDArray[Any], names: Sequence[str]) -> pd.Categorical:
 
 def _only_package(trace: Trace, count: int) -> NDArray[np.int16]:
     topology = trace.manifest.get("topology")
-    said = {
+    packages = {
         entry["package"]
         for entry in (topology if isinstance(topology, list) else [])
         if isinstance(entry, dict) and isinstance(entry.get("package"), int)
     }
-    said |= {r.package for r in trace.readings.values() if r.quantity == "energy" and r.package is not None}
-    return np.full(count, said.pop() if len(said) == 1 else -1, np.int16)
+    packages |= {r.package for r in trace.readings.values() if r.quantity == "energy" and r.package is not None}
+    return np.full(count, packages.pop() if len(packages) == 1 else -1, np.int16)
 
 
 def power_table(quanta: Sequence[Quanta], start_ns: int) -> pd.DataFrame:

@@ -34,8 +34,8 @@ def pack(function: Callable[..., Any], *, reads: Names, writes: Names, updates: 
         If the priority is out of range.
     """
     _check_priority(priority)
-    said = [("reads", reads, READS), ("writes", writes, WRITES), ("updates", updates, UPDATES)]
-    named = [(name, mode) for clause, names, mode in said for name in _names(clause, names)]
+    clauses = [("reads", reads, READS), ("writes", writes, WRITES), ("updates", updates, UPDATES)]
+    named = [(name, mode) for clause, names, mode in clauses for name in _names(clause, names)]
     if not named:
         return (*NOTHING[:-1], priority)
     code: CodeType | None = getattr(function, "__code__", None)
@@ -62,11 +62,11 @@ def pack(function: Callable[..., Any], *, reads: Names, writes: Names, updates: 
     )
 
 
-def _names(clause: str, said: Names) -> tuple[str, ...]:
-    names: tuple[object, ...] = (said,) if isinstance(said, str) or not hasattr(said, "__iter__") else tuple(said)
+def _names(clause: str, given: Names) -> tuple[str, ...]:
+    names: tuple[object, ...] = (given,) if isinstance(given, str) or not hasattr(given, "__iter__") else tuple(given)
     strings = tuple(name for name in names if isinstance(name, str))
     if len(strings) < len(names):
-        message = f"{clause} says which parameters by name: one name or several, got {said!r}"
+        message = f"{clause} says which parameters by name: one name or several, got {given!r}"
         raise TypeError(message)
     return strings
 

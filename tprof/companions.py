@@ -71,13 +71,13 @@ class Origin:
         return cls(launcher, None if name is None else (name, variables[name]), own.started_ticks)
 
     @classmethod
-    def from_json(cls, said: Any) -> Origin | None:
+    def from_json(cls, plain: Any) -> Origin | None:
         """Read what a manifest says; None if that is nothing."""
         try:
-            pid, ticks = said["launcher"]
-            rank = said["rank"]
+            pid, ticks = plain["launcher"]
+            rank = plain["rank"]
             rank = None if rank is None else (str(rank[0]), str(rank[1]))
-            return cls((int(pid), int(ticks)), rank, int(said["started_ticks"]))
+            return cls((int(pid), int(ticks)), rank, int(plain["started_ticks"]))
         except (KeyError, IndexError, TypeError, ValueError):
             return None
 

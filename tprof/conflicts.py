@@ -63,8 +63,8 @@ def explain_damage() -> str:
     conflicts = find_conflicts()
     if not conflicts:
         return f"the __init__.py of {NAME} is missing or changed: run pip install --force-reinstall {NAME}"
-    said = " and ".join(conflict.describe() for conflict in conflicts)
-    return f"{said}; keep one of them, for example by {mending_command(conflicts)}"
+    sentences = " and ".join(conflict.describe() for conflict in conflicts)
+    return f"{sentences}; keep one of them, for example by {mending_command(conflicts)}"
 
 
 def mending_command(conflicts: tuple[Conflict, ...]) -> str:

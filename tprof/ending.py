@@ -36,9 +36,9 @@ class Ending:
         return {**asdict(self), "session": str(self.session)}
 
     @classmethod
-    def from_json(cls, told: dict[str, Any]) -> Self:
+    def from_json(cls, plain: dict[str, Any]) -> Self:
         """Return what a process was told."""
-        return cls(**{**told, "session": Path(told["session"]), "identity": tuple(told["identity"])})
+        return cls(**{**plain, "session": Path(plain["session"]), "identity": tuple(plain["identity"])})
 
     def write(self, end_ns: int) -> list[str]:
         """End the session for all its processes and write it down; returns what kept this from it."""
@@ -70,13 +70,13 @@ class Ending:
         return []
 
 
-def end_later(told: dict[str, Any], owner: int) -> list[str]:
+def end_later(plain: dict[str, Any], owner: int) -> list[str]:
     """End a recording that was left open, in a process of its own, when the owner's companions have left it.
 
     The owner reads its sensors until it is told through the socket, and closes that when it has stopped them: see
     `_core.await_at_exit`.
     """
-    ending = Ending.from_json(told)
+    ending = Ending.from_json(plain)
     _core.session_watch(str(ending.session))
     await_companions(ending.pid)
     end_ns = _core.now_ns()

@@ -195,9 +195,9 @@ def _foreign(
     budget_j: float | None,
 ) -> dict[str, Any]:
     """Return the line of a task that another interpreter has defined, whose source only that one could read."""
-    said = {"flops": flops, "bytes": traffic, "budget_j": budget_j}
+    figures = {"flops": flops, "bytes": traffic, "budget_j": budget_j}
     place = {"task": number, "name": name, "file": file, "line": line}
-    return {**place, **{key: value for key, value in said.items() if value is not None}}
+    return {**place, **{key: value for key, value in figures.items() if value is not None}}
 
 
 def append_to(table: str, definition: registry.Definition) -> None:

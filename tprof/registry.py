@@ -121,8 +121,8 @@ def define(
     """
     if not is_default and _before_first is not None:
         _end_default()
-    said = numbers(work) if budget is None else {**numbers(work), "budget_j": budget[0]}
-    number, table = _core.define(name[:NAME_CHARACTERS], file, -1 if line is None else line, **said)
+    figures = numbers(work) if budget is None else {**numbers(work), "budget_j": budget[0]}
+    number, table = _core.define(name[:NAME_CHARACTERS], file, -1 if line is None else line, **figures)
     definition = Definition(number, name, file, line, code, work)
     definition.budget, definition.is_default = budget, is_default
     with _lock:

@@ -130,13 +130,13 @@ def task(  # noqa: PLR0913 - all that a task can say
 
     def decorate(function: F) -> F:
         inner = cast("Callable[..., Any]", getattr(function, "__func__", function))
-        said = reads or writes or updates or priority != 0
+        declared = reads or writes or updates or priority != 0
         access = NOTHING
         if callable(flops) or callable(bytes):
             from tprof.work_parameters import check_parameters  # noqa: PLC0415 - imports inspect, which is slow
 
             check_parameters(inner, does)
-        if said:
+        if declared:
             access = pack(inner, reads=reads, writes=writes, updates=updates, priority=priority)
         return make_task(function, name, access, does, budget)
 

@@ -47,17 +47,17 @@ def check(flops: Amount, traffic: Amount) -> Work:
 
 def numbers(work: Work) -> dict[str, float]:
     """Return what is the same for every instance, as the table of tasks holds it."""
-    said = zip(KINDS, work, strict=True)
-    return {name: float(value) for name, value in said if value is not None and not callable(value)}
+    pairs = zip(KINDS, work, strict=True)
+    return {name: float(value) for name, value in pairs if value is not None and not callable(value)}
 
 
 def summed(work: Work, sums: Sum) -> dict[str, float | str]:
     """Return the sums of calls as the table of tasks holds them: of what was asked only."""
     calls, flops, traffic, failed, failure = sums
-    said = {"flops_sum": flops} if callable(work[0]) else {}
-    said |= {"bytes_sum": traffic} if callable(work[1]) else {}
+    amounts = {"flops_sum": flops} if callable(work[0]) else {}
+    amounts |= {"bytes_sum": traffic} if callable(work[1]) else {}
     # A sum of finite numbers may still overflow, and JSON has no infinity.
-    finite = {name: value for name, value in said.items() if math.isfinite(value)}
+    finite = {name: value for name, value in amounts.items() if math.isfinite(value)}
     first = {} if failure is None else {"failed": failure[0], "failure": failure[1]}
     return {"calls": calls, "calls_failed": failed, **finite, **first}
 
@@ -96,7 +96,7 @@ class Sums:
             mine = self._of_thread.sums = {}
             self._all.append(mine)
         calls = mine.setdefault(number, [0, 0.0, 0.0, 0])
-        said = []
+        amounts = []
         for kind, ask in zip(KINDS, asked, strict=True):
             try:
                 value: object = ask(*args, **kwargs) if ask is not None else 0.0
@@ -107,10 +107,10 @@ class Sums:
                 if number not in self._failures:
                     self._failures[number] = (kind, _failure(value))
                 return
-            said.append(float(value))  # type: ignore[arg-type]
+            amounts.append(float(value))  # type: ignore[arg-type]
         calls[0] += 1
-        calls[1] += said[0]
-        calls[2] += said[1]
+        calls[1] += amounts[0]
+        calls[2] += amounts[1]
 
     def total(self) -> dict[int, Sum]:
         """Return the sums by task."""
@@ -148,10 +148,10 @@ def _failure(value: object) -> str:
         what = repr(value) if type(value) in (int, float) else f"an object of type {kind}"
         return f"it gave {what[:LONGEST_FAILURE]}, not a number of 0 or more"
     try:
-        said = str(value)
+        reason = str(value)
     except Exception:  # noqa: BLE001 - an error that cannot say what it is must not end the program either
-        said = "it does not say what"
-    return f"{kind}: {said}"[:LONGEST_FAILURE]
+        reason = "it does not say what"
+    return f"{kind}: {reason}"[:LONGEST_FAILURE]
 
 
 def _is_amount(value: object) -> bool:

@@ -59,10 +59,10 @@ def _cancelled(profile: Profile, number: NDArray[np.int64], count: int) -> NDArr
     lookup = np.append(number, -1)
     named = lookup[np.minimum(graph.task, len(number))]
     cancelled = np.flatnonzero(graph.kind == EventKind.CANCEL)
-    said = pd.DataFrame({"instance": graph.instance[cancelled], "task": named[cancelled]})
+    ended = pd.DataFrame({"instance": graph.instance[cancelled], "task": named[cancelled]})
     spawned = np.flatnonzero((graph.kind == EventKind.SPAWN) & (named >= 0))
     by_spawn = pd.Series(named[spawned], index=graph.instance[spawned])
     by_spawn = by_spawn[~by_spawn.index.duplicated()]
-    said["task"] = said["task"].where(said["task"] >= 0, said["instance"].map(by_spawn).fillna(-1))
-    once = said.drop_duplicates("instance")["task"].to_numpy(np.int64)
+    ended["task"] = ended["task"].where(ended["task"] >= 0, ended["instance"].map(by_spawn).fillna(-1))
+    once = ended.drop_duplicates("instance")["task"].to_numpy(np.int64)
     return np.bincount(once[once >= 0], minlength=count)

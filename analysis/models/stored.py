@@ -32,27 +32,27 @@ class Stored:
     why: str
 
 
-def stored_model(said: object) -> tuple[Stored | None, str | None]:
+def stored_model(model: object) -> tuple[Stored | None, str | None]:
     """Return the model that a manifest carries, and a warning if it carries one that cannot be used."""
-    if said is None:
+    if model is None:
         return None, None
-    problem = problem_of(said)
-    if problem is not None or not isinstance(said, dict):
+    problem = problem_of(model)
+    if problem is not None or not isinstance(model, dict):
         return None, f"the power model in the trace's manifest was not used: {problem}"
-    found = {name: float(value) for name, value in said["coefficients"].items() if isinstance(value, int | float)}
-    scales = tuple((float(hz), float(factor)) for hz, factor in said.get("scales", []))
-    share = said.get("residual_share")
-    intervals = said.get("intervals")
+    found = {name: float(value) for name, value in model["coefficients"].items() if isinstance(value, int | float)}
+    scales = tuple((float(hz), float(factor)) for hz, factor in model.get("scales", []))
+    share = model.get("residual_share")
+    intervals = model.get("intervals")
     return Stored(
         Coefficients(found["a"], found["b"], found["c"], found["C1"], found["C2"], scales),
         None if share is None else float(share),
         intervals if isinstance(intervals, dict) else {},
-        _origin(said),
+        _origin(model),
     ), None
 
 
-def _origin(said: Mapping[str, Any]) -> str:
-    processor = said.get("processor") or "a processor not named"
-    if said.get("quality") == Quality.GIVEN:
-        return f"fitted to {said.get('source')}, kept for {processor}, {said.get('date')} (given)"
-    return f"calibrated on {processor}, {said.get('date')} ({said.get('source')}, {said.get('quality')})"
+def _origin(model: Mapping[str, Any]) -> str:
+    processor = model.get("processor") or "a processor not named"
+    if model.get("quality") == Quality.GIVEN:
+        return f"fitted to {model.get('source')}, kept for {processor}, {model.get('date')} (given)"
+    return f"calibrated on {processor}, {model.get('date')} ({model.get('source')}, {model.get('quality')})"

@@ -52,9 +52,9 @@ def width_of(stream: TextIO) -> int | None:
     """Return how many cells a line of the terminal has; None where the stream is none."""
     if not stream.isatty():
         return None
-    said = os.environ.get("COLUMNS", "")
-    if said.isdigit() and int(said) > 0:
-        return int(said)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdigit() and int(columns) > 0:
+        return int(columns)
     try:
         return os.get_terminal_size(stream.fileno()).columns or _DEFAULT_WIDTH
     except (OSError, ValueError):

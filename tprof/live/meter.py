@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from tprof import _core
 from tprof.errors import TraceError
 from tprof.trace.manifest import read_manifest
-from tprof.trace.said import packages_of_cpus, sound_manifest, start_ns_of
+from tprof.trace.metadata import packages_of_cpus, sound_manifest, start_ns_of
 from tprof.trace.tasks import TaskTable
 
 from .accounts import Accounts
