@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("analysis", "runtime", "benchmarks")
-FORBIDDEN = {"tprof": ROOMS, "analysis": ("runtime", "benchmarks", "cli", "recording", "sensors", "task", "counters")}
+FOLDERS = ("analysis", "runtime", "benchmarks")
+FORBIDDEN = {"tprof": FOLDERS, "analysis": ("runtime", "benchmarks", "cli", "recording", "sensors", "task", "counters")}
 
 
 def imported(tree):
@@ -33,13 +33,13 @@ def at_load(tree):
     return ast.Module(kept, [])
 
 
-@pytest.mark.parametrize("room", sorted(FORBIDDEN))
-def test_a_room_imports_only_what_it_may(room):
+@pytest.mark.parametrize("package", sorted(FORBIDDEN))
+def test_a_package_imports_only_what_it_may(package):
     wrong = []
-    for path in (ROOT / room).rglob("*.py"):
+    for path in (ROOT / package).rglob("*.py"):
         for name in imported(at_load(ast.parse(path.read_text(encoding="utf-8")))):
             parts = name.split(".")
-            if parts[0] == "tprof" and len(parts) > 1 and parts[1] in FORBIDDEN[room]:
+            if parts[0] == "tprof" and len(parts) > 1 and parts[1] in FORBIDDEN[package]:
                 wrong.append(f"{path.relative_to(ROOT)}: {name}")
 
     assert wrong == []

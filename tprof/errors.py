@@ -1,6 +1,6 @@
 """The errors that a user can cause; each carries one sentence: what, where, what to do.
 
-They stand alone so that every room can raise them without importing another.
+They stand alone so that every package can raise them without importing another.
 """
 
 

@@ -105,9 +105,9 @@ class Membership:
                 decision = {"t_ns": decision["t_ns"], "kind": "cut", "policy": decision["policy"]}
             try:
                 if self._decisions is None:
-                    room = self.plan.directory / "decisions"
-                    room.mkdir(mode=0o700, exist_ok=True)
-                    self._decisions = TableFile(room / f"{self.process:08d}.jsonl")
+                    directory = self.plan.directory / "decisions"
+                    directory.mkdir(mode=0o700, exist_ok=True)
+                    self._decisions = TableFile(directory / f"{self.process:08d}.jsonl")
             except OSError:
                 self._decided = MAX_DECISIONS + 1
                 return

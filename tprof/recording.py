@@ -222,13 +222,13 @@ class Recording:
 
     def _begin(self, prepared: Preparation) -> None:
         from tprof.readers import describe_sources  # noqa: PLC0415 - kept off `import tprof`
-        from tprof.trace.directory import ROOMS  # noqa: PLC0415
+        from tprof.trace.directory import SUBDIRECTORIES  # noqa: PLC0415
         from tprof.trace.manifest import write_manifest  # noqa: PLC0415
         from tprof.trace.running import Lock  # noqa: PLC0415
 
         with Uninterrupted():
-            for room in ROOMS:
-                (self.path / room).mkdir(mode=0o700)
+            for name in SUBDIRECTORIES:
+                (self.path / name).mkdir(mode=0o700)
             write_manifest(self.path, prepared.manifest)
             process = _core.session_create(os.fspath(self.path))
             self._lock = Lock(self.path)

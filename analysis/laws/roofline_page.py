@@ -55,8 +55,8 @@ def write_roofline(shown: Shown, path: str | os.PathLike[str]) -> None:
 
 def render(shown: Shown) -> str:
     """Return the page's HTML."""
-    room = files(__package__)
-    body, script = ((room / f"roofline.{kind}").read_text("utf-8") for kind in ("html", "js"))
+    package = files(__package__)
+    body, script = ((package / f"roofline.{kind}").read_text("utf-8") for kind in ("html", "js"))
     return embed(Parts("tprof roofline", body, script, page_data(shown)))
 
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 def write_sweep_page(path: Path, plan: Plan, rows: Sequence[Row], description: Mapping[str, Any]) -> None:
     """Write the page. Raises TprofError."""
-    room = files(__package__)
-    body, script, style = ((room / f"sweep.{kind}").read_text("utf-8") for kind in ("html", "js", "css"))
+    package = files(__package__)
+    body, script, style = ((package / f"sweep.{kind}").read_text("utf-8") for kind in ("html", "js", "css"))
     write_page(path, embed(Parts("tprof sweep", body, script, page_data(plan, rows, description), style)))
 
 

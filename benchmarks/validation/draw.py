@@ -24,8 +24,8 @@ ERRORS = (("mean_error", "mean energy of a task"), ("instance_error", "single in
 
 def write_page(result: Mapping[str, Any], path: Path) -> None:
     """Write the page, one file that needs no network. Raises TprofError where it cannot be written."""
-    room = files(__package__)
-    body, script = ((room / f"validate.{kind}").read_text("utf-8") for kind in ("html", "js"))
+    package = files(__package__)
+    body, script = ((package / f"validate.{kind}").read_text("utf-8") for kind in ("html", "js"))
     write(path, embed(Parts("tprof validate", body, script, page_data(result))))
 
 

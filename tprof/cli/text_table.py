@@ -91,8 +91,8 @@ def lines_of(heading: str, names: Sequence[str], columns: Sequence[Column], widt
         "".join(_padded(text, column.width, left=False) for text, column in zip(row, columns, strict=True))
         for row in zip(*((column.heading, *column.cells) for column in columns), strict=True)
     ]
-    room = _longest(names) if width is None else width - sum(column.width for column in columns)
-    shown = shortened(names, room)
+    width_left = _longest(names) if width is None else width - sum(column.width for column in columns)
+    shown = shortened(names, width_left)
     if shown is None:
         own_lines = zip((heading, *names), figures, strict=True)
         return [line for pair in own_lines for line in pair]

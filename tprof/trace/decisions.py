@@ -51,13 +51,13 @@ class Decision:
     quality: str | None = None
 
 
-def read_decisions(path: Path, process: int, room: int) -> tuple[list[Decision], list[str]]:
+def read_decisions(path: Path, process: int, most: int) -> tuple[list[Decision], list[str]]:
     """Return the decisions of a file, at most `room` of them, and notes on what was left out. Raises TraceError."""
     found: list[Decision] = []
     damaged = 0
     notes = []
     for line in lines_of(path):
-        if len(found) >= room:
+        if len(found) >= most:
             notes.append(f"{path.name}: what follows {MAX_DECISIONS} decisions of a policy is left out")
             break
         decision = _parse(line, process)

@@ -215,8 +215,8 @@ class _Loader:
         self.notes += notes
         return end
 
-    def _files(self, room: str, suffix: str, *, optional: bool = False) -> list[Path]:
-        place = self.directory / room
+    def _files(self, name: str, suffix: str, *, optional: bool = False) -> list[Path]:
+        place = self.directory / name
         try:
             if stat.S_ISDIR(place.lstat().st_mode):
                 return sorted(path for path in place.iterdir() if path.suffix == suffix)
@@ -278,7 +278,7 @@ class _Loader:
     def _decisions(self) -> tuple[Decision, ...]:
         decisions: list[Decision] = []
         for path in self._files(DECISIONS, ".jsonl", optional=True):
-            read = partial(read_decisions, process=_ordinal(path), room=MAX_DECISIONS + 1 - len(decisions))
+            read = partial(read_decisions, process=_ordinal(path), most=MAX_DECISIONS + 1 - len(decisions))
             found, notes = self._try(path, read) or ([], [])
             decisions += found
             self.notes += notes
