@@ -1,4 +1,4 @@
-"""How a profile is made: read the threads, choose and perhaps fit a model, share every domain's joules, make tables."""
+"""Builds a profile: reads the threads, chooses or fits a model, shares every domain's joules, makes the tables."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ if TYPE_CHECKING:
 
 CALIBRATED_STATIC_SHARE = 0.2
 CALIBRATED_SPREAD = 3.0
-"""Of the calibrated model's own error: how far a task may be from it."""
+"""Prior deviation of a task's power, in units of the calibrated model's own error."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that it takes to share a trace's joules, or to share them again.
+    """All inputs for sharing a trace's joules, which can be repeated.
 
     Attributes
     ----------
-    model : of power
-    quanta : of all domains, from the begin of the recorded block to its end
-    whole : the same from each domain's first reading to its last: powers and static power are found with these
+    model : power model
+    quanta : of all domains, from the start of the recorded block to its end
+    whole : the same from each domain's first reading to its last, for fitting powers and static power
     packages : their numbers
-    static_power_w : by domain, where it is known
-    fits : by domain, where the model was fitted
+    static_power_w : by domain, if known
+    fits : by domain, if the model was fitted
     """
 
     model: Chosen
@@ -75,11 +75,11 @@ class Recipe:
         return segments
 
     def load(self, domain: Quanta, segments: Sequence[Segments], unseen: Unseen) -> Load:
-        """Return what ran while a domain was read."""
+        """Return the load of a domain's quanta."""
         return Load.of(domain, segments, unseen, self.packages)
 
     def plan(self, domain: Quanta, segments: Sequence[Segments], unseen: Unseen) -> Sharing:
-        """Work out how a domain's joules are shared."""
+        """Compute the shares of a domain's joules."""
         fit = self.fits.get(domain.name)
         if fit is None:
             return plan_sharing(self.load(domain, segments, unseen), self.static_power_w.get(domain.name, 0.0))
@@ -98,7 +98,7 @@ class Recipe:
         return sharing.with_static(self.load(domain, segments, unseen), static_j)
 
     def again(self, trace: Trace) -> tuple[list[Segments], list[Sharing]]:
-        """Read the trace once more and plan its counted domains."""
+        """Read the trace once more and compute the shares of its counted domains."""
         segments = self.read(trace)
         unseen = measure_unseen(trace, segments)
         domains = [domain for domain in self.quanta if domain.counted and len(domain)]
@@ -140,7 +140,7 @@ def build_profile(
     joined = join_rows([lane.rows for lane in segments])
     for lane, place in zip(segments, joined.places, strict=True):
         if isinstance(place, slice):
-            lane.rows = joined.rows.view(place)  # each thread's own copy is as large as all columns of its tasks
+            lane.rows = joined.rows.view(place)  # frees each thread's own copy, as large as all its columns
     totals = Totals.zeros(len(joined.rows))
     accounts = {q.name: Account(q.name, *[float("nan")] * 5) for q in quanta}
     stuck = []
@@ -178,7 +178,7 @@ def build_profile(
 
 
 def _fitted(recipe: Recipe, trace: Trace, segments: list[Segments], unseen: Unseen, *, asked: str) -> Recipe:
-    """Fit powers where that was asked for, or where `auto` finds that they tell tasks apart."""
+    """Fit powers if requested, or if `auto` finds that they separate the tasks."""
     if not needs_fit(asked, recipe.model):
         return recipe
     fits = {}
@@ -198,18 +198,18 @@ def _fitted(recipe: Recipe, trace: Trace, segments: list[Segments], unseen: Unse
 
 
 def _belief(recipe: Recipe, domain: str) -> Belief:
-    """Say what is known of a domain beforehand: of a calibrated model its static power, roughly, and its error."""
+    """Return the prior knowledge of a domain: a calibrated model gives a rough static power and its own error."""
     from .fitting import Belief  # noqa: PLC0415 - see above
 
     static_w, stored = recipe.static_power_w.get(domain), recipe.model.stored
     if stored is None or stored.residual_share is None:
         return Belief(static_w)
-    # An idle package sleeps and draws less than C2.
+    # An idle package sleeps, with less power than C2.
     return Belief(static_w, CALIBRATED_STATIC_SHARE, min(CALIBRATED_SPREAD * stored.residual_share, 1.0))
 
 
 def _static_power(trace: Trace, model: Chosen, quanta: tuple[Quanta, ...]) -> dict[str, float]:
-    """Static watts by domain: what the manifest says, else the model's C2 for packages."""
+    """Static watts by domain: from the manifest, else the model's C2 for packages."""
     given_w = trace.manifest.get("static_power_w")
     known = {
         str(name): float(watts)
@@ -222,7 +222,7 @@ def _static_power(trace: Trace, model: Chosen, quanta: tuple[Quanta, ...]) -> di
 
 
 def _idled(recipe: Recipe, trace: Trace, segments: list[Segments], unseen: Unseen) -> Recipe:
-    """Put what idle quanta drew in place of a calibrated C2, which is that of another frequency and temperature."""
+    """Replace a calibrated C2, which holds for its own frequency and temperature, by the power of idle quanta."""
     coefficients, static_w = recipe.model.coefficients, dict(recipe.static_power_w)
     given_w = trace.manifest.get("static_power_w") or {}
     for domain in recipe.whole:
@@ -233,7 +233,7 @@ def _idled(recipe: Recipe, trace: Trace, segments: list[Segments], unseen: Unsee
 
 
 def _fill_uncounted(segments: list[Segments]) -> None:
-    """Give threads without the model's counters the others' mean modelled power per CPU second."""
+    """Give threads without the model's counters the mean modelled power per CPU second of the other threads."""
     if all(lane.counted for lane in segments):
         return
     modelled = sum(float(lane.modelled.sum()) for lane in segments if lane.counted)

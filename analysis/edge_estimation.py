@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 UNINFORMATIVE = 1e6
-"""The noise of a quantum that says nothing about its edges, as a multiple of their variance."""
+"""The noise of a quantum without information about its edges, as a multiple of their variance."""
 
 
 def estimate_edges(split: OverlappingQuanta, load: Load, static_w: Floats, hidden_power: float, own_w: float) -> Quanta:
@@ -33,7 +33,7 @@ def estimate_edges(split: OverlappingQuanta, load: Load, static_w: Floats, hidde
     Parameters
     ----------
     split : the quanta and their pieces
-    load : what ran in the pieces, with modelled joules
+    load : of the pieces, with modelled joules
     static_w : (k,) of the quanta
     hidden_power : modelled power of CPU time without samples
     own_w : variance of a quantum's own noise, joules squared per second

@@ -1,4 +1,4 @@
-"""What stands behind the figures: sensors and their quality, model, losses, warnings."""
+"""Provenance of the figures: sensors and their quality, model, losses, warnings."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from .build import Recipe
     from .quanta import Quanta
 
-# The least trustworthy domain gives its name to the whole.
+# The quality of the whole is that of the least certain domain.
 _DOUBT = ("estimated", "simulated", "given", "measured")
 
 
 def describe(trace: Trace, recipe: Recipe, warnings: Sequence[str]) -> dict[str, Any]:
-    """Collect what a reader of the tables must know; plain values only, fit for JSON."""
+    """Collect the provenance of the tables, as plain values for JSON."""
     model, quanta = recipe.model, recipe.quanta
     counted = [q for q in quanta if q.counted] or list(quanta)
     qualities = {q.quality for q in counted}
@@ -62,7 +62,7 @@ def describe(trace: Trace, recipe: Recipe, warnings: Sequence[str]) -> dict[str,
 
 
 def lead_in_text(info: Mapping[str, Any]) -> str | None:
-    """Say what idle time was read before the block, or None where hardly any was."""
+    """Return a sentence on the idle time read before the block, or None if there is hardly any."""
     if info["lead_in_s"] < LEAST_S:
         return None
     joules = "its joules are not known" if info["lead_in_j"] is None else f"{info['lead_in_j']:.3g} J"
@@ -70,7 +70,7 @@ def lead_in_text(info: Mapping[str, Any]) -> str | None:
 
 
 def doubt_text(info: Mapping[str, Any]) -> str | None:
-    """Say what the error of assumed watts leaves open of all joules, or None where there is none."""
+    """Return a sentence on the uncertainty of all joules due to assumed watts, or None without any."""
     estimate = info["estimate"]
     if estimate is None or estimate["idle_factor"] == estimate["per_core_factor"] == 1.0:
         return None
@@ -84,7 +84,7 @@ def doubt_text(info: Mapping[str, Any]) -> str | None:
 
 
 def _around(trace: Trace, counted: Sequence[Quanta]) -> dict[str, float | None]:
-    """Say what was read before the recorded block began, and after it ended until the sensors' next update."""
+    """Return seconds and joules read before the recorded block, and after it until the sensors' next update."""
     found: dict[str, float | None] = {}
     first_ns = min((int(q.edges_ns[0]) for q in counted if len(q)), default=trace.start_ns)
     last_ns = max((int(q.edges_ns[-1]) for q in counted if len(q)), default=trace.end_ns)
@@ -99,7 +99,7 @@ def _around(trace: Trace, counted: Sequence[Quanta]) -> dict[str, float | None]:
 
 
 def _estimate(trace: Trace, recipe: Recipe) -> dict[str, Any]:
-    """Say what an estimate was made of, and what its watts' error leaves open of all joules together."""
+    """Return the inputs of an estimate, and the interval of all joules due to the error of its watts."""
     estimate, watts = trace.manifest.get("estimate") or {}, watts_error(trace.manifest)
     energy_j, static_j = np.zeros(1), np.zeros(1)
     for domain in recipe.quanta:
@@ -135,7 +135,7 @@ def _sensor(trace: Trace, counted: Sequence[Quanta], quality: str) -> str:
 
 
 def _assumed(trace: Trace) -> str:
-    """Say what an estimate was made from."""
+    """Describe the inputs of an estimate."""
     estimate = trace.manifest.get("estimate")
     if not isinstance(estimate, dict):
         return ""
@@ -149,7 +149,7 @@ def _assumed(trace: Trace) -> str:
 
 
 def _dropped(trace: Trace) -> dict[str, int]:
-    """Sum what threads and the session as a whole could not record, by reason."""
+    """Sum the losses of threads and of the whole session, by reason."""
     out: dict[str, int] = {}
     dropped = getattr(trace, "end", {}).get("dropped")
     parts = [thread.dropped for thread in trace.threads] + ([dropped] if isinstance(dropped, dict) else [])

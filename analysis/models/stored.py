@@ -1,4 +1,4 @@
-"""The calibrated model that a trace brings along from the machine it was recorded on."""
+"""The calibrated model that a trace contains, from the machine it was recorded on."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Stored:
     Attributes
     ----------
     coefficients : of equation 1.
-    residual_share : the model's own error, as a part of the power; None if nobody measured it.
-    intervals : 95 % intervals of the coefficients, as they were kept.
-    why : where it comes from, in a clause.
+    residual_share : the model's own error, as a part of the power; None if it was not measured.
+    intervals : 95 % intervals of the coefficients.
+    why : its origin, as a clause.
     """
 
     coefficients: Coefficients
@@ -33,7 +33,7 @@ class Stored:
 
 
 def stored_model(model: object) -> tuple[Stored | None, str | None]:
-    """Return the model that a manifest carries, and a warning if it carries one that cannot be used."""
+    """Return the model of a manifest, and a warning if the model cannot be used."""
     if model is None:
         return None, None
     problem = problem_of(model)
