@@ -1,4 +1,4 @@
-"""What a task says of its data, packed for a runtime; tprof itself only keeps it."""
+"""A task's declaration of its data accesses, packed for a runtime; tprof itself only stores it."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ LOWEST_PRIORITY, HIGHEST_PRIORITY = -32, 31
 VARIADIC = 0x04  # the bit of a code object's co_flags that says that it takes *args
 
 NOTHING: Access = (b"", (), (), 0, 0, 0)
-"""Of a task that says nothing: it waits for nobody."""
+"""Of a task without a declaration: it has no dependences."""
 
 
 def pack(function: Callable[..., Any], *, reads: Names, writes: Names, updates: Names, priority: Priority) -> Access:
-    """Return what the task says, parameter by parameter; what is read and written is updated.
+    """Return the declaration by parameter; a parameter that is both read and written is updated.
 
     Raises
     ------
     TypeError
-        If a name is not that of a parameter, or the function does not tell its parameters.
+        If a name is not that of a parameter, or the function has no signature.
     ValueError
         If the priority is out of range.
     """
