@@ -1,4 +1,4 @@
-"""One domain's joules to their accounts: tasks, runtime, other, idle; they sum to what was measured."""
+"""Books one domain's joules to accounts: tasks, runtime, other, idle; their sum is the measured energy."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Totals:
 
     @classmethod
     def zeros(cls, rows: int) -> Totals:
-        """Start at nothing."""
+        """Start with zeros."""
         return cls(np.zeros(rows), np.zeros(rows), np.zeros(rows), np.zeros(rows), np.zeros(rows, bool))
 
 
 @dataclass(frozen=True)
 class Account:
-    """Where one domain's joules went; NaN if it measured none."""
+    """One domain's joules by account; NaN if it measured none."""
 
     domain: str
     measured_j: float
@@ -50,7 +50,7 @@ class Account:
 
 
 def settle(sharing: Sharing, segments: Sequence[Segments], joined: Joined, totals: Totals | None) -> Account:
-    """Give out one domain's joules and return its account; `totals` is added to if the domain counts."""
+    """Distribute one domain's joules and return its account; adds to `totals` if the domain counts."""
     quanta = sharing.measured
     bounds = Bounds.of(quanta, sharing.dynamic_j, joined.rows)
     tasks_j = runtime_j = 0.0

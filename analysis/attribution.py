@@ -29,7 +29,7 @@ def sum_by(key: NDArray[Any], weights: Floats, count: int) -> Floats:
 
 @dataclass(frozen=True)
 class Lane:
-    """The segments of one thread against the quanta of one domain.
+    """The segments of one thread, with the quantum in which each begins and ends.
 
     Attributes
     ----------
@@ -44,21 +44,21 @@ class Lane:
 
 
 def locate(t_ns: NDArray[np.int64], edges_ns: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Return for each increasing time how many edges are at or before it."""
-    # The edges are searched among the times, not the reverse: far fewer, and the answer is runs.
+    """Return the number of edges at or before each of increasing times."""
+    # Search the edges among the times, not the reverse: edges are far fewer, and the result consists of runs.
     first = np.searchsorted(t_ns, edges_ns, side="left")
     runs = np.diff(first, prepend=0, append=len(t_ns))
     return np.repeat(np.arange(len(edges_ns) + 1, dtype=np.int32), runs)
 
 
 def padded(values: Floats) -> Floats:
-    """Return values per quantum with a zero for the time before and the time after."""
+    """Return values per quantum, padded with a zero for the time before and the time after."""
     return np.concatenate(([0.0], values, [0.0]))
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """Segments that reach over an edge: their parts in the first quantum, in the last, and per ns."""
+    """Segments that cross an edge: their modelled energy in the first quantum, in the last, and per ns."""
 
     at: NDArray[np.intp]
     first: NDArray[np.int64]
@@ -69,12 +69,12 @@ class Crossing:
 
 
 def crossing(lane: Lane, edges_ns: NDArray[np.int64]) -> Crossing:
-    """Split the segments that reach over an edge."""
+    """Split the segments that cross an edge."""
     at = np.flatnonzero(lane.quantum[:-1] != lane.quantum[1:])
     first, last = lane.quantum[at].astype(np.int64), lane.quantum[at + 1].astype(np.int64)
     begin_ns, end_ns = lane.t_ns[at], lane.t_ns[at + 1]
     per_ns = lane.modelled[at] / (end_ns - begin_ns)
-    # Differences of integers first; only their result becomes a float.
+    # Integer differences first: only their result becomes a float.
     head = per_ns * (edges_ns[first] - begin_ns)
     tail = per_ns * (end_ns - edges_ns[last - 1])
     return Crossing(at, first, last, head, tail, per_ns)
@@ -114,7 +114,7 @@ def spread(
 
 
 def _whole_quanta(parts: Crossing) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-    """Quanta that a crossing segment fills, and which segment does; segments of no power are skipped."""
+    """Quanta that lie wholly in a crossing segment, with the index of that segment; skips segments without power."""
     counts = np.where(parts.per_ns > 0, parts.last - parts.first - 1, 0)
     owner = np.repeat(np.arange(len(counts)), counts)
     begins = np.cumsum(counts) - counts
@@ -141,7 +141,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Shares:
-    """Energies of segments, and of crossing segments the parts at both ends."""
+    """Energies of segments, and the parts at both ends of crossing segments."""
 
     energy_j: Floats
     at: NDArray[np.intp]
@@ -167,7 +167,7 @@ def gather(
 
 
 def rates(energy_j: Floats, modelled: Floats) -> Floats:
-    """Return joules per modelled unit, 0 where nothing is modelled (that energy is idle)."""
+    """Return joules per modelled unit; 0 without modelled energy, since that energy is idle."""
     return np.divide(energy_j, modelled, out=np.zeros_like(energy_j), where=modelled > 0)
 
 
@@ -188,7 +188,7 @@ def attribute(
 
     Returns
     -------
-    Per thread (n,) float64, joules. Quanta in which nothing is modelled are nobody's.
+    Per thread (n,) float64, joules. Quanta without modelled energy go to no thread.
 
     Examples
     --------

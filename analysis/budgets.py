@@ -1,4 +1,4 @@
-"""Which instances took more than their task's budget, `tprof.task(budget_j=…)`."""
+"""Counts instances over their task's budget, `tprof.task(budget_j=…)`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def with_budgets(table: pd.DataFrame, tasks: pd.DataFrame, entries: Sequence[TaskEntry]) -> pd.DataFrame:
-    """Add `budget_j` and `over_budget` (instances that took more) to a summary, where a task has a budget.
+    """Add `budget_j` and `over_budget` (number of instances over it) to a summary, if any task has a budget.
 
     Parameters
     ----------
-    table : one row a task, index its name
-    tasks : one row an instance
-    entries : of the trace; of places that share a name the smallest budget counts
+    table : one row per task, index its name
+    tasks : one row per instance
+    entries : of the trace; tasks of the same name get the smallest of their budgets
     """
     budgets: dict[str, float] = {}
     for entry in entries:

@@ -1,4 +1,4 @@
-"""How a profile is made: read the threads, choose and perhaps fit a model, share every domain's joules, make tables."""
+"""Builds a profile: reads the threads, chooses or fits a model, shares every domain's joules, makes the tables."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tprof.trace.estimate import EXACT, watts_error
 from .accounts import Account, Totals, settle
 from .busy import measure_unseen
 from .cut_off import find_cut_off
-from .doubts import tell_doubts, tell_fits, tell_stuck
+from .edge_estimation import estimate_edges
 from .graph import lifecycle_columns
 from .idle import idle_power_w
 from .info import describe
 from .instances import join_rows
-from .likely_edges import likely_edges
 from .load import Load
 from .models import Chosen, Coefficients, choose_model, needs_fit, stored_model
+from .overlapping_quanta import distribute_energy, has_overlaps, split_overlaps
 from .profile import Profile
+from .profile_warnings import fit_warnings, sample_warnings, stuck_sensor_warnings
 from .quanta import Quanta, build_quanta
 from .segments import Segments, read_segments
 from .sharing import Sharing, plan_sharing
-from .soft_edges import cut_softly, fill, is_soft
 from .tables import tasks_table
 
 if TYPE_CHECKING:
@@ -39,21 +39,21 @@ if TYPE_CHECKING:
 
 CALIBRATED_STATIC_SHARE = 0.2
 CALIBRATED_SPREAD = 3.0
-"""Of the calibrated model's own error: how far a task may be from it."""
+"""Prior deviation of a task's power, in units of the calibrated model's own error."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that it takes to share a trace's joules, or to share them again.
+    """All inputs for sharing a trace's joules, which can be repeated.
 
     Attributes
     ----------
-    model : of power
-    quanta : of all domains, from the begin of the recorded block to its end
-    whole : the same from each domain's first reading to its last: powers and static power are found with these
+    model : power model
+    quanta : of all domains, from the start of the recorded block to its end
+    whole : the same from each domain's first reading to its last, for fitting powers and static power
     packages : their numbers
-    static_power_w : by domain, where it is known
-    fits : by domain, where the model was fitted
+    static_power_w : by domain, if known
+    fits : by domain, if the model was fitted
     """
 
     model: Chosen
@@ -75,30 +75,30 @@ class Recipe:
         return segments
 
     def load(self, domain: Quanta, segments: Sequence[Segments], unseen: Unseen) -> Load:
-        """Return what ran while a domain was read."""
+        """Return the load of a domain's quanta."""
         return Load.of(domain, segments, unseen, self.packages)
 
     def plan(self, domain: Quanta, segments: Sequence[Segments], unseen: Unseen) -> Sharing:
-        """Work out how a domain's joules are shared."""
+        """Compute the shares of a domain's joules."""
         fit = self.fits.get(domain.name)
         if fit is None:
             return plan_sharing(self.load(domain, segments, unseen), self.static_power_w.get(domain.name, 0.0))
-        if not is_soft(domain):
+        if not has_overlaps(domain):
             load = self.load(domain, segments, unseen).corrected(fit.power)
             return plan_sharing(load, fit.static_w, fit.other)
-        soft = cut_softly(domain)
-        pieces = self.load(soft.pieces, segments, unseen).corrected(fit.power)
-        domain = likely_edges(soft, pieces, fit.static_w, fit.other, fit.own_w)
+        split = split_overlaps(domain)
+        pieces = self.load(split.pieces, segments, unseen).corrected(fit.power)
+        domain = estimate_edges(split, pieces, fit.static_w, fit.other, fit.own_w)
         static_j = np.minimum(domain.energy_j, fit.static_w * np.diff(domain.edges_ns) * 1e-9)
         dynamic_j = domain.energy_j - static_j
-        soft = cut_softly(domain)
-        pieces = self.load(soft.pieces, segments, unseen).corrected(fit.power)
-        sharing = plan_sharing(fill(soft, pieces, dynamic_j, fit.other), 0.0, fit.other)
-        sharing = replace(sharing, measured=domain, owner=soft.owner, dynamic_j=dynamic_j)
+        split = split_overlaps(domain)
+        pieces = self.load(split.pieces, segments, unseen).corrected(fit.power)
+        sharing = plan_sharing(distribute_energy(split, pieces, dynamic_j, fit.other), 0.0, fit.other)
+        sharing = replace(sharing, measured=domain, owner=split.owner, dynamic_j=dynamic_j)
         return sharing.with_static(self.load(domain, segments, unseen), static_j)
 
     def again(self, trace: Trace) -> tuple[list[Segments], list[Sharing]]:
-        """Read the trace once more and plan its counted domains."""
+        """Read the trace once more and compute the shares of its counted domains."""
         segments = self.read(trace)
         unseen = measure_unseen(trace, segments)
         domains = [domain for domain in self.quanta if domain.counted and len(domain)]
@@ -127,7 +127,7 @@ def build_profile(
         If the model or its coefficients are unknown, or the trace lacks what it needs.
     """
     present = frozenset(column for thread in trace.threads for column in thread.columns)
-    stored, stored_doubt = stored_model(trace.manifest.get("power_model"))
+    stored, stored_problem = stored_model(trace.manifest.get("power_model"))
     chosen = choose_model(model, present, coefficients, stored)
     readings = sorted((r for r in trace.readings.values() if r.quantity == "energy"), key=lambda r: r.name)
     whole = tuple(build_quanta(reading, max_power_w) for reading in readings)
@@ -140,7 +140,7 @@ def build_profile(
     joined = join_rows([lane.rows for lane in segments])
     for lane, place in zip(segments, joined.places, strict=True):
         if isinstance(place, slice):
-            lane.rows = joined.rows.view(place)  # each thread's own copy is as large as all columns of its tasks
+            lane.rows = joined.rows.view(place)  # frees each thread's own copy, as large as all its columns
     totals = Totals.zeros(len(joined.rows))
     accounts = {q.name: Account(q.name, *[float("nan")] * 5) for q in quanta}
     stuck = []
@@ -148,13 +148,15 @@ def build_profile(
         if len(domain):
             plan = recipe.plan(domain, segments, unseen)
             accounts[domain.name] = settle(plan, segments, joined, totals if domain.counted else None)
-            stuck += tell_stuck(domain, plan, trace.start_ns)
+            stuck += stuck_sensor_warnings(domain, plan, trace.start_ns)
             del plan
     names = [entry.name for entry in trace.tasks]
-    about_model = [text for text in (trace.manifest.get("power_model_problem"), stored_doubt) if isinstance(text, str)]
-    doubts = [*trace.graph.notes, *about_model, *stuck, *tell_doubts(segments, unseen, joined.rows, recipe.model)]
-    doubts += tell_fits(recipe.fits, names)
-    info = describe(trace, recipe, doubts)
+    about_model = [
+        text for text in (trace.manifest.get("power_model_problem"), stored_problem) if isinstance(text, str)
+    ]
+    warnings = [*trace.graph.notes, *about_model, *stuck, *sample_warnings(segments, unseen, joined.rows, recipe.model)]
+    warnings += fit_warnings(recipe.fits, names)
+    info = describe(trace, recipe, warnings)
     watts = watts_error(trace.manifest) if info["quality"] == Quality.ESTIMATED else EXACT
     info["static_power_w"] = recipe.static_power_w | {
         name: float(fit.static_w.mean()) for name, fit in recipe.fits.items()
@@ -176,7 +178,7 @@ def build_profile(
 
 
 def _fitted(recipe: Recipe, trace: Trace, segments: list[Segments], unseen: Unseen, *, asked: str) -> Recipe:
-    """Fit powers where that was asked for, or where `auto` finds that they tell tasks apart."""
+    """Fit powers if requested, or if `auto` finds that they separate the tasks."""
     if not needs_fit(asked, recipe.model):
         return recipe
     fits = {}
@@ -196,22 +198,22 @@ def _fitted(recipe: Recipe, trace: Trace, segments: list[Segments], unseen: Unse
 
 
 def _belief(recipe: Recipe, domain: str) -> Belief:
-    """Say what is known of a domain beforehand: of a calibrated model its static power, roughly, and its error."""
+    """Return the prior knowledge of a domain: a calibrated model gives a rough static power and its own error."""
     from .fitting import Belief  # noqa: PLC0415 - see above
 
     static_w, stored = recipe.static_power_w.get(domain), recipe.model.stored
     if stored is None or stored.residual_share is None:
         return Belief(static_w)
-    # An idle package sleeps and draws less than C2.
+    # An idle package sleeps, with less power than C2.
     return Belief(static_w, CALIBRATED_STATIC_SHARE, min(CALIBRATED_SPREAD * stored.residual_share, 1.0))
 
 
 def _static_power(trace: Trace, model: Chosen, quanta: tuple[Quanta, ...]) -> dict[str, float]:
-    """Static watts by domain: what the manifest says, else the model's C2 for packages."""
-    said = trace.manifest.get("static_power_w")
+    """Static watts by domain: from the manifest, else the model's C2 for packages."""
+    given_w = trace.manifest.get("static_power_w")
     known = {
         str(name): float(watts)
-        for name, watts in (said.items() if isinstance(said, dict) else ())
+        for name, watts in (given_w.items() if isinstance(given_w, dict) else ())
         if isinstance(watts, int | float) and np.isfinite(watts) and watts > 0
     }
     if model.coefficients is not None and model.coefficients.c2 > 0:
@@ -220,18 +222,18 @@ def _static_power(trace: Trace, model: Chosen, quanta: tuple[Quanta, ...]) -> di
 
 
 def _idled(recipe: Recipe, trace: Trace, segments: list[Segments], unseen: Unseen) -> Recipe:
-    """Put what idle quanta drew in place of a calibrated C2, which is that of another frequency and temperature."""
+    """Replace a calibrated C2, which holds for its own frequency and temperature, by the power of idle quanta."""
     coefficients, static_w = recipe.model.coefficients, dict(recipe.static_power_w)
-    said = trace.manifest.get("static_power_w") or {}
+    given_w = trace.manifest.get("static_power_w") or {}
     for domain in recipe.whole:
-        if coefficients is not None and domain.name in static_w and domain.name not in said and len(domain):
+        if coefficients is not None and domain.name in static_w and domain.name not in given_w and len(domain):
             idle_w = idle_power_w(recipe.load(domain, segments, unseen))
             static_w[domain.name] = static_w[domain.name] if idle_w is None else idle_w
     return replace(recipe, static_power_w=static_w)
 
 
 def _fill_uncounted(segments: list[Segments]) -> None:
-    """Give threads without the model's counters the others' mean modelled power per CPU second."""
+    """Give threads without the model's counters the mean modelled power per CPU second of the other threads."""
     if all(lane.counted for lane in segments):
         return
     modelled = sum(float(lane.modelled.sum()) for lane in segments if lane.counted)

@@ -1,9 +1,9 @@
-"""CPU time that no sample shows: other processes, and threads of ours that tprof does not see.
+"""CPU time without samples: of other processes, and of the program's threads that run no task.
 
-The machine's busy time comes in ticks of 10 ms, and a thread that is between tasks for long shows its
-CPU time only at the end: over a short interval the difference of two such counts may be too large, or
-negative. What is given out is the largest curve below the difference that never falls: it claims
-nothing that a later count takes back, and its total is right.
+The machine's busy time is counted in ticks of 10 ms, and a thread that is between tasks for long has a
+sample of its CPU time only at the end. So over a short interval the difference of two such counts may be too
+large, or negative. The result is the largest non-decreasing curve below the difference: no later count
+contradicts it, and its total is right.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 _INTERVAL_NS = 100_000_000
-# Of the recording's length on one core: the thread that reads the sensors takes about as much.
+# Part of the recording's length on one core: about what the sensor thread takes.
 _NEGLIGIBLE = 0.01
 
 
 @dataclass(frozen=True)
 class Unseen:
-    """Cumulative CPU seconds at times `t_ns` of other processes (by package) and of our unseen threads."""
+    """Cumulative CPU seconds at times `t_ns` of other processes (by package) and of our threads without samples."""
 
     t_ns: NDArray[np.int64]
     other_s: dict[int | None, Floats]
@@ -43,13 +43,13 @@ class Unseen:
         return self._in(total, edges_ns)
 
     def unseen_in(self, edges_ns: NDArray[np.int64], package: int | None) -> Floats:
-        """Return CPU seconds of unseen threads in each quantum, split evenly over packages: (k,) float64."""
+        """Return CPU seconds of threads without samples in each quantum, split evenly over packages: (k,) float64."""
         share = 1.0 if package not in self.other_s else 1.0 / len(self.other_s)
         return self._in(self.unseen_s, edges_ns) * share
 
     @property
     def unseen_share(self) -> float:
-        """Share of the program's CPU time that unseen threads took; 0 where it is not known or next to nothing."""
+        """Share of the program's CPU time in threads without samples; 0 if unknown or negligible."""
         if not len(self.unseen_s) or self.unseen_s[-1] < _NEGLIGIBLE * (self.t_ns[-1] - self.t_ns[0]) * 1e-9:
             return 0.0
         return float(self.unseen_s[-1] / self.program_s)
@@ -61,7 +61,7 @@ class Unseen:
 
 
 def measure_unseen(trace: Trace, segments: Sequence[Segments]) -> Unseen:
-    """Return who else ran; nothing where the trace has no busy or program readings."""
+    """Return the CPU time without samples; empty if the trace has no busy or program readings."""
     busy = [reading for reading in trace.readings.values() if reading.quantity == "busy" and len(reading.t_ns) > 1]
     program = [
         reading for reading in trace.readings.values() if reading.quantity == "program" and len(reading.t_ns) > 1
@@ -71,7 +71,7 @@ def measure_unseen(trace: Trace, segments: Sequence[Segments]) -> Unseen:
     grid_ns = _grid([*busy, *program])
     program_s = sum((_cumulative(reading, grid_ns) for reading in program), np.zeros(len(grid_ns)))
     seen_s = sum((_seen(lane, grid_ns) for lane in segments), np.zeros(len(grid_ns)))
-    # What the program did before a sample could show it is not hidden from us: it was our own start.
+    # CPU time of the program before the first sample does not count: it was the start of the recording.
     start_ns = min((int(lane.t_ns[0]) for lane in segments), default=int(grid_ns[0]))
     started_s = np.minimum(program_s, np.interp(start_ns, grid_ns, program_s))
     unseen_s = _never_falling(program_s - seen_s - started_s)
@@ -88,7 +88,7 @@ def measure_unseen(trace: Trace, segments: Sequence[Segments]) -> Unseen:
 
 
 def machine_busy_s(trace: Trace, edges_ns: NDArray[np.int64]) -> Floats:
-    """Return the CPU seconds of all processes in each quantum, (k,); 0 where the trace does not say."""
+    """Return the CPU seconds of all processes in each quantum, (k,); 0 without readings of them."""
     busy = [reading for reading in trace.readings.values() if reading.quantity == "busy" and len(reading.t_ns) > 1]
     total_s = sum((_cumulative(reading, edges_ns) for reading in busy), np.zeros(len(edges_ns)))
     return np.diff(total_s)
@@ -106,7 +106,7 @@ def _cumulative(reading: Readings, grid_ns: NDArray[np.int64]) -> Floats:
     t_ns, value = reading.t_ns[good], reading.value[good]
     if not len(t_ns):
         return np.zeros(len(grid_ns))
-    # A count of CPU time that falls was reset (a processor went away): what it lost is not time.
+    # A falling count of CPU time was reset (a processor went offline): the fall is not time.
     moved = np.maximum(np.diff(value).view(np.int64), 0)
     total_s = np.concatenate(([0.0], np.cumsum(moved * reading.unit)))
     at_s: Floats = np.interp(grid_ns, np.maximum.accumulate(t_ns), total_s)

@@ -1,7 +1,7 @@
-"""What a task still took when its process ended without a word: killed, by os._exit, or replaced by another program.
+"""CPU time of tasks whose process ended abruptly: killed, by os._exit, or replaced by another program.
 
-No sample closes its last segment, so the CPU time in it is not known. That of its whole process is, up to a look of the
-sensors' thread before the end, and with it what nobody else in the process has taken.
+No sample closes the last segment, so its CPU time is unknown. The CPU time of the whole process is known up to the last
+poll of the sensor thread; the part of it without samples is shared among the open segments.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tprof.trace.said import process_cpu_ns
+from tprof.trace.metadata import process_cpu_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CutOff:
-    """The last segment of a thread that did not end.
+    """The open last segment of a thread.
 
     Attributes
     ----------
-    cpu_s : CPU seconds that it is given
-    is_known : whether it is all that was left of its process's, and not a part of it or the wall time
+    cpu_s : CPU seconds assigned to it
+    is_known : whether these are all of its process's remaining CPU seconds, not a part of them or the wall time
     """
 
     cpu_s: float
@@ -37,7 +37,7 @@ def find_cut_off(trace: Trace) -> dict[int, CutOff]:
     """Return the last segment of each thread that was cut off inside a task, by its ordinal. Raises TraceError."""
     used_ns = process_cpu_ns(trace.end)
     if not trace.complete and not used_ns:
-        # Of a recording that was killed only the sum of all processes is known.
+        # A killed recording has only the sum of all processes.
         return _shared(trace, trace.threads, _cpu_of_program(trace))
     by_process: dict[int, list[Thread]] = {}
     for thread in trace.threads:
@@ -49,7 +49,7 @@ def find_cut_off(trace: Trace) -> dict[int, CutOff]:
 
 
 def _shared(trace: Trace, threads: Iterable[Thread], total_ns: float | None) -> dict[int, CutOff]:
-    """Share what is left of the CPU time of processes among the threads that were cut off, by how long they were."""
+    """Share the remaining CPU time of processes among the threads that were cut off, by their length."""
     seen_ns, wall_s = 0.0, {}
     for thread in threads:
         if "cpu_ns" not in thread.columns or not thread.count:
@@ -71,7 +71,7 @@ def _shared(trace: Trace, threads: Iterable[Thread], total_ns: float | None) -> 
 
 
 def thread_end_ns(trace: Trace, thread: Thread) -> int:
-    """Return when the last segment of a thread ended, as far as anybody says."""
+    """Return the end of a thread's last segment, as far as the trace has it."""
     if thread.first_drop_ns is not None:
         return thread.first_drop_ns
     ends = (thread.end_ns, trace.process_end_ns.get(thread.process), trace.end_ns)

@@ -1,4 +1,4 @@
-"""What a runtime's policy decided, as a table."""
+"""The decisions of a runtime's policy, as a table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COLUMNS = (
 
 
 def decisions_table(trace: Trace) -> pd.DataFrame:
-    """Return one row a decision, in order of time.
+    """Return one row per decision, in order of time.
 
     Returns
     -------

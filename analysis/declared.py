@@ -1,4 +1,4 @@
-"""What tasks were to declare of their flops and bytes, and did not."""
+"""Warnings of tasks whose declarations of flops or bytes failed."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""What error to expect for instances of each length under this recording's own sensor.
+"""Estimates the error of single instances by their length, by simulation with this recording's own sensor.
 
-The recording is played again with powers that are then known: those that were found. Each edge between two readings is
-drawn anew from the window in which the value changed, joules are cut to whole counts, and where powers were fitted they
-are drawn anew from what the fit knows of them. The joules are shared as the profile shares them, and each instance is
-compared with what it is known to have drawn above static power. What is not in it: how far an instance strays from
-its task's mean power, and, where no powers were fitted, how far the model is from the truth.
+The simulation replays the recording and takes the estimated powers as true. It draws each edge between two readings
+from its window, rounds joules to whole counts, and draws fitted powers from their covariance. It then shares the joules
+as the profile does, and compares each instance with its true joules above static power. Not included are the deviation
+of an instance from its task's mean power and, without fitted powers, the error of the model.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .attribution import Lane, Rate, gather, locate, padded, rates, spread, sum_by
-from .likely_edges import likely_edges
+from .edge_estimation import estimate_edges
 from .load import Load
+from .overlapping_quanta import distribute_energy, has_overlaps, split_overlaps
 from .segments import task_of
-from .soft_edges import cut_softly, fill, is_soft
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,13 +32,13 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 MOST_SAMPLES = 400_000
-"""A slice of the recording of this size is played again."""
+"""Size of the slice of the recording that is replayed."""
 COLUMNS = ("length_low_s", "length_high_s", "instances", "error")
 
 
 @dataclass(frozen=True)
 class Played:
-    """The slice that is played again: quanta, static watts, and of each thread its times, joules, owners and tasks."""
+    """The slice to replay: quanta, static watts, and for each thread its times, joules, owners and tasks."""
 
     quanta: Quanta
     static_w: float
@@ -54,8 +53,8 @@ def expected_errors(profile: Profile) -> pd.DataFrame:
 
     Returns
     -------
-    One row a half decade of own time: length_low_s, length_high_s, instances (that were played again), error (as a
-    part of their mean energy above static power). Empty where no sensor measured, or nothing ran.
+    One row per half decade of own time: length_low_s, length_high_s, instances (that were replayed), error (as a
+    part of their mean energy above static power). Empty without a measuring sensor, or if nothing ran.
     """
     domains = [q for q in profile.quanta if q.counted and q.valid.sum() > 2 and q.quality in ("measured", "simulated")]
     if not domains:
@@ -70,7 +69,7 @@ def expected_errors(profile: Profile) -> pd.DataFrame:
 
 
 def _slice(plan: Sharing, segments: Sequence[Segments], tasks: int, *, known: bool) -> Played | None:
-    """Cut a slice out of the middle; joules are modelled ones, brought to the level that was measured."""
+    """Cut a slice out of the middle, with modelled joules scaled to the measured level."""
     quanta, lanes = plan.measured, plan.load.lanes
     samples = sum(len(lane.t_ns) for lane in lanes)
     modelled = sum(float(lane.modelled.sum()) for lane in lanes)
@@ -101,7 +100,7 @@ def _slice(plan: Sharing, segments: Sequence[Segments], tasks: int, *, known: bo
 
 
 def _replay(played: Played, fit: Fit | None, random: np.random.Generator) -> tuple[Floats, Floats, Floats]:
-    """Return of each instance that lies wholly inside: its own seconds, its true joules, and those it is given."""
+    """Return for each whole instance its own seconds, its true joules, and the joules shared to it."""
     quanta = played.quanta
     edges_ns = _drawn_edges(quanta, random)
     drawn_j = np.zeros(len(edges_ns) + 1)
@@ -111,11 +110,11 @@ def _replay(played: Played, fit: Fit | None, random: np.random.Generator) -> tup
     energy_j = _counted(drawn_j[1:-1] + static_j, quanta.unit_j)
     energy_j = np.maximum(energy_j - played.static_w * np.diff(quanta.edges_ns) * 1e-9, 0.0)
     error = _drawn_powers(fit, random) if fit is not None else None
-    thought = [
+    assumed = [
         joules if error is None else joules * error[task]
         for joules, task in zip(played.joules, played.task, strict=True)
     ]
-    given = _shared(replace(quanta, energy_j=energy_j), played.t_ns, thought, fit)
+    given = _shared(replace(quanta, energy_j=energy_j), played.t_ns, assumed, fit)
     parts = [
         _instances(*one) for one in zip(played.t_ns, played.slot, played.joules, given, strict=True) if len(one[1])
     ]
@@ -124,7 +123,7 @@ def _replay(played: Played, fit: Fit | None, random: np.random.Generator) -> tup
 
 
 def _drawn_edges(quanta: Quanta, random: np.random.Generator) -> NDArray[np.int64]:
-    """Draw edges anew; where nobody knows in which window a value changed it did so since the reading before."""
+    """Draw the edges at random from their windows; an unknown window is the shortest gap between readings."""
     window_s = quanta.window_s if quanta.timed else np.full(len(quanta.edges_ns), np.diff(quanta.edges_ns).min() * 1e-9)
     moved_ns = np.round((random.random(len(window_s)) - 0.5) * window_s * 1e9).astype(np.int64)
     edges_ns = quanta.edges_ns + moved_ns
@@ -132,36 +131,36 @@ def _drawn_edges(quanta: Quanta, random: np.random.Generator) -> NDArray[np.int6
 
 
 def _counted(energy_j: Floats, unit_j: float) -> Floats:
-    """Cut joules to whole counts of the register."""
+    """Round joules down to whole counts of the register."""
     return np.diff(np.floor(np.cumsum(energy_j) / unit_j), prepend=0.0) * unit_j if unit_j > 0 else energy_j
 
 
 def _drawn_powers(fit: Fit, random: np.random.Generator) -> Floats:
-    """Return what each task's power is thought to be, as a part of what it is; (tasks + 1,), last: between tasks."""
+    """Draw each task's power relative to its true one from the fit's covariance; (tasks + 1,), last: between tasks."""
     power = fit.power[:-1]
     drawn = random.multivariate_normal(power, fit.covariance, check_valid="ignore")
     return np.append(np.maximum(drawn, 1e-6) / power, 1.0)
 
 
 def _shared(
-    quanta: Quanta, t_ns: Sequence[NDArray[np.int64]], thought: Sequence[Floats], fit: Fit | None
+    quanta: Quanta, t_ns: Sequence[NDArray[np.int64]], assumed: Sequence[Floats], fit: Fit | None
 ) -> list[Floats]:
-    if fit is None or not is_soft(quanta):
-        return _given(_load(quanta, t_ns, thought))
+    if fit is None or not has_overlaps(quanta):
+        return _shares_of(_load(quanta, t_ns, assumed))
     nothing = np.zeros(len(quanta))
-    soft = cut_softly(quanta)
-    likely = likely_edges(soft, _load(soft.pieces, t_ns, thought), nothing, 0.0, fit.own_w)
-    soft = cut_softly(likely)
-    return _given(fill(soft, _load(soft.pieces, t_ns, thought), likely.energy_j, 0.0))
+    split = split_overlaps(quanta)
+    estimated = estimate_edges(split, _load(split.pieces, t_ns, assumed), nothing, 0.0, fit.own_w)
+    split = split_overlaps(estimated)
+    return _shares_of(distribute_energy(split, _load(split.pieces, t_ns, assumed), estimated.energy_j, 0.0))
 
 
-def _load(quanta: Quanta, t_ns: Sequence[NDArray[np.int64]], thought: Sequence[Floats]) -> Load:
-    lanes = tuple(Lane(t, j, locate(t, quanta.edges_ns)) for t, j in zip(t_ns, thought, strict=True))
+def _load(quanta: Quanta, t_ns: Sequence[NDArray[np.int64]], assumed: Sequence[Floats]) -> Load:
+    lanes = tuple(Lane(t, j, locate(t, quanta.edges_ns)) for t, j in zip(t_ns, assumed, strict=True))
     nothing = np.zeros(len(quanta))
     return Load(quanta, (), lanes, (), nothing, nothing)
 
 
-def _given(load: Load) -> list[Floats]:
+def _shares_of(load: Load) -> list[Floats]:
     edges_ns = load.quanta.edges_ns
     rate = Rate.of(rates(padded(load.quanta.energy_j), load.modelled()), edges_ns)
     return [gather(lane, edges_ns, rate).energy_j for lane in load.lanes]
@@ -170,7 +169,7 @@ def _given(load: Load) -> list[Floats]:
 def _instances(
     t_ns: NDArray[np.int64], slot: NDArray[np.int32], true_j: Floats, given_j: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """Sum over instances, those left out that the ends of the slice cut."""
+    """Sum over instances, without those cut by the ends of the slice."""
     count = int(slot.max()) + 1
     seconds, true, given = (sum_by(slot, part, count) for part in (np.diff(t_ns) * 1e-9, true_j, given_j))
     whole = (seconds > 0) & (true > 0)

@@ -1,7 +1,7 @@
-"""Static power as the recording itself shows it: what the package drew while nobody ran.
+"""Static power from the recording itself: the power of the package while nothing ran.
 
-A calibrated C2 is that of the frequency, the voltage and the temperature of the calibration. Where the recording holds
-idle time, as one that read the sensor before its program started does, that is nearer to the truth of this recording.
+A calibrated C2 holds for the frequency, voltage and temperature of the calibration. Idle time in the recording, for
+example before the program started, gives a better value for this recording.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 LEAST_S = 0.1
 WAITING = 0.05
-"""Of one core: with less CPU time than this nobody runs."""
+"""Part of one core: with less CPU time a quantum counts as idle."""
 
 
 def idle_power_w(load: Load) -> float | None:
-    """Return the mean power of idle quanta, or None where they last less than a tenth of a second in all."""
+    """Return the mean power of idle quanta, or None if they last less than a tenth of a second in total."""
     quanta = load.quanta
     length_s = np.diff(quanta.edges_ns) * 1e-9
     busy_s = load.busy_s()[1:-1] + load.other_s + load.unseen_s

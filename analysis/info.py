@@ -1,4 +1,4 @@
-"""What stands behind the figures: sensors and their quality, model, losses, warnings."""
+"""Provenance of the figures: sensors and their quality, model, losses, warnings."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from .build import Recipe
     from .quanta import Quanta
 
-# The least trustworthy domain gives its name to the whole.
+# The quality of the whole is that of the least certain domain.
 _DOUBT = ("estimated", "simulated", "given", "measured")
 
 
 def describe(trace: Trace, recipe: Recipe, warnings: Sequence[str]) -> dict[str, Any]:
-    """Collect what a reader of the tables must know; plain values only, fit for JSON."""
+    """Collect the provenance of the tables, as plain values for JSON."""
     model, quanta = recipe.model, recipe.quanta
     counted = [q for q in quanta if q.counted] or list(quanta)
     qualities = {q.quality for q in counted}
@@ -62,7 +62,7 @@ def describe(trace: Trace, recipe: Recipe, warnings: Sequence[str]) -> dict[str,
 
 
 def lead_in_text(info: Mapping[str, Any]) -> str | None:
-    """Say what idle time was read before the block, or None where hardly any was."""
+    """Return a sentence on the idle time read before the block, or None if there is hardly any."""
     if info["lead_in_s"] < LEAST_S:
         return None
     joules = "its joules are not known" if info["lead_in_j"] is None else f"{info['lead_in_j']:.3g} J"
@@ -70,19 +70,22 @@ def lead_in_text(info: Mapping[str, Any]) -> str | None:
 
 
 def doubt_text(info: Mapping[str, Any]) -> str | None:
-    """Say what the error of assumed watts leaves open of all joules, or None where there is none."""
-    said = info["estimate"]
-    if said is None or said["idle_factor"] == said["per_core_factor"] == 1.0 or not said["energy_high_j"] > 0:
+    """Return a sentence on the uncertainty of all joules due to assumed watts, or None without any."""
+    estimate = info["estimate"]
+    if estimate is None or estimate["idle_factor"] == estimate["per_core_factor"] == 1.0:
+        return None
+    low_j, high_j = estimate["energy_low_j"], estimate["energy_high_j"]
+    if not high_j > 0:
         return None
     return (
-        f"the watts are assumed: all joules together are {said['energy_low_j']:.3g} … {said['energy_high_j']:.3g} J "
+        f"the watts are assumed: all joules together are {low_j:.3g} … {high_j:.3g} J "
         "(95 %), and so wide are all intervals; shares and ratios of tasks hardly depend on it"
     )
 
 
 def _around(trace: Trace, counted: Sequence[Quanta]) -> dict[str, float | None]:
-    """Say what was read before the recorded block began, and after it ended until the sensors' next update."""
-    said: dict[str, float | None] = {}
+    """Return seconds and joules read before the recorded block, and after it until the sensors' next update."""
+    found: dict[str, float | None] = {}
     first_ns = min((int(q.edges_ns[0]) for q in counted if len(q)), default=trace.start_ns)
     last_ns = max((int(q.edges_ns[-1]) for q in counted if len(q)), default=trace.end_ns)
     for name, begin_ns, end_ns in (
@@ -90,14 +93,14 @@ def _around(trace: Trace, counted: Sequence[Quanta]) -> dict[str, float | None]:
         ("after_end", trace.end_ns, last_ns),
     ):
         joules = [part.measured_j for q in counted if len(part := q.between(begin_ns, end_ns)[0])]
-        said[f"{name}_s"] = max(end_ns - begin_ns, 0) * 1e-9
-        said[f"{name}_j"] = None if any(math.isnan(one) for one in joules) else sum(joules, 0.0)
-    return said
+        found[f"{name}_s"] = max(end_ns - begin_ns, 0) * 1e-9
+        found[f"{name}_j"] = None if any(math.isnan(one) for one in joules) else sum(joules, 0.0)
+    return found
 
 
 def _estimate(trace: Trace, recipe: Recipe) -> dict[str, Any]:
-    """Say what an estimate was made of, and what its watts' error leaves open of all joules together."""
-    said, watts = trace.manifest.get("estimate") or {}, watts_error(trace.manifest)
+    """Return the inputs of an estimate, and the interval of all joules due to the error of its watts."""
+    estimate, watts = trace.manifest.get("estimate") or {}, watts_error(trace.manifest)
     energy_j, static_j = np.zeros(1), np.zeros(1)
     for domain in recipe.quanta:
         if domain.counted:
@@ -106,7 +109,7 @@ def _estimate(trace: Trace, recipe: Recipe) -> dict[str, Any]:
             energy_j += domain.energy_j.sum()
     (low_j,), (high_j,) = widened(energy_j, energy_j, static_j, watts)
     known = {"idle_factor": watts.idle, "per_core_factor": watts.busy}
-    return {**said, **known, "energy_low_j": float(low_j), "energy_high_j": float(high_j)}
+    return {**estimate, **known, "energy_low_j": float(low_j), "energy_high_j": float(high_j)}
 
 
 def _domain(trace: Trace, quanta: Quanta) -> dict[str, Any]:
@@ -132,24 +135,24 @@ def _sensor(trace: Trace, counted: Sequence[Quanta], quality: str) -> str:
 
 
 def _assumed(trace: Trace) -> str:
-    """Say what an estimate was made from."""
-    said = trace.manifest.get("estimate")
-    if not isinstance(said, dict):
+    """Describe the inputs of an estimate."""
+    estimate = trace.manifest.get("estimate")
+    if not isinstance(estimate, dict):
         return ""
-    processor, error = said.get("processor"), watts_error(trace.manifest)
+    processor, error = estimate.get("processor"), watts_error(trace.manifest)
     how = (
         "as given and taken as exact"
         if error.is_none
         else assumed_words(error, processor if isinstance(processor, str) else None)
     )
-    return f" from {said.get('idle_w')} W idle and {said.get('per_core_w')} W a busy core, {how}"
+    return f" from {estimate.get('idle_w')} W idle and {estimate.get('per_core_w')} W a busy core, {how}"
 
 
 def _dropped(trace: Trace) -> dict[str, int]:
-    """Sum what threads and the session as a whole could not record, by reason."""
+    """Sum the losses of threads and of the whole session, by reason."""
     out: dict[str, int] = {}
-    said = getattr(trace, "end", {}).get("dropped")
-    parts = [thread.dropped for thread in trace.threads] + ([said] if isinstance(said, dict) else [])
+    dropped = getattr(trace, "end", {}).get("dropped")
+    parts = [thread.dropped for thread in trace.threads] + ([dropped] if isinstance(dropped, dict) else [])
     for part in parts:
         for reason, count in part.items():
             if _number(count):

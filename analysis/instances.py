@@ -1,8 +1,8 @@
-"""Which samples belong to which instance, found without sorting where ids are dense.
+"""Assigns samples to instances, without sorting if ids are dense.
 
 The recorder numbers the instances of a thread one after the other, so an id minus the smallest is
-a row. Ids of other writers are numbered by `np.unique`. Rows of several threads are joined by id
-only where two threads' ranges of ids overlap (an instance that moved).
+a row. `np.unique` numbers the ids of other writers. Rows of several threads are joined by id only if
+the threads' ranges of ids overlap (an instance that moved).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Floats = NDArray[np.float64]
-# A table of ids may have this many empty rows for each sample before sorting is the better way.
+# With more empty rows per sample in a table of ids, sorting is faster.
 _SPARSE = 4
 _SMALL = 1024
 
@@ -31,7 +31,7 @@ _SMALL = 1024
 class InstanceRows:
     """One row for each instance that a thread (or, joined, the trace) ran; times in ns, rows of equal length.
 
-    `own_s` is the time in which it was the one that its thread ran: without nested tasks, without suspension.
+    `own_s` is the time in which its thread ran it: without nested tasks and suspension.
     """
 
     instance: NDArray[np.uint64]
@@ -68,13 +68,13 @@ def number_instances(
     cpu_s: Floats,
     increments: dict[str, Floats],
 ) -> tuple[NDArray[np.int32], InstanceRows]:
-    """Give each segment a slot (0: nobody, else 1 + row) and collect the rows of one thread."""
+    """Assign each segment a slot (0: no task, else 1 + row) and collect the rows of one thread."""
     ids = fields["instance"].astype(np.uint64, copy=False)
     slot, count = _slots(ids)
     order = np.arange(len(ids))
     first = np.full(count, -1, np.intp)
     last = np.empty(count, np.intp)
-    # Where an index repeats, the last assignment stands.
+    # If an index repeats, the last assignment wins.
     first[slot[::-1]] = order[::-1]
     last[slot] = order
     failed = _failed(fields["kind"], fields["flags"], slot, count)
@@ -102,11 +102,11 @@ def _slots(ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], int]:
     top = int(ids.max())
     if top == 0:
         return np.zeros(len(ids), np.int32), 1
-    # Ids are one or more, so ids - 1 sends "nobody" to the far end and leaves the least id in front.
+    # Ids are at least 1, so the unsigned ids - 1 moves 0 (no task) to the far end and the least id to the front.
     low = int((ids - np.uint64(1)).min()) + 1
     if top < 1 << 62 and top - low <= _SPARSE * len(ids) + _SMALL:
         slot = (ids - np.uint64(low - 1)).view(np.int64)
-        # "Nobody" has become a negative number.
+        # 0 (no task) has become a negative number.
         return np.maximum(slot, 0).astype(np.int32), top - low + 2
     distinct, inverse = np.unique(ids, return_inverse=True)
     nobody = int(distinct[0] == 0)
@@ -114,7 +114,7 @@ def _slots(ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], int]:
 
 
 def _failed(kind: NDArray[Any], flags: NDArray[Any], slot: NDArray[np.int32], count: int) -> NDArray[np.bool_]:
-    """Mark instances whose finish says that they raised: the sample names who runs after, so the one before."""
+    """Mark instances that raised: the finish sample names the next instance, so mark the one before."""
     failed = np.zeros(count, bool)
     at = np.flatnonzero((flags & Flag.FAILED) != 0)
     at = at[(at > 0) & (kind[at] == Kind.FINISH)]
@@ -124,14 +124,14 @@ def _failed(kind: NDArray[Any], flags: NDArray[Any], slot: NDArray[np.int32], co
 
 @dataclass(frozen=True)
 class Joined:
-    """The rows of all threads, and for each thread where its rows are among them."""
+    """The rows of all threads, and for each thread the places of its rows."""
 
     rows: InstanceRows
     places: tuple[slice | NDArray[np.intp], ...]
 
 
 def join_rows(parts: Sequence[InstanceRows]) -> Joined:
-    """Put the rows of all threads together; instances that ran on several threads become one row."""
+    """Join the rows of all threads; an instance that ran on several threads becomes one row."""
     offsets = np.cumsum([0, *map(len, parts)])
     rows = _concatenated(parts)
     places = tuple(slice(int(a), int(b)) for a, b in itertools.pairwise(offsets))
@@ -171,7 +171,7 @@ def _concatenated(parts: Sequence[InstanceRows]) -> InstanceRows:
 
 
 def _merged(rows: InstanceRows, inverse: NDArray[np.intp], count: int) -> InstanceRows:
-    """One row an id: where it started first it has its thread, processor and parent."""
+    """One row per id, with the thread, processor and parent of its first start."""
     order = np.argsort(rows.start_ns, kind="stable")
     first = np.empty(count, np.intp)
     first[inverse[order[::-1]]] = order[::-1]

@@ -1,7 +1,7 @@
-"""How sure a figure is: bounds from the sensor's resolution, intervals of means.
+"""Uncertainty of figures: bounds from the sensor's resolution, intervals of means.
 
-Inside its first and its last quantum an instance may have drawn anything from nothing to that
-quantum's whole dynamic energy; quanta that it fills are shared by the model and are not bounded here.
+In its first and its last quantum an instance may have drawn anything between 0 and the quantum's whole
+dynamic energy. The model shares the quanta between them; these bounds do not include its error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NORMAL_95 = 1.96
 
 @dataclass
 class Bounds:
-    """Bounds of the instances in one domain; `edge_j` gathers their parts in first and last quanta."""
+    """Bounds of the instances in one domain; `edge_j` sums their parts in first and last quanta."""
 
     dynamic_j: Floats
     valid_before: NDArray[np.int64]
@@ -46,7 +46,7 @@ class Bounds:
     def edge_part(
         self, quantum: NDArray[np.int32], shares: Shares, slot: NDArray[np.int32], place: slice | NDArray[np.intp]
     ) -> Floats:
-        """Return by slot the joules of segments that lie in their instance's first or last quantum."""
+        """Return by slot the joules of segments in their instance's first or last quantum."""
         first = np.concatenate((np.array([-1], np.int32), self.first[place]))
         last = np.concatenate((np.array([-1], np.int32), self.last[place]))
         own_first, own_last = first[slot], last[slot]
@@ -58,9 +58,9 @@ class Bounds:
         return sum_by(slot, edge_j, len(first))
 
     def finish(self, low_j: Floats, high_j: Floats, covered: NDArray[np.bool_]) -> None:
-        """Add to the bounds what the edges leave open, less what was counted there."""
+        """Widen the bounds by the dynamic energy of first and last quanta, less the shares in them."""
         low_j -= self.edge_j
-        # An instance that drew nothing here may not have run on this package at all.
+        # An instance without joules here may not have run on this package at all.
         high_j -= self.edge_j
         here = self.everywhere | (self.edge_j > 0)
         high_j += np.where(here, self.dynamic_j[self.first], 0.0)
@@ -79,7 +79,7 @@ def mean_interval(
     mean, std : (k,) float64, joules; std is NaN for a single instance
     count : (k,) instances
     resolution_j : (k,) float64, root mean square of the instances' half bounds, joules
-    model_error_j : (k,) float64, standard error that the power model makes, joules; 0 where nobody knows it
+    model_error_j : (k,) float64, standard error of the power model, joules; 0 if unknown
 
     Notes
     -----
@@ -92,18 +92,18 @@ def mean_interval(
 
 
 def widened(low_j: Floats, high_j: Floats, static_j: Floats, error: WattsError) -> tuple[Floats, Floats]:
-    """Return an interval that also holds what the error of an estimate's watts leaves open.
+    """Return an interval that includes the error of an estimate's watts.
 
     Parameters
     ----------
     low_j, high_j : (k,) float64, joules; the interval if the watts were exact
     static_j : (k,) float64, joules; the part of the energy that is static power
-    error : of the watts of idle, which are static power, and of busy cores, which are the rest
+    error : of the idle watts, which are static power, and of the watts of busy cores, which are the rest
 
     Notes
     -----
-    An estimate is idle watts times time and busy watts times busy time, so energies go with both in a straight line.
-    The interval holds those of all watts within the error, however the two are combined.
+    An estimate is idle watts times time plus busy watts times busy time, so energies are linear in both. The interval
+    covers every combination of watts within the error.
     """
     static_low_j = np.minimum(low_j, static_j)
     low = static_low_j / error.idle + (low_j - static_low_j) / error.busy
@@ -111,7 +111,7 @@ def widened(low_j: Floats, high_j: Floats, static_j: Floats, error: WattsError) 
 
 
 def narrowed(low_j: Floats, high_j: Floats, static_j: Floats, error: WattsError) -> tuple[Floats, Floats]:
-    """Take out of an interval what `widened` put into it: for comparisons of what the same watts were assumed of."""
+    """Undo `widened`, for comparisons between figures with the same assumed watts."""
     least_j = static_j / error.idle
     low = np.where(low_j < least_j, low_j * error.idle, static_j + (low_j - least_j) * error.busy)
     return low, static_j + (high_j - static_j * error.idle) / error.busy
@@ -124,7 +124,7 @@ def fitted_interval(mean: Floats, std: Floats, count: NDArray[np.int64], error_j
     ----------
     mean, std : (k,) float64, joules; std is NaN for a single instance
     count : (k,) instances
-    error_j : (k,) standard error that the fit gives the mean, joules
+    error_j : (k,) standard error of the mean from the fit, joules
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""All that ran while one domain was read, laid against its quanta."""
+"""The load of one domain: all segments, located in its quanta."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Load:
-    """What ran.
+    """The segments of all threads in one domain's quanta, and CPU time without samples.
 
     Attributes
     ----------
     quanta : of the domain
     segments : of all threads
-    lanes : the same against the quanta, with modelled energy; parts on other packages left out
+    lanes : the same segments located in the quanta, with modelled energy; without parts on other packages
     weights : per thread, the part of each segment on this domain's package; None: all of it
-    other_s, unseen_s : (k,) CPU seconds of other processes, and of our threads that no sample shows
+    other_s, unseen_s : (k,) CPU seconds of other processes, and of our threads without samples
     """
 
     quanta: Quanta
@@ -43,7 +43,7 @@ class Load:
 
     @classmethod
     def of(cls, quanta: Quanta, segments: Sequence[Segments], unseen: Unseen, packages: Sequence[int]) -> Load:
-        """Lay all segments against the quanta of a domain; `packages` are the machine's."""
+        """Locate all segments in the quanta of a domain; `packages` are the machine's."""
         edges_ns, package = quanta.edges_ns, quanta.package
         weights = tuple(_weight(segment, package, packages) for segment in segments)
         lanes = tuple(
@@ -58,7 +58,7 @@ class Load:
         return cls(quanta, segments, lanes, weights, other_s, unseen_s)
 
     def corrected(self, power: Floats) -> Load:
-        """Return the load with the modelled energy of each task times its power, (tasks + 1,), last: between tasks."""
+        """Return the load with each task's modelled energy times its power, (tasks + 1,), last: between tasks."""
         lanes = tuple(
             Lane(lane.t_ns, lane.modelled * power[task_of(segment, len(power) - 1)], lane.quantum)
             for lane, segment in zip(self.lanes, self.segments, strict=True)
@@ -66,7 +66,7 @@ class Load:
         return replace(self, lanes=lanes)
 
     def busy_lane(self, index: int) -> Lane:
-        """Return a thread's lane with CPU seconds; made anew each time, since all at once are as large as the trace."""
+        """Return a thread's lane with CPU seconds; not stored, since those of all threads are as large as the trace."""
         segment, weight = self.segments[index], self.weights[index]
         cpu_s = np.where(segment.t_ns[1:] > segment.t_ns[:-1], segment.cpu_s, 0.0)
         return Lane(segment.t_ns, cpu_s if weight is None else cpu_s * weight, self.lanes[index].quantum)
@@ -86,19 +86,19 @@ class Load:
         """Return the quanta in which no instance runs, padded."""
         edges_ns = self.quanta.edges_ns
         width = len(edges_ns) + 1
-        crowd = np.zeros(width + 1, np.int64)
+        running = np.zeros(width + 1, np.int64)
         for segment, lane in zip(self.segments, self.lanes, strict=True):
             at = np.flatnonzero((segment.slot > 0) & (segment.t_ns[1:] > segment.t_ns[:-1]))
             last = lane.quantum[at + 1].astype(np.int64)
             # A segment that ends on an edge has no part in the quantum that begins there.
             last -= edges_ns[np.maximum(last - 1, 0)] == segment.t_ns[at + 1]
-            crowd += np.bincount(lane.quantum[at], minlength=width + 1)
-            crowd -= np.bincount(last + 1, minlength=width + 1)
-        return np.asarray(np.cumsum(crowd)[:width] == 0)
+            running += np.bincount(lane.quantum[at], minlength=width + 1)
+            running -= np.bincount(last + 1, minlength=width + 1)
+        return np.asarray(np.cumsum(running)[:width] == 0)
 
 
 def _weight(lane: Segments, package: int | None, packages: Sequence[int]) -> Floats | None:
-    """Part of each segment that lies on a package: half if one end does, an even part if nobody knows."""
+    """Part of each segment that lies on a package: half if one end does, an even part if unknown."""
     if package is None or len(packages) < 2 or lane.package is None or lane.package_end is None:
         return None
     even = 1.0 / len(packages)

@@ -1,4 +1,4 @@
-"""Names from a trace as tables can hold them, and places that share a name."""
+"""Names of tasks for tables, and tasks of the same name."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def shown(name: str) -> str:
-    """Return the name with lone surrogates escaped: pandas and its file formats know none."""
+    """Return the name with lone surrogates escaped: pandas and its file formats reject them."""
     return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def places(names: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the distinct names in order of appearance, and for each given name the number of its own."""
+    """Return the distinct names in order of appearance, and the index of each given name among them."""
     unique = list(dict.fromkeys(names))
     number = {name: index for index, name in enumerate(unique)}
     return unique, np.array([number[name] for name in names], np.int64)

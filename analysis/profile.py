@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Profile:
-    """Where the joules of a recording went.
+    """The joules of a recording by task.
 
     Attributes
     ----------
-    trace : what was recorded
-    tasks : one row an instance; energies and `cpu_s` are exclusive of nested tasks, `duration_s` is from
-        first start to end with nested and suspended time in it; NaN energy is "not resolved". Where a task runtime
-        ran them also: spawn_s, ready_s (both from the begin of the recorded block), wait_data_s (spawn to ready),
-        wait_worker_s (ready to start), NaN for instances of which the trace does not know, stolen (bool)
-    accounts : one row a domain, index `domain`: measured_j, tasks_j, runtime_j, other_j, idle_j
-    info : sensor, model, warnings and what else a reader must know
-    recipe : how the joules were shared
-    own_s : (instances,) seconds in which each was what its thread ran, without nested tasks or suspension
-    mean_error_j : (distinct names,) standard errors of the tasks' mean energies where powers were fitted, else None
-    watts : by which factors the watts of an estimate may be off; the bounds of `tasks` hold that
+    trace : the recording
+    tasks : one row per instance; energies and `cpu_s` are exclusive of nested tasks, `duration_s` is from
+        first start to end with nested and suspended time in it; NaN energy is "not resolved". With a task runtime
+        also: spawn_s, ready_s (both from the begin of the recorded block), wait_data_s (spawn to ready),
+        wait_worker_s (ready to start), NaN if the trace does not have them, stolen (bool)
+    accounts : one row per domain, index `domain`: measured_j, tasks_j, runtime_j, other_j, idle_j
+    info : sensor, model, warnings and other provenance
+    recipe : inputs of the sharing
+    own_s : (instances,) seconds in which its thread ran each, without nested tasks or suspension
+    mean_error_j : (distinct names,) standard errors of the tasks' mean energies if powers were fitted, else None
+    watts : factors of the error of an estimate's watts; the bounds of `tasks` include it
     """
 
     trace: Trace
@@ -57,28 +57,28 @@ class Profile:
 
     @property
     def quanta(self) -> tuple[Quanta, ...]:
-        """What the sensors resolved, by domain."""
+        """The quanta of each domain."""
         return self.recipe.quanta
 
     @property
     def measured_j(self) -> float:
-        """Joules of the counted domains together; NaN if none was resolved."""
+        """Sum of the counted domains' joules; NaN if none was resolved."""
         return self.counted_accounts["measured_j"]
 
     @property
     def counted_accounts(self) -> dict[str, float]:
-        """The accounts of all counted domains added up."""
+        """The sum of the accounts of all counted domains."""
         counted = self.accounts.loc[[q.name for q in self.quanta if q.counted]].drop(columns="quality")
         return {str(name): float(value) for name, value in counted.astype(float).sum(min_count=1).items()}
 
     def summary(self, *, common: bool = True) -> pd.DataFrame:
-        """Return one row a task (index `task`), by energy; see `tprof.analysis.summary.summarize`.
+        """Return one row per task (index `task`), by energy; see `tprof.analysis.summary.summarize`.
 
-        Without `common` the intervals leave out the error of an estimate's watts, which is the same for all tasks and
-        runs of a machine: for comparisons of them.
+        Without `common` the intervals exclude the error of an estimate's watts, which is the same for all tasks and
+        runs of a machine; this is for comparisons between them.
 
-        Where a task has a budget for its instances also `budget_j` and `over_budget`, how many took more; NaN for
-        tasks without one.
+        If any task has a budget, also `budget_j` and `over_budget`, the number of instances over it; NaN for tasks
+        without one.
         """
         stored = self.recipe.model.stored
         share = None if stored is None else stored.residual_share
@@ -88,11 +88,11 @@ class Profile:
         return with_budgets(table.assign(quality=self.info["quality"]), self.tasks, self.trace.tasks)
 
     def waits(self) -> pd.DataFrame:
-        """Return what the instances of each task waited for; see `tprof.analysis.graph.waits`."""
+        """Return the waiting times of each task's instances; see `tprof.analysis.graph.waits`."""
         return waits(self)
 
     def critical_path(self) -> CriticalPath:
-        """Return the longest chain of dependences, and what the run waited for; see `CriticalPath`."""
+        """Return the longest chain of dependences, and the chain of waits in the run; see `CriticalPath`."""
         return self._critical_path
 
     @cached_property
@@ -106,39 +106,39 @@ class Profile:
 
     @cached_property
     def starvation(self) -> pd.DataFrame:
-        """What each worker of a task runtime did; see `tprof.analysis.graph.starvation`."""
+        """The time of each worker of a task runtime, by activity; see `tprof.analysis.graph.starvation`."""
         return starvation(self)
 
     @cached_property
     def decisions(self) -> pd.DataFrame:
-        """What a runtime's policy decided, one row a decision; see `tprof.analysis.decisions.decisions_table`."""
+        """The decisions of a runtime's policy, one row each; see `tprof.analysis.decisions.decisions_table`."""
         return decisions_table(self.trace)
 
     @cached_property
     def runtime(self) -> dict[str, float | int] | None:
-        """What a task runtime came to, in figures; None without one; see `tprof.analysis.graph.facts`."""
+        """Summary figures of a task runtime; None without one; see `tprof.analysis.graph.facts`."""
         return runtime_facts(self)
 
     def __repr__(self) -> str:
-        """Say in one line what it is a profile of."""
+        """Describe the profile in one line."""
         joules = f"{self.measured_j:.4g} J" if self.measured_j == self.measured_j else "no energy"
         quality, model = self.info["quality"], self.info["model"]
         return f"<Profile of {self.trace.path.name}: {len(self.tasks):,} instances, {joules} ({quality}), {model}>"
 
     @cached_property
     def power(self) -> pd.DataFrame:
-        """Watts of each domain over time: `time_s`, `duration_s` and a column `<domain>_w` a domain."""
+        """Watts of each domain over time: `time_s`, `duration_s` and a column `<domain>_w` per domain."""
         return power_table(self.quanta, self.trace.start_ns).assign(quality=self.info["quality"])
 
     @cached_property
     def segments(self) -> pd.DataFrame:
-        """What each thread ran when, with its joules; read again from the trace when first asked for."""
+        """The segments of each thread with their joules; read again from the trace at first use."""
         segments, plans = self.recipe.again(self.trace)
         return segments_table(self.trace, segments, plans)
 
     @cached_property
     def expected_errors(self) -> pd.DataFrame:
-        """What error to expect for instances of each length; see `tprof.analysis.expected.expected_errors`."""
+        """The expected error of instances by length; see `tprof.analysis.expected.expected_errors`."""
         return expected_errors(self)
 
     def to_csv(self, directory: str | os.PathLike[str]) -> None:

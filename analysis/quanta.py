@@ -36,7 +36,7 @@ class Quanta:
     ----------
     edges_ns : (k + 1,) int64, nanoseconds, strictly increasing (empty if the domain has no two readings)
     energy_j : (k,) float64, joules; 0 where not `valid`
-    valid : (k,) bool; False where the sensor's word cannot be trusted
+    valid : (k,) bool; False where the sensor cannot be trusted
     window_s : (k + 1,) float64, seconds before each edge in which the value changed; 0 if not known
     unit_j : joules of one count
     """
@@ -58,10 +58,9 @@ class Quanta:
         return len(self.energy_j)
 
     def between(self, begin_ns: int, end_ns: int) -> tuple[Quanta, slice]:
-        """Return the quanta between two times, and which of these they are; one that is cut gives its part by time.
+        """Return the quanta between two times, and their slice; a quantum that is cut keeps its part by time.
 
-        The window of an edge ends within them too: an edge that is put elsewhere in its window stays between its
-        neighbours.
+        Windows are cut too, so that an edge that moves within its window stays between its neighbours.
         """
         first = max(int(np.searchsorted(self.edges_ns, begin_ns, side="right")) - 1, 0)
         last = min(int(np.searchsorted(self.edges_ns, end_ns, side="left")), len(self))
@@ -92,7 +91,7 @@ def build_quanta(readings: Readings, max_power_w: float | None = None) -> Quanta
     """Turn the readings of one domain into quanta.
 
     A failed read is left out (the counter is cumulative, nothing is lost); readings of equal value
-    merge into the running quantum. Which intervals are invalid is said in `tprof.trace.increments`.
+    merge into the running quantum. `tprof.trace.increments` decides which intervals are invalid.
 
     Parameters
     ----------
@@ -112,13 +111,13 @@ def build_quanta(readings: Readings, max_power_w: float | None = None) -> Quanta
     )  # fmt: skip
     if len(found.t_ns) < 2:
         return replace(quanta, warnings=(*warnings, f"{readings.name} has no two readings: its energy is not resolved"))
-    # The value changed at some moment in the window: at its middle, for all that is known.
+    # The value changed somewhere in the window: the middle is the best estimate.
     edges_ns = found.t_ns - found.window_ns // 2
     energy_j, valid = found.energy_j[1:], found.fault[1:] == Fault.NONE
     warnings += _faults(readings, found, counter.limit_w)
     stuck = _stuck(np.diff(edges_ns), still=not found.changed[-1])
     if not is_calculated(quanta.quality):
-        # A sensor that says nothing more is not one that says zero.
+        # A sensor that stopped updating does not measure 0 J.
         valid[-1] &= not stuck[-1]
         if valid.all() and not (energy_j > 0).any():
             valid[:] = False
@@ -131,7 +130,7 @@ def build_quanta(readings: Readings, max_power_w: float | None = None) -> Quanta
 
 
 def _stuck(gap_ns: NDArray[np.int64], *, still: bool) -> NDArray[np.bool_]:
-    """Mark intervals far longer than the sensor's usual one; `still`: the last has no new value at its end."""
+    """Mark intervals far longer than the sensor's usual one; `still`: the last one ends without a new value."""
     usual_ns = np.median(gap_ns[:-1] if still and len(gap_ns) > 1 else gap_ns)
     stuck = (gap_ns > _STUCK_GAPS * usual_ns) & (gap_ns >= _STUCK_NS)
     return np.asarray(stuck, bool)
@@ -139,26 +138,26 @@ def _stuck(gap_ns: NDArray[np.int64], *, still: bool) -> NDArray[np.bool_]:
 
 def _left_out(readings: Readings, counter: Counter) -> list[str]:
     failed = int(readings.missing.sum())
-    said = [f"{failed} readings of {readings.name} failed and were bridged"] if failed else []
+    warnings = [f"{failed} readings of {readings.name} failed and were bridged"] if failed else []
     if counter.unordered:
-        said.append(f"{counter.unordered} readings of {readings.name} are not later than the one before: left out")
-    return said
+        warnings.append(f"{counter.unordered} readings of {readings.name} are not later than the one before: left out")
+    return warnings
 
 
 def _faults(readings: Readings, found: Increments, limit_w: float) -> list[str]:
-    """Say in which intervals the sensor is not believed, and what it showed in them."""
-    said = []
+    """Warn of intervals with sensor faults, with the joules that they would contain."""
+    warnings = []
     for fault, why in _WHY.items():
         bad = found.fault == fault
         if bad.any():
             doubtful_j = float(found.doubtful_j[bad].sum())
             shown = f", and {doubtful_j:.3g} J that it showed are in doubt" if doubtful_j else ""
-            said.append(
+            warnings.append(
                 f"{readings.name} was {why.format(limit_w=limit_w)} in {bad.sum()} intervals "
                 f"({found.length_ns[bad].sum() * 1e-9:.3g} s): no energy is given for that time{shown}"
             )
     if readings.modulus and np.isfinite(limit_w):
         twice = (found.fault == Fault.NONE) & (limit_w * found.length_ns * 1e-9 > 2 * readings.modulus * readings.unit)
         if twice.any():
-            said.append(f"{readings.name} may have wrapped more than once in {twice.sum()} long intervals")
-    return said
+            warnings.append(f"{readings.name} may have wrapped more than once in {twice.sum()} long intervals")
+    return warnings

@@ -1,8 +1,8 @@
-"""From one thread's samples to its segments: who ran from when to when, and what the counters moved.
+"""From one thread's samples to its segments: intervals with a running task and counter increments.
 
-A thread's samples are read, copied column by column while they are in cache, and let go: of a long
-trace only one thread's raw samples are ever in memory. What stays is `Segments`, 28 bytes each, and
-one row for each instance seen.
+A thread's samples are read, copied column by column while they are in cache, and freed: only one
+thread's raw samples are in memory at a time. `Segments`, 28 bytes each, and one row for each
+instance remain.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .models import Chosen
 
 _CHUNK = 16_384
-# Shares of segments to which a model gives nothing: by CPU time, where it gives nothing to anybody.
+# If a model gives no segment any energy, segments share by CPU time.
 _NOTHING = 1e-15
 Floats = NDArray[np.float64]
 
@@ -37,12 +37,12 @@ class Segments:
     Attributes
     ----------
     t_ns : (n + 1,) int64, nanoseconds, not decreasing
-    slot : (n,) int32: 0 nobody, else 1 + row in `rows`
+    slot : (n,) int32: 0 no task, else 1 + row in `rows`
     cpu_s : (n,) float64, CPU seconds; wall seconds of instances where `cpu_ns` was not recorded
     modelled : (n,) float64, modelled energy
     cpu : (n,) uint16, where the segment begins, 65535 unknown
-    package, package_end : (n,) int16 or None where the machine has one package; -1 unknown
-    cut_off : the last segment, where nothing in the thread's file closes it
+    package, package_end : (n,) int16 or None if the machine has one package; -1 unknown
+    cut_off : the last segment, if nothing in the thread's file closes it
     """
 
     thread: Thread
@@ -62,7 +62,7 @@ class Segments:
 
 
 def task_of(segment: Segments, tasks: int) -> NDArray[np.int32]:
-    """Return the task of each segment, `tasks` for a thread between tasks or a task that no table names."""
+    """Return the task of each segment; `tasks` between tasks and for tasks that are not in a table."""
     numbers = np.concatenate(([tasks], np.minimum(segment.rows.task.astype(np.int64), tasks)))
     return np.asarray(numbers.astype(np.int32)[segment.slot])
 
@@ -76,9 +76,9 @@ def read_segments(
     ----------
     trace : for the end of a thread that was not closed
     thread : whose samples are read
-    model : gives modelled energy
+    model : power model
     packages : whether the machine has more than one package
-    cut_off : what is known of its last segment, where nothing in its file closes it
+    cut_off : of its last segment, if nothing in its file closes it
     """
     if not thread.count:
         return None
@@ -91,7 +91,7 @@ def read_segments(
     del samples
     t_ns, disordered = _times(fields.pop("t_ns"), thread_end_ns(trace, thread))
     lost = (fields["flags"] & Flag.UNCOUNTED) != 0
-    # What was counted after samples were dropped belongs to nobody that is known.
+    # The owner of counts after dropped samples is unknown.
     ends = thread.end_columns if thread.first_drop_ns is None else {}
     increments = {name: _increments(fields.pop(name), ends.get(name), lost, t_ns, name) for name in kept}
     wall_s = np.diff(t_ns) * 1e-9
@@ -101,14 +101,14 @@ def read_segments(
     counted = set(model.columns) <= set(increments)
     modelled = model.modelled(increments, cpu_s) if counted else cpu_s
     if not ends and running[-1]:
-        # Killed, or cut off by a full disk, inside a task: its last segment's count is not known, so the mean.
+        # Killed, or cut off by a full disk, inside a task: the last segment's count is unknown, so it gets the mean.
         mean = modelled.sum() / cpu_s.sum() if cpu_s.sum() > 0 else 1.0
         last_s = wall_s[-1] if cut_off is None else min(cut_off.cpu_s, wall_s[-1])
         cpu_s, modelled = np.append(cpu_s[:-1], last_s), np.append(modelled[:-1], mean * last_s)
     else:
         cut_off = None
     modelled = np.where(modelled > 0, modelled, cpu_s * _NOTHING)
-    # A segment without length lies in no quantum; what it counted stays with its instance.
+    # A segment of no length lies in no quantum; its counts stay with its instance.
     modelled[t_ns[1:] == t_ns[:-1]] = 0.0
     slot, rows = number_instances(fields, t_ns, wall_s, cpu_s, increments)
     if package is not None and rows.first is not None:
@@ -131,7 +131,7 @@ def _columns(samples: NDArray[Any], names: tuple[str, ...]) -> dict[str, NDArray
 
 
 def _times(stamps: NDArray[Any], end_ns: int) -> tuple[NDArray[np.int64], int]:
-    """Close the last segment and let no time run backwards; the order of the records is the truth."""
+    """Close the last segment and make times non-decreasing; the order of the records is right."""
     t_ns = np.empty(len(stamps) + 1, np.int64)
     t_ns[:-1] = np.minimum(stamps, np.uint64(max(end_ns, 0))).astype(np.int64)
     t_ns[-1] = end_ns
@@ -144,10 +144,10 @@ def _times(stamps: NDArray[Any], end_ns: int) -> tuple[NDArray[np.int64], int]:
 def _increments(
     values: NDArray[Any], last: int | None, lost: NDArray[np.bool_], t_ns: NDArray[np.int64], name: str
 ) -> Floats:
-    """Differences of a cumulative column: in integers, then float; a fall counts as nothing."""
+    """Differences of a cumulative column: in integers, then float; a fall counts as 0."""
     values = values.astype(np.uint64, copy=False)
     if lost.any() and name != "cpu_ns" and not lost.all():
-        # Between good samples the count is known; it is split by time over what lies between.
+        # The count between valid samples is known; it is split by time over the segments between them.
         good = np.flatnonzero(~lost)
         filled = np.interp(t_ns[:-1], t_ns[good], (values[good] - values[good[0]]).astype(np.float64))
         values = filled.astype(np.uint64) + values[good[0]]

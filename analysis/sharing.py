@@ -1,4 +1,4 @@
-"""How one domain's quanta are shared: by modelled energy, among our segments and CPU time that no sample shows."""
+"""Shares one domain's quanta by modelled energy, among segments and CPU time without samples."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 WAITING = 0.05
-"""Of one core: where all together are busy for less, tasks wait rather than run."""
+"""Part of one core: if all threads together are busy for less, tasks wait rather than run."""
 
 
 @dataclass(frozen=True)
 class Sharing:
-    """What each thread's segments are multiplied with, and what goes to nobody's segments.
+    """The rates of segments in each quantum, and the joules that go to no segment.
 
     Attributes
     ----------
-    load : what is shared among
+    load : the segments that share
     measured : the quanta as the sensor resolved them; those of `load` may be pieces of them
-    owner : by padded index of a piece that of its quantum; None where they are the same
+    owner : for each piece its quantum, as padded indices; None if they are the same
     rate : joules per modelled unit in each quantum
-    dynamic_j : (k,) joules of each measured quantum without its static ones
-    static : how static joules are shared; None without any
-    static_load : what shares them, against the measured quanta
+    dynamic_j : (k,) joules of each measured quantum above the static ones
+    static : shares of static joules; None without any
+    static_load : the load that shares them, in the measured quanta
     """
 
     load: Load
@@ -47,7 +47,7 @@ class Sharing:
     idle_j: float
 
     def quantum(self, index: int) -> NDArray[np.int32]:
-        """Return in which measured quantum each of a thread's samples lies, padded."""
+        """Return the measured quantum of each of a thread's samples, padded."""
         quantum = self.load.lanes[index].quantum
         return quantum if self.owner is None else self.owner[quantum]
 
@@ -60,7 +60,7 @@ class Sharing:
         return shares, gather(load.busy_lane(index), load.quanta.edges_ns, self.static.rate, row=row).energy_j
 
     def with_static(self, load: Load, static_j: Floats) -> Sharing:
-        """Return the same with static joules, (k,) of the measured quanta, shared among what ran in them."""
+        """Return the same sharing with static joules, (k,) of the measured quanta, shared among their load."""
         if not static_j.any():
             return self
         static = plan_static(load, static_j)
@@ -75,13 +75,13 @@ class Sharing:
 
 
 def plan_sharing(load: Load, static_power_w: float | Floats, hidden_power: float | None = None) -> Sharing:
-    """Work out the rates of one domain.
+    """Compute the rates of one domain.
 
     Parameters
     ----------
-    load : what ran
-    static_power_w : of the domain, of each quantum or always; 0 if not known
-    hidden_power : modelled power of CPU time that no sample shows; by default the mean of what samples show
+    load : of the domain
+    static_power_w : constant or of each quantum; 0 if not known
+    hidden_power : modelled power of CPU time without samples; by default the mean of CPU time with samples
     """
     quanta = load.quanta
     hidden_s = (load.other_s, load.unseen_s)
@@ -112,13 +112,13 @@ def plan_sharing(load: Load, static_power_w: float | Floats, hidden_power: float
 
 
 def _claimed(load: Load, total: Floats, core: Floats) -> Floats:
-    """Return what shares a quantum: idle too, where less than one core is busy and no task runs, or nearly nothing.
+    """Return the modelled energy that shares a quantum, with idle time if less than one core is busy and no task runs.
 
     Parameters
     ----------
-    load : what ran
+    load : of the domain
     total : modelled energy in each quantum, padded
-    core : that of one busy core
+    core : modelled energy of one busy core
     """
     loose = (total > 0) & (total < core)
     if not loose.any():
@@ -128,7 +128,7 @@ def _claimed(load: Load, total: Floats, core: Floats) -> Floats:
 
 
 def _mean_power(seen: Floats, cpu_s: Floats) -> Floats:
-    """Modelled power per busy second in each quantum; of the recording, else 1, where nobody seen runs."""
+    """Modelled power per busy second in each quantum; without samples in it that of the recording, else 1."""
     overall = seen.sum() / cpu_s.sum() if cpu_s.sum() > 0 and seen.sum() > 0 else 1.0
     usable = (cpu_s > 1e-12) & (seen > 0)
     return np.divide(seen, cpu_s, out=np.full_like(seen, overall), where=usable)

@@ -1,7 +1,7 @@
-"""Static energy: evenly over the cores that run in a quantum, each as far as it is busy, within a core by CPU time.
+"""Shares static energy among the cores in proportion to their busy time, and within a core by CPU time.
 
-A thread that waits uses a few microseconds of a core: it does not run there, whatever the counter says. Where less
-than one core is busy in all, the rest of one is idle.
+A waiting thread uses a few microseconds of a core; it does not count as running there. If less than one core is busy
+in total, the remainder of one core is idle.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _NO_CPU = 0xFFFF
 
 @dataclass(frozen=True)
 class Static:
-    """How one domain's static energy is shared.
+    """The shares of one domain's static energy.
 
     Attributes
     ----------
     cores : per thread (n,) int64, the number of each segment's core
     rate : joules per CPU second of a core in a quantum
-    other_j, unseen_j, idle_j : what goes to CPU time that no sample shows, and to nobody
+    other_j, unseen_j, idle_j : joules of CPU time without samples, and of idle time
     """
 
     cores: tuple[NDArray[np.int64], ...]
@@ -45,7 +45,7 @@ def plan_static(load: Load, static_j: Floats) -> Static:
 
     Parameters
     ----------
-    load : what ran; CPU seconds that no sample shows count as the cores they fill
+    load : of the domain; CPU seconds without samples count as so many cores
     static_j : (k,) joules
     """
     segments, edges_ns = load.segments, load.quanta.edges_ns
@@ -75,7 +75,7 @@ def plan_static(load: Load, static_j: Floats) -> Static:
 
 
 def _cores(segment: Segments, index: int, names: dict[int, int]) -> NDArray[np.int64]:
-    """Number the cores; a thread whose core nobody knows counts as a core of its own."""
+    """Number the cores; a thread on an unknown core counts as its own core."""
     lookup = np.zeros(_NO_CPU + 1, np.int64)
     for cpu in np.flatnonzero(np.bincount(segment.cpu)):
         key = int(cpu) if cpu != _NO_CPU else -1 - index

@@ -1,4 +1,4 @@
-"""One row a task: what it took in all, per instance, and how energy goes with time (paper, table 6)."""
+"""One row per task: its total energy, energy per instance, and correlation of energy with time (paper, table 6)."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def summarize(
 
     Parameters
     ----------
-    tasks : one row an instance
-    own_s : (len(tasks),) seconds in which each was what its thread ran, without nested tasks or suspension
-    mean_error_j : (names,) standard errors of the means, where powers were fitted; else the sensor's resolution
+    tasks : one row per instance
+    own_s : (len(tasks),) seconds in which each ran on its thread, without nested tasks or suspension
+    mean_error_j : (names,) standard errors of the means, if powers were fitted; otherwise the sensor's resolution
         bounds each instance
     residual_share : the model's own error, as a part of energy above static power, where a calibration measured it
     watts : the error of an estimate's watts, which the bounds of `tasks` hold
@@ -70,7 +70,7 @@ def summarize(
         off_s = duration_s - (total(duration_s, good) / resolved)[codes]
         var_j, var_s, both = (total(x, good) for x in (off_j**2, off_s**2, off_j * off_s))
         std_j = np.sqrt(var_j / np.where(resolved > 1, resolved - 1, np.nan))
-        # Below rounding there is no spread to correlate.
+        # A spread below rounding cannot be correlated.
         flat = (var_j <= 1e-24 * resolved * mean_j**2) | (var_s <= 1e-24 * resolved * mean_s**2)
         corr = np.where(flat, np.nan, both / np.sqrt(var_j * var_s))
         power_w = sum_j / total(own_s, good)
@@ -108,7 +108,7 @@ def summarize(
 
 
 def _half(tasks: pd.DataFrame, watts: WattsError) -> NDArray[np.float64]:
-    """Return half of what the sensor leaves open of each instance."""
+    """Return half the width of each instance's bounds."""
     low_j, high_j = tasks["energy_low_j"].to_numpy(), tasks["energy_high_j"].to_numpy()
     if not watts.is_none:
         low_j, high_j = narrowed(low_j, high_j, tasks["static_j"].to_numpy(), watts)

@@ -1,4 +1,4 @@
-"""The tables of a profile as pandas frames; their columns are documented in design terms, units as suffixes."""
+"""The tables of a profile as pandas frames, with units as suffixes of column names."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def tasks_table(
     energy_j = totals.dynamic_j + totals.static_j
     totals.low_j += energy_j
     totals.high_j += energy_j
-    # Rounding of sums may leave a bound on the wrong side by the last digit.
+    # Rounding may move a bound to the wrong side by the last digit.
     np.clip(totals.low_j, 0.0, energy_j, out=totals.low_j)
     np.maximum(totals.high_j, energy_j, out=totals.high_j)
     if not watts.is_none:
@@ -77,7 +77,7 @@ def _divided(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[
 
 
 def _names(codes: NDArray[Any], names: Sequence[str]) -> pd.Categorical:
-    """Make a categorical; places that share a name share a category, unknown ones are missing."""
+    """Make a categorical; tasks of the same name share a category, unknown ones are missing."""
     unique, number = places(names)
     kind = np.int16 if len(unique) < 1 << 15 else np.int32
     lookup = np.append(number, -1).astype(kind)
@@ -86,13 +86,13 @@ def _names(codes: NDArray[Any], names: Sequence[str]) -> pd.Categorical:
 
 def _only_package(trace: Trace, count: int) -> NDArray[np.int16]:
     topology = trace.manifest.get("topology")
-    said = {
+    packages = {
         entry["package"]
         for entry in (topology if isinstance(topology, list) else [])
         if isinstance(entry, dict) and isinstance(entry.get("package"), int)
     }
-    said |= {r.package for r in trace.readings.values() if r.quantity == "energy" and r.package is not None}
-    return np.full(count, said.pop() if len(said) == 1 else -1, np.int16)
+    packages |= {r.package for r in trace.readings.values() if r.quantity == "energy" and r.package is not None}
+    return np.full(count, packages.pop() if len(packages) == 1 else -1, np.int16)
 
 
 def power_table(quanta: Sequence[Quanta], start_ns: int) -> pd.DataFrame:
@@ -119,7 +119,7 @@ def power_table(quanta: Sequence[Quanta], start_ns: int) -> pd.DataFrame:
 
 
 def segments_table(trace: Trace, segments: Sequence[Segments], plans: Sequence[Sharing]) -> pd.DataFrame:
-    """Return what each thread ran when; `kind` is "task" or "runtime", energies as in `tasks`."""
+    """Return the segments of each thread; `kind` is "task" or "runtime", energies as in `tasks`."""
     parts = []
     names = [shown(entry.name) for entry in trace.tasks]
     for index, lane in enumerate(segments):
@@ -127,7 +127,7 @@ def segments_table(trace: Trace, segments: Sequence[Segments], plans: Sequence[S
         for plan in plans:
             shares, static_j = plan.segment_shares(index)
             energy_j += shares.energy_j + (0.0 if static_j is None else static_j)
-        # A thread between tasks that used no CPU shows nothing.
+        # Segments between tasks without CPU time are left out.
         keep = np.flatnonzero((lane.t_ns[1:] > lane.t_ns[:-1]) & ((lane.slot > 0) | (lane.cpu_s > 0)))
         slot = lane.slot[keep]
         task = np.concatenate((np.array([len(names)], np.uint32), lane.rows.task))[slot]

@@ -17,7 +17,7 @@ INDEX_PAGE = ROOT / PROJECT["readme"]
 DEADLINE_S = 800
 PYTHONS = ("cp311", "cp312", "cp313", "cp314", "cp314t")
 NO_TOOLS = 3
-ROOMS = {"analysis": "tprof/analysis", "benchmarks": "tprof/benchmarks", "runtime": "tprof/runtime", "tprof": "tprof"}
+FOLDERS = {"analysis": "tprof/analysis", "benchmarks": "tprof/benchmarks", "runtime": "tprof/runtime", "tprof": "tprof"}
 EXTENSIONS = (
     "tprof/_core",
     "tprof/runtime/_scheduler",
@@ -37,7 +37,7 @@ def tracked():
 def expected_in_wheel(names):
     """Return where the wheel holds each file of the four folders but the sources of extensions."""
     kept = (Path(name) for name in names if "csrc" not in Path(name).parts)
-    return {str(Path(ROOMS[path.parts[0]], *path.parts[1:])) for path in kept if path.parts[0] in ROOMS}
+    return {str(Path(FOLDERS[path.parts[0]], *path.parts[1:])) for path in kept if path.parts[0] in FOLDERS}
 
 
 def split_extensions(names):
@@ -45,7 +45,7 @@ def split_extensions(names):
     return extensions, {name for name in names if not name.endswith(".so")}
 
 
-def test_the_wheel_holds_the_rooms_and_nothing_stray():
+def test_the_wheel_holds_the_packages_and_nothing_stray():
     names = [str(name) for name in files("tprof-energy") or [] if "__pycache__" not in str(name)]
     packaged = [name for name in names if name.startswith("tprof/")]
 
@@ -108,7 +108,7 @@ class TestArchives:
         folders = {str(parent) for name in committed for parent in Path(name).parents}
         assert names - folders - {""} == committed | {"PKG-INFO"}
 
-    def test_the_wheel_holds_the_tracked_files_of_the_rooms(self, archives, committed):
+    def test_the_wheel_holds_the_tracked_files_of_the_packages(self, archives, committed):
         with zipfile.ZipFile(next(archives.glob("*.whl"))) as archive:
             names = {name for name in archive.namelist() if not name.endswith("/")}
 

@@ -1,8 +1,8 @@
 """tprof: the energy of every task of a parallel Python program.
 
 General layout: this package records (`task`, `recording`, `membership`, the sensors, the native core) and
-reads and writes traces (`trace`). `tprof.analysis` makes profiles of traces; it is imported only when one
-is asked for, since pandas and its kin take longer to import than many programs to run.
+reads and writes traces (`trace`). `tprof.analysis` makes profiles of traces; it is imported at first use,
+since importing pandas takes longer than many programs run.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _ROOMS = {
 
 
 def __getattr__(name: str) -> object:
-    """Load what only a program that records or reads needs: a program that merely has tasks starts sooner."""
+    """Load names for recording and reading at first use: a program that only has tasks starts sooner."""
     if name == "__version__":
         return _distribution.version()
     if name not in _ROOMS:

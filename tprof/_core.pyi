@@ -245,7 +245,7 @@ def await_thread_end(native_id: int, /) -> None:
     """Wait until the kernel counts a thread no more that has ended, 20 ms at most."""
 
 def sensors_start(sources: tuple[dict[str, Any], ...], budget: float = 0.0) -> None:
-    """Start the native sensor thread; `budget` is the part of a core it may take to look closely. Raises OSError."""
+    """Start the native sensor thread; `budget` is the part of a core that polling may use. Raises OSError."""
 
 def sensors_stop() -> int:
     """Stop it after a last reading; returns the CPU time it took in nanoseconds."""

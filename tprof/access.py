@@ -1,4 +1,4 @@
-"""What a task says of its data, packed for a runtime; tprof itself only keeps it."""
+"""A task's declaration of its data accesses, packed for a runtime; tprof itself only stores it."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ LOWEST_PRIORITY, HIGHEST_PRIORITY = -32, 31
 VARIADIC = 0x04  # the bit of a code object's co_flags that says that it takes *args
 
 NOTHING: Access = (b"", (), (), 0, 0, 0)
-"""Of a task that says nothing: it waits for nobody."""
+"""Of a task without a declaration: it has no dependences."""
 
 
 def pack(function: Callable[..., Any], *, reads: Names, writes: Names, updates: Names, priority: Priority) -> Access:
-    """Return what the task says, parameter by parameter; what is read and written is updated.
+    """Return the declaration by parameter; a parameter that is both read and written is updated.
 
     Raises
     ------
     TypeError
-        If a name is not that of a parameter, or the function does not tell its parameters.
+        If a name is not that of a parameter, or the function has no signature.
     ValueError
         If the priority is out of range.
     """
     _check_priority(priority)
-    said = [("reads", reads, READS), ("writes", writes, WRITES), ("updates", updates, UPDATES)]
-    named = [(name, mode) for clause, names, mode in said for name in _names(clause, names)]
+    clauses = [("reads", reads, READS), ("writes", writes, WRITES), ("updates", updates, UPDATES)]
+    named = [(name, mode) for clause, names, mode in clauses for name in _names(clause, names)]
     if not named:
         return (*NOTHING[:-1], priority)
     code: CodeType | None = getattr(function, "__code__", None)
@@ -62,11 +62,11 @@ def pack(function: Callable[..., Any], *, reads: Names, writes: Names, updates: 
     )
 
 
-def _names(clause: str, said: Names) -> tuple[str, ...]:
-    names: tuple[object, ...] = (said,) if isinstance(said, str) or not hasattr(said, "__iter__") else tuple(said)
+def _names(clause: str, given: Names) -> tuple[str, ...]:
+    names: tuple[object, ...] = (given,) if isinstance(given, str) or not hasattr(given, "__iter__") else tuple(given)
     strings = tuple(name for name in names if isinstance(name, str))
     if len(strings) < len(names):
-        message = f"{clause} says which parameters by name: one name or several, got {said!r}"
+        message = f"{clause} says which parameters by name: one name or several, got {given!r}"
         raise TypeError(message)
     return strings
 

@@ -1,7 +1,7 @@
-"""Which processes were started together with this one, and so record into one session: a job's ranks above all.
+"""Finds the processes that were started together with this one and record into the same session, such as ranks.
 
-Ranks have a common ancestor, the launcher, which is the nearest one that is no rank itself: launchers agree on nothing
-else. Other programs were started together if one process started them within a few seconds.
+Ranks have a common ancestor, the launcher: the nearest ancestor that is not a rank. Launchers have nothing else in
+common. Other programs were started together if one process started them within a few seconds.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from tprof.errors import TraceError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# What Open MPI, MPICH and its kin, PMIx, MVAPICH2, PALS and Slurm tell a process; within Slurm's jobs the first count.
+# Variables of Open MPI, MPICH, PMIx, MVAPICH2, PALS and Slurm; the earlier ones take precedence within Slurm's jobs.
 RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID", "SLURM_PROCID")
 TOGETHER_S = 10.0
-# How long a rank may take from its start until it joins; Python and tprof take a tenth of a second on an idle machine.
+# Longest time from a rank's start until it joins; Python and tprof take 0.1 s on an idle machine.
 START_S = 20.0
 WAIT_S = 0.02
 _PROC = Path("/proc")
@@ -29,7 +29,7 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class Status:
-    """What the kernel says of a process: its parent, and when it was started, in ticks since the machine was."""
+    """A process's parent and start in ticks since the machine's boot, from the kernel."""
 
     parent: int
     started_ticks: int
@@ -46,13 +46,13 @@ class Status:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a process comes from.
+    """The origin of a process.
 
     Attributes
     ----------
-    launcher : process number of who started it and its companions, and when that was started itself
-    rank : the variable that tells its rank, and the rank; None if it has none
-    started_ticks : when it was started
+    launcher : process number and start of the process that started it and its companions
+    rank : the name and value of the variable with its rank; None if it has none
+    started_ticks : its start
     """
 
     launcher: tuple[int, int]
@@ -61,7 +61,7 @@ class Origin:
 
     @classmethod
     def of(cls, pid: int) -> Origin | None:
-        """Return a process's; None where /proc does not tell."""
+        """Return the origin of a process; None if /proc does not have it."""
         own = Status.of(pid)
         variables = _variables(pid)
         name = next((name for name in RANKS if name in variables), None)
@@ -71,23 +71,23 @@ class Origin:
         return cls(launcher, None if name is None else (name, variables[name]), own.started_ticks)
 
     @classmethod
-    def from_json(cls, said: Any) -> Origin | None:
-        """Read what a manifest says; None if that is nothing."""
+    def from_json(cls, plain: Any) -> Origin | None:
+        """Read it from a manifest; None without one."""
         try:
-            pid, ticks = said["launcher"]
-            rank = said["rank"]
+            pid, ticks = plain["launcher"]
+            rank = plain["rank"]
             rank = None if rank is None else (str(rank[0]), str(rank[1]))
-            return cls((int(pid), int(ticks)), rank, int(said["started_ticks"]))
+            return cls((int(pid), int(ticks)), rank, int(plain["started_ticks"]))
         except (KeyError, IndexError, TypeError, ValueError):
             return None
 
     def as_json(self) -> dict[str, Any]:
-        """Return what a manifest says of it."""
+        """Return it for a manifest."""
         rank = None if self.rank is None else list(self.rank)
         return {"launcher": list(self.launcher), "rank": rank, "started_ticks": self.started_ticks}
 
     def is_together_with(self, other: Origin) -> bool:
-        """Tell whether both were started together: another rank of the same job, or at the same time by one process."""
+        """Return whether both were started together: as ranks of one job, or at the same time by one process."""
         if self.launcher != other.launcher:
             return False
         if self.rank is None or other.rank is None:
@@ -97,7 +97,7 @@ class Origin:
 
 
 def is_rank() -> bool:
-    """Tell whether this process is a rank of a job."""
+    """Return whether this process is a rank of a job."""
     return any(name in os.environ for name in RANKS)
 
 
@@ -112,7 +112,7 @@ def _launcher(pid: int, rank_name: str | None) -> tuple[int, int] | None:
 
 
 def _variables(pid: int) -> dict[str, str]:
-    """Return the environment with which a process was started; of another user's, as a launcher may be, nothing."""
+    """Return the initial environment of a process; empty for another user's, as a launcher may be."""
     try:
         entries = (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
     except OSError:
@@ -121,7 +121,7 @@ def _variables(pid: int) -> dict[str, str]:
 
 
 def shares(session: Path) -> bool:
-    """Tell whether a process that was started together with this one records there; a rank may just have ended."""
+    """Return whether a companion of this process records there; a rank may just have ended."""
     from tprof.host import boot_id  # noqa: PLC0415 - kept off `import tprof`
     from tprof.trace.manifest import read_manifest  # noqa: PLC0415 - see above
     from tprof.trace.running import is_running  # noqa: PLC0415 - see above
@@ -137,17 +137,17 @@ def shares(session: Path) -> bool:
 
 
 def are_awaited() -> bool:
-    """Tell whether companions record into this process's session, or are ranks that have just been started."""
+    """Return whether companions record into this process's session, or are ranks that were just started."""
     return not all(_has_left(companion) for companion in _companions(os.getpid()))
 
 
 def await_companions(owner: int) -> None:
-    """Wait until those of the process that owns the session have left it, and ranks that just start have joined."""
+    """Wait until the owner's companions have left the session, and starting ranks have joined and left."""
     while not all(_has_left(companion) for companion in _companions(owner)):
         time.sleep(WAIT_S)
 
 
-def tell_who_runs(owner: int) -> list[str]:
+def describe_running(owner: int) -> list[str]:
     """Return a sentence on companions that record at the end of the session, if there are any."""
     joined = {pid for _, pid, _, ended_ns in _core.session_processes() if not ended_ns}
     numbers = [str(companion.pid) for companion in _companions(owner) if companion.pid in joined]
@@ -163,11 +163,11 @@ class Companion:
     pid: int
     status: Status
     expected: bool
-    """Whether it is given the same session, so that it joins if it has only just begun."""
+    """Whether it has the same session in its environment, and will join if it has just started."""
 
 
 def _companions(owner: int) -> Iterator[Companion]:
-    """Find them below the launcher; what they started themselves is none."""
+    """Find them below the launcher; their own children do not count."""
     origin = Origin.of(owner)
     if origin is None:
         return

@@ -1,4 +1,4 @@
-"""Other distributions that install into a package `tprof`, and whose files are there now."""
+"""Finds other distributions with a package `tprof`, and the owner of the files that are there now."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Conflict:
     name : of the distribution.
     version : of the distribution.
     folder : its package.
-    files : what it installs in it, by name.
-    replaced : paths of files that both distributions install, different ones, and that are the other's now.
-    overwritten : paths of such files that are this distribution's now.
+    files : the files that it installs there, by name.
+    replaced : paths of files that both distributions install with different content, and that are now the other's.
+    overwritten : paths of such files that are now this distribution's.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Conflict:
     overwritten: tuple[Path, ...]
 
     def describe(self) -> str:
-        """Return in a clause where its files are and which of them were replaced."""
+        """Return a clause on the place of its files and those that were replaced."""
         found = f"{self.name} {self.version}, another distribution with the import name {PACKAGE}, "
         if self.replaced:
             return f"{found}replaced files of {NAME}: {_names(self.replaced)}"
@@ -59,12 +59,12 @@ def find_conflicts() -> tuple[Conflict, ...]:
 
 
 def explain_damage() -> str:
-    """Return in a sentence what happened to this package's `__init__`, and the command that mends it."""
+    """Return a sentence on what replaced this package's `__init__`, and the command that repairs it."""
     conflicts = find_conflicts()
     if not conflicts:
         return f"the __init__.py of {NAME} is missing or changed: run pip install --force-reinstall {NAME}"
-    said = " and ".join(conflict.describe() for conflict in conflicts)
-    return f"{said}; keep one of them, for example by {mending_command(conflicts)}"
+    sentences = " and ".join(conflict.describe() for conflict in conflicts)
+    return f"{sentences}; keep one of them, for example by {mending_command(conflicts)}"
 
 
 def mending_command(conflicts: tuple[Conflict, ...]) -> str:
@@ -81,7 +81,7 @@ def _normal(name: str) -> str:
 
 
 def _may_have_package(other: Distribution) -> bool:
-    """Tell from the text of its metadata: to parse every distribution's list of files takes a second."""
+    """Search the text of its metadata: parsing every distribution's list of files takes a second."""
     record = other.read_text("RECORD") or ""
     return record.startswith(f"{PACKAGE}/") or f"\n{PACKAGE}/" in record
 

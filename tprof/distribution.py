@@ -1,4 +1,4 @@
-"""Which distribution installs this package, and the refusal to run in a package that another one overwrote.
+"""The distribution of this package, and the check that another one has not overwritten it.
 
 The package index has another `tprof`, a targeting profiler, which also installs a folder and a command `tprof`.
 Installers let the later of two distributions overwrite the files of the earlier one, and no metadata forbids it.
@@ -7,7 +7,7 @@ Installers let the later of two distributions overwrite the files of the earlier
 import sys
 
 NAME = "tprof-energy"
-"""What `pip install` takes; the package that is imported is `tprof`."""
+"""The name for `pip install`; the imported package is `tprof`."""
 
 
 def version() -> str:
@@ -18,14 +18,14 @@ def version() -> str:
 
 
 def is_whole() -> bool:
-    """Tell whether the package that was imported has this distribution's `__init__`, which imports this module."""
+    """Return whether the imported package has this distribution's `__init__`, which imports this module."""
     return hasattr(sys.modules["tprof"], "_distribution")
 
 
 def refuse_damage() -> None:
     """Raise ImportError if another distribution's `__init__` took the place of this one's, or it is missing.
 
-    A module that everything leads to calls this when it is imported, so a whole package pays for one comparison only.
+    A central module calls this at its import; in an intact package it costs only one comparison.
     """
     if not is_whole():
         from tprof.conflicts import explain_damage  # noqa: PLC0415 - reads the metadata of every distribution

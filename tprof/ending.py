@@ -1,4 +1,4 @@
-"""The end of a recording: what its processes left in the page that they share, written down for good."""
+"""Ends a recording: writes the contents of the processes' shared page to the session."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import Any, Self
 
 from tprof import _core
-from tprof.companions import await_companions, tell_who_runs
+from tprof.companions import await_companions, describe_running
 from tprof.trace.manifest import write_end
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How the process that owns a session left it.
+    """The end of a session's owner.
 
     Attributes
     ----------
     session : the session directory
-    identity : of this directory, so that nobody else's is written to
+    identity : of this directory, so that no other one is written to
     pid : of the owner
     stopped : "end", "interrupted", "exit" or "error"
-    lost_definitions : how many tasks could not be written down
+    lost_definitions : number of tasks that could not be written
     """
 
     session: Path
@@ -32,17 +32,17 @@ class Ending:
     lost_definitions: int
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as a process is told it."""
+        """Return it as plain values for another process."""
         return {**asdict(self), "session": str(self.session)}
 
     @classmethod
-    def from_json(cls, told: dict[str, Any]) -> Self:
-        """Return what a process was told."""
-        return cls(**{**told, "session": Path(told["session"]), "identity": tuple(told["identity"])})
+    def from_json(cls, plain: dict[str, Any]) -> Self:
+        """Create it from plain values."""
+        return cls(**{**plain, "session": Path(plain["session"]), "identity": tuple(plain["identity"])})
 
     def write(self, end_ns: int) -> list[str]:
-        """End the session for all its processes and write it down; returns what kept this from it."""
-        notes = tell_who_runs(self.pid)
+        """End the session for all its processes and write its end; returns a sentence on a failure."""
+        notes = describe_running(self.pid)
         ended = _core.session_end()
         end = {
             "end_ns": end_ns,
@@ -59,24 +59,24 @@ class Ending:
             "notes": notes,
         }
         if identity_of(self.session) != self.identity:
-            # Whatever stands there now is somebody else's.
+            # The directory there now is not this session.
             return [f"{self.session} is no longer the session that was begun there: its end is not written"]
         try:
             write_end(self.session, end)
             (self.session / "live").unlink(missing_ok=True)
         except OSError as error:
-            # The samples are on disk all the same, and the trace loads as that of a killed program.
+            # The samples are on disk nevertheless: the trace loads like that of a killed program.
             return [f"the end of {self.session} could not be written ({error.strerror}): it reads as incomplete"]
         return []
 
 
-def end_later(told: dict[str, Any], owner: int) -> list[str]:
-    """End a recording that was left open, in a process of its own, when the owner's companions have left it.
+def end_later(plain: dict[str, Any], owner: int) -> list[str]:
+    """End a recording that was left open, in a separate process, after the owner's companions have left it.
 
-    The owner reads its sensors until it is told through the socket, and closes that when it has stopped them: see
+    The owner reads its sensors until a message on the socket, and closes the socket after stopping them: see
     `_core.await_at_exit`.
     """
-    ending = Ending.from_json(told)
+    ending = Ending.from_json(plain)
     _core.session_watch(str(ending.session))
     await_companions(ending.pid)
     end_ns = _core.now_ns()
@@ -87,7 +87,7 @@ def end_later(told: dict[str, Any], owner: int) -> list[str]:
 
 
 def identity_of(path: Path) -> tuple[int, int]:
-    """Return what tells a file from another one under the same name."""
+    """Return the identity of a file, which differs from that of another file with the same name."""
     try:
         status = path.lstat()
     except OSError:

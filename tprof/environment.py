@@ -4,4 +4,4 @@ SESSION = "TPROF_SESSION"
 """The session directory, while a recording runs: a child process that imports tprof joins it."""
 
 TASKS = "TPROF_TASKS"
-"""What `tprof run --task` was told, for the Python processes that the program starts."""
+"""The options of `tprof run --task`, for the Python processes that the program starts."""

@@ -1,23 +1,23 @@
 """The errors that a user can cause; each carries one sentence: what, where, what to do.
 
-They stand alone so that every room can raise them without importing another.
+They import nothing, so that every package can raise them without importing another.
 """
 
 
 class TprofError(Exception):
-    """Something tprof was asked for cannot be done."""
+    """A request to tprof cannot be fulfilled."""
 
 
 class UsageError(TprofError):
-    """An argument or option is wrong, or two do not go together."""
+    """An argument or option is wrong, or two exclude each other."""
 
 
 class BudgetExceededError(TprofError):
-    """What ran took more joules or watts than its budget."""
+    """The code in a budget took more joules or watts than allowed."""
 
 
 class SensorError(TprofError):
-    """A sensor or counter that was asked for cannot be read."""
+    """A requested sensor or counter cannot be read."""
 
 
 class TraceError(TprofError):

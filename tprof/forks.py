@@ -1,8 +1,8 @@
-"""What this package does around a fork of the program, so that it neither loses nor prints anything by it.
+"""The work of this package around a fork of the program, so that a fork neither loses nor prints anything.
 
-Where Python calls the hooks of a fork, it drops what a signal's handler raises, and it has yet to count the threads of
-which it warns. So the core holds signals and does what takes time when the fork has returned (csrc/binding_forks.c).
-Threads of our own end before a fork and begin again after it.
+Python drops exceptions that a signal handler raises inside a fork hook, and counts threads for its warning only after
+the hooks. So the core holds signals and defers slow work until the fork has returned (csrc/binding_forks.c). Our own
+threads end before a fork and start again after it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Pausing(Protocol):
-        """What has a thread."""
+        """An object with a thread."""
 
         def pause(self) -> None:
             """End the thread."""
 
-        def go_on(self) -> None:
-            """Begin it again, if it was paused and is still wanted."""
+        def resume(self) -> None:
+            """Start it again, if it was paused and not stopped."""
 
 
 _pausing: list[Pausing] = []
@@ -32,23 +32,23 @@ _joins: list[Callable[[], object]] = []
 
 
 def pause_around(pausing: Pausing) -> None:
-    """Let it have no thread while a process forks."""
+    """Register an object whose thread must not run during a fork."""
     _pausing.append(pausing)
 
 
 def pause_no_more(pausing: Pausing) -> None:
-    """Leave it alone."""
+    """Unregister an object."""
     if pausing in _pausing:
         _pausing.remove(pausing)
 
 
 def reset_in_child(reset: Callable[[], object]) -> None:
-    """Call this in each forked child before anything else of ours is used there: locks may have been held."""
+    """Register a function for each forked child, called before other code of ours: locks may have been held."""
     _resets.append(reset)
 
 
 def join_in_child(join: Callable[[], object]) -> None:
-    """Call this in a forked child of a process that records, when the fork has returned."""
+    """Register a function for forked children of a recording process, called when the fork has returned."""
     _joins.append(join)
 
 
@@ -57,9 +57,9 @@ def _pause() -> None:
         pausing.pause()
 
 
-def _go_on() -> None:
+def _resume() -> None:
     for pausing in _pausing.copy():
-        pausing.go_on()
+        pausing.resume()
 
 
 def _reset() -> None:
@@ -73,7 +73,7 @@ def _join() -> None:
         join()
 
 
-_core.set_fork_work((_pause, _go_on, _reset, _join))
+_core.set_fork_work((_pause, _resume, _reset, _join))
 if _core.is_main_interpreter():  # no other one can fork
     os.register_at_fork(
         before=_core.fork_before, after_in_parent=_core.fork_in_parent, after_in_child=_core.fork_in_child

@@ -1,4 +1,4 @@
-"""What a manifest says about the machine, the clocks and the program."""
+"""Metadata of the machine, the clocks and the program for the manifest."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def describe_host() -> dict[str, Any]:
 
 
 def describe_start() -> dict[str, Any]:
-    """Return the moment at which a recording starts on all clocks; only the monotonic one is ever calculated with."""
+    """Return the start of a recording on all clocks; calculations use only the monotonic one."""
     now_ns = _core.now_ns()
     origin = Origin.of(os.getpid())
     return {
@@ -46,7 +46,7 @@ def describe_start() -> dict[str, Any]:
 
 
 def boot_id() -> str | None:
-    """Return what tells this machine, since it was started, from others."""
+    """Return an identity of this machine since its boot."""
     return _first_line(Path("/proc/sys/kernel/random/boot_id"))
 
 

@@ -1,4 +1,4 @@
-"""What a budget may be: checked where tasks are decorated, which must bring nothing along."""
+"""Checks a budget's arguments; used by the decorator of tasks, so it imports nothing slow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    # Joules of each instance, and what happens to one that takes more.
+    # Joules of each instance, and the action if one takes more.
     Budget: TypeAlias = tuple[float, str]
 
     from collections.abc import Iterable
@@ -27,7 +27,7 @@ def check_limit(name: str, limit: float) -> float:
 
 
 def check_action(name: str, action: str) -> str:
-    """Return what is to happen. Raises UsageError."""
+    """Return the action. Raises UsageError."""
     if action not in ACTIONS:
         message = f"{name} must be one of {', '.join(ACTIONS)}, got {action!r}"
         raise UsageError(message)

@@ -1,8 +1,8 @@
-"""How a process takes part in a session: its task table, the core's set-up, and how children join.
+"""The membership of a process in a session: its task table, the core's set-up, and the joining of children.
 
-A child that was forked joins by the fork hook, any other by the environment variable `TPROF_SESSION`,
-which holds the session directory while the recording runs. One interpreter of a process takes part for all of them:
-the core records what any of them runs, and each writes what it defines into the one table of the process.
+A forked child joins by the fork hook, any other child by the environment variable `TPROF_SESSION`, which holds the
+session directory while the recording runs. One interpreter of a process is a member for all of them: the core records
+the tasks of every interpreter, and each interpreter writes its definitions into the one table of the process.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_DECISIONS = 200_000
 
 @dataclass(frozen=True)
 class Plan:
-    """What every process of a session records.
+    """The columns and events that every process of a session records.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Plan:
 
     @classmethod
     def from_manifest(cls, directory: Path) -> Plan:
-        """Read the plan of the session that runs there. Raises TraceError."""
+        """Read the plan of a running session. Raises TraceError."""
         from tprof.trace.manifest import MANIFEST, read_manifest  # noqa: PLC0415 - kept off `import tprof`
 
         manifest = read_manifest(directory)
@@ -69,13 +69,13 @@ class Plan:
         return cls(directory, columns, events, packages)
 
     def description(self) -> bytes:
-        """Return what each sample file says about its columns."""
+        """Return the description of columns in each sample file."""
         columns = [{"name": name, "unit": unit} for name, unit in self.columns]
         return dumps({"columns": columns, "clock": "CLOCK_MONOTONIC"}, separators=(",", ":")).encode()
 
 
 class Membership:
-    """The part of one process in a session, from when it enters until it leaves."""
+    """The membership of one process in a session, from entering to leaving."""
 
     def __init__(self, plan: Plan, process: int) -> None:
         """Open the task table; recording starts with `start`. Raises OSError."""
@@ -96,7 +96,7 @@ class Membership:
             self._write(_foreign(*other))
 
     def decide(self, decision: dict[str, Any]) -> None:
-        """Write down a decision of a runtime's policy, of the first `MAX_DECISIONS`, as far as the disk has room."""
+        """Write a decision of a runtime's policy, up to `MAX_DECISIONS` and as far as the disk has space."""
         with self._deciding:
             if self._closed or self._decided > MAX_DECISIONS:
                 return
@@ -105,16 +105,16 @@ class Membership:
                 decision = {"t_ns": decision["t_ns"], "kind": "cut", "policy": decision["policy"]}
             try:
                 if self._decisions is None:
-                    room = self.plan.directory / "decisions"
-                    room.mkdir(mode=0o700, exist_ok=True)
-                    self._decisions = TableFile(room / f"{self.process:08d}.jsonl")
+                    directory = self.plan.directory / "decisions"
+                    directory.mkdir(mode=0o700, exist_ok=True)
+                    self._decisions = TableFile(directory / f"{self.process:08d}.jsonl")
             except OSError:
                 self._decided = MAX_DECISIONS + 1
                 return
             self._decisions.append(dumps(decision, separators=(",", ":")).encode() + b"\n")
 
     def _append(self, definition: registry.Definition) -> None:
-        """Write a line at once; the disk may be full, and then the trace says `<lost name>`."""
+        """Write a line at once; on a full disk the trace has `<lost name>` instead."""
         self._write(_whole(definition, self.process))
         if definition.budget is not None and self.on_budget is not None:
             self.on_budget()
@@ -124,7 +124,7 @@ class Membership:
             self.lost_definitions += 1
 
     def _append_sums(self) -> None:
-        """Write what the calls said of their work; on a full disk the trace says nothing of it."""
+        """Write the sums of declared work; a full disk loses them."""
         for number, sums in work.end().items():
             definition = registry.definition_of(number)
             line = {**_named(definition), **work.summed(definition.work, sums)}
@@ -141,8 +141,8 @@ class Membership:
         )
 
     def meter(self) -> Meter:
-        """Return what follows the session's joules while it runs; one for all who ask. Raises TraceError."""
-        from tprof.live import Meter  # noqa: PLC0415 - NumPy's threads are none of a recorded program's
+        """Return the one meter of the session's joules in this process. Raises TraceError."""
+        from tprof.live import Meter  # noqa: PLC0415 - NumPy's threads are not the recorded program's
 
         with self._meter_lock:
             if self._meter is None:
@@ -150,7 +150,7 @@ class Membership:
             return self._meter
 
     def stop(self) -> None:
-        """Record no more; the table is closed."""
+        """End recording, and close the table."""
         _core.stop()
         self.lost_definitions += _core.table_end()
         registry.listen(None)
@@ -159,13 +159,13 @@ class Membership:
         _core.session_leave(self.process)
 
     def hand_over(self) -> None:
-        """Leave it to the process's other interpreters: this one ends, and the process records on."""
+        """Leave the membership to the process's other interpreters: this one ends, the process records on."""
         registry.listen(None)
         self._append_sums()
         self.close_table()
 
     def close_table(self) -> None:
-        """Give the tables' descriptors back."""
+        """Close the tables' descriptors."""
         self._closed = True
         self._table.close()
         if self._decisions is not None:
@@ -194,14 +194,14 @@ def _foreign(
     traffic: float | None,
     budget_j: float | None,
 ) -> dict[str, Any]:
-    """Return the line of a task that another interpreter has defined, whose source only that one could read."""
-    said = {"flops": flops, "bytes": traffic, "budget_j": budget_j}
+    """Return the line of a task of another interpreter, without its source, which only that one can read."""
+    figures = {"flops": flops, "bytes": traffic, "budget_j": budget_j}
     place = {"task": number, "name": name, "file": file, "line": line}
-    return {**place, **{key: value for key, value in said.items() if value is not None}}
+    return {**place, **{key: value for key, value in figures.items() if value is not None}}
 
 
 def append_to(table: str, definition: registry.Definition) -> None:
-    """Write a task into the table of this process, which another of its interpreters keeps."""
+    """Write a task into the table of this process, which another interpreter owns."""
     line = _whole(definition, int(Path(table).stem))
     try:
         opened = TableFile(Path(table), new=False)
@@ -217,19 +217,19 @@ _current: Membership | None = None
 
 
 def current() -> Membership | None:
-    """Return this process's part in the session that runs, or None."""
+    """Return this process's membership in the running session, or None."""
     return _current
 
 
 def enter(plan: Plan, process: int) -> Membership:
-    """Take part under this process ordinal; `start` is left to the caller. Raises OSError."""
-    global _current  # noqa: PLW0603 - a process takes part in one session
+    """Enter with this process ordinal; the caller calls `start`. Raises OSError."""
+    global _current  # noqa: PLW0603 - a process is a member of one session
     _current = Membership(plan, process)
     return _current
 
 
 def leave() -> None:
-    """End this process's part, if it has one."""
+    """End this process's membership, if it has one."""
     global _current
     membership, _current = _current, None
     if membership is not None:
@@ -237,10 +237,9 @@ def leave() -> None:
 
 
 def join_from_environment() -> None:
-    """Join the session that the environment names, if one runs there.
+    """Join the session that the environment names, if it is running.
 
-    A recording that ended meanwhile is no fault of this program; what keeps a process out of one that
-    runs is said as a warning.
+    A recording that ended meanwhile is not an error; a failure to join a running one is a warning.
     """
     named = os.environ.get(SESSION)
     if not named or _current is not None or not _core.claim():
@@ -271,7 +270,7 @@ _parents: Membership | None = None
 def _leave_parents() -> None:
     global _current, _parents
     _parents, _current = _current, None
-    _core.set_pause(0)  # whoever slowed the parent down does not watch its child
+    _core.set_pause(0)  # the budgets that throttle the parent do not cover its child
     registry.reset_lock()
     work.end()
     if _parents is not None:
@@ -284,7 +283,7 @@ def _join_parents_session() -> None:
     process = _core.session_rejoin() if parents is not None and _current is None else None
     if parents is None or process is None:
         return
-    _core.claim()  # a new process: nobody else can have done so
+    _core.claim()  # a new process: no other interpreter can have claimed it
     try:
         enter(parents.plan, process).start()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Code objects that are tasks where they stand: sys.monitoring calls the core, and the program stays as it is."""
+"""Makes tasks of unchanged code objects: sys.monitoring calls the core when they run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RESUMED = 0x20 | 0x80 | 0x100 | 0x200  # bits of co_flags: generators and corou
 
 
 class Monitored:
-    """The tool of this interpreter: what of its code is a task, and what is observed."""
+    """The tool of this interpreter: it marks code as tasks, or for observation."""
 
     def __init__(self, monitoring: Any, tool: int) -> None:
         """Register the callbacks for a tool that is in use."""
@@ -46,39 +46,39 @@ class Monitored:
             monitoring.register_callback(tool, event, callback)
 
     def begin(self, observer: Callable[[FrameType], object]) -> None:
-        """Record what is selected from now on.
+        """Begin to record selected code.
 
-        The observer is called with the frame when code starts for the first time, unless its file is in `files`, and
-        may select it.
+        The observer is called with the frame when code starts for the first time, unless its file is in `files`; it
+        may select the code.
         """
         self._observer = observer
         events = self._monitoring.events
-        # The last two cannot be asked for by single code objects before Python 3.15.
+        # Before Python 3.15 the last two cannot be enabled for single code objects.
         self._monitoring.set_events(self._tool, events.PY_START | events.PY_UNWIND | events.PY_THROW)
 
     def unseen(self, function: Callable[[Any], Any], value: Any) -> Any:
-        """Call a function of tprof's own, which may use what is selected."""
+        """Call a function of tprof, without recording selected code that it uses."""
         return self._monitor.unseen(function, value)
 
     def select(self, code: CodeType) -> None:
-        """Make a task of it; its first call while something is recorded enters it into the table of tasks."""
+        """Make code a task; its first call in a recording enters it into the table of tasks."""
         if self._monitor.marked(code) == _UNMARKED:
             self._monitor.mark(code, _UNDEFINED)
             self._listen(code)
 
     def select_as(self, code: CodeType, number: int) -> None:
-        """Make it the task of this number."""
+        """Make code the task with this number."""
         self._monitor.mark(code, _FIRST_TASK + number)
         self._listen(code)
 
     def release(self, code: CodeType) -> None:
-        """Let it be no task of its own, since something around it is."""
+        """Exclude code that belongs to another task."""
         if self._monitor.marked(code) >= _UNDEFINED:
             self._monitoring.set_local_events(self._tool, code, 0)
         self._monitor.mark(code, _IGNORED)
 
     def on_return(self, code: CodeType, observer: Observer) -> None:
-        """Call the observer with the frame and what the function returns."""
+        """Call the observer with the frame and the return value when the code returns."""
         self._observers[id(code)] = (code, observer)
         self._monitor.mark(code, _TELL_RETURN)
         self._monitoring.set_local_events(self._tool, code, self._monitoring.events.PY_RETURN)
@@ -88,7 +88,7 @@ class Monitored:
         self._monitoring.set_local_events(self._tool, code, events)
 
     def _define(self, code: CodeType) -> int:
-        """Return the number of a place in the program, however many copies of its code there are."""
+        """Return the number of a place in the program; copies of its code share it."""
         place = (code.co_filename, code.co_qualname, code.co_firstlineno)
         number = self._numbers.get(place)
         if number is None:
@@ -109,7 +109,7 @@ _monitored: Monitored | None = None
 
 
 def monitored() -> Monitored | None:
-    """Return this interpreter's tool; None before Python 3.12, and where other tools have taken every number."""
+    """Return this interpreter's tool; None before Python 3.12, or if other tools have taken every number."""
     global _monitored  # noqa: PLW0603 - one tool is enough
     monitoring = getattr(sys, "monitoring", None)
     if _monitored is None and monitoring is not None:
@@ -124,7 +124,7 @@ def monitored() -> Monitored | None:
 
 
 def release(code: CodeType) -> None:
-    """Let code be no task of its own, where `--task` made it one: a decorator makes a task of its function."""
+    """Undo the selection of code by `--task`: a decorator makes its function a task instead."""
     if _monitored is not None:
         _monitored.release(code)
     for constant in code.co_consts:

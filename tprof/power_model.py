@@ -1,4 +1,4 @@
-"""Keeps the calibrated power model of this machine in the user's configuration directory."""
+"""Stores the calibrated power model of this machine in the user's configuration directory."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tprof.trace.whole_file import replace_file
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Indented in the manifest it takes some thirty times as much, and a manifest of more than 8 MiB is not read.
+# Indented in the manifest it is about thirty times as large, and manifests above 8 MiB are not read.
 MOST_BYTES = 64 << 10
 AGAIN = 'run "tprof calibrate" again'
 
 
 def model_path() -> Path:
-    """Return where the model is kept. Raises TprofError for a user without a home directory."""
+    """Return the path of the model. Raises TprofError for a user without a home directory."""
     base = os.environ.get("XDG_CONFIG_HOME")
-    # The specification of XDG_CONFIG_HOME asks to ignore a relative one.
+    # The specification of XDG_CONFIG_HOME: relative paths are to be ignored.
     if base and Path(base).is_absolute():
         return Path(base) / "tprof" / "power-model.json"
     try:
@@ -34,12 +34,12 @@ def model_path() -> Path:
 
 
 def read_model(processor: str | None, path: Path | None = None) -> tuple[dict[str, Any] | None, str | None]:
-    """Return the model kept for this processor, and what a user should know if there is one that is not used.
+    """Return the model of this processor, and a note if there is one that is not used.
 
     Parameters
     ----------
     processor
-        The machine's; a model of another is not used.
+        The machine's; a model of another processor is not used.
     path
         Of the file; by default `model_path()`.
     """
@@ -65,7 +65,7 @@ def read_model(processor: str | None, path: Path | None = None) -> tuple[dict[st
 
 
 def write_model(model: Mapping[str, Any], path: Path | None = None) -> Path:
-    """Keep the model, whole or not at all; returns where.
+    """Store the model atomically; returns its path.
 
     Raises
     ------

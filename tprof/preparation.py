@@ -1,4 +1,4 @@
-"""What a recording is going to read, and what it says of itself in the manifest, before anything runs."""
+"""Prepares a recording: chooses sensors and counters, and builds the manifest."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ FORMAT = [1, 1]
 
 @dataclass(frozen=True)
 class Preparation:
-    """Sensors and counters that were chosen.
+    """The chosen sensors and counters.
 
     Attributes
     ----------
     choice : of the energy sensors
-    plan : what every process of the session records
+    plan : of every process of the session
     topology : of the processors
-    root : what /sys and /proc are read below
+    root : directory above /sys and /proc
     manifest : of the session
-    notes : what a user should know about what was found
+    notes : sentences for the user on the choice
     """
 
     choice: Choice

@@ -1,4 +1,4 @@
-"""From the sensors that were chosen to what the native sensor thread is told to read, and how often."""
+"""From the chosen sensors to the sources and periods of the native sensor thread."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 SENSOR_PERIOD_NS = 1_000_000
 BUSY_PERIOD_NS = 20_000_000
-"""The kernel's busy time advances in ticks of 10 ms: reading it more often tells nothing."""
+"""The kernel's busy time advances in ticks of 10 ms: more frequent reads add nothing."""
 
 
 class Kind(IntEnum):
-    """What the native thread can read; the numbers are the core's."""
+    """Kinds of sources of the native thread; the numbers are the core's."""
 
     FILE = 1
     PERF = 2
@@ -46,7 +46,7 @@ def describe_sources(
     directory
         The session directory.
     root
-        What /proc and /sys are below.
+        Directory above /proc and /sys.
     """
     stat = _proc_stat(root)
     sources = [_energy(domain, stat) for domain in domains]

@@ -37,11 +37,11 @@ class Recording:
     path : pathlib.Path
         The session directory.
     notes : list of str
-        What a user should know about the sensors and counters that were found.
+        Sentences for the user on the chosen sensors and counters.
     is_owner : bool
-        Whether it made the session, rather than join that of a process started together with this one.
+        Whether it made the session; otherwise it joined that of a process started together with this one.
     is_left_open : bool
-        Set before the end: companions still record, so the sensors go on, and another process writes the end.
+        Set before the end if companions still record: the sensors continue, and another process writes the end.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Recording:
         idle_s: float | None,
         poller_share: float,
     ) -> None:
-        """Take note of what is asked; nothing happens before the with-block begins."""
+        """Store the arguments; nothing happens before the with-block."""
         self.path = Path(path).absolute()
         self.notes: list[str] = []
         self._energy = energy
@@ -74,7 +74,7 @@ class Recording:
         self._ending: Ending | None = None
 
     def __enter__(self) -> Self:
-        """Make the session directory and begin to record, or join the session of a process started together."""
+        """Make the session directory and begin to record, or join the session of a companion."""
         self._refuse_second()
         if not _core.claim():
             message = "another interpreter of this process records already: end that recording before another"
@@ -129,18 +129,18 @@ class Recording:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the recording whole, whatever ended the block."""
+        """End the recording completely, however the block ends."""
         try:
             with Uninterrupted():
                 problem = self._end(_how_it_stopped(kind))
         except BaseException:
             with Uninterrupted():
-                self._end(_how_it_stopped(kind))  # a signal may have come before they were held
+                self._end(_how_it_stopped(kind))  # a signal may have arrived before they were held
             raise
         self._raise(problem, instead_of=error)
 
     def _end(self, stopped: str) -> Exception | None:
-        """End what has not ended; returns what the budgets of tasks ask for."""
+        """End all that still runs; returns the exception of the tasks' budgets, if any."""
         member = membership.current()
         if member is None or member.plan.directory != self.path:
             return None
@@ -151,7 +151,7 @@ class Recording:
         self._restore_environment()
         if self._pid != os.getpid() or not self.is_owner:
             _core.release()
-            return None  # the recording is the parent's of this forked child, or a companion's
+            return None  # the recording belongs to the parent of this forked child, or to a companion
         if not self.is_left_open:
             _core.sensors_stop()
         problem = self._instances.stop() if self._instances is not None else None
@@ -163,14 +163,14 @@ class Recording:
         return problem
 
     def ending(self) -> dict[str, Any]:
-        """Return what another process needs to write the end of a recording that was left open."""
+        """Return the data with which another process writes the end of a recording that was left open."""
         return {} if self._ending is None else self._ending.as_json()
 
     def energy(self) -> Energy:
         """Return the joules so far, while the recording runs; from any thread.
 
-        They are shared by CPU time (the model ``cputime``) up to a millisecond ago where a sensor measures, 20 where
-        it is estimated. Each call reads what is new since the one before, the first one all.
+        They are shared by CPU time (the model ``cputime``) up to a millisecond ago with a sensor, up to 20 with an
+        estimate. Each call reads only what is new since the last one.
 
         Returns
         -------
@@ -181,7 +181,7 @@ class Recording:
         Raises
         ------
         UsageError
-            If the recording does not run.
+            If the recording is not running.
         """
         member = membership.current()
         if member is None or member.plan.directory != self.path:
@@ -222,13 +222,13 @@ class Recording:
 
     def _begin(self, prepared: Preparation) -> None:
         from tprof.readers import describe_sources  # noqa: PLC0415 - kept off `import tprof`
-        from tprof.trace.directory import ROOMS  # noqa: PLC0415
+        from tprof.trace.directory import SUBDIRECTORIES  # noqa: PLC0415
         from tprof.trace.manifest import write_manifest  # noqa: PLC0415
         from tprof.trace.running import Lock  # noqa: PLC0415
 
         with Uninterrupted():
-            for room in ROOMS:
-                (self.path / room).mkdir(mode=0o700)
+            for name in SUBDIRECTORIES:
+                (self.path / name).mkdir(mode=0o700)
             write_manifest(self.path, prepared.manifest)
             process = _core.session_create(os.fspath(self.path))
             self._lock = Lock(self.path)
@@ -237,7 +237,7 @@ class Recording:
             _core.sensors_start(sources, self._poller_share)
         self._read_idle(prepared.choice)
         with Uninterrupted():
-            # What was read until here is no part of the block; a child that joins finds the manifest whole either way.
+            # Readings until here do not belong to the block; a child that joins finds a complete manifest in any case.
             prepared.manifest["clock"]["block_start_ns"] = _core.now_ns()
             write_manifest(self.path, prepared.manifest)
             membership.enter(prepared.plan, process).start()
@@ -250,7 +250,7 @@ class Recording:
         ray_cluster.hand_on()
 
     def _watch_budgets(self) -> None:
-        """Watch tasks that have a budget, as soon as there is one."""
+        """Monitor tasks with a budget, from the first definition of one."""
         from tprof import registry  # noqa: PLC0415 - kept beside its only use
 
         member = membership.current()
@@ -263,7 +263,7 @@ class Recording:
             self._instances = InstanceBudgets(member)
 
     def _raise(self, problem: Exception | None, *, instead_of: BaseException | None) -> None:
-        """Raise what the budgets of tasks ask for; that they were not watched to the end is a note."""
+        """Raise the exception of the tasks' budgets; a failure to monitor them is a note."""
         if problem is None:
             return
         if isinstance(problem, TraceError):
@@ -272,7 +272,7 @@ class Recording:
             raise problem
 
     def _read_idle(self, choice: Choice) -> None:
-        """Let the sensor see what is drawn before the program runs: it tells static power from the tasks'."""
+        """Read the sensor before the program runs: this separates static power from the tasks'."""
         measured = any(domain.quality == "measured" for domain in choice.domains)
         idle_s = self._idle_s if self._idle_s is not None else IDLE_S if measured else 0.0
         if idle_s > 0:
@@ -286,7 +286,7 @@ class Recording:
             os.environ[SESSION] = self._environment
 
     def _undo(self) -> None:
-        """Nothing half-written stays behind a recording that could not begin."""
+        """Remove the files of a recording that could not begin."""
         with Uninterrupted():
             membership.leave()
             if os.environ.get(SESSION) == os.fspath(self.path):
@@ -338,7 +338,7 @@ def record(
     idle_s: float | None = None,
     poller_share: float = 0.01,
 ) -> Recording:
-    """Record what a block of the program runs, and the energy it takes.
+    """Record the tasks of a block of the program, and their energy.
 
     Parameters
     ----------
@@ -349,18 +349,18 @@ def record(
     counters
         ``"auto"``, ``"none"`` (clock and CPU time only) or the names of counters.
     watts
-        For the estimate: watts of the idle machine and watts per busy core, taken as exact; by default assumed by what
-        the processor is, and then intervals hold by how much these may be off.
+        For the estimate: watts of the idle machine and watts per busy core, taken as exact; by default assumed from the
+        kind of processor, and then intervals include the error of the assumption.
     overwrite
-        Replace a session that stands there.
+        Replace an existing session.
     idle_s
-        Seconds of idle that are read before the block runs, so that static power can be told from the tasks'; by
-        default a third of a second where a sensor measures, else none. They are no part of the figures; a profile's
-        ``info`` has them as ``lead_in_s`` and ``lead_in_j``.
+        Seconds of idle time to read before the block, which separate static power from the tasks'; by default a third
+        of a second with a sensor, else none. They are not part of the figures; a profile's ``info`` has them as
+        ``lead_in_s`` and ``lead_in_j``.
     poller_share
-        Part of one core that reading the sensors may take, 0 to 1. What each millisecond's look leaves of it is spent
-        on timing updates closely, by which `fitted` tells short tasks apart; where waking costs too much, looks come
-        less often. 0 looks each millisecond whatever it costs, and never closely.
+        Part of one core that polling the sensors may use, 0 to 1. The sensors are polled once per millisecond; the rest
+        of this part goes to closer polling around updates, with which `fitted` separates short tasks. If wake-ups cost
+        too much, polls come less often. 0 polls once per millisecond at any cost, and never more closely.
 
     Returns
     -------
@@ -372,7 +372,7 @@ def record(
     UsageError
         If a recording already runs or the path is taken.
     SensorError
-        If the sensor that was asked for cannot be read.
+        If the requested sensor cannot be read.
 
     Examples
     --------

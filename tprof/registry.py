@@ -1,7 +1,7 @@
 """The tasks of this interpreter: numbers for the core, names and places for the trace.
 
-The numbers are the process's, and so is the list of what all its interpreters have defined (`csrc/definitions.c`):
-whoever begins a recording writes down from there what the others cannot be asked for.
+The numbers are unique in the process, and so is the list of definitions of all its interpreters
+(`csrc/definitions.c`): a recording writes the tasks of the other interpreters from there.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import functools
 import os
 import stat
 import threading
-from _weakref import ref  # `weakref` is the import of more than this
+from _weakref import ref  # `weakref` imports more than this
 
 from tprof import _core
 from tprof.work import NOT_SAID, numbers
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from tprof.work import Work
 
 SOURCE_CHARACTERS = 4096
-NAME_CHARACTERS = 1000  # what readers keep; a line that is longer than they read would lose the whole name
+NAME_CHARACTERS = 1000  # the limit of readers; a line that is too long for them would lose the whole name
 
 
 class Definition:
-    """A task as it was defined: a function's code, or the line of a region."""
+    """The definition of a task: a function's code, or the line of a region."""
 
     __slots__ = ("_code", "budget", "file", "is_default", "line", "name", "number", "work")
 
@@ -42,13 +42,13 @@ class Definition:
 
     @property
     def code(self) -> CodeType | None:
-        """The function's code as long as somebody else holds it: what a program drops is not to live for our sake."""
+        """The function's code while the program references it: this does not keep it alive."""
         return None if self._code is None else self._code()
 
     def source(self) -> str | None:
-        """Return the lines of the task's function, cut to what a trace keeps; None where they are in no file.
+        """Return the lines of the task's function, cut to a trace's limit; None if they are in no file.
 
-        They leave nothing in the program: neither an entry in `linecache` nor a pipe that was read again.
+        This has no side effects: it adds no entry to `linecache` and does not read a pipe again.
         """
         if self._code is None or self.file is None or self.line is None:
             return None
@@ -63,7 +63,7 @@ class Definition:
             return None  # edited since it was compiled
 
 
-@functools.lru_cache(maxsize=16)  # a module's functions become tasks one after another
+@functools.lru_cache(maxsize=16)  # the functions of a module become tasks one after another, so the last file is cached
 def _lines_of(file: str) -> list[str]:
     import tokenize  # noqa: PLC0415 - see above
 
@@ -84,7 +84,7 @@ _before_first: Callable[[], None] | None = None
 
 
 def before_first(call: Callable[[], None]) -> None:
-    """Call this when the program is about to define a task of its own; at once, if it has defined one."""
+    """Register a function to call before the program's first own task; call it at once if there is one."""
     global _before_first  # noqa: PLW0603 - the one program of this process
     _before_first = call
     if any(not definition.is_default for definition in list(_definitions.values())):
@@ -108,21 +108,21 @@ def define(
     budget: Budget | None = None,
     is_default: bool = False,
 ) -> int:
-    """Enter a task and return its number. While a recording runs, its table gains the line at once.
+    """Enter a task and return its number; a running recording writes it to its table at once.
 
     Parameters
     ----------
     name, file, line, code, work
-        As they stand in the program.
+        As in the program.
     budget
-        Joules of each instance, and what happens to one that takes more.
+        Joules of each instance, and the action if one takes more.
     is_default
-        It stands for a program, or a thread of one, that defines no tasks itself.
+        Whether it stands for a program, or a thread of one, that defines no tasks itself.
     """
     if not is_default and _before_first is not None:
         _end_default()
-    said = numbers(work) if budget is None else {**numbers(work), "budget_j": budget[0]}
-    number, table = _core.define(name[:NAME_CHARACTERS], file, -1 if line is None else line, **said)
+    figures = numbers(work) if budget is None else {**numbers(work), "budget_j": budget[0]}
+    number, table = _core.define(name[:NAME_CHARACTERS], file, -1 if line is None else line, **figures)
     definition = Definition(number, name, file, line, code, work)
     definition.budget, definition.is_default = budget, is_default
     with _lock:
@@ -138,9 +138,9 @@ def define(
 
 
 def listen(listener: Callable[[Definition], None] | None) -> None:
-    """Pass every task known so far to the listener, then each new one before it can run.
+    """Pass every known task to the listener, then each new one before it can run.
 
-    One that a signal handler defines meanwhile may be passed twice.
+    A task that a signal handler defines meanwhile may be passed twice.
     """
     global _listener  # noqa: PLW0603 - the one recording of this process
     with _lock:
@@ -151,32 +151,32 @@ def listen(listener: Callable[[Definition], None] | None) -> None:
 
 
 def reset_lock() -> None:
-    """Make the table usable in a forked child, whatever another thread was doing at the fork."""
+    """Reset the lock in a forked child: another thread may have held it at the fork."""
     global _lock, _listener  # noqa: PLW0603 - see above
     _lock = threading.RLock()
     _listener = None
 
 
 def has_budgets() -> bool:
-    """Tell whether a task has a budget of its own."""
+    """Return whether a task has a budget."""
     with _lock:
         return any(definition.budget is not None for definition in _definitions.values())
 
 
 def least_budget_j() -> float:
-    """Return the smallest budget of any task's instances, in J; infinite where no task has one."""
+    """Return the smallest budget of any task's instances, in J; infinite if no task has one."""
     with _lock:
         return min((one.budget[0] for one in _definitions.values() if one.budget is not None), default=float("inf"))
 
 
 def budget_of(number: int) -> Budget | None:
-    """Return the joules that each instance of a task may take, and what is to happen to one that takes more."""
+    """Return the joules of each instance of a task, and the action if one takes more."""
     definition = _definitions.get(number)  # None: another interpreter's
     return None if definition is None else definition.budget
 
 
 def name_of(number: int) -> str:
-    """Return the name under which a task was defined."""
+    """Return the name of a task."""
     return _definitions[number].name
 
 
@@ -187,5 +187,5 @@ def codes() -> list[CodeType]:
 
 
 def definition_of(number: int) -> Definition:
-    """Return how a task was defined."""
+    """Return the definition of a task."""
     return _definitions[number]

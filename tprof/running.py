@@ -1,6 +1,6 @@
-"""The task runtimes that run in this process, and what of them a block of the program can hold back or cancel.
+"""The running task runtimes of this process, and the parts of them that a block of the program can throttle or cancel.
 
-They enter themselves, since this package knows nothing of runtimes.
+Runtimes register themselves, since this package does not know them.
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Part(Protocol):
-        """What a block spawns into the runtime around it."""
+        """The tasks that a block spawns into the runtime around it."""
 
         def begin(self) -> None:
-            """Let it hold what this thread or coroutine spawns from here on, and what that spawns."""
+            """Include all tasks that this thread or coroutine spawns from now on, with their descendants."""
 
         def end(self) -> None:
-            """Let it hold nothing more."""
+            """Include no more tasks."""
 
         def refuse(self, error: Exception) -> None:
-            """Cancel what has not begun, and raise this to whoever waits for the runtime inside the block."""
+            """Cancel pending tasks, and raise the error in waits for the runtime inside the block."""
 
     class Runs(Protocol):
-        """What a runtime can be asked for, from any thread."""
+        """The interface of a runtime, callable from any thread."""
 
         workers: int
         active_workers: int
-        """How many of them take tasks."""
+        """Number of workers that take tasks."""
 
         def part(self) -> Part:
-            """Return what holds nothing yet."""
+            """Return an empty part."""
 
         def refuse(self, error: Exception, *, once: bool = False) -> None:
-            """Cancel what has not begun, and raise this to whoever waits; once, or until `accept`."""
+            """Cancel pending tasks, and raise the error in waits; once, or until `accept`."""
 
         def accept(self, error: Exception) -> None:
-            """Raise it no longer."""
+            """Stop raising the error."""
 
 
 def _nowhere() -> Runs | None:
@@ -46,47 +46,47 @@ def _nowhere() -> Runs | None:
 
 
 runtimes: list[Runs] = []
-"""Those whose blocks were entered and not left, the innermost last."""
+"""The runtimes whose blocks are entered, the innermost last."""
 
 here: Callable[[], Runs | None] = _nowhere
-"""Returns the runtime that a call of a task here would spawn into; set by who has runtimes."""
+"""Returns the runtime into which a call of a task would spawn here; set by the package of runtimes."""
 
 _blocks: ContextVar[tuple[Block, ...]] = ContextVar("tprof_blocks", default=())
 
 
 def enter(runtime: Runs) -> None:
-    """Take note of a runtime whose block this thread or coroutine enters."""
+    """Register a runtime whose block this thread or coroutine enters."""
     runtimes.append(runtime)
     for block in _blocks.get():
         block.begun.append(runtime)
 
 
 class Everything:
-    """All that runs in this process, whoever began it."""
+    """All runtimes of this process."""
 
     def runtimes(self) -> list[Runs]:
-        """Return the runtimes to hold back."""
+        """Return the runtimes to throttle."""
         return runtimes.copy()
 
     def refuse(self, error: Exception) -> None:
-        """Cancel what has not begun; each runtime raises this once, to the next that waits."""
+        """Cancel pending tasks; each runtime raises the error once, in the next wait."""
         for runtime in self.runtimes():
             runtime.refuse(error, once=True)
 
     def accept(self, error: Exception) -> None:
-        """Raise it no longer."""
+        """Stop raising the error."""
         for runtime in self.runtimes():
             runtime.accept(error)
 
 
 class Block:
-    """What a block of the program has a say in: what it spawns into the runtime around it, and runtimes begun inside.
+    """The scope of a block: tasks that it spawns into the runtime around it, and runtimes begun inside.
 
-    Threads that the block starts are not followed: what is current in them is not known here.
+    Threads that the block starts are not included: their context is unknown here.
     """
 
     def __init__(self, *, cancels: bool) -> None:
-        """Begin where the block does; `cancels`: it may have to refuse what is spawned."""
+        """Create the scope at the start of the block; `cancels`: it may have to refuse spawned tasks."""
         self.begun: list[Runs] = []
         self._around = here()
         self._part = self._around.part() if cancels and self._around is not None else None
@@ -95,12 +95,12 @@ class Block:
         _blocks.set((*_blocks.get(), self))
 
     def runtimes(self) -> list[Runs]:
-        """Return the runtimes to hold back: those begun inside, or else the one around."""
+        """Return the runtimes to throttle: those begun inside, or else the one around."""
         inside = [runtime for runtime in self.begun if runtime in runtimes]
         return inside or [runtime for runtime in runtimes if runtime is self._around]
 
     def refuse(self, error: Exception) -> None:
-        """Cancel what was spawned inside and has not begun, and raise this to whoever waits for it."""
+        """Cancel pending tasks that were spawned inside, and raise the error in waits for them."""
         if self._part is not None:
             self._part.refuse(error)
         for runtime in self.begun:
@@ -108,12 +108,12 @@ class Block:
                 runtime.refuse(error)
 
     def accept(self, error: Exception) -> None:
-        """Raise it no longer."""
+        """Stop raising the error."""
         for runtime in self.begun:
             runtime.accept(error)
 
     def end(self) -> None:
-        """Follow nothing more; a coroutine may end in another context than it began in."""
+        """End the scope; a coroutine may end in another context than it began in."""
         if self._part is not None:
             self._part.end()
         _blocks.set(tuple(block for block in _blocks.get() if block is not self))

@@ -1,4 +1,4 @@
-"""The file of a process's task table: appended to by a descriptor that may have been closed and given to another."""
+"""The file of a process's task table, whose descriptor the program may close and reuse for another file."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _APPEND = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 class TableFile:
     """A file to which whole lines are appended, also by other interpreters of this process that have opened it.
 
-    Daemons close every descriptor, and the number of this one then names a file of the program. So it is
-    asked which file it is each time; a file that is no longer open is opened again by its name.
+    Daemons close every descriptor, and its number may then belong to a file of the program. So each append checks the
+    descriptor's file, and opens the table again by its name if necessary.
     """
 
     def __init__(self, path: Path, *, new: bool = True) -> None:
@@ -29,14 +29,14 @@ class TableFile:
         try:
             if not self._is_open() and not self._open_again():
                 return False
-            # What was left of a line by a full disk must not swallow the next one.
+            # A newline ends the rest of a line that a full disk cut off.
             data = b"\n" + line if self._is_torn() else line
             return os.write(self._fd, data) == len(data)
         except OSError:
             return False
 
     def close(self) -> None:
-        """Give the descriptor back, if it still is this file's."""
+        """Close the descriptor, if it still is this file's."""
         if self._is_open():
             os.close(self._fd)
         self._fd = -1

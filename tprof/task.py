@@ -1,4 +1,4 @@
-"""What makes a function or a block of code a task: the decorator, the region, and how tasks are pickled."""
+"""Makes a function or a block of code a task: the decorator, the region, and the pickling of tasks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 else:
 
     def cast(_kind, value):
-        """Do at run time what typing's does."""
+        """Replace `typing.overload` at run time."""
         return value
 
 
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     ) -> Callable[[F], F]: ...
 
 
-def task(  # noqa: PLR0913 - all that a task can say
+def task(  # noqa: PLR0913 - one parameter per option
     function: F | None = None,
     /,
     *,
@@ -74,37 +74,38 @@ def task(  # noqa: PLR0913 - all that a task can say
     """Make a function a task: while a recording runs, each call is an instance with its own joules.
 
     Works on functions, methods, static and class methods, ``async def``, generators and asynchronous
-    generators. Signature, docstring, pickling and exceptions stay as they were. Without a recording the
-    call is passed on. A ``GeneratorExit`` that is thrown into a generator closes it, as through ``yield from``.
+    generators. Signature, docstring, pickling and exceptions stay the same. Without a recording the
+    call goes straight to the function. A ``GeneratorExit`` that is thrown into a generator closes it,
+    as through ``yield from``.
 
     Parameters
     ----------
     function
         The function; also a `staticmethod` or `classmethod` object.
     name
-        What the task is called in tables; by default its qualified name within the module.
+        Name of the task in tables; by default its qualified name within the module.
     reads, writes, updates
-        Names of the parameters whose data the task reads, overwrites whole, or reads and changes: one name or
+        Names of the parameters whose data the task reads, overwrites completely, or reads and changes: one name or
         several. Inside a `tprof.runtime.Runtime` a call becomes a task that waits for the data; without one
-        they mean nothing.
+        they have no effect.
     priority
         Inside a runtime, -32 to 31: of the tasks that could run, the highest goes first. Also a function of the
         task's arguments.
     flops, bytes
-        What an instance computes, and what it moves between memory and caches, for `tprof roofline`: a number, or a
-        function of the task's arguments, which is then called with them before each call of a recording, inside the
-        instance. Calls for which it fails are counted, warned of in the profile, and otherwise go on.
+        Floating-point operations of an instance, and its bytes between memory and caches, for `tprof roofline`: a
+        number, or a function of the task's arguments, which is called before each recorded call, inside the instance.
+        A failure of it does not affect the call; the profile warns of the number of failures.
     budget_j
-        Joules that each instance may take while a recording runs.
+        Joules that each instance may use while a recording runs.
     over_budget
-        What happens when one takes more: ``"warn"``; ``"slow"``, by one notch of what `tprof.budget` does, until it has
-        ended; ``"cancel"``, which cancels what the runtimes of this process have not begun then and raises to whoever
-        waits for one next, and at the end of the recording.
+        Action if an instance uses more: ``"warn"``; ``"slow"``, which throttles by one notch as `tprof.budget` does,
+        until the instance has ended; ``"cancel"``, which cancels pending tasks of this process's runtimes and raises in
+        the next wait for each of them, and at the end of the recording.
 
     Returns
     -------
     callable
-        What stands for the function from now on. For a plain function it is a callable object with the
+        The replacement of the function. For a plain function it is a callable object with the
         function as ``__wrapped__``; for the others a function of the same kind.
 
     Raises
@@ -130,13 +131,13 @@ def task(  # noqa: PLR0913 - all that a task can say
 
     def decorate(function: F) -> F:
         inner = cast("Callable[..., Any]", getattr(function, "__func__", function))
-        said = reads or writes or updates or priority != 0
+        declared = reads or writes or updates or priority != 0
         access = NOTHING
         if callable(flops) or callable(bytes):
             from tprof.work_parameters import check_parameters  # noqa: PLC0415 - imports inspect, which is slow
 
             check_parameters(inner, does)
-        if said:
+        if declared:
             access = pack(inner, reads=reads, writes=writes, updates=updates, priority=priority)
         return make_task(function, name, access, does, budget)
 
@@ -151,7 +152,7 @@ def make_task(
     does: Work = work.NOT_SAID,
     budget: Budget | None = None,
 ) -> F:
-    """Return what stands for the function as a task; a task is returned as it is.
+    """Return the function as a task; a task is returned unchanged.
 
     Parameters
     ----------
@@ -160,12 +161,12 @@ def make_task(
     name
         As for `task`.
     access
-        What it says of its data; None: a runtime leaves its calls alone, as those of a function that was made a
-        task from outside and whose callers expect its result.
+        Its declaration of data accesses; None: a runtime does not spawn its calls, since it was made a task from
+        outside and its callers expect its result.
     does
-        Flops and bytes of an instance, as it says.
+        Declared flops and bytes of an instance.
     budget
-        Joules of each instance, and what happens to one that takes more.
+        Joules of each instance, and the action if one takes more.
 
     Raises
     ------
@@ -205,7 +206,7 @@ def _define(function: Callable[..., Any], name: str | None, does: Work, budget: 
 
 
 def innermost(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that decorators and partials stand around."""
+    """Return the function inside decorators and partials."""
     seen = set()
     while id(function) not in seen:
         seen.add(id(function))
@@ -217,12 +218,12 @@ def innermost(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _flags(function: Callable[..., Any]) -> int:
-    """Return the bits that tell what a call gives back: that of the function itself, not of what it wraps."""
+    """Return the flags for the kind of a call's result: those of the function itself, not of a wrapped one."""
     while isinstance(function, functools.partial):
         function = function.func
     function = getattr(function, "__func__", function)
     flags: int = getattr(getattr(function, "__code__", None), "co_flags", 0)
-    # Whoever marks a plain function so (inspect.markcoroutinefunction) promises that it returns a coroutine.
+    # inspect.markcoroutinefunction marks a plain function that returns a coroutine.
     return flags | COROUTINE if hasattr(function, "_is_coroutine_mark") else flags
 
 
@@ -266,7 +267,7 @@ def _wrap_generator(function: Callable[P, Generator[Any, Any, R]], number: int) 
 def _wrap_async_generator(
     function: Callable[P, AsyncGenerator[Any, Any]], number: int
 ) -> Callable[P, AsyncGenerator[Any, Any]]:
-    """Drive each step of the body as a piece of one instance, and hand on what the consumer does."""
+    """Run each step of the body as a segment of one instance, and pass on the consumer's calls."""
 
     @functools.wraps(function)
     async def async_generator_task(*args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[Any, Any]:
@@ -279,9 +280,9 @@ def _wrap_async_generator(
                     step = body.asend((yield value))
                 except GeneratorExit:
                     raise
-                except BaseException as error:  # noqa: BLE001 - it belongs to the body, which may handle it
+                except BaseException as error:  # noqa: BLE001 - the body may handle it
                     step = body.athrow(error)
-                # Outside the handler: what the body raises next has nothing to do with what it was thrown.
+                # Outside the handler: the body's next exception is unrelated to the thrown one.
                 value = await driver.step(step)
         except StopAsyncIteration:
             return
@@ -297,13 +298,13 @@ _regions: dict[tuple[str, CodeType, int], int] = {}
 def region(name: str) -> _core.Region:
     """Make a block of code a task: ``with tprof.region("load"): ...``.
 
-    Leave it on the thread that entered it. A region around an ``await`` counts as running only where it
-    stands inside a task, which takes it along when it is suspended.
+    It must end on the thread that entered it. A region around an ``await`` stops counting during suspension only
+    inside a task, which suspends the region with itself.
 
     Parameters
     ----------
     name
-        What the task is called in tables.
+        Name of the task in tables.
 
     Examples
     --------
@@ -311,7 +312,7 @@ def region(name: str) -> _core.Region:
     >>> with tprof.region("add"):
     ...     total = 1 + 1
     """
-    frame = sys._getframe(1)  # noqa: SLF001 - the only way to learn the caller's line this cheaply
+    frame = sys._getframe(1)  # noqa: SLF001 - the only cheap way to the caller's line
     key = (name, frame.f_code, frame.f_lineno)
     number = _regions.get(key)
     if number is None:
@@ -324,14 +325,14 @@ def region(name: str) -> _core.Region:
 
 
 class _Number(int):
-    """The number of a task, which means nothing in another process: there its place in the program gets one."""
+    """The number of a task; pickled as its place in the program, since numbers differ between processes."""
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         definition = registry.definition_of(self)
         return _number_at, (definition.name, definition.file, definition.line)
 
 
-_NO_TASK = 2**32 - 1  # of a block in a function that `tprof.task` made a task already, as in csrc/layout.h
+_NO_TASK = 2**32 - 1  # of a block in a function that is a task by `tprof.task` already, as in csrc/layout.h
 _travelled: dict[tuple[str, str | None, int | None], _Number] = {}
 
 
@@ -344,16 +345,16 @@ def _number_at(name: str, file: str | None, line: int | None) -> _Number:
 
 
 def reduce_region(block: _core.Region) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Say how the block of a function is pickled that travels by value."""
+    """Define the pickling of the block of a function that is sent by value."""
     number = block.number
     return _core.Region, (number if number == _NO_TASK else _Number(number),)
 
 
 def reduce_task(wrapped: Any) -> str | tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Say how a task is pickled: as a function is, by its qualified name.
+    """Define the pickling of a task: like a function, by its qualified name.
 
     cloudpickle (joblib, dask) sends a function of ``__main__`` by value instead, since its workers have
-    another ``__main__``. It cannot know that a task is a function, so its own frame tells that it asks.
+    another ``__main__``. It does not recognise a task as a function, so we detect its frame.
     """
     asking = sys._getframe(1).f_globals.get("__name__", "")  # noqa: SLF001 - see above
     module, name = wrapped.__module__, wrapped.__qualname__

@@ -1,4 +1,4 @@
-"""Blocks that are done whole: the handlers of signals, Ctrl-C's too, run at their end."""
+"""Blocks without interruption: signal handlers, including that of Ctrl-C, run at their end."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from tprof import _core
 
 
 class Uninterrupted:
-    """Lets no handler of a signal run between the begin and the end of its block, which is to be short.
+    """Defers the handlers of signals to the end of its block, which must be short.
 
-    What a handler raises is raised where the block ends. Blocks may lie in one another.
+    An exception of a handler is raised at the end of the block. Blocks may be nested.
     """
 
     def __enter__(self) -> None:

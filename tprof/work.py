@@ -1,8 +1,8 @@
-"""What a task says that it computes and moves: flops and bytes, for the roofline.
+"""Declared work of tasks: flops and bytes, for the roofline.
 
-Numbers stand in the table of tasks. Functions of the arguments are asked at each call while a recording runs, inside
-the instance; what they say is summed up in each thread, and the sums are written when the process leaves the session.
-A task that says nothing, or says numbers, costs nothing more to call.
+Numbers are written to the table of tasks. Functions of the arguments are called at each recorded call, inside the
+instance; each thread sums their results, and the sums are written when the process leaves the session. Tasks without
+a declaration, or with numbers, have no additional cost per call.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Amount: TypeAlias = float | Callable[..., float] | None
     Work: TypeAlias = tuple[Amount, Amount]  # flops and bytes of an instance
     Failure: TypeAlias = tuple[str, str]  # of "flops" or "bytes", and what went wrong
-    # Calls that were asked, their flops and bytes, calls that gave no number, the first of these.
+    # Calls, their flops and bytes, calls without a number, the first of these.
     Sum: TypeAlias = tuple[int, float, float, int, Failure | None]
 
 ATTRIBUTE = "__tprof_work__"
@@ -29,7 +29,7 @@ LONGEST_FAILURE = 300
 
 
 def check(flops: Amount, traffic: Amount) -> Work:
-    """Return both as they are.
+    """Check both and return them.
 
     Raises
     ------
@@ -46,24 +46,24 @@ def check(flops: Amount, traffic: Amount) -> Work:
 
 
 def numbers(work: Work) -> dict[str, float]:
-    """Return what is the same for every instance, as the table of tasks holds it."""
-    said = zip(KINDS, work, strict=True)
-    return {name: float(value) for name, value in said if value is not None and not callable(value)}
+    """Return the constant amounts, as in the table of tasks."""
+    pairs = zip(KINDS, work, strict=True)
+    return {name: float(value) for name, value in pairs if value is not None and not callable(value)}
 
 
 def summed(work: Work, sums: Sum) -> dict[str, float | str]:
-    """Return the sums of calls as the table of tasks holds them: of what was asked only."""
+    """Return the sums over calls, as in the table of tasks; only of declared functions."""
     calls, flops, traffic, failed, failure = sums
-    said = {"flops_sum": flops} if callable(work[0]) else {}
-    said |= {"bytes_sum": traffic} if callable(work[1]) else {}
+    amounts = {"flops_sum": flops} if callable(work[0]) else {}
+    amounts |= {"bytes_sum": traffic} if callable(work[1]) else {}
     # A sum of finite numbers may still overflow, and JSON has no infinity.
-    finite = {name: value for name, value in said.items() if math.isfinite(value)}
+    finite = {name: value for name, value in amounts.items() if math.isfinite(value)}
     first = {} if failure is None else {"failed": failure[0], "failure": failure[1]}
     return {"calls": calls, "calls_failed": failed, **finite, **first}
 
 
 def count_calls(function: Callable[..., Any], number: int, work: Work) -> Callable[..., Any]:
-    """Return what asks for a call's flops and bytes before it makes it; the function itself if nothing is to ask."""
+    """Return a wrapper that adds up a call's flops and bytes before the call; the function itself without any."""
     flops, traffic = (value if callable(value) else None for value in work)
     if flops is None and traffic is None:
         return function
@@ -79,10 +79,10 @@ def count_calls(function: Callable[..., Any], number: int, work: Work) -> Callab
 
 
 class Sums:
-    """Flops and bytes of this process's calls: each thread adds to its own, so none waits for another."""
+    """Flops and bytes of this process's calls: each thread has its own sums, without locks."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Begin without sums."""
         self._of_thread = threading.local()
         self._all: list[dict[int, list[float]]] = []
         self._failures: dict[int, Failure] = {}
@@ -90,13 +90,13 @@ class Sums:
     def add(
         self, number: int, asked: tuple[Callable[..., float] | None, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """Ask what a call of task `number` does, and add it."""
+        """Add the work of a call of task `number`."""
         mine: dict[int, list[float]] | None = getattr(self._of_thread, "sums", None)
         if mine is None:
             mine = self._of_thread.sums = {}
             self._all.append(mine)
         calls = mine.setdefault(number, [0, 0.0, 0.0, 0])
-        said = []
+        amounts = []
         for kind, ask in zip(KINDS, asked, strict=True):
             try:
                 value: object = ask(*args, **kwargs) if ask is not None else 0.0
@@ -107,10 +107,10 @@ class Sums:
                 if number not in self._failures:
                     self._failures[number] = (kind, _failure(value))
                 return
-            said.append(float(value))  # type: ignore[arg-type]
+            amounts.append(float(value))  # type: ignore[arg-type]
         calls[0] += 1
-        calls[1] += said[0]
-        calls[2] += said[1]
+        calls[1] += amounts[0]
+        calls[2] += amounts[1]
 
     def total(self) -> dict[int, Sum]:
         """Return the sums by task."""
@@ -129,29 +129,29 @@ _sums: Sums | None = None
 
 
 def begin() -> None:
-    """Count from now on, from zero."""
-    global _sums  # noqa: PLW0603 - a process takes part in one session
+    """Begin to count, from zero."""
+    global _sums  # noqa: PLW0603 - a process is a member of one session
     _sums = Sums()
 
 
 def end() -> dict[int, Sum]:
-    """Count no more, and return the sums as `Sums.total`."""
+    """End counting, and return the sums as `Sums.total`."""
     global _sums
     ended, _sums = _sums, None
     return ended.total() if ended is not None else {}
 
 
 def _failure(value: object) -> str:
-    """Say what a declared function did instead of giving an amount."""
+    """Describe the failure of a declared function."""
     kind = type(value).__name__
     if not isinstance(value, Exception):
         what = repr(value) if type(value) in (int, float) else f"an object of type {kind}"
         return f"it gave {what[:LONGEST_FAILURE]}, not a number of 0 or more"
     try:
-        said = str(value)
+        reason = str(value)
     except Exception:  # noqa: BLE001 - an error that cannot say what it is must not end the program either
-        said = "it does not say what"
-    return f"{kind}: {said}"[:LONGEST_FAILURE]
+        reason = "it does not say what"
+    return f"{kind}: {reason}"[:LONGEST_FAILURE]
 
 
 def _is_amount(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""Whether a function that says a task's flops or bytes can be called with the task's arguments at all."""
+"""Checks that a function for flops or bytes accepts the task's arguments."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ANY_NUMBER = (P.VAR_POSITIONAL, P.VAR_KEYWORD)
 
 
 def check_parameters(function: Callable[..., Any], work: Work) -> None:
-    """Refuse what could be asked at no call; what fits some calls is asked, and counted where it fails.
+    """Reject a function that fits no call; one that fits some calls is called, and its failures are counted.
 
     Raises
     ------
     TypeError
-        If no arguments that the function takes fit.
+        If the function accepts none of the task's calls.
     """
     takes = _signature(function)
     if takes is None or any(one.kind in ANY_NUMBER for one in takes.parameters.values()):
@@ -44,14 +44,14 @@ def check_parameters(function: Callable[..., Any], work: Work) -> None:
 def _signature(function: Callable[..., Any]) -> Signature | None:
     try:
         return inspect.signature(function, follow_wrapped=False)
-    except Exception:  # noqa: BLE001 - what does not tell its parameters cannot be checked before it is called
+    except Exception:  # noqa: BLE001 - a callable without a signature cannot be checked before a call
         return None
 
 
 def _calls(takes: Signature, asks: Signature) -> Iterator[tuple[int, list[str]]]:
-    """Yield calls that the function takes: how many arguments by position, and the names of the others.
+    """Yield calls that the function accepts: the number of positional arguments, and the names of the others.
 
-    Of arguments that can be left out by name those are given that `asks` knows.
+    Optional arguments are given by name if `asks` has a parameter for them.
     """
     parameters = list(takes.parameters.values())
     by_position = [one for one in parameters if one.kind in POSITIONAL]

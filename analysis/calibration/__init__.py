@@ -1,4 +1,4 @@
-"""Calibration: from runs whose power was measured to the coefficients of a model, and what they are worth."""
+"""Calibration: fits a model's coefficients to runs with measured power, and states how good the fit is."""
 
 from .fit import Calibration, fit
 from .observations import Observations

@@ -1,9 +1,9 @@
-"""Fits power to any counters: a straight line that can be read, and a curve that predicts better.
+"""Fits power to any counters: a linear model, which is interpretable, and a curve, which predicts better.
 
-The straight line (non-negative, relative errors, as for equation 1) has a coefficient for each counter. Power does not
-follow counters straight: it saturates as threads share cores and caches. The curve is the mean, in the logarithm of
-watts, of two estimators that err differently outside their data: averaged trees, which never leave the range of
-watts they saw, and a smooth kernel machine. Neither is tuned to a table: their settings stand below.
+The linear model (non-negative, relative errors, as for equation 1) has a coefficient for each counter. Power is not
+linear in the counters: it saturates as threads share cores and caches. The curve is the mean, in the logarithm of
+watts, of two estimators with different errors outside their data: averaged trees, which never leave the range of their
+training data, and a smooth kernel regression. Their settings are fixed, not tuned to a table.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from sklearn.svm import SVR
 
 from tprof.errors import UsageError
 
+from .goodness_of_fit import COLLINEAR, inflation_of, resampled_intervals
 from .regression import predict, solve
-from .worth import COLLINEAR, inflation_of, resampled_intervals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,23 +34,23 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 LEAST_ROWS = 20
 MOST_ROWS = 4000
-"""Of a longer table a sample is fitted by the curve: its cost grows with the square."""
+"""Most rows for the curve, whose cost is quadratic; it uses a sample of a longer table."""
 INTERCEPT = "constant"
 
 
 @dataclass(frozen=True)
 class CounterFit:
-    """What power is by counters.
+    """Power as a function of counters.
 
     Attributes
     ----------
     coefficients : watts per unit of each counter, and `constant` watts; 0 or more.
-    intervals, inflation : as in `Worth`.
-    r2 : of the straight line on all rows.
-    line_error, curve_error, mean_error : mean absolute relative error where each group is predicted from the others.
+    intervals, inflation : as in `GoodnessOfFit`.
+    r2 : of the linear model on all rows.
+    line_error, curve_error, mean_error : mean absolute relative error with each group predicted from the others.
     by_group : the curve's error of each group.
-    rows, groups : how many.
-    warnings : in words.
+    rows, groups : their numbers.
+    warnings : sentences.
     """
 
     coefficients: dict[str, float]
@@ -74,12 +74,12 @@ def fit_counters(table: Table, progress: Callable[[str], None] | None = None) ->
     table
         Twenty rows or more, of two groups or more.
     progress
-        Told the group that is left out.
+        Called with the group that is left out.
 
     Raises
     ------
     UsageError
-        If there are too few rows, or one group only: then nothing says how the fit does on what it has not seen.
+        If there are too few rows, or only one group: cross-validation is then impossible.
     """
     if len(table.power_w) < LEAST_ROWS:
         message = f"a fit needs at least {LEAST_ROWS} rows, got {len(table.power_w)}"
@@ -93,7 +93,7 @@ def fit_counters(table: Table, progress: Callable[[str], None] | None = None) ->
     power = solve(columns, table.power_w)
     of = (*table.names, INTERCEPT)
     inflation = {name: inflation_of(table.counters, place) for place, name in enumerate(table.names)}
-    alike = [name for name, factor in inflation.items() if factor > COLLINEAR]
+    collinear = [name for name, factor in inflation.items() if factor > COLLINEAR]
     error = np.abs(curve / table.power_w - 1)
     return CounterFit(
         dict(zip(of, power.tolist(), strict=True)),
@@ -106,7 +106,7 @@ def fit_counters(table: Table, progress: Callable[[str], None] | None = None) ->
         {str(name): float(error[table.group == name].mean()) for name in names},
         len(table.power_w),
         len(names),
-        (f"{', '.join(alike)} can hardly be told from the other counters (inflation)",) if alike else (),
+        (f"{', '.join(collinear)} can hardly be told from the other counters (inflation)",) if collinear else (),
     )
 
 

@@ -1,8 +1,8 @@
-"""Fits equation 1 of TProf to runs whose power was measured, and says what the fit is worth.
+"""Fits equation 1 of TProf to runs with measured power, and states how good the fit is.
 
 P = sum over active cores of (a IPC + b L2 + c LLC + C1) + C2. Every coefficient is a power and cannot be negative.
-Errors count as parts of the power, as they are reported (the paper's table 2). Idle runs are not fitted: an idle
-package sleeps, while C2 is what an awake one draws.
+Errors are relative to the power, as in the paper's table 2. Idle runs are not fitted: an idle package sleeps, while C2
+is the power of one that is awake.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from tprof.analysis.models.linear import Coefficients
 from tprof.errors import UsageError
 
 from .frequency import Scale, frequency_of, scales
+from .goodness_of_fit import GoodnessOfFit, assess
 from .regression import LEAST_W, MOST_W, columns_of, solve
-from .worth import Worth, judge
 
 if TYPE_CHECKING:
     from .observations import Observations
@@ -26,27 +26,27 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 LEAST_RUNS = 8
 BUSY = 0.5
-"""Active cores from which on a run counts as busy."""
+"""A run with at least so many active cores is busy."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Coefficients and what they are worth.
+    """Fitted coefficients and the goodness of the fit.
 
     Attributes
     ----------
     coefficients : watts per unit of IPC, per GB/s of L2 and LLC traffic, per active core, per package; the scale of a
         core's power at each other frequency.
-    worth : errors, intervals, collinearity.
+    goodness : errors, intervals, collinearity.
     hz : frequency of the coefficients, median of the runs they were fitted to; None where it is not known.
-    other_frequencies : what was found at each of them.
-    idle_w : of the package when nothing ran; None where no idle run was seen.
-    runs, kernels : how many were fitted.
-    left_out : coefficients that no counter tells.
+    other_frequencies : scale and static power at each other frequency.
+    idle_w : power of the idle package; None without an idle run.
+    runs, kernels : numbers of those that were fitted.
+    left_out : coefficients without a counter.
     """
 
     coefficients: Coefficients
-    worth: Worth
+    goodness: GoodnessOfFit
     hz: float | None
     other_frequencies: tuple[Scale, ...]
     idle_w: float | None
@@ -81,7 +81,7 @@ def fit(observations: Observations) -> Calibration:
     others = scales(busy, group, hz, power)
     return Calibration(
         _coefficients(power, others),
-        judge(main, columns, power),
+        assess(main, columns, power),
         float(np.median(main.hz)) if np.isfinite(main.hz).all() else None,
         others[:most] + others[most + 1 :],
         float(np.median(idle)) if len(idle) else None,
@@ -92,7 +92,7 @@ def fit(observations: Observations) -> Calibration:
 
 
 def _usable(observations: Observations) -> NDArray[np.bool_]:
-    """Rows with a power and with what every run must say; a counter that no row has is left out as a column."""
+    """Mark rows with a power and all other values; a counter that no row has is not required."""
     known_w = (observations.power_w >= LEAST_W) & (observations.power_w <= MOST_W)
     good = known_w & np.isfinite(observations.active_cores)
     for values in (observations.ipc, observations.l2_gbs, observations.llc_gbs):

@@ -1,8 +1,8 @@
-"""Frequencies of a calibration: which runs ran at the same one, and what a core draws at the others.
+"""Frequencies of a calibration: groups runs by frequency, and scales a core's power to the other frequencies.
 
-The paper (TProf, section 3.3) finds that shares of a model trained at one frequency stand at another, where its level
-does not. So one set of coefficients is fitted, and for each other frequency the factor of a core's power and the
-package's own watts. Turbo lowers the frequency by a few percent as cores become busy: that counts as one frequency.
+The paper (TProf, section 3.3) finds that a model trained at one frequency has the right shares at another one, but not
+the right level. So the fit has one set of coefficients, and for each other frequency a factor of a core's power and the
+package's own watts. Turbo lowers the frequency by a few percent as cores become busy; this counts as one frequency.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 APART = 0.08
-"""Frequencies that differ by more, as a part of the lower, are two."""
+"""Largest relative difference between runs at one frequency."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """What was found at a frequency: a core's power against that of the coefficients, the package's own watts."""
+    """Results at a frequency: a core's power relative to the coefficients, the package's own watts."""
 
     hz: float
     core: float
@@ -33,7 +33,7 @@ class Scale:
 
 
 def frequency_of(hz: Floats) -> tuple[NDArray[np.intp], Floats]:
-    """Return each run's number of its frequency, rising, and the median of each; without any they are one."""
+    """Return the index of each run's frequency, rising, and their medians; a single group without frequencies."""
     if not np.isfinite(hz).all():
         return np.zeros(len(hz), np.intp), np.array([np.nan])
     order = np.argsort(hz, kind="stable")
@@ -51,7 +51,7 @@ def scales(busy: Observations, group: NDArray[np.intp], hz: Floats, power: Float
         columns, _ = columns_of(runs)
         cores = columns[:, :-1] @ power[:-1]
         if len(np.unique(np.round(2 * runs.active_cores))) < 2:
-            # One number of cores cannot tell them apart: the package is taken to draw what it does elsewhere.
+            # A single number of cores cannot separate them: assume the package's watts of the main frequency.
             core = float(np.median(np.maximum(runs.power_w - power[-1], 0.0) / cores))
             found.append(Scale(float(frequency), core, float(power[-1])))
             continue

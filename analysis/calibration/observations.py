@@ -1,4 +1,4 @@
-"""What a calibration fits to: the package's power, and what its cores did meanwhile, one row a run."""
+"""The data of a calibration: the package's power and its cores' counters, one row per run."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Observations:
-    """The columns of equation 1 (TProf), summed over the cores that were active; all (n,).
+    """The columns of equation 1 (TProf), summed over the active cores; all (n,).
 
     Attributes
     ----------
     power_w : of the package.
-    active_cores : how many cores ran; a core that ran half of the time counts as half.
+    active_cores : number of running cores; a core that ran half of the time counts as half.
     ipc : sum of the active cores' instructions per cycle, each weighted by the part of the time it was active, since
         an idle core has no IPC.
     l2_gbs, llc_gbs : references times 64 bytes a second, GB/s.
-    kernel : (n,) str, what ran; a whole kernel is left out at a time in cross-validation.
+    kernel : (n,) str; cross-validation leaves out a whole kernel at a time.
     hz : mean frequency of the active cores; NaN where it is not known.
     """
 
@@ -34,9 +34,9 @@ class Observations:
     hz: Floats
 
     def __len__(self) -> int:
-        """Count the runs."""
+        """Return the number of runs."""
         return len(self.power_w)
 
     def where(self, kept: NDArray[np.bool_]) -> Observations:
-        """Return the runs that are kept."""
+        """Return the selected runs."""
         return Observations(*(getattr(self, field.name)[kept] for field in fields(self)))

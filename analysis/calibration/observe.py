@@ -1,14 +1,13 @@
-"""Reads a calibration's session: of each phase the package's watts and what its cores did meanwhile.
+"""Reads a calibration's session: for each phase the package's watts and its cores' counters.
 
-A phase is a group of overlapping instances of one task called `<kernel>@<number of cores>`. Only the time in which
-all of them ran counts, so that beginnings and ends of single cores do not blur it.
+A phase is a group of overlapping instances of one task called `<kernel>@<number of cores>`. Only the time in which all
+of them ran counts, which excludes the starts and ends of single cores.
 
-Idle is what lies before anybody took part: the recording's own thread joins when the recording has read idle time, and
-only then prepares the first phase, which is seconds of work that no task shows. Quanta in which the kernel counted busy
-time are no idle ones either, whoever ran.
+Idle time precedes the first thread: the recording's own thread joins after the recording has read idle time, and only
+then prepares the first phase, with seconds of work outside tasks. Quanta with busy time of any process are not idle.
 
-Power is that of the quanta that lie wholly within. A quantum that an end of a phase cuts has joules of both sides, and
-shared by time they would always pull a phase towards what is beside it.
+Power is that of the quanta wholly inside a phase. A quantum across the end of a phase has joules of both sides; sharing
+it by time would bias the phase towards its neighbour.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ def observe(trace: Trace) -> Observations:
 
 
 def phase_of(tasks: pd.DataFrame) -> NDArray[np.intp]:
-    """Number the phases: a new one begins where all before has ended, or another task begins."""
+    """Number the phases: a new one begins when all earlier instances have ended, or with another task."""
     order = np.argsort(tasks["start_s"].to_numpy(), kind="stable")
     start_s, end_s = tasks["start_s"].to_numpy()[order], (tasks["start_s"] + tasks["duration_s"]).to_numpy()[order]
     code = tasks["task"].astype("category").cat.codes.to_numpy()[order]
@@ -104,7 +103,7 @@ def _observed(phase: pd.DataFrame, packages: list[Quanta], start_ns: int) -> dic
 
 
 def _rates(phase: pd.DataFrame, column: str) -> Floats:
-    """Return counts a second of each instance; NaN where the trace has no such counter."""
+    """Return counts per second of each instance; NaN if the trace does not have the counter."""
     if column not in phase:
         return np.full(len(phase), np.nan)
     return np.asarray((phase[column] / phase["duration_s"]).to_numpy(float))
@@ -116,7 +115,7 @@ def _quanta_of(packages: list[Quanta], number: int) -> Quanta | None:
 
 
 def mean_watts(quanta: Quanta, begin_ns: float, end_ns: float) -> float | None:
-    """Return the mean watts between two times; None where quanta are too few or not all valid."""
+    """Return the mean watts between two times; None if quanta are too few or not all valid."""
     inside = _whole(quanta, begin_ns, end_ns)
     if inside.stop - inside.start < LEAST_QUANTA or not quanta.valid[inside].all():
         return None
@@ -125,9 +124,9 @@ def mean_watts(quanta: Quanta, begin_ns: float, end_ns: float) -> float | None:
 
 
 def _whole(quanta: Quanta, begin_ns: float, end_ns: float) -> slice:
-    """Return the quanta that lie between two times wherever in their windows their edges are.
+    """Return the quanta that lie between two times for any place of their edges in their windows.
 
-    The first and the last reading are no edges: their values may have stood for long.
+    The first and the last reading are not edges: their values may be old.
     """
     half_ns = quanta.window_s * 5e8
     first = max(int(np.searchsorted(quanta.edges_ns - half_ns, begin_ns, side="left")), 1)
@@ -136,7 +135,7 @@ def _whole(quanta: Quanta, begin_ns: float, end_ns: float) -> slice:
 
 
 def _idle(trace: Trace, packages: list[Quanta], phase_ns: int) -> dict[str, object] | None:
-    """Return what a package drew before the first phase while nobody ran; None where that was not seen."""
+    """Return the power of a package in idle time before the first phase; None without any."""
     if len(packages) != 1 or not len(packages[0]):
         return None
     quanta = packages[0]

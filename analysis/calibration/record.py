@@ -1,4 +1,4 @@
-"""A calibration as plain values: what is kept for a machine and what `--json` prints."""
+"""A calibration as plain values: stored for a machine and printed by `--json`."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from tprof.trace.power_model import FORMAT
 
 if TYPE_CHECKING:
     from .fit import Calibration
-    from .worth import Worth
+    from .goodness_of_fit import GoodnessOfFit
 
 
 def as_model(
     calibration: Calibration, *, processor: str | None, date: str, version: str, source: str, quality: str
 ) -> dict[str, Any]:
-    """Return the model as `tprof.trace.power_model` describes it, with what it is worth.
+    """Return the model as `tprof.trace.power_model` describes it, with the goodness of its fit.
 
     Parameters
     ----------
     calibration
-        What was fitted.
+        The fit.
     processor
-        That of the machine the watts were measured on; None where a table does not say.
+        Of the machine on which the watts were measured; None where a table does not name it.
     date, version
         The day of the fit, and the tprof that made it.
     source
-        What it was fitted to: "tprof calibrate" or a table's name.
+        Where the runs come from: "tprof calibrate" or a table's name.
     quality
-        How the watts were got: measured, simulated, given.
+        Of the watts: measured, simulated or given.
     """
     found = calibration.coefficients
     return {
@@ -49,21 +49,21 @@ def as_model(
         "runs": calibration.runs,
         "kernels": calibration.kernels,
         "left_out": list(calibration.left_out),
-        **worth_as_plain(calibration.worth),
+        **goodness_as_plain(calibration.goodness),
     }
 
 
-def worth_as_plain(worth: Worth) -> dict[str, Any]:
-    """Return errors, intervals and warnings; what is not a number is None."""
+def goodness_as_plain(goodness: GoodnessOfFit) -> dict[str, Any]:
+    """Return errors, intervals and warnings; NaN and infinity become None."""
     return {
-        "r2": _known(worth.r2),
-        "error": _known(worth.error),
-        "left_out_error": _known(worth.left_out_error),
-        "mean_error": _known(worth.mean_error),
-        "residual_share": _known(worth.residual_share),
-        "intervals": {name: list(pair) for name, pair in worth.intervals.items()},
-        "inflation": {name: _known(factor) for name, factor in worth.inflation.items()},
-        "warnings": list(worth.warnings),
+        "r2": _known(goodness.r2),
+        "error": _known(goodness.error),
+        "left_out_error": _known(goodness.left_out_error),
+        "mean_error": _known(goodness.mean_error),
+        "residual_share": _known(goodness.residual_share),
+        "intervals": {name: list(pair) for name, pair in goodness.intervals.items()},
+        "inflation": {name: _known(factor) for name, factor in goodness.inflation.items()},
+        "warnings": list(goodness.warnings),
     }
 
 

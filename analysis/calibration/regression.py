@@ -1,4 +1,4 @@
-"""The regression behind a calibration: columns of equation 1, non-negative, weighed by relative error."""
+"""The regression of a calibration: columns of equation 1, non-negative, weighted by relative error."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 NAMES = ("a", "b", "c", "C1", "C2")
 LEAST_W, MOST_W = 1e-9, 1e9
-"""Of a power that is fitted: its square weighs the row, and no machine draws less or more."""
+"""Bounds of the fitted power: rows are weighted by its inverse square, and no machine is outside."""
 LEAST_COUNT = 1e-30
-"""Of the largest count of a column: a coefficient is a power over it."""
+"""Lower bound of a column's largest count, by which its coefficient is divided."""
 
 
 def columns_of(observations: Observations) -> tuple[Floats, tuple[str, ...]]:
-    """Return (n, 5) what a, b, c, C1 and C2 are multiplied with, and which of them no counter tells."""
+    """Return the columns of a, b, c, C1 and C2, (n, 5), and the names of coefficients without a counter."""
     parts = {"a": observations.ipc, "b": observations.l2_gbs, "c": observations.llc_gbs}
     left_out = tuple(name for name, values in parts.items() if not (np.isfinite(values).all() and values.any()))
     counted = [np.zeros(len(observations)) if name in left_out else values for name, values in parts.items()]
@@ -28,8 +28,8 @@ def columns_of(observations: Observations) -> tuple[Floats, tuple[str, ...]]:
 
 
 def solve(columns: Floats, power_w: Floats) -> Floats:
-    """Return the coefficients, (k,), 0 or more, that make the squares of relative errors least."""
-    # Columns of like size: the solver's tolerance is one for all. One of next to nothing has no coefficient.
+    """Return the coefficients, (k,), 0 or more, that minimise the squares of relative errors."""
+    # Columns of similar size, since the solver has one tolerance. A negligible column gets no coefficient.
     size = np.abs(columns).max(axis=0)
     columns, size = np.where(size < LEAST_COUNT, 0.0, columns), np.maximum(size, LEAST_COUNT)
     model = LinearRegression(positive=True, fit_intercept=False)

@@ -1,4 +1,4 @@
-"""A table of counters and power, read from CSV: what other machines logged, public measurements."""
+"""A table of counters and power from CSV: logs of other machines, public measurements."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Table:
     Attributes
     ----------
     power_w : (n,).
-    counters : (n, k), one column a name in `names`.
-    group : (n,) str, what is left out at a time.
+    counters : (n, k), one column per name in `names`.
+    group : (n,) str, left out as a whole in cross-validation.
     """
 
     power_w: Floats
@@ -53,13 +53,13 @@ def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
 
     Returns
     -------
-    table : a row a measurement, the texts of its cells and None for empty ones; its index, called `LINE`, is the line
+    table : a row per measurement, the texts of its cells and None for empty ones; its index, called `LINE`, is the line
         of each row in the file, which its attribute `FILE` names.
 
     Raises
     ------
     UsageError
-        If there is none to read.
+        If the table cannot be read.
     """
     place = Path(path)
     try:
@@ -86,7 +86,7 @@ def _known(cell: str) -> str | None:
 
 
 def counters_table(frame: pd.DataFrame, *, power: str, group: str | None, counters: Sequence[str] | None) -> Table:
-    """Take the columns of a fit to any counters.
+    """Select the columns of a fit to any counters.
 
     Parameters
     ----------
@@ -95,14 +95,14 @@ def counters_table(frame: pd.DataFrame, *, power: str, group: str | None, counte
     power
         Column of watts.
     group
-        Column of what is left out at a time in cross-validation; None: ten even parts in the order of the rows.
+        Column of groups for cross-validation; None: ten even parts in the order of the rows.
     counters
-        Columns to fit; None: all columns of numbers but power, group and what looks like a time.
+        Columns to fit; None: all columns of numbers except power, group and columns that look like times.
 
     Raises
     ------
     UsageError
-        If a column is missing or holds something else than numbers.
+        If a column is missing or is not numeric.
     """
     power_w = _watts(frame, power)
     names = tuple(counters) if counters else _numeric(frame, {power, group})
@@ -117,20 +117,20 @@ def counters_table(frame: pd.DataFrame, *, power: str, group: str | None, counte
 
 
 def equation_1_table(frame: pd.DataFrame, *, power: str, group: str | None, columns: Mapping[str, str]) -> Observations:
-    """Take the columns of equation 1.
+    """Select the columns of equation 1.
 
     Parameters
     ----------
     frame, power, group
         As in `counters_table`.
     columns
-        Which column is what: "cores" (active cores), "ipc" (summed over them), "l2" and "llc" (GB/s, summed), "hz".
-        "cores" is needed, and one of the others.
+        Column by role: "cores" (active cores), "ipc" (summed over them), "l2" and "llc" (GB/s, summed), "hz".
+        "cores" is required, and one of the others.
 
     Raises
     ------
     UsageError
-        If a column is missing or holds something else than numbers.
+        If a column is missing or is not numeric.
     """
     if "cores" not in columns:
         message = "equation 1 needs the number of active cores: name its column with --cores"
@@ -149,7 +149,7 @@ def equation_1_table(frame: pd.DataFrame, *, power: str, group: str | None, colu
 
 
 def numbers(frame: pd.DataFrame, name: str) -> Floats:
-    """Return a column's numbers, (n,). Raises UsageError for a column that is missing or holds something else."""
+    """Return a column's numbers, (n,). Raises UsageError for a column that is missing or not numeric."""
     if name not in frame.columns:
         raise _wrong(frame, f'there is no column "{name}": the table has {listed(frame.columns)}')
     values = _floats(frame[name])
@@ -166,7 +166,7 @@ def numbers(frame: pd.DataFrame, name: str) -> Floats:
 
 
 def _floats(column: pd.Series[float]) -> Floats:
-    """Return what of a column is a number, (n,); NaN elsewhere."""
+    """Return a column's numbers, (n,); NaN for other cells."""
     values = column.astype(object).tolist()
     if all(isinstance(value, str) for value in values):
         with suppress(ValueError):
@@ -225,7 +225,7 @@ def _numeric(frame: pd.DataFrame, taken: set[str | None]) -> tuple[str, ...]:
 
 
 def _is_mostly_numbers(column: pd.Series[float]) -> bool:
-    """Tell a column of numbers, one with a stray text in it too: that is to be said, not passed over."""
+    """Return whether a column is numeric; a stray text does not change that: it must be reported, not skipped."""
     return bool(np.isfinite(_floats(column)).mean() > MOSTLY)
 
 
@@ -239,5 +239,5 @@ def _is_time(name: str) -> bool:
 
 
 def _wrong(frame: pd.DataFrame, message: str) -> UsageError:
-    """Return the error with the file that the table was read from, if it was."""
+    """Return the error with the table's file, if it has one."""
     return UsageError(f"{frame.attrs[FILE]}: {message}" if FILE in frame.attrs else message)

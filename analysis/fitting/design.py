@@ -1,9 +1,9 @@
-"""The equations: in each quantum, how much modelled time each task ran, and what the sensor measured.
+"""The equations: for each quantum, the modelled time of each task and the measured joules.
 
-Columns are the tasks, then the program between its tasks (`runtime`), then CPU time that no sample shows (`other`),
-then static power: its level and a slow trend, since silicon leaks more as it warms; last the crowd: by how much a busy
-core draws more or less than usual as more of them are busy (turbo steps down, caches are shared). Without that column
-what belongs to the crowd goes to the tasks that happen to run in it.
+The columns are the tasks; the program between its tasks (`runtime`); CPU time without samples (`other`); static power,
+as a level and a slow trend, since leakage rises with temperature; and the concurrency effect: the change of a busy
+core's power with the number of busy cores (turbo steps down, caches are shared). Without the last column this effect
+would be attributed to the tasks that happen to run concurrently.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 FEWEST, MOST, SPACING_NS = 4, 24, 20_000
-"""Points in the window of an edge, and how far apart they need not be closer."""
+"""Fewest and most points in the window of an edge, and their target spacing."""
 LEAST_ROWS = 30
 ENOUGH = 120
-"""Edges that are known well, from which on the others are left out."""
+"""With so many well-known edges the others are left out."""
 TRENDS = 2
-"""Columns for a slow change of static power: straight and bent."""
+"""Columns for a slow change of static power: linear and quadratic."""
 LARGEST = 20_000_000
-"""Entries of the table of equations; a longer recording's quanta are merged until it fits."""
+"""Most entries of the table of equations; the quanta of a longer recording are merged until they fit."""
 
 
 @dataclass(frozen=True)
 class Equations:
-    """One row a (merged) quantum.
+    """One row per (merged) quantum.
 
     Attributes
     ----------
-    time : (n, k) seconds times modelled power: the columns of tasks, runtime, other, static, trends, crowd.
+    time : (n, k) seconds times modelled power: the columns of tasks, runtime, other, static, trends, concurrency.
     energy_j : (n,) joules measured.
     length_s : (n,) seconds.
-    window_s : (n + 1,) in which each edge lies; of rows that follow each other the edge is shared.
-    linked : (n - 1,) whether the row and the next share an edge.
+    window_s : (n + 1,) window of each edge; adjacent rows share an edge.
+    linked : (n - 1,) whether the row shares an edge with the next.
     tasks : number of columns that are tasks.
     """
 
@@ -65,10 +65,10 @@ def equations(
     Parameters
     ----------
     quanta : of the domain
-    lanes : of all threads, with the modelled energy of the model that is to be corrected
+    lanes : of all threads, with the modelled energy that the fit corrects
     segments : the same threads
-    hidden_s : (k,) CPU seconds that no sample shows
-    tasks : how many there are
+    hidden_s : (k,) CPU seconds without samples
+    tasks : their number
     """
     length_s = np.diff(quanta.edges_ns) * 1e-9
     edges = _edges(quanta, tasks + 4 + TRENDS)
@@ -85,18 +85,18 @@ def equations(
         linked=np.asarray(end[:-1] == begin[1:]),
         tasks=tasks,
     )
-    return _with_trend_and_crowd(rows)
+    return _with_trend_and_concurrency(rows)
 
 
 def _edges(quanta: Quanta, columns: int) -> NDArray[np.intp]:
-    """Choose the edges between rows: those known well where there are enough of them, and no more than fit.
+    """Choose the edges between rows: only the well-known ones if there are enough, and no more than fit in memory.
 
-    Where most updates are timed to a millisecond and some to a tenth of that, the many say little; and what they say
-    is biased, since an update is not equally likely anywhere in a window as long as the gap between updates.
+    If most updates are timed to a millisecond and some to a tenth of that, the majority adds little information, with
+    a bias: in a window as long as the gap between updates an update is not uniformly distributed.
     """
     edges = np.arange(len(quanta.edges_ns))
     if quanta.timed and len(edges) > LEAST_ROWS + 2:
-        # The first and the last reading are no updates: when their values changed nobody saw.
+        # The first and the last reading are not updates: it is unknown when their values changed.
         edges = edges[1:-1]
     enough = max(ENOUGH, 6 * columns)
     if quanta.timed and len(edges) > enough:
@@ -111,15 +111,14 @@ def _edges(quanta: Quanta, columns: int) -> NDArray[np.intp]:
 def _blurred(
     quanta: Quanta, edges: NDArray[np.intp], lanes: Sequence[Lane], rows: Sequence[NDArray[np.int32]], count: int
 ) -> Floats:
-    """Return (k, count) modelled time of each row between edges, meaned over where these may lie.
+    """Return (k, count) modelled time of each row between edges, as a mean over the windows of these edges.
 
-    An edge is somewhere in its window. Taken at one place, what ran there would be known too well, and the powers of
-    tasks shorter than a window would be drawn towards each other; taken as the mean over the window, what is left is
-    noise without bias. The mean is taken over points that lie closer than short tasks last.
+    A fixed place for each edge would bias the powers of tasks shorter than a window towards each other. The mean over
+    the window leaves noise without bias. Its points lie closer together than short tasks last.
     """
     window_ns = quanta.window_s[edges] * 1e9
-    wanted = min(int(np.median(window_ns) / SPACING_NS), MOST)
-    many = max(min(wanted, LARGEST // (count * len(edges))), FEWEST) if quanta.timed else 1
+    target = min(int(np.median(window_ns) / SPACING_NS), MOST)
+    many = max(min(target, LARGEST // (count * len(edges))), FEWEST) if quanta.timed else 1
     offsets = (np.arange(many) + 0.5) / many - 0.5
     points_ns = quanta.edges_ns[edges][:, None] + np.round(window_ns[:, None] * offsets).astype(np.int64)
     grid_ns, place = np.unique(points_ns, return_inverse=True)
@@ -132,14 +131,14 @@ def _blurred(
     return np.asarray(np.diff(at_edges, axis=1).T / many)
 
 
-def _with_trend_and_crowd(plain: Equations) -> Equations:
-    """Add a straight and a bent trend of static power over the run, without a mean of their own, and the crowd."""
+def _with_trend_and_concurrency(plain: Equations) -> Equations:
+    """Add a linear and a quadratic trend of static power, both with mean zero, and the concurrency effect."""
     middle_s = np.cumsum(plain.length_s) - plain.length_s / 2
     place = 2 * middle_s / max(plain.length_s.sum(), 1e-9) - 1
     trend = np.column_stack([place, place**2 - 1 / 3]) * plain.length_s[:, None]
     ran = plain.time[:, : plain.tasks + 2].sum(axis=1)
     busy = ran / np.maximum(plain.length_s, 1e-12)
-    # Usual is what a busy second meets, so that the tasks' powers are those of their own mean.
+    # The mean over busy time, so that the tasks' powers refer to their mean concurrency.
     usual = max(float(busy @ ran) / max(float(ran.sum()), 1e-300), 1e-300)
-    crowd = ran * (busy / usual - 1)
-    return replace(plain, time=np.column_stack([plain.time, trend, crowd]))
+    concurrency = ran * (busy / usual - 1)
+    return replace(plain, time=np.column_stack([plain.time, trend, concurrency]))

@@ -1,4 +1,4 @@
-"""From equations to the power of each task, with what is known of it and what is not."""
+"""Fits the power of each task, with its uncertainty."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 SMOOTHED_S = 0.02
-UNTOLD = 0.2  # standard error along a direction, as a part of the mean power
+UNCERTAIN = 0.2  # standard error along a direction, as a part of the mean power
 MEMBER = 0.15
-ALIKE = 0.05
+COLLINEAR = 0.05
 NORMAL_95 = 1.96
-CROWD = 0.5
-"""Of a busy core's power: how far it may change as twice as many are busy."""
+CONCURRENCY_EFFECT = 0.5
+"""Prior deviation of the change of a core's power when twice as many cores are busy, relative to that power."""
 
 
 @dataclass(frozen=True)
 class Belief:
-    """What is known of a domain before its readings are looked at.
+    """What is known of a domain before its readings are used.
 
     Attributes
     ----------
-    static_w : None where nobody knows it.
-    static_share : how far that may be off, as a part of it.
-    power_share : how far a task's power may be from the mean of all, as a part of it: 1 where the model to correct says
-        little of power, about its own error where it was calibrated.
+    static_w : static power; None if unknown.
+    static_share : its relative standard deviation.
+    power_share : relative standard deviation of a task's power around the mean of all tasks: 1 for a model without
+        calibration, about the model's own error for a calibrated one.
     """
 
     static_w: float | None = None
@@ -53,13 +53,13 @@ class Fit:
     Attributes
     ----------
     power : (tasks + 1,) of each task, then of threads between tasks.
-    other : of CPU time that no sample shows.
+    other : of CPU time without samples.
     covariance : (tasks, tasks) of the tasks' powers.
     static_w : (k,) of each quantum.
     static_error_w : standard error of the level.
     together : groups of tasks that always ran together: only their sum is known.
     unresolved : (tasks,) bool; the interval of the power reaches zero.
-    own_w : variance of a quantum's own noise, joules squared a second.
+    own_w : variance of a quantum's own noise, joules squared per second.
     gain : by how much the fit is better than one power for all (Bayesian information criterion); above 10: much better.
     """
 
@@ -90,13 +90,13 @@ def fit_powers(
     quanta : of the domain
     lanes : of all threads, with modelled energy
     segments : the same threads
-    hidden_s : (k,) CPU seconds that no sample shows
-    tasks : how many there are
-    belief : what is known before the readings
+    hidden_s : (k,) CPU seconds without samples
+    tasks : their number
+    belief : prior knowledge
 
     Returns
     -------
-    None where there are fewer than 30 valid quanta, or fewer than three a column.
+    None with fewer than 30 valid quanta, or fewer than three per column.
     """
     rows = equations(quanta, lanes, segments, hidden_s, tasks)
     if len(rows.energy_j) < max(LEAST_ROWS, 3 * rows.time.shape[1]):
@@ -107,7 +107,7 @@ def fit_powers(
     error = np.sqrt(np.maximum(np.diag(solution.covariance), 0.0))
     ran = rows.time[:, :tasks].sum(axis=0) > 0
     return Fit(
-        power=_not_nothing(solution.power[: tasks + 1], prior.mean[: tasks + 1]),
+        power=_positive(solution.power[: tasks + 1], prior.mean[: tasks + 1]),
         other=float(max(solution.power[tasks + 1], 1e-6 * prior.mean[tasks + 1])),
         covariance=solution.covariance[:tasks, :tasks],
         static_w=_static(quanta, rows, solution),
@@ -126,7 +126,7 @@ def _expected_noise(rows: Equations, unit_j: float) -> Noise:
     kernel = np.ones(2 * half + 1) / (2 * half + 1)
     around = np.convolve(np.pad(power_w, half, mode="edge"), kernel, mode="valid")
     at_edges = np.concatenate((around[:1], (around[1:] + around[:-1]) / 2, around[-1:]))
-    # Where windows are not known their size is found with the scale of the noise; any will do.
+    # If the windows are unknown, the scale of the noise gives their size, so any constant will do.
     window_s = rows.window_s if (rows.window_s > 0).any() else np.full(len(at_edges), 1e-6)
     variance = edge_variance(at_edges, window_s, unit_j)
     typical = np.full(len(power_w), variance.mean())
@@ -134,10 +134,10 @@ def _expected_noise(rows: Equations, unit_j: float) -> Noise:
 
 
 def _prior(rows: Equations, belief: Belief) -> tuple[Prior, NDArray[np.bool_]]:
-    """Return what is believed before the readings.
+    """Return the prior of the columns, and which of them cannot be negative.
 
-    A task draws what a busy second draws on average, give or take a part. Static power that is not known lies
-    anywhere between nothing and the least that was ever drawn; idle quanta tell it far better.
+    The prior mean of a task is the mean power of a busy second. Unknown static power lies anywhere between zero and
+    the lowest power observed; idle quanta determine it far better.
     """
     columns, level = rows.time.shape[1], rows.tasks + 2
     watts = rows.energy_j / np.maximum(rows.length_s, 1e-12)
@@ -147,23 +147,23 @@ def _prior(rows: Equations, belief: Belief) -> tuple[Prior, NDArray[np.bool_]]:
     above_j = max(float(rows.energy_j.sum() - floor_w * rows.length_s.sum()), 0.05 * float(rows.energy_j.sum()))
     mean = np.full(columns, above_j / busy if busy > 0 else 1.0)
     deviation = mean * belief.power_share
-    # What runs between tasks and unseen is not what the model was calibrated for.
+    # The model was not calibrated for what runs between tasks and without samples.
     deviation[rows.tasks : level] = mean[rows.tasks : level]
     mean[level], deviation[level] = floor_w, floor_w if unknown else belief.static_share * floor_w + 1e-9
     mean[level + 1 :], deviation[level + 1 :] = 0.0, 0.1 * max(float(watts.mean()), 1e-9)
-    deviation[-1] = CROWD * mean[0]
+    deviation[-1] = CONCURRENCY_EFFECT * mean[0]
     bounded = np.ones(columns, bool)
     bounded[level + 1 :] = False
     return Prior(mean, deviation), bounded
 
 
-def _not_nothing(power: Floats, mean: Floats) -> Floats:
-    """Leave a little to every task, so that one which ran alone in a quantum takes its joules."""
+def _positive(power: Floats, mean: Floats) -> Floats:
+    """Raise each power above zero, so that a task alone in a quantum gets its joules."""
     return np.asarray(np.maximum(power, 1e-6 * mean))
 
 
 def _static(quanta: Quanta, rows: Equations, solution: Solution) -> Floats:
-    """Static watts of every quantum, those that were left out or merged included."""
+    """Static watts of every quantum, including those that were left out or merged."""
     level = rows.tasks + 2
     middle_s = (quanta.edges_ns[1:] + quanta.edges_ns[:-1] - 2 * quanta.edges_ns[0]) * 0.5e-9
     place = 2 * middle_s / max(float(quanta.edges_ns[-1] - quanta.edges_ns[0]) * 1e-9, 1e-9) - 1
@@ -172,9 +172,9 @@ def _static(quanta: Quanta, rows: Equations, solution: Solution) -> Floats:
 
 
 def _together(rows: Equations, solution: Solution) -> tuple[tuple[int, ...], ...]:
-    """Groups of tasks whose powers trade against each other: directions of which the readings told little.
+    """Groups of tasks whose powers cannot be separated: directions of large variance in the covariance.
 
-    A direction in which all powers rise together is not one of these: it trades against static power.
+    A direction in which all powers rise together is excluded: it is confounded with static power.
     """
     ran = rows.time[:, : rows.tasks].sum(axis=0)
     seen = np.flatnonzero(ran > 0)
@@ -188,23 +188,23 @@ def _together(rows: Equations, solution: Solution) -> tuple[tuple[int, ...], ...
     for size, direction in zip(sizes, directions.T, strict=True):
         members = np.flatnonzero(np.abs(direction) > MEMBER)
         trades = (direction[members] > 0).any() and (direction[members] < 0).any()
-        if size > UNTOLD**2 and trades and _alike(part[:, members]):
+        if size > UNCERTAIN**2 and trades and _collinear(part[:, members]):
             found.append(tuple(int(seen[member]) for member in members))
     return tuple(found)
 
 
-def _alike(part: Floats) -> bool:
-    """Tell whether tasks share the quanta in the same way; else the recording was merely short."""
+def _collinear(part: Floats) -> bool:
+    """Return whether the tasks' columns are collinear; if not, the recording was merely too short."""
     centred = part - part.mean(axis=0)
     deviation = np.sqrt((centred**2).mean(axis=0))
     if (deviation <= 1e-9 * np.abs(part).max()).all():
         return True
-    alike = np.corrcoef(centred[:, deviation > 0], rowvar=False)
-    return bool(np.ndim(alike) == 0 or np.linalg.eigvalsh(alike)[0] < ALIKE)
+    correlation = np.corrcoef(centred[:, deviation > 0], rowvar=False)
+    return bool(np.ndim(correlation) == 0 or np.linalg.eigvalsh(correlation)[0] < COLLINEAR)
 
 
 def _gain(rows: Equations, noise: Noise, prior: Prior, bounded: NDArray[np.bool_], full: Solution) -> float:
-    """Compare with one power for everything that runs; of a single task there is nothing to tell apart."""
+    """Compare with a fit of one power for everything that runs; a single task has no gain."""
     level = rows.tasks + 2
     if (rows.time[:, : rows.tasks].sum(axis=0) > 0).sum() < 2:
         return -np.inf
@@ -213,4 +213,4 @@ def _gain(rows: Equations, noise: Noise, prior: Prior, bounded: NDArray[np.bool_
     few = solve(joined, rows.energy_j, noise, Prior(prior.mean[kept], prior.deviation[kept]), bounded[kept])
     count = len(rows.energy_j)
     more = int((rows.time[:, :level].sum(axis=0) > 0).sum()) - 1
-    return few.badness - full.badness - more * float(np.log(count))
+    return 2 * (few.negative_log_likelihood - full.negative_log_likelihood) - more * float(np.log(count))

@@ -37,7 +37,7 @@ def mean_errors(
     unique, code = places(names)
     ran = sum((sum_by(task_of(one, tasks), one.modelled, tasks + 1)[:tasks] for one in segments), np.zeros(tasks))
     count = np.bincount(code[rows.task[rows.task < tasks]], minlength=len(unique))
-    # One column a name: how much of each place's modelled energy it holds.
+    # One column per name: the modelled energy of each of its places.
     of_name = np.zeros((tasks, len(unique)))
     of_name[np.arange(tasks), code] = ran
     variance = sum(

@@ -1,9 +1,9 @@
-"""The noise of quanta: what a late edge gives to one quantum it takes from its neighbour.
+"""The noise of quanta: an error in an edge adds to one quantum what it takes from its neighbour.
 
-An edge that really lay a little earlier moves power times that time from the quantum after it to the one before. With
-independent errors of the edges the covariance of neighbouring quanta is minus the variance of their common edge: a
-tridiagonal matrix, whose Cholesky factor is bidiagonal, so that whitening costs O(quanta) a column. A part on the
-diagonal holds what is each quantum's own: the spread between instances, and what the model does not know.
+The error of an edge moves power times that time from one quantum to the other. If the errors of edges are independent,
+the covariance of neighbouring quanta is minus the variance of their common edge. The matrix is tridiagonal and its
+Cholesky factor bidiagonal, so whitening costs O(quanta) per column. The diagonal also holds each quantum's own noise:
+the spread between instances and the error of the model.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Noise:
 
 
 def edge_variance(power_w: Floats, window_s: Floats, unit_j: float) -> Floats:
-    """Return the variance of joules at each edge: anywhere in its window, and cut to whole counts.
+    """Return the variance of joules at each edge: uniform in its window, and rounded to whole counts.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
-"""Non-negative generalised least squares with a prior: powers, their covariance, and the noise they were found under.
+"""Non-negative generalised least squares with a prior: powers, their covariance, and the noise.
 
-The sizes of the two parts of the noise are found by likelihood; quanta that no power explains are believed less
-(Huber's weights, by more noise of their own), so that a page of swapping or another program's burst does not decide.
-The prior is weak: without evidence a task draws what a busy second draws on average, give or take as much again. It
-makes a task that is hardly seen, or two that always run together, uncertain rather than absurd.
+The sizes of the two parts of the noise are found by maximum likelihood. Quanta that no powers explain get lower weights
+(Huber's, as additional noise of their own), so that swapping or another program's burst does not dominate the fit. The
+prior is weak: without data a task has the mean power of a busy second, with a standard deviation of the same size. With
+it, a task with few samples, or two tasks that always run together, become uncertain instead of absurd.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LAGS = 3
 
 @dataclass(frozen=True)
 class Prior:
-    """What is believed before the data: (k,) means and standard deviations."""
+    """Prior of the powers: (k,) means and standard deviations."""
 
     mean: Floats
     deviation: Floats
@@ -41,15 +41,15 @@ class Solution:
     power : (k,), not negative where `bounded`.
     covariance : (k, k) of the estimates before they were bounded.
     own : (n,) variance of each quantum's own noise, joules squared.
-    scale : of the noise against what was expected of it: 1 where the windows explain all.
-    badness : twice the negative logarithm of the likelihood.
+    scale : observed noise relative to the expected one; 1 if the windows explain all of it.
+    negative_log_likelihood : of the residuals, up to a constant.
     """
 
     power: Floats
     covariance: Floats
     own: Floats
     scale: float
-    badness: float
+    negative_log_likelihood: float
 
 
 def solve(time: Floats, energy_j: Floats, noise: Noise, prior: Prior, bounded: NDArray[np.bool_]) -> Solution:
@@ -59,7 +59,7 @@ def solve(time: Floats, energy_j: Floats, noise: Noise, prior: Prior, bounded: N
     ----------
     time : (n, k)
     energy_j : (n,)
-    noise : its `own` part is a unit whose size is found
+    noise : the size of its `own` part is estimated
     prior : of the powers
     bounded : (k,) columns whose power cannot be negative
     """
@@ -71,24 +71,24 @@ def solve(time: Floats, energy_j: Floats, noise: Noise, prior: Prior, bounded: N
         precise, target = _with_prior(white[:, :-1], white[:, -1], prior)
         power = _bounded(precise, target, bounded)
         residual = energy_j - time @ power
-        size, scale, badness = _sizes(residual, noise, weights, freedom)
+        size, scale, nll = _sizes(residual, noise, weights, freedom)
         unlikely = np.abs(_noise(noise, size, scale, weights).whiten(residual[:, None])[0][:, 0])
         weights = np.maximum(weights * np.minimum(HUBER / np.maximum(unlikely, 1e-12), 1.0) ** 2, 1e-6)
-    # As precise as the noise that was found last says.
+    # Once more with the last estimate of the noise.
     white, _ = _noise(noise, size, scale, weights).whiten(np.column_stack([time, energy_j]))
     precise, target = _with_prior(white[:, :-1], white[:, -1], prior)
     power = _bounded(precise, target, bounded)
     unexplained = white[:, -1] - white[:, :-1] @ power
     covariance = _covariance(precise, white[:, :-1] * unexplained[:, None])
-    return Solution(power, covariance, size * scale * noise.own, scale, badness)
+    return Solution(power, covariance, size * scale * noise.own, scale, nll)
 
 
 def _covariance(precise: Floats, scores: Floats) -> Floats:
-    """Return the covariance of the powers, from residuals as they go with their neighbours' (Newey and West, 1987).
+    """Return the covariance of the powers, from autocorrelated residuals (Newey and West, 1987).
 
-    The noise model takes a quantum's own noise for independent, and as large in every quantum. It is neither: an
-    instance that lies across an edge is in two quanta, and which tasks run decides how much is open. The residuals
-    show what is left of both; where they show less than the model expects, the model is believed.
+    The noise model assumes that the quanta's own noise is independent and equally large. It is neither: an instance
+    across an edge is in two quanta, and the noise depends on the tasks that run. The residuals show both effects; the
+    model's variance remains the lower bound.
     """
     count, columns = scores.shape
     inverse = np.linalg.pinv(precise.T @ precise, hermitian=True)
@@ -109,23 +109,23 @@ def _noise(noise: Noise, size: float, scale: float, weights: Floats) -> Noise:
 
 
 def _sizes(residual: Floats, noise: Noise, weights: Floats, freedom: int) -> tuple[float, float, float]:
-    """Return the size of the quanta's own noise against the edges', and the scale of both, by likelihood.
+    """Return the size of the quanta's own noise relative to the edges', the scale of both, and the likelihood.
 
-    Residuals alone decide: to find the powers anew for each size would cost as much as all the rest, many times.
+    The powers stay fixed: solving for them at each size would cost many times as much as everything else.
     """
 
-    def measured(logarithm: float) -> tuple[float, float]:
+    def profiled(logarithm: float) -> tuple[float, float]:
         white, determinant = _noise(noise, float(np.exp(logarithm)), 1.0, weights).whiten(residual[:, None])
         scale = float((white**2).sum()) / freedom
         return determinant / 2 + freedom / 2 * np.log(max(scale, 1e-300)), scale
 
-    # Where the windows are far from what they say the likelihood has a second peak.
+    # The likelihood has a second peak if the windows are far too wide or too narrow.
     grid = np.linspace(*OWN_BOUNDS, GRID)
-    best = int(np.argmin([measured(float(at))[0] for at in grid]))
+    best = int(np.argmin([profiled(float(at))[0] for at in grid]))
     around = (grid[max(best - 1, 0)], grid[min(best + 1, GRID - 1)])
-    found = minimize_scalar(lambda x: measured(x)[0], bounds=around, method="bounded", options={"xatol": 0.1})
-    badness, scale = measured(float(found.x))
-    return float(np.exp(found.x)), max(scale, 1e-12), 2 * badness
+    found = minimize_scalar(lambda x: profiled(x)[0], bounds=around, method="bounded", options={"xatol": 0.1})
+    nll, scale = profiled(float(found.x))
+    return float(np.exp(found.x)), max(scale, 1e-12), nll
 
 
 def _with_prior(white: Floats, target: Floats, prior: Prior) -> tuple[Floats, Floats]:
@@ -136,7 +136,7 @@ def _with_prior(white: Floats, target: Floats, prior: Prior) -> tuple[Floats, Fl
 def _bounded(precise: Floats, target: Floats, bounded: NDArray[np.bool_]) -> Floats:
     """Least squares with some columns not negative: a free column is the difference of two that are not."""
     free = np.flatnonzero(~bounded)
-    # Columns of like size, or the solver's tolerance forgets the small ones.
+    # Columns of similar size: the solver's tolerance would drop the small ones.
     size = np.maximum(np.sqrt((precise**2).sum(axis=0)), 1e-300)
     scaled = precise / size
     triangle = np.asarray(np.linalg.qr(np.column_stack([scaled, -scaled[:, free], target]), mode="r"))

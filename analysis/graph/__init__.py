@@ -1,4 +1,4 @@
-"""What held a task runtime up: waits, the longest chain of dependences, what each worker lacked."""
+"""Delays of a task runtime: waits, the longest chain of dependences, starvation of workers."""
 
 from .facts import runtime_facts
 from .lifecycle import dependences, lifecycle_columns

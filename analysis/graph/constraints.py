@@ -1,10 +1,10 @@
-"""What could not have been otherwise with any number of workers: the graph whose longest path is the span.
+"""The graph of constraints that hold for any number of workers; its longest path is the span.
 
-An instance that spawned none is one node. One that did is a node for each of its runs and one for its being
-complete: a child begins no sooner than its parent had come to its spawn, a run after a pause no sooner than the
-children that had ended by then, and what waited for the parent waits for its children as well (the strands of
-Blumofe and Leiserson, "Scheduling Multithreaded Computations by Work Stealing", 1999, with dependences added).
-Time outside of instances is not in it: those that no instance spawned may all begin at once.
+An instance without children is one node. An instance with children has a node for each of its runs and one for its
+completion: a child begins after its parent reached the spawn, a run after a pause begins after the children that had
+ended by then, and an instance that waits for the parent also waits for its children (the strands of Blumofe and
+Leiserson, "Scheduling Multithreaded Computations by Work Stealing", 1999, with dependences added). Time outside
+instances is excluded: all instances that no other one spawned may begin at once.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Constraints:
     ----------
     row : (nodes,) the instance of each
     source, target : (edges,) nodes
-    share : (edges,) the part of its instance that the source does before the target may begin, 0 to 1
-    final : (nodes,) the part of its instance that remains to be done in each
+    share : (edges,) the part of the source's instance that runs in the source before the target may begin, 0 to 1
+    final : (nodes,) the part of its instance that runs in each node until the end of the node
     """
 
     row: Rows
@@ -44,7 +44,7 @@ class Constraints:
 
 
 def build_constraints(execution: Execution) -> Constraints:
-    """Make the graph; O((runs + edges) log (runs + edges))."""
+    """Build the graph; O((runs + edges) log (runs + edges))."""
     runs, parent, count = execution.runs, execution.parent, len(execution)
     child = np.flatnonzero(parent >= 0)
     above = parent[child]
@@ -73,13 +73,13 @@ def build_constraints(execution: Execution) -> Constraints:
 
 
 def _of_run(execution: Execution) -> Floats:
-    """Return the part of its instance that each run is."""
+    """Return each run as a part of its instance."""
     runs = execution.runs
     return _divided(runs.end_ns - runs.begin_ns, execution.own_ns[runs.row])
 
 
 def _until_spawn(execution: Execution, child: Rows, above: Rows, at_spawn: Rows) -> Floats:
-    """Return the part of its parent that lies in the run that spawned a child, before the spawn."""
+    """Return the part of the parent that lies in the spawning run before the spawn."""
     runs = execution.runs
     run = runs.first[above] + at_spawn
     until_ns = np.clip(execution.spawn_ns[child], runs.begin_ns[run], runs.end_ns[run])

@@ -1,8 +1,8 @@
-"""A recording as a graph: instances with their times, what they had to wait for, and who spawned them.
+"""A recording as a graph: instances with their times, dependences and parents.
 
-What contradicts the recorded times is left out: an instance that started before another was complete cannot
-have waited for it. What remains was kept to by the run itself, so no chain of it is longer than the run,
-and it has no cycles but among instances of no length.
+Edges that contradict the recorded times are left out: an instance that started before another was complete did
+not wait for it. The run satisfies all other edges, so no chain of them is longer than the run, and cycles exist
+only among instances of no length.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ Times = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Execution:
-    """One entry an instance, in the order of the table of tasks; times in ns from the begin of the recorded block.
+    """One entry per instance, in the order of the table of tasks; times in ns from the start of the recorded block.
 
     Attributes
     ----------
-    own_ns : time in which it was what its thread ran
-    energy_j : exclusive of nested tasks; 0 where not resolved
-    done_ns : when it and all that it spawned had ended
-    spawn_ns : when it was spawned; where that is not known, when it started
-    ready_ns : when it might have run; where that is not known, when the last that it waited for was done
+    own_ns : time in which its thread ran it
+    energy_j : exclusive of nested tasks; 0 if not resolved
+    done_ns : when it and all its descendants had ended
+    spawn_ns : when it was spawned; if unknown, when it started
+    ready_ns : when it could have run; if unknown, when its last dependence was done
     releaser : row of the instance whose end made it ready, -1: none
     parent : row of the instance that spawned it, -1: none
-    waits, waits_for : (edges,) rows of instances and of what they had to wait for
+    waits, waits_for : (edges,) rows of instances and of their dependences
     contradicting : edges and spawns that the recorded times contradict, left out
     """
 
@@ -67,7 +67,7 @@ class Execution:
 
 
 def read_execution(profile: Profile) -> Execution:
-    """Collect what a profile and its trace's events say; reads the trace's samples again."""
+    """Combine a profile with its trace's events; reads the trace's samples again."""
     tasks, trace = profile.tasks, profile.trace
     places = Places.of(tasks["instance"].to_numpy())
     runs = read_runs(profile.recipe.read(trace), places, trace.start_ns)
@@ -97,7 +97,7 @@ def read_execution(profile: Profile) -> Execution:
 
 
 def _ns(seconds: Floats) -> Times:
-    """Return whole nanoseconds: exact below a hundred days, of which a float's step is less than half of one."""
+    """Return whole nanoseconds; exact below a hundred days, where a float's step is less than half a nanosecond."""
     return np.rint(seconds * 1e9).astype(np.int64)
 
 
@@ -107,7 +107,7 @@ def _ns_or(seconds: Floats, otherwise: Times) -> Times:
 
 
 def _rank(start_ns: Times, spawn_ns: Times) -> Rows:
-    """Number the instances so that what spawned comes before what it spawned."""
+    """Number the instances so that parents come before their children."""
     order = np.lexsort((np.arange(len(start_ns)), spawn_ns, start_ns))
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
@@ -115,7 +115,7 @@ def _rank(start_ns: Times, spawn_ns: Times) -> Rows:
 
 
 def _parents(parent: Rows, tasks: pd.DataFrame, start_ns: Times, spawn_ns: Times) -> tuple[Rows, int]:
-    """Return the parents without those that began after what they are said to have spawned; and how many these are."""
+    """Return the parents, without those that began after their child, and the number of these."""
     rank = _rank(start_ns, spawn_ns)
     child = np.arange(len(tasks))
     sound = (parent >= 0) & (start_ns[parent] <= spawn_ns) & (rank[parent] < rank[child])
@@ -123,7 +123,7 @@ def _parents(parent: Rows, tasks: pd.DataFrame, start_ns: Times, spawn_ns: Times
 
 
 def _done(end_ns: Times, parent: Rows, start_ns: Times, spawn_ns: Times) -> Times:
-    """Return when each was complete: its own end or that of the last below it."""
+    """Return when each was complete: the latest end of itself and its descendants."""
     children = np.flatnonzero(parent >= 0)
     if not len(children):
         return end_ns.copy()
@@ -135,7 +135,7 @@ def _done(end_ns: Times, parent: Rows, start_ns: Times, spawn_ns: Times) -> Time
 
 
 def _edges(graph: Graph, places: Places, start_ns: Times, done_ns: Times) -> tuple[Rows, Rows, int]:
-    """Return pairs of what waited and what for, each once, and how many pairs the times contradict."""
+    """Return distinct pairs of an instance and its dependence, and the number of pairs that the times contradict."""
     at = np.flatnonzero((graph.kind == EventKind.DEPENDENCE) | (graph.kind == EventKind.READY))
     waits, waits_for = places.rows(graph.instance[at]), places.rows(graph.other[at])
     known = (waits >= 0) & (waits_for >= 0)
@@ -146,7 +146,7 @@ def _edges(graph: Graph, places: Places, start_ns: Times, done_ns: Times) -> tup
 
 
 def _last_waited_for(waits: Rows, waits_for: Rows, done_ns: Times) -> Rows:
-    """Return for each instance what was done last of all that it waited for, -1: it waited for nothing."""
+    """Return for each instance its dependence that was done last, -1: it has none."""
     by_time = np.argsort(done_ns[waits_for], kind="stable")
     last = np.full(len(done_ns), -1)
     last[waits[by_time]] = waits_for[by_time]
@@ -154,7 +154,7 @@ def _last_waited_for(waits: Rows, waits_for: Rows, done_ns: Times) -> Rows:
 
 
 def _releasers(graph: Graph, places: Places, last: Rows) -> Rows:
-    """Return what READY names; `last` where there is no such event, or one that names what never ran."""
+    """Return the instance that READY names; `last` without such an event, or if that instance never ran."""
     ready, _ = first_events(graph, EventKind.READY, places)
     other = graph.other[np.maximum(ready, 0)]
     named = places.rows(other)

@@ -1,4 +1,4 @@
-"""A task runtime in a dozen figures: for a terminal's few lines, for JSON and for the head of a report's section."""
+"""Summary figures of a task runtime, for the terminal, for JSON and for the report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SERVICE = ("served_s", "running_s", "suspended_s", "starved_s", "overhead_s")
 
 
 def runtime_facts(profile: Profile) -> dict[str, float | int] | None:
-    """Return what the runtime came to; None for a trace without its events.
+    """Return the figures; None for a trace without a runtime's events.
 
     Returns
     -------

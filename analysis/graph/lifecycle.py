@@ -1,4 +1,4 @@
-"""What the events say of each instance: who spawned it, when it might have run, what it had to wait for."""
+"""The lifecycle of instances from events: parent, time of release, dependences."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Places:
-    """Where instances stand in a table; ids are unique in it."""
+    """Finds the rows of instances in a table with unique ids."""
 
     order: NDArray[np.intp]
     ids: NDArray[np.uint64]
@@ -31,7 +31,7 @@ class Places:
         return cls(order, instance[order])
 
     def rows(self, sought: NDArray[np.uint64]) -> Rows:
-        """Return the row of each id, -1 where it is 0 or the table does not have it."""
+        """Return the row of each id, -1 if it is 0 or not in the table."""
         if not len(self.ids):
             return np.full(len(sought), -1)
         at = np.minimum(np.searchsorted(self.ids, sought), len(self.ids) - 1)
@@ -39,7 +39,7 @@ class Places:
 
 
 def first_events(graph: Graph, kind: EventKind, places: Places) -> tuple[Rows, Rows]:
-    """Return for each row of a table its first event of a kind as a place among the events, -1 without any.
+    """Return for each row of a table the place of its first event of a kind, -1 without any.
 
     Returns
     -------
@@ -50,16 +50,15 @@ def first_events(graph: Graph, kind: EventKind, places: Places) -> tuple[Rows, R
     rows = places.rows(graph.instance[at])
     known = rows >= 0
     event = np.full(len(places.ids), -1)
-    # Where a row repeats, the last assignment stands: the earliest event.
+    # If a row repeats, the last assignment wins: the earliest event.
     event[rows[known][::-1]] = at[known][::-1]
     return event, at
 
 
 def lifecycle_columns(trace: Trace, tasks: pd.DataFrame) -> dict[str, Any]:
-    """Return the columns that events add to the table of instances, and `parent` as the events know it.
+    """Return the columns that events add to the table of instances, with `parent` from the events.
 
-    An instance is taken to be spawned and ready no later than it started, and ready no sooner than it was
-    spawned, whatever clocks of several processors say.
+    Times are adjusted to spawned <= ready <= started, which clocks of several processors may violate.
     """
     graph = trace.graph
     places = Places.of(tasks["instance"].to_numpy())
@@ -81,7 +80,7 @@ def lifecycle_columns(trace: Trace, tasks: pd.DataFrame) -> dict[str, Any]:
 
 
 def _at(values: NDArray[Any], event: Rows) -> NDArray[Any]:
-    """Return a value per event, that of the first for those that are -1."""
+    """Return a value per event; for -1 that of the first."""
     return values[np.maximum(event, 0)]
 
 
@@ -90,7 +89,7 @@ def _seconds(trace: Trace, event: Rows) -> NDArray[np.float64]:
 
 
 def dependences(graph: Graph) -> pd.DataFrame:
-    """Return one row for each pair of instances of which one had to wait for the other: `instance`, `waits_for`."""
+    """Return one row for each dependence between instances: `instance`, `waits_for`."""
     at = np.flatnonzero((graph.kind == EventKind.DEPENDENCE) & (graph.instance != 0) & (graph.other != 0))
     pairs = pd.DataFrame({"instance": graph.instance[at], "waits_for": graph.other[at]})
     return pairs.drop_duplicates(ignore_index=True)

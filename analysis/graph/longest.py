@@ -1,7 +1,7 @@
 """The longest path through a graph without cycles: nodes in the order of their edges, then one pass.
 
-Kahn (1962): a node is taken once all edges into it have been seen; what stands on a cycle never is, and no path
-leads through it. O(nodes + edges), a second or two for a million of either.
+Kahn (1962): a node is taken after all edges into it; nodes on a cycle are never taken, and no path leads through
+them. O(nodes + edges), a second or two for a million of either.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Net:
     ----------
     first : (nodes + 1,) where the edges of each node begin
     target : (edges,) nodes
-    order : nodes, each after all that lead to it; those on cycles are missing
+    order : nodes in topological order, without those on cycles
     """
 
     first: list[int]
@@ -37,7 +37,7 @@ class Net:
 
     @classmethod
     def of(cls, nodes: int, source: Rows, target: Rows) -> Net:
-        """Put the edges in order."""
+        """Sort the edges."""
         by_source = np.argsort(source, kind="stable")
         first = np.concatenate(([0], np.cumsum(np.bincount(source, minlength=nodes)))).tolist()
         ordered = target[by_source].tolist()
@@ -57,7 +57,7 @@ class Net:
         Parameters
         ----------
         weight : (edges,) >= 0, of each edge in the order in which `of` was given them
-        final : (nodes,) >= 0, what a path gains that ends in a node
+        final : (nodes,) >= 0, the weight that a path gains by ending in a node
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""The critical path of a recording: what no number of workers could have shortened, and what its length went into."""
+"""The critical path of a recording: the lower bound of its time for any number of workers, and what it consists of."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tprof.errors import UsageError
 from .constraints import build_constraints
 from .execution import read_execution
 from .longest import Net
-from .realised import PARTS, realised_chain
+from .observed_chain import PARTS, observed_chain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,19 +27,19 @@ NONE = "this trace has no events of a task runtime: record a program whose tasks
 
 @dataclass(frozen=True, repr=False)
 class CriticalPath:
-    """The longest chain of instances that had to run one after the other, and what the run really waited for.
+    """The longest chain of instances that had to run one after the other, and the chain of waits in the run.
 
     Three chains, each a table in order of time:
 
-    `chain` is the longest by duration in the graph of dependences. An instance follows those that it had to wait
-    for and all that these spawned; one that was spawned inside another follows that one's time until the spawn;
-    one that paused follows those of its children that had ended when it went on. Nothing else delays it: with
-    any number of workers, and spawning for nothing, the same instances could not have ended sooner than `span_s`.
+    `chain` is the longest by duration in the graph of dependences. An instance follows its dependences and all their
+    descendants; a child follows its parent's time until the spawn; a paused instance follows those of its children
+    that had ended when it resumed. Nothing else delays it: with any number of workers, and spawning at no cost, the
+    same instances could not have ended sooner than `span_s`.
     `heaviest` is the heaviest by joules in the same graph; it need not be the longest.
-    `realised` is what this run waited for, backwards from the instance that ended last. An instance that started
-    is taken to have waited last for whichever came last: its worker being free of another instance, the end of
-    what it depended on, or its spawn. Where no instance spawned it, the program outside its tasks did, and is
-    taken to have waited for the last moment at which all that it had spawned was over.
+    `realised` is the observed chain of waits, backwards from the instance that ended last. The start of an instance
+    waited for the latest of three events: its worker became free, its last dependence ended, or it was spawned. If no
+    instance spawned it, the program outside its tasks did, and waited for the last time at which all instances spawned
+    before had ended.
 
     Attributes
     ----------
@@ -47,14 +47,14 @@ class CriticalPath:
     work_s : time in all instances, nested ones and pauses counted once
     span_s : length of `chain`
     share : span_s / makespan_s: at 1, more workers cannot help
-    parallelism : work_s / span_s, the workers that the graph could have kept busy on average
-    energy_j : joules of `chain`, as far as its instances are resolved
+    parallelism : work_s / span_s, the average number of workers that the graph can keep busy
+    energy_j : joules of the resolved instances of `chain`
     heaviest_j : joules of `heaviest`
     chain, heaviest : task, instance, start_s, path_s (its time on the path), energy_j (its joules on the path)
     realised : kind, start_s, duration_s, task, instance
-    parts : the makespan by kind, they sum to it: running_s, data_s (between the end of what was waited for and its
+    parts : the makespan by kind, which sum to it: running_s, data_s (from the end of the last dependence to the
         release), worker_s (ready, until a worker took it), spawning_s (the program outside its tasks, and from
-        spawn to release without anything to wait for), paused_s (inside an instance, for what the trace does not say)
+        spawn to release without dependences), paused_s (inside an instance, for a reason not in the trace)
     contradicting : dependences and spawns that the recorded times contradict; left out
     """
 
@@ -70,7 +70,7 @@ class CriticalPath:
 
     @property
     def share(self) -> float:
-        """Part of the makespan that the longest chain takes."""
+        """Length of the longest chain relative to the makespan."""
         return self.span_s / self.makespan_s if self.makespan_s > 0 else float("nan")
 
     @property
@@ -80,12 +80,12 @@ class CriticalPath:
 
     @property
     def parts(self) -> dict[str, float]:
-        """Seconds of the makespan by what the run waited for."""
+        """Seconds of the makespan by kind."""
         sums = self.realised.groupby("kind", observed=True)["duration_s"].sum()
         return {f"{kind}_s": float(sums.get(kind, 0.0)) for kind in PARTS}
 
     def __repr__(self) -> str:
-        """Say in one line how long it is."""
+        """Describe the path in one line."""
         of = f"{len(self.chain):,} instances, {self.span_s:.4g} s of {self.makespan_s:.4g} s"
         return f"<CriticalPath of {of}, parallelism {self.parallelism:.3g}>"
 
@@ -106,15 +106,15 @@ def critical_path(profile: Profile) -> CriticalPath:
     own_s = execution.own_ns.astype(np.float64) * 1e-9
     span_s, chain = _path(profile, net, constraints, own_s, by=own_s)
     heaviest_j, heaviest = _path(profile, net, constraints, own_s, by=np.maximum(execution.energy_j, 0.0))
-    realised = realised_chain(execution)
-    row = np.array(realised["row"], np.int64)
+    observed = observed_chain(execution)
+    row = np.array(observed["row"], np.int64)
     named = profile.tasks.iloc[np.maximum(row, 0)].reset_index(drop=True)
-    table = realised.drop(columns="row").assign(
+    table = observed.drop(columns="row").assign(
         task=named["task"].where(row >= 0), instance=named["instance"].where(row >= 0, np.uint64(0))
     )
     resolved = chain["energy_j"].notna()
     return CriticalPath(
-        makespan_s=float(realised["duration_s"].sum()),
+        makespan_s=float(observed["duration_s"].sum()),
         work_s=float(own_s.sum()),
         span_s=span_s,
         energy_j=float(chain["energy_j"].sum()) if resolved.any() else float("nan"),

@@ -1,4 +1,4 @@
-"""Who ran when, on every thread: the segments of a profile, joined where nothing came between them."""
+"""The runs of instances on every thread: adjacent segments of the same instance, joined."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Times = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Runs:
-    """Stretches of time in which a thread ran an instance itself, by row of the instance and then by time.
+    """Intervals in which a thread ran an instance itself, by row of the instance and then by time.
 
     Attributes
     ----------
     row : (m,) int64, the instance's row in the table of tasks
-    begin_ns, end_ns : (m,) int64, from the begin of the recorded block
-    before : (m,) int64, the run that the thread did before this one, -1: none
-    first : (rows + 1,) int64, where each instance's runs begin
+    begin_ns, end_ns : (m,) int64, from the start of the recorded block
+    before : (m,) int64, the thread's previous run, -1: none
+    first : (rows + 1,) int64, index of each instance's first run
     """
 
     row: Rows
@@ -66,13 +66,13 @@ def _of_thread(lane: Segments, places: Places) -> tuple[Rows, Times, Times]:
 
 
 def count_until(first: Rows, times: Times, rows: Rows, until: Times, *, inclusive: bool) -> Rows:
-    """Count, of the times that belong to a row, those before (or at) another time.
+    """Count the times of a row that are before (or at) another time.
 
     Parameters
     ----------
-    first : (k + 1,) where each row's times begin
+    first : (k + 1,) index of each row's first time
     times : (m,) not decreasing within a row
-    rows, until : (q,) what is asked
+    rows, until : (q,) the queries
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""One row a worker: when it ran tasks, when there was nothing to run, and when there was but it did not."""
+"""The time of each worker: running tasks, starved without a ready instance, or idle in spite of one."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ COLUMNS = (
 
 
 def starvation(profile: Profile) -> pd.DataFrame:
-    """Return what each worker did while it served, between its BEGIN and END events.
+    """Return the time of each worker between its BEGIN and END events, by activity.
 
     Returns
     -------
-    worker, pid, thread, cpu (where it ran most, -1: not known), served_s and its four parts: running_s (in an
+    worker, pid, thread, cpu (the one used most, -1: not known), served_s and its four parts: running_s (in an
     instance), suspended_s (an instance on this thread waits inside its body and nothing else runs here), starved_s
-    (nothing runs, and no instance of the process was ready), overhead_s (nothing runs although one was); steals
-    (instances it took from others), idle_j (joules that the model gives its thread outside of tasks while it
-    served; NaN without energy). One row for each thread that served as a worker. Empty without such events.
+    (nothing runs, and no instance of the process is ready), overhead_s (nothing runs although one is ready); steals
+    (instances taken from others), idle_j (joules that the model assigns to its thread outside tasks in this time; NaN
+    without energy). One row for each thread that was a worker. Empty without such events.
     """
     trace = profile.trace
     services = _services(trace)
@@ -64,7 +64,7 @@ def starvation(profile: Profile) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class _Service:
-    """When a thread served as a worker: (k,) times, increasing and apart."""
+    """The intervals in which a thread was a worker: (k,) times, increasing and disjoint."""
 
     thread: int
     worker: int
@@ -74,7 +74,7 @@ class _Service:
 
 
 def _services(trace: Trace) -> list[_Service]:
-    """Pair BEGIN and END by thread; one that is not ended lasts until the thread's next BEGIN, or its end."""
+    """Pair BEGIN and END by thread; without an END an interval lasts until the thread's next BEGIN or its end."""
     graph = trace.graph
     ends = {thread.ordinal: thread.end_ns for thread in trace.threads}
     found: list[_Service] = []
@@ -100,14 +100,14 @@ def _steals(graph: Graph, thread: int, begin_ns: Times, end_ns: Times) -> int:
 
 @dataclass(frozen=True)
 class _Ready:
-    """For how long, until each moment, at least one instance of a process was ready and had not started."""
+    """Cumulative time in which at least one instance of a process was ready and had not started."""
 
     edges_ns: Times
     until_ns: Times
 
     @classmethod
     def of(cls, profile: Profile, process: int) -> _Ready:
-        """Take the READY events of a process; what never started was ready until it was cancelled, or the end."""
+        """Use the READY events of a process; an instance that never started was ready until it was cancelled."""
         graph, trace = profile.trace.graph, profile.trace
         ordinals = [file.ordinal for file in trace.events if file.process == process]
         mine = (graph.kind == EventKind.READY) & (graph.instance != 0) & np.isin(graph.thread, ordinals)
@@ -128,7 +128,7 @@ class _Ready:
         return cls(edges_ns, total_ns.astype(np.int64))
 
     def between(self, begin_ns: Times, end_ns: Times) -> Times:
-        """Return for how long of each interval something was ready."""
+        """Return the time of each interval in which an instance was ready."""
         return self._until(end_ns) - self._until(begin_ns)
 
     def _until(self, t_ns: Times) -> Times:
@@ -143,7 +143,7 @@ class _Ready:
 def _row(
     service: _Service, thread: Thread | None, lane: Segments | None, idle_j: Floats | None, ready: _Ready
 ) -> tuple[object, ...]:
-    """Cut a thread's time where its segments and its services begin and end, and say what each piece was."""
+    """Cut a thread's time at the ends of its segments and intervals, and classify each piece."""
     segments_ns = np.empty(0, np.int64) if lane is None else lane.t_ns
     edges_ns = np.unique(np.concatenate((segments_ns, service.begin_ns, service.end_ns)))
     begin_ns, end_ns = edges_ns[:-1], edges_ns[1:]
@@ -175,7 +175,7 @@ def _row(
 
 
 def _waits_inside(lane: Segments) -> NDArray[np.bool_]:
-    """Mark the segments in which nobody runs, but an instance that ran before on this thread runs again later."""
+    """Mark the segments without a task between two runs of the same instance on this thread."""
     at = np.flatnonzero(lane.slot > 0)
     change = np.zeros(len(lane.slot) + 1, np.int64)
     _, first = np.unique(lane.slot[at], return_index=True)

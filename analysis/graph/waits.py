@@ -1,4 +1,4 @@
-"""One row a task: how long its instances waited for data and for a worker, and how many were stolen or cancelled."""
+"""Waiting times of each task's instances, for data and for a worker, and the numbers of stolen and cancelled ones."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def waits(profile: Profile) -> pd.DataFrame:
-    """Return what a task's instances waited for.
+    """Return the waiting times of each task's instances.
 
     Returns
     -------
     Index `task`, by falling time waited: instances (that ran), wait_data_mean_s (spawn to ready),
-    wait_worker_mean_s (ready to start), own_mean_s (running), steals, cancelled (that never ran). Means are of
-    the instances of which the times are known, NaN without any. Empty for a trace without events.
+    wait_worker_mean_s (ready to start), own_mean_s (running), steals, cancelled (that never ran). Means are over
+    instances with known times, NaN without any. Empty for a trace without events.
     """
     tasks, graph = profile.tasks, profile.trace.graph
     names, number = places([shown(entry.name) for entry in profile.trace.tasks])
@@ -54,15 +54,15 @@ def _mean(code: NDArray[np.int64], values: NDArray[np.float64], count: int) -> N
 
 
 def _cancelled(profile: Profile, number: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Count cancelled instances by task: as their CANCEL says, else as their SPAWN does."""
+    """Count cancelled instances by task, from their CANCEL event, else from their SPAWN event."""
     graph = profile.trace.graph
     lookup = np.append(number, -1)
     named = lookup[np.minimum(graph.task, len(number))]
     cancelled = np.flatnonzero(graph.kind == EventKind.CANCEL)
-    said = pd.DataFrame({"instance": graph.instance[cancelled], "task": named[cancelled]})
+    ended = pd.DataFrame({"instance": graph.instance[cancelled], "task": named[cancelled]})
     spawned = np.flatnonzero((graph.kind == EventKind.SPAWN) & (named >= 0))
     by_spawn = pd.Series(named[spawned], index=graph.instance[spawned])
     by_spawn = by_spawn[~by_spawn.index.duplicated()]
-    said["task"] = said["task"].where(said["task"] >= 0, said["instance"].map(by_spawn).fillna(-1))
-    once = said.drop_duplicates("instance")["task"].to_numpy(np.int64)
+    ended["task"] = ended["task"].where(ended["task"] >= 0, ended["instance"].map(by_spawn).fillna(-1))
+    once = ended.drop_duplicates("instance")["task"].to_numpy(np.int64)
     return np.bincount(once[once >= 0], minlength=count)

@@ -20,22 +20,22 @@ LEAST, MOST = 1e-60, 1e60
 """Of a constant that is not 0; beyond them there is no machine, and products overflow."""
 
 
-def read_said(path: Path) -> dict[str, Any]:
+def read_values(path: Path) -> dict[str, Any]:
     """Return what a file says, JSON by its ending and TOML otherwise. Raises UnreadableError."""
     try:
         text = read_text(path)
-        said = parse_json(text) if path.suffix == ".json" else parse_toml(text)
+        values = parse_json(text) if path.suffix == ".json" else parse_toml(text)
     except ValueError as error:
         raise UnreadableError(path, str(error)) from error
-    if not isinstance(said, dict):
+    if not isinstance(values, dict):
         raise UnreadableError(path, "it must hold an object of names and numbers")
-    return said
+    return values
 
 
 def read_table(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return a file's table of constants. Raises UsageError if there is none to read."""
     try:
-        return read_said(Path(path))
+        return read_values(Path(path))
     except UnreadableError as error:
         message = f"cannot read a machine from {path}: {error.reason}; name a file of TOML or JSON"
         raise UsageError(message) from error

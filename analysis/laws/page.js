@@ -33,7 +33,7 @@ function figure(one, place) {
   draw(`figure-${place}`, [...(one.surface ? [heat(one)] : []), ...lines(one)], layout);
 }
 
-function room(one, place) {
+function addSection(one, place) {
   const section = make(at("figures-of-the-model"), "section");
   make(section, "h2", one.title);
   if (one.note) make(section, "p", one.note, "quiet");
@@ -46,7 +46,7 @@ at("title").textContent = data.title;
 document.title = data.title;
 data.sentences.forEach((text) => make(at("sentences"), "li", text));
 data.notes.forEach((text) => make(at("notes"), "li", text));
-data.figures.forEach(room);
+data.figures.forEach(addSection);
 data.tables.forEach((one, place) => sheet(at("tables"), one, `table-${place}`));
 theme(figures);
 figures();

@@ -81,8 +81,8 @@ class Page:
 
 def render(page: Page) -> str:
     """Return the page's HTML."""
-    room = files(__package__)
-    body, script = ((room / f"page.{kind}").read_text("utf-8") for kind in ("html", "js"))
+    package = files(__package__)
+    body, script = ((package / f"page.{kind}").read_text("utf-8") for kind in ("html", "js"))
     data: Any = clean(asdict(page))
     return embed(Parts("tprof scaling", body, script, data))
 

@@ -25,16 +25,16 @@ function facts(view) {
   return rows;
 }
 
-function section(view) {
-  const room = make(at("views"), "section"), id = view.precision;
-  make(room, "h2", `${id} precision`);
-  const table = make(make(room, "div", undefined, "scroll"), "table", undefined, "facts"), body = make(table, "tbody");
+function addSection(view) {
+  const section = make(at("views"), "section"), id = view.precision;
+  make(section, "h2", `${id} precision`);
+  const table = make(make(section, "div", undefined, "scroll"), "table", undefined, "facts"), body = make(table, "tbody");
   facts(view).forEach(([name, value]) => { const row = make(body, "tr"); make(row, "td", name); make(row, "td", value); });
-  make(room, "h3", view.has_energy ? "Roofline (time) and arch line (energy), relative to the best of each" : "Roofline (time), relative to the peak; energies are not known");
-  make(room, "div", undefined, "plot tall").id = `roof-${id}`;
+  make(section, "h3", view.has_energy ? "Roofline (time) and arch line (energy), relative to the best of each" : "Roofline (time), relative to the peak; energies are not known");
+  make(section, "div", undefined, "plot tall").id = `roof-${id}`;
   if (!view.has_energy) return;
-  make(room, "h3", "Power line");
-  make(room, "div", undefined, "plot tall").id = `power-${id}`;
+  make(section, "h3", "Power line");
+  make(section, "div", undefined, "plot tall").id = `power-${id}`;
 }
 
 const fraction = (power) => (power >= 0 ? String(2 ** power) : `1/${2 ** -power}`);
@@ -101,7 +101,7 @@ function power(view) {
 
 const figures = () => data.views.forEach((view) => { roof(view); power(view); });
 head();
-data.views.forEach(section);
+data.views.forEach(addSection);
 theme(figures);
 figures();
 document.documentElement.dataset.drawn = "yes";

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
-from tprof.analysis.laws.constants import ENDINGS, read_said
+from tprof.analysis.laws.constants import ENDINGS, read_values
 
 from tprof.errors import TprofError, UsageError
 from tprof.trace.plain_values import shown
@@ -73,17 +73,17 @@ def read_machine(path: Path) -> Machine:
     UsageError
         If it cannot be read, or what it says is no machine.
     """
-    said = _parse(path)
+    values = _parse(path)
     known = {field.name for field in fields(Machine)}
-    unknown = sorted(set(said) - known - {"fit"})
+    unknown = sorted(set(values) - known - {"fit"})
     if unknown:
         message = f"machine {path} has an unknown key {shown(unknown[0])}: keys are {', '.join(sorted(known))}"
         raise UsageError(message)
-    if said.get("tau_mem_s") is None:
+    if values.get("tau_mem_s") is None:
         message = f"machine {path} lacks tau_mem_s, seconds a byte: for 25.6 GB/s that is 3.90625e-11"
         raise UsageError(message)
-    given = {name: value for name, value in said.items() if name in known and value is not None}
-    given |= {"name": str(said.get("name") or path.stem), "caches": _caches(path, said.get("caches"))}
+    given = {name: value for name, value in values.items() if name in known and value is not None}
+    given |= {"name": str(values.get("name") or path.stem), "caches": _caches(path, values.get("caches"))}
     if "precision" not in given:
         given["precision"] = "double" if "tau_double_s" in given else "single"
     try:
@@ -96,16 +96,16 @@ def read_machine(path: Path) -> Machine:
 def processor_of(path: Path) -> str | None:
     """Return on which processor a machine that was kept was measured; None where its file does not say."""
     fit = _parse(path).get("fit")
-    said = fit.get("processor") if isinstance(fit, dict) else None
-    return said if isinstance(said, str) else None
+    processor = fit.get("processor") if isinstance(fit, dict) else None
+    return processor if isinstance(processor, str) else None
 
 
 def write_machine(machine: Machine, path: Path, fit: dict[str, Any] | None = None) -> None:
     """Write a machine as JSON, with how it was found beside it. Raises TprofError where the disk refuses."""
-    said = asdict(machine) | {"caches": dict(machine.caches)} | ({"fit": fit} if fit else {})
+    values = asdict(machine) | {"caches": dict(machine.caches)} | ({"fit": fit} if fit else {})
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(said, indent=1, allow_nan=False) + "\n", "utf-8")
+        path.write_text(json.dumps(values, indent=1, allow_nan=False) + "\n", "utf-8")
     except OSError as error:
         message = f"cannot write the machine to {path}: {error.strerror}; name another file"
         raise TprofError(message) from error
@@ -116,16 +116,16 @@ def _parse(path: Path) -> dict[str, Any]:
         message = f"machine {path} must be a file that ends in .json or .toml"
         raise UsageError(message)
     try:
-        return read_said(path)
+        return read_values(path)
     except UnreadableError as error:
         message = f"cannot read machine {path}: {error.reason}"
         raise UsageError(message) from None
 
 
-def _caches(path: Path, said: object) -> tuple[tuple[str, float], ...]:
-    if said is None:
+def _caches(path: Path, caches: object) -> tuple[tuple[str, float], ...]:
+    if caches is None:
         return ()
-    if not isinstance(said, dict):
-        message = f"machine {path}: caches must be an object of levels and joules a byte, got {shown(said)}"
+    if not isinstance(caches, dict):
+        message = f"machine {path}: caches must be an object of levels and joules a byte, got {shown(caches)}"
         raise UsageError(message)
-    return tuple((str(level), value) for level, value in said.items())
+    return tuple((str(level), value) for level, value in caches.items())

@@ -55,8 +55,8 @@ def write_roofline(shown: Shown, path: str | os.PathLike[str]) -> None:
 
 def render(shown: Shown) -> str:
     """Return the page's HTML."""
-    room = files(__package__)
-    body, script = ((room / f"roofline.{kind}").read_text("utf-8") for kind in ("html", "js"))
+    package = files(__package__)
+    body, script = ((package / f"roofline.{kind}").read_text("utf-8") for kind in ("html", "js"))
     return embed(Parts("tprof roofline", body, script, page_data(shown)))
 
 
@@ -76,20 +76,20 @@ def page_data(shown: Shown) -> dict[str, Any]:
 
 def describe(machine: Machine) -> dict[str, Any]:
     """Return the machine's balances, limits and verdict in its precision, as plain values with units as suffixes."""
-    said: dict[str, Any] = {
+    values: dict[str, Any] = {
         "time_balance_flops_per_byte": machine.time_balance,
         "peak_flops_per_s": 1 / machine.tau_flop_s,
         "peak_bytes_per_s": 1 / machine.tau_mem_s,
     }
     if not machine.has_energy:
-        return said
+        return values
     names = {
         "energy_balance_flops_per_byte": "energy_balance", "balance_gap": "balance_gap",
         "half_efficiency_flops_per_byte": "half_efficiency", "race_to_halt": "race_to_halt", "eta_flop": "eta_flop",
         "eps_flop_hat_j": "eps_flop_hat_j", "peak_flops_per_j": "most_flops_per_j", "pi_flop_w": "pi_flop_w",
         "most_power_w": "most_power_w", "compute_power_w": "compute_power_w", "memory_power_w": "memory_power_w",
     }  # fmt: skip
-    return said | {key: getattr(machine, name) for key, name in names.items()}
+    return values | {key: getattr(machine, name) for key, name in names.items()}
 
 
 def _view(shown: Shown, precision: str) -> dict[str, Any]:
@@ -132,5 +132,5 @@ def _runs(runs: Runs | None, precision: str) -> list[dict[str, float]]:
 
 
 def _task(point: TaskPoint) -> dict[str, Any]:
-    said = {field.name: getattr(point, field.name) for field in fields(point)}
-    return said | {name: getattr(point, name) for name in ("intensity", "flops_per_s", "flops_per_j", "power_w")}
+    values = {field.name: getattr(point, field.name) for field in fields(point)}
+    return values | {name: getattr(point, name) for name in ("intensity", "flops_per_s", "flops_per_j", "power_w")}

@@ -85,14 +85,14 @@ def task_points(profile: Profile) -> tuple[list[TaskPoint], list[str]]:
     profile
         Of a session.
     """
-    said = _said_by_name(profile)
+    entries = _entries_by_name(profile)
     summary, busy_s = profile.summary(), _busy_s(profile.segments)
     points, notes = [], failed_declarations(profile.trace.tasks)
     for name, row in summary.iterrows():
         count = int(row["instances"])
         counts = profile.tasks[profile.tasks["task"] == name]
-        flops, flops_from = _amount(said.get(str(name), []), "flops", count, counts)
-        traffic, bytes_from = _amount(said.get(str(name), []), "bytes", count, counts)
+        flops, flops_from = _amount(entries.get(str(name), []), "flops", count, counts)
+        traffic, bytes_from = _amount(entries.get(str(name), []), "bytes", count, counts)
         if flops is None:
             continue
         if not flops or not traffic or not busy_s.get(str(name)):
@@ -102,17 +102,17 @@ def task_points(profile: Profile) -> tuple[list[TaskPoint], list[str]]:
         quality = str(row["quality"])
         point = (str(name), count, flops, traffic, flops_from, bytes_from, busy_s[str(name)], energy_j, quality)
         points.append(TaskPoint(*point))
-        notes += _lost(str(name), said.get(str(name), []), count)
+        notes += _lost(str(name), entries.get(str(name), []), count)
     return sorted(points, key=lambda point: -point.flops), notes
 
 
-def _said_by_name(profile: Profile) -> dict[str, list[TaskEntry]]:
+def _entries_by_name(profile: Profile) -> dict[str, list[TaskEntry]]:
     from tprof.analysis.names import shown  # noqa: PLC0415 - beside its only use
 
-    said: dict[str, list[TaskEntry]] = {}
+    entries: dict[str, list[TaskEntry]] = {}
     for entry in profile.trace.tasks:
-        said.setdefault(shown(entry.name), []).append(entry)
-    return said
+        entries.setdefault(shown(entry.name), []).append(entry)
+    return entries
 
 
 def _amount(entries: list[TaskEntry], kind: str, instances: int, counts: pd.DataFrame) -> tuple[float | None, str]:

@@ -1,4 +1,4 @@
-"""Power models: what a segment is thought to have drawn, before the sensor's joules are shared by it."""
+"""Power models: the modelled energy of each segment, by which the sensor's joules are shared."""
 
 from .choose import Chosen, choose_model, needs_fit
 from .linear import TABLE_1, Coefficients

@@ -1,4 +1,4 @@
-"""Which model a trace supports, and why that one was taken."""
+"""Chooses a power model that the trace supports, and states the reason."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 MUCH = 10.0
-"""Of the Bayesian information criterion: what is called very strong evidence."""
+"""Difference of the Bayesian information criterion that counts as very strong evidence."""
 NAMES = ("auto", "linear", "fitted", "fesc", "ipc", "cputime")
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """A model ready for use: modelled(counts, cpu_s) gives modelled energy per segment."""
+    """A chosen model: modelled(counts, cpu_s) returns the modelled energy per segment."""
 
     name: str
     why: str
@@ -39,12 +39,12 @@ class Chosen:
     stored: Stored | None = None
 
     def fitted(self, asked: str, fits: Mapping[str, Fit], qualities: Sequence[str]) -> Chosen:
-        """Return the model once powers were fitted per task, or itself where `auto` gains nothing by them.
+        """Return the model with fitted powers per task, or this one if `auto` gains nothing by them.
 
         Raises
         ------
         UsageError
-            If "fitted" was asked for and there is nothing to fit to.
+            If "fitted" was requested and nothing can be fitted.
         """
         if asked == "fitted" and not fits:
             if "estimated" in qualities:
@@ -69,7 +69,7 @@ class Chosen:
 
 
 def needs_fit(asked: str, model: Chosen) -> bool:
-    """Tell whether powers are to be fitted: when asked for, or by `auto` where nothing is calibrated."""
+    """Return whether to fit powers: on request, or for `auto` without a calibration."""
     return asked == "fitted" or (asked == "auto" and model.name != "linear")
 
 
@@ -79,7 +79,7 @@ def choose_model(
     coefficients: str | Mapping[str, float] | linear.Coefficients | None = None,
     stored: Stored | None = None,
 ) -> Chosen:
-    """Return the model asked for, or for "auto" the best that the counters support.
+    """Return the requested model, or for "auto" the best one that the counters support.
 
     The order is linear (calibrated), fesc, ipc, cputime: the paper (3.4) finds FESC the better
     linear fit of core power, IPC a relatively good one.
@@ -89,7 +89,7 @@ def choose_model(
     name : one of "auto", "linear", "fitted", "fesc", "ipc", "cputime"
     present : counter columns that the trace has
     coefficients : for "linear": "tprof-table1", or a mapping of a, b, c, C1, C2 in watts
-    stored : the calibrated model that the trace brings along, for where no coefficients are given
+    stored : the calibrated model in the trace, used if no coefficients are given
 
     Raises
     ------

@@ -30,8 +30,8 @@ Floats = NDArray[np.float64]
 class Coefficients:
     """Watts per unit of IPC (a), of L2 and LLC traffic in GB/s (b, c), per active core (c1), per package (c2).
 
-    `scales` are pairs of a frequency in Hz, rising, and what a core's power there is against that of the coefficients
-    (the paper's section 3.3: shares stand at every frequency, the level does not).
+    `scales` are pairs of a frequency in Hz, rising, and a core's power there relative to that of the coefficients
+    (the paper's section 3.3: shares hold at every frequency, the level does not).
     """
 
     a: float
@@ -95,9 +95,9 @@ def modelled(coefficients: Coefficients, counts: Mapping[str, Floats], cpu_s: Fl
 
 
 def _scale(coefficients: Coefficients, counts: Mapping[str, Floats], cpu_s: Floats) -> Floats:
-    """Return what each segment's power is against that at the frequency of the coefficients: (n,)."""
+    """Return each segment's power relative to that at the frequency of the coefficients: (n,)."""
     known_hz, factors = np.array(coefficients.scales).T
     cycles = counts["cycles"]
     hz = np.divide(cycles, cpu_s, out=np.full_like(cycles, np.nan), where=(cpu_s > 0) & (cycles > 0))
-    # Where no frequency can be told the segment is taken to run where the coefficients were found.
+    # A segment of unknown frequency counts as running at that of the coefficients.
     return np.asarray(np.nan_to_num(np.interp(hz, known_hz, factors), nan=1.0))

@@ -2,8 +2,8 @@
 
 The paper divides a package's energy among cores in proportion to one metric: instructions per
 cycle, or front-end stalled cycles per cycle (FESC). It calls the first a relatively good linear
-fit of power and the second a better one. FESC is taken as the paper takes it, proportional to the
-stalled share, and so inherits its limit: what the event counts differs between processors.
+fit of power and the second a better one. As in the paper, FESC is proportional to the stalled
+share, with the same limit: the meaning of the event differs between processors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The calibrated model that a trace brings along from the machine it was recorded on."""
+"""The calibrated model that a trace contains, from the machine it was recorded on."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Stored:
     Attributes
     ----------
     coefficients : of equation 1.
-    residual_share : the model's own error, as a part of the power; None if nobody measured it.
-    intervals : 95 % intervals of the coefficients, as they were kept.
-    why : where it comes from, in a clause.
+    residual_share : the model's own error, as a part of the power; None if it was not measured.
+    intervals : 95 % intervals of the coefficients.
+    why : its origin, as a clause.
     """
 
     coefficients: Coefficients
@@ -32,27 +32,27 @@ class Stored:
     why: str
 
 
-def stored_model(said: object) -> tuple[Stored | None, str | None]:
-    """Return the model that a manifest carries, and a warning if it carries one that cannot be used."""
-    if said is None:
+def stored_model(model: object) -> tuple[Stored | None, str | None]:
+    """Return the model of a manifest, and a warning if the model cannot be used."""
+    if model is None:
         return None, None
-    problem = problem_of(said)
-    if problem is not None or not isinstance(said, dict):
+    problem = problem_of(model)
+    if problem is not None or not isinstance(model, dict):
         return None, f"the power model in the trace's manifest was not used: {problem}"
-    found = {name: float(value) for name, value in said["coefficients"].items() if isinstance(value, int | float)}
-    scales = tuple((float(hz), float(factor)) for hz, factor in said.get("scales", []))
-    share = said.get("residual_share")
-    intervals = said.get("intervals")
+    found = {name: float(value) for name, value in model["coefficients"].items() if isinstance(value, int | float)}
+    scales = tuple((float(hz), float(factor)) for hz, factor in model.get("scales", []))
+    share = model.get("residual_share")
+    intervals = model.get("intervals")
     return Stored(
         Coefficients(found["a"], found["b"], found["c"], found["C1"], found["C2"], scales),
         None if share is None else float(share),
         intervals if isinstance(intervals, dict) else {},
-        _origin(said),
+        _origin(model),
     ), None
 
 
-def _origin(said: Mapping[str, Any]) -> str:
-    processor = said.get("processor") or "a processor not named"
-    if said.get("quality") == Quality.GIVEN:
-        return f"fitted to {said.get('source')}, kept for {processor}, {said.get('date')} (given)"
-    return f"calibrated on {processor}, {said.get('date')} ({said.get('source')}, {said.get('quality')})"
+def _origin(model: Mapping[str, Any]) -> str:
+    processor = model.get("processor") or "a processor not named"
+    if model.get("quality") == Quality.GIVEN:
+        return f"fitted to {model.get('source')}, kept for {processor}, {model.get('date')} (given)"
+    return f"calibrated on {processor}, {model.get('date')} ({model.get('source')}, {model.get('quality')})"

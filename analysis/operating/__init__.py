@@ -3,9 +3,9 @@
 from .advice import Advice, advise, of_task
 from .algorithm import Sized, sized
 from .choice import DELAY_POWERS, Wish
-from .mattering import MOST_TASKS, mattering
 from .measured import Measured, by_task
 from .page import render, write_page
+from .significant_tasks import MOST_TASKS, significant_tasks
 from .table import check, read
 
 __all__ = [
@@ -18,10 +18,10 @@ __all__ = [
     "advise",
     "by_task",
     "check",
-    "mattering",
     "of_task",
     "read",
     "render",
+    "significant_tasks",
     "sized",
     "write_page",
 ]

@@ -24,11 +24,11 @@ function choices() {
 }
 
 const bars = (rows, stem, unit, colour) => ({ type: "data", symmetric: false, thickness: 1.5, color: colour, array: rows.map((one) => one[`${stem}_high_${unit}`] - one[`${stem}_${unit}`]), arrayminus: rows.map((one) => one[`${stem}_${unit}`] - one[`${stem}_low_${unit}`]) });
-const said = (task, one) => `${point(task, one)}: ${si(one.energy_j, "J")} (${si(one.energy_low_j, "J")} … ${si(one.energy_high_j, "J")}), ${si(one.time_s, "s")}, ${si(one.power_w, "W")}${one.allowed ? "" : ", breaks a condition"}`;
+const summary = (task, one) => `${point(task, one)}: ${si(one.energy_j, "J")} (${si(one.energy_low_j, "J")} … ${si(one.energy_high_j, "J")}), ${si(one.time_s, "s")}, ${si(one.power_w, "W")}${one.allowed ? "" : ", breaks a condition"}`;
 
 function fronts(task) {
   const { axis, layout } = style();
-  const shown = (rows, more) => Object.assign({ type: "scatter", mode: "markers", x: rows.map((one) => one.time_s), y: rows.map((one) => one.energy_j), text: rows.map((one) => plain(said(task, one))), hoverinfo: "text" }, more);
+  const shown = (rows, more) => Object.assign({ type: "scatter", mode: "markers", x: rows.map((one) => one.time_s), y: rows.map((one) => one.energy_j), text: rows.map((one) => plain(summary(task, one))), hoverinfo: "text" }, more);
   const front = task.points.filter((one) => one.front).sort((a, b) => a.time_s - b.time_s), guessed = task.points.filter((one) => !one.measured), run = task.points.filter((one) => one.measured);
   draw("front", [
     { type: "scatter", mode: "lines", name: "front", x: front.map((one) => one.time_s), y: front.map((one) => one.energy_j), line: { color: COLOURS[2], width: 2 }, hoverinfo: "skip" },
@@ -48,7 +48,7 @@ function over(task) {
       type: "scatter", mode: "lines+markers", yaxis: place, legendgroup: String(workers), showlegend: groups.length > 1 && place === "y", name: workers === null ? "" : `${workers} worker${workers === 1 ? "" : "s"}`,
       x: rows.map((one) => one[by]), y: rows.map((one) => one[`${stem}_${unit}`]), error_y: bars(rows, stem, unit, colour), line: { color: colour, width: 1.5 },
       marker: { color: colour, size: rows.map((one) => (same(one, task.chosen) ? 16 : 8)), symbol: rows.map((one) => (same(one, task.chosen) ? "star" : one.measured ? "circle" : "circle-open")) },
-      text: rows.map((one) => plain(said(task, one))), hoverinfo: "text",
+      text: rows.map((one) => plain(summary(task, one))), hoverinfo: "text",
     });
   });
   const below = by === "workers" ? named({ ...axis, anchor: "y2" }, "workers") : named({ ...axis, anchor: "y2" }, task.setting_unit === "Hz" ? "frequency" : "power limit", task.setting_unit);

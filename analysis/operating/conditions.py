@@ -68,14 +68,14 @@ def none_allowed(wish: Wish, candidates: Candidates, draws: Draws) -> str:
     least = f"the least mean power is {_spread(power_w[:, _least(power_w)])} W"
     if wish.max_slowdown is None:
         return f"No operating point keeps to {cap} {surely}; {least}."
-    said = f"No operating point keeps to both {cap} and at most {100 * wish.max_slowdown:g} % of extra time {surely}. "
+    text = f"No operating point keeps to both {cap} and at most {100 * wish.max_slowdown:g} % of extra time {surely}. "
     if not by_cap.any():
-        return f"{said}None keeps to the cap alone, either: {least}."
+        return f"{text}None keeps to the cap alone, either: {least}."
     slower = 100 * slowdown(draws)
     by_time = allowed(replace(wish, max_power_w=None), draws)
     first, thrifty = _least(slower, by_cap), _least(power_w, by_time)
     return (
-        f"{said}The cap alone leaves {by_cap.sum()} of {len(by_cap)} points, of which {candidates.named(first)} takes "
+        f"{text}The cap alone leaves {by_cap.sum()} of {len(by_cap)} points, of which {candidates.named(first)} takes "
         f"the least extra time, {_spread(slower[:, first])} %; the bound on time alone leaves {by_time.sum()}, "
         f"of which {candidates.named(thrifty)} draws the least, {_spread(power_w[:, thrifty])} W."
     )

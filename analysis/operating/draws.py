@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .fit import Fit, alike, mirrored
+from .fit import Fit, mirrored, similarity
 from .laws import Law, law_of
 from .prior import PRIOR, Prior
 
@@ -104,7 +104,7 @@ def draw(
     random, count = np.random.default_rng(SEED), len(measured.time_s)
     settings, crews = np.append(measured.setting, setting), np.append(measured.workers, workers)
     law_at = law_of if algorithm is None else algorithm.law
-    law, kernel = law_at(measured, settings, crews, prior), alike(settings, crews)
+    law, kernel = law_at(measured, settings, crews, prior), similarity(settings, crews)
     time = Fit(law.time, measured.time_s, measured.time_noise, law.misfit, _waiting_row(law, measured))
     every = np.arange(len(law.weight))
     power_w = measured.energy_j / time.through(kernel)

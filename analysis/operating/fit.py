@@ -1,4 +1,4 @@
-"""One law against measured values: coefficients that are shaken by the noise, and what the law leaves over."""
+"""Fits one law to measured values: coefficients with random noise, and the residuals of the law."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from .solve import nonnegative
 
 Floats = NDArray[np.float64]
-MISFIT_WORTH = 4.0
-"""How many residuals the law's own `misfit` counts for."""
+MISFIT_WEIGHT = 4.0
+"""The law's expected `misfit` counts as much as so many residuals."""
 REACH, WORKERS_REACH = 0.5, 0.3
-"""Over which part of the range of settings and of workers (in logarithms) what is left over stays alike."""
+"""Correlation length of the residuals, as a part of the range of settings and of workers (in logarithms)."""
 JITTER = 1e-9
 WEAK = 3.0
 """Prior deviation of a coefficient, in the largest measured value."""
@@ -28,13 +28,13 @@ class Fit:
         self.largest = float(self.values.max())
         self.sd, self.expected = np.hypot(noise, misfit), misfit
         self.prior, self.aim = self._prior(row)
-        rows, wanted = self._rows(columns, self.values)
-        self.best, self.squares = nonnegative(rows, wanted)
+        rows, target = self._rows(columns, self.values)
+        self.best, self.squares = nonnegative(rows, target)
         self.missed, self.misfit = self._left()
         self.sd = np.hypot(noise, self.misfit)
 
     def through(self, kernel: Floats) -> Floats:
-        """Return the likeliest values at the measured points: (shapes, n)."""
+        """Return the most likely values at the measured points: (shapes, n)."""
         curve = np.maximum(np.einsum("snc,sc->sn", self.columns[:, : self.count], self.best), 1e-12 * self.largest)
         left = np.log(self.values) - np.log(curve)
         return np.asarray(curve * np.exp(left @ _pull(kernel, self.misfit, self.noise)[: self.count].T))
@@ -42,21 +42,21 @@ class Fit:
     def curves(self, shapes: NDArray[np.int64], kernel: Floats, random: np.random.Generator) -> tuple[Floats, Floats]:
         """Return curves at the measured points and the candidates, (draws, n + m), and coefficients."""
         columns, values = self.columns[shapes], self.values[shapes]
-        curve, found = self._shaken(columns, values, random)
+        curve, found = self._perturbed(columns, values, random)
         left = np.log(values) - np.log(curve[:, : self.count])
         return curve * np.exp(_deviation(left, kernel, self.misfit, self.noise, random)), found
 
     def curves_through(self, columns: Floats, values: Floats, kernel: Floats, random: np.random.Generator) -> Floats:
         """Return curves as `curves`, of each draw's own columns and through its own values: (draws, n)."""
-        curve, _ = self._shaken(columns, values, random)
+        curve, _ = self._perturbed(columns, values, random)
         left = np.log(values) - np.log(curve[:, : self.count])
-        # Times that chance shook ask for powers that no law has, more than the law was shaken by.
+        # Noise in the drawn times leads to powers that no law has, beyond the noise of the law itself.
         misfit = float(np.sqrt(self.misfit**2 + max((left**2).mean() - (self.sd**2).mean(), 0.0)))
         return np.asarray(curve * np.exp(_deviation(left, kernel, misfit, self.noise, random)))
 
-    def _shaken(self, columns: Floats, values: Floats, random: np.random.Generator) -> tuple[Floats, Floats]:
-        rows, wanted = self._rows(columns, values)
-        found, _ = nonnegative(rows, wanted + mirrored(random, wanted.shape))
+    def _perturbed(self, columns: Floats, values: Floats, random: np.random.Generator) -> tuple[Floats, Floats]:
+        rows, target = self._rows(columns, values)
+        found, _ = nonnegative(rows, target + mirrored(random, target.shape))
         return np.maximum(np.einsum("dmc,dc->dm", columns, found), 1e-12 * self.largest), found
 
     def _prior(self, row: tuple[Floats, float] | None) -> tuple[Floats, Floats]:
@@ -70,11 +70,11 @@ class Fit:
         scale, systems = 1 / (values * self.sd), len(columns)
         data = columns[:, : self.count, :] * scale[..., None]
         rows = np.concatenate([data, np.broadcast_to(self.prior, (systems, *self.prior.shape))], axis=1)
-        wanted = np.concatenate([values * scale, np.broadcast_to(self.aim, (systems, len(self.aim)))], axis=1)
-        return rows, wanted
+        target = np.concatenate([values * scale, np.broadcast_to(self.aim, (systems, len(self.aim)))], axis=1)
+        return rows, target
 
     def _left(self) -> tuple[float, float]:
-        """Return by what part the best shape is off, and the misfit that this shows where points are to spare."""
+        """Return the relative error of the best shape, and the misfit if there are more points than coefficients."""
         place = int(np.argmin(self.squares))
         curve = self.columns[place, : self.count] @ self.best[place]
         left = np.log(self.values[place] / np.maximum(curve, 1e-300))
@@ -83,17 +83,17 @@ class Fit:
         missed = float(np.sqrt(max((left**2).mean() - (self.noise**2).mean(), 0.0)))
         if not spare:
             return missed, self.expected
-        return missed, float(np.sqrt((MISFIT_WORTH * self.expected**2 + beyond) / (MISFIT_WORTH + spare)))
+        return missed, float(np.sqrt((MISFIT_WEIGHT * self.expected**2 + beyond) / (MISFIT_WEIGHT + spare)))
 
 
 def mirrored(random: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    """Return normal numbers of which the second half is the first with other signs: their mean is exactly 0."""
+    """Return normal numbers whose second half is the first negated: their mean is exactly 0."""
     half = random.standard_normal((shape[0] // 2, *shape[1:]))
     return np.concatenate([half, -half])
 
 
-def alike(setting: Floats, workers: NDArray[np.int64]) -> Floats:
-    """Return how alike what is left over is between any two points, measured ones first."""
+def similarity(setting: Floats, workers: NDArray[np.int64]) -> Floats:
+    """Return the correlation of the residuals of any two points, measured ones first."""
     place = np.stack([
         _place(np.nan_to_num(setting, nan=1.0)) / REACH,
         _place(workers.astype(float)) / WORKERS_REACH,
@@ -107,17 +107,16 @@ def _place(values: Floats) -> Floats:
 
 
 def _pull(kernel: Floats, misfit: float, noise: Floats) -> Floats:
-    """Return how what is left at the measured points counts at each point: (n + m, n)."""
+    """Return the weights of the residuals at the measured points for each point: (n + m, n)."""
     count = len(noise)
     own = misfit**2 * kernel[:count, :count] + np.diag(noise**2)
     return np.asarray(np.linalg.solve(own, misfit**2 * kernel[:count]).T)
 
 
 def _deviation(left: Floats, kernel: Floats, misfit: float, noise: Floats, random: np.random.Generator) -> Floats:
-    """Continue what the law leaves over at the measured points to all: (draws, n + m) in logarithms."""
+    """Extend the residuals at the measured points to all points: (draws, n + m) in logarithms."""
     pull = _pull(kernel, misfit, noise)
     spread = misfit**2 * (kernel - pull @ kernel[: len(noise)])
-    # A candidate that was measured is there twice, and where it was measured to a part of a thousand nearly nothing is
-    # left: rounding may take it below 0.
+    # A measured candidate occurs twice; if its noise is tiny, rounding may take its variance below 0.
     root = np.linalg.cholesky(spread + JITTER * misfit**2 * np.eye(len(spread)))
     return np.asarray(left @ pull.T + mirrored(random, (len(left), len(root))) @ root.T)

@@ -32,8 +32,8 @@ def write_page(advices: Sequence[Advice], path: str | os.PathLike[str]) -> None:
 
 def render(advices: Sequence[Advice]) -> str:
     """Return the page's HTML."""
-    room = files(__package__)
-    body, script, style = ((room / f"advice.{kind}").read_text("utf-8") for kind in ("html", "js", "css"))
+    package = files(__package__)
+    body, script, style = ((package / f"advice.{kind}").read_text("utf-8") for kind in ("html", "js", "css"))
     return embed(Parts("tprof advise", body, script, page_data(advices), style))
 
 

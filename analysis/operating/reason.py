@@ -27,7 +27,7 @@ FLAT = 0.04
 def reason(wish: Wish, measured: Measured, candidates: Candidates, draws: Draws, chosen: int, base: int) -> str:
     """Return a few sentences; all that they compare is held against the base, as the savings are.
 
-    What pays is said of the best point without conditions; where these decide, what they cost follows.
+    They compare the best point without conditions first, then state the cost of the conditions that decide.
 
     Parameters
     ----------
@@ -52,51 +52,51 @@ def reason(wish: Wish, measured: Measured, candidates: Candidates, draws: Draws,
 
 def reason_as_run(wish: Wish, candidates: Candidates, draws: Draws, chosen: int, base: int) -> str:
     """Return why only points that were run are offered; as `reason`."""
-    said = (
+    text = (
         f"No law comes closer than {100 * draws.missed:.0f} % to these points: chosen among those that were run only."
     )
-    return " ".join([said, *decided(wish, candidates, draws, chosen, base)])
+    return " ".join([text, *decided(wish, candidates, draws, chosen, base)])
 
 
 def _of_frequency(candidates: Candidates, draws: Draws, best: int, base: int) -> str:
     low, high, ends = _ends(candidates, draws, base)
     waiting = float(draws.waiting.mean())
     kind = "memory-bound" if waiting >= BOUND else "compute-bound" if waiting <= 1 - BOUND else "between the bounds"
-    said = f"{kind.capitalize()}: from the highest frequency to the lowest {ends}"
+    text = f"{kind.capitalize()}: from the highest frequency to the lowest {ends}"
     setting = candidates.setting
     if setting[best] == setting[high]:
-        return f"{said}, which does not pay: race to idle."
+        return f"{text}, which does not pay: race to idle."
     if setting[best] == setting[low]:
-        return f"{said}: a lower frequency costs little time." if waiting >= BOUND else f"{said}, which pays."
-    return f"{said}; the best lies between."
+        return f"{text}: a lower frequency costs little time." if waiting >= BOUND else f"{text}, which pays."
+    return f"{text}; the best lies between."
 
 
 def _of_limit(candidates: Candidates, draws: Draws, best: int, base: int) -> str:
     low, high, ends = _ends(candidates, draws, base)
     if abs(_change(draws.power_w, low, high)) < FLAT:
         return "The job draws less than the lowest limit: limits change little, and what differs is mostly chance."
-    said = f"It draws {draws.power_w[:, high].mean():.0f} W at the highest limit; from there to the lowest {ends}"
+    text = f"It draws {draws.power_w[:, high].mean():.0f} W at the highest limit; from there to the lowest {ends}"
     setting = candidates.setting
     if setting[best] == setting[high]:
-        return f"{said}, which does not pay."
-    return f"{said}, which pays." if setting[best] == setting[low] else f"{said}; the best lies between."
+        return f"{text}, which does not pay."
+    return f"{text}, which pays." if setting[best] == setting[low] else f"{text}; the best lies between."
 
 
 def _of_workers(candidates: Candidates, draws: Draws, best: int, base: int) -> str:
-    alike = np.isnan(candidates.setting) | (candidates.setting == candidates.setting[base])
-    places = np.flatnonzero(alike)
+    same_setting = np.isnan(candidates.setting) | (candidates.setting == candidates.setting[base])
+    places = np.flatnonzero(same_setting)
     few = int(places[np.argmin(candidates.workers[places])])
     many = int(places[np.argmax(candidates.workers[places])])
     faster = float((draws.time_s[:, few] / draws.time_s[:, many]).mean())
     more = float((draws.power_w[:, many] / draws.power_w[:, few]).mean())
     span = f"from {candidates.workers[few]} to {candidates.workers[many]} workers"
     where = f" at {candidates.named(base, workers=False)}" if candidates.varies_setting else ""
-    said = f"{span.capitalize()}{where} it is {faster:.1f} times as fast at {more:.1f} times the power"
+    text = f"{span.capitalize()}{where} it is {faster:.1f} times as fast at {more:.1f} times the power"
     if candidates.workers[best] == candidates.workers[many]:
-        return f"{said}: all workers pay."
+        return f"{text}: all workers pay."
     if candidates.workers[best] == candidates.workers[few]:
-        return f"{said}: more workers draw more than they save."
-    return f"{said}; beyond {candidates.workers[best]} they draw more than they save."
+        return f"{text}: more workers draw more than they save."
+    return f"{text}; beyond {candidates.workers[best]} they draw more than they save."
 
 
 def _ends(candidates: Candidates, draws: Draws, base: int) -> tuple[int, int, str]:

@@ -40,17 +40,17 @@ class Parts:
 
 def embed(parts: Parts) -> str:
     """Return the page's HTML. Raises ValueError where the data holds NaN."""
-    room = files(__package__)
-    script = (room / "drawing.js").read_text("utf-8") + parts.script
+    package = files(__package__)
+    script = (package / "drawing.js").read_text("utf-8") + parts.script
     plotly = (files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")
     marks = {
         "@HASHES@": " ".join(f"'sha256-{_digest(text)}'" for text in (plotly, script)),
-        "@STYLE@": (room / "report.css").read_text("utf-8") + parts.style,
+        "@STYLE@": (package / "report.css").read_text("utf-8") + parts.style,
         "@DATA@": script_json(parts.data),
         "@PLOTLY@": plotly,
         "@SCRIPT@": script,
     }
-    page = (room / "frame.html").read_text("utf-8").replace("@TITLE@", parts.title).replace("@BODY@", parts.body)
+    page = (package / "frame.html").read_text("utf-8").replace("@TITLE@", parts.title).replace("@BODY@", parts.body)
     for mark, text in marks.items():
         before, _, after = page.rpartition(mark) if mark in ("@PLOTLY@", "@SCRIPT@") else page.partition(mark)
         page = before + text + after

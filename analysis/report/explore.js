@@ -78,7 +78,7 @@ function step(way) {
   state.piece = lane.pieces[Math.min(Math.max(nearest, 0), lane.pieces.length - 1)];
   const one = timeline.lanes.facts(state.piece), span = state.to - state.from;
   if (one.start < state.from || one.end > state.to) timeline.show((one.start + one.end - span) / 2, (one.start + one.end + span) / 2);
-  at("timeline-said").textContent = timeline.describe(state.piece);
+  at("timeline-status").textContent = timeline.describe(state.piece);
   timeline.redraw();
 }
 
@@ -89,7 +89,7 @@ function stepLane(way) {
   if (!item) return;
   if (item.y - 40 < frame.scrollTop) frame.scrollTop = item.y - 40;
   if (item.y + item.height + 8 > frame.scrollTop + frame.clientHeight) frame.scrollTop = item.y + item.height + 8 - frame.clientHeight;
-  at("timeline-said").textContent = item.lane.label;
+  at("timeline-status").textContent = item.lane.label;
   timeline.redraw();
 }
 
@@ -169,7 +169,7 @@ function open(code) {
   at("details-title").textContent = timeline.nameOf(code);
   at("details-place").textContent = row.places.map((place) => (place.file ? `${place.file}:${place.line}` : "source not known")).join(", ");
   facts(row); longest(code); legend();
-  at("timeline-said").textContent = `${timeline.nameOf(code)}: ${row.instances.toLocaleString("en")} instances, listed below the timeline`;
+  at("timeline-status").textContent = `${timeline.nameOf(code)}: ${row.instances.toLocaleString("en")} instances, listed below the timeline`;
 }
 
 function close() {
@@ -181,12 +181,12 @@ function close() {
 }
 
 function notes() {
-  const n = (value) => value.toLocaleString("en"), said = [];
-  if (packed.merged) said.push(`Drawn in part as aggregates: of ${n(packed.segments)} segments, ${n(packed.merged)} that are shorter than ${si(packed.cell_ns / 1e9, "s")} are put together by task, core and ${si(packed.cell_ns / 1e9, "s")} of time. In the ${packed.windows.length} places that are marked on the time axis every segment is drawn; key n goes to the next.`);
-  if (packed.not_drawn) said.push(`${n(packed.not_drawn)} segments of the shortest are not drawn.`);
-  if (packed.threads_left_out) said.push(`${n(packed.threads_left_out)} more threads are not drawn.`);
-  at("timeline-note").textContent = said.join(" ");
-  at("timeline-note").hidden = !said.length;
+  const n = (value) => value.toLocaleString("en"), sentences = [];
+  if (packed.merged) sentences.push(`Drawn in part as aggregates: of ${n(packed.segments)} segments, ${n(packed.merged)} that are shorter than ${si(packed.cell_ns / 1e9, "s")} are put together by task, core and ${si(packed.cell_ns / 1e9, "s")} of time. In the ${packed.windows.length} places that are marked on the time axis every segment is drawn; key n goes to the next.`);
+  if (packed.not_drawn) sentences.push(`${n(packed.not_drawn)} segments of the shortest are not drawn.`);
+  if (packed.threads_left_out) sentences.push(`${n(packed.threads_left_out)} more threads are not drawn.`);
+  at("timeline-note").textContent = sentences.join(" ");
+  at("timeline-note").hidden = !sentences.length;
   at("next-detail").hidden = !packed.windows.length;
 }
 

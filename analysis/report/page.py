@@ -29,7 +29,7 @@ def write_report(profile: Profile, path: str | os.PathLike[str]) -> None:
 
 def render(profile: Profile) -> str:
     """Return the page's HTML."""
-    room = files(__package__)
-    body = (room / "report.html").read_text("utf-8")
-    script = "\n".join((room / f"{name}.js").read_text("utf-8") for name in SCRIPTS)
+    package = files(__package__)
+    body = (package / "report.html").read_text("utf-8")
+    script = "\n".join((package / f"{name}.js").read_text("utf-8") for name in SCRIPTS)
     return embed(Parts("tprof report", body, script, page_data(profile)))

@@ -31,7 +31,7 @@ function arrange() {
   measure.font = font;
   const widest = Math.max(0, ...items.slice(0, 1000).map((one) => (one.lane ? measure.measureText(one.lane.label).width : 0)));
   layout = { items, height: y + 4, gutter: Math.min(widest + 14, 0.25 * frame.clientWidth) };
-  at("timeline-room").style.height = `${layout.height}px`;
+  at("timeline-area").style.height = `${layout.height}px`;
   frame.style.height = `${Math.min(layout.height, Math.max(innerHeight * 0.7, 200)) + 2}px`;
 }
 

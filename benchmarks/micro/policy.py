@@ -117,5 +117,5 @@ def _place(mix: Mix, *, shared: bool) -> str:
 
 
 def _figure(name: str, outcome: Outcome, best: Outcome, note: str, target: float | None = None) -> Figure:
-    told = f"{note}; {outcome.changes:,} changes, {outcome.energy_j:.3g} J in {outcome.time_s:.3g} s"
-    return Figure(name, (outcome.edp_js / best.edp_js,), "EDP / best", target, told)
+    details = f"{note}; {outcome.changes:,} changes, {outcome.energy_j:.3g} J in {outcome.time_s:.3g} s"
+    return Figure(name, (outcome.edp_js / best.edp_js,), "EDP / best", target, details)

@@ -66,7 +66,7 @@ def time_step(place: Path, energy: Path) -> float:
     """Return milliseconds from a step of the counter that exceeds a budget to the warning."""
     with tprof.record(place / "t.tprof", energy="powercap", counters="none", idle_s=0, overwrite=True):
         done, crossed_s = threading.Event(), [0.0]
-        with caught_warning(done) as told_s, tprof.budget(joules=LIMIT_J):
+        with caught_warning(done) as warned_s, tprof.budget(joules=LIMIT_J):
             thread = threading.Thread(target=spin_until, args=(done, crossed_s, 0.0))
             thread.start()
             time.sleep(0.1)
@@ -75,7 +75,7 @@ def time_step(place: Path, energy: Path) -> float:
                 crossed_s[0] = time.perf_counter()
                 file.write(f"{before_uj + round(STEP_J * 1e6)}\n")
             thread.join()
-    return (told_s[0] - crossed_s[0]) * 1e3
+    return (warned_s[0] - crossed_s[0]) * 1e3
 
 
 def time_estimate(place: Path) -> float:
@@ -83,9 +83,9 @@ def time_estimate(place: Path) -> float:
     recording = tprof.record(place / "t.tprof", energy="estimate", watts=(0.0, BUSY_W), counters="none", overwrite=True)
     with recording:
         done, crossed_s = threading.Event(), list[float]()
-        with caught_warning(done) as told_s, tprof.budget(joules=LIMIT_J, tasks="spin_until"):
+        with caught_warning(done) as warned_s, tprof.budget(joules=LIMIT_J, tasks="spin_until"):
             spin_until(done, crossed_s, LIMIT_J / BUSY_W)
-    return (told_s[0] - (crossed_s or told_s)[0]) * 1e3
+    return (warned_s[0] - (crossed_s or warned_s)[0]) * 1e3
 
 
 def time_tasks(place: Path, run: Callable[[Crossing], None], *, tasks: str | None) -> float:
@@ -93,10 +93,10 @@ def time_tasks(place: Path, run: Callable[[Crossing], None], *, tasks: str | Non
     recording = tprof.record(place / "t.tprof", energy="estimate", watts=(0.0, BUSY_W), counters="none", overwrite=True)
     with recording:
         done = threading.Event()
-        with caught_warning(done) as told_s, tprof.budget(joules=LIMIT_J, tasks=tasks):
+        with caught_warning(done) as warned_s, tprof.budget(joules=LIMIT_J, tasks=tasks):
             crossing = Crossing(done, LIMIT_J / BUSY_W)
             run(crossing)
-    return max(told_s[0] - (crossing.at_s or told_s[0]), 0.0) * 1e3
+    return max(warned_s[0] - (crossing.at_s or warned_s[0]), 0.0) * 1e3
 
 
 def run_short(crossing: Crossing) -> None:
@@ -123,10 +123,10 @@ def run_on_two_threads(crossing: Crossing) -> None:
 @contextmanager
 def caught_warning(done: threading.Event) -> Iterator[list[float]]:
     """Note when a warning is shown, and set the event; after a deadline it is set anyway."""
-    told_s: list[float] = []
+    warned_s: list[float] = []
 
     def show(*_: object, **__: object) -> None:
-        told_s.append(time.perf_counter())
+        warned_s.append(time.perf_counter())
         done.set()
 
     deadline = threading.Timer(DEADLINE_S, done.set)
@@ -134,9 +134,9 @@ def caught_warning(done: threading.Event) -> Iterator[list[float]]:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = show
-        yield told_s
+        yield warned_s
     deadline.cancel()
     deadline.join()
-    if not told_s:
+    if not warned_s:
         message = f"the budget did not act in {DEADLINE_S} s: others keep this machine too busy to measure"
         raise TprofError(message)

@@ -70,8 +70,8 @@ class Crew:
 
     def other(self) -> np.ndarray[Any, Any]:
         """Return the calling thread's room to copy its float64 stream to."""
-        room: np.ndarray[Any, Any] = self._own.room
-        return room
+        buffer: np.ndarray[Any, Any] = self._own.buffer
+        return buffer
 
     def polynomial(self, precision: str, degree: int, seconds: float) -> float:
         """Return numbers a second, of all threads together."""
@@ -87,4 +87,4 @@ class Crew:
         block = generator.uniform(0.25, 0.75, 1 << 14)
         counts = {name: max(self._bytes // size, len(block)) for name, size in SIZES.items()}
         self._own.streams = {name: np.resize(block.astype(TYPES[name]), counts[name]) for name in SIZES}
-        self._own.room = np.ones_like(self._own.streams["double"])
+        self._own.buffer = np.ones_like(self._own.streams["double"])

@@ -48,8 +48,8 @@ def write_suite(suite: Suite, folder: Path) -> tuple[Path, ...]:
 
 def render(suite: Suite) -> str:
     """Return the page's HTML."""
-    room = files(__package__)
-    body, script, style = ((room / f"suite.{kind}").read_text("utf-8") for kind in ("html", "js", "css"))
+    package = files(__package__)
+    body, script, style = ((package / f"suite.{kind}").read_text("utf-8") for kind in ("html", "js", "css"))
     return embed(Parts("tprof suite report", body, script, page_data(suite), style))
 
 

@@ -25,18 +25,18 @@ const tag = (one) => (one.quality === "measured" ? "" : ` (${one.quality})`);
 const most = () => (matchMedia("(min-width: 700px)").matches ? 3 : 1);
 const isLog = (one) => at(`log-${one.program}`).checked;
 
-function section(one) {
-  const room = make(at("programs"), "section"), id = `figure-${one.program}`;
-  make(room, "h2", `${title(one)} – energy of each instance over its time, core by core`).id = id;
+function addSection(one) {
+  const section = make(at("programs"), "section"), id = `figure-${one.program}`;
+  make(section, "h2", `${title(one)} – energy of each instance over its time, core by core`).id = id;
   link(id, title(one));
-  const controls = make(room, "p", undefined, "controls"), label = make(controls, "label"), box = make(label, "input");
+  const controls = make(section, "p", undefined, "controls"), label = make(controls, "label"), box = make(label, "input");
   box.type = "checkbox"; box.checked = one.wide; box.id = `log-${one.program}`;
   label.append(" Logarithmic axes");
   box.addEventListener("change", () => figure(one));
-  make(room, "p", undefined, "quiet").id = `note-${one.program}`;
-  make(room, "div", undefined, "plot").id = `cores-${one.program}`;
-  make(room, "h3", `${one.program} over the run's time, and how its instances are distributed`);
-  make(room, "div", undefined, "plot").id = `time-${one.program}`;
+  make(section, "p", undefined, "quiet").id = `note-${one.program}`;
+  make(section, "div", undefined, "plot").id = `cores-${one.program}`;
+  make(section, "h3", `${one.program} over the run's time, and how its instances are distributed`);
+  make(section, "div", undefined, "plot").id = `time-${one.program}`;
 }
 
 // Panels are placed by hand: row by row from the top, all of the same size, their titles and axes between them.
@@ -114,7 +114,7 @@ function figure(one) {
 const figures = () => data.figures.forEach(figure);
 head();
 data.tables.forEach(table);
-data.figures.forEach(section);
+data.figures.forEach(addSection);
 theme(figures);
 figures();
 document.documentElement.dataset.drawn = "yes";

@@ -38,8 +38,8 @@ class RunError(TprofError):
 def command(what: What, workers: int, session: Path) -> list[str]:
     """Return what runs a point."""
     if what.kind == "benchmark":
-        said = {"energy": what.energy, "watts": what.watts, "counters": what.counters}
-        given = json.dumps({"name": what.name, "size": what.size, "workers": workers, "recording": said})
+        recording = {"energy": what.energy, "watts": what.watts, "counters": what.counters}
+        given = json.dumps({"name": what.name, "size": what.size, "workers": workers, "recording": recording})
         return [sys.executable, "-P", "-c", _BENCHMARK, given, os.fspath(session)]
     options = [
         "--no-summary",
@@ -67,11 +67,11 @@ def run(words: list[str], workers: int, log: Path, *, guard: Guard, timeout_s: f
         If it ended with another status than 0, or not within `timeout_s`.
     """
     environment = {name: value for name, value in os.environ.items() if name != SESSION}
-    with log.open("wb") as said:
+    with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 - the user's own program, under this interpreter
             words,
             stdin=subprocess.DEVNULL,
-            stdout=said,
+            stdout=output,
             stderr=subprocess.STDOUT,
             env={**environment, TPROF_WORKERS: str(workers)},
             process_group=0,  # Ctrl-C comes to the sweep alone, which ends the run in order

@@ -39,9 +39,9 @@ def write_output(
     write_csv(points, means, summary.COLUMNS)
     if not page:
         return runs, points
-    said = describe(plan, policies)
-    write_json(facts, said)
-    write_sweep_page(view, plan, rows, said)
+    facts_plain = describe(plan, policies)
+    write_json(facts, facts_plain)
+    write_sweep_page(view, plan, rows, facts_plain)
     return runs, points, facts, view
 
 
@@ -90,8 +90,8 @@ def _of_runs(plan: Plan) -> list[str]:
         text = f"failed: {point.facts['why']}"
         about.setdefault(text, []).append((point.name, text))
     return [
-        f"{_named(list(dict.fromkeys(name for name, _ in told)))}: {spanned([text for _, text in told])}"
-        for told in about.values()
+        f"{_named(list(dict.fromkeys(name for name, _ in named)))}: {spanned([text for _, text in named])}"
+        for named in about.values()
     ]
 
 

@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     Row = Mapping[str, Any]
 
 
-def write_sweep_page(path: Path, plan: Plan, rows: Sequence[Row], said: Mapping[str, Any]) -> None:
+def write_sweep_page(path: Path, plan: Plan, rows: Sequence[Row], description: Mapping[str, Any]) -> None:
     """Write the page. Raises TprofError."""
-    room = files(__package__)
-    body, script, style = ((room / f"sweep.{kind}").read_text("utf-8") for kind in ("html", "js", "css"))
-    write_page(path, embed(Parts("tprof sweep", body, script, page_data(plan, rows, said), style)))
+    package = files(__package__)
+    body, script, style = ((package / f"sweep.{kind}").read_text("utf-8") for kind in ("html", "js", "css"))
+    write_page(path, embed(Parts("tprof sweep", body, script, page_data(plan, rows, description), style)))
 
 
-def page_data(plan: Plan, rows: Sequence[Row], said: Mapping[str, Any]) -> dict[str, Any]:
+def page_data(plan: Plan, rows: Sequence[Row], description: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the page shows, as plain values."""
     return {
         "title": plan.what.title,
-        "machine": machine_sentence(dict(said["machine"])),
+        "machine": machine_sentence(dict(description["machine"])),
         "how": _how(plan),
-        "qualities": said["qualities"],
-        "sensors": said["sensors"],
-        "warnings": said["warnings"],
+        "qualities": description["qualities"],
+        "sensors": description["sensors"],
+        "warnings": description["warnings"],
         "panels": panels(rows) if rows else [],
         "table": [_shown(row) for row in points_of(rows)],
     }

@@ -63,35 +63,35 @@ def unwritable(path: Path, draft: Path, error: OSError) -> TprofError:
     return TprofError(f"cannot write {path}: {error.strerror}; make room for it and give the same command again")
 
 
-def _from_plain(said: Mapping[str, Any]) -> Plan:
-    if said["format"] != FORMAT:
-        message = f"its format is {shown(said['format'])}, not {FORMAT}"
+def _from_plain(plain: Mapping[str, Any]) -> Plan:
+    if plain["format"] != FORMAT:
+        message = f"its format is {shown(plain['format'])}, not {FORMAT}"
         raise ValueError(message)
-    frequencies_hz = said["frequencies_hz"]
+    frequencies_hz = plain["frequencies_hz"]
     plan = Plan(
-        what=_what(dict(said["what"])),
+        what=_what(dict(plain["what"])),
         frequencies_hz=None if frequencies_hz is None else tuple(_counts(frequencies_hz, "frequencies_hz")),
-        workers=tuple(_counts(said["workers"], "workers")),
-        repeats=said["repeats"],
-        seed=said["seed"],
-        points=[_point(one) for one in said["points"]],
-        identity=dict(said["identity"]),
-        changes=_texts(said["changes"], "changes"),
-        written=said["written"] is True,
+        workers=tuple(_counts(plain["workers"], "workers")),
+        repeats=plain["repeats"],
+        seed=plain["seed"],
+        points=[_point(one) for one in plain["points"]],
+        identity=dict(plain["identity"]),
+        changes=_texts(plain["changes"], "changes"),
+        written=plain["written"] is True,
     )
     _counts([plan.repeats, plan.seed + 1], "repeats and seed")
     return plan
 
 
-def _what(said: dict[str, Any]) -> What:
-    several = {name: tuple(_texts(said[name], name)) for name in ("arguments", "tasks")}
-    for name, value in said.items():
+def _what(plain: dict[str, Any]) -> What:
+    several = {name: tuple(_texts(plain[name], name)) for name in ("arguments", "tasks")}
+    for name, value in plain.items():
         _expect(name in several or isinstance(value, str) or (name == "watts" and value is None), name)
-    return What(**said | several)
+    return What(**plain | several)
 
 
-def _point(said: Mapping[str, Any]) -> Point:
-    point = Point(**said)
+def _point(plain: Mapping[str, Any]) -> Point:
+    point = Point(**plain)
     _counts([point.workers, point.repeat, 1 if point.frequency_hz is None else point.frequency_hz], "a point")
     _expect(point.state in STATES and isinstance(point.facts, dict), "the state of a point")
     if point.state == FAILED:

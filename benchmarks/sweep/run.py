@@ -93,9 +93,10 @@ class Sweep:
         failed = self.plan.failed
         if not failed:
             return None
-        told = "; ".join(f"{point.name}: {point.facts['why']}" for point in failed[:MOST_TOLD])
+        failures = "; ".join(f"{point.name}: {point.facts['why']}" for point in failed[:MOST_TOLD])
         more = f"; and {len(failed) - MOST_TOLD} more" if len(failed) > MOST_TOLD else ""
-        return f"{len(failed)} of {len(self.plan.points)} runs failed, the same command tries them again ({told}{more})"
+        what = f"{len(failed)} of {len(self.plan.points)} runs failed"
+        return f"{what}, the same command tries them again ({failures}{more})"
 
     def write(self, *, page: bool) -> tuple[Path, ...]:
         """Write the tables of what is done; with `page` all files. Raises TprofError."""
@@ -123,7 +124,7 @@ class _Runner:
         self._lasted_s = [float(point.facts["lasted_s"]) for point in sweep.plan.done]
         self._warm = False
         self._failed_in_a_row = 0
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def run(self) -> None:
         """Run a warm-up, then every point that waits."""
@@ -190,8 +191,8 @@ class _Runner:
     def _warn(self, point: Point, warnings: Sequence[str]) -> None:
         """Say each once; the page names every run that it is about."""
         for text in warnings:
-            if text not in self._told:
-                self._told.add(text)
+            if text not in self._warned:
+                self._warned.add(text)
                 self._tell.note(f"{point.name}: {text}")
 
     def _hold(self, point: Point) -> list[Bounds]:

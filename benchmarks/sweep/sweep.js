@@ -34,7 +34,7 @@ function panel(one, place) {
   draw(`panel-${place}`, lines, { ...layout, height: 460, xaxis: across, yaxis: { ...axis, title: { text: "against the reference" }, rangemode: "tozero" }, legend: { orientation: "h", y: -0.2 } });
 }
 
-function rooms() {
+function addPanels() {
   data.panels.forEach((one, place) => {
     make(at("panels"), "h3", one.title + (one.left_out ? ` (${one.left_out} tasks of less energy are in the table only)` : ""));
     make(at("panels"), "div", undefined, "plot").id = `panel-${place}`;
@@ -57,7 +57,7 @@ function table() {
 
 const figures = () => data.panels.forEach(panel);
 head();
-rooms();
+addPanels();
 table();
 theme(figures);
 figures();

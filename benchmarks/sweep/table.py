@@ -120,20 +120,20 @@ def _row(task: str, energy_j: float, bounds_j: tuple[float, float], time_s: floa
     }
 
 
-def rows_without_setting(said: Any) -> list[Row]:
+def rows_without_setting(rows: Any) -> list[Row]:
     """Return a run's rows as they were kept. Raises ValueError where they are of another shape."""
     names = set(COLUMNS) - set(SETTING)
-    if isinstance(said, list):  # sweeps of before the column
-        said = [{"watts_factor": None, **row} if isinstance(row, dict) else row for row in said]
-    if not isinstance(said, list) or not all(isinstance(row, dict) and set(row) == names for row in said):
+    if isinstance(rows, list):  # sweeps of before the column
+        rows = [{"watts_factor": None, **row} if isinstance(row, dict) else row for row in rows]
+    if not isinstance(rows, list) or not all(isinstance(row, dict) and set(row) == names for row in rows):
         message = f"it must hold rows of {', '.join(sorted(names))}"
         raise ValueError(message)
-    for row in said:
+    for row in rows:
         for name, value in row.items():
             if not isinstance(value, str) if name in TEXTS else not _is_figure(name, value):
                 message = f"{name} must not be {shown(value)}"
                 raise ValueError(message)
-    return said
+    return rows
 
 
 def _is_figure(name: str, value: Any) -> bool:

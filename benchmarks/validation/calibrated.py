@@ -28,9 +28,9 @@ def calibrate(package: Package, kernels: Sequence[Kernel] = STRESS) -> tuple[Coe
     calibration = fit(seen)
     model = calibration.coefficients
     error = predicted_w(model, seen) / seen.power_w - 1
-    worth = {
+    goodness = {
         "a": model.a, "b": model.b, "c": model.c, "C1": model.c1, "C2": model.c2,
         "runs": len(seen), "mean_error": float(np.abs(error).mean()), "worst_error": float(np.abs(error).max()),
-        "left_out_error": calibration.worth.left_out_error,
+        "left_out_error": calibration.goodness.left_out_error,
     }  # fmt: skip
-    return model, worth
+    return model, goodness

@@ -24,8 +24,8 @@ ERRORS = (("mean_error", "mean energy of a task"), ("instance_error", "single in
 
 def write_page(result: Mapping[str, Any], path: Path) -> None:
     """Write the page, one file that needs no network. Raises TprofError where it cannot be written."""
-    room = files(__package__)
-    body, script = ((room / f"validate.{kind}").read_text("utf-8") for kind in ("html", "js"))
+    package = files(__package__)
+    body, script = ((package / f"validate.{kind}").read_text("utf-8") for kind in ("html", "js"))
     write(path, embed(Parts("tprof validate", body, script, page_data(result))))
 
 
@@ -33,12 +33,12 @@ def page_data(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the page shows, as plain values without NaN."""
     rows, ours, paper = result["rows"], result["tables"], result["tables"]["published"]
     effort = result["effort"]
-    said = (
+    text = (
         f"Simulated on the virtual processor: {effort['seeds']} runs of {effort['duration_s']:g} s each; no hardware."
     )
     data: dict[str, Any] = clean(
         {
-            "said": said,
+            "said": text,
             "models": [model for model in MODELS if any(row["model"] == model for row in rows)],
             "errors": [{"title": title, "series": _errors(rows, name)} for name, title in ERRORS],
             "coverage": _coverage(rows),
@@ -92,7 +92,7 @@ def _pairs(rows: Sequence[Row]) -> list[str]:
 
 def _beside(title: str, labels: list[str], ours: Sequence[Row], paper: Sequence[Row], name: str) -> dict[str, Any]:
     both = (("virtual processor", ours), ("paper, measured", paper))
-    series = [{"name": said, "values": [row[name] for row in rows]} for said, rows in both]
+    series = [{"name": text, "values": [row[name] for row in rows]} for text, rows in both]
     return {"title": title, "labels": labels, "series": series}
 
 

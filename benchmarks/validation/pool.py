@@ -40,7 +40,7 @@ def run_all(
     tell = progress or _silent
     workers = min(usable_cpus(), len(jobs))
     if workers < 2 or len(jobs) < LEAST:
-        return [_told(work(*job), number, len(jobs), tell) for number, job in enumerate(jobs, 1)]
+        return [_reported(work(*job), number, len(jobs), tell) for number, job in enumerate(jobs, 1)]
     # A fork would copy the thread that draws the progress in the middle of what it does.
     spawn = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, mp_context=spawn, initializer=_prepare_process)
@@ -59,7 +59,7 @@ def _silent(done: int, of: int) -> None:
     del done, of
 
 
-def _told(result: Result, number: int, of: int, tell: Progress) -> Result:
+def _reported(result: Result, number: int, of: int, tell: Progress) -> Result:
     tell(number, of)
     return result
 

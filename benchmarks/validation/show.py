@@ -200,15 +200,15 @@ def _watts(value: float | None) -> str:
     return NONE if value is None else f"{value:.2f} W"
 
 
-def _calibration(worth: Mapping[str, Any]) -> Table:
+def _calibration(goodness: Mapping[str, Any]) -> Table:
     names, law = ("a", "b", "c", "C1", "C2"), TABLE_1
     return Table(
-        f"The calibrated model: equation 1 fitted to {worth['runs']} simulated runs of stress kernels",
+        f"The calibrated model: equation 1 fitted to {goodness['runs']} simulated runs of stress kernels",
         (*names, "mean error", "worst", "kernel left out"),
         (
             (
-                *(f"{worth[name]:.3g}" for name in names),
-                *(percent(worth[name]) for name in ("mean_error", "worst_error", "left_out_error")),
+                *(f"{goodness[name]:.3g}" for name in names),
+                *(percent(goodness[name]) for name in ("mean_error", "worst_error", "left_out_error")),
             ),
         ),
         "a: W per IPC; b, c: W per GB/s of L2 and LLC traffic; C1: W per core; C2: W. The law's before it bends: "

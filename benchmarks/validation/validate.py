@@ -81,7 +81,7 @@ def measure(
           `published` the paper's own and under `draws` the errors of "3" and "4" where instructions take otherwise;
         - `figures`: what is held to a target, as `Figure.as_plain`.
     """
-    model, worth = calibrate(PACKAGE)
+    model, goodness = calibrate(PACKAGE)
     held = [case for case in cases if case.key in HELD_TO]
     results = _run(cases, held, effort, model, progress)
     rows = [row for case in cases for row in _rows(case, results[case.key])]
@@ -90,7 +90,7 @@ def measure(
     return {
         "effort": asdict(effort),
         "processor": "virtual",
-        "calibration": worth,
+        "calibration": goodness,
         "rows": rows,
         "coverage": coverage,
         "tables": tables,

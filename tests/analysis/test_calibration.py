@@ -1,4 +1,4 @@
-"""A fit of equation 1 finds what is there, says what it is worth, and refuses what cannot be told apart."""
+"""A fit of equation 1 finds the true coefficients, states its errors, and rejects runs that cannot separate them."""
 
 import dataclasses
 from pathlib import Path
@@ -51,8 +51,8 @@ def test_without_noise_the_coefficients_are_found(true):
     calibration = fit(observed(true))
 
     assert found(calibration) == pytest.approx(true, rel=1e-5, abs=1e-6)
-    assert calibration.worth.r2 == pytest.approx(1.0)
-    assert calibration.worth.left_out_error < 1e-5
+    assert calibration.goodness.r2 == pytest.approx(1.0)
+    assert calibration.goodness.left_out_error < 1e-5
 
 
 def test_the_order_of_runs_does_not_matter():
@@ -72,15 +72,15 @@ def test_coefficients_follow_the_unit_of_power(factor):
 
 
 def test_intervals_hold_the_truth_and_errors_are_those_of_the_noise():
-    worth = fit(observed(noise=0.02)).worth
+    goodness = fit(observed(noise=0.02)).goodness
 
     assert all(
         low <= true * 1.2 and high >= true * 0.8
-        for true, (low, high) in zip(TRUE, worth.intervals.values(), strict=True)
+        for true, (low, high) in zip(TRUE, goodness.intervals.values(), strict=True)
     )
-    assert 0.005 < worth.error < 0.03
-    assert worth.left_out_error < worth.mean_error / 5
-    assert 0.005 < worth.residual_share < 0.06
+    assert 0.005 < goodness.error < 0.03
+    assert goodness.left_out_error < goodness.mean_error / 5
+    assert 0.005 < goodness.residual_share < 0.06
 
 
 def test_one_number_of_cores_cannot_tell_c1_from_c2():
@@ -107,7 +107,7 @@ def test_columns_that_go_together_are_named():
     runs = observed(noise=0.01)
     runs = dataclasses.replace(runs, llc_gbs=0.3 * runs.l2_gbs)
 
-    warnings = fit(runs).worth.warnings
+    warnings = fit(runs).goodness.warnings
 
     assert any("b, c can hardly be told from the other coefficients" in text for text in warnings)
 

@@ -1,4 +1,4 @@
-"""The critical path is the longest chain that any number of workers must keep to; the realised one is the run."""
+"""The critical path is the longest chain that any number of workers must keep to; the observed chain is the run."""
 
 import itertools
 import shutil

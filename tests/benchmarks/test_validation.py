@@ -87,11 +87,11 @@ def test_the_truth_of_an_interval_is_the_mean_of_all_that_could_have_run():
 
 
 def test_a_law_that_does_not_bend_is_calibrated_to_its_own_coefficients():
-    model, worth = calibrate(Package(STRAIGHT))
+    model, goodness = calibrate(Package(STRAIGHT))
 
     assert (model.a, model.b, model.c) == pytest.approx((TABLE_1.a, TABLE_1.b, TABLE_1.c), rel=0.1)
     assert (model.c1, model.c2) == pytest.approx((TABLE_1.c1, TABLE_1.c2), rel=0.02)
-    assert worth["worst_error"] < 0.005
+    assert goodness["worst_error"] < 0.005
 
 
 def test_phases_are_observed_with_the_cores_and_counters_that_ran(tmp_path):

@@ -81,14 +81,14 @@ def test_a_mapped_part_that_is_cut_ends_the_program_at_worst_by_the_documented_s
     assert not tprof.load(tmp_path / "place" / "t.tprof").complete
 
 
-@pytest.mark.parametrize("room", ["threads", "tasks", "readings", "manifest.json", "live", "."])
-def test_a_part_of_the_session_that_is_moved_away_does_not_disturb_the_program(tmp_path, room):
+@pytest.mark.parametrize("part", ["threads", "tasks", "readings", "manifest.json", "live", "."])
+def test_a_part_of_the_session_that_is_moved_away_does_not_disturb_the_program(tmp_path, part):
     def move(session):
-        (session / room).resolve().rename(tmp_path / "moved")
+        (session / part).resolve().rename(tmp_path / "moved")
 
     said = assert_runs_on(play(tmp_path, move))
 
-    if room == ".":
+    if part == ".":
         assert "is no longer the session that was begun there: its end is not written" in said
         trace = tprof.load(tmp_path / "moved")
         assert not trace.complete
@@ -102,8 +102,8 @@ def test_a_directory_put_in_the_place_of_the_session_gets_nothing(tmp_path, way)
 
     def swap(session):
         session.rename(tmp_path / "moved")
-        for room in ("threads", "tasks", "readings"):
-            (other / room).mkdir(parents=True)
+        for name in ("threads", "tasks", "readings"):
+            (other / name).mkdir(parents=True)
         (other / "live").write_text("somebody's")
         if way == "link":
             session.symlink_to(other)
@@ -118,14 +118,14 @@ def test_a_directory_put_in_the_place_of_the_session_gets_nothing(tmp_path, way)
     assert (swapped / "live").read_text() == "somebody's"
 
 
-def test_rooms_swapped_for_links_get_nothing(tmp_path):
+def test_directories_swapped_for_links_get_nothing(tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
 
     def swap(session):
-        for room in ("threads", "tasks", "readings"):
-            (session / room).rename(tmp_path / room)
-            (session / room).symlink_to(elsewhere)
+        for name in ("threads", "tasks", "readings"):
+            (session / name).rename(tmp_path / name)
+            (session / name).symlink_to(elsewhere)
 
     assert_runs_on(play(tmp_path, swap))
 

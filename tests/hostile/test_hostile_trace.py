@@ -276,13 +276,13 @@ def test_a_file_that_is_something_else_is_never_opened(trace, name, other):
         assert [thread.name for thread in result.threads] == ["other"]
 
 
-@pytest.mark.parametrize("room", ["tasks", "threads", "readings"])
-def test_a_room_that_is_a_link_is_not_entered(trace, room):
-    replace(trace / room, OTHERS["link"])
+@pytest.mark.parametrize("directory", ["tasks", "threads", "readings"])
+def test_a_directory_that_is_a_link_is_not_entered(trace, directory):
+    replace(trace / directory, OTHERS["link"])
 
     loaded = tprof.load(trace)
 
-    assert f"left out: cannot read {trace / room}: it is a link or a file" in loaded.notes
+    assert f"left out: cannot read {trace / directory}: it is a link or a file" in loaded.notes
 
 
 def test_a_session_that_is_a_link_is_refused(whole, tmp_path):
@@ -292,7 +292,7 @@ def test_a_session_that_is_a_link_is_refused(whole, tmp_path):
         tprof.load(tmp_path / "link.tprof")
 
 
-def test_a_missing_room_is_said(trace):
+def test_a_missing_directory_is_noted(trace):
     shutil.rmtree(trace / "readings")
 
     loaded = tprof.load(trace)

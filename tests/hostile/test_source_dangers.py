@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("tprof", "analysis", "runtime", "benchmarks", "scripts")
+FOLDERS = ("tprof", "analysis", "runtime", "benchmarks", "scripts")
 FORBIDDEN_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib", "mmap"}
 FORBIDDEN_CALLS = {
     "eval",
@@ -39,7 +39,7 @@ def dangers(tree):
 
 
 def test_the_sources_neither_unpickle_nor_evaluate_nor_use_a_shell():
-    paths = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
+    paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
     found = {
         (str(path.relative_to(ROOT)), danger)
         for path in paths

@@ -14,7 +14,7 @@ from support.properties import examples
 
 import tprof
 from tprof.budgets import block
-from tprof.budgets.watcher import Watcher
+from tprof.budgets.monitor import Monitor
 from tprof.live import Meter
 from tprof.live.share import Hidden, share, share_of_process
 from tprof.live.thread import Stretch
@@ -64,30 +64,30 @@ def test_a_budget_that_comes_late_says_so(monkeypatch):
 @pytest.mark.usefixtures("machine")
 def test_a_budget_that_keeps_up_says_nothing():
     with warnings.catch_warnings(action="error"), tprof.budget(joules=1e9, tasks="nothing") as budget:
-        wait_for(lambda: nothing() or len(budget.history) > 5, "looks")
+        wait_for(lambda: nothing() or len(budget.history) > 5, "history")
 
     assert not budget.exceeded
 
 
-def test_glances_come_however_much_looks_cost():
-    counts = {"looks": 0, "glances": 0}
+def test_polls_come_however_much_reads_cost():
+    counts = {"reads": 0, "polls": 0}
 
-    def look():
-        counts["looks"] += 1
+    def read():
+        counts["reads"] += 1
         end_s = time.thread_time() + 0.02
         while time.thread_time() < end_s:
             pass
 
-    def glance():
-        counts["glances"] += 1
+    def poll():
+        counts["polls"] += 1
         return False
 
-    watcher = Watcher(look, glance)
-    watcher.start()
-    wait_for(lambda: counts["glances"] >= 20, "glances")
-    watcher.stop()
+    monitor = Monitor(read, poll)
+    monitor.start()
+    wait_for(lambda: counts["polls"] >= 20, "polls")
+    monitor.stop()
 
-    assert 0 < counts["looks"] < counts["glances"] / 2
+    assert 0 < counts["reads"] < counts["polls"] / 2
 
 
 def written(path, instances, quanta):

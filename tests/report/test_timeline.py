@@ -239,7 +239,7 @@ for (let i = 0; i < 60; i += 1) key("+");
 const closest = key("ArrowLeft");
 for (const name of ["0", "ArrowDown", "ArrowDown"]) key(name);
 for (let i = 0; i < 2; i += 1) key("ArrowRight", { shiftKey: true });
-const reached = at("timeline-said").textContent;
+const reached = at("timeline-status").textContent;
 key("Enter");
 const opened = at("details-title").textContent;
 key("Escape");

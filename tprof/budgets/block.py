@@ -1,4 +1,4 @@
-"""A budget of joules or watts for what runs inside a with-block."""
+"""A budget of joules or watts for the code inside a with-block."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tprof.limits import check_action, check_limit, check_names
 from tprof.uninterrupted import Uninterrupted
 
 from . import private
+from .monitor import Monitor
 from .response import Response
-from .watcher import Watcher
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 WINDOW_S = 0.5
 EACH_S = 0.2
-"""So often a look that costs more than a glance, though nothing asks for it: for the history."""
+"""Longest time between reads of samples, for the history."""
 LAG_S = 1.0
 LONGEST_HISTORY = 100_000
 NAMED, NOBODY = 3, "no task"
 
 
 class Look(NamedTuple):
-    """What was known at one look: seconds since the block began, joules since then, mean watts over the window."""
+    """One entry of the history: seconds and joules since the block began, mean watts over the window."""
 
     time_s: float
     used_j: float
@@ -43,14 +43,14 @@ class Look(NamedTuple):
 
 
 class Budget:
-    """Joules or watts that what runs inside the block may take; made by `tprof.budget`.
+    """A budget of joules or watts for a block; made by `tprof.budget`.
 
     Attributes
     ----------
     used_j : joules so far; after the block, all
-    quality : ``"measured"``, ``"estimated"``, …: how these are known
+    quality : ``"measured"``, ``"estimated"``, …: of these joules
     exceeded : whether the budget was exceeded
-    history : a `Look` for each time the joules had moved on; the latest 100,000
+    history : a `Look` for each change of the joules; the latest 100,000
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Budget:
         tasks: Sequence[str] | str | None,
         window_s: float,
     ) -> None:
-        """Check what is asked; nothing happens before the block."""
+        """Check the arguments; nothing happens before the block."""
         self._joules = None if joules is None else check_limit("joules", joules)
         self._watts = None if watts is None else check_limit("watts", watts)
         if joules is None and watts is None:
@@ -75,44 +75,44 @@ class Budget:
         self.quality = "none"
         self.exceeded = False
         self.history: deque[Look] = deque(maxlen=LONGEST_HISTORY)
-        self._near = self._told_lag = False
+        self._near = self._lag_reported = False
         self._window: deque[tuple[int, float]] = deque()
         self._lock = threading.Lock()
-        self._held = ExitStack()
-        self._watcher = Watcher(self._look_on, self._glance)
+        self._resources = ExitStack()
+        self._monitor = Monitor(self._read_if_needed, self._poll)
         self._pid = 0
 
     def __enter__(self) -> Self:
-        """Begin to watch, with a private recording where none runs."""
+        """Start the monitor, with a private recording if none runs."""
         if self._pid:
             message = "this budget's block has begun already: make one budget for each block"
             raise UsageError(message)
         self._pid = os.getpid()
-        frame = sys._getframe(1)  # noqa: SLF001 - where warnings are to point to
+        frame = sys._getframe(1)  # noqa: SLF001 - the place that warnings point to
         self._place = (frame.f_code.co_filename, frame.f_lineno)
         if private.join():
-            self._held.callback(private.leave)
+            self._resources.callback(private.leave)
         try:
             self._begin()
         except BaseException:
             with Uninterrupted():
-                self._watcher.stop()
-            self._held.close()
+                self._monitor.stop()
+            self._resources.close()
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Settle the account; raises `BudgetExceededError` where the action was to cancel and had to be taken."""
+        """Read the last joules; raises `BudgetExceededError` if the budget cancelled tasks."""
         if self._pid != os.getpid():
             return
         try:
             with Uninterrupted():
-                problem = self._watcher.stop()
-            problem = problem or self._look_last(warns=error is None)
+                problem = self._monitor.stop()
+            problem = problem or self._read_last(warns=error is None)
         finally:
-            self._held.close()
+            self._resources.close()
         exceeded = self._response.error
         if error is not None:
             if exceeded is not None and error is not exceeded:
@@ -122,10 +122,10 @@ class Budget:
             if raised is not None:
                 raise raised
 
-    def _look_last(self, *, warns: bool) -> Exception | None:
+    def _read_last(self, *, warns: bool) -> Exception | None:
         try:
-            self._spent.settle()
-            self._look()
+            self._usage.settle()
+            self._read()
             if warns:
                 self._warn_of_absent()
         except (TprofError, Warning) as error:
@@ -133,7 +133,7 @@ class Budget:
         return None
 
     def _warn_of_absent(self) -> None:
-        """Say which of the tasks that count did not run, since a name may be mistyped."""
+        """Warn of counted tasks that did not run, since a name may be mistyped."""
         before, now = self._begun.tasks, self._meter.energy().tasks
         ran = {name for name in now if now[name] != before.get(name)}
         absent = sorted((self._tasks or frozenset()) - ran)
@@ -150,7 +150,7 @@ class Budget:
         if member is None:
             message = "the recording ended while a budget began: keep it running around the budget's block"
             raise UsageError(message)
-        from tprof.live import Spent  # noqa: PLC0415 - NumPy's threads are none of a recorded program's
+        from tprof.live import Usage  # noqa: PLC0415 - NumPy's threads are not the recorded program's
 
         self._meter: Meter = member.meter()
         self._begun = self._meter.energy()
@@ -160,74 +160,74 @@ class Budget:
                 'a budget needs an energy sensor, and this recording has none: record with energy="auto" or "estimate"'
             )
             raise UsageError(message)
-        self._hold_back()
-        self._spent = Spent(self._meter, self._tasks)
-        self._begun_ns = self._spent.begun_ns
+        self._prepare_response()
+        self._usage = Usage(self._meter, self._tasks)
+        self._begun_ns = self._usage.begun_ns
         self._begun = self._meter.figures()
         self._window.append((self._begun_ns, 0.0))
-        self._look()
-        self._watcher.start()
+        self._read()
+        self._monitor.start()
 
-    def _hold_back(self) -> None:
-        """Get ready to act, before the account begins: what that takes is not the block's."""
+    def _prepare_response(self) -> None:
+        """Prepare the response before the account begins: the block must not pay for it."""
         block = running.Block(cancels=self._action == "cancel")
-        self._held.callback(block.end)
+        self._resources.callback(block.end)
         self._response = Response(self._action, self._place, block)
-        self._held.callback(self._response.end)
+        self._resources.callback(self._response.end)
         self._response.get_ready()
 
-    def _glance(self) -> bool:
-        """Tell whether it may be exceeded by now, going by all that the machine drew, and act where that is sure."""
+    def _poll(self) -> bool:
+        """Return whether the budget may be exceeded, judged by all of the machine's energy; act if it is."""
         if self._response.error is not None:
-            self._response.act(self._tell)  # tasks that were spawned meanwhile
+            self._response.act(self._describe)  # for tasks spawned meanwhile
         self._near = False
         if not self.exceeded:
             known = self._meter.readings.packages_only
-            self._near = not known or self._is_near(_core.drawn_uj() * 1e-6 - self._looked_at_j)
+            self._near = not known or self._is_near(_core.drawn_uj() * 1e-6 - self._read_j)
         if self._near:
             with self._lock:
-                if self._spent.glance():
+                if self._usage.poll():
                     self._compare()
         return self._near
 
-    def _look_on(self) -> None:
-        """Look where glances do not suffice, or it is time."""
-        if (self._near and not self._spent.is_sure) or time.monotonic() - self._looked_s >= EACH_S:
-            self._look()
+    def _read_if_needed(self) -> None:
+        """Read samples if polling does not suffice, or the last read is long ago."""
+        if (self._near and not self._usage.is_sure) or time.monotonic() - self._read_at_s >= EACH_S:
+            self._read()
 
     def _is_near(self, more_j: float) -> bool:
-        """Tell whether the budget is exceeded if all that was drawn since the last look counts."""
+        """Return whether the budget would be exceeded if all joules since the last read counted."""
         most_j = self.used_j + more_j
         return self._is_over(most_j, (most_j - self._window[0][1]) / self._window_s)
 
-    def _look(self) -> None:
-        """See what was used, and act on it as soon as it is known to be too much."""
-        self._looked_s = time.monotonic()
+    def _read(self) -> None:
+        """Read the joules used, and act as soon as they exceed the budget."""
+        self._read_at_s = time.monotonic()
         with self._lock:
-            self._spent.glance()
-            for _ in self._spent.look():
+            self._usage.poll()
+            for _ in self._usage.read():
                 self._compare()
-            self._tell_lag()
+            self._warn_of_lag()
 
     def _compare(self) -> None:
-        self.used_j = self._spent.used_j()
-        self._looked_at_j = self._spent.read_j
-        until_ns = self._spent.until_ns
+        self.used_j = self._usage.used_j()
+        self._read_j = self._usage.read_j
+        until_ns = self._usage.until_ns
         if until_ns == self._window[-1][0]:
             return
         power_w = self._slide(until_ns)
         self.history.append(Look((until_ns - self._begun_ns) * 1e-9, self.used_j, power_w))
         if self._is_over(self.used_j, power_w):
             try:
-                self._response.act(self._tell)
+                self._response.act(self._describe)
             finally:
-                self.exceeded = True  # whoever waits for it finds that something was done
+                self.exceeded = True  # set last: who waits for it finds the action done
 
-    def _tell_lag(self) -> None:
-        """Say once that the budget comes late, rather than let it be."""
-        lag_s = self._spent.lag_s
-        if lag_s > LAG_S and self._tasks is not None and not self._told_lag:
-            self._told_lag = True
+    def _warn_of_lag(self) -> None:
+        """Warn once if the budget lags behind."""
+        lag_s = self._usage.lag_s
+        if lag_s > LAG_S and self._tasks is not None and not self._lag_reported:
+            self._lag_reported = True
             message = (
                 f"a budget of {', '.join(sorted(self._tasks))} is {lag_s:.1f} s behind: more tasks run than the "
                 "thread that watches may look at; longer tasks, or a budget without tasks=, are known of in time"
@@ -235,7 +235,7 @@ class Budget:
             warnings.warn_explicit(message, RuntimeWarning, *self._place)
 
     def _slide(self, until_ns: int) -> float:
-        """Return the mean power over the window; what lies before the block counts as nothing."""
+        """Return the mean power over the window; time before the block counts as 0 W."""
         window = self._window
         window.append((until_ns, self.used_j))
         since_ns = until_ns - round(self._window_s * 1e9)
@@ -248,16 +248,16 @@ class Budget:
             self._watts is not None and power_w > self._watts
         )
 
-    def _tell(self) -> str:
-        """Say what was exceeded, by how much, and who took most of it."""
-        # The tasks' joules first: they never are more than the total that is asked for then.
+    def _describe(self) -> str:
+        """Return a sentence: the limit, the excess, and the tasks that took most of it."""
+        # The tasks' joules first, so that they never exceed the total that is read after them.
         who, named_j = self._most()
         if who.endswith(NOBODY):
-            # The total may be known before any sample was read that says who it was.
-            for _ in self._meter.look():
+            # The total may be known before the samples that show whose joules these are.
+            for _ in self._meter.read():
                 pass
             who, named_j = self._most()
-        used_j = self._spent.used_j() if named_j is None else named_j
+        used_j = self._usage.used_j() if named_j is None else named_j
         last = self.history[-1]
         how = "by an ESTIMATE" if self.quality == "estimated" else self.quality
         if self._joules is not None and last.used_j > self._joules:
@@ -267,7 +267,7 @@ class Budget:
         return f"{what}; {who}"
 
     def _most(self) -> tuple[str, float | None]:
-        """Return which tasks took most, in words, and where only some count what these took."""
+        """Return a text of the tasks that took most, and the joules of the counted tasks if only some count."""
         before, now = self._begun.tasks, self._meter.figures().tasks
         taken = {
             name: now[name].energy_j - (before[name].energy_j if name in before else 0.0)
@@ -281,7 +281,7 @@ class Budget:
         return who if self._is_alone() else f"of all processes, {who}", None
 
     def _is_alone(self) -> bool:
-        """Tell whether no other process of the recording has run anything."""
+        """Return whether no other process of the recording has run anything."""
         accounts, own = self._meter.accounts, membership.current()
         of_others = (
             joules

@@ -1,4 +1,4 @@
-"""Budgets of single instances: `tprof.task(budget_j=…)`, looked at while a recording runs."""
+"""Budgets of single instances, `tprof.task(budget_j=…)`, checked while a recording runs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import numpy as np
 from tprof import _core, registry, running
 from tprof.errors import SensorError, TraceError
 
+from .monitor import Monitor
 from .response import Response
-from .watcher import Watcher
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,46 +24,46 @@ if TYPE_CHECKING:
     from tprof.membership import Membership
 
 EACH_S = 0.2
-"""So often a look though no glance asks for it: brakes are let go, and other processes' tasks become known."""
+"""Longest time between reads: they also release throttles and find tasks that other processes define."""
 
 
 class InstanceBudgets:
-    """Follows the joules of instances of tasks that have a budget, of all processes of the recording."""
+    """Tracks the joules of instances of tasks with a budget, in all processes of the recording."""
 
     def __init__(self, member: Membership) -> None:
-        """Begin to watch. Raises TraceError."""
+        """Start the monitor. Raises TraceError."""
         self._meter: Meter = member.meter()
         self._process = member.process
         self._open: dict[int, float] = {}
-        self._told: dict[int, int] = {}
-        """The task of each instance that is over its budget and has not ended."""
+        self._exceeding: dict[int, int] = {}
+        """By instance the task, of those over their budget that have not ended."""
         self._excesses: deque[tuple[int, int, float]] = deque()
-        """Task, instance and joules of those that are, still to be responded to."""
+        """Task, instance and joules of excesses without a response yet."""
         self._limits: NDArray[np.float64] = np.empty(0)
         self._over: dict[int, int] = {}
         self._worst_j: dict[int, float] = {}
         self._responses: dict[int, Response] = {}
         self._meter.listeners.append(self._add)
         self._left: dict[int, float] = {}
-        """What each instance that has not ended may still take."""
+        """Joules left to each instance that has not ended."""
         self._near = True
-        self._looked_s = 0.0
-        self._watcher = Watcher(self._look, self._glance)
-        self._watcher.start()
+        self._read_at_s = 0.0
+        self._monitor = Monitor(self._read, self._poll)
+        self._monitor.start()
 
     def stop(self) -> Exception | None:
-        """Look once more, let brakes go, and say how many instances of each task were over; returns what was raised.
+        """Read once more, release throttles, and warn of the number of excesses; returns an exception or None.
 
-        All that was recorded is read, so it is called when the last sensor reading was written.
+        Call it after the last sensor reading was written, since it reads all that was recorded.
         """
-        problem = self._watcher.stop()
+        problem = self._monitor.stop()
         if problem is None:
             try:
                 self._meter.energy()
                 self._act()
             except TraceError as error:
                 problem = error
-        self._tell_counts()
+        self._warn_of_excesses()
         for response in self._responses.values():
             try:
                 response.end()
@@ -72,7 +72,7 @@ class InstanceBudgets:
         errors = (response.error for response in self._responses.values() if response.error is not None)
         return problem or next(errors, None)
 
-    def _tell_counts(self) -> None:
+    def _warn_of_excesses(self) -> None:
         for index, count in self._over.items():
             entry, started = self._meter.table.entries[index], int(self._meter.accounts.starts[index])
             message = (
@@ -81,48 +81,48 @@ class InstanceBudgets:
             )
             warnings.warn_explicit(message, RuntimeWarning, entry.file or "<unknown>", entry.line or 0)
 
-    def _glance(self) -> bool:
-        """Tell whether any instance may be over its budget, going by all that the machine drew."""
+    def _poll(self) -> bool:
+        """Return whether any instance may be over its budget, if it had drawn all of the machine's energy."""
         readings = self._meter.readings
         new_j = _core.drawn_uj() * 1e-6 - self._meter.read_j
         known_j = float(self._limits_now().min())
-        # What another process defined is in the table only, what was defined just now only here.
+        # Tasks of other processes are in the table only, tasks defined just now only in the registry.
         least_j = min([*self._left.values(), known_j, registry.least_budget_j()])
         self._near = not readings.packages_only or new_j > least_j
         return self._near
 
-    def _look(self) -> None:
-        """Look where a glance does not suffice, or it is time."""
-        if not self._near and time.monotonic() - self._looked_s < EACH_S:
+    def _read(self) -> None:
+        """Read samples if a limit is near, or the last read is long ago."""
+        if not self._near and time.monotonic() - self._read_at_s < EACH_S:
             return
-        self._looked_s = time.monotonic()
-        for _ in self._meter.look():
+        self._read_at_s = time.monotonic()
+        for _ in self._meter.read():
             self._act()
 
     def _act(self) -> None:
-        over = set(self._told.copy().values())
+        over = set(self._exceeding.copy().values())
         for task, response in self._responses.items():
             if task not in over:
-                response.relent()
+                response.ease_later()
         while self._excesses:
             self._respond(*self._excesses.popleft())
 
     def _respond(self, task: int, instance: int, energy_j: float) -> None:
-        """Do what is to be done about one instance, once."""
+        """Respond to the excess of one instance, once."""
         action = self._action(task)
         if task not in self._responses:
             entry = self._meter.table.entries[task]
             place = (entry.file or "<unknown>", entry.line or 0)
             self._responses[task] = Response(action, place, running.Everything())
-        response, tell = self._responses[task], partial(self._tell, task, energy_j)
+        response, describe = self._responses[task], partial(self._describe, task, energy_j)
         if action == "cancel":
-            response.cancel(tell, again=True)
-        elif action == "slow" and instance in self._told:
-            response.slow_once(tell)
+            response.cancel(describe, again=True)
+        elif action == "slow" and instance in self._exceeding:
+            response.slow_once(describe)
         else:
-            response.warn(tell)
+            response.warn(describe)
 
-    def _tell(self, index: int, energy_j: float) -> str:
+    def _describe(self, index: int, energy_j: float) -> str:
         entry = self._meter.table.entries[index]
         return (
             f"an instance of task {entry.name} took {energy_j:.4g} J ({self._how()}), "
@@ -133,7 +133,7 @@ class InstanceBudgets:
         return "by an ESTIMATE" if self._meter.quality == "estimated" else self._meter.quality
 
     def _add(self, ran: Stretch, segment_j: NDArray[np.float64]) -> None:
-        """Add what the instances of tasks with a budget took; called by the meter, under its lock."""
+        """Add the joules of instances of tasks with a budget; called by the meter, under its lock."""
         limits = self._limits_now()
         of_ours = np.flatnonzero(np.isfinite(limits[ran.task]) & (ran.task >= 0))
         if not len(of_ours):
@@ -151,7 +151,7 @@ class InstanceBudgets:
         for place in np.flatnonzero(energy_j > limits[task]).tolist():
             self._count(int(ids[place]), int(task[place]), float(energy_j[place]))
         for instance in ids[ended].tolist():
-            for known in (self._open, self._told, self._left):
+            for known in (self._open, self._exceeding, self._left):
                 known.pop(instance, None)
         ids, task, energy_j = ids[~ended], task[~ended], energy_j[~ended]
         self._open.update(zip(ids.tolist(), energy_j.tolist(), strict=True))
@@ -162,21 +162,21 @@ class InstanceBudgets:
 
     def _count(self, instance: int, task: int, energy_j: float) -> None:
         self._worst_j[task] = max(self._worst_j.get(task, 0.0), energy_j)
-        if instance not in self._told:
-            self._told[instance] = task
+        if instance not in self._exceeding:
+            self._exceeding[instance] = task
             self._excesses.append((task, instance, energy_j))
             self._over[task] = self._over.get(task, 0) + 1
 
     def _limits_now(self) -> NDArray[np.float64]:
-        """Return the budget of each task in the table, infinite without one; the last stands for nobody."""
+        """Return the budget of each task in the table, infinite without one; the last entry stands for no task."""
         entries = self._meter.table.entries
         if len(self._limits) != len(entries) + 1:
-            said = [np.inf if entry.budget_j is None else entry.budget_j for entry in entries]
-            self._limits = np.array([*said, np.inf])
+            budgets_j = [np.inf if entry.budget_j is None else entry.budget_j for entry in entries]
+            self._limits = np.array([*budgets_j, np.inf])
         return self._limits
 
     def _action(self, task: int) -> str:
-        """Return what the decorator asks for; another process's tasks only warn."""
+        """Return the action of the task's decorator; tasks of other processes only warn."""
         for number, index in reversed(self._meter.table.numbers(self._process).items()):
             if index == task:
                 budget = registry.budget_of(number)

@@ -1,8 +1,7 @@
-"""The recording that budgets make where none runs: one for all whose blocks overlap, gone with the last of them.
+"""The private recording of budgets outside any recording: shared by overlapping blocks, removed after the last one.
 
-It lies in the folder for temporary files under a name that holds the process. A program that ends without leaving the
-block takes it away at its exit; one that a signal kills cannot, so whoever makes the next one takes away what is left
-of processes that are gone.
+It is a temporary folder whose name contains the process. A program that ends inside the block removes it at its exit; a
+killed one cannot, so the next private recording removes those of processes that no longer exist.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ if TYPE_CHECKING:
 PREFIX = "tprof-budget-"
 SESSION = "budget.tprof"
 
-# Re-entrant: a signal's handler may begin a budget in the midst of another's beginning.
+# Re-entrant: a signal handler may begin a budget while another one begins.
 _lock = threading.RLock()
 _recording: Recording | None = None
 _users = 0
 
 
 def join() -> bool:
-    """Use the private recording; begin it where none runs. Returns False where the program makes one of its own.
+    """Use the private recording, and begin it if necessary. Returns False if the program records itself.
 
     Raises
     ------
@@ -44,7 +43,7 @@ def join() -> bool:
     with _lock:
         member = membership.current()
         if member is None:
-            _end()  # somebody ended it, as a handler of signals may
+            _end()  # it was ended meanwhile, for example by a signal handler
             _recording = _begin()
         elif _recording is None or member.plan.directory != _recording.path:
             return False
@@ -53,7 +52,7 @@ def join() -> bool:
 
 
 def leave() -> None:
-    """Use it no longer; the last one ends it. Raises TprofError."""
+    """Stop using it; the last user ends it. Raises TprofError."""
     global _users  # noqa: PLW0603 - see above
     with _lock:
         _users -= 1
@@ -86,12 +85,12 @@ def _end() -> None:
 
 
 def _remove_stale() -> None:
-    """Remove what processes of this user left that are gone, and that no recorder holds."""
+    """Remove the recordings of this user's dead processes that no recorder has locked."""
     from tprof.trace.running import is_running  # noqa: PLC0415 - kept off `import tprof`
 
     for place in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
         pid = place.name.removeprefix(PREFIX).partition("-")[0]
-        # The lock too: a process of another container, which has the same folder, is not seen here.
+        # Check the lock too: a process of another container with the same folder is not visible here.
         if pid.isdigit() and _is_ours(place) and not _is_alive(int(pid)) and not is_running(place / SESSION):
             shutil.rmtree(place, ignore_errors=True)
 
@@ -115,12 +114,12 @@ def _is_alive(pid: int) -> bool:
 
 
 def _end_with_program() -> None:
-    with suppress(TprofError):  # nobody is left to be told
+    with suppress(TprofError):  # at exit, nothing can handle it
         _end()
 
 
 def _forget_in_child() -> None:
-    """A forked child takes part in it, but it is its parent's."""
+    """Forget it in a forked child: the child records into it, but its parent owns it."""
     global _lock, _recording, _users  # noqa: PLW0603 - see above
     _lock = threading.RLock()
     _recording, _users = None, 0

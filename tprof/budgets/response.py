@@ -1,4 +1,4 @@
-"""What happens once a budget is exceeded: a warning, a brake, or the end of what has not begun."""
+"""The response to an exceeded budget: a warning, throttling, or the cancellation of pending tasks."""
 
 from __future__ import annotations
 
@@ -9,124 +9,124 @@ from typing import TYPE_CHECKING
 from tprof import _core, membership
 from tprof.errors import BudgetExceededError, SensorError
 
-from .brakes import frequency_brake, other_brake
+from .throttling import frequency_throttle, other_throttle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tprof.running import Block, Everything
 
-    from .brakes import Brake
+    from .throttling import Throttle
 
 NOTCH_S = 0.5
-"""A brake shows in the watts only after a while."""
+"""Throttling affects the power only after a while."""
 
 
 class Response:
-    """One action and what it has done so far; asked again at each look while the budget is exceeded.
+    """One action and what it has done so far; called again at each reading while the budget is exceeded.
 
     Attributes
     ----------
-    error : raised at the end of the block, None unless the action is to cancel and was taken.
+    error : to be raised at the end of the block; None unless tasks were cancelled.
     """
 
     def __init__(self, action: str, place: tuple[str, int], reach: Block | Everything) -> None:
-        """Get ready: `place` is the file and line that warnings point to, `reach` what may be held back."""
+        """Create a response; `place`: file and line that warnings point to, `reach`: the runtimes it may act on."""
         self.error: BudgetExceededError | None = None
         self._action = action
         self._place = place
         self._reach = reach
-        self._told = self._slowed = False
+        self._warned = self._slowed = False
         self._refusals: list[BudgetExceededError] = []
-        self._brakes: list[Brake] = []
+        self._throttles: list[Throttle] = []
         self._why_not = ""
         self._last_notch_s = 0.0
 
     def get_ready(self) -> None:
-        """Have the frequency's brake at hand: its guard starts slower than a budget may react."""
-        if self._action == "slow" and not self._brakes:
-            frequency, self._why_not = frequency_brake()
-            self._brakes = [] if frequency is None else [frequency]
+        """Prepare the frequency's throttle: its guard starts more slowly than a budget may react."""
+        if self._action == "slow" and not self._throttles:
+            frequency, self._why_not = frequency_throttle()
+            self._throttles = [] if frequency is None else [frequency]
 
-    def act(self, tell: Callable[[], str]) -> None:
-        """Do what is to be done; `tell` says what was exceeded."""
+    def act(self, describe: Callable[[], str]) -> None:
+        """Take the action; `describe` returns a sentence about the excess."""
         if self._action == "slow":
             now_s = time.monotonic()
             if now_s - self._last_notch_s >= NOTCH_S:
                 self._last_notch_s = now_s
-                self.slow(tell)
+                self.slow(describe)
         elif self._action == "cancel":
-            self.cancel(tell, again=False)
+            self.cancel(describe, again=False)
         else:
-            self.warn(tell)
+            self.warn(describe)
 
     def end(self) -> None:
-        """Let brakes go and runtimes accept tasks again. Raises SensorError."""
+        """Release all throttles and let runtimes accept tasks again. Raises SensorError."""
         for error in self._refusals:
             self._reach.accept(error)
         self.ease()
 
     def ease(self) -> None:
-        """Let brakes go, each of them. Raises SensorError."""
+        """Release all throttles. Raises SensorError."""
         problem = None
         if self._slowed:
             self._slowed = False
             _note("no longer slowed down")
-        for brake in self._brakes:
+        for throttle in self._throttles:
             try:
-                brake.let_go()
+                throttle.release()
             except SensorError as error:
                 problem = error
-        self._brakes = []
+        self._throttles = []
         if problem is not None:
             raise problem
 
-    def warn(self, tell: Callable[[], str], done: str = "") -> None:
-        """Say it, once."""
-        if not self._told:
-            self._told = True
-            said = tell() + done
+    def warn(self, describe: Callable[[], str], done: str = "") -> None:
+        """Issue the warning, once."""
+        if not self._warned:
+            self._warned = True
+            message = describe() + done
             try:
-                warnings.warn_explicit(said, RuntimeWarning, *self._place)
+                warnings.warn_explicit(message, RuntimeWarning, *self._place)
             finally:
                 if not done:
-                    _note(f"warned: {said}")
+                    _note(f"warned: {message}")
 
-    def slow(self, tell: Callable[[], str]) -> None:
-        """Brake one notch further; a brake that fails makes way for the next."""
+    def slow(self, describe: Callable[[], str]) -> None:
+        """Throttle one notch further; use the next throttle if one fails."""
         try:
-            done = self._brake().pull()
+            done = self._throttle().tighten()
         except SensorError as error:
             self._why_not = str(error)
-            self._brakes.append(other_brake(self._reach.runtimes))
-            done = self._brakes[-1].pull()
+            self._throttles.append(other_throttle(self._reach.runtimes))
+            done = self._throttles[-1].tighten()
         if done is not None:
             self._slowed = True
             _note(f"slowed down: {done}")
         why = f" (the frequency stays: {self._why_not})" if self._why_not else ""
-        self.warn(tell, f"; {done or 'nothing could be slowed down'}{why}")
+        self.warn(describe, f"; {done or 'nothing could be slowed down'}{why}")
 
-    def slow_once(self, tell: Callable[[], str]) -> None:
-        """Brake one notch, unless that is done and still holds."""
+    def slow_once(self, describe: Callable[[], str]) -> None:
+        """Throttle one notch, unless it is throttled already."""
         self._last_notch_s = time.monotonic()
-        if not self._brakes:
+        if not self._throttles:
             self.get_ready()
-            self.slow(tell)
+            self.slow(describe)
 
-    def relent(self) -> None:
-        """Let brakes go, not at once: the next excess may follow soon, and a guard takes long to start."""
+    def ease_later(self) -> None:
+        """Release the throttles after a while: the next excess may follow soon, and a guard starts slowly."""
         if time.monotonic() - self._last_notch_s >= NOTCH_S:
             self.ease()
 
-    def _brake(self) -> Brake:
-        if not self._brakes:
-            self._brakes = [other_brake(self._reach.runtimes)]
-        return self._brakes[-1]
+    def _throttle(self) -> Throttle:
+        if not self._throttles:
+            self._throttles = [other_throttle(self._reach.runtimes)]
+        return self._throttles[-1]
 
-    def cancel(self, tell: Callable[[], str], *, again: bool) -> None:
-        """Cancel what has not begun; `again`: for a reason of its own, with an error of its own."""
+    def cancel(self, describe: Callable[[], str], *, again: bool) -> None:
+        """Cancel pending tasks; `again`: even after an earlier cancellation, with a new error."""
         if again or not self._refusals:
-            self._refusals.append(BudgetExceededError(tell()))
+            self._refusals.append(BudgetExceededError(describe()))
             self.error = self.error or self._refusals[0]
             self._reach.refuse(self._refusals[-1])
             _note(f"cancelled: {self._refusals[-1]}")
@@ -135,7 +135,7 @@ class Response:
 
 
 def _note(why: str) -> None:
-    """Write down in the recording's decisions what a budget did."""
+    """Add an action of a budget to the recording's decisions."""
     member = membership.current()
     if member is not None:
         member.decide({"t_ns": _core.now_ns(), "kind": "acted", "policy": "budget", "why": why})

@@ -92,11 +92,11 @@ def advise(  # noqa: PLR0913 - one parameter an option
 
 
 def _mattering(rows: pd.DataFrame) -> tuple[str, ...]:
-    from tprof.analysis.operating import mattering
+    from tprof.analysis.operating import significant_tasks
 
     from .tables import percent
 
-    names, left, part_of_energy = mattering(rows)
+    names, left, part_of_energy = significant_tasks(rows)
     if left:
         print(
             f"tprof: {left} tasks with the least energy are left out, {percent(part_of_energy)} of that of all tasks; "

@@ -80,11 +80,11 @@ def bench(  # noqa: PLR0913 - one parameter an option
     if everything:
         from .bench_suite import run_suite
 
-        said = run_suite(order, quiet=as_json)
+        result = run_suite(order, quiet=as_json)
     else:
-        said = _run(asked, order, quick=quick, quiet=as_json)
+        result = _run(asked, order, quick=quick, quiet=as_json)
     if as_json:
-        dump(said)
+        dump(result)
 
 
 def _asked(names: Sequence[str], *, everything: bool, listing: bool) -> list[str]:

@@ -22,7 +22,7 @@ MEANINGS = {
 
 
 def show_model(model: Mapping[str, Any]) -> None:
-    """Print a model of equation 1 and what it is worth."""
+    """Print a model of equation 1 and the goodness of its fit."""
     console = _console()
     title = f"Power model of {clean(model['processor'] or 'a processor not named')} ({clean(model['quality'])})"
     rows = [
@@ -74,7 +74,11 @@ def _console() -> Console:
 
 
 def _coefficients(
-    console: Console, title: str, rows: list[tuple[str, float, str, str]], worth: Mapping[str, Any], left_out: set[str]
+    console: Console,
+    title: str,
+    rows: list[tuple[str, float, str, str]],
+    goodness: Mapping[str, Any],
+    left_out: set[str],
 ) -> None:
     from rich.table import Table
     from rich.text import Text
@@ -84,8 +88,8 @@ def _coefficients(
     for heading in ("value", "unit", "95 % interval", "inflation"):
         table.add_column(heading, justify="right", no_wrap=True)
     for label, value, unit, name in rows:
-        low, high = worth["intervals"][name]
-        factor = worth["inflation"].get(name)
+        low, high = goodness["intervals"][name]
+        factor = goodness["inflation"].get(name)
         known = name not in left_out
         table.add_row(
             Text(clean(label)),

@@ -38,15 +38,15 @@ def read_coefficients(text: str | None) -> str | dict[str, float] | None:
 
 def _from_file(path: Path) -> dict[str, float]:
     try:
-        said = read_json(path)
+        values = read_json(path)
     except UnreadableError as error:
         raise UsageError(_cannot_read(path, error.reason)) from None
-    if not isinstance(said, dict):
+    if not isinstance(values, dict):
         raise UsageError(_cannot_read(path, "it holds no object"))
-    wrong = next((key for key, value in said.items() if not is_finite(value)), None)
+    wrong = next((key for key, value in values.items() if not is_finite(value)), None)
     if wrong is not None:
-        raise UsageError(_cannot_read(path, f"{shown(wrong)} is {shown(said[wrong])}, which is no number"))
-    coefficients = {key: float(value) for key, value in said.items()}
+        raise UsageError(_cannot_read(path, f"{shown(wrong)} is {shown(values[wrong])}, which is no number"))
+    coefficients = {key: float(value) for key, value in values.items()}
     from tprof.analysis.models.linear import coefficients_of
 
     try:

@@ -163,5 +163,5 @@ def _dump(result: Result) -> None:
     from .roofline_text import as_plain
     from .tables import dump
 
-    said: dict[str, Any] = as_plain(result)
-    dump(said)
+    plain: dict[str, Any] = as_plain(result)
+    dump(plain)

@@ -39,7 +39,7 @@ def as_plain(result: Result) -> dict[str, Any]:
     from tprof.analysis.laws.roofline_page import describe
 
     machine = asdict(result.machine) | {"caches": dict(result.machine.caches)}
-    said: dict[str, Any] = {
+    values: dict[str, Any] = {
         "machine": machine,
         "where": result.where,
         "derived": {one: describe(result.machine.at(one)) for one in result.machine.precisions},
@@ -47,8 +47,8 @@ def as_plain(result: Result) -> dict[str, Any]:
         "tasks": _plain_tasks(result),
     }
     if result.measured is not None:
-        said |= {"fit": fit_as_plain(result), "measured": _plain_measured(result.measured)}
-    return said
+        values |= {"fit": fit_as_plain(result), "measured": _plain_measured(result.measured)}
+    return values
 
 
 def fit_as_plain(result: Result) -> dict[str, Any]:
@@ -58,8 +58,8 @@ def fit_as_plain(result: Result) -> dict[str, Any]:
     fitted = result.fitted
     if fitted is None:
         return {}
-    said: dict[str, Any] = plain({key: value for key, value in asdict(fitted).items() if key != "machine"})
-    return said | {"where": result.where, "processor": result.processor}
+    values: dict[str, Any] = plain({key: value for key, value in asdict(fitted).items() if key != "machine"})
+    return values | {"where": result.where, "processor": result.processor}
 
 
 def _plain_measured(measured: Measured) -> dict[str, Any]:

@@ -211,7 +211,7 @@ class _End:
         self._recording = recording
         self._require_tasks = require_tasks
         here = recording.path.parent == Path.cwd()
-        self._told = {
+        self._options = {
             "session": os.fspath(recording.path),
             "name": recording.path.name if here else os.fspath(recording.path),
             "summary": summary,
@@ -284,7 +284,7 @@ class _End:
             from tprof import _core
 
             _core.fail_at_exit(1)
-        if not self._told["summary"] and self._require_tasks:
+        if not self._options["summary"] and self._require_tasks:
             for text in texts(gathered, modules, None):
                 print(f"tprof: {text}", file=stream)
         return {"tasks": [(one.text, one.shown) for one in gathered.patterns], "near_modules": modules}
@@ -294,13 +294,13 @@ class _End:
         if self._recording.is_left_open:
             self._end_later(met, stream)
             return
-        if not self._told["summary"] and self._told["report"] is None:
+        if not self._options["summary"] and self._options["report"] is None:
             return
         if sys.stdout is not None and not sys.stdout.closed:
             with suppress(OSError):  # the interpreter will say so
                 sys.stdout.flush()
         with _disposed(signal.SIGCHLD, signal.SIG_DFL):  # the program knows nothing of this child
-            process = self._start({**self._told, **met}, stream)
+            process = self._start({**self._options, **met}, stream)
             try:
                 process.wait()
             finally:
@@ -314,8 +314,8 @@ class _End:
         from tprof import _core
 
         ours, theirs = socket.socketpair()
-        told = {"summary": False} if stream is None else {}
-        given = {**self._told, **met, **told, "ending": self._recording.ending(), "channel": theirs.fileno()}
+        quiet = {"summary": False} if stream is None else {}
+        given = {**self._options, **met, **quiet, "ending": self._recording.ending(), "channel": theirs.fileno()}
         process = self._start(given, stream, theirs.fileno())
         theirs.close()
         _core.await_at_exit(process.pid, ours.detach())

@@ -47,7 +47,7 @@ def answer(name: str, asked: Asked) -> Answer:
         "sizes": shown, **({"target": reached} if reached else {}),
     }  # fmt: skip
     return Answer(
-        title, plain, [*sentences, *_said(reached)], tables,
+        title, plain, [*sentences, *_reached_sentences(reached)], tables,
         [*overview_notes(algorithm, machine, min(_memories(found, asked))), *_unbounded(overviews[0], found[0])],
         lambda: figures(overviews[-1], found[-1], limits),
     )  # fmt: skip
@@ -110,7 +110,7 @@ def _reached(overview: Overview, best: Optimum, target: float | None) -> dict[st
     return {"gflops_per_w": target, "p": best.p, "memory_words": best.memory_words, "factors": factors}
 
 
-def _said(reached: dict[str, Any] | None) -> list[str]:
+def _reached_sentences(reached: dict[str, Any] | None) -> list[str]:
     if reached is None:
         return []
     parts = [

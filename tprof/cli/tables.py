@@ -107,7 +107,7 @@ def show(
     label = f" ({profile.info['quality']})"
     tasks = _tasks(profile, label, _Shown(width, top, columns, everything))
     print(*_accounts(profile, label, width), "", *tasks, sep="\n", file=stream)
-    told = [
+    lines = [
         *_left_open(profile),
         *filter(None, (doubt_text(profile.info), lead_in_text(profile.info))),
         *_over_budget(profile),
@@ -115,7 +115,7 @@ def show(
         f"{clean(profile.info['sensor'])}; {clean(profile.info['model_why'])}",
         *(f"warning: {clean(warning)}" for warning in profile.info["warnings"]),
     ]
-    print("", *(filled(text, width) for text in told), sep="\n", file=stream)
+    print("", *(filled(text, width) for text in lines), sep="\n", file=stream)
 
 
 def show_tables(tables: Iterable[Table], stream: TextIO) -> None:
@@ -187,15 +187,15 @@ def _left_open(profile: Profile) -> list[str]:
     """Say once what the marks of figures that are not resolved stand for."""
     summary = profile.summary()
     known = summary["energy_mean_high_j"].notna()
-    said = []
+    notes = []
     if (known & ~summary["resolved"]).any():
-        said.append(
+        notes.append(
             "≤: not resolved: the 95 % interval of the mean energy above static power reaches zero, and this is its "
             "upper end; longer runs and more instances narrow it"
         )
     if not known.all():
-        said.append("–: not resolved: no valid reading of a sensor covers these instances")
-    return said
+        notes.append("–: not resolved: no valid reading of a sensor covers these instances")
+    return notes
 
 
 def _over_budget(profile: Profile) -> list[str]:

@@ -52,9 +52,9 @@ def width_of(stream: TextIO) -> int | None:
     """Return how many cells a line of the terminal has; None where the stream is none."""
     if not stream.isatty():
         return None
-    said = os.environ.get("COLUMNS", "")
-    if said.isdigit() and int(said) > 0:
-        return int(said)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdigit() and int(columns) > 0:
+        return int(columns)
     try:
         return os.get_terminal_size(stream.fileno()).columns or _DEFAULT_WIDTH
     except (OSError, ValueError):
@@ -91,8 +91,8 @@ def lines_of(heading: str, names: Sequence[str], columns: Sequence[Column], widt
         "".join(_padded(text, column.width, left=False) for text, column in zip(row, columns, strict=True))
         for row in zip(*((column.heading, *column.cells) for column in columns), strict=True)
     ]
-    room = _longest(names) if width is None else width - sum(column.width for column in columns)
-    shown = shortened(names, room)
+    width_left = _longest(names) if width is None else width - sum(column.width for column in columns)
+    shown = shortened(names, width_left)
     if shown is None:
         own_lines = zip((heading, *names), figures, strict=True)
         return [line for pair in own_lines for line in pair]

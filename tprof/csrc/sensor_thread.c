@@ -1,5 +1,5 @@
-/* `guard` protects `asked_to_stop` and `settled`; the sources belong to the sensor thread from its start to its end, and
- * else to who holds `turn`: whoever starts, stops, pauses and resumes it, from any thread, one at a time. */
+/* `guard` protects `asked_to_stop` and `settled`. The sources belong to the sensor thread while it runs, and otherwise
+ * to the holder of `turn`: any thread that starts, stops, pauses or resumes it, one at a time. */
 #include "sensor_thread.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "pace.h"
+#include "polling_schedule.h"
 
 #define SETTLE_NS UINT64_C(20000000)
 #define LONGEST_SLEEP_NS UINT64_C(20000000)
@@ -26,7 +26,7 @@ static pid_t thread_id;
 static struct tprof_source *sources;
 static int source_count;
 static uint64_t used_cpu_ns;
-static struct tprof_pace pace;
+static struct tprof_polling_schedule schedule;
 
 static struct timespec to_timespec(uint64_t t_ns)
 {
@@ -45,7 +45,7 @@ static uint64_t poll_due(uint64_t now_ns)
         struct tprof_source *source = &sources[i];
         if (source->next_poll_ns <= now_ns) {
             const bool changed = tprof_source_poll(source, false);
-            source->next_poll_ns = tprof_pace_next(&pace, source, now_ns, is_sensor(source), changed);
+            source->next_poll_ns = tprof_polling_next(&schedule, source, now_ns, is_sensor(source), changed);
         }
         if (source->next_poll_ns < next_ns)
             next_ns = source->next_poll_ns;
@@ -53,7 +53,7 @@ static uint64_t poll_due(uint64_t now_ns)
     return next_ns;
 }
 
-/* The first value counts as a change, so two more mean that an update was seen. */
+/* The first value counts as a change, so a second one means that an update was seen. */
 static bool have_settled(void)
 {
     for (int i = 0; i < source_count; i++)
@@ -70,7 +70,7 @@ static void announce_settled(void)
     pthread_mutex_unlock(&guard);
 }
 
-/* Sleep until then or until asked to stop; returns whether asked. */
+/* Sleep until `t_ns` or until asked to stop; returns whether asked. */
 static bool sleep_until(uint64_t t_ns)
 {
     const struct timespec until = to_timespec(t_ns);
@@ -82,7 +82,7 @@ static bool sleep_until(uint64_t t_ns)
     return stop;
 }
 
-/* What the program did last shows at the sensor's next update. */
+/* The energy of the program's last moments appears at the sensor's next update. */
 static void poll_last(void)
 {
     const uint64_t deadline_ns = tprof_now_ns() + SETTLE_NS;
@@ -105,13 +105,13 @@ static void *run(void *unused)
     uint64_t next_ns;
     (void)unused;
     thread_id = (pid_t)syscall(SYS_gettid);
-    pace.earlier_cpu_ns = used_cpu_ns;
+    schedule.earlier_cpu_ns = used_cpu_ns;
     (void)prctl(PR_SET_NAME, "tprof-sensors");
     (void)prctl(PR_SET_TIMERSLACK, 1000UL);
     do {
         const uint64_t now_ns = tprof_now_ns();
         next_ns = poll_due(now_ns);
-        tprof_pace_check(&pace, now_ns);
+        tprof_polling_check(&schedule, now_ns);
         if (!announced && have_settled()) {
             announce_settled();
             announced = true;
@@ -190,7 +190,7 @@ static int start(struct tprof_source *given, int count, double budget)
     source_count = count;
     used_cpu_ns = 0;
     settled = false;
-    tprof_pace_begin(&pace, budget, tprof_now_ns());
+    tprof_polling_begin(&schedule, budget, tprof_now_ns());
     const int error = create_thread();
     if (error != 0) {
         pthread_cond_destroy(&wake);
@@ -243,7 +243,7 @@ void tprof_sensors_resume(void)
 {
     pthread_mutex_lock(&turn);
     if (running && !has_thread)
-        (void)create_thread(); /* Else the last reading, which `stop` takes, ends a long quantum. */
+        (void)create_thread(); /* If this fails, the last reading, which `stop` takes, ends a long quantum. */
     pthread_mutex_unlock(&turn);
 }
 

@@ -106,8 +106,8 @@ static void show_live(struct tprof_source *source, uint64_t value, uint64_t now_
     __atomic_store_n(&source->live->energy_uj[source->package], (uint64_t)source->total_uj, __ATOMIC_RELAXED);
 }
 
-/* How long before now the value may have changed: since the look before, or, where that was more than an update ago,
- * within the usual gap between updates, since it is the last of them that shows. */
+/* How long before now the value may have changed: since the last poll, but at most the usual gap between updates, since
+ * the value is that of the last update. */
 static uint32_t window_before(const struct tprof_source *source, uint64_t now_ns)
 {
     uint64_t window_ns = source->last_success_ns != 0 ? now_ns - source->last_success_ns : 0;

@@ -1,5 +1,5 @@
-/* One thing that is read again and again while recording: an energy domain, the machine's busy time, the program's
- * CPU time. A failed read is missing, never zero; whether a falling value is a wrap is for the analysis to say. */
+/* A source is polled while recording: an energy domain, the machine's busy time, the program's CPU time. A failed read
+ * is missing, never zero; the analysis decides whether a falling value is a wrap. */
 #ifndef TPROF_SOURCE_H
 #define TPROF_SOURCE_H
 
@@ -16,12 +16,12 @@ enum tprof_source_kind { TPROF_FILE = 1, TPROF_PERF, TPROF_ESTIMATE, TPROF_BUSY,
 struct tprof_source {
     enum tprof_source_kind kind;
     uint64_t period_ns;
-    int package; /* whose slot of the live page it feeds; -1: none */
+    int package; /* its slot of the live page; -1: none */
     struct tprof_stream stream;
     struct tprof_live *live;
 
     char path[PATH_MAX];   /* FILE: energy_uj; BUSY, ESTIMATE: proc/stat */
-    char search[PATH_MAX]; /* FILE: where its zone is looked for when the path is gone */
+    char search[PATH_MAX]; /* FILE: where to search for its zone if the path is gone */
     char zone[64], subzone[64];
     struct tprof_event event;
     int cpu;
@@ -31,20 +31,20 @@ struct tprof_source {
     int fd; /* -1: closed */
     bool reopened, has_value, missing;
     uint64_t last_value, last_success_ns, last_record_ns, next_poll_ns, next_reopen_ns;
-    uint64_t quickest_ns;            /* that a read ever took */
-    uint64_t last_change_ns;         /* the show of joules is held against it */
-    bool fell;                       /* its last change was a fall that was no wrap */
-    /* Of the pace: */
-    uint64_t looked_ns, last_update_ns, gap_ns; /* the gap between updates, on average */
-    bool closely;                               /* the next update is looked for closely */
-    bool sharp;                                 /* the last one was seen within a period */
+    uint64_t quickest_ns;            /* shortest read so far */
+    uint64_t last_change_ns;         /* bounds the joules on the live page */
+    bool fell;                       /* its last change was a fall but not a wrap */
+    /* Of the polling schedule: */
+    uint64_t polled_ns, last_update_ns, gap_ns; /* the gap between updates, on average */
+    bool close_polling;                         /* until the next update */
+    bool exact;                                 /* the last update was seen within about a period */
     uint64_t started_ns, started_busy_ns; /* ESTIMATE */
     double total_uj;                      /* what the live page shows */
     uint32_t changes, failures;
 };
 
-/* Read once and record what is worth it: a change, a failure, a sign of life each 100 ms; with force anything.
- * Returns whether the value changed. */
+/* Read once; record a change, a failure, and at least one reading each 100 ms, or with `force` any value. Returns
+ * whether the value changed. */
 bool tprof_source_poll(struct tprof_source *source, bool force);
 void tprof_source_close(struct tprof_source *source);
 

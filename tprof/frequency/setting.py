@@ -84,9 +84,9 @@ def refusal(policies: Sequence[Policy]) -> str | None:
 
 
 def _why(path: Path, text: str | None, error: OSError) -> str:
-    said = (error.strerror or str(error)).lower()
+    reason = (error.strerror or str(error)).lower()
     what = f"cannot write to {path}" if text is None else f"cannot write {text} to {path}"
-    return f"{what}: {said}; {_remedy(path, error.errno)}"
+    return f"{what}: {reason}; {_remedy(path, error.errno)}"
 
 
 def _remedy(path: Path, number: int | None) -> str:

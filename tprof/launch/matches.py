@@ -74,9 +74,9 @@ class Matches:
             return
         try:
             if self._process != member.process or self._file is None:
-                room = member.plan.directory / MATCHES
-                room.mkdir(mode=0o700, exist_ok=True)
-                self._file, self._process = TableFile(room / f"{member.process:08d}.jsonl"), member.process
+                directory = member.plan.directory / MATCHES
+                directory.mkdir(mode=0o700, exist_ok=True)
+                self._file, self._process = TableFile(directory / f"{member.process:08d}.jsonl"), member.process
         except OSError:
             self._file = None  # as with names of tasks, a full disk loses it
             return

@@ -1,9 +1,9 @@
-"""Joules while a recording runs: what its files have gained since the last look, shared out by CPU time."""
+"""Joules while a recording runs: new readings and samples are shared by CPU time."""
 
 from __future__ import annotations
 
 from .figures import Energy, TaskEnergy
 from .meter import Meter
-from .spent import Spent
+from .usage import Usage
 
-__all__ = ["Energy", "Meter", "Spent", "TaskEnergy"]
+__all__ = ["Energy", "Meter", "TaskEnergy", "Usage"]

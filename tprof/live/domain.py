@@ -1,4 +1,4 @@
-"""The readings of a running recording: joules, and CPU time of others, since the last look."""
+"""The readings of a running recording: joules, and CPU time of others, since the last read."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 
 Records = np.ndarray[Any, np.dtype[np.void]]
 STILL_NS = 1_000_000_000
-"""A count that stands still for longer counts as one that says 0 J."""
+"""A count that stands still for longer counts as 0 J."""
 
 
 class Curve:
-    """A quantity that grows: its value at moments not yet left behind."""
+    """A growing quantity: its values since the last `leave`."""
 
     def __init__(self, path: Path) -> None:
         """Open the readings. Raises TraceError."""
         stream = open_stream(path, StreamKind.READINGS)
         body_at = layout.HEADER_BYTES + stream.number("window_bytes")
         self._tail = _core.Tail(os.fspath(path), layout.READING.itemsize, body_at)
-        self.said = stream.description
+        self.description = stream.description
         self.unit = unit_of(stream)
         self.modulus = stream.number("modulus")
         self.t_ns: NDArray[np.int64] = np.empty(0, np.int64)
         self.total: NDArray[np.float64] = np.empty(0)
         self._value: NDArray[np.int64] = np.empty(0, np.int64)
 
-    def look(self, most: int) -> bool:
+    def read(self, most: int) -> bool:
         """Read what is new; returns whether there is more. Raises OSError."""
         read, more = self._tail.read(most)
         if read:
@@ -56,7 +56,7 @@ class Curve:
             self._append(good["t_ns"].astype(np.int64), np.maximum(moved, 0) * self.unit)
 
     def _append(self, t_ns: NDArray[np.int64], moved: NDArray[np.float64]) -> None:
-        """Go on with moments, and by how much the quantity grew up to each."""
+        """Append times, and the growth of the quantity up to each."""
         total = np.cumsum(moved) + (self.total[-1] if len(self.total) else 0.0)
         self.t_ns = np.maximum.accumulate(np.concatenate((self.t_ns, t_ns)))
         self.total = np.concatenate((self.total, total))
@@ -64,7 +64,7 @@ class Curve:
     # Bisected, not searched by NumPy: see `tprof.live.sums`.
 
     def at(self, t_ns: int) -> float:
-        """Return the value at a moment; before the first reading and after the last, theirs."""
+        """Return the value at a time; before the first reading and after the last, the value of that reading."""
         after = bisect_right(self.t_ns, t_ns)
         if after in (0, len(self.t_ns)):
             return float(self.total[max(after - 1, 0)])
@@ -73,43 +73,43 @@ class Curve:
         return before + (then - before) * (t_ns - begin_ns) / (end_ns - begin_ns)
 
     def last_before(self, t_ns: int) -> int:
-        """Return when the last reading was taken that is not after a moment, else the first."""
+        """Return the time of the last reading not after `t_ns`, else of the first."""
         return int(self.t_ns[max(bisect_right(self.t_ns, t_ns) - 1, 0)])
 
     def leave(self, t_ns: int) -> None:
-        """Forget what lies before a moment."""
+        """Drop all values before a time."""
         first = max(bisect_right(self.t_ns, t_ns) - 1, 0)
         self.t_ns, self.total = self.t_ns[first:], self.total[first:]
 
 
 class Domain(Curve):
-    """The joules of an energy domain, at the edges where its count changed; as `tprof.analysis.quanta` has them."""
+    """The joules of an energy domain at the edges where its count changed, as in `tprof.analysis.quanta`."""
 
     def __init__(self, path: Path) -> None:
         """Open it. Raises TraceError."""
         super().__init__(path)
-        self.name = str(self.said.get("name", path.stem))
-        said = self.said.get("quality")
-        self.quality = said if isinstance(said, str) and said in set(Quality) else str(Quality.ESTIMATED)
-        package = self.said.get("package")
+        self.name = str(self.description.get("name", path.stem))
+        quality = self.description.get("quality")
+        self.quality = quality if isinstance(quality, str) and quality in set(Quality) else str(Quality.ESTIMATED)
+        package = self.description.get("package")
         self.package = package if isinstance(package, int) else None
-        scope = str(self.said.get("scope"))
+        scope = str(self.description.get("scope"))
         self._counter = Counter(unit_j=self.unit, modulus=self.modulus, quality=self.quality, scope=scope)
 
     def edge(self, t_ns: int, since_ns: int) -> int:
-        """Return the last edge that is not after a moment but after `since_ns`; else the next one, or the last."""
+        """Return the last edge after `since_ns` and not after `t_ns`; else the next one, or the last."""
         after = bisect_right(self.t_ns, since_ns)
         until = bisect_right(self.t_ns, t_ns) - 1
         return int(self.t_ns[min(max(until, after), len(self.t_ns) - 1)])
 
     def edges(self, since_ns: int, until_ns: int) -> NDArray[np.int64]:
-        """Return the moments between two at which the joules are known, these two included, each once."""
+        """Return the distinct edges between two times, with these two."""
         inside = slice(bisect_right(self.t_ns, since_ns), bisect_left(self.t_ns, until_ns))
         edges_ns = np.concatenate(([since_ns], self.t_ns[inside], [until_ns]))
         return edges_ns[np.diff(edges_ns, append=until_ns + 1) > 0]
 
     def take(self, since_ns: int, until_ns: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the edges between two moments and the joules between them; what lies before is forgotten."""
+        """Return the edges between two times and the joules between them; drops all earlier values."""
         edges_ns = self.edges(since_ns, until_ns)
         energy_j = np.diff([self.at(t_ns) for t_ns in edges_ns.tolist()])
         self.leave(until_ns)
@@ -118,5 +118,5 @@ class Domain(Curve):
     def _follow(self, records: Records) -> None:
         found = self._counter.follow(records, longest_still_ns=STILL_NS)
         if len(found.t_ns):
-            # A value changed in the middle of the window in which it did, for all that is known.
+            # The best estimate of the time of a change is the middle of its window.
             self._append(found.t_ns - found.window_ns // 2, found.energy_j)

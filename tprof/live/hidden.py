@@ -1,9 +1,8 @@
-"""CPU time that no sample shows, as far as it is sure by now: see `tprof.analysis.busy`.
+"""CPU time without samples, as far as it is certain: see `tprof.analysis.busy`.
 
-The machine's busy time comes in ticks of 10 ms, so a difference of two counts may take back later what it seems to
-say now. What is claimed at each look is what exceeds the claims before by more than such ticks, never less than
-nothing: in the end it is right to within them. The counts are read each 20 ms; what they grow by until the next
-reading is taken from how they grew lately.
+The machine's busy time is counted in ticks of 10 ms, so a difference of two counts may later turn out smaller. Each
+claim is therefore the excess over the earlier claims and a margin of some ticks, never negative; the sum is right to
+within this margin. The counts are read every 20 ms; their growth until the next reading is extrapolated.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ if TYPE_CHECKING:
 
 TICKS_S = 0.02
 SKEW_S = 0.005
-"""Who has used a part of a segment's CPU time when is not known: a moment in its midst errs by a part of it."""
+"""Error of the CPU time at a moment inside a segment: its course within the segment is unknown."""
 LATELY_NS = 200_000_000
 
 
 class Growth:
-    """A quantity that ought to grow, and what of it was claimed."""
+    """A growing quantity, and the part of it that was claimed."""
 
-    def __init__(self, doubt_s: float) -> None:
-        """Claim nothing yet; `doubt_s` is never claimed."""
-        self._doubt_s = doubt_s
+    def __init__(self, margin_s: float) -> None:
+        """Begin without claims; `margin_s` is never claimed."""
+        self._margin_s = margin_s
         self._points: deque[tuple[int, float]] = deque()
         self._claimed_s = 0.0
 
     def add(self, t_ns: int, value_s: float) -> None:
-        """Take note of a value; earlier ones are forgotten."""
+        """Add a value; drops values that are too old."""
         points = self._points
         if not points or t_ns > points[-1][0]:
             points.append((t_ns, value_s))
@@ -43,18 +42,18 @@ class Growth:
             points.popleft()
 
     def claim(self, until_ns: int) -> float:
-        """Return by how much it exceeds, at a moment, what was claimed before."""
+        """Claim, and return, the excess at a time over the earlier claims."""
         if not self._points:
             return 0.0
         (first_ns, first_s), (last_ns, last_s) = self._points[0], self._points[-1]
         per_ns = max(last_s - first_s, 0.0) / max(last_ns - first_ns, 1)
-        new_s = max(last_s + per_ns * (until_ns - last_ns) - self._doubt_s - self._claimed_s, 0.0)
+        new_s = max(last_s + per_ns * (until_ns - last_ns) - self._margin_s - self._claimed_s, 0.0)
         self._claimed_s += new_s
         return new_s
 
 
-class Watch:
-    """Adds up other processes' CPU time and that of threads that are not seen."""
+class HiddenTime:
+    """Adds up the CPU time of other processes and of threads without samples."""
 
     def __init__(self) -> None:
         """Begin with no readings."""
@@ -66,17 +65,17 @@ class Watch:
         self._other, self._unseen = Growth(TICKS_S), Growth(SKEW_S)
 
     def claim(self, since_ns: int, until_ns: int, ran: Stretch, *, began_ns: int | None) -> Hidden:
-        """Return what is new.
+        """Return the new hidden time.
 
         Parameters
         ----------
-        since_ns, until_ns : of this look; what others used before the first look is not claimed
-        ran : what samples show since the last look
-        began_ns : of the first sample; what the program used before it was our own start
+        since_ns, until_ns : of this step; CPU time of others before the first step is not claimed
+        ran : the samples' rows since the last step
+        began_ns : of the first sample; CPU time of the program before it was our own start
         """
         curves = (*self.program, *self.busy)
         if self.program and all(len(curve.t_ns) for curve in curves):
-            # Between two readings nothing is known as exactly as what samples show.
+            # Compare with the samples at a reading: values between two readings are less exact.
             at_ns = min(curve.last_before(until_ns) for curve in curves)
             program_s = sum(curve.at(at_ns) for curve in self.program)
             if self._began_s is None and began_ns is not None:

@@ -1,11 +1,10 @@
-"""Follows a running recording: at each look it shares out the joules that came since the one before.
+"""Follows a running recording: each read shares the joules that came since the last one.
 
-It reads what the recorder has committed, as any reader of the session could, so that nothing is asked of the threads
-that record. The end of what is shared is the last moment of which both are known, who ran and what was drawn: a
-millisecond ago where a sensor measures, up to 20 where it is estimated. What a thread is in the midst of counts by the
-thread's own CPU clock. It goes in steps of a slice of the recording, so that whoever watches can act between
-them. The core gathers the samples of a step into a row for each task and quantum (csrc/follow.h); what is done in
-Python is in proportion to these.
+It reads what the recorder has committed, like any reader of the session, so the recording threads do no extra work.
+Joules are shared up to the last time with known load and known energy: a millisecond ago with a sensor, up to 20 with
+an estimate. A running task counts by its thread's CPU clock. A read proceeds in steps of a slice of the recording, so
+that budgets can act between steps. The core gathers the samples of a step into a row for each task and quantum
+(csrc/follow.h); the work in Python is proportional to these rows.
 
 NumPy only: `tprof.analysis` would bring pandas into the program that is measured.
 """
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING
 from tprof import _core
 from tprof.errors import TraceError
 from tprof.trace.manifest import read_manifest
-from tprof.trace.said import packages_of_cpus, sound_manifest, start_ns_of
+from tprof.trace.metadata import packages_of_cpus, sound_manifest, start_ns_of
 from tprof.trace.tasks import TaskTable
 
 from .accounts import Accounts
@@ -37,14 +36,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SLICE_NS = 100_000_000
-LOOK_S = 0.002
-"""CPU time of one look of many: what is left then is for the next one."""
+READ_S = 0.002
+"""CPU time of one `read`; the rest is left to the next one."""
 SHORTEST_NS, LONGEST_NS = 5_000_000, 200_000_000
-"""Of its steps: as long as a step takes a part of that time."""
+"""Bounds of a slice; its length adapts so that a step takes a part of that time."""
 
 
 class Meter:
-    """The joules of a session so far; may be asked by any thread."""
+    """The joules of a session so far; thread-safe."""
 
     def __init__(self, session: Path, *, process: int = 0, count_threads: Callable[[], int] | None = None) -> None:
         """Begin at the session's start.
@@ -53,8 +52,8 @@ class Meter:
         ----------
         session : its directory
         process : the ordinal of this process, whose threads' clocks can be read
-        count_threads : returns how many threads have taken part, so that their files need be looked for only where
-            there are new ones; None: nobody counts them
+        count_threads : returns the number of threads so far, so that the directory is listed only for new ones; None:
+            unknown
 
         Raises
         ------
@@ -70,7 +69,7 @@ class Meter:
         self.listeners: list[Callable[[Stretch, NDArray[np.float64]], None]] = []
         self.readings = Readings(session, self.static_w)
         self._count_threads = count_threads
-        self._threads_room = os.fspath(session / "threads")
+        self._threads_directory = os.fspath(session / "threads")
         self._process = process
         self._start_ns = start_ns_of(manifest) or 0
         self._lead_in_j: float | None = None
@@ -84,33 +83,33 @@ class Meter:
 
     @property
     def quality(self) -> str:
-        """How the joules are got; `none` where none are."""
+        """Quality of the joules; `none` without any."""
         return self.readings.quality
 
     @property
     def read_j(self) -> float:
-        """Joules since the sensors were first read, before the recorded block began, as far as they are shared out."""
+        """Shared joules since the first sensor reading, which precedes the recorded block."""
         return (self._lead_in_j or 0.0) + self.accounts.measured_j
 
     @property
     def until_ns(self) -> int:
-        """Up to when the joules are shared out."""
+        """Time up to which the joules are shared."""
         return self._until_ns or self._start_ns
 
     def energy(self) -> Energy:
-        """Share out all that is known by now, and return all figures."""
+        """Share all joules known now, and return all figures."""
         with self._lock:
             self._catch_up()
             return self._figures()
 
     def used_j(self, tasks: frozenset[str] | None) -> float:
-        """Share out all that is known by now, and return what is `shared_j`."""
+        """Share all joules known now, and return `shared_j`."""
         with self._lock:
             self._catch_up()
         return self.shared_j(tasks)
 
     def shared_j(self, tasks: frozenset[str] | None) -> float:
-        """Return what tasks of these names took, as far as it is shared out; None: all that this process ran."""
+        """Return the shared joules of tasks with these names; None: of this whole process."""
         with self._lock:
             accounts = self.accounts
             if tasks is not None:
@@ -122,15 +121,15 @@ class Meter:
             )
 
     def step(self, slice_ns: int = SLICE_NS) -> bool:
-        """Share out what came in so much more of the recording; returns whether there is more. Raises TraceError."""
+        """Share the joules of the next slice of the recording; returns whether there is more. Raises TraceError."""
         with self._lock:
             return self._step(slice_ns)
 
-    def look(self) -> Iterator[None]:
-        """Go on as far as a look may that is one of many, and yield after each step. Raises TraceError."""
+    def read(self) -> Iterator[None]:
+        """Share more joules for at most `READ_S` of CPU time, and yield after each step. Raises TraceError."""
         begin_s = before_s = time.thread_time()
         more = True
-        while more and before_s - begin_s < LOOK_S:
+        while more and before_s - begin_s < READ_S:
             more = self.step(self._slice_ns)
             now_s = time.thread_time()
             self._fit_slice(now_s - before_s)
@@ -138,13 +137,13 @@ class Meter:
             yield
 
     def _fit_slice(self, took_s: float) -> None:
-        if took_s < LOOK_S / 4:
+        if took_s < READ_S / 4:
             self._slice_ns = min(self._slice_ns * 2, LONGEST_NS)
-        elif took_s > LOOK_S / 2:
+        elif took_s > READ_S / 2:
             self._slice_ns = max(self._slice_ns // 2, SHORTEST_NS)
 
     def figures(self) -> Energy:
-        """Return all figures as far as they are shared out."""
+        """Return the figures of the joules shared so far."""
         with self._lock:
             return self._figures()
 
@@ -164,7 +163,7 @@ class Meter:
         return Energy(tasks, *figures, self.quality, (self.until_ns - self._start_ns) * 1e-9)
 
     def _catch_up(self) -> None:
-        """Share out what is known by now, not what comes meanwhile."""
+        """Share the joules known at the call, not those that arrive meanwhile."""
         now_ns = _core.now_ns()
         while self._step(SLICE_NS) and self.until_ns < now_ns:
             pass
@@ -178,11 +177,11 @@ class Meter:
 
     def _share_more(self, slice_ns: int) -> bool:
         readings = self.readings
-        more = readings.look()
+        more = readings.read()
         if not readings.is_whole:
             return False
         now_ns = _core.now_ns()
-        # After what is known: a thread that began before has its file by then.
+        # After reading the sensors: threads that began before have a file by now.
         self._find_threads()
         if self._until_ns is None:
             first_ns = readings.first_ns
@@ -213,7 +212,7 @@ class Meter:
         try:
             rows, starts = thread.follow(edges_ns, now_ns, learn)
         except OSError:
-            # Somebody took the file away: what it held is not known.
+            # The file was removed: its content is unknown.
             self._threads.remove(thread)
             return b""
         self.accounts.count(starts)
@@ -235,7 +234,7 @@ class Meter:
         """Open the files of threads that are new. To list a folder gives the interpreter's lock away."""
         if self._count_threads is not None and self._count_threads() == len(self._files):
             return
-        for name in os.listdir(self._threads_room):  # noqa: PTH208 - it is hot
+        for name in os.listdir(self._threads_directory):  # noqa: PTH208 - it is hot
             if name not in self._files:
                 self._open_thread(name)
 

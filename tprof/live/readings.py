@@ -1,4 +1,4 @@
-"""The readings of a session that runs: joules of its domains, and CPU time of the machine and of the program."""
+"""The readings of a running session: joules of its domains, and CPU time of the machine and of the program."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from tprof.errors import TraceError
 
 from .domain import Curve, Domain
-from .hidden import Watch
+from .hidden import HiddenTime
 from .share import Hidden, share, share_of_process
 
 if TYPE_CHECKING:
@@ -22,64 +22,66 @@ if TYPE_CHECKING:
     from .thread import Stretch
 
 MOST_RECORDS = 1 << 16
-"""Of one file at a time: a first look at a long recording takes as much memory as one at a short."""
-_DOUBT = ("estimated", "simulated", "given", "measured")
+"""Of one file at a time: the first read of a long recording then takes no more memory than of a short one."""
+_LEAST_CERTAIN_FIRST = ("estimated", "simulated", "given", "measured")
 
 
 class Readings:
-    """What is read of a session's readings up to the last moment at which all domains are known."""
+    """The readings of a session, up to the last time at which all domains are known."""
 
     def __init__(self, session: Path, static_w: Mapping[str, float]) -> None:
-        """Open what is there: the files of readings are, from the start."""
+        """Open the files of readings, which exist from the session's start."""
         self.domains: list[Domain] = []
-        self._room = session / "readings"
+        self._directory = session / "readings"
         self._opened: set[str] = set()
         self._static_w = static_w
-        self._watch = Watch()
+        self._hidden_time = HiddenTime()
         self._open()
 
     @property
     def quality(self) -> str:
-        """How the joules are got; `none` where none are."""
+        """Quality of the joules; `none` without any."""
         qualities = {domain.quality for domain in self.domains}
-        return next((name for name in _DOUBT if name in qualities), "none")
+        return next((name for name in _LEAST_CERTAIN_FIRST if name in qualities), "none")
 
     @property
     def packages_only(self) -> bool:
-        """Whether all that counts is packages, so that `tprof._core.drawn_uj` tells it without a look."""
-        return all(domain.package is not None and domain.said.get("scope") == "package" for domain in self.domains)
+        """Whether all domains are packages; `tprof._core.drawn_uj` then has their joules without a read."""
+        return all(
+            domain.package is not None and domain.description.get("scope") == "package" for domain in self.domains
+        )
 
     @property
     def is_whole(self) -> bool:
-        """Whether every domain has said something."""
+        """Whether every domain has values."""
         return all(len(domain.t_ns) for domain in self.domains)
 
     @property
     def first_ns(self) -> int | None:
-        """When the first joules came; None without domains."""
+        """Time from which the joules of all domains are known; None without domains."""
         return max((int(domain.t_ns[0]) for domain in self.domains), default=None)
 
     @property
     def last_ns(self) -> int | None:
-        """Up to when the joules of all domains are known; None without domains."""
+        """Time up to which the joules of all domains are known; None without domains."""
         return min((int(domain.t_ns[-1]) for domain in self.domains), default=None)
 
-    def look(self) -> bool:
+    def read(self) -> bool:
         """Read what is new; returns whether there is more. Raises OSError."""
         if not self.domains:
             self._open()
-        curves: tuple[Curve, ...] = (*self.domains, *self._watch.busy, *self._watch.program)
-        more = [curve.look(MOST_RECORDS) for curve in curves]
+        curves: tuple[Curve, ...] = (*self.domains, *self._hidden_time.busy, *self._hidden_time.program)
+        more = [curve.read(MOST_RECORDS) for curve in curves]
         return any(more)
 
     def read_j(self, t_ns: int) -> float:
-        """Return the joules from the first reading of each domain to a moment that is not left behind."""
+        """Return the joules from the first reading of each domain to a time not before the last step."""
         return sum(domain.at(t_ns) for domain in self.domains)
 
     def until(self, since_ns: int, at_most_ns: int) -> int | None:
-        """Return where a step may end that begins at one moment: at an edge, the last that is not after the other.
+        """Return the end of a step that begins at `since_ns`: the last edge not after `at_most_ns`.
 
-        Where a quantum is longer it ends with it; None where no joules came after `since_ns`, or there are no domains.
+        A step ends with its quantum if that is longer. None without new joules after `since_ns`, or without domains.
         """
         last_ns = self.last_ns
         if last_ns is None or last_ns <= since_ns:
@@ -88,22 +90,22 @@ class Readings:
         return min(last_ns, max((end for end in ends if end <= at_most_ns), default=min(ends)))
 
     def edges(self, since_ns: int, until_ns: int) -> NDArray[np.int64]:
-        """Return all domains' edges between two moments, these included."""
+        """Return all domains' edges between two times, with these two."""
         if len(self.domains) == 1:
             return self.domains[0].edges(since_ns, until_ns)
         both = [np.array([since_ns, until_ns], np.int64)]
         return np.unique(np.concatenate([*both, *(domain.edges(since_ns, until_ns) for domain in self.domains)]))
 
     def share(self, ran: Stretch, since_ns: int, until_ns: int, *, began_ns: int | None) -> list[Shared]:
-        """Share the joules between two moments, by domain; what lies before the second one is forgotten.
+        """Share the joules between two times, by domain; drops all values before the second one.
 
         Parameters
         ----------
-        ran : what ran then
-        since_ns, until_ns : the two moments
-        began_ns : of the first sample; what the program used before it was our own start
+        ran : the load between them
+        since_ns, until_ns : the two times
+        began_ns : of the first sample; CPU time of the program before it was our own start
         """
-        hidden = self._watch.claim(since_ns, until_ns, ran, began_ns=began_ns)
+        hidden = self._hidden_time.claim(since_ns, until_ns, ran, began_ns=began_ns)
         packages = self._packages
         shares = []
         for domain in self.domains:
@@ -117,11 +119,11 @@ class Readings:
         return shares
 
     def share_of_process(self, ran: Stretch, since_ns: int, until_ns: int) -> tuple[float, float]:
-        """Return the joules of a process between two moments, and how many cores were busy.
+        """Return the joules of a process between two times, and the number of busy cores.
 
-        As `share`, where `ran` is one row for all that the process ran.
+        As `share`, with one row in `ran` for the whole process.
         """
-        hidden = self._watch.claim(since_ns, until_ns, ran, began_ns=since_ns)
+        hidden = self._hidden_time.claim(since_ns, until_ns, ran, began_ns=since_ns)
         own_s, process_j = float(ran.cpu_s[0]), 0.0
         for domain in self.domains:
             edges_ns, energy_j = domain.take(since_ns, until_ns)
@@ -135,27 +137,27 @@ class Readings:
         return {domain.package for domain in self.domains if domain.package is not None}
 
     def _even(self, domain: Domain) -> float:
-        """Return which part of CPU time of which no package is known counts on the domain."""
+        """Return the domain's part of CPU time whose package is unknown."""
         wide = domain.package is None or len(self._packages) < 2
         return 1.0 if wide else 1.0 / len(self.domains)
 
     def _open(self) -> None:
-        for path in self._room.iterdir():
+        for path in self._directory.iterdir():
             if path.name not in self._opened:
                 self._open_one(path)
 
     def _open_one(self, path: Path) -> None:
         try:
             curve = Curve(path)
-            if curve.said.get("quantity") == "energy" and curve.said.get("counted") is True:
+            if curve.description.get("quantity") == "energy" and curve.description.get("counted") is True:
                 self.domains.append(Domain(path))
         except TraceError:
             return
-        kinds = {"busy": self._watch.busy, "program": self._watch.program}
-        if curve.said.get("quantity") in kinds:
-            kinds[curve.said["quantity"]].append(curve)
+        kinds = {"busy": self._hidden_time.busy, "program": self._hidden_time.program}
+        if curve.description.get("quantity") in kinds:
+            kinds[curve.description["quantity"]].append(curve)
         self._opened.add(path.name)
 
 
-def _weight(package: NDArray[np.int64], wanted: int, count: int) -> NDArray[np.float64]:
-    return np.where(package < 0, 1.0 / count, (package == wanted).astype(np.float64))
+def _weight(package: NDArray[np.int64], package_index: int, count: int) -> NDArray[np.float64]:
+    return np.where(package < 0, 1.0 / count, (package == package_index).astype(np.float64))

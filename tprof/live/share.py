@@ -1,9 +1,9 @@
-"""Shares the joules of one domain between two moments among what ran, by CPU time: model `cputime`, on what is new.
+"""Shares the new joules of one domain among tasks by CPU time: model `cputime`.
 
-As `tprof.analysis.sharing` does it for a whole trace: static power goes to the cores that run, each as far as it is
-busy; the rest by CPU time; where less than one core is busy, what is left of it is idle. What is simpler here: a
-segment lies on the package on which it begins, and CPU time that no sample shows is spread evenly over the time since
-the last look. O(rows log quanta) of what is new.
+The rules are those of `tprof.analysis.sharing`: static power goes to the running cores in proportion to their busy
+time, the rest by CPU time; if less than one core is busy, the remainder of it is idle. Two simplifications: a segment
+lies on the package on which it begins, and CPU time without samples is spread evenly over the step. The cost is
+O(new rows log quanta).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from .thread import Stretch
 
 WAITING = 0.05
-"""Of one core: where all together are busy for less, tasks wait rather than run."""
+"""Part of one core: if all threads together are busy for less, tasks wait rather than run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """CPU seconds since the last look that no sample shows: of other processes, and of this program's threads."""
+    """CPU seconds without samples since the last step: of other processes, and of this program's threads."""
 
     other_s: float
     unseen_s: float
@@ -35,7 +35,7 @@ class Hidden:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Joules of each segment, of hidden CPU time, of nobody, and of all."""
+    """Joules of each segment, of hidden CPU time, of idle time, and in total."""
 
     segment_j: NDArray[np.float64]
     other_j: float
@@ -84,9 +84,9 @@ def share(
 def share_of_process(
     own_s: float, edges_ns: NDArray[np.int64], energy_j: NDArray[np.float64], *, hidden: Hidden, static_w: float
 ) -> float:
-    """Return the joules of a process that ran for `own_s` in all: as `share`, without its samples.
+    """Return the joules of a process with `own_s` of CPU time: as `share`, without samples.
 
-    Whether tasks ran or waited is not known: where less than a core was busy, what is left of it counts as idle.
+    It is unknown whether tasks ran or waited: if less than a core was busy, the remainder of it counts as idle.
     """
     length_s = np.diff(edges_ns) * 1e-9
     part = length_s / length_s.sum()
@@ -96,7 +96,7 @@ def share_of_process(
 
 
 def _quanta(ran: Stretch, edges_ns: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return in which quantum each row lies; not searched by NumPy, as in `tprof.live.sums`."""
+    """Return the quantum of each row; not searched by NumPy, see `tprof.live.sums`."""
     edges = edges_ns.tolist()
     return np.array([bisect_right(edges, begin_ns) - 1 for begin_ns in ran.begin_ns.tolist()], np.int64)
 
@@ -112,9 +112,9 @@ def _per_s(
 
     Parameters
     ----------
-    energy_j, static_j : of the quantum, and what it would have drawn with nobody running
-    total_s, length_s : CPU seconds, and how long it was
-    least_s : of a core's time, where no core was busy throughout: the rest was idle
+    energy_j, static_j : joules of the quantum, and its static part
+    total_s, length_s : CPU seconds, and the length of the quantum
+    least_s : lower bound of the busy time if no core was busy throughout; the rest is idle
     """
     static_j = np.minimum(energy_j, static_j)
     per_s = _divided(energy_j - static_j, np.where(total_s < length_s, np.maximum(total_s, least_s), total_s), total_s)

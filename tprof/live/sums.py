@@ -1,7 +1,7 @@
 """Sums by key that keep the interpreter's lock.
 
 NumPy's own (bincount, add.at, searchsorted) give it away, and where other threads run Python, to win it back takes
-milliseconds each time. The arrays of one look are short.
+milliseconds each time. The arrays of one step are short.
 """
 
 from __future__ import annotations

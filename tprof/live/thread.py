@@ -1,4 +1,4 @@
-"""A thread of a running recording: who ran on it since the joules were shared out last, and who runs now."""
+"""A thread of a running recording: the tasks that ran on it since the last step, and the one that runs now."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ ROW = np.dtype(
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What threads ran: a row for each task of a thread between two edges, or for each of its instances.
+    """The load of threads: a row for each task of a thread between two edges, or for each of its instances.
 
     Attributes
     ----------
     begin_ns, end_ns : (n,) int64
     cpu_s : (n,) float64, CPU seconds
-    task : (n,) int64, index in the table; -1: nobody
+    task : (n,) int64, index in the table; -1: none
     instance : (n,) uint64, one of those that the row stands for
-    ends : (n,) bool, whether its instance ends with it; told where each instance has rows of its own
+    ends : (n,) bool, whether its instance ends with it; known only if each instance has its own rows
     package : (n,) int64, -1: not known
     process : (n,) int64
     """
@@ -62,9 +62,9 @@ class Stretch:
 
     @classmethod
     def of(cls, rows: bytes) -> Stretch:
-        """Make it of rows as the core gives them."""
-        said = np.frombuffer(rows, ROW)
-        return cls(**{name: said[name].astype(bool) if name == "ends" else said[name] for name in cls.__slots__})
+        """Decode the rows of the core."""
+        table = np.frombuffer(rows, ROW)
+        return cls(**{name: table[name].astype(bool) if name == "ends" else table[name] for name in cls.__slots__})
 
 
 class LiveThread:
@@ -89,20 +89,20 @@ class LiveThread:
 
     @property
     def first_ns(self) -> int | None:
-        """When its first sample was taken; None before that."""
+        """Time of the first sample; None without one."""
         return self._follower.first_ns
 
     def follow(
         self, edges_ns: bytes, now_ns: int, learn: Callable[[int], tuple[int, bool]]
     ) -> tuple[bytes, list[tuple[int, int]]]:
-        """Return rows of who ran between the edges, and which tasks began how often.
+        """Return the rows between the edges, and the number of starts of each task.
 
         Parameters
         ----------
-        edges_ns : int64, increasing; the first is the last one of the look before
+        edges_ns : int64, increasing; the first is the last one of the step before
         now_ns : not before the last edge
-        learn : is told the number of each task that is new; returns its index in the table and whether each of its
-            instances is to have rows of its own
+        learn : called with the number of each new task; returns its index in the table and whether each of its
+            instances gets its own rows
 
         Raises
         ------

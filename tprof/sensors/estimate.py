@@ -83,10 +83,10 @@ def _made_of(root: Path, topology: tuple[Cpu, ...], given: tuple[float, float] |
 
 
 def _note(made_of: Estimate) -> str:
-    said = f"energy is an ESTIMATE: {made_of.idle_w:g} W idle plus {made_of.per_core_w:g} W per busy core"
+    text = f"energy is an ESTIMATE: {made_of.idle_w:g} W idle plus {made_of.per_core_w:g} W per busy core"
     if made_of.given:
-        return f"{said} (given)"
-    return f"{said}, {assumed_words(watts_error({'estimate': made_of.as_json()}), made_of.processor)}"
+        return f"{text} (given)"
+    return f"{text}, {assumed_words(watts_error({'estimate': made_of.as_json()}), made_of.processor)}"
 
 
 def _domain(package: int, cpus: tuple[int, ...], idle_w: float, per_core_w: float) -> Domain:

@@ -58,11 +58,11 @@ class Processor:
 
 def read_processor(root: Path, topology: tuple[Cpu, ...]) -> Processor:
     """Return what kind of processor `root` describes."""
-    said = _cpuinfo(root)
-    guest = _is_guest(root, said)
-    if "CPU implementer" in said:
-        return Processor(_arm_kind(said, guest=guest), guest)
-    name, maker = next(iter(said.get("model name", [""]))), next(iter(said.get("vendor_id", [""])))
+    fields = _cpuinfo(root)
+    guest = _is_guest(root, fields)
+    if "CPU implementer" in fields:
+        return Processor(_arm_kind(fields, guest=guest), guest)
+    name, maker = next(iter(fields.get("model name", [""]))), next(iter(fields.get("vendor_id", [""])))
     kind = None if _GENERIC.search(name) else next((kind for find, kind in _BY_NAME if find.search(name)), None)
     if kind is None and maker in _SERVERS_OF:
         kind = _SERVERS_OF[maker] if guest else _kind_without_name(root, topology, _SERVERS_OF[maker])
@@ -79,8 +79,8 @@ def _kind_without_name(root: Path, topology: tuple[Cpu, ...], server: str) -> st
     return server if many else "desktop"
 
 
-def _arm_kind(said: dict[str, list[str]], *, guest: bool) -> str:
-    makers, parts = ({_hex(text) for text in said.get(key, ())} for key in ("CPU implementer", "CPU part"))
+def _arm_kind(fields: dict[str, list[str]], *, guest: bool) -> str:
+    makers, parts = ({_hex(text) for text in fields.get(key, ())} for key in ("CPU implementer", "CPU part"))
     if makers & _ARM_SERVER_MAKERS or (_ARM in makers and parts & _NEOVERSE):
         return "arm-server"
     if makers & _ARM_LAPTOP_MAKERS:
@@ -107,9 +107,9 @@ def _cpuinfo(root: Path) -> dict[str, list[str]]:
     return found
 
 
-def _is_guest(root: Path, said: dict[str, list[str]]) -> bool:
-    if "flags" in said:
-        return any("hypervisor" in flags.split() for flags in said["flags"])
+def _is_guest(root: Path, fields: dict[str, list[str]]) -> bool:
+    if "flags" in fields:
+        return any("hypervisor" in flags.split() for flags in fields["flags"])
     maker, product = (_read(root / "sys/class/dmi/id" / name) or "" for name in ("sys_vendor", "product_name"))
     # What these makers sell whole is named so; other products of theirs are virtual machines.
     whole = product.endswith(".metal") or (maker.startswith("Microsoft") and product != "Virtual Machine")

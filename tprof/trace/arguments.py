@@ -16,7 +16,7 @@ from . import kinds, layout
 from .arrays import first_where, numbers, refuse_if, unsigned, whole
 from .bounds import MAX_JOULES, MAX_WATTS, SMALLEST_UNIT, is_between
 from .event_arguments import check_events
-from .said import MAX_PACKAGES
+from .metadata import MAX_PACKAGES
 from .tasks import MAX_TASKS
 from .thread import MAX_COLUMN_CHARACTERS, MAX_PID, is_column_name
 
@@ -230,21 +230,21 @@ def _packages(where: str, thread: Mapping[str, Any], cpu: npt.NDArray[np.uint16]
 
 def check_host(host: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what is said of the machine. Raises UsageError."""
-    said = dict(host or {})
-    for key, value in said.items():
+    facts = dict(host or {})
+    for key, value in facts.items():
         sound = isinstance(key, str) and (value is None or isinstance(value, str | bool | int | float))
         sound = sound and not (isinstance(value, float) and not math.isfinite(value))
         refuse_if(not sound, f"host: {key!r} must be a text or a number, got {value!r}")
-    return said
+    return facts
 
 
 def check_static_power(static_power_w: Mapping[str, float] | None, domains: Iterable[str]) -> dict[str, float]:
     """Return the watts by domain. Raises UsageError."""
-    said = dict(static_power_w or {})
+    given_w = dict(static_power_w or {})
     names = set(domains)
-    for name, watts in said.items():
+    for name, watts in given_w.items():
         refuse_if(name not in names, f"static_power_w: {name!r} is no domain of energy")
         sound = is_between(watts, 0, MAX_WATTS)
         allowed = f"must be watts, not negative, got {watts!r} (at most {MAX_WATTS:g})"
         refuse_if(not sound, f"static_power_w[{name!r}] {allowed}")
-    return {name: float(watts) for name, watts in said.items()}
+    return {name: float(watts) for name, watts in given_w.items()}

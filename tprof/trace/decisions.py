@@ -51,13 +51,13 @@ class Decision:
     quality: str | None = None
 
 
-def read_decisions(path: Path, process: int, room: int) -> tuple[list[Decision], list[str]]:
+def read_decisions(path: Path, process: int, most: int) -> tuple[list[Decision], list[str]]:
     """Return the decisions of a file, at most `room` of them, and notes on what was left out. Raises TraceError."""
     found: list[Decision] = []
     damaged = 0
     notes = []
     for line in lines_of(path):
-        if len(found) >= room:
+        if len(found) >= most:
             notes.append(f"{path.name}: what follows {MAX_DECISIONS} decisions of a policy is left out")
             break
         decision = _parse(line, process)
@@ -74,8 +74,8 @@ def read_decisions(path: Path, process: int, room: int) -> tuple[list[Decision],
 
 def _parse(line: bytes, process: int) -> Decision | None:
     try:
-        said: Any = parse_trace_json(line)
-        t_ns, kind, policy = said["t_ns"], said["kind"], said["policy"]
+        record: Any = parse_trace_json(line)
+        t_ns, kind, policy = record["t_ns"], record["kind"], record["policy"]
     except (ValueError, KeyError, TypeError):
         return None
     if not _is_whole(t_ns) or kind not in KINDS or not isinstance(policy, str):
@@ -85,15 +85,15 @@ def _parse(line: bytes, process: int) -> Decision | None:
         process=process,
         kind=kind,
         policy=policy[:MAX_NAME_CHARACTERS],
-        why=_text(said.get("why")),
-        task=_text(said.get("task")),
-        frequency_hz=_whole(said.get("frequency_hz")),
-        former_hz=_whole(said.get("former_hz")),
-        cpus=_cpus(said.get("cpus")),
-        workers=_whole(said.get("workers")),
-        energy_j=_number(said.get("energy_j")),
-        time_s=_number(said.get("time_s")),
-        quality=_text(said.get("quality")),
+        why=_text(record.get("why")),
+        task=_text(record.get("task")),
+        frequency_hz=_whole(record.get("frequency_hz")),
+        former_hz=_whole(record.get("former_hz")),
+        cpus=_cpus(record.get("cpus")),
+        workers=_whole(record.get("workers")),
+        energy_j=_number(record.get("energy_j")),
+        time_s=_number(record.get("time_s")),
+        quality=_text(record.get("quality")),
     )
 
 

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-ROOMS = ("threads", "tasks", "readings", "graph")
+SUBDIRECTORIES = ("threads", "tasks", "readings", "graph")
 DECISIONS = "decisions"  # made with the first one
 MATCHES = "matches"  # made with the first function that a --task meets
 # What a recorder may leave in a session; anything else there belongs to somebody.
-OURS = {*ROOMS, DECISIONS, MATCHES, LIVE, MANIFEST, END, "manifest.tmp", "end.tmp"}
+OURS = {*SUBDIRECTORIES, DECISIONS, MATCHES, LIVE, MANIFEST, END, "manifest.tmp", "end.tmp"}
 
 
 @contextmanager

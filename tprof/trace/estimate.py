@@ -34,13 +34,13 @@ def watts_error(manifest: Mapping[str, Any]) -> WattsError:
     Recordings that say that their watts are assumed, but not how far they may be off, have the error of a processor of
     unknown kind. Watts that somebody gave, and figures that are no estimate of this recorder, have none.
     """
-    said = manifest.get("estimate")
-    if not isinstance(said, dict):
+    estimate = manifest.get("estimate")
+    if not isinstance(estimate, dict):
         return EXACT
-    idle, busy = (_factor(said.get(name)) for name in ("idle_factor", "per_core_factor"))
+    idle, busy = (_factor(estimate.get(name)) for name in ("idle_factor", "per_core_factor"))
     if idle is not None and busy is not None:
         return WattsError(idle, busy)
-    if said.get("given"):
+    if estimate.get("given"):
         return EXACT
     from tprof.sensors.assumed import generic_factors  # noqa: PLC0415 - sensors read the trace's words too
 

@@ -10,7 +10,7 @@ import numpy as np
 from tprof.errors import TraceError
 
 from . import kinds, layout
-from .said import MAX_NS
+from .metadata import MAX_NS
 from .stream import open_stream
 
 if TYPE_CHECKING:
@@ -85,9 +85,9 @@ class EventFile:
 def open_events(path: Path, table: TaskTable) -> EventFile:
     """Open a file of events. Raises TraceError."""
     stream = open_stream(path, kinds.StreamKind.EVENTS)
-    said = stream.description.get("events")
-    if said != WORD:
-        message = f"{path} holds events {said!r}, of which this tprof knows nothing"
+    events = stream.description.get("events")
+    if events != WORD:
+        message = f"{path} holds events {events!r}, of which this tprof knows nothing"
         raise TraceError(message)
     number = stream.number
     dropped = sum(number(f"dropped_{reason}") for reason in ("enospc", "io", "reentrant"))

@@ -219,10 +219,10 @@ def _check_values(rows: Columns, where: str) -> None:
     _check_settings(rows, where)
 
 
-def _refuse_values(where: str, name: str, values: list[float], allows: Callable[[float], bool], told: str) -> None:
+def _refuse_values(where: str, name: str, values: list[float], allows: Callable[[float], bool], rule: str) -> None:
     """Raise UsageError for the first value that is there and not allowed."""
     wrong = (not (allows(value) or math.isnan(value)) for value in values)
-    _refuse_rows(where, wrong, lambda row: f"{name} must be {told}, got {values[row]:g}")
+    _refuse_rows(where, wrong, lambda row: f"{name} must be {rule}, got {values[row]:g}")
 
 
 def _is_between(low: float, high: float, value: float) -> bool:
@@ -247,7 +247,7 @@ def _check_repeats(rows: Columns, where: str) -> None:
     numbered = not all(map(math.isnan, rows["repeat"]))
     names = ("task", "setting", "workers", *(("repeat",) if numbered else ("time_s", "energy_j")))
     # A row pasted twice would count as a second run that showed exactly the same.
-    told = (
+    message = (
         "task, setting, workers and repeat are those of an earlier row; number the repeats"
         if numbered
         else "all values are those of an earlier row; leave it out, or number the runs in a column repeat"
@@ -256,7 +256,7 @@ def _check_repeats(rows: Columns, where: str) -> None:
     seen = set[tuple[Any, ...]]()
     again = [run in seen or bool(seen.add(run)) for run in runs]  # type: ignore[func-returns-value]
     known = (numbered or not math.isnan(energy_j) for energy_j in rows["energy_j"])
-    _refuse_rows(where, (twice and counts for twice, counts in zip(again, known, strict=True)), lambda _: told)
+    _refuse_rows(where, (twice and counts for twice, counts in zip(again, known, strict=True)), lambda _: message)
 
 
 def _as_key(value: Any) -> Any:

@@ -99,15 +99,15 @@ def parse_toml(text: str) -> dict[str, Any]:
     if _LONG_KEY.search(text):
         raise ValueError(_TOO_DEEP)
     try:
-        said = tomllib.loads(text)
+        values = tomllib.loads(text)
     except RecursionError as error:
         raise ValueError(_TOO_DEEP) from error
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"it is no TOML ({error})") from error
     except ValueError as error:
         raise ValueError(_NOT_FINITE) from error  # of an integer with more digits than Python converts
-    _check_values(said)
-    return said
+    _check_values(values)
+    return values
 
 
 def parse_cells(text: str) -> Cells:
@@ -256,10 +256,10 @@ def _refuse_number(name: str) -> NoReturn:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    said = dict(pairs)
-    if len(said) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         raise ValueError(f"the key {shown(_repeated([key for key, _ in pairs]))} stands twice in one object")
-    return said
+    return mapping
 
 
 def _repeated(names: Sequence[str]) -> str | None:
@@ -267,9 +267,9 @@ def _repeated(names: Sequence[str]) -> str | None:
     return next((name for name in names if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
 
 
-def _check_values(said: Any) -> None:
+def _check_values(values: Any) -> None:
     """Refuse what TOML can say and a float or a reader cannot hold, without recursion."""
-    level: list[Any] = [said]
+    level: list[Any] = [values]
     for _ in range(MOST_LEVELS):
         level = [
             part

@@ -27,7 +27,7 @@ def problem_of(model: object) -> str | None:
         return f"its format is {shown(model.get('format'))}, this tprof reads {FORMAT}"
     coefficients, share = model.get("coefficients"), model.get("residual_share")
     factors = f"{1 / MAX_SCALE:g} to {MAX_SCALE:g}"
-    told = {
+    rules = {
         f"its coefficients are not {', '.join(COEFFICIENTS)}, each from 0 to {MAX_WATTS:g} watts": (
             isinstance(coefficients, dict) and all(_is_power(coefficients.get(name)) for name in COEFFICIENTS)
         ),
@@ -38,7 +38,7 @@ def problem_of(model: object) -> str | None:
         "its intervals are not pairs of finite numbers by coefficient": _are_intervals(model.get("intervals") or {}),
         "its counters are no list of names": _are_names(model.get("counters", [])),
     }
-    return next((why for why, sound in told.items() if not sound), None)
+    return next((why for why, sound in rules.items() if not sound), None)
 
 
 def _is_power(value: object) -> bool:

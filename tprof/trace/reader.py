@@ -17,9 +17,9 @@ from .decisions import MAX_DECISIONS, Decision, read_decisions
 from .directory import DECISIONS
 from .graph import EventFile, Graph, open_events, read_graph
 from .manifest import read_end, read_manifest
+from .metadata import MAX_NS, packages_of_cpus, process_ends, sound_end, sound_manifest, start_ns_of
 from .readings import Readings, read_readings
 from .running import is_running
-from .said import MAX_NS, packages_of_cpus, process_ends, sound_end, sound_manifest, start_ns_of
 from .stream import NewerFormatError, check_major
 from .tasks import TaskEntry, TaskTable
 from .thread import Thread, open_thread
@@ -195,28 +195,28 @@ class _Loader:
             start_ns = start_ns_of(self.manifest)
             if start_ns is not None and start_ns > end_ns and key in clock:
                 self.notes.append(f"manifest.json: '{key}' of 'clock' is after the end of the recording, and left out")
-                self.manifest["clock"] = clock = {name: said for name, said in clock.items() if name != key}
+                self.manifest["clock"] = clock = {name: value for name, value in clock.items() if name != key}
         return _start_ns(self.manifest, readings, threads), end_ns
 
     def _end(self) -> dict[str, Any] | None:
         try:
-            said = read_end(self.directory)
+            metadata = read_end(self.directory)
         except TraceError as error:
             self.notes.append(str(error))
             return None
-        if said is None:
+        if metadata is None:
             self.notes.append(
                 "incomplete: the recording still runs; this is what it has committed so far"
                 if is_running(self.directory)
                 else "incomplete: the recording did not end by itself; every committed sample is here"
             )
             return None
-        end, notes = sound_end(said)
+        end, notes = sound_end(metadata)
         self.notes += notes
         return end
 
-    def _files(self, room: str, suffix: str, *, optional: bool = False) -> list[Path]:
-        place = self.directory / room
+    def _files(self, name: str, suffix: str, *, optional: bool = False) -> list[Path]:
+        place = self.directory / name
         try:
             if stat.S_ISDIR(place.lstat().st_mode):
                 return sorted(path for path in place.iterdir() if path.suffix == suffix)
@@ -278,7 +278,7 @@ class _Loader:
     def _decisions(self) -> tuple[Decision, ...]:
         decisions: list[Decision] = []
         for path in self._files(DECISIONS, ".jsonl", optional=True):
-            read = partial(read_decisions, process=_ordinal(path), room=MAX_DECISIONS + 1 - len(decisions))
+            read = partial(read_decisions, process=_ordinal(path), most=MAX_DECISIONS + 1 - len(decisions))
             found, notes = self._try(path, read) or ([], [])
             decisions += found
             self.notes += notes
@@ -294,7 +294,7 @@ class _Loader:
         dropped = sum(lost.values()) + sum(sum(thread.dropped.values()) for thread in threads)
         missed = sum(reading.dropped for reading in readings.values())
         why = "no file descriptor was left" if lost.get("emfile") else "their files could not be made"
-        told = [
+        counts = [
             (dropped, "samples could not be written (disk full or file lost): their time is `runtime`"),
             (end.get("lost_threads"), f"threads are not recorded: {why}"),
             (
@@ -303,7 +303,7 @@ class _Loader:
             ),
             (missed, "sensor readings could not be written (disk full)"),
         ]
-        self.notes += [f"{count} {what}" for count, what in told if count]
+        self.notes += [f"{count} {what}" for count, what in counts if count]
 
 
 def _name_lost(table: TaskTable, threads: list[Thread], events: list[EventFile]) -> None:

@@ -11,7 +11,7 @@ from tprof.errors import TraceError
 
 from . import kinds, layout
 from .bounds import LARGEST_UNIT, SMALLEST_UNIT
-from .said import MAX_NS, MAX_PACKAGES
+from .metadata import MAX_NS, MAX_PACKAGES
 from .stream import open_stream
 
 if TYPE_CHECKING:
@@ -75,20 +75,20 @@ def read_readings(path: Path) -> tuple[Readings, list[str]]:
     stream = open_stream(path, kinds.StreamKind.READINGS)
     unit = unit_of(stream)
     records = stream.read(layout.READING)
-    said = stream.description
-    package = said.get("package")
-    quality, notes = _quality(path, said.get("quality"))
-    quantity = _text(said.get("quantity"), "unknown")
+    metadata = stream.description
+    package = metadata.get("package")
+    quality, notes = _quality(path, metadata.get("quality"))
+    quantity = _text(metadata.get("quantity"), "unknown")
     if quantity not in QUANTITIES:
         notes.append(f"{path.name} holds {quantity!r}, which is none of {', '.join(QUANTITIES)}, and is not used")
     readings = Readings(
-        name=_text(said.get("name"), path.stem),
+        name=_text(metadata.get("name"), path.stem),
         quantity=quantity,
-        scope=_text(said.get("scope"), "unknown"),
+        scope=_text(metadata.get("scope"), "unknown"),
         package=package if type(package) is int and 0 <= package < MAX_PACKAGES else None,
-        source=_text(said.get("source"), "unknown"),
+        source=_text(metadata.get("source"), "unknown"),
         quality=quality,
-        counted=said.get("counted") is True,
+        counted=metadata.get("counted") is True,
         unit=unit,
         modulus=stream.number("modulus") or None,
         t_ns=_signed(records["t_ns"]),
@@ -114,15 +114,15 @@ def unit_of(stream: Stream) -> float:
     return unit
 
 
-def _quality(path: Path, said: object) -> tuple[kinds.Quality, list[str]]:
+def _quality(path: Path, quality: object) -> tuple[kinds.Quality, list[str]]:
     """Return how the figures were got; what is not known is the least trustworthy: an estimate."""
-    if isinstance(said, str) and said in set(kinds.Quality):
-        return kinds.Quality(said), []
+    if isinstance(quality, str) and quality in set(kinds.Quality):
+        return kinds.Quality(quality), []
     return kinds.Quality.ESTIMATED, [f"{path.name} does not say how its figures were got: they count as estimated"]
 
 
-def _text(said: object, otherwise: str) -> str:
-    return said[:MAX_CHARACTERS] if isinstance(said, str) and said else otherwise
+def _text(value: object, otherwise: str) -> str:
+    return value[:MAX_CHARACTERS] if isinstance(value, str) and value else otherwise
 
 
 def _signed(values: Any) -> npt.NDArray[np.int64]:

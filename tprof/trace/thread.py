@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import kinds, layout
-from .said import MAX_NS
+from .metadata import MAX_NS
 from .stream import open_stream
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ def _end_columns(stream: Stream, declared: tuple[str, ...], present: tuple[str, 
 def _column_names(description: dict[str, Any], width: int) -> tuple[str, ...]:
     """Return a name for each column that is good for a field, "" where there is none or where it is taken."""
     names: list[str] = []
-    said = description.get("columns")
-    for column in said[:width] if isinstance(said, list) else []:
+    columns = description.get("columns")
+    for column in columns[:width] if isinstance(columns, list) else []:
         name = column.get("name") if isinstance(column, dict) else None
         good = isinstance(name, str) and is_column_name(name) and name not in names
         names.append(str(name) if good else "")

@@ -112,8 +112,8 @@ def _write_all(
     domains: list[GivenEnergy],
     manifest: dict[str, Any],
 ) -> None:
-    for room in ("threads", "tasks", "readings"):
-        (directory / room).mkdir(mode=0o700)
+    for name in ("threads", "tasks", "readings"):
+        (directory / name).mkdir(mode=0o700)
     write_manifest(directory, manifest)
     lines = [json.dumps({"task": number, "name": name}) + "\n" for number, name in enumerate(names)]
     _create(directory / "tasks" / "00000000.jsonl", "".join(lines).encode())

@@ -1,4 +1,4 @@
-"""Which of many tasks are worth advice: those that most of the energy goes to."""
+"""Selects the tasks that use most of the energy; only these get advice."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 MOST_TASKS = 30
 
 
-def mattering(rows: pd.DataFrame, most: int = MOST_TASKS) -> tuple[list[str], int, float]:
-    """Return the program and the tasks of the most energy, how many others there are, and their part of the energy.
+def significant_tasks(rows: pd.DataFrame, most: int = MOST_TASKS) -> tuple[list[str], int, float]:
+    """Return the program and the tasks with the most energy, the number of other tasks, and their share of the energy.
 
     Parameters
     ----------
     rows
         As `table.read` returns them.
     most
-        How many tasks are named at most beside the program.
+        Greatest number of tasks, the program not counted.
     """
     known = rows[rows["energy_j"].notna()]
     energy_j = known[known["task"] != PROGRAM].groupby("task")["energy_j"].sum().sort_values(ascending=False)

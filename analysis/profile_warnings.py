@@ -1,4 +1,4 @@
-"""What makes a figure doubtful, in words, with what to do where something can be done."""
+"""Warnings of a profile: what makes a figure uncertain, and the remedy where there is one."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ UNCERTAIN_LEVEL = 0.2
 MOST_NAMES = 10
 
 
-def tell_stuck(quanta: Quanta, plan: Sharing, start_ns: int) -> list[str]:
-    """Say where a sensor stood still while something ran."""
+def stuck_sensor_warnings(quanta: Quanta, plan: Sharing, start_ns: int) -> list[str]:
+    """Warn where a sensor stood still while tasks ran."""
     if not quanta.stuck.any():
         return []
     ran = np.zeros(len(quanta) + 2, bool)
@@ -39,8 +39,8 @@ def tell_stuck(quanta: Quanta, plan: Sharing, start_ns: int) -> list[str]:
     return [f"{quanta.name} was stuck since {since_s:.3f} s of the recording{again}"]
 
 
-def tell_doubts(segments: Sequence[Segments], unseen: Unseen, rows: InstanceRows, model: Chosen) -> list[str]:
-    """Say what in the samples makes a figure doubtful."""
+def sample_warnings(segments: Sequence[Segments], unseen: Unseen, rows: InstanceRows, model: Chosen) -> list[str]:
+    """Warn of samples that make a figure uncertain."""
     out = []
     if (disordered := sum(lane.disordered for lane in segments)) > 0:
         out.append(f"{disordered} time stamps went backwards within a thread and were raised to the one before")
@@ -81,8 +81,8 @@ def _list(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def tell_fits(fits: Mapping[str, Fit], names: Sequence[str]) -> list[str]:
-    """Say what fitted powers leave open: tasks that always ran together, tasks not resolved, an uncertain level."""
+def fit_warnings(fits: Mapping[str, Fit], names: Sequence[str]) -> list[str]:
+    """Warn of tasks that always ran together, tasks that are not resolved, and an uncertain static power."""
     out = []
     for domain, fit in fits.items():
         for group in fit.together:

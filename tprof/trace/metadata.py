@@ -1,4 +1,4 @@
-"""What the two JSON files of a session say, brought into the shapes that readers count on; the rest is left out."""
+"""The metadata of a session, from its two JSON files: entries of the wrong type are left out."""
 
 from __future__ import annotations
 
@@ -88,26 +88,26 @@ _END: dict[str, Callable[[object], bool]] = {
 }
 
 
-def sound_manifest(said: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the manifest without the known keys that have another shape than they should, with notes on these."""
-    return _sound("manifest.json", said, _MANIFEST)
+def sound_manifest(metadata: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the manifest without known keys of the wrong type, with notes on these."""
+    return _sound("manifest.json", metadata, _MANIFEST)
 
 
-def sound_end(said: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return end.json without the known keys that have another shape than they should, with notes on these."""
-    return _sound("end.json", said, _END)
+def sound_end(metadata: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return end.json without known keys of the wrong type, with notes on these."""
+    return _sound("end.json", metadata, _END)
 
 
 def _sound(
-    name: str, said: dict[str, Any], shapes: dict[str, Callable[[object], bool]]
+    name: str, metadata: dict[str, Any], shapes: dict[str, Callable[[object], bool]]
 ) -> tuple[dict[str, Any], list[str]]:
-    odd = [key for key, is_sound in shapes.items() if key in said and not is_sound(said[key])]
-    kept = {key: value for key, value in said.items() if key not in odd}
+    odd = [key for key, is_sound in shapes.items() if key in metadata and not is_sound(metadata[key])]
+    kept = {key: value for key, value in metadata.items() if key not in odd}
     return kept, [f"{name}: {key!r} is damaged, and left out" for key in odd]
 
 
 def packages_of_cpus(manifest: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.int16]]:
-    """Return the package of each processor, (highest + 1,) int16; -1 where the manifest does not say."""
+    """Return the package of each processor, (highest + 1,) int16; -1 if the manifest does not have it."""
     pairs = [
         (entry["cpu"], entry["package"])
         for entry in manifest.get("topology", [])
@@ -123,7 +123,7 @@ def packages_of_cpus(manifest: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.in
 
 
 def process_ends(end: dict[str, Any]) -> dict[int, int]:
-    """Return when each process that ended did, by its ordinal, in nanoseconds."""
+    """Return the end of each process that ended, by its ordinal, in nanoseconds."""
     return {
         entry["process"]: entry["ended_ns"]
         for entry in end.get("processes", [])
@@ -132,7 +132,7 @@ def process_ends(end: dict[str, Any]) -> dict[int, int]:
 
 
 def process_cpu_ns(end: dict[str, Any]) -> dict[int, int]:
-    """Return the CPU time that each process was last seen to have used, by its ordinal, in nanoseconds."""
+    """Return the last known CPU time of each process, by its ordinal, in nanoseconds."""
     return {
         entry["process"]: entry["cpu_ns"]
         for entry in end.get("processes", [])
@@ -141,7 +141,7 @@ def process_cpu_ns(end: dict[str, Any]) -> dict[int, int]:
 
 
 def start_ns_of(manifest: dict[str, Any]) -> int | None:
-    """Return when the block that was recorded began, else when the recording did; None where neither is said."""
-    said: dict[str, Any] = manifest.get("clock", {})
-    starts = [said[key] for key in ("block_start_ns", "start_ns") if _is_ns(said.get(key))]
+    """Return the start of the recorded block, else of the recording; None if the manifest has neither."""
+    clock: dict[str, Any] = manifest.get("clock", {})
+    starts = [clock[key] for key in ("block_start_ns", "start_ns") if _is_ns(clock.get(key))]
     return int(starts[0]) if starts else None

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
 from tprof.analysis.load import Load
+from tprof.analysis.overlapping_quanta import STEPS, distribute_energy, has_overlaps, split_overlaps
 from tprof.analysis.quanta import Quanta
-from tprof.analysis.soft_edges import STEPS, cut_softly, fill, is_soft
 
 MS = 1_000_000
 
@@ -53,45 +53,45 @@ def some_quanta(draw):
 @given(some_quanta(), st.data())
 @examples(60)
 def test_every_quantums_joules_are_given_out_whole(measured, data):
-    soft = cut_softly(measured)
-    ran = np.array(data.draw(st.lists(st.floats(0, 4), min_size=len(soft.pieces), max_size=len(soft.pieces))))
+    split = split_overlaps(measured)
+    ran = np.array(data.draw(st.lists(st.floats(0, 4), min_size=len(split.pieces), max_size=len(split.pieces))))
 
-    load = fill(soft, idle_load(soft.pieces, ran), measured.energy_j, 1.0)
+    load = distribute_energy(split, idle_load(split.pieces, ran), measured.energy_j, 1.0)
 
     assert load.quanta.energy_j.sum() == pytest.approx(measured.energy_j.sum(), rel=1e-9, abs=1e-12)
     assert (load.quanta.energy_j >= -1e-15).all()
-    assert (load.quanta.energy_j[~soft.pieces.valid] == 0).all()
+    assert (load.quanta.energy_j[~split.pieces.valid] == 0).all()
 
 
 @given(some_quanta())
 @examples(60)
 def test_pieces_tile_the_quanta_and_belong_to_the_ones_they_touch(measured):
-    soft = cut_softly(measured)
-    seconds = np.diff(soft.pieces.edges_ns) * 1e-9
+    split = split_overlaps(measured)
+    seconds = np.diff(split.pieces.edges_ns) * 1e-9
 
     assert (seconds > 0).all()
-    assert soft.pieces.edges_ns[[0, -1]].tolist() == measured.edges_ns[[0, -1]].tolist()
-    assert soft.gathered(seconds) == pytest.approx(np.diff(measured.edges_ns) * 1e-9, rel=1e-6, abs=2e-8)
-    middle_ns = (soft.pieces.edges_ns[1:] + soft.pieces.edges_ns[:-1]) // 2
-    owner = soft.owner[1:-1] - 1
+    assert split.pieces.edges_ns[[0, -1]].tolist() == measured.edges_ns[[0, -1]].tolist()
+    assert split.sum_by_quantum(seconds) == pytest.approx(np.diff(measured.edges_ns) * 1e-9, rel=1e-6, abs=2e-8)
+    middle_ns = (split.pieces.edges_ns[1:] + split.pieces.edges_ns[:-1]) // 2
+    owner = split.owner[1:-1] - 1
     # A piece at the very middle of a window may go to either side.
-    inside = (soft.part < 0.4) | (soft.part > 0.6)
+    inside = (split.part < 0.4) | (split.part > 0.6)
     held = np.searchsorted(measured.edges_ns, middle_ns, side="right") - 1
     assert (owner == held)[inside].all()
 
 
 def test_edges_that_are_known_well_are_left_as_they_are():
-    assert not is_soft(quanta([1.0, 1.0], [0.05], [1.0, 2.0]))
+    assert not has_overlaps(quanta([1.0, 1.0], [0.05], [1.0, 2.0]))
 
 
-def test_an_edge_next_to_an_interval_without_a_reading_is_not_softened():
-    assert not is_soft(quanta([1.0, 1.0], [0.8], [1.0, 0.0], [True, False]))
+def test_an_edge_next_to_an_interval_without_a_reading_does_not_overlap():
+    assert not has_overlaps(quanta([1.0, 1.0], [0.8], [1.0, 0.0], [True, False]))
 
 
 def test_where_nothing_changes_power_slides_from_one_quantum_to_the_next():
-    soft = cut_softly(quanta([1.0, 1.0], [0.6], [1e-3, 3e-3]))
+    split = split_overlaps(quanta([1.0, 1.0], [0.6], [1e-3, 3e-3]))
 
-    load = fill(soft, idle_load(soft.pieces, 1.0), soft.measured.energy_j, 1.0)
+    load = distribute_energy(split, idle_load(split.pieces, 1.0), split.measured.energy_j, 1.0)
 
     watts = load.quanta.energy_j / (np.diff(load.quanta.edges_ns) * 1e-9)
     steps = (np.arange(STEPS) + 0.5) / STEPS

@@ -1,4 +1,4 @@
-"""What a fit is worth: errors within and without the data, intervals of coefficients, columns that go together."""
+"""Goodness of fit: errors inside and outside the data, intervals of coefficients, collinear columns."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 RESAMPLED = 300
 COLLINEAR = 10.0
-"""Variance inflation factor from which on a coefficient is called doubtful (a common rule)."""
+"""A coefficient with a larger variance inflation factor is uncertain (a common rule)."""
 NEARLY_ONE_CORE_COUNT = 0.25
 
 
 @dataclass(frozen=True)
-class Worth:
-    """How far a fit can be trusted.
+class GoodnessOfFit:
+    """Errors and uncertainty of a fit.
 
     Attributes
     ----------
     r2 : part of the power's variance that the fit explains.
     error : mean absolute relative error on the runs it was fitted to.
-    left_out_error : the same where each kernel is predicted from the others; NaN for a single kernel.
-    mean_error : the same where the mean power of the others is predicted.
-    residual_share : standard deviation of the relative error on kernels left out: the model's own error.
+    left_out_error : the same error of each kernel predicted from the others; NaN for a single kernel.
+    mean_error : the same error of the mean power of the others as the prediction.
+    residual_share : root mean square relative error on the kernels left out: the model's own error.
     intervals : 95 % interval of each coefficient, by resampling whole kernels.
     inflation : variance inflation factor of each coefficient but C2; NaN for a column of zeros.
-    warnings : in words.
+    warnings : sentences.
     """
 
     r2: float
@@ -51,13 +51,13 @@ class Worth:
     warnings: tuple[str, ...]
 
 
-def judge(observations: Observations, columns: Floats, power: Floats) -> Worth:
-    """Judge the fit `power` of `columns` to the runs' watts."""
+def assess(observations: Observations, columns: Floats, power: Floats) -> GoodnessOfFit:
+    """Assess the fit `power` of `columns` to the runs' watts."""
     watts, kernel = observations.power_w, observations.kernel
     fitted = predict(columns, power)
     left_out, mean = left_out_predictions(columns, watts, kernel)
     inflation = {name: inflation_of(columns[:, :-1], place) for place, name in enumerate(NAMES[:-1])}
-    return Worth(
+    return GoodnessOfFit(
         float(r2_score(watts, fitted)),
         float(mean_absolute_percentage_error(watts, fitted)),
         _relative(left_out, watts),
@@ -86,7 +86,7 @@ def _relative(predicted: Floats, watts: Floats) -> float:
 def resampled_intervals(
     columns: Floats, watts: Floats, group: NDArray[np.str_], of: Sequence[str]
 ) -> dict[str, tuple[float, float]]:
-    """Return the 95 % interval of the coefficient of each column: whole groups are drawn anew, with repeats."""
+    """Return the 95 % bootstrap interval of each column's coefficient, by resampling whole groups."""
     names = np.unique(group)
     rows = [np.flatnonzero(group == name) for name in names]
     random = np.random.default_rng(0)
@@ -113,10 +113,10 @@ def inflation_of(columns: Floats, place: int) -> float:
 
 def _warnings(observations: Observations, inflation: dict[str, float]) -> list[str]:
     out = []
-    doubtful = [name for name, factor in inflation.items() if factor > COLLINEAR]
-    if doubtful:
+    uncertain = [name for name, factor in inflation.items() if factor > COLLINEAR]
+    if uncertain:
         out.append(
-            f"{', '.join(doubtful)} can hardly be told from the other coefficients (variance inflation above "
+            f"{', '.join(uncertain)} can hardly be told from the other coefficients (variance inflation above "
             f"{COLLINEAR:g}): their sum is known, each is not; add kernels that stress one part alone"
         )
     cores = observations.active_cores

@@ -1,4 +1,4 @@
-"""Brakes: the strictest that anybody wants holds, and what the program itself set stays."""
+"""Throttling: the strictest request applies, and what the program itself set stays."""
 
 import os
 import subprocess
@@ -17,14 +17,14 @@ from tprof.runtime import Runtime
 
 import tprof
 import tprof.frequency
-from tprof.budgets.brakes import Pauses, Workers
 from tprof.budgets.response import Response
+from tprof.budgets.throttling import Pauses, Workers
 from tprof.errors import SensorError
 from tprof.frequency import Guard
 from tprof.running import Everything
 
 
-def test_a_brake_on_workers_holds_and_lets_go():
+def test_a_throttle_on_workers_holds_and_lets_go():
     running, most = [], []
 
     def body():
@@ -34,14 +34,14 @@ def test_a_brake_on_workers_holds_and_lets_go():
         running.pop()
 
     with Runtime(workers=4) as runtime:
-        brake = Workers(lambda: [runtime])
-        said = [brake.pull(), brake.pull(), brake.pull()]
+        throttle = Workers(lambda: [runtime])
+        said = [throttle.tighten(), throttle.tighten(), throttle.tighten()]
         runtime.wait()
         for _ in range(50):
             runtime.submit(body)
         runtime.wait()
         held = max(most)
-        brake.let_go()
+        throttle.release()
         barrier = threading.Barrier(4)
         for _ in range(4):
             runtime.submit(barrier.wait)
@@ -58,45 +58,45 @@ def runtime():
         yield runtime
 
 
-def pulled(runtime, times=1):
-    brake = Workers(lambda: [runtime])
+def tightened(runtime, times=1):
+    throttle = Workers(lambda: [runtime])
     for _ in range(times):
-        brake.pull()
-    return brake
+        throttle.tighten()
+    return throttle
 
 
 @pytest.mark.parametrize("first_to_go", [0, 1])
-def test_the_strictest_brake_holds_until_it_is_let_go(runtime, first_to_go):
-    brakes = [pulled(runtime), pulled(runtime)]
+def test_the_strictest_throttle_holds_until_it_is_released(runtime, first_to_go):
+    throttles = [tightened(runtime), tightened(runtime)]
 
     seen = [runtime.active_workers]
-    brakes.pop(first_to_go).let_go()
+    throttles.pop(first_to_go).release()
     seen.append(runtime.active_workers)
-    brakes.pop().let_go()
+    throttles.pop().release()
 
     assert seen == [1, (1, 2)[first_to_go]]
     assert runtime.active_workers == 4
 
 
 def test_a_number_of_workers_that_the_program_sets_stays(runtime):
-    brake = pulled(runtime)
+    throttle = tightened(runtime)
     runtime.active_workers = 3
-    brake.let_go()
+    throttle.release()
     seen = [runtime.active_workers]
-    brake = pulled(runtime)
+    throttle = tightened(runtime)
     runtime.active_workers = 4
-    brake.pull()
+    throttle.tighten()
     seen.append(runtime.active_workers)
-    brake.let_go()
+    throttle.release()
 
     assert seen == [3, 1]
     assert runtime.active_workers == 4
 
 
-def test_a_runtime_that_has_ended_is_let_go():
+def test_a_runtime_that_has_ended_is_released():
     with Runtime(workers=4) as runtime:
-        brake = pulled(runtime)
-    brake.let_go()
+        throttle = tightened(runtime)
+    throttle.release()
     with Runtime(workers=4) as another:
         assert another.active_workers == 4
 
@@ -106,14 +106,14 @@ def pauses_s(tasks):
     return (begin_s[1:] - begin_s[:-1] - length_s[:-1]) / length_s[:-1]
 
 
-def test_the_longest_pause_holds_until_it_is_let_go(tmp_path, monkeypatch):
+def test_the_longest_pause_holds_until_it_is_released(tmp_path, monkeypatch):
     short, long = Pauses(), Pauses()
     with budgeted.machine(tmp_path, monkeypatch), record(tmp_path) as recording:
-        said = [short.pull(), long.pull(), long.pull()]
-        short.let_go()
+        said = [short.tighten(), long.tighten(), long.tighten()]
+        short.release()
         for _ in range(2):
             spin(0.01)
-        long.let_go()
+        long.release()
         for _ in range(2):
             spin(0.01)
 
@@ -140,9 +140,9 @@ def exceed():
 FORKED = """
 import os, sys
 import tprof
-from tprof.budgets.brakes import Frequency, frequency_brake
-brake, _ = frequency_brake()
-brake.pull()
+from tprof.budgets.throttling import Frequency, frequency_throttle
+throttle, _ = frequency_throttle()
+throttle.tighten()
 child = os.fork()
 if child == 0:
     os.read(0, 1)
@@ -168,7 +168,7 @@ def test_a_forked_child_that_lives_on_does_not_keep_the_frequency(tmp_path):
 
 
 @pytest.mark.usefixtures("runtime")
-def test_a_frequency_that_somebody_holds_leaves_the_next_brake(tmp_path, monkeypatch):
+def test_a_frequency_that_somebody_holds_leaves_the_next_throttle(tmp_path, monkeypatch):
     what = r"2 of 4 workers .*the frequency stays: .* are held already\)"
     with budgeted.machine(tmp_path, monkeypatch) as machine:
         highest = budgeted.add_policy(machine.tree)
@@ -179,7 +179,7 @@ def test_a_frequency_that_somebody_holds_leaves_the_next_brake(tmp_path, monkeyp
         assert int(highest.read_text()) == 3000000
 
 
-def test_a_frequency_that_cannot_be_set_any_more_leaves_the_next_brake(tmp_path, monkeypatch, runtime):
+def test_a_frequency_that_cannot_be_set_any_more_leaves_the_next_throttle(tmp_path, monkeypatch, runtime):
     response = Response("slow", (__file__, 1), Everything())
     with budgeted.machine(tmp_path, monkeypatch) as machine:
         highest = budgeted.add_policy(machine.tree)

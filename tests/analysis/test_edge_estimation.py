@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
 from tprof.analysis.attribution import Lane, locate
-from tprof.analysis.likely_edges import likely_edges
+from tprof.analysis.edge_estimation import estimate_edges
 from tprof.analysis.load import Load
+from tprof.analysis.overlapping_quanta import split_overlaps
 from tprof.analysis.quanta import Quanta
-from tprof.analysis.soft_edges import cut_softly
 from tprof.benchmarks.virtual import ICE_LAKE, Mix, Package, Run, random_mix, stated, write
 
 import tprof
@@ -38,14 +38,14 @@ def quanta(edges_ms, windows_ms, energy_j):
     )
 
 
-def settled(measured, t_ms, power_w, own_w=0.0):
-    """Settle the edges of quanta in which one thread drew `power_w` between the times `t_ms`."""
-    soft = cut_softly(measured)
+def estimated(measured, t_ms, power_w, own_w=0.0):
+    """Estimate the edges of quanta in which one thread drew `power_w` between the times `t_ms`."""
+    split = split_overlaps(measured)
     t_ns = np.round(np.array(t_ms) * MS).astype(np.int64)
     modelled = np.array(power_w) * np.diff(t_ns) * 1e-9
-    nothing = np.zeros(len(soft.pieces))
-    load = Load(soft.pieces, (), (Lane(t_ns, modelled, locate(t_ns, soft.pieces.edges_ns)),), (), nothing, nothing)
-    return likely_edges(soft, load, np.zeros(len(measured)), 0.0, own_w)
+    nothing = np.zeros(len(split.pieces))
+    load = Load(split.pieces, (), (Lane(t_ns, modelled, locate(t_ns, split.pieces.edges_ns)),), (), nothing, nothing)
+    return estimate_edges(split, load, np.zeros(len(measured)), 0.0, own_w)
 
 
 def test_an_edge_goes_to_where_the_joules_on_both_sides_agree():
@@ -53,7 +53,7 @@ def test_an_edge_goes_to_where_the_joules_on_both_sides_agree():
     true_ms = [0, 2, 3.7, 6, 8]
     joules = [20e-3, 17e-3, 3e-3 + 4e-3, 4e-3]
 
-    found = settled(quanta([0, 2, 4.0, 6, 8], [0.01, 0.8, 0.01], joules), [0, 4, 8], [10.0, 2.0])
+    found = estimated(quanta([0, 2, 4.0, 6, 8], [0.01, 0.8, 0.01], joules), [0, 4, 8], [10.0, 2.0])
 
     assert found.edges_ns[2] / MS == pytest.approx(true_ms[2], abs=0.03)
     assert found.window_s[2] < 0.1e-3
@@ -64,8 +64,8 @@ def test_where_quanta_have_noise_of_their_own_an_edge_moves_less():
     joules = [20e-3, 17e-3, 7e-3, 4e-3]
     measured = quanta([0, 2, 4.0, 6, 8], [0.01, 0.8, 0.01], joules)
 
-    sure = settled(measured, [0, 4, 8], [10.0, 2.0])
-    unsure = settled(measured, [0, 4, 8], [10.0, 2.0], own_w=1.0)
+    sure = estimated(measured, [0, 4, 8], [10.0, 2.0])
+    unsure = estimated(measured, [0, 4, 8], [10.0, 2.0], own_w=1.0)
 
     assert abs(unsure.edges_ns[2] - 4 * MS) < abs(sure.edges_ns[2] - 4 * MS) / 10
     assert unsure.window_s[2] > 0.7e-3
@@ -88,7 +88,7 @@ def some(draw):
 def test_edges_stay_in_their_windows_and_in_order_and_joules_stay(measured, power_w, own_w):
     t_ms = np.linspace(0, measured.edges_ns[-1] / MS, 5)
 
-    found = settled(measured, t_ms, power_w, own_w)
+    found = estimated(measured, t_ms, power_w, own_w)
 
     half_ns = measured.window_s * 1e9 / 2
     low, high = measured.edges_ns - half_ns, measured.edges_ns + half_ns

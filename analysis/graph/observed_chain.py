@@ -1,4 +1,4 @@
-"""What a run really waited for: backwards from the instance that ended last to the first spawn."""
+"""The chain of waits in a run: backwards from the instance that ended last to the first spawn."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 PARTS = ("running", "data", "worker", "spawning", "paused")
 
 
-def realised_chain(execution: Execution) -> pd.DataFrame:
-    """Return the pieces of the makespan in order of time; `CriticalPath` says by which rule.
+def observed_chain(execution: Execution) -> pd.DataFrame:
+    """Return the pieces of the makespan in order of time; `CriticalPath` states the rule.
 
     Returns
     -------
@@ -30,7 +30,7 @@ Piece = tuple[str, int, int, int]
 
 
 class _Walk:
-    """Goes back through an execution; `at` is the time it has come to, `place` the run it is in, -1: outside."""
+    """Walks back through an execution; `at` is the current time, `place` the current run, -1: outside."""
 
     def __init__(self, execution: Execution) -> None:
         self.run = execution
@@ -45,7 +45,7 @@ class _Walk:
     def pieces(self) -> list[Piece]:
         """Return kind, begin, end and row of each, last first."""
         seen: set[tuple[int, int]] = set()
-        # Instances of no length may lead back to where the walk has been.
+        # Instances of no length may form a cycle.
         while self.place >= 0 and (self.place, self.at) not in seen:
             seen.add((self.place, self.at))
             self._step()
@@ -53,14 +53,14 @@ class _Walk:
         return self.found
 
     def _until(self, begin_ns: int, kind: str, row: int) -> None:
-        """Note what lasted from a moment to where the walk is, and go to that moment."""
+        """Add the piece from a time to the current one, and go to that time."""
         begin_ns = max(min(begin_ns, self.at), self.begin_ns)
         if begin_ns < self.at:
             self.found.append((kind, begin_ns, self.at, row))
         self.at = begin_ns
 
     def _step(self) -> None:
-        """Go from somewhere in an instance to where its run began, and to what that waited for."""
+        """Go to the beginning of the current run, and to what that waited for."""
         runs = self.run.runs
         row = int(runs.row[self.place])
         self._until(int(runs.end_ns[self.place]), "paused", row)
@@ -89,10 +89,10 @@ class _Walk:
             self._outside()
 
     def _went_on(self, row: int) -> None:
-        """A run after a pause: the children that ended in it were what it waited for."""
+        """Go back from a run after a pause: it waited for the children that ended in the pause."""
         paused_ns = int(self.run.runs.end_ns[self.place - 1])
         child = self._last_child(row, self.at)
-        if child >= 0 and self.run.spawn_ns[child] > paused_ns:  # of no length, as the run went on
+        if child >= 0 and self.run.spawn_ns[child] > paused_ns:  # a child of no length that began with the run
             child = self._last_child(row, self.at - 1)
         done_ns = int(self.run.done_ns[child]) if child >= 0 else -1
         if self._worker_was_busy(row, max(done_ns, paused_ns)):
@@ -105,7 +105,7 @@ class _Walk:
             self.place -= 1
 
     def _worker_was_busy(self, row: int, since_ns: int) -> bool:
-        """Go to what the thread ran before, if that was after the instance could have run."""
+        """Go to the thread's previous run, if it ended after the instance was ready; returns whether it did."""
         before = int(self.run.runs.before[self.place])
         if before < 0 or not since_ns < int(self.run.runs.end_ns[before]) <= self.at:
             return False
@@ -114,27 +114,27 @@ class _Walk:
         return True
 
     def _enter(self, row: int) -> None:
-        """Go to the run of an instance in which the walk's time lies."""
+        """Go to the run of an instance that contains the current time."""
         runs = self.run.runs
         first, stop = int(runs.first[row]), int(runs.first[row + 1])
         self.place = first + max(int(np.searchsorted(runs.begin_ns[first:stop], self.at, side="right")) - 1, 0)
 
     def _end_of(self, row: int, kind: str, waiting: int) -> None:
-        """Go to what made an instance complete: its own end, or that of the last below it."""
+        """Go to the end that completed an instance: its own or that of its last descendant."""
         while (child := self._last_child(row, self.at)) >= 0 and self.run.done_ns[child] > self.run.end_ns[row]:
             row = child
         self._until(int(self.run.end_ns[row]), kind, waiting)
         self._enter(row)
 
     def _last_child(self, row: int, until_ns: int) -> int:
-        """Return the child that was complete last at a time, of several the one spawned first; -1: none."""
+        """Return the child that was the last to complete by a time, of several the one spawned first; -1: none."""
         first, children = self.children
         mine = children[int(first[row]) : int(first[row + 1])]
         place = int(np.searchsorted(self.run.done_ns[mine], until_ns, side="right")) - 1
         return int(mine[place]) if place >= 0 else -1
 
     def _outside(self) -> None:
-        """The program outside its tasks: it may have waited for all that it had spawned before."""
+        """Go to the program outside its tasks: it may have waited for all instances spawned before."""
         place = int(np.searchsorted(self.drained_ns, self.at, side="right")) - 1
         if place < 0:
             self.place = -1
@@ -144,7 +144,7 @@ class _Walk:
 
 
 def _children_by_end(execution: Execution) -> tuple[np.ndarray, np.ndarray]:
-    """Return where each instance's children begin in a list of children, in the order in which they were complete."""
+    """Return the start of each instance's children in a list, and the list, in order of completion."""
     child = np.flatnonzero(execution.parent >= 0)
     above = execution.parent[child]
     order = np.lexsort((-execution.spawn_ns[child], execution.done_ns[child], above))
@@ -152,7 +152,7 @@ def _children_by_end(execution: Execution) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _drained(execution: Execution) -> tuple[np.ndarray, np.ndarray]:
-    """Return when nothing that had been spawned was left, and which instance ended then."""
+    """Return the times at which no spawned instance was left, and the instance that ended then."""
     count = len(execution)
     times = np.concatenate((execution.spawn_ns, execution.end_ns))
     change = np.repeat((1, -1), count)

@@ -1,0 +1,197 @@
+"""Throttling: lowers a program's power by a lower frequency, fewer workers or pauses between tasks, in notches.
+
+The first way that the machine and the program allow is used. A throttle is released when its budget's block ends. If
+several budgets throttle the same thing, the strictest request applies; a value that others set meanwhile stays.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from tprof import _core, forks
+from tprof.errors import SensorError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tprof.frequency import Guard, Policy
+    from tprof.running import Runs
+
+    Runtimes = Callable[[], Sequence[Runs]]
+
+HZ_PER_GHZ = 1e9
+NOTCHES = 4
+_guards: set[Guard] = set()
+PAUSES = (1.0, 3.0, 7.0)
+"""Relative to the task before the pause: tasks keep a half, a quarter, an eighth of the time."""
+
+
+class Throttle(Protocol):
+    """A way to lower a program's power."""
+
+    def tighten(self) -> str | None:
+        """Tighten by one notch; returns a description, or None at the last notch. Raises SensorError."""
+
+    def release(self) -> None:
+        """Restore the former state. Raises SensorError."""
+
+
+class Frequency:
+    """The processor's frequency, a quarter of its range per notch; a guard restores it however the process ends."""
+
+    def __init__(self, policies: tuple[Policy, ...]) -> None:
+        """Start the guard; its start is slower than the reaction of a budget may be. Raises SensorError."""
+        from tprof.frequency import Guard, read_bounds  # noqa: PLC0415 - loaded when used
+
+        self._notch = 0
+        self._resources = ExitStack()
+        self._guard = self._resources.enter_context(Guard(policies))
+        # Read after the guard started: an earlier holder of the frequency may just have restored it.
+        self._policies = [(policy, read_bounds(policy).highest_hz) for policy in policies]
+        _guards.add(self._guard)
+
+    def tighten(self) -> str | None:
+        """Lower the frequency of each policy."""
+        from tprof.frequency import hold  # noqa: PLC0415 - see above
+
+        if self._notch == NOTCHES:
+            return None
+        self._notch += 1
+        held_hz = [hold(policy, _at_notch(policy, top_hz, self._notch)).highest_hz for policy, top_hz in self._policies]
+        return f"the processor's frequency is held at {max(held_hz) / HZ_PER_GHZ:.2f} GHz"
+
+    def release(self) -> None:
+        """End the guard, which restores the frequency."""
+        _guards.discard(self._guard)
+        self._resources.close()
+
+
+@dataclass
+class _WorkerLimit:
+    """The number of workers of a runtime that may take tasks, and the requests for it."""
+
+    former: int
+    set_to: int
+    requested: dict[Workers, int] = field(default_factory=dict)
+
+
+_lock = threading.Lock()
+_worker_limits: dict[Runs, _WorkerLimit] = {}
+_pauses: dict[Pauses, float] = {}
+
+
+class Workers:
+    """The workers of the runtimes that a budget may throttle, halved at each notch."""
+
+    def __init__(self, runtimes: Runtimes) -> None:
+        """Begin without a limit; `runtimes` is called at each notch."""
+        self._runtimes = runtimes
+        self._limited: list[Runs] = []
+
+    def tighten(self) -> str | None:
+        """Let fewer workers take tasks."""
+        with _lock:
+            tightened = [runtime for runtime in self._runtimes() if self._tighten(runtime)]
+            active = sum(runtime.active_workers for runtime in tightened)
+        if not tightened:
+            return None
+        return f"{active} of {sum(runtime.workers for runtime in tightened)} workers go on taking tasks"
+
+    def _tighten(self, runtime: Runs) -> bool:
+        limit = _worker_limits.get(runtime)
+        if limit is None:
+            limit = _worker_limits[runtime] = _WorkerLimit(runtime.active_workers, runtime.active_workers)
+        before = limit.requested.get(self, runtime.active_workers)
+        limit.requested[self] = (before + 1) // 2
+        self._limited.append(runtime)
+        _set_workers(runtime, limit)
+        return before > 1
+
+    def release(self) -> None:
+        """Let the former number of workers take tasks."""
+        with _lock:
+            for runtime in self._limited:
+                limit = _worker_limits.get(runtime)
+                if limit is None or limit.requested.pop(self, None) is None:
+                    continue
+                _set_workers(runtime, limit)
+                if not limit.requested:
+                    del _worker_limits[runtime]
+            self._limited = []
+
+
+def _set_workers(runtime: Runs, limit: _WorkerLimit) -> None:
+    """Apply the lowest request, or without one the number that the program or a policy set."""
+    now = runtime.active_workers
+    if now != limit.set_to:
+        limit.former = now
+    limit.set_to = min((limit.former, *limit.requested.values()))
+    if limit.set_to != now:
+        with suppress(UsageError):  # it has ended meanwhile
+            runtime.active_workers = limit.set_to
+
+
+class Pauses:
+    """Pauses after each outermost task, in proportion to the task's duration."""
+
+    def __init__(self) -> None:
+        """Begin without pauses."""
+        self._left = list(PAUSES)
+
+    def tighten(self) -> str | None:
+        """Make the pauses longer."""
+        if not self._left:
+            return None
+        share = self._left.pop(0)
+        with _lock:
+            _pauses[self] = share
+            longest = max(_pauses.values())
+            _core.set_pause(longest)
+        return f"each thread pauses after a task, {longest:g} times as long as the task took"
+
+    def release(self) -> None:
+        """End the pauses that this throttle requests."""
+        with _lock:
+            if _pauses.pop(self, None) is not None:
+                _core.set_pause(max(_pauses.values(), default=0))
+
+
+def _forget_in_child() -> None:
+    """Forget the throttles in a child: its parent's budgets do not cover it."""
+    global _lock  # noqa: PLW0603 - another thread may have held it at the fork
+    _lock = threading.Lock()
+    _worker_limits.clear()
+    _pauses.clear()
+    for guard in _guards:
+        guard.forget()  # otherwise it would also wait for the child's end
+    _guards.clear()
+
+
+forks.reset_in_child(_forget_in_child)
+
+
+def frequency_throttle() -> tuple[Frequency | None, str]:
+    """Return the throttle, or None and the reason if this process may not set the frequency."""
+    from tprof.frequency import find_policies, refusal  # noqa: PLC0415 - loaded when used
+    from tprof.sensors import sysroot  # noqa: PLC0415 - see above
+
+    try:
+        policies = find_policies(sysroot())
+        why = refusal(policies)
+        return (Frequency(policies), "") if why is None else (None, why)
+    except SensorError as error:
+        return None, str(error)
+
+
+def other_throttle(runtimes: Runtimes) -> Throttle:
+    """Return a throttle of these runtimes' workers, or of all tasks if no runtime has several workers."""
+    if any(runtime.workers > 1 for runtime in runtimes()):
+        return Workers(runtimes)
+    return Pauses()
+
+
+def _at_notch(policy: Policy, top_hz: int, notch: int) -> int:
+    return top_hz - (top_hz - policy.range.lowest_hz) * notch // NOTCHES
