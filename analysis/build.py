@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from tprof.trace import Quality
-from tprof.trace.estimate import EXACT, watts_error
+from tprof.trace.estimate import EXACT, most_watts, watts_error
 
 from .accounts import Account, Totals, settle
 from .busy import measure_unseen
@@ -157,7 +157,9 @@ def build_profile(
     warnings = [*trace.graph.notes, *about_model, *stuck, *sample_warnings(segments, unseen, joined.rows, recipe.model)]
     warnings += fit_warnings(recipe.fits, names)
     info = describe(trace, recipe, warnings)
-    watts = watts_error(trace.manifest) if info["quality"] == Quality.ESTIMATED else EXACT
+    is_estimate = info["quality"] == Quality.ESTIMATED
+    watts = watts_error(trace.manifest) if is_estimate else EXACT
+    most_w = most_watts(trace.manifest) if is_estimate else np.inf
     info["static_power_w"] = recipe.static_power_w | {
         name: float(fit.static_w.mean()) for name, fit in recipe.fits.items()
     }
@@ -168,7 +170,7 @@ def build_profile(
         errors_j = mean_errors(recipe.fits, segments, joined.rows, names)
     threads = [lane.thread for lane in segments]
     del segments
-    tasks = tasks_table(trace, threads, joined.rows, totals, watts)
+    tasks = tasks_table(trace, threads, joined.rows, totals, watts, most_w)
     if len(trace.graph):
         tasks = tasks.assign(**lifecycle_columns(trace, tasks))
     frame = pd.DataFrame([vars(account) for account in accounts.values()], columns=list(Account.__annotations__))

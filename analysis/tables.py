@@ -28,15 +28,20 @@ _NO_CPU = 0xFFFF
 
 
 def tasks_table(
-    trace: Trace, threads: Sequence[Thread], rows: InstanceRows, totals: Totals, watts: WattsError
+    trace: Trace, threads: Sequence[Thread], rows: InstanceRows, totals: Totals, watts: WattsError, most_w: float
 ) -> pd.DataFrame:
-    """Build the table of instances, ordered by thread and start; empties `rows` and `totals` as it goes."""
+    """Build the table of instances, ordered by thread and start; empties `rows` and `totals` as it goes.
+
+    `most_w` is what an instance draws at most while its thread runs it, infinite if unknown.
+    """
     thread = rows.thread if rows.thread is not None else np.zeros(len(rows), np.int32)
     energy_j = totals.dynamic_j + totals.static_j
     totals.low_j += energy_j
     totals.high_j += energy_j
     # Rounding may move a bound to the wrong side by the last digit.
     np.clip(totals.low_j, 0.0, energy_j, out=totals.low_j)
+    if np.isfinite(most_w):
+        np.minimum(totals.high_j, most_w * rows.own_s, out=totals.high_j)
     np.maximum(totals.high_j, energy_j, out=totals.high_j)
     if not watts.is_none:
         totals.low_j, totals.high_j = widened(totals.low_j, totals.high_j, totals.static_j, watts)

@@ -57,6 +57,15 @@ def assert_inside(value, low, high):
     assert (value <= high * (1 + 1e-6) + 1e-9).all()
 
 
+def test_no_instance_may_have_drawn_more_than_a_busy_core_and_all_idle_watts(tmp_path):
+    profile = estimated(tmp_path / "t.tprof", busy_s=((0.1, 0.1), (1.0, 1.0)), quanta=1)
+
+    tasks = profile.tasks
+    most_w = (4.0 + 6.0) * max(FACTORS.values())
+    assert (tasks["energy_high_j"] <= tasks["duration_s"] * most_w + 1e-9).all()
+    assert (tasks["energy_high_j"] >= tasks["energy_j"]).all()
+
+
 @examples(200)
 @given(
     busy_s=st.lists(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=5), min_size=1, max_size=3),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from .bounds import MAX_WATTS, is_between
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,6 +48,19 @@ def watts_error(manifest: Mapping[str, Any]) -> WattsError:
     from tprof.sensors.assumed import generic_factors  # noqa: PLC0415 - sensors read the trace's words too
 
     return WattsError(*generic_factors())
+
+
+def most_watts(manifest: Mapping[str, Any]) -> float:
+    """Return the most that a task of one thread can draw in an estimate: all idle watts and those of one busy core.
+
+    Their errors are not included. Infinite if the manifest holds no estimate of this recorder.
+    """
+    estimate = manifest.get("estimate")
+    watts = [estimate.get(name) for name in ("idle_w", "per_core_w")] if isinstance(estimate, dict) else [None]
+    return sum(
+        float(value) if isinstance(value, int | float) and is_between(value, 0, MAX_WATTS) else math.inf
+        for value in watts
+    )
 
 
 def _factor(value: object) -> float | None:
