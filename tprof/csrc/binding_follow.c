@@ -1,5 +1,5 @@
-/* What a running recording's follower asks of Python: tails of readings, and threads with their rows. Each is asked by
- * one thread at a time (the lock of tprof/live's meters). Python's lock is held throughout: see tail.h. */
+/* Types for following a running recording: tails of readings, and threads with their rows. Each is used by one thread
+ * at a time (the lock of tprof/live's meters). Python's lock is held throughout: see tail.h. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>

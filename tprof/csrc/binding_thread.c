@@ -1,5 +1,5 @@
-/* ThreadTask: a method of threading.Thread, each call of which is an instance of the task that stands for that thread.
- * It is called between Python's own frames, and adds none to what a program may print of its stack. */
+/* ThreadTask: a method of threading.Thread whose calls are instances of the task for that thread. It is called between
+ * Python's own frames, and adds no frame to a printed stack. */
 #include "binding.h"
 #include "recorder.h"
 
