@@ -157,7 +157,7 @@ uint64_t tprof_counters_anchor(struct tprof_counters *counters, uint64_t *now_ns
 {
     uint32_t seen = 0;
     uint64_t cpu_ns, at_ns;
-    /* Retry after a context switch between the two clocks; three times suffice, since a stale anchor only costs a call. */
+    /* Retry after a context switch between the two clocks; thrice suffices, since a stale anchor only costs a call. */
     for (int attempt = 0; attempt < 3; attempt++) {
         if (counters->switches != NULL)
             seen = __atomic_load_n(&counters->switches->lock, __ATOMIC_ACQUIRE);

@@ -1,4 +1,4 @@
-"""Tasks for a program that names none: its main thread, its other threads by their names, and its child processes.
+"""Default tasks for a program without tasks: its main thread, its other threads by name, and its child processes.
 
 As soon as the program defines a task itself, no more of these begin, and profiles leave them out.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from threading import Thread
 
 _START = "_bootstrap_inner"
-"""What a thread of `threading` runs, below all that its exceptions show."""
+"""The function of a `threading` thread below all frames that its exceptions show."""
 _TARGET = re.compile(r"Thread-\d+ \((.+)\)")
 _NUMBERS = re.compile(r"(?<=.)[-_ ]*\d[\d\-_ ]*$")
 _LONGEST_NAME = 100
@@ -25,7 +25,7 @@ class DefaultTasks:
     """The tasks that stand for a process and its threads."""
 
     def __init__(self, name: str, file: str | None) -> None:
-        """Take the program's name, and its file if it is known."""
+        """Store the program's name, and its file if it is known."""
         self._name, self._file = name, file
         self._numbers: dict[str, int] = {}
         self._program: _core.Region | None = None
@@ -42,12 +42,12 @@ class DefaultTasks:
         self._begin_program(self._name)
 
     def end(self) -> None:
-        """Begin no more, and end the program's."""
+        """Begin no more default tasks, and end the program's."""
         self._wanted = False
         self.end_program()
 
     def end_program(self) -> None:
-        """End the main thread's."""
+        """End that of the main thread."""
         program, self._program = self._program, None
         if program is not None:
             program.__exit__(None, None, None)
@@ -72,7 +72,7 @@ class DefaultTasks:
 
 
 def kind_of(thread_name: str) -> str:
-    """Return a thread's name without what counts it among its like; the target's, where Python named it by that."""
+    """Return a thread's name without its counter; the name of its target if Python derived the name from it."""
     by_target = _TARGET.fullmatch(thread_name)
     name = by_target[1] if by_target else _NUMBERS.sub("", thread_name)
     return name[:_LONGEST_NAME]
