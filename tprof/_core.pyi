@@ -168,7 +168,7 @@ def start(
     """Begin to record in this process; returns the generation."""
 
 def run_main(code: types.CodeType, names: dict[str, Any], depth: int, /) -> None:
-    """Execute a program's code with no frame below it, and with the recursion limit raised by `frames`."""
+    """Execute a program's code with no frame below it, and with the recursion limit raised by `depth`."""
 
 def stop() -> None:
     """End recording in this process."""

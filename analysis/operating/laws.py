@@ -133,9 +133,9 @@ def _by_limit(limit: Floats, lowest: float, highest: float, prior: Prior) -> tup
     at = np.append(limit, highest)
     share, slow = np.zeros((len(w), len(at))), np.zeros((len(w), len(at)))
     for node, part in zip(nodes, parts / parts.sum(), strict=True):
-        wanted = np.maximum(w * np.exp(spread * node), s + 1.0)
-        clock = np.clip((np.minimum(at, wanted) - s) / (wanted - s), 0.0, 1.0) ** (1 / k)
-        share += part * np.minimum(at, wanted)
+        demand = np.maximum(w * np.exp(spread * node), s + 1.0)
+        clock = np.clip((np.minimum(at, demand) - s) / (demand - s), 0.0, 1.0) ** (1 / k)
+        share += part * np.minimum(at, demand)
         slow += part / np.maximum(clock, LEAST_CLOCK)
     share, slow = share / share[:, -1:], slow / slow[:, -1:]
     return share[:, :-1], slow[:, :-1], share[:, :-1, None], np.zeros(len(w))

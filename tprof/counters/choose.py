@@ -48,7 +48,7 @@ def probe_event(event: Event) -> tuple[int, int, int, int]:
 def choose(
     counters: str | Sequence[str] = "auto",
     *,
-    wanted: Sequence[str] = (),
+    requested: Sequence[str] = (),
     root: Path = Path("/"),
     probe: Probe = probe_event,
 ) -> CounterPlan:
@@ -59,7 +59,7 @@ def choose(
     counters
         "auto": instructions, cycles and LLC misses where the processor has them, else page faults, context
         switches and migrations; "none"; or names of counters, which are added to instructions and cycles.
-    wanted
+    requested
         What "auto" takes besides where it counts, since a calibrated model needs it.
     root
         What /proc is below.
@@ -76,7 +76,7 @@ def choose(
     if counters == "none":
         return CounterPlan("none", (), "as asked")
     if counters == "auto":
-        return _best(probe, wanted)
+        return _best(probe, requested)
     named = _named(counters.split(",") if isinstance(counters, str) else counters)
     if L2_REFS in named and not _is_intel(root):
         message = "the counter l2_refs is known for Intel processors only: leave it out here"
@@ -100,8 +100,8 @@ def _named(names: Sequence[str]) -> tuple[Event, ...]:
     return tuple(dict.fromkeys(asked))
 
 
-def _best(probe: Probe, wanted: Sequence[str]) -> CounterPlan:
-    events = dict.fromkeys([*DEFAULT, *(BY_NAME[name] for name in wanted if name in BY_NAME)])
+def _best(probe: Probe, requested: Sequence[str]) -> CounterPlan:
+    events = dict.fromkeys([*DEFAULT, *(BY_NAME[name] for name in requested if name in BY_NAME)])
     problems = [(event, _problem(event, probe)) for event in events]
     working = tuple(event for event, problem in problems if problem is None)
     if {event.column for event in working} >= {"instructions", "cycles"}:

@@ -330,14 +330,14 @@ static void end_with_failure(int status, void *process)
 PyObject *tprof_py_fail_at_exit(PyObject *module, PyObject *status)
 {
     static bool registered;
-    const long wanted = PyLong_AsLong(status);
+    const long requested = PyLong_AsLong(status);
     (void)module;
-    if (wanted == -1 && PyErr_Occurred())
+    if (requested == -1 && PyErr_Occurred())
         return NULL;
     if (!registered && on_exit(end_with_failure, (void *)(intptr_t)getpid()) != 0)
         return PyErr_SetFromErrno(PyExc_OSError);
     registered = true;
-    failed_status = (int)wanted;
+    failed_status = (int)requested;
     Py_RETURN_NONE;
 }
 

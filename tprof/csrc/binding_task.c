@@ -243,13 +243,13 @@ PyType_Spec tprof_task_spec = {
 PyObject *tprof_py_set_pause(PyObject *module, PyObject *share)
 {
     (void)module;
-    const double wanted = PyFloat_AsDouble(share);
-    if (wanted == -1.0 && PyErr_Occurred())
+    const double requested = PyFloat_AsDouble(share);
+    if (requested == -1.0 && PyErr_Occurred())
         return NULL;
-    if (!(wanted >= 0 && wanted <= 1000)) {
+    if (!(requested >= 0 && requested <= 1000)) {
         PyErr_SetString(PyExc_ValueError, "a pause is from 0 to 1000 times as long as the task before it");
         return NULL;
     }
-    __atomic_store_n(&tprof_pause_share, (uint32_t)(wanted * 1000), __ATOMIC_RELAXED);
+    __atomic_store_n(&tprof_pause_share, (uint32_t)(requested * 1000), __ATOMIC_RELAXED);
     Py_RETURN_NONE;
 }

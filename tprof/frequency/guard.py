@@ -61,7 +61,7 @@ class Guard:
 
     def _lock(self) -> None:
         folder = self._policies[0].folder.parent if self._policies else ""
-        answer = self._ask(str(folder))
+        answer = self._request(str(folder))
         if answer == HELD:
             message = (
                 "the processor's frequencies are held already, by a sweep, a runtime's policy or a budget that slows "
@@ -72,11 +72,11 @@ class Guard:
             raise SensorError(NOT_STARTED)
 
     def _hand_over(self) -> None:
-        if self._ask(self._former) != READY:
+        if self._request(self._former) != READY:
             raise SensorError(NOT_STARTED)
 
-    def _ask(self, value: Any) -> str:
-        if not self._tell(value) or self._process.stdout is None:
+    def _request(self, value: Any) -> str:
+        if not self._send(value) or self._process.stdout is None:
             return ""
         return str(self._process.stdout.readline()).strip()
 
@@ -84,7 +84,7 @@ class Guard:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Let it restore, and see that it did. Raises SensorError."""
-        self._tell(END)
+        self._send(END)
         try:
             answer, _ = self._process.communicate()
             problems = json.loads(answer)
@@ -113,7 +113,7 @@ class Guard:
         SensorError
             If somebody is named and the guard was killed: nothing would restore any more.
         """
-        if not self._tell(pid) and pid is not None:
+        if not self._send(pid) and pid is not None:
             message = (
                 "the process that would restore the frequencies was killed; they are put back now, start again to go on"
             )
@@ -125,7 +125,7 @@ class Guard:
             if pipe is not None:
                 pipe.close()
 
-    def _tell(self, value: Any) -> bool:
+    def _send(self, value: Any) -> bool:
         try:
             assert self._process.stdin is not None  # noqa: S101 - it is a pipe
             self._process.stdin.write(json.dumps(value) + "\n")

@@ -32,33 +32,33 @@ def main() -> None:
     """Lock, hold, wait, restore, say what could not be."""
     for number in DEAF_TO:
         signal.signal(number, signal.SIG_IGN)
-    folder = _heard(sys.stdin.readline())
+    folder = _parse(sys.stdin.readline())
     if not isinstance(folder, str):
         return  # whoever started this ended before it wrote anything
     try:
         lock = _lock(folder) if folder else None
     except BlockingIOError:
-        _say(HELD)
+        _send(HELD)
         return
-    _say(LOCKED)
-    former = _heard(sys.stdin.readline())
+    _send(LOCKED)
+    former = _parse(sys.stdin.readline())
     if not isinstance(former, list):
         return  # as above
-    _say(READY)
+    _send(READY)
     ends: int | None = None
     for line in sys.stdin:
-        heard = _heard(line)
-        if heard == END:
+        message = _parse(line)
+        if message == END:
             break  # a forked child of the program may keep the pipe open
         if ends is not None:
             os.close(ends)
-        ends, group = _opened(heard), heard
+        ends, group = _opened(message), message
     problems = restore(former)
     if lock is not None:
         os.close(lock)  # the next holder need not wait for a run that is slow to end
     if ends is not None:
         _end(ends, group)
-    _say(json.dumps(problems))
+    _send(json.dumps(problems))
 
 
 def restore(former: Sequence[dict[str, Any]]) -> list[str]:
@@ -70,8 +70,8 @@ def restore(former: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _restore(folder: Path, held: dict[str, Any]) -> list[str]:
-    wanted = Bounds(held["lowest_khz"] * KHZ, held["highest_khz"] * KHZ)
-    writes = [(name, str(hz // KHZ)) for name, hz in in_order(_now(folder) or wanted, wanted)]
+    requested = Bounds(held["lowest_khz"] * KHZ, held["highest_khz"] * KHZ)
+    writes = [(name, str(hz // KHZ)) for name, hz in in_order(_now(folder) or requested, requested)]
     if held["setspeed"] is not None:
         writes.append((SETSPEED, held["setspeed"]))
     # What is refused may only have come before its time: a minimum above the maximum of now.
@@ -114,7 +114,7 @@ def _now(folder: Path) -> Bounds | None:
         return None
 
 
-def _heard(line: str) -> Any:
+def _parse(line: str) -> Any:
     """Return what a line says, None for one that was cut."""
     try:
         return json.loads(line)
@@ -141,7 +141,7 @@ def _end(process: int, group: int) -> None:
         return  # it ended by itself
 
 
-def _say(text: str) -> None:
+def _send(text: str) -> None:
     try:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()

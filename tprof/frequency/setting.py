@@ -25,10 +25,10 @@ MIN, MAX, SETSPEED = "scaling_min_freq", "scaling_max_freq", "scaling_setspeed"
 USERSPACE = "userspace"
 
 
-def in_order(now: Bounds, wanted: Bounds) -> tuple[tuple[str, int], ...]:
+def in_order(now: Bounds, requested: Bounds) -> tuple[tuple[str, int], ...]:
     """Return which file gets which frequency, one after the other, so that the minimum never exceeds the maximum."""
-    writes = ((MIN, wanted.lowest_hz), (MAX, wanted.highest_hz))
-    return writes[::-1] if wanted.lowest_hz > now.highest_hz else writes
+    writes = ((MIN, requested.lowest_hz), (MAX, requested.highest_hz))
+    return writes[::-1] if requested.lowest_hz > now.highest_hz else writes
 
 
 def hold(policy: Policy, hz: int) -> Bounds:
@@ -51,9 +51,9 @@ def hold(policy: Policy, hz: int) -> Bounds:
     return read_bounds(policy)
 
 
-def set_bounds(folder: Path, now: Bounds, wanted: Bounds) -> None:
+def set_bounds(folder: Path, now: Bounds, requested: Bounds) -> None:
     """Write both bounds. Raises SensorError."""
-    for name, hz in in_order(now, wanted):
+    for name, hz in in_order(now, requested):
         write(folder / name, str(hz // KHZ))
 
 

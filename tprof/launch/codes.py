@@ -54,14 +54,14 @@ def _find(name: str) -> ModuleSpec | None:
     path: list[str] | None = None
     spec: ModuleSpec | None = None
     for end in [*(at for at, letter in enumerate(name) if letter == "."), len(name)]:
-        spec = _ask_finders(name[:end], path)
+        spec = _find_spec(name[:end], path)
         if spec is None:
             return None
         path = list(spec.submodule_search_locations or [])
     return spec
 
 
-def _ask_finders(name: str, path: list[str] | None) -> ModuleSpec | None:
+def _find_spec(name: str, path: list[str] | None) -> ModuleSpec | None:
     for finder in sys.meta_path:
         spec = finder.find_spec(name, path) if hasattr(finder, "find_spec") else None
         if spec is not None:

@@ -29,11 +29,11 @@ class DefaultTasks:
         self._name, self._file = name, file
         self._numbers: dict[str, int] = {}
         self._program: _core.Region | None = None
-        self._wanted = False
+        self._active = False
 
     def begin(self) -> None:
         """Begin: this thread is the program's main thread."""
-        self._wanted = True
+        self._active = True
         registry.before_first(self.end)
         start = getattr(threading.Thread, _START, None)
         if start is not None:
@@ -43,7 +43,7 @@ class DefaultTasks:
 
     def end(self) -> None:
         """Begin no more default tasks, and end the program's."""
-        self._wanted = False
+        self._active = False
         self.end_program()
 
     def end_program(self) -> None:
@@ -57,11 +57,11 @@ class DefaultTasks:
         self._program.__enter__()
 
     def _go_on_in_child(self) -> None:
-        if self._wanted:
+        if self._active:
             self._begin_program(f"{self._name} (forked)")
 
     def _number_of_thread(self, thread: Thread) -> int | None:
-        return self._number(f"thread {kind_of(thread.name)}") if self._wanted else None
+        return self._number(f"thread {kind_of(thread.name)}") if self._active else None
 
     def _number(self, name: str) -> int:
         number = self._numbers.get(name)

@@ -264,8 +264,8 @@ def _as_key(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _refuse_rows(where: str, wrong: Iterable[bool], say: Callable[[int], str]) -> None:
+def _refuse_rows(where: str, wrong: Iterable[bool], describe: Callable[[int], str]) -> None:
     """Raise UsageError for the first row that is wrong."""
     row = next((row for row, is_wrong in enumerate(wrong) if is_wrong), None)
     if row is not None:
-        raise UsageError(f"{where}, row {row + 1}: {say(row)}")
+        raise UsageError(f"{where}, row {row + 1}: {describe(row)}")
