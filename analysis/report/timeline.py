@@ -147,7 +147,7 @@ def fitted(lanes: Sequence[Pieces], most: int) -> tuple[list[Pieces], int, list[
 
 
 def _windows(lanes: Sequence[Pieces], most: int) -> list[list[int]]:
-    """Return windows of time, spread evenly over the segments, in which together about `wanted` segments begin."""
+    """Return windows of time, spread evenly over the segments, in which together about `most` segments begin."""
     starts = np.concatenate([lane.start_ns for lane in lanes])
     step = max(len(starts) // (1 << 18), 1)
     some = np.sort(starts[::step])
