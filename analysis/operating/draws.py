@@ -41,7 +41,7 @@ SEED = 20
 
 @dataclass(frozen=True)
 class Ran:
-    """What was run at the candidates: (m,) each, NaN where nothing was."""
+    """The measurements at the candidates: (m,) each, NaN where nothing was run."""
 
     time_s: Floats
     energy_j: Floats
@@ -59,11 +59,11 @@ class Draws:
     Attributes
     ----------
     time_s, power_w : (draws, m)
-    waiting : (draws,) share of the time at the highest setting that does not know the setting.
-    time_noise, energy_noise : (m,) or one for all: relative standard deviation of what running a candidate would show,
-        as often as it was run, where it was not as often as others were.
-    missed : by what part the best law is off at the measured points, beyond their noise.
-    ran : what was run, None where nothing is known of it.
+    waiting : (draws,) share of the time at the highest setting that does not depend on the setting.
+    time_noise, energy_noise : (m,) or one for all: relative standard deviation of a further measurement, with as many
+        runs as the candidate had, or as other candidates had.
+    missed : relative error of the best law at the measured points, beyond their noise.
+    ran : the measurements; None without any.
     """
 
     time_s: Floats
@@ -88,7 +88,7 @@ def draw(
     *,
     algorithm: Sized | None = None,
 ) -> Draws:
-    """Return curves that `measured` allows at candidate points.
+    """Draw curves over the candidates from the posterior given `measured`.
 
     Parameters
     ----------
@@ -97,9 +97,9 @@ def draw(
     setting, workers
         (m,) candidates.
     prior
-        What is taken for granted.
+        Assumptions about machines.
     algorithm
-        What was run, where its counts are known.
+        The algorithm, if its counts are known.
     """
     random, count = np.random.default_rng(SEED), len(measured.time_s)
     settings, crews = np.append(measured.setting, setting), np.append(measured.workers, workers)
@@ -122,7 +122,7 @@ def draw(
 
 
 def draw_as_run(measured: Measured, missed: float) -> Draws:
-    """Return the points that were run within their noise, no law between: for where none comes near them."""
+    """Return draws of the measured points within their noise, without a law; used if no law fits them."""
     random = np.random.default_rng(SEED)
     shape = DRAWS, len(measured.time_s)
     time_s = measured.time_s * np.exp(measured.time_noise * mirrored(random, shape))
@@ -151,7 +151,7 @@ def _ran(measured: Measured, setting: Floats, workers: NDArray[np.int64]) -> Ran
 
 
 def _waiting_row(law: Law, measured: Measured) -> tuple[Floats, float] | None:
-    """Return what counters say of the coefficients: waiting is such a share of all, within its deviation."""
+    """Return the counters' constraint on the coefficients: the share of waiting, within its deviation."""
     if measured.waiting is None or not law.waiting.any() or law.waiting.all():
         return None
     return np.where(law.waiting, 1 - measured.waiting, -measured.waiting), measured.waiting_sd

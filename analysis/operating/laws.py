@@ -50,14 +50,14 @@ class Law:
 
     Attributes
     ----------
-    time : (shapes, m, columns) what the time is a sum of.
-    power : (shapes, m, columns) what the power is a sum of; all but the first column for one worker.
+    time : (shapes, m, columns) terms of the time.
+    power : (shapes, m, columns) terms of the power; all but the first column for one worker.
     weight : (shapes,) prior log weight.
-    waiting : which columns of the time do not know the setting.
-    misfit : relative deviation that the law leaves over, before residuals say otherwise.
-    active : (m, columns of the time) how many workers are at work in each part of the time, as a part of the most that
-        were run; None where their number does not vary.
-    exponent : (shapes,) g, how power goes with the workers at work.
+    waiting : columns of the time that do not depend on the setting.
+    misfit : prior relative deviation of the law; residuals update it.
+    active : (m, columns of the time) busy workers in each part of the time, relative to the largest number that was
+        run; None if their number does not vary.
+    exponent : (shapes,) g, the exponent of power in the number of busy workers.
     """
 
     time: Floats
@@ -69,7 +69,7 @@ class Law:
     exponent: Floats | None = None
 
     def powers(self, shapes: NDArray[np.int64], parts: Floats) -> Floats:
-        """Return the power's columns of some shapes, (n, m, columns), where the time's coefficients are `parts`."""
+        """Return the power's columns of some shapes, (n, m, columns), for the time's coefficients `parts`."""
         power = self.power[shapes]
         if self.active is None or self.exponent is None:
             return power
@@ -78,21 +78,21 @@ class Law:
 
 
 def mean_active(took_s: Floats, active: Floats) -> Floats:
-    """Return how many workers are at work on average, (n, m), from the parts of the time, (n, m, columns)."""
+    """Return the mean number of busy workers, (n, m), from the parts of the time, (n, m, columns)."""
     return np.asarray((took_s * active).sum(axis=2) / np.maximum(took_s.sum(axis=2), 1e-300))
 
 
 def law_of(measured: Measured, setting: Floats, workers: NDArray[np.int64], prior: Prior = PRIOR) -> Law:
-    """Return the law that what varied in `measured` asks for, at the given operating points.
+    """Return the law for the quantities that vary in `measured`, at the given operating points.
 
     Parameters
     ----------
     measured
-        Which settings and workers were run.
+        With the settings and workers that were run.
     setting, workers
-        (m,) where to know the curves.
+        (m,) points of the curves.
     prior
-        What is taken for granted.
+        Assumptions about machines.
     """
     most = float(measured.workers.max())
     share, grown, power, weight = _by_setting(measured, setting, prior)
@@ -104,7 +104,7 @@ def law_of(measured: Measured, setting: Floats, workers: NDArray[np.int64], prio
 
 
 def _by_setting(measured: Measured, setting: Floats, prior: Prior) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return, for each shape and point, the part of power that the clock changes, slowness, power's columns, weight."""
+    """Return for each shape and point the clock-dependent part of power, slowness, power's columns, weight."""
     if not _varies(measured.setting):
         ones = np.ones((1, len(setting)))
         return ones, ones, ones[..., None], np.zeros(1)

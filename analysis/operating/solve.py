@@ -13,10 +13,10 @@ TOLERANCE = 1e-12
 
 
 def nonnegative(rows: Floats, target: Floats) -> tuple[Floats, Floats]:
-    """Return the coefficients ≥ 0 that come closest, and the squares that are left.
+    """Return the best coefficients ≥ 0, and the sums of squared residuals.
 
-    Tries every set of columns that may be above 0 and keeps the best that is: exact, and cheap for the few columns
-    of a law, O(systems * 2^columns). An iterative solver would do each system by itself.
+    Solves for every set of positive columns and selects the best valid one: exact, and cheap for the few columns of a
+    law, O(systems * 2^columns). An iterative solver would treat each system separately.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ def grid(x: np.ndarray, y: np.ndarray, *, log_x: bool = True) -> dict[str, Any]:
 
 
 def sample(count: int, size: int) -> np.ndarray:
-    """Return at most `wanted` row numbers of `count`, increasing; the same ones each time."""
+    """Return at most `size` row numbers of `count`, increasing; the same ones each time."""
     if count <= size:
         return np.arange(count)
     return np.sort(np.random.default_rng(0).choice(count, size, replace=False))
