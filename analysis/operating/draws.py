@@ -1,20 +1,20 @@
-r"""Curves that the measurements allow: several hundred of them, whose spread is what is not known.
+r"""Draws curves from their posterior given the measurements: several hundred, whose spread is the uncertainty.
 
 A shape of the law is drawn by its weight, prior times ``exp(-χ²/2)`` of its best fit. Its coefficients are fitted to
-measurements that are shaken by their noise, with a weak prior that is shaken too: draws of a posterior without
-negative coefficients ("randomise, then optimise"), exact where none is at its bound. What the law leaves
-over goes along the settings like a random walk that is pulled back, of deviation `misfit` or of what the residuals show
-where there are more points than coefficients, conditioned on the measurements: a Gaussian process with an exponential
-kernel. So curves pass the measured points within their noise, kinks that no law has included, and spread between them.
-A smoother kernel was rejected: it carries an error at one point far along the curve and is too sure between.
+measurements with random noise added, and to a weak prior with random noise added: draws of a posterior without
+negative coefficients ("randomise, then optimise"), exact if none is at its bound. The residuals of the law are a
+mean-reverting random walk along the settings, conditioned on the measurements: a Gaussian process with an exponential
+kernel, whose deviation is `misfit`, or estimated from the residuals if there are more points than coefficients. So
+curves pass the measured points within their noise, including kinks that no law has, and spread between them. A
+smoother kernel was rejected: it spreads an error at one point far along the curve and is overconfident between points.
 
-Energy and time of a run are measured, its power is their quotient: a time that chance made longer makes the power less
-and leaves the energy alone. So each draw's power is fitted to the measured energies over *that draw's* times, and at a
-point that was run the energy of all draws is the measured one within its own noise, however noisy the times are.
-Rejected: to draw time and power each by itself (what was measured of the energy is lost), and a law of the energy as
-the sum of all products of the columns of time and power (more coefficients than two points can tell).
+Energy and time of a run are measured, and power is their quotient: a longer time by noise lowers the power and does not
+change the energy. So each draw's power is fitted to the measured energies over *that draw's* times, and at a measured
+point the energy of all draws is the measured one within its own noise, for any noise of the times. Rejected: drawing
+time and power independently (this loses the measured energy), and a law of the energy as the sum of all products of the
+columns of time and power (more coefficients than two points determine).
 
-All draws come from one fixed seed, in mirrored pairs: the same table gives the same advice, and it hangs little on the
+All draws come from one fixed seed, in mirrored pairs: the same table gives the same advice, which depends little on the
 seed.
 """
 
