@@ -9,10 +9,10 @@ from typing import Any, Self
 from tprof.access import Access
 
 runtime_api: object
-"""A capsule with what a task runtime asks of the recorder: csrc/runtime_api.h."""
+"""A capsule with the recorder's interface for a task runtime: csrc/runtime_api.h."""
 
 class Task:
-    """A callable that is a task; `functools.update_wrapper` gives it the function's face."""
+    """A callable that is a task; `functools.update_wrapper` gives it the function's attributes."""
 
     number: int
     access: Access | None
@@ -26,7 +26,7 @@ class Region:
     number: int
     def __new__(cls, number: int) -> Self: ...
     def silence(self) -> None:
-        """Be a task no longer."""
+        """Stop being a task."""
 
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -52,7 +52,7 @@ class Driver:
     def last(self, body: object, /) -> Self: ...
 
 class Monitor:
-    """The callbacks of sys.monitoring, and what code objects are marked as; Python 3.12 and newer."""
+    """The callbacks of sys.monitoring, and the marks of code objects; Python 3.12 and newer."""
 
     def __new__(
         cls,
@@ -79,17 +79,17 @@ class Monitor:
         """Return the mark of a code object."""
 
     def unseen(self, function: Callable[..., Any], first: object, second: object = ..., /) -> Any:
-        """Call the function while no tool is told of what this thread runs."""
+        """Call the function without monitoring events of this thread."""
 
 class Tail:
     """The records of a stream that were committed since the last read."""
 
     def __new__(cls, path: str, record_bytes: int, body_at: int) -> Self: ...
     def read(self, most: int, /) -> tuple[bytes, bool]:
-        """Return at most so many new records, and whether there are more. Raises OSError."""
+        """Return at most `most` new records, and whether there are more. Raises OSError."""
 
 class Follower:
-    """A file of samples: who ran since the last look; see csrc/follow.h for the rows."""
+    """A file of samples: the tasks that ran since the last step; see csrc/follow.h for the rows."""
 
     first_ns: int | None
     def __new__(
@@ -108,7 +108,7 @@ class Follower:
     def follow(
         self, edges_ns: bytes, now_ns: int, learn: Callable[[int], tuple[int, bool]], /
     ) -> tuple[bytes, list[tuple[int, int]]]:
-        """Return rows of who ran between the first edge and the last, and how many instances of which tasks began.
+        """Return the rows between the first edge and the last, and the number of instances of each task that began.
 
         `learn` is told each task number that is new, and returns the task's index and whether each of its instances
         is to have rows of its own. Raises OSError if the file is gone.
@@ -121,7 +121,7 @@ def suspended_ns() -> int:
     """Return CLOCK_BOOTTIME minus CLOCK_MONOTONIC in nanoseconds."""
 
 def generation() -> int:
-    """Return 0 while nothing is recorded in this process, else the number of its recording."""
+    """Return the number of this process's recording; 0 without one."""
 
 def layout() -> dict[str, Any]:
     """Return sizes and offsets of the structs on disk."""
@@ -130,16 +130,16 @@ def session_create(directory: str, /) -> int:
     """Make the session's shared page and enter as its first process; returns the process ordinal."""
 
 def session_join(directory: str, /) -> int:
-    """Enter a session that another process runs. Raises OSError where it has ended."""
+    """Enter a session of another process. Raises OSError if it has ended."""
 
 def session_rejoin() -> int | None:
-    """In a forked child, enter the parent's session; None where there is none."""
+    """In a forked child, enter the parent's session; None without one."""
 
 def session_leave(process: int, /) -> None:
-    """Write down this process's last CPU time."""
+    """Write this process's last CPU time."""
 
 def session_watch(directory: str, /) -> None:
-    """Open the page of a session that runs without taking part, to list its processes and to end it. Raises OSError."""
+    """Open the page of a running session without joining it, to list its processes and to end it. Raises OSError."""
 
 def await_at_exit(process: int, channel: int, /) -> None:
     """Let this process end only after a child that it started.
@@ -151,13 +151,13 @@ def session_processes() -> list[tuple[int, int, int, int]]:
     """Return ordinal, process number, last CPU time and end (0: it has not left) of the session's processes."""
 
 def session_leave_at_exit(process: int, /) -> None:
-    """Let the process record until Python ends, whatever interpreters end before, and leave then."""
+    """Let the process record until Python ends, even if interpreters end before, and then leave."""
 
 def session_end() -> dict[str, Any]:
     """End the session for all processes; returns counts of processes, threads and losses."""
 
 def session_threads() -> int:
-    """Return how many threads have taken part in the session so far; 0 without one."""
+    """Return the number of threads that have joined the session so far; 0 without one."""
 
 def used_ns() -> int:
     """Return the CPU time of this process in nanoseconds."""
@@ -168,30 +168,30 @@ def start(
     """Begin to record in this process; returns the generation."""
 
 def run_main(code: types.CodeType, names: dict[str, Any], depth: int, /) -> None:
-    """Execute a program's code with no frame below it, and with so many more of the recursion limit."""
+    """Execute a program's code with no frame below it, and with the recursion limit raised by `depth`."""
 
 def stop() -> None:
     """End recording in this process."""
 
 def set_spawner(spawner: Callable[..., Any] | None, /) -> None:
-    """Let calls of tasks that say something of their data go to the spawner, with the task as the first argument."""
+    """Pass calls of tasks with declared data to the spawner, with the task as the first argument."""
 
 def set_pause(share: float, /) -> None:
-    """Let a thread sleep after each task that ends on it, so many times as long as the task took; 0: no longer."""
+    """Let each thread sleep after a task, so many times as long as the task took; 0: stop."""
 
 def is_main_interpreter() -> bool:
-    """Tell whether the calling interpreter is the one in which the process began."""
+    """Return whether the calling interpreter is the one in which the process began."""
 
 def claim() -> bool:
-    """Let this interpreter, and no other one of this process, begin and end recordings; False: another one does."""
+    """Claim the beginning and ending of recordings for this interpreter; False: another one has the claim."""
 
 def release() -> None:
-    """Let any interpreter begin a recording, if this one has claimed that."""
+    """Release this interpreter's claim, if it has one."""
 
 def define(
     name: str, file: str | None, line: int, *, flops: float = ..., bytes: float = ..., budget_j: float = ...
 ) -> tuple[int, str | None]:
-    """Enter a task, its line -1 where there is none.
+    """Enter a task; its line is -1 without one.
 
     Returns its number in this process, and the table that the process writes now; where that is None, whoever begins
     one finds the task.
@@ -200,19 +200,19 @@ def define(
 def table_begin(
     path: str, /
 ) -> list[tuple[int, str, str | None, int | None, float | None, float | None, float | None]]:
-    """Let all interpreters write what they define into this table.
+    """Let all interpreters write their definitions into this table.
 
     Returns what others have defined by now: number, name, file, line, flops, bytes, joules of its budget.
     """
 
 def table_end() -> int:
-    """Let nobody write a table; returns how many lines of other interpreters could not be written."""
+    """Close the table; returns the number of lines of other interpreters that could not be written."""
 
 def table_lost() -> None:
     """Count a line that could not be written."""
 
 def fail_at_exit(status: int, /) -> None:
-    """Let this process end with this status where it would end with 0.
+    """Let this process end with this status if it would end with 0.
 
     It is called first before the program begins, so that what the program leaves to its exit is done before.
     """
@@ -220,29 +220,29 @@ def fail_at_exit(status: int, /) -> None:
 def set_fork_work(
     functions: tuple[Callable[[], None], Callable[[], None], Callable[[], None], Callable[[], None]], /
 ) -> None:
-    """Set what is called around forks.
+    """Set the functions to call around forks.
 
     The first before a fork of a process that records, the second in it once the fork has returned; the third in any
     child at once, the fourth once the fork has returned in the child of a process that records.
     """
 
 def fork_before() -> None:
-    """Be the hook that is called before a fork."""
+    """The hook before a fork."""
 
 def fork_in_parent() -> None:
-    """Be the hook that is called in the process that forked."""
+    """The hook in the parent after a fork."""
 
 def fork_in_child() -> None:
-    """Be the hook that is called in the process that was forked."""
+    """The hook in the child after a fork."""
 
 def hold_signals() -> None:
-    """Let no handler of a signal run until `release_signals`; those that are due run first."""
+    """Defer signal handlers until `release_signals`; those that are due run first."""
 
 def release_signals() -> None:
-    """Let handlers run again, once each for what came meanwhile."""
+    """Let handlers run again, once for each signal that arrived meanwhile."""
 
 def await_thread_end(native_id: int, /) -> None:
-    """Wait until the kernel counts a thread no more that has ended, 20 ms at most."""
+    """Wait until the kernel does not count an ended thread any more, 20 ms at most."""
 
 def sensors_start(sources: tuple[dict[str, Any], ...], budget: float = 0.0) -> None:
     """Start the native sensor thread; `budget` is the part of a core that polling may use. Raises OSError."""
@@ -251,7 +251,7 @@ def sensors_stop() -> int:
     """Stop it after a last reading; returns the CPU time it took in nanoseconds."""
 
 def drawn_uj() -> int:
-    """Return what all packages drew since the session's start, as read last; 0 without a session."""
+    """Return the last reading of all packages' energy since the session's start; 0 without a session."""
 
 def perf_open_probe(
     *,

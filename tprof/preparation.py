@@ -53,7 +53,7 @@ def prepare(
     choice = sensors.choose(energy, root=root, watts=watts)
     host = describe_host()
     model, model_note = read_model(host["processor"])
-    counted = counter_events.choose(counters, wanted=model.get("counters", ()) if model else (), root=root)
+    counted = counter_events.choose(counters, requested=model.get("counters", ()) if model else (), root=root)
     topology = read_topology(root)
     plan = membership.Plan(path, _columns(counted), _events(counted), _packages(topology))
     notes = (*choice.notes, *counted.notes, *([model_note] if model_note else []))

@@ -297,7 +297,7 @@ class Recording:
 
     def _unlock(self) -> None:
         if self._lock is not None:
-            self._lock.let_go()
+            self._lock.release()
             self._lock = None
 
 

@@ -13,7 +13,7 @@ import threading
 from _weakref import ref  # `weakref` imports more than this
 
 from tprof import _core
-from tprof.work import NOT_SAID, numbers
+from tprof.work import UNDECLARED, numbers
 
 TYPE_CHECKING = False  # `typing` takes longer to import than all of this package does
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def define(
     file: str | None,
     line: int | None,
     code: CodeType | None,
-    work: Work = NOT_SAID,
+    work: Work = UNDECLARED,
     budget: Budget | None = None,
     is_default: bool = False,
 ) -> int:

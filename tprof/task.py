@@ -149,7 +149,7 @@ def make_task(
     function: F,
     name: str | None = None,
     access: Access | None = None,
-    does: Work = work.NOT_SAID,
+    does: Work = work.UNDECLARED,
     budget: Budget | None = None,
 ) -> F:
     """Return the function as a task; a task is returned unchanged.
@@ -179,8 +179,8 @@ def make_task(
         what = "decorate its methods instead" if isinstance(function, type) else "a name goes into task(name=...)"
         message = f"tprof.task goes on a function or method, got {function!r}: {what}"
         raise TypeError(message)
-    says_nothing = (access is None or access is NOTHING) and does == work.NOT_SAID and budget is None
-    if hasattr(function, NUMBER_ATTRIBUTE) and name is None and says_nothing:
+    declares_nothing = (access is None or access is NOTHING) and does == work.UNDECLARED and budget is None
+    if hasattr(function, NUMBER_ATTRIBUTE) and name is None and declares_nothing:
         return function
     number = _Number(_define(function, name, does, budget))
     wrapped = _wrap(function, number, access, does)
@@ -363,7 +363,7 @@ def reduce_task(wrapped: Any) -> str | tuple[Callable[..., Any], tuple[Any, ...]
             wrapped.__wrapped__,
             _name_of(wrapped),
             getattr(wrapped, "access", None),
-            getattr(wrapped, work.ATTRIBUTE, work.NOT_SAID),
+            getattr(wrapped, work.ATTRIBUTE, work.UNDECLARED),
             registry.budget_of(getattr(wrapped, NUMBER_ATTRIBUTE)),
         )
     return cast("str", name)

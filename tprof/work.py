@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Sum: TypeAlias = tuple[int, float, float, int, Failure | None]
 
 ATTRIBUTE = "__tprof_work__"
-NOT_SAID: Work = (None, None)
+UNDECLARED: Work = (None, None)
 KINDS = ("flops", "bytes")
 LONGEST_FAILURE = 300
 

@@ -1,4 +1,4 @@
-"""Operating points: from measured ones, at what frequency or power limit and on how many workers to run."""
+"""Operating points: chooses a frequency or power limit and a number of workers from measured points."""
 
 from .advice import Advice, advise, of_task
 from .algorithm import Sized, sized

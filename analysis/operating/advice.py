@@ -1,4 +1,4 @@
-"""At which operating point each task and the program should run, what that is expected to save, and how sure it is."""
+"""The recommended operating point of each task and of the program, with its expected saving and uncertainty."""
 
 from __future__ import annotations
 
@@ -35,16 +35,15 @@ class Advice:
 
     Attributes
     ----------
-    measured : what it rests on.
-    wish : what was wanted.
-    candidates, draws : what could be chosen, and the curves that the measurements allow there; None where only one
-        operating point was run. Where no law comes near the points, only these, within their noise.
-    chosen : a candidate, None where none keeps to the conditions or only one point was run.
-    base : the candidate that savings are held against: the highest setting with the most workers that were run.
-    loss : by what part the choice is expected to cost more than the best point there is; NaN where nothing is chosen
-        or nothing predicted.
-    proposed : what to measure next, None where the choice is sure, no point would help or nothing is predicted.
-    why : in words.
+    measured : the measurements.
+    wish : the goal and the conditions.
+    candidates, draws : the candidates, and curves over them drawn from the posterior; None if only one operating point
+        was run. If no law fits the points, only the measured points, within their noise.
+    chosen : a candidate; None if none satisfies the conditions or only one point was run.
+    base : the reference of savings: the candidate with the highest setting and the most workers that were run.
+    loss : expected relative excess cost of the choice over the best point; NaN without a choice or a prediction.
+    proposed : the point to measure next; None if the choice is certain, no point would help, or without a prediction.
+    why : sentences.
     """
 
     measured: Measured
@@ -58,7 +57,7 @@ class Advice:
     why: str
 
     def saving(self, of: str = "energy") -> tuple[float, float, float]:
-        """Return the part that the choice saves against the base, with its 95 % interval; NaN without a choice.
+        """Return the relative saving of the choice over the base, with its 95 % interval; NaN without a choice.
 
         Parameters
         ----------
@@ -81,13 +80,13 @@ class Advice:
         return [self.place(place) | row for place, row in enumerate(rows)]
 
     def conditions(self) -> list[dict[str, float | str]]:
-        """Return how each condition is kept by the choice, as `reason.conditions` does; none without a choice."""
+        """Return the choice's figures for each condition, as `reason.conditions` does; none without a choice."""
         if self.chosen is None or self.draws is None:
             return []
         return conditions(self.wish, self.draws, self.chosen)
 
     def place(self, place: int) -> dict[str, float | int | None]:
-        """Return a candidate's setting (None where the table has none) and workers."""
+        """Return a candidate's setting (None if the table has none) and workers."""
         if self.candidates is None:
             return {"setting": None, "workers": None}
         setting = float(self.candidates.setting[place])
@@ -127,7 +126,7 @@ class Advice:
 
 
 def doubt_text(advices: Sequence[Advice]) -> str | None:
-    """Say by which factor joules are off that were estimated from assumed watts; None where none were."""
+    """Return a sentence on the error factor of joules estimated from assumed watts; None without such joules."""
     factor = max(advice.measured.watts_factor for advice in advices)
     if factor <= 1:
         return None
@@ -155,20 +154,20 @@ def advise(
     rows
         As `read` returns them.
     wish
-        What to choose by; None: energy.
+        The goal and the conditions; None: least energy.
     settings, workers
-        What can be chosen beside the measured points; empty: an even grid between them.
+        Candidates besides the measured points; empty: an even grid between them.
     tasks
         Only these; empty: all, or the program alone where an algorithm is named.
     algorithm
-        What they run, where its counts are known.
+        The algorithm of the tasks, if its counts are known.
     done
-        Is told after each task how many of how many are done.
+        Called after each task with the numbers of finished and all tasks.
 
     Raises
     ------
     UsageError
-        The wish is none, a task is not in the table, or no task was run at two points.
+        The wish is invalid, a task is not in the table, or no task was run at two points.
     """
     wish = wish or Wish()
     _check(wish)

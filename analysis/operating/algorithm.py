@@ -1,10 +1,10 @@
-"""The law of an algorithm whose counts are known: what its critical path and all of its work make of time and energy.
+"""The law of an algorithm with known counts: time and energy from its critical path and its total work.
 
 The model is that of `analysis.laws.cores`. Time is a sum of the path's cycles over the frequency, of accesses with
 synchronisations, and of messages; energy of all cycles times the frequency squared, of the core-seconds at work times
 the frequency (leakage), of accesses and of messages. Their factors are a machine's constants, which `fit_sweep` finds
-once; here they are drawn, so that predictions have intervals. Real machines draw power when all cores rest, too: one
-more factor, of the time.
+once; here they are drawn at random, so that predictions have intervals. Real machines also draw power when all cores
+are idle: one more factor, of the time.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 Counts = Callable[[Floats, Floats, Multicore], Work]
 UNFITTED = {"operation_cycles": 1.0, "access_cycles": 0.0, "dynamic_j": 0.0, "leakage_j": 0.0, "access_j": 0.0}
 LARGEST_SIZE = 2.0**53
-"""Beyond it a float does not tell n from n + 1, and not much further counts times hertz leave what it can hold."""
+"""Beyond it a float cannot distinguish n and n + 1, and soon counts times hertz overflow."""
 
 
 @dataclass(frozen=True)
 class Sized:
-    """An algorithm and the size that it was run with; build it with `sized`."""
+    """An algorithm and its problem size; build it with `sized`."""
 
     algorithm: Algorithm
     size: float
@@ -61,7 +61,7 @@ class Sized:
         )
 
     def check(self, measured: Measured, among: Candidates) -> None:
-        """Raise UsageError where the model says nothing of what was measured or is to be predicted."""
+        """Raise UsageError if the model does not cover the measurements or the predictions."""
         name = self.algorithm.name
         if measured.unit != "Hz" or len(np.unique(measured.workers)) < 2:
             raise UsageError(
@@ -84,9 +84,9 @@ class Sized:
 
 @dataclass(frozen=True, kw_only=True)
 class _LawOfAlgorithm(Law):
-    """Of one shape; `energies`, (m, columns), are what the energy is a sum of beside leakage, `part` is f/f0.
+    """The law of one shape; `energies`, (m, columns), are the terms of the energy without leakage, `part` is f/f0.
 
-    `at_work`, (m, columns of the time): cores at work in each, as a part of the most that were run.
+    `at_work`, (m, columns of the time): busy cores in each, as a part of the largest number that was run.
     """
 
     at_work: Floats
@@ -95,7 +95,7 @@ class _LawOfAlgorithm(Law):
     measured: int
 
     def powers(self, shapes: NDArray[np.int64], parts: Floats) -> Floats:
-        """Return the columns of the energy over the time that `parts` gives."""
+        """Return the columns of the energy divided by the time, which is given by `parts`."""
         took = parts[:, None, :] * self.time[shapes]
         all_s = took.sum(axis=2)
         rates = self.energies[None] / np.maximum(all_s, 1e-300)[..., None]

@@ -1,6 +1,6 @@
-"""Which operating points can be chosen: settings times workers, within what was measured.
+"""Candidates for the choice: settings times workers, within the measured range.
 
-Laws hold between measured points; beyond them nothing is offered unless the user names it.
+Laws hold between measured points; points outside are candidates only if the user names them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 STEPS_HZ = (1e8, 2e8, 5e8)
-"""Frequencies of processors are multiples of 100 MHz, by and large."""
+"""Frequencies of processors are usually multiples of 100 MHz."""
 STEPS_W = (5.0, 10.0, 25.0, 50.0)
 MOST_SETTINGS = 24
 MOST_WORKERS = 16
@@ -34,7 +34,7 @@ class Candidates:
     Attributes
     ----------
     unit : of the setting.
-    setting : (m,), NaN where the table has none.
+    setting : (m,), NaN if the table has none.
     workers : (m,)
     """
 
@@ -44,21 +44,21 @@ class Candidates:
 
     @property
     def varies_setting(self) -> bool:
-        """Whether there is a setting to choose."""
+        """Whether the setting varies."""
         return len(np.unique(self.setting[~np.isnan(self.setting)])) > 1
 
     @property
     def varies_workers(self) -> bool:
-        """Whether there is a number of workers to choose."""
+        """Whether the number of workers varies."""
         return len(np.unique(self.workers)) > 1
 
     def measured(self, measured: Measured) -> NDArray[np.bool_]:
-        """Return which were run: (m,)."""
+        """Mark the candidates that were run: (m,)."""
         pairs = zip(self.setting, self.workers, strict=True)
         return np.array([measured.at(setting, workers) is not None for setting, workers in pairs])
 
     def named(self, place: int, *, workers: bool = True) -> str:
-        """Write an operating point, its workers where they vary."""
+        """Return the name of an operating point, with its workers if they vary."""
         setting, count = float(self.setting[place]), int(self.workers[place])
         words = []
         if not np.isnan(setting):
@@ -69,19 +69,19 @@ class Candidates:
 
 
 def candidates(measured: Measured, settings: Sequence[float] = (), workers: Sequence[int] = ()) -> Candidates:
-    """Return what can be chosen for a task.
+    """Return the candidates of a task.
 
     Parameters
     ----------
     measured
         All of its points are among the candidates.
     settings, workers
-        What else there is; empty: an even grid between the lowest and the highest measured.
+        Further candidates; empty: an even grid between the lowest and the highest measured.
 
     Raises
     ------
     UsageError
-        Settings were named for a table without, or there are too many points.
+        Settings were named for a table without settings, or there are too many points.
     """
     if len(settings) and not measured.unit:
         raise UsageError("settings were named, but the table has no column setting; measure at two settings at least")
@@ -103,7 +103,7 @@ def _settings(measured: Measured, named: Sequence[float]) -> Floats:
     if not measured.unit or (len(was) == 1 and not len(named)):
         return was
     more = np.asarray(named, float) if len(named) else _grid(was[0], was[-1], measured.unit)
-    # A grid's point beside a measured one would be the same point twice.
+    # A grid point close to a measured one would be a duplicate.
     fresh = [one for one in more if np.abs(was / one - 1).min() > 0.005]
     return np.unique(np.append(was, fresh))
 

@@ -1,4 +1,4 @@
-"""Which operating point to take: the least expected energy, EDP or ED²P among those that keep to the conditions."""
+"""Chooses the operating point of least expected energy, EDP or ED²P among those that satisfy the conditions."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 DELAY_POWERS = {"energy": 0, "edp": 1, "ed2p": 2}
-"""By what can be chosen, and how often the time is a factor beside the energy."""
+"""Goals, with the power of the time by which the energy is multiplied."""
 INTERVAL = (2.5, 97.5)
 """Percentiles of the curves between which 95 % of them lie."""
 BREACH = 10.0
-"""How much worse a curve counts that breaks a condition by all of the condition, in weighing what to measure next."""
+"""Penalty for breaking a condition by 100 %, when choosing the next point to measure."""
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What is wanted.
+    """The goal and the conditions.
 
     Attributes
     ----------
     by : "energy", "edp" or "ed2p".
-    max_slowdown : against the fastest point, 0.05 for 5 %; None: any.
-    max_power_w : the most mean power; None: any.
-    sure : on what part of the curves a point must keep to the conditions to be chosen.
+    max_slowdown : relative to the fastest point, 0.05 for 5 %; None: any.
+    max_power_w : upper limit of the mean power; None: any.
+    sure : part of the curves on which a chosen point must satisfy the conditions.
     """
 
     by: str = "energy"
@@ -44,7 +44,7 @@ def cost(wish: Wish, draws: Draws) -> Floats:
 
 
 def allowed(wish: Wish, draws: Draws) -> NDArray[np.bool_]:
-    """Return which candidates keep to the conditions as surely as is wished, and did so where they were run: (m,)."""
+    """Mark candidates that satisfy the conditions with the requested certainty, and did so if they were run: (m,)."""
     may = (_breach(wish, draws.time_s, draws.power_w, fastest(draws)) <= 0).mean(axis=0) >= wish.sure
     if draws.ran is None:
         return np.asarray(may)
@@ -53,18 +53,18 @@ def allowed(wish: Wish, draws: Draws) -> NDArray[np.bool_]:
 
 
 def fastest(draws: Draws) -> int:
-    """Return the candidate that is expected to be fastest, which a slowdown is held against."""
+    """Return the candidate with the least expected time, the reference of slowdowns."""
     return int(np.argmin(draws.time_s.mean(axis=0)))
 
 
 def slowdown(draws: Draws) -> Floats:
-    """Return by what part each candidate is slower than the fastest, on each curve: (draws, m)."""
+    """Return the relative slowdown of each candidate to the fastest, on each curve: (draws, m)."""
     at = fastest(draws)
     return np.asarray(draws.time_s / draws.time_s[:, at : at + 1] - 1)
 
 
 def choose(wish: Wish, draws: Draws) -> int | None:
-    """Return the candidate of the least expected cost, None where none is allowed."""
+    """Return the candidate of the least expected cost; None if none is allowed."""
     may = allowed(wish, draws)
     if not may.any():
         return None
@@ -72,18 +72,18 @@ def choose(wish: Wish, draws: Draws) -> int | None:
 
 
 def weighed(wish: Wish, draws: Draws) -> Floats:
-    """Return costs in which breaking a condition costs, too: (draws, m), to ask what not knowing costs."""
+    """Return costs with penalties for broken conditions: (draws, m), for the value of further measurements."""
     breach = np.maximum(_breach(wish, draws.time_s, draws.power_w, fastest(draws)), 0.0)
     return cost(wish, draws) * (1 + BREACH * breach)
 
 
 def expected_loss(costs: Floats, chosen: int) -> float:
-    """Return by what part the choice costs more than the best, expected over the curves."""
+    """Return the expected relative excess cost of the choice over the best candidate of each curve."""
     return float((costs[:, chosen] / costs.min(axis=1)).mean() - 1)
 
 
 def front(time_s: Floats, energy_j: Floats) -> NDArray[np.bool_]:
-    """Return which points no other beats in time and energy: (m,).
+    """Mark the Pareto front of time and energy: (m,).
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def front(time_s: Floats, energy_j: Floats) -> NDArray[np.bool_]:
 
 
 def _breach(wish: Wish, time_s: Floats, power_w: Floats, fastest_at: int) -> Floats:
-    """Return by what part conditions are broken, 0 or less where they are kept: (n, m)."""
+    """Return the relative violation of the conditions, 0 or less if satisfied: (n, m)."""
     worst = np.zeros_like(time_s)
     if wish.max_slowdown is not None:
         slower = time_s / time_s[:, fastest_at : fastest_at + 1] - 1

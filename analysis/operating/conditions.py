@@ -1,4 +1,4 @@
-"""How the conditions on time and power are kept by a choice, in figures and in words."""
+"""Describes how a choice satisfies the conditions on time and power, in figures and sentences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def conditions(wish: Wish, draws: Draws, chosen: int) -> list[dict[str, float | str]]:
-    """Return each condition: its limit, what the choice is expected to do, the 95 % interval, how surely it is kept."""
+    """Return for each condition its limit, the expected value of the choice, the 95 % interval, and its probability."""
     limits = {"slowdown": (wish.max_slowdown, slowdown(draws)), "power_w": (wish.max_power_w, draws.power_w)}
     found: list[dict[str, float | str]] = []
     for name, (limit, values) in limits.items():
@@ -33,7 +33,7 @@ def conditions(wish: Wish, draws: Draws, chosen: int) -> list[dict[str, float | 
 
 
 def decided(wish: Wish, candidates: Candidates, draws: Draws, chosen: int, base: int) -> list[str]:
-    """Return what the conditions come to at the choice, and what they cost where they decided."""
+    """Return sentences on the conditions at the choice, and on their cost if they changed it."""
     words = []
     for one in conditions(wish, draws, chosen):
         mean, low, high, limit = (float(one[name]) for name in ("mean", "low", "high", "limit"))
@@ -58,7 +58,7 @@ def decided(wish: Wish, candidates: Candidates, draws: Draws, chosen: int, base:
 
 
 def none_allowed(wish: Wish, candidates: Candidates, draws: Draws) -> str:
-    """Return which conditions no point keeps to, and what each alone leaves: often it is only both that none does."""
+    """Return sentences on conditions that no point satisfies, together and each alone."""
     surely = f"with {100 * wish.sure:g} % certainty"
     if wish.max_power_w is None:
         return f"No operating point keeps to the conditions {surely}."
@@ -82,7 +82,7 @@ def none_allowed(wish: Wish, candidates: Candidates, draws: Draws) -> str:
 
 
 def _least(values: Floats, among: NDArray[np.bool_] | None = None) -> int:
-    """Return the place of the least mean, of those that are `among`."""
+    """Return the place of the least mean among the marked ones."""
     means = values.mean(axis=0)
     return int(np.argmin(means if among is None else np.where(among, means, np.inf)))
 

@@ -1,20 +1,20 @@
-r"""Curves that the measurements allow: several hundred of them, whose spread is what is not known.
+r"""Draws curves from their posterior given the measurements: several hundred, whose spread is the uncertainty.
 
 A shape of the law is drawn by its weight, prior times ``exp(-χ²/2)`` of its best fit. Its coefficients are fitted to
-measurements that are shaken by their noise, with a weak prior that is shaken too: draws of a posterior without
-negative coefficients ("randomise, then optimise"), exact where none is at its bound. What the law leaves
-over goes along the settings like a random walk that is pulled back, of deviation `misfit` or of what the residuals show
-where there are more points than coefficients, conditioned on the measurements: a Gaussian process with an exponential
-kernel. So curves pass the measured points within their noise, kinks that no law has included, and spread between them.
-A smoother kernel was rejected: it carries an error at one point far along the curve and is too sure between.
+measurements with random noise added, and to a weak prior with random noise added: draws of a posterior without
+negative coefficients ("randomise, then optimise"), exact if none is at its bound. The residuals of the law are a
+mean-reverting random walk along the settings, conditioned on the measurements: a Gaussian process with an exponential
+kernel, whose deviation is `misfit`, or estimated from the residuals if there are more points than coefficients. So
+curves pass the measured points within their noise, including kinks that no law has, and spread between them. A
+smoother kernel was rejected: it spreads an error at one point far along the curve and is overconfident between points.
 
-Energy and time of a run are measured, its power is their quotient: a time that chance made longer makes the power less
-and leaves the energy alone. So each draw's power is fitted to the measured energies over *that draw's* times, and at a
-point that was run the energy of all draws is the measured one within its own noise, however noisy the times are.
-Rejected: to draw time and power each by itself (what was measured of the energy is lost), and a law of the energy as
-the sum of all products of the columns of time and power (more coefficients than two points can tell).
+Energy and time of a run are measured, and power is their quotient: a longer time by noise lowers the power and does not
+change the energy. So each draw's power is fitted to the measured energies over *that draw's* times, and at a measured
+point the energy of all draws is the measured one within its own noise, for any noise of the times. Rejected: drawing
+time and power independently (this loses the measured energy), and a law of the energy as the sum of all products of the
+columns of time and power (more coefficients than two points determine).
 
-All draws come from one fixed seed, in mirrored pairs: the same table gives the same advice, and it hangs little on the
+All draws come from one fixed seed, in mirrored pairs: the same table gives the same advice, which depends little on the
 seed.
 """
 
@@ -41,7 +41,7 @@ SEED = 20
 
 @dataclass(frozen=True)
 class Ran:
-    """What was run at the candidates: (m,) each, NaN where nothing was."""
+    """The measurements at the candidates: (m,) each, NaN where nothing was run."""
 
     time_s: Floats
     energy_j: Floats
@@ -59,11 +59,11 @@ class Draws:
     Attributes
     ----------
     time_s, power_w : (draws, m)
-    waiting : (draws,) share of the time at the highest setting that does not know the setting.
-    time_noise, energy_noise : (m,) or one for all: relative standard deviation of what running a candidate would show,
-        as often as it was run, where it was not as often as others were.
-    missed : by what part the best law is off at the measured points, beyond their noise.
-    ran : what was run, None where nothing is known of it.
+    waiting : (draws,) share of the time at the highest setting that does not depend on the setting.
+    time_noise, energy_noise : (m,) or one for all: relative standard deviation of a further measurement, with as many
+        runs as the candidate had, or as other candidates had.
+    missed : relative error of the best law at the measured points, beyond their noise.
+    ran : the measurements; None without any.
     """
 
     time_s: Floats
@@ -88,7 +88,7 @@ def draw(
     *,
     algorithm: Sized | None = None,
 ) -> Draws:
-    """Return curves that `measured` allows at candidate points.
+    """Draw curves over the candidates from the posterior given `measured`.
 
     Parameters
     ----------
@@ -97,9 +97,9 @@ def draw(
     setting, workers
         (m,) candidates.
     prior
-        What is taken for granted.
+        Assumptions about machines.
     algorithm
-        What was run, where its counts are known.
+        The algorithm, if its counts are known.
     """
     random, count = np.random.default_rng(SEED), len(measured.time_s)
     settings, crews = np.append(measured.setting, setting), np.append(measured.workers, workers)
@@ -122,7 +122,7 @@ def draw(
 
 
 def draw_as_run(measured: Measured, missed: float) -> Draws:
-    """Return the points that were run within their noise, no law between: for where none comes near them."""
+    """Return draws of the measured points within their noise, without a law; used if no law fits them."""
     random = np.random.default_rng(SEED)
     shape = DRAWS, len(measured.time_s)
     time_s = measured.time_s * np.exp(measured.time_noise * mirrored(random, shape))
@@ -151,7 +151,7 @@ def _ran(measured: Measured, setting: Floats, workers: NDArray[np.int64]) -> Ran
 
 
 def _waiting_row(law: Law, measured: Measured) -> tuple[Floats, float] | None:
-    """Return what counters say of the coefficients: waiting is such a share of all, within its deviation."""
+    """Return the counters' constraint on the coefficients: the share of waiting, within its deviation."""
     if measured.waiting is None or not law.waiting.any() or law.waiting.all():
         return None
     return np.where(law.waiting, 1 - measured.waiting, -measured.waiting), measured.waiting_sd

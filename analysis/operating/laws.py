@@ -1,24 +1,23 @@
-r"""Laws of time and power over operating points: which curves can be, before anything was measured.
+r"""Laws of time and power over operating points: the prior family of curves.
 
-Each law is linear in coefficients ≥ 0 once its **shape** (one or a few numbers) is given, so a shape says which
-columns time and power are sums of. Shapes have a prior weight; measurements change it.
+Each law is linear in coefficients ≥ 0 for a given **shape** (one or a few numbers), which determines the terms of time
+and power. Shapes have a prior weight, which measurements update.
 
-- **Frequency.** Time ``a + b f0/f``: waiting for memory does not know the frequency, work does. Power ``c + d
-  (f/f0)^k``. Dynamic power is V² f. With V constant k is 1, with V in proportion to f it is 3, and processors lie
-  between, so k is normal around 2 with a deviation of 0.5, cut at 1 and 3. What falls with V alone (leakage) goes into
-  the same k. Below a **knee** V may stand at its floor, and power goes with f: as likely as not there is one, anywhere
-  within the settings. Rejected: one k for all tasks and machines, which is sure where it should not be.
-- **Power limit.** A job wants `w` watts at full clock. Below that the limit holds the clock down: mean power is a share
-  of ``min(limit, w)`` (the share: how much of the time it computes), and the clock is ``((min(limit, w) - s) /
-  (w - s))^(1/k)``, the law of frequency turned round. `s`, what the clock does not change (idle, memory, leakage), is
-  between 15 and 35 % of the highest limit; k even from 1 to 3. A job's phases want different watts, `w` times a
-  logarithmic normal factor, so what it draws saturates gradually. Above what all want nothing changes any more.
-- **Workers.** Time ``serial + parallel/p + overhead p``. Power ``idle + core a^g``, where a is how many workers are at
-  work on average, after the model of Korthikanti and Agha (`analysis.laws.cores`): one in the serial part, all in the
-  others, so that a is ``(serial + parallel + overhead p²)`` over the time; who has nothing to do draws nothing. g is 1
-  where every worker at work draws the same and less where they wait for each other's memory: even from 0.4 to 1.
-  Rejected, by the public measurements over cores: p in the place of a (waiting workers spin), both of them, and parts
-  of the one and the other; each predicts worse and loses more.
+- **Frequency.** Time ``a + b f0/f``: waiting for memory does not depend on the frequency, work does. Power ``c + d
+  (f/f0)^k``. Dynamic power is V² f: k is 1 for constant V and 3 for V proportional to f. Processors lie between, so k
+  is normal around 2 with a deviation of 0.5, truncated at 1 and 3. It also covers leakage, which falls with V alone.
+  Below a **knee** V may be at its floor, and power is proportional to f: a knee exists with probability 1/2, anywhere
+  within the settings. Rejected: one k for all tasks and machines, which is overconfident.
+- **Power limit.** A job draws `w` watts at full clock. A lower limit reduces the clock: mean power is a share of
+  ``min(limit, w)`` (the share of time in which it computes), and the clock is ``((min(limit, w) - s) /
+  (w - s))^(1/k)``, the inverse law of frequency. `s`, the power independent of the clock (idle, memory, leakage), is
+  between 15 and 35 % of the highest limit; k is uniform from 1 to 3. A job's phases differ in their demand, `w` times a
+  log-normal factor, so power saturates gradually. Limits above the demand of all phases have no effect.
+- **Workers.** Time ``serial + parallel/p + overhead p``. Power ``idle + core a^g``, where a is the mean number of busy
+  workers, after the model of Korthikanti and Agha (`analysis.laws.cores`): one in the serial part, all in the others,
+  so a is ``(serial + parallel + overhead p²)`` over the time; idle workers draw nothing. g is 1 if every busy worker
+  draws the same, and less if they wait for memory: uniform from 0.4 to 1. Rejected after the public measurements over
+  cores: p instead of a (waiting workers spin), both of them, and parts of each; all predict worse and lose more.
 - **Both.** The products: waiting and work, each serial or shared by the workers, overhead as work.
 """
 
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 EXPONENTS = np.linspace(1.0, 3.0, 21)
 CORE_EXPONENTS = np.linspace(0.4, 1.0, 7)
-WANTED_STEPS = 41
+DEMAND_STEPS = 41
 PHASES = 5
 """Points of the quadrature over a job's phases."""
 LEAST_CLOCK = 0.05
@@ -50,14 +49,14 @@ class Law:
 
     Attributes
     ----------
-    time : (shapes, m, columns) what the time is a sum of.
-    power : (shapes, m, columns) what the power is a sum of; all but the first column for one worker.
+    time : (shapes, m, columns) terms of the time.
+    power : (shapes, m, columns) terms of the power; all but the first column for one worker.
     weight : (shapes,) prior log weight.
-    waiting : which columns of the time do not know the setting.
-    misfit : relative deviation that the law leaves over, before residuals say otherwise.
-    active : (m, columns of the time) how many workers are at work in each part of the time, as a part of the most that
-        were run; None where their number does not vary.
-    exponent : (shapes,) g, how power goes with the workers at work.
+    waiting : columns of the time that do not depend on the setting.
+    misfit : prior relative deviation of the law; residuals update it.
+    active : (m, columns of the time) busy workers in each part of the time, relative to the largest number that was
+        run; None if their number does not vary.
+    exponent : (shapes,) g, the exponent of power in the number of busy workers.
     """
 
     time: Floats
@@ -69,7 +68,7 @@ class Law:
     exponent: Floats | None = None
 
     def powers(self, shapes: NDArray[np.int64], parts: Floats) -> Floats:
-        """Return the power's columns of some shapes, (n, m, columns), where the time's coefficients are `parts`."""
+        """Return the power's columns of some shapes, (n, m, columns), for the time's coefficients `parts`."""
         power = self.power[shapes]
         if self.active is None or self.exponent is None:
             return power
@@ -78,21 +77,21 @@ class Law:
 
 
 def mean_active(took_s: Floats, active: Floats) -> Floats:
-    """Return how many workers are at work on average, (n, m), from the parts of the time, (n, m, columns)."""
+    """Return the mean number of busy workers, (n, m), from the parts of the time, (n, m, columns)."""
     return np.asarray((took_s * active).sum(axis=2) / np.maximum(took_s.sum(axis=2), 1e-300))
 
 
 def law_of(measured: Measured, setting: Floats, workers: NDArray[np.int64], prior: Prior = PRIOR) -> Law:
-    """Return the law that what varied in `measured` asks for, at the given operating points.
+    """Return the law for the quantities that vary in `measured`, at the given operating points.
 
     Parameters
     ----------
     measured
-        Which settings and workers were run.
+        With the settings and workers that were run.
     setting, workers
-        (m,) where to know the curves.
+        (m,) points of the curves.
     prior
-        What is taken for granted.
+        Assumptions about machines.
     """
     most = float(measured.workers.max())
     share, grown, power, weight = _by_setting(measured, setting, prior)
@@ -104,7 +103,7 @@ def law_of(measured: Measured, setting: Floats, workers: NDArray[np.int64], prio
 
 
 def _by_setting(measured: Measured, setting: Floats, prior: Prior) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return, for each shape and point, the part of power that the clock changes, slowness, power's columns, weight."""
+    """Return for each shape and point the clock-dependent part of power, slowness, power's columns, weight."""
     if not _varies(measured.setting):
         ones = np.ones((1, len(setting)))
         return ones, ones, ones[..., None], np.zeros(1)
@@ -125,7 +124,7 @@ def _by_frequency(hz: Floats, lowest: float, highest: float, prior: Prior) -> tu
 
 def _by_limit(limit: Floats, lowest: float, highest: float, prior: Prior) -> tuple[Floats, Floats, Floats, Floats]:
     nodes, parts = np.polynomial.hermite_e.hermegauss(PHASES)
-    median = np.geomspace(0.9 * lowest, 1.3 * highest, WANTED_STEPS)
+    median = np.geomspace(0.9 * lowest, 1.3 * highest, DEMAND_STEPS)
     shapes = np.meshgrid(
         median, np.array(prior.unchanged) * highest, prior.limit_exponents, prior.spreads, indexing="ij"
     )
@@ -133,9 +132,9 @@ def _by_limit(limit: Floats, lowest: float, highest: float, prior: Prior) -> tup
     at = np.append(limit, highest)
     share, slow = np.zeros((len(w), len(at))), np.zeros((len(w), len(at)))
     for node, part in zip(nodes, parts / parts.sum(), strict=True):
-        wanted = np.maximum(w * np.exp(spread * node), s + 1.0)
-        clock = np.clip((np.minimum(at, wanted) - s) / (wanted - s), 0.0, 1.0) ** (1 / k)
-        share += part * np.minimum(at, wanted)
+        demand = np.maximum(w * np.exp(spread * node), s + 1.0)
+        clock = np.clip((np.minimum(at, demand) - s) / (demand - s), 0.0, 1.0) ** (1 / k)
+        share += part * np.minimum(at, demand)
         slow += part / np.maximum(clock, LEAST_CLOCK)
     share, slow = share / share[:, -1:], slow / slow[:, -1:]
     return share[:, :-1], slow[:, :-1], share[:, :-1, None], np.zeros(len(w))

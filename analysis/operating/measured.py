@@ -1,11 +1,11 @@
-"""What was measured at which operating points, one entry for each task: rows of a table become means with their noise.
+"""The measurements of each task by operating point: means of a table's rows, with their noise.
 
 An **operating point** is a setting (a frequency in Hz or a power limit in W) and a number of workers. Runs at one point
 are averaged, and all points of a task are brought to the same number of instances, so that they do the same work.
 
-**Time of a task.** `time_s` of a task's row adds up the time of its instances, which ran side by side. What counts
-for a choice is how long the task holds the program up; taken as `time_s` over the workers that its instances can have
-filled, ``min(workers, instances)``. A row of the whole program (task "") has the wall time.
+**Time of a task.** `time_s` of a task's row is the sum over its instances, which ran concurrently. A choice needs the
+task's part of the program's time, which is estimated as `time_s` over the workers that its instances can have
+occupied, ``min(workers, instances)``. A row of the whole program (task "") has the wall time.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 ASSUMED_NOISE = 0.02
-"""Relative standard deviation of a run that was not repeated; the runs behind the figures differ by 1 to 5 %."""
+"""Relative standard deviation of a single run; repeated runs differ by 1 to 5 %."""
 LEAST_NOISE = 0.005
 NORMAL_95 = 1.96
 MISS_S = 20e-9
-"""What a miss of the last cache holds a core up: about 80 ns, of which it hides three quarters."""
+"""Delay of a core by a miss of the last cache: about 80 ns, of which three quarters are hidden."""
 PROGRAM = ""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What the runs at one operating point showed, no law between.
+    """The runs at one operating point, without a law.
 
     Attributes
     ----------
@@ -55,11 +55,11 @@ class Measured:
     workers : (n,)
     time_s, energy_j : (n,) for the same work at each point.
     time_noise, energy_noise : (n,) relative standard deviations of the means.
-    waiting, waiting_sd : share of the time at the highest setting that counters say goes to waiting for memory, and
-        how well they know it; None without counters.
+    waiting, waiting_sd : share of memory stalls in the time at the highest setting, from counters, and its standard
+        deviation; None without counters.
     quality : "measured", "estimated", "simulated", "given", or several with a comma.
-    runs : of each point, the medians of its own runs and their quality; empty where only means are known.
-    watts_factor : by which factor all joules may be off, 95 %, where they are estimated from assumed watts; else 1.
+    runs : of each point, the medians of its own runs and their quality; empty if only means are known.
+    watts_factor : error factor of all joules, 95 %, if they are estimated from assumed watts; else 1.
     """
 
     task: str
@@ -83,16 +83,16 @@ class Measured:
 
     @property
     def power_noise(self) -> Floats:
-        """Relative standard deviation of the power, whose energy and time were measured each by itself: (n,)."""
+        """Relative standard deviation of the power, with independent errors of energy and time: (n,)."""
         return np.asarray(np.hypot(self.time_noise, self.energy_noise))
 
     def at(self, setting: float, workers: int) -> int | None:
-        """Return which point this is, None where it was not measured."""
+        """Return the place of this point, None if it was not measured."""
         same = _same_setting(self.setting, setting) & (self.workers == workers)
         return int(np.flatnonzero(same)[0]) if same.any() else None
 
     def run(self, place: int) -> Run:
-        """Return what the runs at a point showed."""
+        """Return the runs at a point."""
         if self.runs:
             return self.runs[place]
         return Run(float(self.energy_j[place]), float(self.time_s[place]), self.quality)
@@ -167,10 +167,10 @@ def _noise(spread: pd.Series, counts: NDArray[np.int64]) -> Floats:
 
 
 def _widened(spread: float, freedom: float) -> float:
-    """Return what a spread from few runs may be: never sure to be small, and wide as Student's t is against the normal.
+    """Return a spread estimated from few runs: shrunk towards the assumed one, and widened by Student's t.
 
-    A spread below the assumed one is pulled towards it, as if one more run had shown that. The factor is that of the
-    97.5th percentiles, Student's over the normal z, by its first terms in 1/freedom: right to 1 % from 5 degrees on.
+    A spread below the assumed one is averaged with it, as if one more run had that spread. The factor is the ratio of
+    the 97.5th percentiles of Student's t and the normal z, from its first terms in 1/freedom: right to 1 % from 5 on.
     """
     all_freedom, z = freedom + 1, NORMAL_95
     pulled = float(np.sqrt((freedom * spread**2 + ASSUMED_NOISE**2) / all_freedom))
@@ -179,7 +179,7 @@ def _widened(spread: float, freedom: float) -> float:
 
 
 def _resolved(mean: pd.DataFrame) -> Floats:
-    """Return what the energies' own 95 % intervals say, 0 where there are none."""
+    """Return the standard deviations of the energies' own 95 % intervals, 0 without any."""
     half = (mean["energy_high_j"] - mean["energy_low_j"]).to_numpy(float) / 2
     return np.asarray(np.nan_to_num(half / 1.96 / mean["energy_j"].to_numpy(float), nan=0.0))
 

@@ -1,9 +1,9 @@
-"""Which point to measure next, or again: the one after which the choice is expected to lose least.
+"""Chooses the point to measure next, or again: the one after which the choice has the least expected loss.
 
-For each candidate, each of some curves is taken for the truth in turn: the run that it would show reweighs all other
-curves, and the choice that follows is held against that curve's own best (the "knowledge gradient"). A point that was
-run counts with the noise that as many runs again would have: where chance is what the choice hangs on, it is proposed
-again. O(looked at * truths * curves * candidates), some ten million steps.
+For each candidate, each of some curves is taken as the truth in turn: a simulated run on it reweights all other
+curves, and the resulting choice is compared with that curve's own best (the "knowledge gradient"). A point that was
+run already counts with the noise of as many further runs, so it is proposed again if noise decides the choice.
+O(candidates tried * truths * curves * candidates), some ten million steps.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ MOST_LOOKED = 40
 SURE = 0.01
 """An expected loss below this is no reason to measure again."""
 HELPS = 0.9
-"""What a point may leave of the expected loss to be worth measuring; a smaller gain drowns in the chance of draws."""
+"""Largest remaining part of the expected loss for a proposed point; smaller gains are within the noise of draws."""
 LEAST_NOISE = 0.01
 
 
 @dataclass(frozen=True)
 class Next:
-    """A point worth measuring.
+    """A point to measure.
 
     Attributes
     ----------
     place : of the candidate.
-    loss_after : what the choice is expected to lose, as a part, once it was measured.
-    again : whether it was run, and is to be as often again.
+    loss_after : expected relative loss of the choice after its measurement.
+    again : whether it was run already, and is to be run as often again.
     """
 
     place: int
@@ -48,16 +48,16 @@ class Next:
 def next_point(
     wish: Wish, draws: Draws, chosen: int, *, measured: NDArray[np.bool_], repeat: bool = True
 ) -> Next | None:
-    """Return the candidate to measure next, None where the choice is sure or none would help.
+    """Return the candidate to measure next; None if the choice is certain or none would help.
 
     Parameters
     ----------
     wish, draws, chosen
         As of the choice.
     measured
-        (m,) which candidates were run.
+        (m,) marks the candidates that were run.
     repeat
-        Whether these may be run again.
+        Whether these may be proposed again.
     """
     costs = weighed(wish, draws)
     loss = expected_loss(costs, chosen)
@@ -70,7 +70,7 @@ def next_point(
 
 
 def _worth_a_look(costs: Floats, among: NDArray[np.bool_]) -> list[int]:
-    """Return these candidates; of many those that are the best on most curves."""
+    """Return these candidates, or if there are many, those that are the best on most curves."""
     places = np.flatnonzero(among)
     best_on = np.bincount(np.argmin(costs, axis=1), minlength=costs.shape[1])[places]
     order = np.argsort(-best_on, kind="stable")[:MOST_LOOKED]
@@ -84,7 +84,7 @@ def _loss_after(costs: Floats, draws: Draws, place: int) -> float:
         seen = np.log(values[:, place])
         at_place = float(np.broadcast_to(noise, values.shape[1])[place])
         apart += ((seen[truths, None] - seen[None, :]) / max(at_place, LEAST_NOISE)) ** 2
-    apart[np.arange(len(truths)), truths] = np.inf  # a curve must not vouch for itself
+    apart[np.arange(len(truths)), truths] = np.inf  # a curve must not confirm itself
     weight = np.exp(-0.5 * (apart - apart.min(axis=1, keepdims=True)))
     chosen = np.argmin(weight @ costs / weight.sum(axis=1, keepdims=True), axis=1)
     of_truth = costs[truths]

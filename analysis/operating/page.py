@@ -1,4 +1,4 @@
-"""The page of advice: points measured and predicted with intervals, the front of time and energy, what was chosen."""
+"""The page of advice: points measured and predicted with intervals, the front of time and energy, the choice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every candidate as the page and the JSON show it: what was run where it was run, what the curves say elsewhere."""
+"""Every candidate for the page and the JSON: measurements where it was run, predictions elsewhere."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ UNITS = {"time": "s", "energy": "j", "power": "w"}
 
 
 def points(wish: Wish, measured: Measured, candidates: Candidates, draws: Draws) -> list[dict[str, Any]]:
-    """Return time, energy and mean power of each candidate with 95 % intervals, and what it is.
+    """Return time, energy and mean power of each candidate with 95 % intervals, and its kind.
 
-    A point that was run has the means of its runs and the interval that their noise gives, others what the curves say.
+    A measured point has the means of its runs and the interval of their noise, other points those of the curves.
     """
     columns = {"time": draws.time_s, "energy": draws.energy_j, "power": draws.power_w}
     shown = {name: (values.mean(axis=0), *np.percentile(values, INTERVAL, axis=0)) for name, values in columns.items()}

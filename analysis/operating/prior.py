@@ -1,4 +1,4 @@
-"""What is taken for granted about machines before a task was measured on one."""
+"""The prior: assumptions about machines before any measurement of a task."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Prior:
-    """Which curves are likely; `laws` says what each number means.
+    """The prior of the curves; `laws` defines each number.
 
-    Physics and what is known of processors set these, no fit to the jobs that they are validated on. The exceptions
-    are `limit_misfit` and `worker_misfit`: they are what makes intervals hold about 95 % of what was measured on a V100
-    and on seven multicore machines, and `tprof bench advise` chooses the first again without each kind of job.
+    They come from physics and known processors, not from a fit to the jobs of the validation. The exceptions are
+    `limit_misfit` and `worker_misfit`: with them intervals cover about 95 % of the measurements on a V100 and on seven
+    multicore machines; `tprof bench advise` fits the first again without each kind of job.
 
     Attributes
     ----------
-    exponent_mean, exponent_sd : of k, how power goes with the frequency.
-    knees : at how many places V may reach its floor.
-    limit_exponents : k where a power limit holds the clock.
-    unchanged : watts that the clock does not change, as parts of the highest power limit.
-    spreads : of the watts that a job's phases want, in logarithms.
-    misfit, limit_misfit, worker_misfit : relative deviation that a law leaves over where frequencies (or the counts
-        of an algorithm), power limits or workers differ.
+    exponent_mean, exponent_sd : of k, the exponent of power in the frequency.
+    knees : number of places at which V may reach its floor.
+    limit_exponents : k under a power limit.
+    unchanged : watts that do not depend on the clock, as parts of the highest power limit.
+    spreads : of the power demand of a job's phases, in logarithms.
+    misfit, limit_misfit, worker_misfit : relative deviation of a law over different frequencies (or counts of an
+        algorithm), power limits or workers.
     """
 
     exponent_mean: float = 2.0

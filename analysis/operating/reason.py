@@ -1,4 +1,4 @@
-"""Why a point was chosen, in words: what the time did when the setting fell, and what the watts did."""
+"""Explains a choice in sentences: how time and power changed with the setting and the workers."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from .measured import Measured
 
 BOUND = 0.8
-"""A task is bound by what takes this share of its time."""
+"""A task is bound by a resource with this share of its time."""
 MISSED = 0.1
-"""Where laws are off by more at measured points, what they predict is worth little."""
+"""With larger errors of the laws at measured points, predictions are uncertain."""
 FAR = 0.25
-"""Where they are off by more, they are not asked at all."""
+"""With larger errors, laws are not used."""
 FLAT = 0.04
-"""A change of power below this counts as none."""
+"""Smaller relative changes of power count as none."""
 
 
 def reason(wish: Wish, measured: Measured, candidates: Candidates, draws: Draws, chosen: int, base: int) -> str:
-    """Return a few sentences; all that they compare is held against the base, as the savings are.
+    """Return a few sentences, relative to the base like the savings.
 
     They compare the best point without conditions first, then state the cost of the conditions that decide.
 
@@ -51,7 +51,7 @@ def reason(wish: Wish, measured: Measured, candidates: Candidates, draws: Draws,
 
 
 def reason_as_run(wish: Wish, candidates: Candidates, draws: Draws, chosen: int, base: int) -> str:
-    """Return why only points that were run are offered; as `reason`."""
+    """Return the reason for offering only measured points; as `reason`."""
     text = (
         f"No law comes closer than {100 * draws.missed:.0f} % to these points: chosen among those that were run only."
     )
@@ -100,7 +100,7 @@ def _of_workers(candidates: Candidates, draws: Draws, best: int, base: int) -> s
 
 
 def _ends(candidates: Candidates, draws: Draws, base: int) -> tuple[int, int, str]:
-    """Return the places of the least and the most setting with the base's workers, and what changes on the way down."""
+    """Return the places of the lowest and highest setting with the base's workers, and a text on the changes."""
     places = np.flatnonzero(candidates.workers == candidates.workers[base])
     values = candidates.setting[places]
     low, high = int(places[np.argmin(values)]), int(places[np.argmax(values)])

@@ -12,16 +12,16 @@ RIDGE = 1e-9
 TOLERANCE = 1e-12
 
 
-def nonnegative(rows: Floats, wanted: Floats) -> tuple[Floats, Floats]:
-    """Return the coefficients ≥ 0 that come closest, and the squares that are left.
+def nonnegative(rows: Floats, target: Floats) -> tuple[Floats, Floats]:
+    """Return the best coefficients ≥ 0, and the sums of squared residuals.
 
-    Tries every set of columns that may be above 0 and keeps the best that is: exact, and cheap for the few columns
-    of a law, O(systems * 2^columns). An iterative solver would do each system by itself.
+    Solves for every set of positive columns and selects the best valid one: exact, and cheap for the few columns of a
+    law, O(systems * 2^columns). An iterative solver would treat each system separately.
 
     Parameters
     ----------
     rows : (systems, n, columns)
-    wanted : (systems, n)
+    target : (systems, n)
 
     Returns
     -------
@@ -29,8 +29,8 @@ def nonnegative(rows: Floats, wanted: Floats) -> tuple[Floats, Floats]:
         (systems, columns) and (systems,).
     """
     gram = np.einsum("sni,snj->sij", rows, rows)
-    right = np.einsum("sni,sn->si", rows, wanted)
-    total = np.einsum("sn,sn->s", wanted, wanted)
+    right = np.einsum("sni,sn->si", rows, target)
+    total = np.einsum("sn,sn->s", target, target)
     best, least = np.zeros_like(right), total.copy()
     columns = rows.shape[2]
     for size in range(1, columns + 1):

@@ -1,4 +1,4 @@
-"""The table of operating points as a frame: of CSV or parquet, or as a program made it, completed and checked."""
+"""Reads the table of operating points from CSV, Parquet or a program's rows, completes and checks it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read(path: Path) -> pd.DataFrame:
     TprofError
         The file cannot be read as a table.
     UsageError
-        It is one, and something in it is wrong; or it is a session.
+        The table has an error, or the path is a session.
     """
     path = table_of(path)
     if path.suffix == ".parquet":
@@ -38,21 +38,21 @@ def read(path: Path) -> pd.DataFrame:
 
 
 def check(rows: pd.DataFrame, *, where: str) -> pd.DataFrame:
-    """Return rows with every column that is known, those that were absent filled in.
+    """Return rows with all known columns; absent ones are filled in.
 
     The energy of a row may be empty: the sensor did not resolve it.
 
     Parameters
     ----------
     rows
-        As read or as a program made them.
+        From a file or a program.
     where
-        What to call the table in an error.
+        Name of the table in errors.
 
     Raises
     ------
     UsageError
-        A column is missing, a value is none that can be, or two rows are the same run.
+        A column is missing, a value is invalid, or two rows are the same run.
     """
     names = [str(name) for name in rows.columns]
     if len(set(names)) < len(names):
@@ -63,7 +63,7 @@ def check(rows: pd.DataFrame, *, where: str) -> pd.DataFrame:
 
 
 def _plain(column: pd.Series) -> list[object]:
-    """Return a column as Python's own values, None for what is missing."""
+    """Return a column as Python values, None for missing ones."""
     values = column.astype(object)
     return values.where(values.notna(), None).tolist()
 
@@ -82,7 +82,7 @@ def _parquet(path: Path) -> pd.DataFrame:
         file = pq.ParquetFile(io.BytesIO(content))
         if file.metadata.num_rows * file.metadata.num_columns > MOST_CELLS:
             raise unreadable_table(path, f"it has more than {MOST_CELLS} cells")
-        # What pandas once wrote beside the columns is not needed, and need not be true.
+        # Metadata of pandas is not needed, and may be wrong.
         frame: pd.DataFrame = file.read().to_pandas(ignore_metadata=True)
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
         reason = str(error).strip().partition("\n")[0] or type(error).__name__

@@ -1,4 +1,4 @@
-"""The report: one HTML file that shows where the joules went, without a network."""
+"""The report: one self-contained HTML file on the joules of tasks."""
 
 from .page import render, write_report
 

@@ -1,4 +1,4 @@
-"""What the page draws, as plain values: bounded in size whatever the number of instances."""
+"""The data of the page as plain values, of bounded size for any number of instances."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .timeline import timeline_data
 if TYPE_CHECKING:
     from tprof.analysis.profile import Profile
 
-POINTS = 20_000  # beyond it points become density: a browser draws each as an element
+POINTS = 20_000  # more points become a density: a browser draws each point as an element
 SAMPLED = 3_000
 TIME_BINS = 400
 LONGEST = 12  # instances of a task
@@ -69,7 +69,7 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _command(argv: list[str]) -> list[str]:
-    """Return the command without the folder that it was found in."""
+    """Return the command without its folder."""
     return [argv[0].rpartition("/")[2], *argv[1:]] if argv else []
 
 
@@ -95,7 +95,7 @@ def _power(power: pd.DataFrame) -> dict[str, Any]:
 
 
 def _expected(profile: Profile) -> dict[str, Any]:
-    """Return the error of single instances by their length, and what is not in it."""
+    """Return the error of single instances by their length, and a note on its limits."""
     errors = profile.expected_errors
     left_out = "how far an instance strays from its task's mean"
     if not profile.recipe.fits:
@@ -169,7 +169,7 @@ def _longest(profile: Profile) -> dict[str, Any]:
         if len(found) >= LISTED:
             break
     kept = ("energy_j", "energy_low_j", "energy_high_j", "cpu", "pid", "tid", "thread")
-    # Integers are kept to the nanosecond; what is drawn elsewhere needs seven digits only.
+    # Integers stay exact to the nanosecond; other drawn values need only seven digits.
     start_ns, duration_ns = (
         np.round(tasks[name].to_numpy() * 1e9).astype(np.int64) for name in ("start_s", "duration_s")
     )

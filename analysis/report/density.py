@@ -32,11 +32,11 @@ def grid(x: np.ndarray, y: np.ndarray, *, log_x: bool = True) -> dict[str, Any]:
     }
 
 
-def sample(count: int, wanted: int) -> np.ndarray:
-    """Return at most `wanted` row numbers of `count`, increasing; the same ones each time."""
-    if count <= wanted:
+def sample(count: int, size: int) -> np.ndarray:
+    """Return at most `size` row numbers of `count`, increasing; the same ones each time."""
+    if count <= size:
         return np.arange(count)
-    return np.sort(np.random.default_rng(0).choice(count, wanted, replace=False))
+    return np.sort(np.random.default_rng(0).choice(count, size, replace=False))
 
 
 def _rounded(edges: np.ndarray) -> list[float]:

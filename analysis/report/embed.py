@@ -1,4 +1,4 @@
-"""A page of one file that needs no network: style, data, plot library and script in it, written whole or not at all."""
+"""A self-contained page with style, data, plot library and script, written atomically."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from typing import Any
 from tprof.errors import TprofError
 from tprof.trace.whole_file import replace_file
 
-# What could end a script element, or a line for an old parser; JSON reads the escape as the same character.
+# Characters that could end a script element, or a line for an old parser; the JSON escape is the same character.
 _ESCAPES: dict[int, str | int | None] = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What a page is made of.
+    """The parts of a page.
 
     Attributes
     ----------
     title : of the window and above the page.
-    body : HTML, what stands in the main element; frame.html stands around it.
+    body : HTML of the main element; frame.html is around it.
     style : CSS that follows the reports' own.
     script : JavaScript that follows `drawing.js` and finds its data in the element `data`.
     data : plain values without NaN.

@@ -1,4 +1,4 @@
-"""What the page shows of operating points: what a policy chose for each task, and each frequency over time."""
+"""The page's section on operating points: a policy's choice for each task, and each frequency over time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 TASKS = 40
 CONTROLS = 64
-STEPS = 4_000  # beyond it a browser is slow: the first and the last of them are drawn
+STEPS = 4_000  # more make a browser slow: only the first and the last are drawn
 
 
 def operating_data(profile: Profile) -> dict[str, Any] | None:
-    """Return the section's figures; None where no policy decided anything."""
+    """Return the section's figures; None without decisions of a policy."""
     table = profile.decisions
     if table.empty:
         return None
@@ -41,7 +41,7 @@ def _last(task: Any, rows: pd.DataFrame, changes: pd.DataFrame) -> dict[str, Any
 
 
 def _lines(table: pd.DataFrame, duration_s: float) -> list[dict[str, Any]]:
-    """Return each frequency over time as steps: of the processors, and of what a cap allowed."""
+    """Return each frequency over time as steps: of the processors, and the limit of a power cap."""
     released_s = table.loc[table["kind"] == "released", "time_s"].to_numpy()
     kinds = [(f"processors {cpus}", rows) for cpus, rows in table[table["kind"] == "set"].groupby("cpus", sort=False)]
     allowed = table[table["kind"] == "allowed"]

@@ -1,4 +1,4 @@
-"""What the page shows of a task runtime: waits by task, time of each worker, the critical path by task."""
+"""The page's section on a task runtime: waits by task, time of each worker, the critical path by task."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 TASKS = 40
 WORKERS = 256
-LINKS = 200  # of the longest chain, as a list; by task all of it is shown
+LINKS = 200  # entries of the longest chain in the list; the figures by task include all of it
 
 
 def runtime_data(profile: Profile) -> dict[str, Any] | None:
-    """Return the section's figures; None where no runtime ran."""
+    """Return the section's figures; None without a runtime."""
     facts = profile.runtime
     if facts is None:
         return None

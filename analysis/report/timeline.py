@@ -146,12 +146,12 @@ def fitted(lanes: Sequence[Pieces], most: int) -> tuple[list[Pieces], int, list[
         cell_ns *= max(2, count // most)
 
 
-def _windows(lanes: Sequence[Pieces], wanted: int) -> list[list[int]]:
-    """Return windows of time, spread evenly over the segments, in which together about `wanted` segments begin."""
+def _windows(lanes: Sequence[Pieces], most: int) -> list[list[int]]:
+    """Return windows of time, spread evenly over the segments, in which together about `most` segments begin."""
     starts = np.concatenate([lane.start_ns for lane in lanes])
     step = max(len(starts) // (1 << 18), 1)
     some = np.sort(starts[::step])
-    each = max(wanted // (WINDOWS * step), 1)
+    each = max(most // (WINDOWS * step), 1)
     first = np.linspace(0, max(len(some) - each - 1, 0), WINDOWS).astype(int)
     found = [[int(some[at]), int(some[min(at + each, len(some) - 1)])] for at in first]
     return [window for window in found if window[1] > window[0]]

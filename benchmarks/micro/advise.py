@@ -79,7 +79,7 @@ def _frequency(kind: str, tasks: Sequence[Response], target: float | None) -> li
     held_to = None if target is None else 0.0
     return [
         Figure(f"{how}: energy predicted from the ends, error", (_error(two),), PERCENT, target, "median"),
-        Figure("… 95 % intervals that hold it", (_held(two),), PERCENT),
+        Figure("… 95 % intervals that hold it", (_coverage(two),), PERCENT),
         Figure("… EDP-optimal not found, all measured", (_missed(every),), "tasks", held_to, _worst(every)),
         Figure("… EDP-optimal not found, only the ends measured", (_missed(two),), "tasks", note=_worst(two)),
         Figure("… EDP-optimal not found, what it asks for measured", (_missed(asked),), "tasks", note=_worst(asked)),
@@ -90,7 +90,7 @@ def _noisy(noise: Noise, tables: int) -> list[Figure]:
     tried = noisy_runs.try_noise(noise, tables)
     how = f"{tables} tables of {noise.repeats} runs at 4 frequencies, energies known to {noise.energy:.1%}, times to"
     return [
-        Figure(f"{how} {noise.time:.0%}: intervals that hold the saving", (100 * tried.held,), PERCENT),
+        Figure(f"{how} {noise.time:.0%}: intervals that hold the saving", (100 * tried.covered,), PERCENT),
         Figure("… choices under a cap on the power that break it", (100 * tried.broken,), PERCENT),
     ]
 
@@ -111,8 +111,8 @@ def _limits(jobs: Sequence[Response]) -> list[Figure]:
         Figure("… always at the lowest", (_mean([operating.always(one, 0) for one in jobs]),), PERCENT),
         Figure("… that advice from the ends expects", (_mean([one.expected for one in two]),), PERCENT),
         Figure("energy predicted from the ends, error", (_error(two),), PERCENT, note="median"),
-        Figure("… 95 % intervals that hold it", (_held(two),), PERCENT),
-        Figure("… the same, prior chosen from other networks' jobs", (_held(crossed),), PERCENT),
+        Figure("… 95 % intervals that hold it", (_coverage(two),), PERCENT),
+        Figure("… the same, prior chosen from other networks' jobs", (_coverage(crossed),), PERCENT),
     ]
 
 
@@ -128,7 +128,7 @@ def _cores(programs: Sequence[Response]) -> list[Figure]:
         Figure("… always on all cores", (_mean([operating.always(one, -1) for one in programs]),), PERCENT),
         Figure("energy predicted from the ends and one between, error", (_error(three),), PERCENT, note="median"),
         Figure("time predicted from the ends and one between, error", (_time_error(three),), PERCENT, note="median"),
-        Figure("… 95 % intervals that hold the energy", (_held(three),), PERCENT),
+        Figure("… 95 % intervals that hold the energy", (_coverage(three),), PERCENT),
     ]
 
 
@@ -164,8 +164,8 @@ def _loss(tries: Sequence[Try]) -> float:
     return _mean([one.loss for one in tries])
 
 
-def _held(tries: Sequence[Try]) -> float:
-    return 100 * float(np.mean(np.concatenate([one.held for one in tries])))
+def _coverage(tries: Sequence[Try]) -> float:
+    return 100 * float(np.mean(np.concatenate([one.covered for one in tries])))
 
 
 def _error(tries: Sequence[Try]) -> float:

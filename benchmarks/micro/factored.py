@@ -49,7 +49,7 @@ class Factored:
         return [
             Figure(f"{self.label}: {OURS.name}", self.duration_s[OURS.name], "s", note=f"{self.workers} workers"),
             *(self._peer(peer.name) for peer in PEERS),
-            self._held(
+            self._figure(
                 "tprof over the best peer",
                 ratios(self.duration_s[OURS.name], self.duration_s[best]),
                 "×",
@@ -57,7 +57,7 @@ class Factored:
                 f"best by its median: {best}",
             ),
             self._processor("tprof over that peer", OURS.name, best),
-            self._held("what recording adds", recorded, "%", RECORDING_PERCENT),
+            self._figure("what recording adds", recorded, "%", RECORDING_PERCENT),
             self._processor("recorded over not", RECORDED, OURS.name),
             *self._two_workers(),
         ]
@@ -79,11 +79,11 @@ class Factored:
             return [Figure(f"{self.label}: time, {what}", (), "×", TWO_OVER_ONE, note, comparable=False)]
         values = ratios(self.duration_s[TWO_WORKERS], self.duration_s[ONE_WORKER])
         return [
-            self._held(f"time, {what}", values, "×", TWO_OVER_ONE, "the target is 1.7 times as fast"),
+            self._figure(f"time, {what}", values, "×", TWO_OVER_ONE, "the target is 1.7 times as fast"),
             self._processor(what, TWO_WORKERS, ONE_WORKER),
         ]
 
-    def _held(self, what: str, values: tuple[float, ...], unit: str, target: float, note: str = "") -> Figure:
+    def _figure(self, what: str, values: tuple[float, ...], unit: str, target: float, note: str = "") -> Figure:
         others = statistics.median(self.others)
         is_free = self.processors - others > FREE_SHARE * min(self.workers, self.processors)
         if not is_free:

@@ -36,19 +36,19 @@ def earlier(order: Order, plan: Plan, *, refused: str | None) -> Plan | None:
     SensorError
         If it is this sweep, whose frequencies cannot be set any more.
     """
-    held = load_plan(order.folder)
-    if held is None:
+    existing = load_plan(order.folder)
+    if existing is None:
         _check_empty(order)
         return None
-    _check_same(order, held, plan, refused)
-    if len(held.done) < len(held.points):
-        _take_over(order, held, plan)
-    elif held.written and not order.resume and all((order.folder / name).exists() for name in FILES):
+    _check_same(order, existing, plan, refused)
+    if len(existing.done) < len(existing.points):
+        _take_over(order, existing, plan)
+    elif existing.written and not order.resume and all((order.folder / name).exists() for name in FILES):
         message = f"{order.folder} holds this sweep, finished: write its tables again with --resume, {ELSEWHERE}"
         raise UsageError(message)
-    held.try_again()
-    held.written = False
-    return held
+    existing.try_again()
+    existing.written = False
+    return existing
 
 
 def _check_empty(order: Order) -> None:
@@ -63,50 +63,50 @@ def _check_empty(order: Order) -> None:
         raise UsageError(message)
 
 
-def _check_same(order: Order, held: Plan, plan: Plan, refused: str | None) -> None:
-    apart = _apart(held, plan)
+def _check_same(order: Order, existing: Plan, plan: Plan, refused: str | None) -> None:
+    apart = _apart(existing, plan)
     if order.frequencies is None and list(apart) == ["frequencies"]:
-        _check_right(order, held, plan, refused)
-    if order.seed is not None and order.seed != held.seed:
-        apart["seed"] = f"seed {held.seed}, now {order.seed}"
+        _check_right(order, existing, plan, refused)
+    if order.seed is not None and order.seed != existing.seed:
+        apart["seed"] = f"seed {existing.seed}, now {order.seed}"
     if apart:
-        runs = "1 run" if len(held.points) == 1 else f"{len(held.points)} runs"
-        message = f"{order.folder} holds another sweep ({runs} of {held.what.title}; {'; '.join(apart.values())})"
+        runs = "1 run" if len(existing.points) == 1 else f"{len(existing.points)} runs"
+        message = f"{order.folder} holds another sweep ({runs} of {existing.what.title}; {'; '.join(apart.values())})"
         raise UsageError(f"{message}: {ELSEWHERE}")
 
 
-def _apart(held: Plan, plan: Plan) -> dict[str, str]:
+def _apart(existing: Plan, plan: Plan) -> dict[str, str]:
     """Return in words what differs between two plans, whatever their order of points."""
-    options = [name for name, value in plan.what.as_plain().items() if held.what.as_plain()[name] != value]
+    options = [name for name, value in plan.what.as_plain().items() if existing.what.as_plain()[name] != value]
     apart = {"options": f"other {', '.join(options)}"} if options else {}
-    if held.frequencies_hz != plan.frequencies_hz:
-        apart["frequencies"] = f"{_frequencies(held)}, now {_frequencies(plan)}"
-    if held.workers != plan.workers:
-        apart["workers"] = f"workers {_numbers(held)}, now {_numbers(plan)}"
-    if held.repeats != plan.repeats:
-        apart["repeats"] = f"{held.repeats} repeats, now {plan.repeats}"
+    if existing.frequencies_hz != plan.frequencies_hz:
+        apart["frequencies"] = f"{_frequencies(existing)}, now {_frequencies(plan)}"
+    if existing.workers != plan.workers:
+        apart["workers"] = f"workers {_numbers(existing)}, now {_numbers(plan)}"
+    if existing.repeats != plan.repeats:
+        apart["repeats"] = f"{existing.repeats} repeats, now {plan.repeats}"
     return apart
 
 
-def _check_right(order: Order, held: Plan, plan: Plan, refused: str | None) -> None:
+def _check_right(order: Order, existing: Plan, plan: Plan, refused: str | None) -> None:
     """Tell a sweep whose frequencies came or went with the right to set them from another one."""
     if plan.frequencies_hz is None:
         message = f"{order.folder} holds this sweep, and its frequencies cannot be set any more: {refused}"
         raise SensorError(f"{message}; then the same command goes on")
-    if held.frequencies_hz is None:
+    if existing.frequencies_hz is None:
         message = f"{order.folder} holds this sweep over workers only, since no frequency could be set when it began"
         raise UsageError(f"{message}: go on so with --frequencies none, or choose another folder with -o DIR")
 
 
-def _take_over(order: Order, held: Plan, plan: Plan) -> None:
+def _take_over(order: Order, existing: Plan, plan: Plan) -> None:
     """Let what is left belong to the program and machine of now, if that is the same or wanted."""
-    changes = changed(held.identity, plan.identity, order.what.title) if held.done else []
+    changes = changed(existing.identity, plan.identity, order.what.title) if existing.done else []
     if changes and not order.accept_changes:
         message = f"{order.folder} holds this sweep, but {' and '.join(changes)} since it began"
         raise UsageError(f"{message}: mix both with --accept-changes, {ELSEWHERE}")
     if changes:
-        held.changes.append(f"after {len(held.done)} of {len(held.points)} runs: {' and '.join(changes)}")
-    held.identity = plan.identity
+        existing.changes.append(f"after {len(existing.done)} of {len(existing.points)} runs: {' and '.join(changes)}")
+    existing.identity = plan.identity
 
 
 def _frequencies(plan: Plan) -> str:

@@ -14,11 +14,11 @@ from tprof.sensors.powercap import SIMULATED
 from tprof.trace.user_files import UnreadableError, read_json
 
 from . import summary
-from .alike import spanned, without_figures
 from .folder import FILES, POINTS
 from .frequencies import clamped
 from .page import write_sweep_page
 from .plan_file import MOST_BYTES, write_json
+from .similar_warnings import merged_range, without_figures
 from .table import Row, rows_without_setting, write_csv
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _of_runs(plan: Plan) -> list[str]:
         text = f"failed: {point.facts['why']}"
         about.setdefault(text, []).append((point.name, text))
     return [
-        f"{_named(list(dict.fromkeys(name for name, _ in named)))}: {spanned([text for _, text in named])}"
+        f"{_named(list(dict.fromkeys(name for name, _ in named)))}: {merged_range([text for _, text in named])}"
         for named in about.values()
     ]
 

@@ -14,13 +14,13 @@ from tprof.sensors.choose import sysroot
 from tprof.trace import load
 
 from . import child
-from .doubts import host_doubts, outside_tasks
 from .folder import POINTS, WARM_UP
 from .frequencies import shown
 from .identity import PROGRAM, digest
 from .output import is_simulated, read_rows, write_output, write_rows
 from .plan import DONE, FAILED, Plan, Point
 from .plan_file import save_plan
+from .run_warnings import host_warnings, outside_tasks
 from .table import Row, at, rows_of
 from .temperature import Settled, find_sensor, read_c, settle
 
@@ -173,7 +173,7 @@ class _Runner:
         ended_c = None if self._sensor is None else read_c(self._sensor)
         warnings = self._judged(point, bounds, settled)
         profile = load(self._session(point.name)).profile(self._sweep.plan.what.model)
-        warnings += host_doubts(profile) if is_simulated() else []
+        warnings += host_warnings(profile) if is_simulated() else []
         warnings += [*map(str, profile.info["warnings"]), *outside_tasks(profile)]
         write_rows(self._folder, point, rows_of(profile))
         self._warn(point, warnings)

@@ -88,7 +88,7 @@ CASES = (
     Case("turbo", "kernels, turbo, half idle", KERNELS, Package(Law(), turbo=True), mix=HALF, models=WITH_COUNTERS),
     Case("slow", "kernels, 1.6 GHz, calibrated at 3.3", KERNELS, SLOW, models=WITH_COUNTERS),
 )  # fmt: skip
-HELD_TO = ("steady", "changing", "half-idle")
+TARGET_CASES = ("steady", "changing", "half-idle")
 """Where `fitted` is held to its figures."""
 
 

@@ -30,7 +30,7 @@ KINDS = (Noise(0.02, 0.02, 3), Noise(0.05, 0.05, 3), Noise(0.1, 0.03, 2), Noise(
 class Tried:
     """Parts of the tables: whose saving lies in its interval; whose choice under a cap breaks it."""
 
-    held: float
+    covered: float
     broken: float
 
 
@@ -52,13 +52,13 @@ class _Task:
 def try_noise(noise: Noise, tables: int) -> Tried:
     """Advise on tables of random tasks, with and without a cap on the power."""
     random = np.random.default_rng(3)
-    held, broken = [], []
+    covered, broken = [], []
     for _ in range(tables):
         task = _Task(*random.uniform((0.1, 0.1, 1.3), (1.0, 0.6, 2.8)))
         rows = _table(task, noise, random)
-        held.append(_held(task, rows))
+        covered.append(_covers(task, rows))
         broken += _broken(task, rows, cap_w=MOST_W * random.uniform(0.4, 0.95))
-    return Tried(float(np.mean(held)), float(np.mean(broken)))
+    return Tried(float(np.mean(covered)), float(np.mean(broken)))
 
 
 def _table(task: _Task, noise: Noise, random: np.random.Generator) -> pd.DataFrame:
@@ -71,7 +71,7 @@ def _table(task: _Task, noise: Noise, random: np.random.Generator) -> pd.DataFra
     return check(rows, where="noisy runs")
 
 
-def _held(task: _Task, rows: pd.DataFrame) -> bool:
+def _covers(task: _Task, rows: pd.DataFrame) -> bool:
     (advice,) = advise(rows)
     _, low, high = advice.saving()
     saved = 1 - task.run(_chosen_hz(advice))[1] / task.run(HIGH_HZ)[1]

@@ -35,7 +35,7 @@ class Try:
     off : how many points the choice lies from the best.
     expected : the loss that was expected.
     error, time_error : relative, signed, of energies and times at the points that were not shown: (hidden,).
-    held : whether 95 % intervals of the energy hold them: (hidden,).
+    covered : whether 95 % intervals of the energy contain them: (hidden,).
     proposed : the point that it asks for, None where it is sure.
     """
 
@@ -45,7 +45,7 @@ class Try:
     expected: float
     error: Floats
     time_error: Floats
-    held: Floats
+    covered: Floats
     proposed: int | None
 
 
@@ -76,7 +76,7 @@ def attempt(
         expected=expected_loss(weighed(wish, draws), chosen),
         error=(draws.energy_j.mean(axis=0) / response.energy_j - 1)[~seen],
         time_error=(draws.time_s.mean(axis=0) / response.time_s - 1)[~seen],
-        held=((response.energy_j >= low) & (response.energy_j <= high))[~seen].astype(float),
+        covered=((response.energy_j >= low) & (response.energy_j <= high))[~seen].astype(float),
         proposed=None if proposed is None else proposed.place,
     )
 
@@ -122,12 +122,12 @@ def _suiting(jobs: Sequence[Response], unit: str) -> Prior:
     def squares(prior: Prior) -> float:
         return float(np.mean([(_from_ends(one, unit, prior).error ** 2).mean() for one in jobs]))
 
-    def held(prior: Prior) -> float:
-        return float(np.mean([_from_ends(one, unit, prior).held.mean() for one in jobs]))
+    def covered(prior: Prior) -> float:
+        return float(np.mean([_from_ends(one, unit, prior).covered.mean() for one in jobs]))
 
     best = min((replace(PRIOR, unchanged=some) for some in UNCHANGED), key=squares)
     widths = [replace(best, limit_misfit=misfit) for misfit in MISFITS]
-    return next((prior for prior in widths if held(prior) >= WANTED_COVERAGE), widths[-1])
+    return next((prior for prior in widths if covered(prior) >= WANTED_COVERAGE), widths[-1])
 
 
 def _kind(one: Response) -> str:

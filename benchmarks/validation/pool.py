@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 LEAST = 4
 """Fewer simulations than these do not pay for starting processes."""
 
-_held = ExitStack()
+_limits = ExitStack()
 
 
 def run_all(
@@ -67,4 +67,4 @@ def _reported(result: Result, number: int, of: int, tell: Progress) -> Result:
 def _prepare_process() -> None:
     """Each process has a processor: threads of its linear algebra would take the others'. Its parent ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _held.enter_context(threadpool_limits(1))
+    _limits.enter_context(threadpool_limits(1))

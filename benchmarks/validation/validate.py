@@ -11,10 +11,10 @@ from tprof.benchmarks.virtual import POLYBENCH, STRESS, Law, Package, redrawn
 
 from . import pairs
 from .calibrated import calibrate
-from .cases import CASES, HELD_TO
+from .cases import CASES, TARGET_CASES
 from .errors import run_case
-from .held import held_figures
 from .pool import run_all
+from .targets import target_figures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,13 +79,13 @@ def measure(
         - `tables`: "2", "3", "4" of the paper on the virtual processor, "3 on four cores", "3 with turbo", "3 with
           instructions that differ by 30 %", and under
           `published` the paper's own and under `draws` the errors of "3" and "4" where instructions take otherwise;
-        - `figures`: what is held to a target, as `Figure.as_plain`.
+        - `figures`: those with a target, as `Figure.as_plain`.
     """
     model, goodness = calibrate(PACKAGE)
-    held = [case for case in cases if case.key in HELD_TO]
-    results = _run(cases, held, effort, model, progress)
+    targeted = [case for case in cases if case.key in TARGET_CASES]
+    results = _run(cases, targeted, effort, model, progress)
     rows = [row for case in cases for row in _rows(case, results[case.key])]
-    coverage = [_coverage(case, results[f"{case.key} coverage"]) for case in held]
+    coverage = [_coverage(case, results[f"{case.key} coverage"]) for case in targeted]
     tables = _tables(model) | {"draws": run_all(_draw, [(seed,) for seed in range(effort.seeds)])}
     return {
         "effort": asdict(effort),
@@ -94,20 +94,20 @@ def measure(
         "rows": rows,
         "coverage": coverage,
         "tables": tables,
-        "figures": held_figures(rows, coverage, tables, measured=effort.machine),
+        "figures": target_figures(rows, coverage, tables, measured=effort.machine),
     }
 
 
 def _run(
-    cases: Sequence[Case], held: Sequence[Case], effort: Effort, model: Coefficients, progress: Progress | None
+    cases: Sequence[Case], targeted: Sequence[Case], effort: Effort, model: Coefficients, progress: Progress | None
 ) -> dict[str, list[list[CaseResult]]]:
-    """Return the results of each case's seeds, and under `<key> coverage` of the shorter runs of those held."""
+    """Return the results of each case's seeds, and under `<key> coverage` of the shorter runs of cases with targets."""
     jobs: list[tuple[str, Case, int, float]] = [
         (case.key, case, seed, effort.duration_s) for case in cases for seed in range(effort.seeds)
     ]
     jobs += [
         (f"{case.key} coverage", replace(case, models=("fitted",)), COVERAGE_SEED + seed, effort.coverage_s)
-        for case in held
+        for case in targeted
         for seed in range(effort.coverage_seeds)
     ]
     done = run_all(_job, [(case, seed, duration_s, model) for _, case, seed, duration_s in jobs], progress)
@@ -153,11 +153,11 @@ def _coverage(case: Case, runs: Sequence[Sequence[CaseResult]]) -> Row:
     tasks = [
         {
             "task": task.name,
-            "coverage": float(held.mean()),
+            "coverage": float(covers.mean()),
             "score_mean": float(of.mean()),
             "score_std": float(of.std()),
         }
-        for task, held, of in zip(case.tasks, covered.T, scores.T, strict=True)
+        for task, covers, of in zip(case.tasks, covered.T, scores.T, strict=True)
     ]
     return {
         "key": case.key, "coverage": share, "coverage_error": error, "intervals": covered.size,

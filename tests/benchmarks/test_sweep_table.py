@@ -5,7 +5,7 @@ import math
 import pytest
 from support import traces
 from support.traces import SECOND_NS
-from tprof.benchmarks.sweep.doubts import host_doubts, outside_tasks
+from tprof.benchmarks.sweep.run_warnings import host_warnings, outside_tasks
 from tprof.benchmarks.sweep.table import rows_of, rows_without_setting
 
 import tprof
@@ -58,8 +58,8 @@ def test_without_tasks_it_is_the_whole_recording(tmp_path):
 
 
 def test_tasks_that_waited_for_a_processor_make_a_simulated_machine_doubtful(tmp_path):
-    assert host_doubts(profile_of(tmp_path / "alone.tprof")) == []
-    (said,) = host_doubts(profile_of(tmp_path / "beside.tprof", cpu_part=0.5))
+    assert host_warnings(profile_of(tmp_path / "alone.tprof")) == []
+    (said,) = host_warnings(profile_of(tmp_path / "beside.tprof", cpu_part=0.5))
     assert said.startswith("tasks had a processor for 50% of their time only")
 
 

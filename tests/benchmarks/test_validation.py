@@ -14,11 +14,11 @@ from tprof.benchmarks.validation.calibrated import calibrate
 from tprof.benchmarks.validation.cases import WITH_COUNTERS
 from tprof.benchmarks.validation.draw import write_page
 from tprof.benchmarks.validation.errors import population_j, run_case
-from tprof.benchmarks.validation.held import held_figures
 from tprof.benchmarks.validation.pairs import table_3, table_4
 from tprof.benchmarks.validation.phases import Phases, predicted_w
 from tprof.benchmarks.validation.pool import run_all
 from tprof.benchmarks.validation.show import tables
+from tprof.benchmarks.validation.targets import target_figures
 from tprof.benchmarks.virtual import ICE_LAKE, STRESS, Law, Mix, Package, Run, random_mix, stated, truth_of, write
 
 import tprof
@@ -155,8 +155,8 @@ def test_figures_are_met_where_they_are_within_their_targets(result):
 def test_intervals_that_hold_too_often_are_as_wrong_as_those_that_hold_too_seldom(result, coverage, met):
     row = {"key": "steady", "coverage": coverage, "coverage_error": 0.01, "intervals": 600, "runs": 200}
 
-    found = held_figures([], [row], result["tables"], measured=False)
-    of_few = held_figures([], [row | {"runs": 4}], result["tables"], measured=False)
+    found = target_figures([], [row], result["tables"], measured=False)
+    of_few = target_figures([], [row | {"runs": 4}], result["tables"], measured=False)
 
     assert found[0]["met"] is met
     assert of_few[0]["met"] is None

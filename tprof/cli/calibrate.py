@@ -134,8 +134,8 @@ def _fit_counters(
 
     named = counters.split(",") if counters else None
     rows = counters_table(read_csv(table), power=power, group=group, counters=named)
-    with _status("leaving out") as say:
-        found = fit_counters(rows, progress=say)
+    with _status("leaving out") as report:
+        found = fit_counters(rows, progress=report)
     result = {"source": table.name, "power": power, "group": group, **asdict(found)}
     if output is not None:
         _write(result, output)
@@ -181,10 +181,10 @@ def _run_kernels(kernels: str, session: Path | None, seconds: float) -> dict[str
         with Progress(*columns, console=Console(file=sys.stderr), transient=True) as progress:
             bar = progress.add_task("calibrating")
 
-            def tell(name: str, done: int, total: int) -> None:
+            def report(name: str, done: int, total: int) -> None:
                 progress.update(bar, description=name, completed=done, total=total)
 
-            path = record(session or Path(folder), seconds_each=seconds, progress=tell, kernels=kernels)
+            path = record(session or Path(folder), seconds_each=seconds, progress=report, kernels=kernels)
         return _fit_session(path)
 
 

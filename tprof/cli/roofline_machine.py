@@ -104,8 +104,8 @@ def measure_here(*, quick: bool, processor: str | None) -> Result:
             f"the session was recorded on {processor}, and this is {here['processor']}: name its machine with --machine"
         )
         raise UsageError(message)
-    with _progress() as tell:
-        measured = measure(QUICK if quick else FULL, progress=tell)
+    with _progress() as report:
+        measured = measure(QUICK if quick else FULL, progress=report)
     fitted = fit_machine(measured.runs, str(here["processor"] or "this machine"))
     notes = [*([measured.no_energy] if measured.no_energy else []), *fitted.warnings]
     if here["load_1_min"] > BUSY * here["usable_cpus"]:

@@ -365,9 +365,9 @@ def sum_up() -> None:
         profile = load(given["session"]).profile()
         if given["summary"]:
             show(profile, sys.stderr, top=_TOP)
-        _tell_tasks(profile, given)
+        _report_tasks(profile, given)
         if given["summary"]:
-            _tell_how_to_name(profile, given["program"])
+            _suggest_names(profile, given["program"])
         if given["report"] is not None:
             profile.to_html(given["report"])
             print(f"report: {given['report_name']}", file=sys.stderr)
@@ -377,7 +377,7 @@ def sum_up() -> None:
     print(f"next: tprof report {given['name']}", file=sys.stderr)
 
 
-def _tell_how_to_name(profile: Profile, program: str) -> None:
+def _suggest_names(profile: Profile, program: str) -> None:
     """Where only the program, its threads and processes are tasks, say how its functions become some."""
     if profile.trace.names_no_task:
         print(
@@ -387,7 +387,7 @@ def _tell_how_to_name(profile: Profile, program: str) -> None:
         )
 
 
-def _tell_tasks(profile: Profile, given: dict[str, Any]) -> None:
+def _report_tasks(profile: Profile, given: dict[str, Any]) -> None:
     """Say what the patterns met, here or in a child process, and what of it was called."""
     from tprof.launch import Pattern
     from tprof.launch.matches import Matches

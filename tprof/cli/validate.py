@@ -60,8 +60,8 @@ def validate(
     cases = chosen(tuple(case or ()))
     if plot is not None:
         _refuse_folder(plot)
-    with _progress() as tell:
-        result = validation.measure(effort, cases=cases, progress=tell)
+    with _progress() as report:
+        result = validation.measure(effort, cases=cases, progress=report)
     if plot is not None:
         from tprof.benchmarks.validation.draw import write_page
 

@@ -1,4 +1,4 @@
-"""Counters that each sample carries: hardware events where there are any, else the kernel's own."""
+"""Counters in each sample: hardware events if available, else the kernel's software events."""
 
 from .choose import CounterPlan, choose
 from .events import BY_NAME, Event

@@ -1,4 +1,4 @@
-"""Which counters a recording reads with each sample, found out by opening them."""
+"""Chooses the counters of samples, by opening them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class CounterPlan:
     Attributes
     ----------
     source : "perf" (hardware), "software" or "none".
-    events : one a column, in order.
-    why : why it is this source, in a clause.
-    notes : what a user should know.
+    events : one per column, in order.
+    why : the reason for this source, as a clause.
+    notes : sentences for the user.
     """
 
     source: str
@@ -48,7 +48,7 @@ def probe_event(event: Event) -> tuple[int, int, int, int]:
 def choose(
     counters: str | Sequence[str] = "auto",
     *,
-    wanted: Sequence[str] = (),
+    requested: Sequence[str] = (),
     root: Path = Path("/"),
     probe: Probe = probe_event,
 ) -> CounterPlan:
@@ -57,26 +57,26 @@ def choose(
     Parameters
     ----------
     counters
-        "auto": instructions, cycles and LLC misses where the processor has them, else page faults, context
+        "auto": instructions, cycles and LLC misses if the processor has them, else page faults, context
         switches and migrations; "none"; or names of counters, which are added to instructions and cycles.
-    wanted
-        What "auto" takes besides where it counts, since a calibrated model needs it.
+    requested
+        Further counters of "auto", if available, for a calibrated model.
     root
-        What /proc is below.
+        Directory above /proc.
     probe
-        How an event is tried.
+        Tries an event.
 
     Raises
     ------
     UsageError
         If a name is unknown.
     SensorError
-        If a counter that was asked for by name does not count here.
+        If a counter that was requested by name does not count here.
     """
     if counters == "none":
         return CounterPlan("none", (), "as asked")
     if counters == "auto":
-        return _best(probe, wanted)
+        return _best(probe, requested)
     named = _named(counters.split(",") if isinstance(counters, str) else counters)
     if L2_REFS in named and not _is_intel(root):
         message = "the counter l2_refs is known for Intel processors only: leave it out here"
@@ -100,8 +100,8 @@ def _named(names: Sequence[str]) -> tuple[Event, ...]:
     return tuple(dict.fromkeys(asked))
 
 
-def _best(probe: Probe, wanted: Sequence[str]) -> CounterPlan:
-    events = dict.fromkeys([*DEFAULT, *(BY_NAME[name] for name in wanted if name in BY_NAME)])
+def _best(probe: Probe, requested: Sequence[str]) -> CounterPlan:
+    events = dict.fromkeys([*DEFAULT, *(BY_NAME[name] for name in requested if name in BY_NAME)])
     problems = [(event, _problem(event, probe)) for event in events]
     working = tuple(event for event, problem in problems if problem is None)
     if {event.column for event in working} >= {"instructions", "cycles"}:
@@ -115,7 +115,7 @@ def _best(probe: Probe, wanted: Sequence[str]) -> CounterPlan:
 
 
 def _problem(event: Event, probe: Probe) -> str | None:
-    """Return why an event does not count here, or None. It must have run: one that opens may never be scheduled."""
+    """Return the reason why an event does not count here, or None. It must run: an open one may never be scheduled."""
     error, _, _, running_ns = probe(event)
     if error != 0:
         return explain_perf_error(error)

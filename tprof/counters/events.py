@@ -1,4 +1,4 @@
-"""The counters tprof knows by name, as perf_event_open takes them.
+"""The named counters, with their parameters for perf_event_open.
 
 Generic events are the kernel's own mapping (linux/perf_event.h). `l2_refs` has none: it is Intel's L2_RQSTS.REFERENCES
 (event 0x24, umask 0xff on client and server cores since Skylake) and is offered on Intel only. None of the
@@ -15,7 +15,7 @@ LLC_READ_ACCESS = 2
 
 @dataclass(frozen=True)
 class Event:
-    """A counter: the column it fills, its unit, and how perf names it."""
+    """A counter: its column, its unit, and its perf type and config."""
 
     column: str
     unit: str

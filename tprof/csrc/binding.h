@@ -1,4 +1,4 @@
-/* What Python sees of the core. Only module.c and the files named binding_* know Python; all else compiles without. */
+/* The Python bindings of the core. Only module.c and the files named binding_* include Python.h. */
 #ifndef TPROF_BINDING_H
 #define TPROF_BINDING_H
 
@@ -10,7 +10,7 @@
 
 #include "definitions.h"
 
-/* Of an object, where threads run Python at the same time; elsewhere Python's lock does the same. What is inside takes no
+/* Critical section of an object, for free-threaded builds; elsewhere Python's lock suffices. The code inside takes no
  * lock and calls no Python code: either may let another thread in. */
 #if PY_VERSION_HEX < 0x030D0000
 #define Py_BEGIN_CRITICAL_SECTION(object) {
@@ -19,11 +19,11 @@
 
 struct tprof_live;
 
-/* What belongs to one interpreter: each executes the module anew, and they may run at the same time. All else in the core
- * is the process's. */
+/* The state of one interpreter: each executes the module itself, and they may run at the same time. All other state of
+ * the core belongs to the process. */
 struct tprof_state {
-    PyObject *spawner; /* what takes over the calls of tasks while a runtime runs, or NULL */
-    PyObject *fork_work; /* pause, go_on, reset, join: functions of forks.py */
+    PyObject *spawner; /* takes over the calls of tasks while a runtime runs, or NULL */
+    PyObject *fork_work; /* pause, resume, reset, join: functions of forks.py */
     struct tprof_definitions definitions;
 };
 static inline struct tprof_state *tprof_state_of(PyObject *module)
@@ -37,9 +37,9 @@ extern PyType_Spec tprof_task_spec;   /* binding_task.c: a callable that is a ta
 extern PyType_Spec tprof_region_spec; /* binding_region.c: a with-block that is a task */
 extern PyType_Spec tprof_driver_spec; /* binding_driver.c: a generator or coroutine that is a task */
 #if PY_VERSION_HEX >= 0x030C0000
-extern PyType_Spec tprof_monitor_spec; /* binding_monitor.c: code objects that are tasks where they stand */
+extern PyType_Spec tprof_monitor_spec; /* binding_monitor.c: unchanged code objects that are tasks */
 #endif
-extern PyType_Spec tprof_thread_task_spec; /* binding_thread.c: what a thread runs, as a task */
+extern PyType_Spec tprof_thread_task_spec; /* binding_thread.c: the run of a thread as a task */
 
 /* binding_follow.c */
 extern PyType_Spec tprof_tail_spec, tprof_follower_spec;
@@ -56,7 +56,7 @@ PyObject *tprof_py_release_signals(PyObject *module, PyObject *unused);
 PyObject *tprof_py_await_thread_end(PyObject *module, PyObject *native_id);
 
 /* binding_session.c */
-extern struct tprof_live *tprof_session_live; /* of the session this process takes part in, or NULL */
+extern struct tprof_live *tprof_session_live; /* of this process's session, or NULL */
 static inline struct tprof_live *tprof_session_page(void) /* for threads that neither begin nor end one */
 {
     return __atomic_load_n(&tprof_session_live, __ATOMIC_ACQUIRE);
@@ -74,7 +74,7 @@ PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *tprof_py_stop(PyObject *module, PyObject *unused);
 PyObject *tprof_py_fail_at_exit(PyObject *module, PyObject *status);
 
-/* binding_thread.c: what `threading` starts here and has yet to enter among its threads, or NULL */
+/* binding_thread.c: the thread that `threading` is starting here and has not listed yet, or NULL */
 extern _Thread_local PyObject *tprof_starting_thread;
 
 /* binding_main.c */

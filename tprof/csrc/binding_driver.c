@@ -1,7 +1,6 @@
-/* Driver: the iterator of a generator or coroutine that is a task. It stands between whoever resumes the body and
- * the body: each resumption is a sample (start or resume), each suspension one (suspend), so a suspended instance
- * runs nothing and a body that is resumed on another thread runs there. What the body had open when it was suspended
- * (a region, say) runs again when it is resumed. */
+/* Driver: the iterator of a generator or coroutine that is a task. It wraps the body: each resumption records a sample
+ * (start or resume), and so does each suspension (suspend). A suspended instance is not running, and a body that is
+ * resumed on another thread runs there. Regions that were open at the suspension continue with the resumption. */
 #include "binding.h"
 #include "recorder.h"
 
@@ -11,12 +10,12 @@ struct driver {
     PyObject_HEAD
     PyObject *body;
     uint32_t number;
-    uint64_t generation;     /* the recording that knows this instance; another one starts it anew */
+    uint64_t generation;     /* the recording of this instance; another recording starts a new instance */
     uint64_t instance;
-    uint64_t inner_instance; /* who ran inside when it was suspended */
+    uint64_t inner_instance; /* the innermost instance at its suspension */
     uint32_t inner_task;
     bool stepwise; /* the body is one step of an asynchronous generator: its end only suspends the instance */
-    bool done;     /* the instance has ended; what still runs (a late close) is not it */
+    bool done;     /* the instance has ended; a late close does not count */
 };
 
 static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -92,7 +91,7 @@ static void finish(struct driver *self, const struct tprof_frame *frame, bool fa
     self->done = true;
 }
 
-/* After a call on the body that returned NULL: finished well if all it raised was the end of iteration. */
+/* After a call on the body that returned NULL: success if it only raised the end of iteration. */
 static bool ended_well(void)
 {
     return !PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_StopIteration) ||

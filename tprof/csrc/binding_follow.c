@@ -1,5 +1,5 @@
-/* What a running recording's follower asks of Python: tails of readings, and threads with their rows. Each is asked by
- * one thread at a time (the lock of tprof/live's meters). Python's lock is held throughout: see tail.h. */
+/* Types for following a running recording: tails of readings, and threads with their rows. Each is used by one thread
+ * at a time (the lock of tprof/live's meters). Python's lock is held throughout: see tail.h. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -57,13 +57,13 @@ static PyObject *create_tail(PyTypeObject *type, PyObject *args, PyObject *kwarg
 static PyObject *read_new(struct tprof_tail *tail, int fd, struct tprof_tail_state *state, uint64_t most)
 {
     const uint64_t left = state->committed > tail->done ? state->committed - tail->done : 0;
-    const uint64_t wanted = left < most ? left : most;
-    PyObject *records = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(wanted * tail->record_bytes));
+    const uint64_t limit = left < most ? left : most;
+    PyObject *records = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(limit * tail->record_bytes));
     uint64_t count = 0;
     ssize_t got = 1;
-    while (records != NULL && count < wanted && got > 0) {
+    while (records != NULL && count < limit && got > 0) {
         char *to = PyBytes_AS_STRING(records) + count * tail->record_bytes;
-        got = tprof_tail_read(tail, fd, state, to, (size_t)(wanted - count));
+        got = tprof_tail_read(tail, fd, state, to, (size_t)(limit - count));
         if (got > 0) {
             count += (uint64_t)got;
             tail->done += (uint64_t)got;
@@ -73,7 +73,7 @@ static PyObject *read_new(struct tprof_tail *tail, int fd, struct tprof_tail_sta
         Py_XDECREF(records);
         return PyErr_SetFromErrnoWithFilename(PyExc_OSError, tail->path);
     }
-    if (records != NULL && count < wanted)
+    if (records != NULL && count < limit)
         (void)_PyBytes_Resize(&records, (Py_ssize_t)(count * tail->record_bytes));
     return records;
 }

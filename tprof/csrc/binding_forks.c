@@ -1,16 +1,16 @@
-/* What is done around forks of the program, for tprof/forks.py: os.register_at_fork calls the three hooks, with Python's
- * lock, in the thread that forks.
+/* The work around forks of the program, for tprof/forks.py: os.register_at_fork calls the three hooks, with Python's
+ * lock, in the forking thread.
  *
- * The hooks themselves hardly do anything. Python prints and drops what is raised in a hook, a Ctrl-C too; and it counts
- * the process's threads, to warn of forks beside them, after the hooks have run (until cpython's gh-137109). So signals
- * that the program handles are held from before the fork until it has returned to its caller, and what takes long or
- * starts threads is done then: by a pending call, which the interpreter makes before the caller's next instruction.
+ * The hooks do little. Python prints and drops an exception of a hook, even of Ctrl-C, and it counts the process's
+ * threads after the hooks, for its warning of forks with threads (until cpython's gh-137109). So signals with a Python
+ * handler are held from before the fork until it has returned to its caller, and slow work and the start of threads
+ * happen then: in a pending call, which the interpreter makes before the caller's next instruction.
  *
- * A pending call may come too early, in a hook that somebody else wrote in Python. It sees that from the frame that
- * forked, which is then not the running one but further out, and asks to be called again.
+ * A pending call may come too early, in another package's hook in Python. In this case the forking frame is not the
+ * running one but further out, and the pending call schedules itself again.
  *
- * All of it concerns the main interpreter only: no other one can fork, nor does any other run handlers of signals. So what
- * is static here belongs to that one, and pending calls, which only it makes, find its module. */
+ * This concerns the main interpreter only: no other one can fork or run signal handlers. So the static variables belong
+ * to the main interpreter, and pending calls, which only it makes, find its module. */
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -21,18 +21,18 @@
 #include "sensor_thread.h"
 #include "signals.h"
 
-/* Of CPU time: a fork that raises, with warnings that are errors, may be taken for a hook until then. */
+/* CPU time: until then a fork that raises, when warnings are errors, looks like a running hook. */
 #define LONGEST_HOOKS_NS UINT64_C(20000000)
-#define LOOK_AGAIN_NS UINT64_C(20000)
+#define ASK_AGAIN_NS UINT64_C(20000)
 
 static _Thread_local PyObject *forking; /* the frame whose call forks, or NULL */
-static _Thread_local bool concerned;    /* whether there is anything to do for this fork */
+static _Thread_local bool concerned;    /* whether this fork needs any work */
 static _Thread_local bool holds;        /* whether signals are held for it */
 static struct {
     PyObject *type, *value, *trace;
-} raised; /* by a handler of a signal that came just before: it waits until the fork has returned */
+} raised; /* by a signal handler just before: it waits until the fork has returned */
 static bool in_child;
-static uint64_t forked_cpu_ns, looked_ns;
+static uint64_t forked_cpu_ns, asked_ns;
 
 /* Only there does Python run the handlers of signals. */
 static bool runs_handlers(void)
@@ -49,7 +49,7 @@ static void call(PyObject *module, Py_ssize_t which)
     Py_XDECREF(result);
 }
 
-/* Leaves out of `which` what Python has no handler for: a handler in C may need more than the signal's number. */
+/* Removes signals without a Python handler from `which`: a handler in C may need more than the signal's number. */
 static int drop_foreign(uint64_t *which)
 {
     PyObject *module = *which != 0 ? PyImport_ImportModule("_signal") : NULL;
@@ -90,7 +90,7 @@ static void hold_for_fork(PyObject *module)
         PyErr_Fetch(&raised.type, &raised.value, &raised.trace);
 }
 
-/* Whether the frame that forked called, however indirectly, the one that runs; takes over the reference to that. */
+/* Whether the forking frame called the running one, directly or not; takes ownership of the latter's reference. */
 static bool has_called(PyFrameObject *frame)
 {
     bool found = false;
@@ -109,16 +109,16 @@ static bool is_in_hook(void)
     PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
     const uint64_t now_ns = tprof_now_ns();
     const bool has_returned = forking == NULL || (PyObject *)frame == forking;
-    /* Pending calls that ask for one more are made many times in a row. */
-    if (has_returned || now_ns - looked_ns < LOOK_AGAIN_NS) {
+    /* A pending call that schedules itself again is repeated many times in a row. */
+    if (has_returned || now_ns - asked_ns < ASK_AGAIN_NS) {
         Py_XDECREF(frame);
         return !has_returned;
     }
-    looked_ns = now_ns;
+    asked_ns = now_ns;
     return has_called(frame) && tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID) - forked_cpu_ns < LONGEST_HOOKS_NS;
 }
 
-/* Returns -1 with what is to be raised where the fork was called. */
+/* Returns -1 with the exception to raise in the caller of the fork. */
 static int finish(PyObject *module)
 {
     concerned = false;
@@ -147,11 +147,11 @@ static int finish_unless_in_hook(void *module)
     return finish(module);
 }
 
-/* The pending call may borrow the module: os.register_at_fork keeps its functions for good. */
+/* The pending call may borrow the module: os.register_at_fork never releases its functions. */
 static void finish_later(PyObject *module)
 {
     forked_cpu_ns = tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    looked_ns = 0;
+    asked_ns = 0;
     if (runs_handlers() && Py_AddPendingCall(finish_unless_in_hook, module) == 0)
         return;
     if (finish(module) < 0)
@@ -211,7 +211,7 @@ PyObject *tprof_py_hold_signals(PyObject *module, PyObject *unused)
     (void)unused;
     if (hold() < 0)
         return NULL;
-    /* What came before is handled now: afterwards no handler runs. */
+    /* Earlier signals are handled now: afterwards no handler runs. */
     if (PyErr_CheckSignals() < 0) {
         (void)tprof_py_release_signals(module, NULL);
         return NULL;

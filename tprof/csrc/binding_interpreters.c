@@ -1,5 +1,5 @@
-/* What the interpreters of this process have together, as Python sees it: the tasks that each has defined, the table
- * that is written of them, and who may begin a recording. */
+/* State shared by the interpreters of this process: the tasks of each, the table of tasks, and the claim to begin a
+ * recording. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "definitions.h"
 #include "recorder.h"
 
-/* The process, since a forked child holds none of its parent's claims, and in it the interpreter; 0: nobody. */
+/* The process and the interpreter of the claim; 0: none. A forked child has no claim of its parent. */
 static uint64_t claimed;
 
 static uint64_t claimant(void)
@@ -51,7 +51,7 @@ PyObject *tprof_py_is_main_interpreter(PyObject *module, PyObject *unused)
     return PyBool_FromLong(tprof_is_main_interpreter());
 }
 
-/* Names may hold what is no text, as file names do. */
+/* Names may hold lone surrogates, as file names do. */
 static bool keep_text(struct tprof_text *to, PyObject *from)
 {
     *to = (struct tprof_text){NULL, 0};

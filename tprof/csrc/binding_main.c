@@ -1,7 +1,7 @@
-/* How `tprof run` executes a program's code: as the interpreter does it, with no frame below. */
+/* Executes a program's code for `tprof run` as the interpreter does, with no frame below. */
 #include "binding.h"
 
-/* Where the thread keeps the frame that it runs. */
+/* The place of the thread's current frame. */
 static struct _PyInterpreterFrame **running(PyThreadState *thread)
 {
 #if PY_VERSION_HEX < 0x030D0000
@@ -11,7 +11,7 @@ static struct _PyInterpreterFrame **running(PyThreadState *thread)
 #endif
 }
 
-/* What the frames below took of the recursion limit is given to the program while it runs; up to 3.11 the call of C too. */
+/* While the program runs, its recursion limit grows by the frames below; up to 3.11 also by the call of C. */
 #define CALLS_OF_C (PY_VERSION_HEX < 0x030C0000)
 
 static int *remaining_depth(PyThreadState *thread)
@@ -23,7 +23,8 @@ static int *remaining_depth(PyThreadState *thread)
 #endif
 }
 
-/* Whether frames may be left out below: 3.14's collector without the interpreter's lock looks for references in all. */
+/* Whether frames below may be hidden: the collector of 3.14's free-threaded build searches all frames for references.
+ */
 static bool may_hide(void)
 {
 #ifdef Py_GIL_DISABLED

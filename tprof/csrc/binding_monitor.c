@@ -1,12 +1,12 @@
-/* Monitor: what sys.monitoring (PEP 669, Python 3.12) calls where code objects run that are tasks or that tprof/monitored.py
- * observes. Its methods are the callbacks; they run in the thread whose event it is, attached to Python. What a code object
- * is stands in its co_extra, so whoever holds a function of it is seen and a copy that dies takes it along. Code that is
- * met for the first time is shown to Python once, if its file is not known to hold no task.
+/* Monitor: the callbacks of sys.monitoring (PEP 669, Python 3.12) for code objects that are tasks or that
+ * tprof/monitored.py observes. They run in the thread of the event, attached to Python. The mark of a code object is in
+ * its co_extra, so it holds for every function with this code and is freed with the code. At its first start, code
+ * without a mark is passed to Python once, unless its file is known to have no tasks.
  *
- * Open calls stand on a stack of the thread. A call is known by its code and the interpreter's frame, whose address is a
- * generator's own for as long as that lives; events may be missing (another tool raised, Python 3.13.0 closes generators
- * silently), so the end of a call is searched for downwards and what is left over is dropped when the frame is used anew.
- * A suspended generator or coroutine is one instance: it waits among the suspended (suspended.h). */
+ * * Each thread has a stack of open calls. Code and the interpreter's frame identify a call; the address of the frame
+ * is unique to a generator during its lifetime. Events may be missing (another tool raised, Python 3.13.0 closes
+ * generators silently), so the end of a call is searched down the stack, and stale entries are dropped when their frame
+ * is reused. A suspended generator or coroutine is one instance, kept in the table of suspended ones (suspended.h). */
 #include "binding.h"
 
 #if PY_VERSION_HEX >= 0x030C0000
@@ -17,16 +17,16 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* What stands in co_extra; from FIRST_TASK on the task's number is added. */
+/* Values in co_extra; from FIRST_TASK on the task's number is added. */
 enum { UNMARKED, IGNORED, TELL_RETURN, UNDEFINED, FIRST_TASK };
 
 struct monitor {
     PyObject_HEAD
     PyObject *define;  /* code -> number of its task; called before the first instance */
-    PyObject *observe; /* (code, value): one of the codes to tell of returns the value */
-    PyObject *meet;    /* code: it starts for the first time; may mark it */
-    PyObject *files;   /* of which nothing is to be met, a dict whose values do not matter */
-    PyObject *disable; /* sys.monitoring.DISABLE: no more starts of this code, unless somebody restarts events */
+    PyObject *observe; /* (code, value): called when an observed code returns the value */
+    PyObject *meet;    /* code: called at its first start; may mark it */
+    PyObject *files;   /* files without tasks, as keys of a dict */
+    PyObject *disable; /* sys.monitoring.DISABLE: no more start events of this code until events are restarted */
     Py_ssize_t extra_index;
 };
 
@@ -39,7 +39,7 @@ struct call {
 
 struct stack {
     struct call *calls;
-    size_t depth, room;
+    size_t depth, capacity;
 };
 
 static _Thread_local struct stack *own_stack;
@@ -52,7 +52,7 @@ static const void *running_frame(void)
 #elif PY_VERSION_HEX < 0x030F0000
     return PyThreadState_Get()->current_frame;
 #else
-    return PyEval_GetFrame(); /* a generator's stays the same object too, once it was asked for */
+    return PyEval_GetFrame(); /* a generator's frame object also stays the same once it exists */
 #endif
 }
 
@@ -83,16 +83,16 @@ static struct stack *make_stack(void)
     return own_stack;
 }
 
-/* Room for one more call, or NULL. */
-static struct call *make_room(struct stack *stack)
+/* Space for one more call, or NULL. */
+static struct call *reserve(struct stack *stack)
 {
-    if (stack->depth == stack->room) {
-        const size_t room = stack->room == 0 ? 64 : stack->room * 2;
-        struct call *calls = realloc(stack->calls, room * sizeof *calls);
+    if (stack->depth == stack->capacity) {
+        const size_t capacity = stack->capacity == 0 ? 64 : stack->capacity * 2;
+        struct call *calls = realloc(stack->calls, capacity * sizeof *calls);
         if (calls == NULL)
             return NULL;
         stack->calls = calls;
-        stack->room = room;
+        stack->capacity = capacity;
     }
     return &stack->calls[stack->depth];
 }
@@ -112,16 +112,16 @@ static bool take_out(const PyObject *code, struct call *taken)
     return false;
 }
 
-/* How the frame comes to run. */
+/* Why the frame runs. */
 enum entry { STARTS, RESUMES, THROWN };
 
-/* Of the frame that runs: what was suspended of it, or a new one without an instance. NULL: no memory, or an exception was
- * thrown into what has not begun, of which nothing will run. */
+/* Return the suspended call of the running frame, or a new one without an instance. NULL: no memory, or an exception
+ * was thrown into a generator that has not begun, which will not run. */
 static struct tprof_suspended *generator_of(const void *frame, const PyObject *code, enum entry entry, long offset)
 {
     struct tprof_suspended *generator = tprof_suspended_take(frame);
     const bool known = generator != NULL && generator->code == (const void *)code && entry != STARTS;
-    /* One that was closed silently may have left the frame to one that has not begun, which stands far before any yield. */
+    /* A silently closed generator may have left its frame to a new one, whose instruction is before any yield. */
     if (known && (entry != THROWN || offset + 2 >= generator->offset))
         return generator;
     if (entry == THROWN) {
@@ -156,8 +156,8 @@ static void begin(PyObject *code, uint32_t number, enum entry entry, long offset
     if (stack == NULL)
         return;
     while (stack->depth > 0 && stack->calls[stack->depth - 1].frame == call.frame)
-        free(stack->calls[--stack->depth].generator); /* its end was never told */
-    struct call *slot = make_room(stack);
+        free(stack->calls[--stack->depth].generator); /* its end had no event */
+    struct call *slot = reserve(stack);
     if (slot == NULL)
         return;
     if (((PyCodeObject *)code)->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE)) {
@@ -183,7 +183,7 @@ static uintptr_t mark_of(const struct monitor *self, PyObject *code)
     return (uintptr_t)extra;
 }
 
-/* No other tool, and none of this one's events, sees what tprof itself runs. */
+/* Neither other tools nor this one get events of tprof's own code. */
 static PyObject *call_unseen(PyObject *function, PyObject *code, PyObject *value)
 {
     PyThreadState *thread = PyThreadState_Get();
@@ -193,8 +193,8 @@ static PyObject *call_unseen(PyObject *function, PyObject *code, PyObject *value
     return result;
 }
 
-/* The mark after its task was defined. Where Python has no room for that, the next call tries again. Returns 0 with what a
- * signal's handler raised. */
+/* Define the task and return its mark. If Python cannot store the mark, the next call tries again. Returns 0 with the
+ * exception of a signal handler. */
 static uintptr_t define(const struct monitor *self, PyObject *code)
 {
     PyObject *defined = call_unseen(self->define, code, NULL);
@@ -228,7 +228,7 @@ static PyObject *begin_marked(const struct monitor *self, PyObject *const *args,
     Py_RETURN_NONE;
 }
 
-/* The mark of a code object that was not met before, or -1 with what was raised. */
+/* Return the mark of a new code object, or -1 with an exception. */
 static intptr_t meet(const struct monitor *self, PyObject *code)
 {
     const int known = PyDict_Contains(self->files, ((PyCodeObject *)code)->co_filename);

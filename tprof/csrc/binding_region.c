@@ -1,6 +1,6 @@
-/* Region: a with-block as a task. Each entry is an instance; a region object may be entered again, also while it is
- * open, and by several threads, so its entries form a small list in which each thread finds its own last one. An entry
- * must be left on the thread that made it. */
+/* Region: a with-block as a task. Each entry is an instance. A region object may be entered several times at once, also
+ * by several threads, so it has a small list of entries; each thread exits its own last one. An entry must end on the
+ * thread that made it. */
 #include "binding.h"
 #include "recorder.h"
 
@@ -14,7 +14,7 @@ struct entry {
 struct region {
     PyObject_HEAD
     uint32_t number;
-    int depth, room;
+    int depth, capacity;
     struct entry *entries;
     struct entry first;
 };
@@ -29,7 +29,7 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (self != NULL) {
         self->number = number;
         self->entries = &self->first;
-        self->room = 1;
+        self->capacity = 1;
     }
     return (PyObject *)self;
 }
@@ -44,19 +44,19 @@ static void deallocate(PyObject *object)
     Py_DECREF(type);
 }
 
-static bool make_room(struct region *self)
+static bool reserve(struct region *self)
 {
-    if (self->depth < self->room)
+    if (self->depth < self->capacity)
         return true;
-    const int room = self->room * 4;
-    struct entry *entries = PyMem_Malloc((size_t)room * sizeof *entries);
+    const int capacity = self->capacity * 4;
+    struct entry *entries = PyMem_Malloc((size_t)capacity * sizeof *entries);
     if (entries == NULL)
         return false;
     memcpy(entries, self->entries, (size_t)self->depth * sizeof *entries);
     if (self->entries != &self->first)
         PyMem_Free(self->entries);
     self->entries = entries;
-    self->room = room;
+    self->capacity = capacity;
     return true;
 }
 
@@ -69,7 +69,7 @@ static PyObject *enter(PyObject *object, PyObject *unused)
     if (tprof_recording() && self->number != TPROF_NO_TASK)
         (void)tprof_enter(&entry.frame, self->number, 0, TPROF_START);
     Py_BEGIN_CRITICAL_SECTION(object);
-    kept = make_room(self);
+    kept = reserve(self);
     if (kept)
         self->entries[self->depth++] = entry;
     Py_END_CRITICAL_SECTION();
@@ -79,7 +79,7 @@ static PyObject *enter(PyObject *object, PyObject *unused)
     return PyErr_NoMemory();
 }
 
-/* Take out this thread's last entry, else the last of all: that one is left on a thread that it does not belong to. */
+/* Remove this thread's last entry, or the last of all if the exit is on a wrong thread. */
 static bool take_out(struct region *self, struct entry *taken)
 {
     const unsigned long here = PyThread_get_thread_ident();
@@ -112,7 +112,7 @@ static PyObject *leave(PyObject *object, PyObject *const *args, Py_ssize_t count
     Py_RETURN_FALSE;
 }
 
-/* As a constant of a function that cloudpickle sends by value; tprof/task.py makes it anew. */
+/* For a constant of a function that cloudpickle sends by value; tprof/task.py creates it again. */
 static PyObject *reduce(PyObject *self, PyObject *protocol)
 {
     (void)protocol;

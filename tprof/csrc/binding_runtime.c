@@ -1,10 +1,10 @@
-/* What a task runtime sees of the recorder, and the hook by which a running one takes over the calls of tasks. */
+/* The recorder's interface for task runtimes, and the hook with which a running one takes over the calls of tasks. */
 #include "binding.h"
 #include "binding_task.h"
 #include "recorder.h"
 #include "runtime_api.h"
 
-/* The former one is kept for good: a call that just found it may still use it. */
+/* The former one is never freed: a call may still use it. */
 PyObject *tprof_py_set_spawner(PyObject *module, PyObject *spawner)
 {
     PyObject *kept = spawner == Py_None ? NULL : Py_NewRef(spawner);

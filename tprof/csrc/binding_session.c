@@ -1,6 +1,6 @@
-/* Sessions and recordings as Python starts and ends them. Who begins and ends them has claimed that
- * (binding_interpreters.c), and tprof/membership.py sees to it that no two threads do so at a time; the page of the session
- * may be read by others meanwhile, without Python's lock where there is none. */
+/* Start and end of sessions and recordings. The caller has claimed this (binding_interpreters.c), and
+ * tprof/membership.py ensures that only one thread does so at a time. Other threads may read the session's page
+ * meanwhile, in free-threaded builds without a lock. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 #include "sensor_thread.h"
 
 struct tprof_live *tprof_session_live;
-/* Another thread may just be reading the page of the session that ended, so a page is given back only when the next but
- * one begins. */
+/* Another thread may still read the page of an ended session, so a page is unmapped only when the session after the
+ * next one begins. */
 static struct tprof_live *former;
 
 static char *live_path(PyObject *directory, char path[PATH_MAX])
@@ -44,7 +44,7 @@ static PyObject *enter(PyObject *directory, struct tprof_live *(*open_page)(cons
     if (former != NULL)
         tprof_recorder_close_live(former);
     former = tprof_session_live;
-    /* Release: the page is whole for whoever finds it. */
+    /* Release: the page is complete for every reader. */
     __atomic_store_n(&tprof_session_live, page, __ATOMIC_RELEASE);
     return PyLong_FromUnsignedLong(tprof_live_enter(page));
 }
@@ -99,7 +99,7 @@ static struct {
     uint32_t ordinal;
 } leaver;
 
-/* Python is not there any more. A forked child has inherited the call. */
+/* Python has ended. A forked child has inherited the call. */
 static void leave_at_exit(void)
 {
     if (leaver.process != getpid())
@@ -132,7 +132,7 @@ static PyObject *list_processes(struct tprof_live *live)
         count = TPROF_MAX_PROCESSES;
     for (uint32_t i = 0; processes != NULL && i < count; i++) {
         const struct tprof_live_process *slot = &live->processes[i];
-        /* The end first: the time that was written before it is there then. */
+        /* Read the end first: the time is written before it. */
         const unsigned long long ended_ns = __atomic_load_n(&slot->ended_ns, __ATOMIC_ACQUIRE);
         PyObject *entry = Py_BuildValue("(IIKK)", i, __atomic_load_n(&slot->pid, __ATOMIC_ACQUIRE),
                                         (unsigned long long)__atomic_load_n(&slot->cpu_ns, __ATOMIC_RELAXED), ended_ns);
@@ -163,7 +163,7 @@ PyObject *tprof_py_session_end(PyObject *module, PyObject *unused)
     PyObject *processes = list_processes(live);
     if (processes == NULL)
         return NULL;
-    /* Threads of other processes may still count: figures of their own, that say nothing of each other. */
+    /* Threads of other processes may still count: these figures are independent of each other. */
 #define COUNT(field) #field, (unsigned long long)__atomic_load_n(&live->field, __ATOMIC_RELAXED)
     return Py_BuildValue("{s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "processes", processes, "process_count",
                          (unsigned long long)__atomic_load_n(&live->next_process, __ATOMIC_RELAXED), "threads",
@@ -192,7 +192,7 @@ static int parse_events(PyObject *events, struct tprof_setup *setup)
     return 0;
 }
 
-/* The calling thread joins at once, so that what it runs outside tasks is seen too. */
+/* The calling thread joins at once, so that its time outside tasks is recorded too. */
 static PyObject *start_with_caller(const struct tprof_setup *setup)
 {
     const uint64_t generation = tprof_recorder_start(setup);
@@ -235,8 +235,8 @@ PyObject *tprof_py_stop(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-/* What `threading` knows under this thread's number, or NULL. Looked up rather than asked for: Python code would run the
- * program's signal handlers here, and current_thread() enters threads that it does not know. */
+/* Return the entry of `threading` for this thread's number, or NULL. A look-up without Python code: that would run the
+ * program's signal handlers here, and current_thread() adds an entry for unknown threads. */
 static PyObject *find_thread(PyObject *threading)
 {
     if (tprof_starting_thread != NULL)
@@ -249,8 +249,8 @@ static PyObject *find_thread(PyObject *threading)
     return thread;
 }
 
-/* To an interpreter besides the main one, the thread that first runs it is its main thread; its own name is known where
- * it was started, in another interpreter that may be running. */
+/* A subinterpreter takes its first thread for its main thread; the thread's real name is in the interpreter that
+ * started it, which may be running. */
 static bool is_visitor(PyObject *threading, PyObject *thread)
 {
     if (tprof_is_main_interpreter())
@@ -261,7 +261,7 @@ static bool is_visitor(PyObject *threading, PyObject *thread)
     return visits;
 }
 
-/* What the system calls the thread, if not as the process, and the interpreter. */
+/* The system's name of the thread, unless it is that of the process, and the interpreter. */
 static PyObject *name_visitor(const char *system_name)
 {
     char process_name[TPROF_NAME_BYTES] = "";
@@ -299,7 +299,7 @@ static PyObject *find_name(const char *system_name)
     return bytes;
 }
 
-/* A name is a convenience: whatever goes wrong with it must not touch the exception the program may be handling. */
+/* A name is a convenience: a failure must not change the exception that the program may be handling. */
 void tprof_name_thread(char name[TPROF_NAME_BYTES])
 {
     PyObject *type, *value, *traceback;
@@ -318,7 +318,7 @@ void tprof_name_thread(char name[TPROF_NAME_BYTES])
 
 static int failed_status;
 
-/* Calls after it flush nothing more: what was registered before it belongs to the interpreter. */
+/* _exit skips the exit functions registered before this one, which belong to the interpreter. */
 static void end_with_failure(int status, void *process)
 {
     if (status != 0 || failed_status == 0 || (pid_t)(intptr_t)process != getpid())
@@ -330,14 +330,14 @@ static void end_with_failure(int status, void *process)
 PyObject *tprof_py_fail_at_exit(PyObject *module, PyObject *status)
 {
     static bool registered;
-    const long wanted = PyLong_AsLong(status);
+    const long requested = PyLong_AsLong(status);
     (void)module;
-    if (wanted == -1 && PyErr_Occurred())
+    if (requested == -1 && PyErr_Occurred())
         return NULL;
     if (!registered && on_exit(end_with_failure, (void *)(intptr_t)getpid()) != 0)
         return PyErr_SetFromErrno(PyExc_OSError);
     registered = true;
-    failed_status = (int)wanted;
+    failed_status = (int)requested;
     Py_RETURN_NONE;
 }
 
@@ -346,8 +346,8 @@ static struct {
     int channel;
 } later;
 
-/* Called when the interpreter has ended, so that what libraries do then is done: sensors are read until the process that
- * ends the recording says so, and it is told when they have stopped. */
+/* Called after the interpreter and its libraries have ended: sensors are read until a message from the process that
+ * ends the recording, and the channel is closed when they have stopped. */
 static void await_end(int status, void *unused)
 {
     char byte;

@@ -1,4 +1,4 @@
-/* Task: a callable around a function. While nothing is recorded it only passes the call on. */
+/* Task: a callable around a function. Without a recording it only passes the call on. */
 #include "binding_task.h"
 
 #include "recorder.h"
@@ -11,7 +11,7 @@ uint32_t tprof_pause_share;
 
 #define LONGEST_PAUSE_NS 1000000000
 
-/* Python's lock is free meanwhile. A signal ends the pause; its handler runs after the task. */
+/* Python's lock is released meanwhile. A signal ends the pause; its handler runs after the task. */
 void tprof_pause_after(const struct tprof_frame *frame, uint64_t began_ns)
 {
     const uint64_t share = __atomic_load_n(&tprof_pause_share, __ATOMIC_RELAXED);
@@ -136,7 +136,7 @@ static PyObject *bind(PyObject *self, PyObject *instance, PyObject *owner)
     return instance == NULL || instance == Py_None ? Py_NewRef(self) : PyMethod_New(self, instance);
 }
 
-/* Each interpreter has a type of its own for tasks; what they share is how they become methods. */
+/* Each interpreter has its own type for tasks; they share the function that makes them methods. */
 bool tprof_is_task(PyObject *object)
 {
     return Py_TYPE(object)->tp_descr_get == bind;
@@ -147,7 +147,7 @@ static PyObject *represent(PyObject *object)
     return PyUnicode_FromFormat("<tprof.task %R>", ((struct task *)object)->function);
 }
 
-/* tprof/task.py knows how a task travels: by name, or with its function where a name means nothing. */
+/* tprof/task.py pickles a task: by name, or with its function if it has no importable name. */
 static PyObject *reduce(PyObject *self, PyObject *protocol)
 {
     (void)protocol;
@@ -187,8 +187,8 @@ static bool cloudpickle_asks(void)
     return strcmp(last != NULL ? last + 1 : text, name) == 0;
 }
 
-/* Whoever asks whether a task is a function is told so: then it is used as one, and it can be. Only cloudpickle would take
- * it apart, as its workers get a function that is none of a module's; it is to ask __reduce_ex__. */
+/* isinstance() accepts a task as a function, since it can be used as one. Only cloudpickle would decompose it, as it
+ * does for functions outside importable modules; for it the answer is no, so that it calls __reduce_ex__. */
 static PyObject *class_of(PyObject *object, void *unused)
 {
     PyObject *function = ((struct task *)object)->function;
@@ -243,13 +243,13 @@ PyType_Spec tprof_task_spec = {
 PyObject *tprof_py_set_pause(PyObject *module, PyObject *share)
 {
     (void)module;
-    const double wanted = PyFloat_AsDouble(share);
-    if (wanted == -1.0 && PyErr_Occurred())
+    const double requested = PyFloat_AsDouble(share);
+    if (requested == -1.0 && PyErr_Occurred())
         return NULL;
-    if (!(wanted >= 0 && wanted <= 1000)) {
+    if (!(requested >= 0 && requested <= 1000)) {
         PyErr_SetString(PyExc_ValueError, "a pause is from 0 to 1000 times as long as the task before it");
         return NULL;
     }
-    __atomic_store_n(&tprof_pause_share, (uint32_t)(wanted * 1000), __ATOMIC_RELAXED);
+    __atomic_store_n(&tprof_pause_share, (uint32_t)(requested * 1000), __ATOMIC_RELAXED);
     Py_RETURN_NONE;
 }

@@ -1,5 +1,5 @@
-/* ThreadTask: a method of threading.Thread, each call of which is an instance of the task that stands for that thread.
- * It is called between Python's own frames, and adds none to what a program may print of its stack. */
+/* ThreadTask: a method of threading.Thread whose calls are instances of the task for that thread. It is called between
+ * Python's own frames, and adds no frame to a printed stack. */
 #include "binding.h"
 #include "recorder.h"
 
@@ -17,14 +17,14 @@ _Thread_local PyObject *tprof_starting_thread;
 static bool find_number(PyObject *number_of, PyObject *thread, uint32_t *number)
 {
     PyObject *found = PyObject_CallOneArg(number_of, thread);
-    const unsigned long wanted = found == NULL || found == Py_None ? (unsigned long)-1 : PyLong_AsUnsignedLong(found);
+    const unsigned long value = found == NULL || found == Py_None ? (unsigned long)-1 : PyLong_AsUnsignedLong(found);
     Py_XDECREF(found);
     if (PyErr_Occurred() != NULL) {
         PyErr_WriteUnraisable(number_of);
         return false;
     }
-    *number = (uint32_t)wanted;
-    return wanted <= UINT32_MAX;
+    *number = (uint32_t)value;
+    return value <= UINT32_MAX;
 }
 
 static PyObject *call(PyObject *callable, PyObject *const *args, size_t count, PyObject *names)

@@ -1,5 +1,5 @@
 /* The clocks of a recording. CLOCK_MONOTONIC is shared by all cores and processes; it stops while the machine is
- * suspended, which CLOCK_BOOTTIME does not: their difference tells of a suspend. */
+ * suspended, which CLOCK_BOOTTIME does not: their difference shows a suspend. */
 #ifndef TPROF_CLOCK_H
 #define TPROF_CLOCK_H
 

@@ -37,7 +37,7 @@ int tprof_counters_open_cpu(const struct tprof_event *event, int cpu)
     return (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-/* A scheduling event seen without the kernel's part counts nothing: absent is right, zero would be a lie. */
+/* Without its kernel part a scheduling event counts nothing: it must be absent, not zero. */
 static bool needs_kernel(const struct tprof_event *event)
 {
     return event->type == PERF_TYPE_SOFTWARE &&
@@ -46,10 +46,10 @@ static bool needs_kernel(const struct tprof_event *event)
 
 #define HIGHEST_FLOOR 1024
 
-/* The upper half of the descriptors is the program's, and what recording itself needs for a moment. So are the first
- * numbers: a program that closes every descriptor, as daemons do, gets the lowest ones for its own files, and a
- * sample must not read from these. */
-static int leave_room(int fd)
+/* The upper half of the descriptors is left to the program and to short uses by the recorder. So are the first numbers:
+ * a program that closes every descriptor, like a daemon, gets the lowest ones for its own files, and a sample must not
+ * read from these. */
+static int leave_low_descriptors(int fd)
 {
     struct rlimit limit;
     if (fd < 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -75,7 +75,7 @@ static int open_permitted(const struct tprof_event *event, int group)
     int fd = open_event(event, 0, -1, group, event->type != PERF_TYPE_SOFTWARE);
     if (fd < 0 && (errno == EACCES || errno == EPERM) && !needs_kernel(event))
         fd = open_event(event, 0, -1, group, true);
-    return leave_room(fd);
+    return leave_low_descriptors(fd);
 }
 
 static void *map_page(int fd)
@@ -157,7 +157,7 @@ uint64_t tprof_counters_anchor(struct tprof_counters *counters, uint64_t *now_ns
 {
     uint32_t seen = 0;
     uint64_t cpu_ns, at_ns;
-    /* Retried when a switch falls between the two clocks; thrice is enough, a stale anchor only costs a call. */
+    /* Retry after a context switch between the two clocks; thrice suffices, since a stale anchor only costs a call. */
     for (int attempt = 0; attempt < 3; attempt++) {
         if (counters->switches != NULL)
             seen = __atomic_load_n(&counters->switches->lock, __ATOMIC_ACQUIRE);
@@ -221,7 +221,7 @@ static bool read_pages(struct tprof_counters *counters)
     return true;
 }
 
-/* For how long the group was enabled, and ran, since values were last taken. */
+/* Times for which the group was enabled, and running, since the last read of its values. */
 static void elapsed(const struct tprof_counters *counters, const uint64_t *group, uint64_t *enabled_ns,
                     uint64_t *running_ns)
 {

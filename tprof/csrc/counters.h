@@ -1,4 +1,4 @@
-/* What a thread has used so far: CPU time always, hardware or software events where the kernel gives them. */
+/* Cumulative counters of a thread: CPU time always, hardware or software events if the kernel has them. */
 #ifndef TPROF_COUNTERS_H
 #define TPROF_COUNTERS_H
 
@@ -24,8 +24,8 @@ struct tprof_counters {
     int count; /* events in the group; 0: none could be opened */
     int fds[TPROF_MAX_EVENTS];
     const volatile struct perf_event_mmap_page *pages[TPROF_MAX_EVENTS];
-    uint64_t ids[TPROF_MAX_EVENTS]; /* the kernel's, by which a descriptor is known to be still ours */
-    int slots[TPROF_MAX_EVENTS]; /* which event of the plan stands at this place of the group */
+    uint64_t ids[TPROF_MAX_EVENTS]; /* the kernel's id, which shows that a descriptor is still ours */
+    int slots[TPROF_MAX_EVENTS]; /* index in the plan of the event at this place of the group */
     bool user_read;
     uint64_t enabled_ns, running_ns; /* at the last read(2) */
     /* Reads in user space since then see no times, but happen only while nothing was lost; the thread's CPU time at
@@ -46,7 +46,7 @@ void tprof_counters_forget(struct tprof_counters *counters);
 /* Re-anchor the CPU time by a system call. *now_ns becomes the moment to which the result belongs. */
 uint64_t tprof_counters_anchor(struct tprof_counters *counters, uint64_t *now_ns);
 
-/* Bring `values` up to date. Returns flags for the sample. Any thread may call it with user_read = false. */
+/* Update `values`. Returns flags for the sample. Any thread may call it with user_read = false. */
 uint8_t tprof_counters_read(struct tprof_counters *counters, bool user_read);
 
 /* Open, enable, run, read and close one event: the only way to know that it counts. Returns 0 or errno. */

@@ -1,4 +1,4 @@
-/* `lock` guards everything here; nothing is called while it is held but the allocator. */
+/* `lock` guards everything here; only the allocator is called while it is held. */
 #include "definitions.h"
 
 #include <pthread.h>
@@ -21,7 +21,7 @@ static void after_fork_parent(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* What other interpreters defined stays listed: their memory is still there, though they are not. */
+/* Definitions of other interpreters stay listed: a fork copies their memory, though not their threads. */
 static void after_fork_child(void)
 {
     written[0] = '\0';

@@ -1,5 +1,5 @@
-/* Called by whoever follows a recording, one thread at a time for each follower; needs no lock, and Python only where
- * `learn` does. */
+/* Called by the meter of a recording, one thread at a time for each follower; needs no lock, and Python only if `learn`
+ * does. */
 #include "follow.h"
 
 #include <errno.h>
@@ -17,14 +17,14 @@
 /* CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED of the kernel's posix-timers.h */
 #define THREAD_CLOCK 6
 
-struct look {
+struct step {
     const int64_t *edges_ns;
     size_t interval;
     uint64_t until_ns;
     bool no_memory;
 };
 
-/* What the thread has used by now. A clock that nobody tells stands still. */
+/* CPU time of the thread by now; 0 if its clock cannot be read. */
 static uint64_t used_ns(const struct tprof_follower *follower)
 {
     char path[64], text[64];
@@ -65,7 +65,7 @@ static bool grow(struct tprof_follower *follower)
     return true;
 }
 
-/* Find the number's place; the owner tells of one that is new. The place stays where that fails. */
+/* Find the number's place; `learn` adds a new one. The place is unchanged if that fails. */
 static enum tprof_follow_result meet(struct tprof_follower *follower, uint32_t number)
 {
     if (follower->count != 0 && follower->known[follower->place].number == number)
@@ -111,11 +111,11 @@ static struct tprof_row *new_row(struct tprof_follower *follower)
     return &follower->rows[follower->row_count++];
 }
 
-static void add(struct tprof_follower *follower, struct look *look, uint64_t begin_ns, uint64_t end_ns, double cpu_s)
+static void add(struct tprof_follower *follower, struct step *step, uint64_t begin_ns, uint64_t end_ns, double cpu_s)
 {
     struct tprof_known *who = who_runs(follower);
     const int64_t package = follower->cpu < follower->cpus ? follower->packages[follower->cpu] : -1;
-    if (goes_on(follower, who, look->interval, package)) {
+    if (goes_on(follower, who, step->interval, package)) {
         struct tprof_row *row = &follower->rows[who->row];
         row->cpu_s += cpu_s;
         row->end_ns = (int64_t)end_ns;
@@ -123,7 +123,7 @@ static void add(struct tprof_follower *follower, struct look *look, uint64_t beg
     }
     struct tprof_row *row = new_row(follower);
     if (row == NULL) {
-        look->no_memory = true;
+        step->no_memory = true;
         return;
     }
     *row = (struct tprof_row){
@@ -136,11 +136,11 @@ static void add(struct tprof_follower *follower, struct look *look, uint64_t beg
         .process = follower->process,
     };
     who->row = follower->row_count - 1;
-    who->interval = look->interval;
+    who->interval = step->interval;
 }
 
-/* Whoever ran, ran until then. What a segment without length counted goes to the next one. */
-static void run_until(struct tprof_follower *follower, struct look *look, uint64_t t_ns, uint64_t cpu_ns)
+/* The current task ran until `t_ns`. The counts of a segment without length go to the next one. */
+static void run_until(struct tprof_follower *follower, struct step *step, uint64_t t_ns, uint64_t cpu_ns)
 {
     if (t_ns <= follower->t_ns)
         return;
@@ -149,29 +149,29 @@ static void run_until(struct tprof_follower *follower, struct look *look, uint64
     const double cpu_s = (double)(cpu_ns - follower->cpu_ns) * 1e-9;
     uint64_t begin_ns = follower->t_ns;
     while (begin_ns < t_ns) {
-        while ((uint64_t)look->edges_ns[look->interval + 1] <= begin_ns)
-            look->interval++;
-        const uint64_t edge_ns = (uint64_t)look->edges_ns[look->interval + 1];
+        while ((uint64_t)step->edges_ns[step->interval + 1] <= begin_ns)
+            step->interval++;
+        const uint64_t edge_ns = (uint64_t)step->edges_ns[step->interval + 1];
         const uint64_t end_ns = edge_ns < t_ns ? edge_ns : t_ns;
-        const bool whole = end_ns - begin_ns == t_ns - follower->t_ns; /* nearly always: then nothing is divided */
+        const bool whole = end_ns - begin_ns == t_ns - follower->t_ns; /* nearly always, and without a division */
         const double part = whole ? 1 : (double)(end_ns - begin_ns) / (double)(t_ns - follower->t_ns);
-        add(follower, look, begin_ns, end_ns, cpu_s * part);
+        add(follower, step, begin_ns, end_ns, cpu_s * part);
         begin_ns = end_ns;
     }
     follower->t_ns = t_ns;
     follower->cpu_ns = cpu_ns;
 }
 
-/* Run up to the end of the look on the way to a moment after it. */
-static void run_towards(struct tprof_follower *follower, struct look *look, uint64_t t_ns, uint64_t cpu_ns)
+/* Run up to the end of the step, on the way to a time after it. */
+static void run_towards(struct tprof_follower *follower, struct step *step, uint64_t t_ns, uint64_t cpu_ns)
 {
-    if (t_ns <= follower->t_ns || look->until_ns <= follower->t_ns)
+    if (t_ns <= follower->t_ns || step->until_ns <= follower->t_ns)
         return;
     if (cpu_ns < follower->cpu_ns)
         cpu_ns = follower->cpu_ns;
-    const double part = (double)(look->until_ns - follower->t_ns) / (double)(t_ns - follower->t_ns);
+    const double part = (double)(step->until_ns - follower->t_ns) / (double)(t_ns - follower->t_ns);
     const double more_ns = part * (double)(cpu_ns - follower->cpu_ns);
-    run_until(follower, look, look->until_ns, follower->cpu_ns + (uint64_t)(more_ns + 0.5));
+    run_until(follower, step, step->until_ns, follower->cpu_ns + (uint64_t)(more_ns + 0.5));
 }
 
 static void end_instance(struct tprof_follower *follower)
@@ -189,15 +189,15 @@ static void begin(struct tprof_follower *follower, uint64_t t_ns, uint64_t since
     follower->cpu_ns = cpu_ns;
 }
 
-/* Take one sample that is not after the look's end. */
-static enum tprof_follow_result take(struct tprof_follower *follower, struct look *look,
+/* Process one sample that is not after the step's end. */
+static enum tprof_follow_result take(struct tprof_follower *follower, struct step *step,
                                      const struct tprof_sample *sample)
 {
     const uint64_t cpu_ns = follower->cpu_column < 0 ? 0 : sample->columns[follower->cpu_column];
     if (!follower->begun)
-        begin(follower, sample->t_ns, (uint64_t)look->edges_ns[0], cpu_ns);
+        begin(follower, sample->t_ns, (uint64_t)step->edges_ns[0], cpu_ns);
     else
-        run_until(follower, look, sample->t_ns, cpu_ns);
+        run_until(follower, step, sample->t_ns, cpu_ns);
     if (sample->kind == TPROF_FINISH)
         end_instance(follower);
     if (sample->instance != 0) {
@@ -212,29 +212,29 @@ static enum tprof_follow_result take(struct tprof_follower *follower, struct loo
     return TPROF_FOLLOWED;
 }
 
-/* After the last sample: up to the thread's end, or on the way to now. */
-static void finish(struct tprof_follower *follower, struct look *look, const struct tprof_tail_state *state,
+/* After the last sample: run up to the thread's end, or towards now. */
+static void finish(struct tprof_follower *follower, struct step *step, const struct tprof_tail_state *state,
                    uint64_t now_ns, uint64_t used)
 {
     if (!follower->begun)
         return;
     const bool lost = state->first_drop_ns != 0;
     if (!lost && state->end_reason == TPROF_OPEN) {
-        run_towards(follower, look, now_ns, used);
+        run_towards(follower, step, now_ns, used);
         return;
     }
     const uint64_t end_ns = lost ? state->first_drop_ns : state->end_ns;
     const uint64_t cpu_ns = lost || follower->cpu_column < 0 ? 0 : state->end_columns[follower->cpu_column];
-    if (end_ns > look->until_ns) {
-        run_towards(follower, look, end_ns, cpu_ns);
+    if (end_ns > step->until_ns) {
+        run_towards(follower, step, end_ns, cpu_ns);
         return;
     }
-    run_until(follower, look, end_ns, cpu_ns);
+    run_until(follower, step, end_ns, cpu_ns);
     follower->instance = 0;
     follower->ended = true;
 }
 
-static enum tprof_follow_result read_samples(struct tprof_follower *follower, struct look *look, int fd,
+static enum tprof_follow_result read_samples(struct tprof_follower *follower, struct step *step, int fd,
                                              struct tprof_tail_state *state, bool *reached)
 {
     struct tprof_tail *tail = &follower->tail;
@@ -243,14 +243,14 @@ static enum tprof_follow_result read_samples(struct tprof_follower *follower, st
         for (ssize_t i = 0; i < got; i++) {
             const void *record = follower->buffer + (size_t)i * tail->record_bytes;
             const struct tprof_sample *sample = record;
-            if (sample->t_ns > look->until_ns) {
+            if (sample->t_ns > step->until_ns) {
                 if (follower->begun)
-                    run_towards(follower, look, sample->t_ns,
+                    run_towards(follower, step, sample->t_ns,
                                 follower->cpu_column < 0 ? 0 : sample->columns[follower->cpu_column]);
                 *reached = true;
                 return TPROF_FOLLOWED;
             }
-            const enum tprof_follow_result result = take(follower, look, sample);
+            const enum tprof_follow_result result = take(follower, step, sample);
             if (result != TPROF_FOLLOWED)
                 return result;
             tail->done++;
@@ -259,7 +259,7 @@ static enum tprof_follow_result read_samples(struct tprof_follower *follower, st
     return got < 0 ? TPROF_FOLLOW_GONE : TPROF_FOLLOWED;
 }
 
-static bool get_ready(struct tprof_follower *follower, const struct look *look)
+static bool get_ready(struct tprof_follower *follower, const struct step *step)
 {
     if (follower->buffer == NULL)
         follower->buffer = malloc((size_t)CHUNK_RECORDS * follower->tail.record_bytes);
@@ -268,34 +268,34 @@ static bool get_ready(struct tprof_follower *follower, const struct look *look)
     follower->nobody.row = NO_ROW;
     for (size_t i = 0; i < follower->capacity; i++)
         follower->known[i].row = NO_ROW;
-    /* What comes too late counts from here. */
-    if (follower->begun && follower->t_ns < (uint64_t)look->edges_ns[0])
-        follower->t_ns = (uint64_t)look->edges_ns[0];
+    /* Samples that come too late count from here. */
+    if (follower->begun && follower->t_ns < (uint64_t)step->edges_ns[0])
+        follower->t_ns = (uint64_t)step->edges_ns[0];
     return follower->buffer != NULL;
 }
 
 enum tprof_follow_result tprof_follow(struct tprof_follower *follower, const int64_t *edges_ns, size_t edges,
                                       uint64_t now_ns)
 {
-    struct look look = {.edges_ns = edges_ns, .until_ns = (uint64_t)edges_ns[edges - 1]};
+    struct step step = {.edges_ns = edges_ns, .until_ns = (uint64_t)edges_ns[edges - 1]};
     struct tprof_tail_state state;
     bool reached = false;
-    if (!get_ready(follower, &look))
+    if (!get_ready(follower, &step))
         return TPROF_FOLLOW_NO_MEMORY;
     if (follower->ended)
         return TPROF_FOLLOWED;
-    /* The clock before the samples: one that comes later says more than the clock does. */
+    /* Read the clock before the samples: a later sample is more exact than the clock. */
     const uint64_t used = used_ns(follower);
     const int fd = tprof_tail_open(&follower->tail, &state);
     if (fd < 0)
         return TPROF_FOLLOW_GONE;
-    const enum tprof_follow_result result = read_samples(follower, &look, fd, &state, &reached);
+    const enum tprof_follow_result result = read_samples(follower, &step, fd, &state, &reached);
     const int error = errno;
     close(fd);
     errno = error;
     if (result == TPROF_FOLLOWED && !reached)
-        finish(follower, &look, &state, now_ns, used);
-    return look.no_memory ? TPROF_FOLLOW_NO_MEMORY : result;
+        finish(follower, &step, &state, now_ns, used);
+    return step.no_memory ? TPROF_FOLLOW_NO_MEMORY : result;
 }
 
 void tprof_follower_free(struct tprof_follower *follower)

@@ -1,10 +1,8 @@
-/* Follows one thread of a running recording: who ran on it between two moments, as few rows as the joules of these
- * moments need.
+/* Follows one thread of a running recording: gathers its samples between two times into as few rows as possible.
  *
- * Joules are shared by CPU time in each interval between two edges (readings of a sensor), so that what a task ran in
- * one interval is one row, however many its instances were: all later work is in proportion to intervals and tasks,
- * not to samples. Instances of tasks that are watched get rows of their own. What is kept from one look to the next is
- * the moment up to which was looked, and who ran then. */
+ * * Joules are shared by CPU time in each interval between two edges (readings of a sensor), so all instances of a task
+ * in one interval form one row: later work is proportional to intervals and tasks, not to samples. Instances of watched
+ * tasks get their own rows. The state between two steps is the time of the last step, and the task that ran then. */
 #ifndef TPROF_FOLLOW_H
 #define TPROF_FOLLOW_H
 
@@ -15,7 +13,7 @@
 struct tprof_row {
     int64_t begin_ns, end_ns;
     double cpu_s;
-    int64_t task; /* -1: nobody */
+    int64_t task; /* -1: none */
     uint64_t instance;
     int64_t package; /* -1: not known */
     int64_t process;
@@ -24,13 +22,13 @@ struct tprof_row {
 
 static_assert(sizeof(struct tprof_row) == 64, "ROW in tprof/live/thread.py");
 
-/* A task's number in this process, and what it is to the follower's owner. */
+/* A task's number in this process, and its index for the follower's owner. */
 struct tprof_known {
     uint32_t number;
     bool used, watched;
     int64_t index;
-    uint64_t starts;            /* instances that began since they were last taken */
-    size_t row, interval;       /* its last row, valid where the row's interval is this one */
+    uint64_t starts;            /* instances that began since the last step */
+    size_t row, interval;       /* its last row, valid if the row's interval is the current one */
 };
 
 struct tprof_follower {
@@ -41,7 +39,7 @@ struct tprof_follower {
     int cpu_column; /* -1: none */
     const int16_t *packages;
     uint32_t cpus;
-    /* Tells of a number that is new; returns whether it could. */
+    /* Fills in the index of a new number; returns whether it could. */
     bool (*learn)(void *owner, struct tprof_known *known);
     void *owner;
 

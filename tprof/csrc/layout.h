@@ -1,4 +1,4 @@
-/* What a trace looks like on disk: docs/trace-format.md is its prose, tprof/trace/layout.py its twin in Python. */
+/* The layout of a trace on disk, documented in docs/trace-format.md and mirrored in tprof/trace/layout.py. */
 #ifndef TPROF_LAYOUT_H
 #define TPROF_LAYOUT_H
 
@@ -42,7 +42,7 @@ struct tprof_header {
     uint64_t start_ns;
     uint64_t absent;
     uint64_t committed; /* published with release after the record is whole */
-    uint64_t flushed;   /* of these, records that stand in the body */
+    uint64_t flushed;   /* of these, records in the body */
     uint64_t dropped_enospc, dropped_io, dropped_reentrant;
     uint64_t first_drop_ns;
     uint64_t reserved_112[2];
@@ -75,7 +75,7 @@ struct tprof_reading {
     uint64_t suspended_ns;
 };
 
-/* What a task runtime did; tprof_event in counters.h is another thing, one of perf's. */
+/* An event of a task runtime; tprof_event in counters.h is a perf event. */
 struct tprof_graph_event {
     uint64_t t_ns;
     uint64_t instance;

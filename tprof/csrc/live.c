@@ -89,7 +89,7 @@ static void update(struct tprof_live_process *slot, uint32_t pid)
     clockid_t clock;
     const uint64_t cpu_ns = clock_getcpuclockid((pid_t)pid, &clock) == 0 ? tprof_clock_ns(clock) : 0;
     const uint64_t before_ns = __atomic_load_n(&slot->cpu_ns, __ATOMIC_RELAXED);
-    /* A process that ended without a word, or whose number already belongs to another one. */
+    /* A process that ended abruptly, or whose number already belongs to another one. */
     if (cpu_ns == 0 || cpu_ns < before_ns)
         __atomic_store_n(&slot->ended_ns, tprof_now_ns(), __ATOMIC_RELEASE);
     else

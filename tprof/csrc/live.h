@@ -1,5 +1,5 @@
-/* One small shared file of a running recording: what its processes must agree on while it runs. Readers of traces
- * never look at it. Every field is accessed with atomic operations by any thread of any process. */
+/* The small shared page of a running recording, with the state common to its processes. Readers of traces ignore it.
+ * Any thread of any process accesses its fields, with atomic operations. */
 #ifndef TPROF_LIVE_H
 #define TPROF_LIVE_H
 
@@ -36,7 +36,7 @@ void tprof_live_close(struct tprof_live *live);
 /* Take the next process ordinal and register this process under it. */
 uint32_t tprof_live_enter(struct tprof_live *live);
 
-/* Write down the last CPU time of this process and when it left. */
+/* Write the last CPU time of this process and the time of its leaving. */
 void tprof_live_leave(struct tprof_live *live, uint32_t process);
 
 /* CPU time of all registered processes, ended ones included, in ns. */

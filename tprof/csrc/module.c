@@ -1,4 +1,4 @@
-/* tprof._core: the method table and the module's birth. _core.pyi documents each function. */
+/* tprof._core: the method table and the initialisation of the module. _core.pyi documents each function. */
 #include <pthread.h>
 
 #include "binding.h"
@@ -29,7 +29,7 @@ static PyObject *generation(PyObject *module, PyObject *unused)
     return PyLong_FromUnsignedLongLong(tprof_generation);
 }
 
-/* For the test that holds the three descriptions of the format (C, Python, prose) together. */
+/* For the test that compares the three descriptions of the format (C, Python, prose). */
 static PyObject *layout(PyObject *module, PyObject *unused)
 {
     (void)module;
@@ -111,7 +111,7 @@ static int add_type(PyObject *module, PyType_Spec *spec)
 
 static int initialise_error;
 
-/* The recorder's state is the process's, so its hooks are set up once however many interpreters execute the module. */
+/* The recorder's state belongs to the process, so its hooks are set up once for all interpreters. */
 static void initialise(void)
 {
     initialise_error = tprof_recorder_initialise();

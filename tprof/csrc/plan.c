@@ -17,8 +17,8 @@ static void note_directory(struct tprof_directory *directory, const char *parent
         memset(&directory->identity, 0, sizeof directory->identity);
 }
 
-/* The directory by its name, if it still is the one in which the recording began: whoever may write to its parent
- * could have put another there, or a link. Returns -1 with errno set. */
+/* Open the directory by name, if it still is the one in which the recording began: another process may have replaced it
+ * by another directory or a link. Returns -1 with errno set. */
 static int open_directory(const struct tprof_directory *directory)
 {
     struct stat status;

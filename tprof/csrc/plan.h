@@ -1,5 +1,5 @@
-/* What a recording was set up with. It is whole before any thread finds it and stays as it is: a thread that is late
- * goes on with the one it has while another recording begins, in other directories and with another page. */
+/* The set-up of a recording. It is complete before any thread sees it, and immutable: a late thread continues with its
+ * own plan while another recording begins, with other directories and another page. */
 #ifndef TPROF_PLAN_H
 #define TPROF_PLAN_H
 
@@ -26,7 +26,7 @@ struct tprof_setup {
     uint32_t cpus;
 };
 
-/* A directory for files of threads, and which one it was when the recording began. */
+/* A directory for files of threads, and its identity when the recording began. */
 struct tprof_directory {
     char path[PATH_MAX];
     struct stat identity;

@@ -1,8 +1,8 @@
-/* The cold half of the recorder: threads join and leave, recordings start and stop, the process forks.
- * `lock` guards the list of threads, the plans and their users; it is taken here only, never on the hot path, never
- * while Python runs, and not by a thread that is busy writing. A thread's own fields belong to that thread. When its
- * recording ends they pass, once it is no longer busy, to the thread that stops the recording, which reads its counters
- * and writes the end of its file; the thread itself then only takes itself off the list. */
+/* The slow path of the recorder: threads join and leave, recordings start and stop, the process forks. `lock` guards
+ * the list of threads, the plans and their users; it is taken only here, never on the hot path, never while Python
+ * runs, and not by a thread that is writing. A thread owns its fields. When its recording ends and it is no longer
+ * writing, the thread that stops the recording owns them: it reads the counters and writes the end of the file; the
+ * thread itself then only removes itself from the list. */
 #include "recorder.h"
 
 #include <errno.h>
@@ -14,8 +14,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* How long the end of a recording waits for threads that write, as to a disk that is slow; then their last counts may be
- * wrong. */
+/* Longest wait at the end of a recording for threads that write, for example to a slow disk; after it their last counts
+ * may be wrong. */
 #define PATIENCE_NS UINT64_C(1000000000)
 
 uint64_t tprof_generation;
@@ -61,7 +61,7 @@ static void unlink_unlocked(struct tprof_thread *thread)
         thread->next->previous = thread->previous;
 }
 
-/* By the owner, or by who stops the recording once the owner is not busy. */
+/* Called by the owner, or by the thread that stops the recording when the owner is not busy. */
 static void write_end(struct tprof_thread *thread, uint32_t reason, uint64_t cpu_ns)
 {
     struct tprof_header *header = thread->stream.header;
@@ -85,7 +85,7 @@ static void end_graph(struct tprof_thread *thread, uint32_t reason)
     __atomic_store_n(&header->end_reason, reason, __ATOMIC_RELEASE);
 }
 
-/* By the owner: its last sample, the end, and back with the memory. */
+/* Called by the owner: write its last sample and its end, and free its memory. */
 static void retire(struct tprof_thread *thread)
 {
     pthread_mutex_lock(&lock);
@@ -142,7 +142,7 @@ static void open_file(struct tprof_thread *thread)
         __atomic_fetch_add(&plan->live->lost_threads, 1, __ATOMIC_RELAXED);
 }
 
-/* A thread whose samples could not be kept tells nothing of the graph either: nobody could read it. */
+/* Without a file of samples a thread records no events either: they would be unreadable. */
 static void begin_graph(struct tprof_thread *thread)
 {
     static const char description[] = "{\"events\": \"graph\"}";
@@ -184,7 +184,7 @@ static void finish_unlocked(struct tprof_thread *thread)
     thread->finished = true;
 }
 
-/* The recording that runs, with a use of it for the caller, or NULL. */
+/* The current recording, with a reference for the caller, or NULL. */
 static struct tprof_plan *use_current_plan(void)
 {
     pthread_mutex_lock(&lock);
@@ -195,7 +195,7 @@ static struct tprof_plan *use_current_plan(void)
     return plan;
 }
 
-/* The recording may have ended while the thread made its file; then nobody else finishes it. */
+/* The recording may have ended while the thread made its file; then the thread must finish it itself. */
 static void link_thread(struct tprof_thread *thread)
 {
     pthread_mutex_lock(&lock);
@@ -235,7 +235,7 @@ struct tprof_thread *tprof_recorder_join(void)
     (void)pthread_setspecific(exit_key, tprof_self);
     if (tprof_self != NULL) {
         link_thread(tprof_self);
-        /* Last, because this asks Python, which may let other threads run. */
+        /* Last, because this calls Python, which may let other threads run. */
         if (tprof_self->stream.header != NULL)
             tprof_name_thread(tprof_self->stream.header->thread_name);
     }
@@ -271,16 +271,16 @@ uint64_t tprof_recorder_start(const struct tprof_setup *setup)
     return generation;
 }
 
-/* After it every other thread either shows that it is busy or sees what was stored before: the barrier that
- * tprof_begin_writing leaves out of each sample. A kernel without it (before 4.14) leaves a moment in which a thread
- * that is just beginning is not waited for. */
+/* After this barrier every other thread either is marked as busy or sees the earlier stores. It replaces a barrier in
+ * tprof_begin_writing for each sample. Kernels before 4.14 do not have it: there, a thread that has just begun to write
+ * may be missed. */
 static void let_all_threads_see(void)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     (void)syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }
 
-/* Acquire: with what the thread has written. */
+/* Acquire: makes the thread's writes visible. */
 static void wait_until_idle(const struct tprof_thread *thread, uint64_t deadline_ns)
 {
     const struct timespec pause = {.tv_nsec = 50000};
@@ -315,9 +315,9 @@ static void after_fork_parent(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* The child has neither its parent's mappings nor its threads; it records again when Python's own fork hook lets
- * it join with a process number of its own. The list is dropped without free: the other threads' memory may have
- * been in any state when they vanished. */
+/* The child has neither its parent's mappings nor its threads; it records again when Python's fork hook lets it join
+ * with its own process number. The list is dropped without free: the memory of the vanished threads may be in any
+ * state. */
 static void after_fork_child(void)
 {
     tprof_generation = 0;

@@ -1,8 +1,8 @@
-/* Who is recording, which threads take part, and the hot path: one sample.
+/* The recording, its threads, and the hot path: one sample.
  *
- * Every thread writes its own file; a thread joins at its first sample. `tprof_generation` is 0 while nothing is
- * recorded and another number in every recording of this process, so one load tells a decorated call whether there
- * is anything to do and whether what it began still runs. */
+ * Every thread writes its own file; a thread joins at its first sample. `tprof_generation` is 0 without a recording and
+ * a new number in every recording of this process, so a decorated call needs one load to check for a recording, and
+ * for the one in which it began. */
 #ifndef TPROF_RECORDER_H
 #define TPROF_RECORDER_H
 
@@ -20,20 +20,20 @@ struct tprof_thread {
     uint64_t generation;
     struct tprof_plan *plan;
     struct tprof_stream stream;
-    struct tprof_stream graph; /* what a runtime tells; begun with its first event */
+    struct tprof_stream graph; /* events of a runtime; begun with the first one */
     bool graph_begun;
     struct tprof_counters counters;
-    uint64_t instance; /* who runs now; 0: nobody */
+    uint64_t instance; /* that runs now; 0: none */
     uint32_t task;
     uint64_t next_instance;
     int lost_error;                /* errno of the file that could not be made, or 0 */
-    bool busy;                     /* it writes: a signal handler that records is turned away, an end waits */
-    bool finished;                 /* the recording has ended and has written this file's end; under the lock */
+    bool busy;                     /* it is writing: samples of signal handlers are dropped, an end waits */
+    bool finished;                 /* the recording has ended, and so has this file; under the lock */
     clockid_t clock;               /* CPU time of this thread, readable by the thread that stops the recording */
     struct tprof_thread *next, *previous;
 };
 
-/* What the sample says about the thread from now on, and what to return to. */
+/* The instance of a sample, which runs from now on, and the one to return to. */
 struct tprof_frame {
     struct tprof_thread *thread;
     uint64_t generation;
@@ -45,17 +45,17 @@ struct tprof_frame {
 extern uint64_t tprof_generation;
 extern _Thread_local struct tprof_thread *tprof_self;
 
-/* Returns the new generation, or 0 with errno set. One thread at a time, and nothing is being recorded. */
+/* Returns the new generation, or 0 with errno set. One thread at a time, without a current recording. */
 uint64_t tprof_recorder_start(const struct tprof_setup *setup);
-/* End the recording in this process: the ends of all threads' files are written, nothing more is recorded. */
+/* End the recording in this process: write the ends of all threads' files, and stop recording. */
 void tprof_recorder_stop(void);
-/* pthread_atfork's three and the key for thread exit; once per process. Returns 0 or errno. */
+/* Register the pthread_atfork handlers and the key for thread exit, once per process. Returns 0 or errno. */
 int tprof_recorder_initialise(void);
-/* Unmap the page of a session that has ended as soon as no thread samples it any more. NULL: nothing. */
+/* Unmap the page of an ended session as soon as no thread samples it any more. NULL: does nothing. */
 void tprof_recorder_close_live(struct tprof_live *live);
-/* Let the calling thread join the recording that runs. NULL: none does by now, or there is no memory. */
+/* Let the calling thread join the current recording. NULL: there is none any more, or no memory. */
 struct tprof_thread *tprof_recorder_join(void);
-/* binding_session.c: called for each new thread while it is attached to Python, to learn its name; holds the system's. */
+/* binding_session.c: called for each new thread, attached to Python, to set its name; initially the system's. */
 void tprof_name_thread(char name[TPROF_NAME_BYTES]);
 
 static inline bool tprof_recording(void)
@@ -77,7 +77,7 @@ static inline uint64_t tprof_cpu_time_ns(struct tprof_counters *counters, uint64
         cpu_ns = counters->anchor_cpu_ns + (*now_ns - counters->anchor_ns);
     else
         cpu_ns = tprof_counters_anchor(counters, now_ns);
-    /* Time that a hypervisor or an interrupt took is only seen at the next anchor: never let the sum fall. */
+    /* Time of a hypervisor or an interrupt shows only at the next anchor: never let the sum fall. */
     if (cpu_ns < counters->last_cpu_ns)
         cpu_ns = counters->last_cpu_ns;
     counters->last_cpu_ns = cpu_ns;
@@ -90,9 +90,9 @@ static inline uint64_t tprof_last_energy_uj(const struct tprof_plan *plan, int c
     return package < 0 ? 0 : __atomic_load_n(&plan->live->energy_uj[package], __ATOMIC_RELAXED);
 }
 
-/* Begin to write to the thread's files: true unless its recording has ended. The thread shows that it is busy and then
- * looks whether the recording runs; who ends the recording does these two the other way round (recorder.c has the
- * barrier of both), so that an end finds either no writer or one that it waits for. */
+/* Begin to write to the thread's files: true unless its recording has ended. The thread marks itself as busy and then
+ * checks for the recording; the end of the recording does these two in reverse order (recorder.c has the barrier for
+ * both), so that it finds either no writer or one to wait for. */
 static inline bool tprof_begin_writing(struct tprof_thread *thread)
 {
     __atomic_store_n(&thread->busy, true, __ATOMIC_RELAXED);
@@ -103,7 +103,7 @@ static inline bool tprof_begin_writing(struct tprof_thread *thread)
     return false;
 }
 
-/* Release: what was written before is there for the thread that ends the recording. */
+/* Release: makes the writes visible to the thread that ends the recording. */
 static inline void tprof_end_writing(struct tprof_thread *thread)
 {
     __atomic_store_n(&thread->busy, false, __ATOMIC_RELEASE);
@@ -113,7 +113,7 @@ void tprof_sample_lost(struct tprof_thread *thread);
 /* Write an event of the task graph into the thread's second file. */
 void tprof_graph_write(struct tprof_thread *thread, const struct tprof_graph_event *event);
 
-/* Write who runs from now on. */
+/* Write a sample of the instance that runs from now on. */
 static inline void tprof_sample(struct tprof_thread *thread, uint8_t kind, uint8_t flags)
 {
     if (__atomic_load_n(&thread->busy, __ATOMIC_RELAXED)) {
@@ -170,7 +170,7 @@ static inline bool tprof_enter(struct tprof_frame *frame, uint32_t task, uint64_
     return true;
 }
 
-/* The recording in which the frame began still runs, on the thread that began it. */
+/* Whether the frame's recording still runs, on the thread that began the frame. */
 static inline bool tprof_frame_holds(const struct tprof_frame *frame)
 {
     return frame->generation != 0 && frame->thread == tprof_self &&

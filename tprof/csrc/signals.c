@@ -1,4 +1,4 @@
-/* Called by the process's first thread only, which is the one that runs Python's handlers. */
+/* Called only by the process's first thread, which runs Python's handlers. */
 #include "signals.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* Keeps a program's signal handlers from running while something is done that must be done whole: signals are noted, and
- * sent again when it is done. Masking them would not do, since another thread would take them. */
+/* Defers a program's signal handlers during work that must not be interrupted: signals are stored, and sent again
+ * afterwards. Masking them would not suffice, since another thread would receive them. */
 #ifndef TPROF_SIGNALS_H
 #define TPROF_SIGNALS_H
 
@@ -8,18 +8,18 @@
 
 #define TPROF_SIGNAL_BIT(number) (UINT64_C(1) << ((number) - 1))
 
-/* Signals that have a handler, but for those that say what a thread itself did. */
+/* Signals with a handler, except those for faults of a thread itself. */
 uint64_t tprof_signals_handled(void);
 
-/* Note these, and run no handler of theirs, until release was called as often. The first call says which. */
+/* Defer these signals until release was called as often. The first call selects them. */
 void tprof_signals_hold(uint64_t which);
 bool tprof_signals_are_held(void);
 
-/* Put the handlers back, but for those that somebody has set meanwhile, and send what was noted to this thread. */
+/* Restore the handlers, except those replaced meanwhile, and send the stored signals to this thread. */
 void tprof_signals_release(void);
 
-/* For pthread_atfork, in a child: what its parent noted is not the child's, and where the thread that held signals is not
- * the one that forked, nobody would put the handlers back. */
+/* For pthread_atfork, in a child: the parent's stored signals are not the child's, and if another thread deferred them,
+ * no thread of the child would restore the handlers. */
 void tprof_signals_forget(void);
 
 #endif

@@ -9,9 +9,9 @@
 
 #define HEARTBEAT_NS UINT64_C(100000000)
 #define REOPEN_NS UINT64_C(100000000)
-/* As tprof/trace/increments.py has it, by which the raw values are judged. */
+/* As in tprof/trace/increments.py, which checks the raw values. */
 #define LATE_NS UINT64_C(1000000)
-/* A read that took so long, and so many times as long as the quickest, was interrupted. */
+/* A read of this duration, and so many times as long as the shortest, was interrupted. */
 #define SLOW_NS UINT64_C(200000)
 #define SLOW_TIMES 10
 #define MOST_ATTEMPTS 3
@@ -29,7 +29,7 @@ static int perf_read(struct tprof_source *source, uint64_t *value)
     return count < 0 ? errno : EIO;
 }
 
-/* Watts times time, in µJ since the start: a stand-in for a sensor, and recorded as an estimate. */
+/* Watts times time, in µJ since the start: replaces a sensor, and is recorded as an estimate. */
 static int estimate_read(struct tprof_source *source, uint64_t *value)
 {
     uint64_t busy_ns;
@@ -64,8 +64,8 @@ static int read_value(struct tprof_source *source, uint64_t *value)
     return EINVAL;
 }
 
-/* The thread may lose the processor between the read and the clock: the value would then look as if it were of a time
- * much later, and the next one, soon after that, as if it had jumped. So where that took long, read again. */
+/* The thread may lose the processor between the read and the clock: the value would then get a much later time, and the
+ * next one would seem to jump. So read again if that took long. */
 static int read_in_time(struct tprof_source *source, uint64_t *value, uint64_t *now_ns)
 {
     for (int attempt = 1;; attempt++) {
@@ -80,8 +80,8 @@ static int read_in_time(struct tprof_source *source, uint64_t *value, uint64_t *
     }
 }
 
-/* Joules since the last value, or none where it cannot be told: opened again (it may have been reset), more than the
- * domain can draw, be it a jump or a fall that only looks like a wrap, or the first rise after such a fall. */
+/* Joules since the last value, or 0 if unknown: after reopening (the counter may have been reset), for more than the
+ * domain can draw, a jump or a fall that only seems to be a wrap, and for the first rise after such a fall. */
 static double plausible_j(struct tprof_source *source, uint64_t value, uint64_t now_ns)
 {
     const struct tprof_header *header = source->stream.header;
@@ -97,7 +97,7 @@ static double plausible_j(struct tprof_source *source, uint64_t value, uint64_t 
     return source->fell || after_fall || joules > most_j ? 0 : joules;
 }
 
-/* What the samples show as last reading; the raw values are what is analysed. */
+/* Update the last reading, which samples copy; the analysis uses the raw values. */
 static void show_live(struct tprof_source *source, uint64_t value, uint64_t now_ns)
 {
     if (source->package < 0 || source->package >= TPROF_MAX_PACKAGES || !source->has_value)

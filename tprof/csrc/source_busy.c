@@ -1,5 +1,5 @@
-/* How long the processors of a set have been busy, from /proc/stat: ticks of 10 ms, so the analysis must not trust
- * one difference alone. Time that a hypervisor took (steal) is not ours to count. Called by the sensor thread alone. */
+/* Busy time of a set of processors, from /proc/stat: in ticks of 10 ms, so a single difference is inexact. Time of a
+ * hypervisor (steal) does not count. Called by the sensor thread alone. */
 #include "source.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
-/* An energy counter that the kernel shows as a file (powercap's energy_uj). Its descriptor is kept, since opening is
- * the dearer half of a read; when the zone vanishes (a package goes offline) it is looked for again by name, because
- * it may come back under another number. Called by the sensor thread alone. */
+/* An energy counter that the kernel shows as a file (powercap's energy_uj). Its descriptor stays open, since opening is
+ * the larger part of a read's cost. When the zone vanishes (a package goes offline), it is searched for by name,
+ * because it may return with another number. Called by the sensor thread alone. */
 #include "source.h"
 
 #include <ctype.h>
@@ -45,7 +45,7 @@ static bool has_name(const char *directory, const char *expected)
     return strcmp(name, expected) == 0;
 }
 
-/* Zones stand side by side in the search folder: intel-rapl:0, and its parts intel-rapl:0:0, intel-rapl:0:1. */
+/* The search folder has all zones side by side: intel-rapl:0, and its parts intel-rapl:0:0, intel-rapl:0:1. */
 static bool find_zone(const char *search, const char *prefix, const char *expected, char found[PATH_MAX])
 {
     struct dirent *entry;
@@ -94,7 +94,7 @@ static bool search_again(struct tprof_source *source)
 static int open_again(struct tprof_source *source)
 {
     const bool first = source->last_success_ns == 0 && source->failures == 0;
-    /* Under the old number another package's zone may stand by now. */
+    /* The old number may now be that of another package's zone. */
     if (!first && source->zone[0] != '\0' && !search_again(source))
         return ENOENT;
     source->fd = open(source->path, O_RDONLY | O_CLOEXEC);
@@ -104,7 +104,7 @@ static int open_again(struct tprof_source *source)
     return 0;
 }
 
-/* A descriptor of a zone that is gone can stand still without an error: look whether the name still leads to it. */
+/* A descriptor of a removed zone may return the last value without an error: check that the name still leads to it. */
 static bool went_stale(const struct tprof_source *source)
 {
     struct stat held, named;

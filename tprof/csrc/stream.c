@@ -31,7 +31,7 @@ static bool is_full_disk(int error)
     return error == ENOSPC || error == EDQUOT || error == EFBIG;
 }
 
-/* Zeros are written, not only reserved: on file systems that allocate lazily a reserved page can still fail. */
+/* Write zeros instead of only reserving space: with lazy allocation a reserved page can still fail. */
 static int lay_out(int fd, const struct tprof_header *header)
 {
     static const char zeros[4096];
@@ -135,7 +135,7 @@ void tprof_stream_close(struct tprof_stream *stream, bool flush)
 {
     if (stream->header == NULL)
         return;
-    /* A failure loses nothing: the records stay readable in the window. */
+    /* A failure loses no records: they stay readable in the window. */
     if (flush && stream->error == 0)
         (void)tprof_stream_flush(stream);
     munmap(stream->header, sizeof *stream->header + stream->header->window_bytes);

@@ -22,18 +22,18 @@ struct tprof_stream {
     char *window;
     uint32_t record_bytes, capacity, used;
     uint64_t flushed;
-    int error; /* errno of the write that ended this file, or 0 */
+    int error; /* errno of the failed write that ended this file, or 0 */
     dev_t device;
     ino_t inode;
     char path[PATH_MAX];
 };
 
 /* Make the file with this header, as the last part of `path` in this directory, or at `path` with AT_FDCWD. Returns 0
- * or errno; on failure nothing is left behind. */
+ * or errno; a failure leaves no file. */
 int tprof_stream_create(struct tprof_stream *stream, int directory, const char *path,
                         const struct tprof_header *header);
 
-/* Append the full window to the body. Returns whether there is room again. */
+/* Append the full window to the body. Returns whether there is space again. */
 bool tprof_stream_flush(struct tprof_stream *stream);
 
 /* Unmap; the file stays. With flush the window's records go to the body first. */

@@ -9,25 +9,25 @@
 static struct {
     pthread_mutex_t lock;
     struct tprof_suspended **buckets;
-    size_t count, room; /* room: a power of two */
+    size_t count, capacity; /* the capacity is a power of two */
 } suspended = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static size_t bucket_of(const void *frame)
 {
-    return (size_t)(((uint64_t)(uintptr_t)frame * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (suspended.room - 1);
+    return (size_t)(((uint64_t)(uintptr_t)frame * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (suspended.capacity - 1);
 }
 
 /* As many buckets as generators; without memory the lists get longer. */
 static void grow_unlocked(void)
 {
-    const size_t former_room = suspended.room;
+    const size_t former_capacity = suspended.capacity;
     struct tprof_suspended **former = suspended.buckets;
-    struct tprof_suspended **buckets = calloc(former_room == 0 ? 64 : former_room * 2, sizeof *buckets);
+    struct tprof_suspended **buckets = calloc(former_capacity == 0 ? 64 : former_capacity * 2, sizeof *buckets);
     if (buckets == NULL)
         return;
     suspended.buckets = buckets;
-    suspended.room = former_room == 0 ? 64 : former_room * 2;
-    for (size_t i = 0; i < former_room; i++) {
+    suspended.capacity = former_capacity == 0 ? 64 : former_capacity * 2;
+    for (size_t i = 0; i < former_capacity; i++) {
         for (struct tprof_suspended *one = former[i], *next; one != NULL; one = next) {
             next = one->next;
             one->next = buckets[bucket_of(one->frame)];
@@ -40,9 +40,9 @@ static void grow_unlocked(void)
 void tprof_suspended_put(struct tprof_suspended *generator)
 {
     pthread_mutex_lock(&suspended.lock);
-    if (suspended.count >= suspended.room)
+    if (suspended.count >= suspended.capacity)
         grow_unlocked();
-    const bool kept = suspended.room != 0;
+    const bool kept = suspended.capacity != 0;
     if (kept) {
         struct tprof_suspended **bucket = &suspended.buckets[bucket_of(generator->frame)];
         generator->next = *bucket;

@@ -1,5 +1,5 @@
-/* Generators and coroutines that sys.monitoring saw suspend, by the interpreter's frame, whose address is a generator's own
- * for as long as that lives. Any thread may resume one. Needs neither Python nor its lock. */
+/* Suspended generators and coroutines under sys.monitoring, by the interpreter's frame, whose address is unique to a
+ * generator during its lifetime. Any thread may resume one. Needs neither Python nor its lock. */
 #ifndef TPROF_SUSPENDED_H
 #define TPROF_SUSPENDED_H
 
@@ -7,21 +7,21 @@
 
 struct tprof_suspended {
     const void *frame, *code;
-    uint64_t generation; /* the recording that knows this instance; another one starts it anew */
+    uint64_t generation; /* the recording of this instance; another recording starts a new instance */
     uint64_t instance;
-    uint64_t inner_instance; /* who ran inside when it was suspended */
+    uint64_t inner_instance; /* the innermost instance at its suspension */
     uint32_t inner_task;
     long offset;            /* of the instruction that suspended it */
     struct tprof_suspended *next; /* in the same bucket */
 };
 
-/* Keep it, which must come from malloc, until its frame runs again; without memory for that it is freed. */
+/* Store it until its frame runs again. It must come from malloc; it is freed if there is no memory to store it. */
 void tprof_suspended_put(struct tprof_suspended *generator);
 
-/* What was suspended of the frame, now the caller's; NULL if nothing was. */
+/* Remove and return the suspended call of the frame; NULL without one. */
 struct tprof_suspended *tprof_suspended_take(const void *frame);
 
-/* In a forked child: another thread may have held the lock. What its parent had suspended, its recording does not know. */
+/* In a forked child: another thread may have held the lock, and the child's recording has none of these instances. */
 void tprof_suspended_forget(void);
 
 #endif

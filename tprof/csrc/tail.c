@@ -1,4 +1,4 @@
-/* Called by whoever follows a recording, one thread at a time for each tail; needs neither Python nor a lock. */
+/* Called by followers of a recording, one thread at a time for each tail; needs neither Python nor a lock. */
 #include "tail.h"
 
 #include <errno.h>
@@ -44,8 +44,8 @@ static ssize_t read_at(const struct tprof_tail *tail, int fd, void *records, siz
     return got < 0 ? -1 : got / (ssize_t)tail->record_bytes;
 }
 
-/* The writer overwrites its window only after it has raised `flushed`, so what was read of the window counts if
- * `flushed` still stands where it stood. */
+/* The writer overwrites its window only after increasing `flushed`, so records from the window are valid if `flushed`
+ * has not changed. */
 ssize_t tprof_tail_read(const struct tprof_tail *tail, int fd, struct tprof_tail_state *state, void *records,
                         size_t most)
 {

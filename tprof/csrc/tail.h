@@ -1,8 +1,8 @@
 /* The end of a stream that another thread or process writes: the records committed since the last read.
  *
  * The file is opened by name each time: a program may close every descriptor it finds, and have the number given to
- * another file. Nothing waits here but for the page cache, so Python's lock is held meanwhile: to win it back costs
- * milliseconds where other threads run, a read microseconds. */
+ * another file. Reads wait at most for the page cache, so Python's lock is held meanwhile: getting it back takes
+ * milliseconds if other threads run, a read microseconds. */
 #ifndef TPROF_TAIL_H
 #define TPROF_TAIL_H
 
@@ -18,7 +18,7 @@ struct tprof_tail {
     char path[PATH_MAX];
 };
 
-/* What changes in a header. */
+/* The changing fields of a header. */
 struct tprof_tail_state {
     uint64_t committed, flushed, first_drop_ns, end_ns;
     uint64_t end_columns[TPROF_MAX_COLUMNS];
@@ -28,8 +28,8 @@ struct tprof_tail_state {
 /* Returns a descriptor that the caller closes, or -1 with errno set. */
 int tprof_tail_open(const struct tprof_tail *tail, struct tprof_tail_state *state);
 
-/* Read at most so many records from `done` on, which stays; the state is brought up to date where that is needed.
- * Returns how many came whole, or -1 with errno set. */
+/* Read at most so many records from `done` on, without changing it; updates the state if necessary. Returns the number
+ * of complete records, or -1 with errno set. */
 ssize_t tprof_tail_read(const struct tprof_tail *tail, int fd, struct tprof_tail_state *state, void *records,
                         size_t most);
 

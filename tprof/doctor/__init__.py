@@ -1,4 +1,4 @@
-"""What a recording on this machine would read, what keeps it from more, and what would change that."""
+"""Findings on this machine: what a recording would read, what is missing, and the remedies."""
 
 from .examine import examine, what_is_recorded
 from .fact import Fact, Group, State

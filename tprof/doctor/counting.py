@@ -35,16 +35,16 @@ def counter_facts(
     status: Path = Path("/proc/self/status"),
     machine: str | None = None,
 ) -> tuple[Fact, ...]:
-    """Return what is known about counters.
+    """Return the findings on counters.
 
     Parameters
     ----------
     root
-        What /proc and /sys are below.
+        Directory above /proc and /sys.
     probe
-        How an event is tried in this process.
+        Tries an event in this process.
     status
-        Where this process's capabilities stand.
+        File with this process's capabilities.
     machine
         The architecture, as uname names it; by default this one's.
     """
@@ -103,11 +103,11 @@ def _has_capability(status: Path) -> bool:
 
 
 def processor_pmus(root: Path) -> tuple[Path, ...]:
-    """Return the PMUs that count what processors run, one for each kind of core, by their names.
+    """Return the names of the PMUs of processors, one for each kind of core.
 
     x86 has `cpu`, or `cpu_core` and `cpu_atom`; arm64 has one named after the core or the architecture, such as
-    `armv8_cortex_a72` or `armv8_pmuv3_0`. What is beside the cores (memory, interconnect) has a `cpumask`; what is in
-    them lists its processors in `cpus`, unless all are alike.
+    `armv8_cortex_a72` or `armv8_pmuv3_0`. PMUs outside the cores (memory, interconnect) have a `cpumask`; those of
+    cores list their processors in `cpus`, unless all cores are of one kind.
     """
     try:
         devices = sorted((root / "sys/bus/event_source/devices").iterdir())
@@ -117,7 +117,7 @@ def processor_pmus(root: Path) -> tuple[Path, ...]:
 
 
 def _reading(pmus: Sequence[Path], *, counting: bool, x86: bool) -> Fact:
-    """Say what it costs to read the counters; without a system call this is done on x86 only."""
+    """Return the finding on the cost of reading counters; only x86 reads them without a system call."""
     if not pmus and not counting:
         why = "the kernel shows no processor PMU: hardware counters cannot be read"
         return Fact("rdpmc" if x86 else READING, State.MISSING, why)

@@ -1,4 +1,4 @@
-"""Findings about energy: which interface is read, why the others are not, and how far the figures can be trusted."""
+"""Findings about energy: the interface in use, the reasons against the others, and the quality of the figures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DISABLE_FILTERING = Remedy(
 
 
 def energy_facts(root: Path, machine: str | None = None) -> tuple[Fact, ...]:
-    """Return what is known about the energy sensors below `root`; `machine` is the architecture, by default this."""
+    """Return the findings on the energy sensors below `root`; `machine` is the architecture, by default this one's."""
     choice = sensors.choose("auto", root=root, machine=machine)
     facts = [_chosen(choice)]
     facts += [_interface(name, FINDERS[name](root, machine), choice) for name in FINDERS]
@@ -68,7 +68,7 @@ def _range(domain: Domain) -> Fact:
 
 
 def _filtering(root: Path) -> Fact:
-    """Say what is known of energy filtering: microcode adds noise when SGX is on, or when the firmware asks for it."""
+    """Return the finding on energy filtering: microcode adds noise with SGX, or if the firmware enables it."""
     processor = read_proc(root, "cpuinfo") or ""
     what = "energy filtering"
     if "GenuineIntel" not in processor:

@@ -1,4 +1,4 @@
-"""All findings, and in short what a recording would read."""
+"""All findings, and a summary of what a recording would read."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def examine(root: Path, directory: Path, machine: str | None = None) -> tuple[Group, ...]:
-    """Look at the machine.
+    """Examine the machine.
 
     Parameters
     ----------
     root
-        What /proc and /sys are below.
+        Directory above /proc and /sys.
     directory
-        Where sessions are to be made.
+        Directory for sessions.
     machine
         The architecture, as uname names it; by default this one's.
     """

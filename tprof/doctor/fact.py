@@ -1,4 +1,4 @@
-"""A finding about the machine: what, whether it is as a recording would like it, why, and what would change it."""
+"""A finding about the machine: its subject, state, reason and remedies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class State(StrEnum):
-    """How good a finding is for recordings."""
+    """State of a finding for recordings."""
 
     OK = "ok"
     LIMITED = "limited"
@@ -26,9 +26,9 @@ class Fact:
     Attributes
     ----------
     what : its subject, in a few words.
-    state : ok; limited: figures are there but less than they could be; missing.
-    why : what was found and what follows from it, in a clause.
-    remedies : commands that would change it, the one that exposes least first.
+    state : ok; limited: figures are available but worse than possible; missing.
+    why : the finding and its consequence, as a clause.
+    remedies : commands that improve it, the one that exposes least first.
     """
 
     what: str
@@ -39,14 +39,14 @@ class Fact:
 
 @dataclass(frozen=True)
 class Group:
-    """Facts that belong together."""
+    """Facts of one subject."""
 
     title: str
     facts: tuple[Fact, ...]
 
 
 def read_text(path: Path) -> str | None:
-    """Return a file's text without the blanks around it; None if it cannot be read."""
+    """Return a file's stripped text; None if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -54,6 +54,6 @@ def read_text(path: Path) -> str | None:
 
 
 def read_proc(root: Path, name: str) -> str | None:
-    """Return a file of /proc below `root`; where only /sys is below it, this container's own: the kernel is one."""
+    """Return a file of /proc below `root`; if `root` has only /sys, this container's own, of the same kernel."""
     text = read_text(root / "proc" / name)
     return read_text(Path("/proc") / name) if text is None else text

@@ -1,4 +1,4 @@
-"""The finding about the power model that is kept for this machine."""
+"""The finding about the stored power model of this machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CALIBRATE = (Remedy("tprof calibrate"),)
 
 
 def model_facts(path: Path | None = None) -> tuple[Fact, ...]:
-    """Say whether a calibrated model is kept, of when, and how far it is off; `path` is that of the model."""
+    """Return whether there is a calibrated model, its date and its error; `path` is that of the model."""
     model, note = read_model(describe_host()["processor"], path)
     if note is not None:
         return (Fact("calibrated model", State.LIMITED, note, CALIBRATE),)
@@ -28,7 +28,7 @@ def model_facts(path: Path | None = None) -> tuple[Fact, ...]:
         return (Fact("calibrated model", State.MISSING, why, CALIBRATE),)
     error = model.get("left_out_error")
     off = f", {100 * float(error):.1f} % off on kernels left out" if error is not None and is_finite(error) else ""
-    # A table may be of another machine than the one its user keeps it for.
+    # A table may come from another machine than the one it is stored for.
     how = (
         f"from {model.get('source')}, {model.get('quality')}"
         if model.get("quality") == Quality.GIVEN

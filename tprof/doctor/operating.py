@@ -1,4 +1,4 @@
-"""Findings about operating points: whether the frequency can be set, as a sweep, a policy or a slow budget does."""
+"""Findings about operating points: whether sweeps, policies and budgets can set the frequency."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WHAT = "frequency"
 
 
 def operating_facts(root: Path, machine: str | None = None) -> tuple[Fact, ...]:
-    """Return what is known about setting the frequency below `root`; `machine` is the architecture, by default this."""
+    """Return the findings on setting the frequency below `root`; `machine`: the architecture, by default this one's."""
     try:
         policies = find_policies(root, machine)
     except SensorError as error:

@@ -1,4 +1,4 @@
-"""Findings about what is installed: this distribution, others with its import name, and optional packages."""
+"""Findings about installed packages: this distribution, others with its import name, and optional ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EXTRA = re.compile(r"""^([A-Za-z0-9._-]+).*;.*extra\s*==\s*['"]([^'"]+)['"]""")
 
 
 def installation_facts() -> tuple[Fact, ...]:
-    """Return where this distribution is, and a fact for each other one that installs files into a package `tprof`."""
+    """Return the place of this distribution, and a fact for each other one with files in a package `tprof`."""
     folder = Path(tprof.__file__).parent
     conflicts = find_conflicts()
     alone = "" if conflicts else "; no other distribution has the import name tprof"

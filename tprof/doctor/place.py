@@ -1,4 +1,4 @@
-"""Findings about the place where sessions are written: may it be, is there room, is it a disk of this machine."""
+"""Findings about the directory of sessions: permission, free space, and whether the disk is local."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def file_system_of(path: Path, mounts: str) -> str | None:
     path
         An absolute path.
     mounts
-        What /proc/mounts says; the last of the longest mount points that hold the path decides.
+        Content of /proc/mounts; the last of the longest matching mount points decides.
     """
     best, kind = -1, None
     for line in mounts.splitlines():

@@ -1,4 +1,4 @@
-"""Findings about the clock and the processors: what a sample costs, and what makes two runs differ."""
+"""Findings about the clock and the processors: the cost of a sample, and causes of variation between runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PERFORMANCE = Remedy("sudo cpupower frequency-set -g performance", "more power i
 
 
 def processor_facts(root: Path) -> tuple[Fact, ...]:
-    """Return what is known about the clock and the processors below `root`."""
+    """Return the findings on the clock and the processors below `root`."""
     facts = [_clock(root), _processors(root), _offline(root), _governor(root), _hypervisor(root)]
     return tuple(fact for fact in facts if fact is not None)
 

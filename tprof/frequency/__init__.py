@@ -1,4 +1,4 @@
-"""The processor's frequency through the kernel's cpufreq: what there is, setting it, and putting it back."""
+"""The processor's frequency through the kernel's cpufreq: available ones, setting, and restoring."""
 
 from .guard import Guard
 from .policy import Bounds, Policy, find_policies, read_bounds

@@ -1,14 +1,13 @@
-"""A process beside this one that puts the frequency back however this one ends, killed by SIGKILL too.
+"""A guard process that restores the frequency however this process ends, even by SIGKILL.
 
-It is started before the first write, in a session of its own, so that no terminal's Ctrl-C reaches it, and holds the
-former values. It reads from a pipe whose other end only this process has: when this process ends, in whatever way, the
-kernel closes that end, and the guard restores and ends. Asking the kernel is what makes it sure; a handler of signals
-or `atexit` would not run. What stays open: a SIGKILL of the guard itself together with this process (then nothing is
-left to act), and a loss of power (the kernel then starts with its own values).
+It is started before the first write, in its own session, so that a terminal's Ctrl-C does not reach it, and stores the
+former values. It reads from a pipe whose other end only this process has: when this process ends, the kernel closes
+that end, and the guard restores the values and ends. This works where a signal handler or `atexit` would not run. It
+fails only if the guard is killed together with this process; after a loss of power the kernel starts with its own
+values.
 
-One guard on a machine at a time: a second would take for the former values what the first one's process set, and
-whoever ended last would leave them. So the guard locks the folder of the policies, and holds the lock until it has
-restored.
+Only one guard may run on a machine: a second one would store the values that the first one's process set, and could
+restore them last. So the guard locks the folder of the policies until it has restored.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ START = "from tprof.frequency.restorer import main; main()"
 
 
 class Guard:
-    """Holds the policies' values of now from entering to leaving, as a context manager."""
+    """A context manager that restores the policies' current values at its exit."""
 
     def __init__(self, policies: Sequence[Policy]) -> None:
-        """Take note of whose they are; none: only a run is to be ended."""
+        """Store the policies; none: the guard only ends a run."""
         self._policies = policies
 
     def __enter__(self) -> Self:
-        """Start the process and wait until it holds the values. Raises SensorError, also where another holds them."""
+        """Start the process and wait until it has the values. Raises SensorError, also if another guard runs."""
         environment = {name: value for name, value in os.environ.items() if name != SESSION}
         self._process = subprocess.Popen(  # noqa: S603 - this interpreter
             [sys.executable, "-P", "-c", START],
@@ -50,7 +49,7 @@ class Guard:
         )  # fmt: skip
         try:
             self._lock()
-            # Not before: whoever had the lock may have restored just now.
+            # Read after locking: an earlier guard may just have restored them.
             self._former = [_former(policy) for policy in self._policies]
             self._hand_over()
         except BaseException:
@@ -61,7 +60,7 @@ class Guard:
 
     def _lock(self) -> None:
         folder = self._policies[0].folder.parent if self._policies else ""
-        answer = self._ask(str(folder))
+        answer = self._request(str(folder))
         if answer == HELD:
             message = (
                 "the processor's frequencies are held already, by a sweep, a runtime's policy or a budget that slows "
@@ -72,24 +71,24 @@ class Guard:
             raise SensorError(NOT_STARTED)
 
     def _hand_over(self) -> None:
-        if self._ask(self._former) != READY:
+        if self._request(self._former) != READY:
             raise SensorError(NOT_STARTED)
 
-    def _ask(self, value: Any) -> str:
-        if not self._tell(value) or self._process.stdout is None:
+    def _request(self, value: Any) -> str:
+        if not self._send(value) or self._process.stdout is None:
             return ""
         return str(self._process.stdout.readline()).strip()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let it restore, and see that it did. Raises SensorError."""
-        self._tell(END)
+        """Let the guard restore, and check that it did. Raises SensorError."""
+        self._send(END)
         try:
             answer, _ = self._process.communicate()
             problems = json.loads(answer)
         except ValueError:
-            # It was ended by somebody: what it held is known here too.
+            # It was killed: restore from the copy of the values here.
             problems = restore(self._former)
         if problems:
             message = "the former frequencies are not restored: " + "; ".join(problems)
@@ -97,35 +96,35 @@ class Guard:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """Number of the process."""
         return self._process.pid
 
     @property
     def is_alive(self) -> bool:
-        """Whether it would restore."""
+        """Whether the guard still runs."""
         return self._process.poll() is None
 
     def also_ends(self, pid: int | None) -> None:
-        """Name the leader of the group of processes that must not outlive this process; None: nobody any more.
+        """Set the leader of a group of processes that must not outlive this process; None: no group any more.
 
         Raises
         ------
         SensorError
-            If somebody is named and the guard was killed: nothing would restore any more.
+            If a leader is set and the guard was killed: it could not restore any more.
         """
-        if not self._tell(pid) and pid is not None:
+        if not self._send(pid) and pid is not None:
             message = (
                 "the process that would restore the frequencies was killed; they are put back now, start again to go on"
             )
             raise SensorError(message)
 
     def forget(self) -> None:
-        """Leave it to the parent, in a forked child: the pipe has to end with the parent alone."""
+        """Close the pipe in a forked child: it must end with the parent alone."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
 
-    def _tell(self, value: Any) -> bool:
+    def _send(self, value: Any) -> bool:
         try:
             assert self._process.stdin is not None  # noqa: S101 - it is a pipe
             self._process.stdin.write(json.dumps(value) + "\n")

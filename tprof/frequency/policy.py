@@ -1,4 +1,4 @@
-"""The cpufreq policies below /sys: which processors share a frequency, which frequencies there are, who drives them.
+"""The cpufreq policies below /sys: their processors, frequencies and drivers.
 
 A policy is a set of processors with one frequency control: one processor each with intel_pstate and amd-pstate, often
 a whole package with acpi-cpufreq. The kernel writes kHz; here everything is Hz. Attributes as the kernel documents
@@ -26,7 +26,7 @@ MOST_KHZ = 10**12
 
 @dataclass(frozen=True)
 class Bounds:
-    """The lowest and the highest frequency that a policy may take, as its files say."""
+    """The lowest and the highest frequency that a policy allows, from its files."""
 
     lowest_hz: int
     highest_hz: int
@@ -34,16 +34,16 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Policy:
-    """A policy with processors that are online.
+    """A policy with online processors.
 
     Attributes
     ----------
     folder : policyN.
-    cpus : that share it and are online (`affected_cpus`).
-    driver, governor : as the kernel names them.
-    range : what the hardware can do; without turbo where that is switched off.
-    listed_hz : the only frequencies there are, ascending; empty where every one in the range is taken.
-    base_hz : above it the processor decides by itself (turbo); None where nothing says.
+    cpus : its online processors (`affected_cpus`).
+    driver, governor : the kernel's names.
+    range : of the hardware; without turbo if that is switched off.
+    listed_hz : the available frequencies, ascending; empty if every one in the range is available.
+    base_hz : above it the processor decides by itself (turbo); None if unknown.
     """
 
     folder: Path
@@ -55,7 +55,7 @@ class Policy:
     base_hz: int | None = None
 
     def nearest_hz(self, hz: int) -> int:
-        """Return what this policy can do that is nearest to a frequency, the lower of two."""
+        """Return the available frequency nearest to a given one, the lower of two."""
         if self.listed_hz:
             return min(self.listed_hz, key=lambda listed: (abs(listed - hz), listed))
         return min(max(hz, self.range.lowest_hz), self.range.highest_hz)
@@ -67,7 +67,7 @@ def find_policies(root: Path, machine: str | None = None) -> tuple[Policy, ...]:
     Parameters
     ----------
     root
-        What /sys is below.
+        Directory above /sys.
     machine
         The architecture, as uname names it; by default this one's.
 
@@ -91,12 +91,12 @@ def find_policies(root: Path, machine: str | None = None) -> tuple[Policy, ...]:
 
 
 def read_bounds(policy: Policy) -> Bounds:
-    """Return what a policy is bound to now. Raises SensorError."""
+    """Return the current bounds of a policy. Raises SensorError."""
     return Bounds(number_hz(policy.folder / "scaling_min_freq"), number_hz(policy.folder / "scaling_max_freq"))
 
 
 def number_hz(path: Path) -> int:
-    """Return the frequency that a file holds. Raises SensorError."""
+    """Return the frequency in a file. Raises SensorError."""
     text = text_of(path)
     khz = whole(text, MOST_KHZ)
     if khz is None:
@@ -106,7 +106,7 @@ def number_hz(path: Path) -> int:
 
 
 def text_of(path: Path) -> str:
-    """Return what a file holds. Raises SensorError."""
+    """Return the content of a file. Raises SensorError."""
     try:
         return path.read_text(encoding="ascii", errors="replace").strip()
     except OSError as error:
@@ -131,7 +131,7 @@ def _read(root: Path, folder: Path) -> Policy:
 
 
 def _listed(root: Path, folder: Path) -> tuple[int, ...]:
-    """Boost frequencies are listed apart, and are there only while boost is on."""
+    """Return the boost frequencies, which are listed separately and available only while boost is on."""
     words = _words(folder / "scaling_available_frequencies")
     if words and _words(root / CPUFREQ / "boost") == ["1"]:
         words += _words(folder / "scaling_boost_frequencies")
@@ -145,7 +145,7 @@ def _optional_hz(path: Path) -> int | None:
 
 
 def _words(path: Path) -> list[str]:
-    """Return the words of a file that need not be there."""
+    """Return the words of an optional file."""
     try:
         return path.read_text(encoding="ascii", errors="replace").split()
     except OSError:

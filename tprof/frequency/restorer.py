@@ -1,4 +1,4 @@
-"""The guard's process: locks, holds values, waits until standard input ends, writes them back; see `guard`."""
+"""The guard's process: locks, stores values, waits for the end of standard input, restores them; see `guard`."""
 
 from __future__ import annotations
 
@@ -24,45 +24,45 @@ LOCKED, HELD, READY, END = "locked", "held", "ready", "end"
 GRACE_S = 5.0
 """A run that does not end at SIGTERM within this time is killed."""
 PATIENCE_S, STEP_S = 0.3, 0.02
-"""The guard of a program that was killed needs a moment to restore."""
+"""Longest wait for the lock: the guard of a killed program needs some time to restore."""
 DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def main() -> None:
-    """Lock, hold, wait, restore, say what could not be."""
+    """Lock, store, wait, restore, and report failures."""
     for number in DEAF_TO:
         signal.signal(number, signal.SIG_IGN)
-    folder = _heard(sys.stdin.readline())
+    folder = _parse(sys.stdin.readline())
     if not isinstance(folder, str):
-        return  # whoever started this ended before it wrote anything
+        return  # the program ended before it wrote anything
     try:
         lock = _lock(folder) if folder else None
     except BlockingIOError:
-        _say(HELD)
+        _send(HELD)
         return
-    _say(LOCKED)
-    former = _heard(sys.stdin.readline())
+    _send(LOCKED)
+    former = _parse(sys.stdin.readline())
     if not isinstance(former, list):
         return  # as above
-    _say(READY)
+    _send(READY)
     ends: int | None = None
     for line in sys.stdin:
-        heard = _heard(line)
-        if heard == END:
+        message = _parse(line)
+        if message == END:
             break  # a forked child of the program may keep the pipe open
         if ends is not None:
             os.close(ends)
-        ends, group = _opened(heard), heard
+        ends, group = _opened(message), message
     problems = restore(former)
     if lock is not None:
-        os.close(lock)  # the next holder need not wait for a run that is slow to end
+        os.close(lock)  # the next guard need not wait for a run that ends slowly
     if ends is not None:
         _end(ends, group)
-    _say(json.dumps(problems))
+    _send(json.dumps(problems))
 
 
 def restore(former: Sequence[dict[str, Any]]) -> list[str]:
-    """Write the former values, every one that can be; returns what could not be."""
+    """Write as many of the former values as possible; returns the failures."""
     problems: list[str] = []
     for held in former:
         problems += _restore(Path(held["folder"]), held)
@@ -70,18 +70,18 @@ def restore(former: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _restore(folder: Path, held: dict[str, Any]) -> list[str]:
-    wanted = Bounds(held["lowest_khz"] * KHZ, held["highest_khz"] * KHZ)
-    writes = [(name, str(hz // KHZ)) for name, hz in in_order(_now(folder) or wanted, wanted)]
+    requested = Bounds(held["lowest_khz"] * KHZ, held["highest_khz"] * KHZ)
+    writes = [(name, str(hz // KHZ)) for name, hz in in_order(_now(folder) or requested, requested)]
     if held["setspeed"] is not None:
         writes.append((SETSPEED, held["setspeed"]))
-    # What is refused may only have come before its time: a minimum above the maximum of now.
+    # A rejected write may only have come too early: a minimum above the current maximum.
     writes = [one for one in writes if _written(folder, *one) is not None]
     problems = filter(None, [_written(folder, *one) for one in writes])
     return [f"{problem} (it was {held['lowest_khz']} to {held['highest_khz']} kHz)" for problem in problems]
 
 
 def _written(folder: Path, name: str, text: str) -> str | None:
-    """Write; returns why not, None where it is done."""
+    """Write; returns the reason of a failure, or None."""
     try:
         write(folder / name, text)
     except SensorError as error:
@@ -90,7 +90,7 @@ def _written(folder: Path, name: str, text: str) -> str | None:
 
 
 def _lock(folder: str) -> int:
-    """Lock the folder until what is returned is closed. Raises BlockingIOError where another has it, and keeps it."""
+    """Lock the folder until the result is closed. Raises BlockingIOError if another guard keeps the lock."""
     give_up_s = time.monotonic() + PATIENCE_S
     file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     while True:
@@ -101,21 +101,21 @@ def _lock(folder: str) -> int:
                 raise
             time.sleep(STEP_S)
         except OSError:
-            return file  # a file system without locks: nobody can have one
+            return file  # a file system without locks
         else:
             return file
 
 
 def _now(folder: Path) -> Bounds | None:
-    """Return what a policy is bound to; None in a tree of plain files, where a killed write leaves an empty one."""
+    """Return a policy's bounds; None in a tree of plain files, where a killed write leaves an empty file."""
     try:
         return Bounds(number_hz(folder / MIN), number_hz(folder / MAX))
     except SensorError:
         return None
 
 
-def _heard(line: str) -> Any:
-    """Return what a line says, None for one that was cut."""
+def _parse(line: str) -> Any:
+    """Parse a line, None for an incomplete one."""
     try:
         return json.loads(line)
     except ValueError:
@@ -123,7 +123,7 @@ def _heard(line: str) -> Any:
 
 
 def _opened(pid: Any) -> int | None:
-    """Open a process while its number is surely its own; None if it is gone or nobody is named."""
+    """Open a process while its number is certainly its own; None if it has ended, or without a number."""
     try:
         return None if pid is None else os.pidfd_open(pid)
     except OSError:
@@ -141,7 +141,7 @@ def _end(process: int, group: int) -> None:
         return  # it ended by itself
 
 
-def _say(text: str) -> None:
+def _send(text: str) -> None:
     try:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()

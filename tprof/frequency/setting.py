@@ -1,10 +1,10 @@
-"""Holding the processor at a frequency: both bounds of a policy on the same value, under whatever governor it has.
+"""Fixes the processor's frequency: both bounds of a policy get the same value, under any governor.
 
-Bounds are the one way that every driver knows: intel_pstate in its active mode and amd-pstate-epp have no userspace
-governor, and where that governor runs it keeps to the bounds. Where it does run, `scaling_setspeed` is written too, so
-that it agrees with them. A frequency above `base_hz` is a permission: the processor may take another.
+Every driver supports bounds: intel_pstate in its active mode and amd-pstate-epp have no userspace governor, and that
+governor respects the bounds. If it runs, `scaling_setspeed` is written too, to agree with them. A frequency above
+`base_hz` is only an upper limit: the processor may choose a lower one.
 
-The kernel refuses a minimum above the maximum, so the order of the two writes follows from where they stand.
+The kernel rejects a minimum above the maximum, so the current bounds determine the order of the two writes.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ MIN, MAX, SETSPEED = "scaling_min_freq", "scaling_max_freq", "scaling_setspeed"
 USERSPACE = "userspace"
 
 
-def in_order(now: Bounds, wanted: Bounds) -> tuple[tuple[str, int], ...]:
-    """Return which file gets which frequency, one after the other, so that the minimum never exceeds the maximum."""
-    writes = ((MIN, wanted.lowest_hz), (MAX, wanted.highest_hz))
-    return writes[::-1] if wanted.lowest_hz > now.highest_hz else writes
+def in_order(now: Bounds, requested: Bounds) -> tuple[tuple[str, int], ...]:
+    """Return the writes of files and frequencies in an order that keeps the minimum at or below the maximum."""
+    writes = ((MIN, requested.lowest_hz), (MAX, requested.highest_hz))
+    return writes[::-1] if requested.lowest_hz > now.highest_hz else writes
 
 
 def hold(policy: Policy, hz: int) -> Bounds:
-    """Hold a policy at the frequency of its own that is nearest to `hz`.
+    """Fix a policy at its frequency nearest to `hz`.
 
     Returns
     -------
     Bounds
-        What the kernel took, read back: drivers round, and firmware may set limits of its own.
+        The kernel's bounds, read back: drivers round, and firmware may have its own limits.
 
     Raises
     ------
@@ -51,16 +51,16 @@ def hold(policy: Policy, hz: int) -> Bounds:
     return read_bounds(policy)
 
 
-def set_bounds(folder: Path, now: Bounds, wanted: Bounds) -> None:
+def set_bounds(folder: Path, now: Bounds, requested: Bounds) -> None:
     """Write both bounds. Raises SensorError."""
-    for name, hz in in_order(now, wanted):
+    for name, hz in in_order(now, requested):
         write(folder / name, str(hz // KHZ))
 
 
 def write(path: Path, text: str) -> None:
     """Write to one of the kernel's files. Raises SensorError."""
     try:
-        # Without O_CREAT: below /sys a name that is gone stays gone.
+        # Without O_CREAT: a missing file below /sys must not be created.
         file = os.open(path, os.O_WRONLY | os.O_TRUNC)
         try:
             os.write(file, text.encode("ascii"))
@@ -71,11 +71,11 @@ def write(path: Path, text: str) -> None:
 
 
 def refusal(policies: Sequence[Policy]) -> str | None:
-    """Return why the policies cannot be set by this process, with what to do; None if they can, as far as is seen."""
+    """Return the reason why this process cannot set the policies, with a remedy; None if it probably can."""
     for policy in policies:
         names = (MIN, MAX, SETSPEED) if policy.governor == USERSPACE else (MIN, MAX)
         for path in (policy.folder / name for name in names):
-            # Opening asks the kernel itself: capabilities and a file system mounted read-only count too.
+            # Opening is the kernel's own check, including capabilities and read-only file systems.
             try:
                 os.close(os.open(path, os.O_WRONLY))
             except OSError as error:

@@ -1,4 +1,4 @@
-"""How a program runs unchanged under a recording: as ``__main__``, with tasks chosen by pattern."""
+"""Runs an unchanged program under a recording: as ``__main__``, with tasks selected by patterns."""
 
 from .pattern import Pattern, parse_patterns
 from .program import Program, find_program, matches, run_program

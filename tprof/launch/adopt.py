@@ -1,4 +1,4 @@
-"""Makes tasks where no code object can be one: callables that are no Python functions, and functions without events."""
+"""Replaces callables by tasks where code objects cannot be tasks: non-Python functions, and modules without source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PLAIN = (types.FunctionType, staticmethod, classmethod)
 
 
 def replace_callables(namespace: dict[str, Any], matches: Matches, names: Sequence[str]) -> None:
-    """Replace what patterns name in full and has no Python code, such as C functions, by tasks."""
+    """Replace callables without Python code, such as C functions, by tasks if a pattern names them in full."""
     file, name = namespace.get("__file__"), namespace.get("__name__")
     for pattern in matches.patterns:
         if not pattern.exact or pattern.function is None or not pattern.means_module(names, file):
@@ -47,7 +47,7 @@ def _has_code(value: Any) -> bool:
 
 
 def patch_module(module: types.ModuleType, matches: Matches, names: Sequence[str]) -> None:
-    """Replace the functions and methods of a module that stands by tasks: one without source, or imported before."""
+    """Replace the functions and methods of a loaded module by tasks: one without source, or imported before."""
     file = getattr(module, "__file__", None)
     if not matches.means(names, file):
         return

@@ -1,4 +1,4 @@
-"""Which functions the code of a module defines, and where a module's code is, without running it."""
+"""Finds the code of modules and the functions in it, without running it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from importlib.machinery import ModuleSpec
 
-FUNCTION = 0x1  # the bit of co_flags that code of modules and class bodies lacks
+FUNCTION = 0x1  # the bit of co_flags that is not set for modules and class bodies
 _ANNOTATIONS = frozenset({"__annotate__", "__annotate_func__"})
 
 
@@ -29,7 +29,7 @@ def functions_in(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def code_of(spec: ModuleSpec) -> types.CodeType | None:
-    """Return a module's code without running it; None where it has none, or it does not compile."""
+    """Return a module's code without running it; None if it has none or does not compile."""
     loader: Any = spec.loader
     if loader is None or not hasattr(loader, "get_code"):
         return None
@@ -41,7 +41,7 @@ def code_of(spec: ModuleSpec) -> types.CodeType | None:
 
 
 def find_modules(name: str) -> Iterator[ModuleSpec]:
-    """Yield the module of this name, and all below it if it is a package; no package is imported for it."""
+    """Yield the module of this name, and all below it if it is a package, without importing packages."""
     spec = _find(name)
     if spec is None:
         return
@@ -54,14 +54,14 @@ def _find(name: str) -> ModuleSpec | None:
     path: list[str] | None = None
     spec: ModuleSpec | None = None
     for end in [*(at for at, letter in enumerate(name) if letter == "."), len(name)]:
-        spec = _ask_finders(name[:end], path)
+        spec = _find_spec(name[:end], path)
         if spec is None:
             return None
         path = list(spec.submodule_search_locations or [])
     return spec
 
 
-def _ask_finders(name: str, path: list[str] | None) -> ModuleSpec | None:
+def _find_spec(name: str, path: list[str] | None) -> ModuleSpec | None:
     for finder in sys.meta_path:
         spec = finder.find_spec(name, path) if hasattr(finder, "find_spec") else None
         if spec is not None:
@@ -70,7 +70,7 @@ def _ask_finders(name: str, path: list[str] | None) -> ModuleSpec | None:
 
 
 def spec_of_file(file: str, name: str) -> ModuleSpec:
-    """Return the spec of a script that is known under this name."""
+    """Return the spec of a script with this name."""
     path = os.path.abspath(file)  # noqa: PTH100 - links stay, as in the names of code
     loader = importlib.machinery.SourceFileLoader(name, path)
     return importlib.machinery.ModuleSpec(name, loader, origin=path)

@@ -1,4 +1,4 @@
-"""Tasks for a program that names none: its main thread, its other threads by their names, and its child processes.
+"""Default tasks for a program without tasks: its main thread, its other threads by name, and its child processes.
 
 As soon as the program defines a task itself, no more of these begin, and profiles leave them out.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from threading import Thread
 
 _START = "_bootstrap_inner"
-"""What a thread of `threading` runs, below all that its exceptions show."""
+"""The function of a `threading` thread below all frames that its exceptions show."""
 _TARGET = re.compile(r"Thread-\d+ \((.+)\)")
 _NUMBERS = re.compile(r"(?<=.)[-_ ]*\d[\d\-_ ]*$")
 _LONGEST_NAME = 100
@@ -25,15 +25,15 @@ class DefaultTasks:
     """The tasks that stand for a process and its threads."""
 
     def __init__(self, name: str, file: str | None) -> None:
-        """Take the program's name, and its file if it is known."""
+        """Store the program's name, and its file if it is known."""
         self._name, self._file = name, file
         self._numbers: dict[str, int] = {}
         self._program: _core.Region | None = None
-        self._wanted = False
+        self._active = False
 
     def begin(self) -> None:
         """Begin: this thread is the program's main thread."""
-        self._wanted = True
+        self._active = True
         registry.before_first(self.end)
         start = getattr(threading.Thread, _START, None)
         if start is not None:
@@ -42,12 +42,12 @@ class DefaultTasks:
         self._begin_program(self._name)
 
     def end(self) -> None:
-        """Begin no more, and end the program's."""
-        self._wanted = False
+        """Begin no more default tasks, and end the program's."""
+        self._active = False
         self.end_program()
 
     def end_program(self) -> None:
-        """End the main thread's."""
+        """End that of the main thread."""
         program, self._program = self._program, None
         if program is not None:
             program.__exit__(None, None, None)
@@ -57,11 +57,11 @@ class DefaultTasks:
         self._program.__enter__()
 
     def _go_on_in_child(self) -> None:
-        if self._wanted:
+        if self._active:
             self._begin_program(f"{self._name} (forked)")
 
     def _number_of_thread(self, thread: Thread) -> int | None:
-        return self._number(f"thread {kind_of(thread.name)}") if self._wanted else None
+        return self._number(f"thread {kind_of(thread.name)}") if self._active else None
 
     def _number(self, name: str) -> int:
         number = self._numbers.get(name)
@@ -72,7 +72,7 @@ class DefaultTasks:
 
 
 def kind_of(thread_name: str) -> str:
-    """Return a thread's name without what counts it among its like; the target's, where Python named it by that."""
+    """Return a thread's name without its counter; the name of its target if Python derived the name from it."""
     by_target = _TARGET.fullmatch(thread_name)
     name = by_target[1] if by_target else _NUMBERS.sub("", thread_name)
     return name[:_LONGEST_NAME]

@@ -1,4 +1,4 @@
-"""How patterns reach the modules that are imported, in this process and in its children."""
+"""Applies patterns to imported modules, in this process and in its children."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _MULTIPROCESSING = re.compile(r"from (multiprocessing\.\w+) import")
 
 
 class _Rewriting(importlib.abc.MetaPathFinder):
-    """Asks the other finders, and lets what patterns mean be compiled with tasks in it."""
+    """Delegates to the other finders, and compiles modules that match a pattern with tasks."""
 
     def __init__(self, matches: Matches, main_names: Sequence[str]) -> None:
         self.matches = matches
         self.main_names = main_names
 
     def begin(self) -> None:
-        """Make tasks of what is imported already, and from now on."""
+        """Make tasks in modules that are imported already, and in later ones."""
         from .adopt import patch_module
         from .selection import modules_meant
 
@@ -60,7 +60,7 @@ class _Rewriting(importlib.abc.MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of a module, its loader made to compile it with tasks if patterns can mean it."""
+        """Return the spec of a module; its loader compiles it with tasks if a pattern can match."""
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(name, path, target)
             if spec is not None:
@@ -86,7 +86,7 @@ class _Rewriting(importlib.abc.MetaPathFinder):
             self._adopt_after(loader, compiled=compiled)
 
     def _names_more(self, name: str, loader: Any) -> bool:
-        """Whether a pattern names in full what the module's source does not define as a function."""
+        """Whether a pattern names in full an object that the module's source does not define as a function."""
         file = loader.get_filename(name)
         source: bytes = loader.get_data(file)
         exact = [one for one in self.matches.patterns if one.exact and one.means_module(self._names(name), file)]
@@ -108,7 +108,7 @@ class _Rewriting(importlib.abc.MetaPathFinder):
         loader.exec_module = execute_and_adopt
 
     def _rewrite_runs(self) -> None:
-        """Let what runpy executes have tasks: no finder sees scripts, such as the main program in a spawned child."""
+        """Make tasks in code run by runpy: finders do not see scripts, such as the main program in a spawned child."""
         import runpy
 
         from .selection import SPAWNED_MAIN
@@ -136,21 +136,21 @@ class _Rewriting(importlib.abc.MetaPathFinder):
         try:
             return compile_with_tasks(Path(file).read_bytes(), file, self.matches, names)
         except (OSError, SyntaxError):
-            return code  # compiled by somebody else from something else
+            return code  # compiled by another loader from another source
 
 
 class Tasks:
-    """What makes tasks in this process, and what it met."""
+    """The mechanism that makes tasks in this process, with the matches."""
 
     def __init__(self, texts: Sequence[str], main_names: Sequence[str], main_file: str) -> None:
-        """Take patterns, the names under which the main program is meant, and its file. Raises UsageError."""
+        """Store patterns, the names that match the main program, and its file. Raises UsageError."""
         self.matches = Matches(parse_patterns(texts))
         self._main_names, self._main_file = main_names, main_file
         self._rewriting: _Rewriting | None = None
         self._selection: Selection | None = None
 
     def begin(self, *, is_child: bool = False) -> None:
-        """Make tasks of what the patterns mean, in what is imported already and from now on."""
+        """Make tasks of functions that match, in modules that are imported already and in later ones."""
         tool = monitored()
         if tool is None:
             self._rewriting = _Rewriting(self.matches, self._main_names)
@@ -173,7 +173,7 @@ class Tasks:
 
 
 def hand_to_children(texts: Sequence[str], main_names: Sequence[str], main_file: str, program: str) -> None:
-    """Let Python processes that this one, called `program`, starts do the same, by the environment."""
+    """Pass the patterns to Python child processes of this one, called `program`, by the environment."""
     given = [pattern.text for pattern in parse_patterns(texts)]
     handed = {"tasks": given, "main": list(main_names), "file": main_file, "program": program}
     os.environ[TASKS] = json.dumps(handed)
@@ -182,11 +182,11 @@ def hand_to_children(texts: Sequence[str], main_names: Sequence[str], main_file:
 
 
 def _hand_to_interpreters() -> None:
-    """Let the other interpreters that this one makes do the same; what they run has code of its own."""
+    """Pass the patterns to other interpreters that this one creates, since they load their own code."""
     try:
         import _interpreters  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
-        return  # before Python 3.13 no library makes any
+        return  # before Python 3.13 no library creates any
     create, execute = _interpreters.create, _interpreters.exec
 
     @functools.wraps(create)
@@ -199,8 +199,8 @@ def _hand_to_interpreters() -> None:
 
 
 def install_from_environment() -> None:
-    """In a child process, or in another interpreter: do what the parent handed on."""
-    global _installed  # noqa: PLW0603 - once in each interpreter, whoever asks first
+    """Apply the parent's patterns in a child process or in another interpreter."""
+    global _installed  # noqa: PLW0603 - once in each interpreter
     if _installed:
         return
     _installed = True
@@ -214,7 +214,7 @@ def install_from_environment() -> None:
 
 
 def _name_of_child(words: Sequence[str], program: str) -> str:
-    """Return what a Python process is called: by its script or module, or by the program that spawned it."""
+    """Return the name of a Python process: its script or module, or the program that spawned it."""
     if "--multiprocessing-fork" in words:
         return f"{program} (spawned)"
     at = 0

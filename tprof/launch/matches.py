@@ -1,9 +1,9 @@
-"""Which functions each ``--task`` met, in all processes of a session: a file a process, a line a module."""
+"""The functions that match each ``--task``, in all processes of a session: a file per process, a line per module."""
 
 from __future__ import annotations
 
 import os
-from json import dumps, loads  # as they are: a pattern may put tasks in their place
+from json import dumps, loads  # imported by name: a pattern may replace them by tasks
 from typing import TYPE_CHECKING, Any
 
 from tprof import membership
@@ -22,10 +22,10 @@ Place = tuple[str, str, int]
 
 
 class Matches:
-    """What the patterns met in this process, written down as it is met: workers may be killed."""
+    """The matches of the patterns in this process, written at once: workers may be killed."""
 
     def __init__(self, patterns: Sequence[Pattern]) -> None:
-        """Nothing has been met yet."""
+        """Begin without matches."""
         self.patterns = patterns
         self._met: set[Place] = set()
         self._others: dict[str, set[str]] = {}
@@ -34,23 +34,23 @@ class Matches:
         self._process: int | None = None
 
     def means(self, names: Sequence[str], file: str | None) -> bool:
-        """Whether functions of a module can be meant; those of tprof itself cannot."""
+        """Whether functions of a module can match; those of tprof itself cannot."""
         if names and names[0].startswith("tprof.") and not names[0].startswith("tprof.benchmarks."):
             return False
         return any(pattern.means_module(names, file) for pattern in self.patterns)
 
     def choose(self, file: str, codes: Iterable[types.CodeType], names: Sequence[str]) -> list[types.CodeType]:
-        """Return those functions of a module that are meant, and note all of them; `names` are the module's."""
+        """Return the matching functions of a module, and note all of its functions; `names` are the module's."""
         found = [(code, self.which(names, file, code.co_qualname)) for code in codes]
         self.note(names, file, [(code.co_qualname, code.co_firstlineno, which) for code, which in found])
         return [code for code, which in found if which]
 
     def which(self, names: Sequence[str], file: str | None, qualname: str) -> list[int]:
-        """Return the indices of the patterns that mean the function."""
+        """Return the indices of the patterns that match the function."""
         return [index for index, pattern in enumerate(self.patterns) if pattern.means(names, file, qualname)]
 
     def note(self, names: Sequence[str], file: str, functions: Sequence[tuple[str, int, list[int]]]) -> None:
-        """Write down functions of a module with the patterns that mean each, and the names of others beside them."""
+        """Write functions of a module with the patterns that match each, and the names of other functions."""
         new = [one for one in functions if one[2] and (one[0], file, one[1]) not in self._met]
         self._met.update((qualname, file, line) for qualname, line, _ in new)
         if new:
@@ -58,7 +58,7 @@ class Matches:
         self._note_others(names, file, {qualname for qualname, _, which in functions if not which})
 
     def _note_others(self, names: Sequence[str], file: str, others: set[str]) -> None:
-        """Write down functions beside what is meant, where a pattern names the module: one may be misspelt."""
+        """Write functions without a match if a pattern names their module: the pattern may be misspelt."""
         new = others - self._others.get(file, set())
         if new and any(one.function not in {None, "*"} for one in self._meaning(names, file)):
             self._others.setdefault(file, set()).update(new)
@@ -78,12 +78,12 @@ class Matches:
                 directory.mkdir(mode=0o700, exist_ok=True)
                 self._file, self._process = TableFile(directory / f"{member.process:08d}.jsonl"), member.process
         except OSError:
-            self._file = None  # as with names of tasks, a full disk loses it
+            self._file = None  # a full disk loses it, like names of tasks
             return
         self._file.append(dumps(line).encode() + b"\n")
 
     def gathered(self, session: Path | None) -> Gathered:
-        """Put together what all processes of the session met."""
+        """Combine the matches of all processes of the session."""
         lines = list(self._lines)
         if session is not None:
             lines += _read(session / MATCHES)
@@ -91,7 +91,7 @@ class Matches:
 
 
 class Gathered:
-    """What the patterns met in all processes."""
+    """The matches of the patterns in all processes."""
 
     def __init__(self, patterns: Sequence[Pattern], lines: Iterable[dict[str, Any]]) -> None:
         """Sort the lines of all processes by pattern."""
@@ -108,11 +108,11 @@ class Gathered:
                         self.met[index].add((qualname, file, number))
 
     def unmet(self) -> list[Pattern]:
-        """Return the patterns that met no function."""
+        """Return the patterns without a match."""
         return [pattern for pattern, met in zip(self.patterns, self.met, strict=True) if not met]
 
     def near(self, pattern: Pattern, modules: Iterable[str]) -> list[str]:
-        """Return what somebody may have meant who wrote a pattern that met nothing; `modules` were imported."""
+        """Return suggestions for a pattern without a match; `modules` were imported."""
         from difflib import get_close_matches
 
         if pattern.expression is not None or pattern.function is None:

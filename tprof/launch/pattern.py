@@ -1,4 +1,4 @@
-"""What ``--task`` names: functions by module, file, package or regular expression."""
+"""Patterns of ``--task``: functions by module, file, package or regular expression."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Pattern:
 
     Attributes
     ----------
-    text : as it was given, with files made absolute: what child processes are handed.
-    shown : as it was given.
+    text : as given, with absolute files, for child processes.
+    shown : as given.
     module : wildcard for names of modules; None for the other forms.
     file : wildcard for absolute paths; None for the other forms.
     function : wildcard for functions; None for an expression.
-    expression : what the whole of ``module:function`` must match; None for the other forms.
+    expression : must match the whole of ``module:function``; None for the other forms.
     """
 
     text: str
@@ -43,7 +43,7 @@ class Pattern:
 
     @classmethod
     def parse(cls, text: str) -> Pattern:
-        """Read one. Raises UsageError."""
+        """Parse a pattern. Raises UsageError."""
         if text.startswith("re:"):
             return cls(text, text, expression=_compile(text))
         where, colon, function = text.rpartition(":")
@@ -61,19 +61,19 @@ class Pattern:
 
     @property
     def is_package(self) -> bool:
-        """Whether it means a package with all its modules."""
+        """Whether it stands for a package with all its modules."""
         return self.module is not None and ":" not in self.text
 
     @property
     def exact(self) -> bool:
-        """Whether module and function are named in full, so that any callable may be meant."""
+        """Whether it names module and function in full, so that it can match any callable."""
         return self.module is not None and not _WILDCARDS & set(self.text)
 
     def __str__(self) -> str:
         return self.shown
 
     def means_module(self, names: Iterable[str], file: str | None) -> bool:
-        """Whether functions of a module that is known under these names, or of this file, can be meant."""
+        """Whether it can match functions of a module with these names, or of this file."""
         if self.expression is not None:
             return True
         if self.file is not None:
@@ -81,7 +81,7 @@ class Pattern:
         return any(self._names_module(name) for name in names)
 
     def means(self, names: Iterable[str], file: str | None, qualname: str) -> bool:
-        """Whether the function is meant, by its qualified name; one inside a function also by shorter ones."""
+        """Whether it matches the function by its qualified name; an inner function also by shorter names."""
         if not self.means_module(names, file) or (_is_nameless(qualname) and not self._spells(qualname)):
             return False
         if self.expression is not None:
@@ -109,12 +109,12 @@ def _compile(text: str) -> re.Pattern[str]:
 def _is_file(file: str, wildcard: str) -> bool:
     if file.startswith("<"):
         return False
-    # What runpy executes is named as it was given.
+    # runpy names its code as given.
     return any(fnmatchcase(one, wildcard) for one in (os.path.abspath(file), os.path.realpath(file)))  # noqa: PTH100
 
 
 def _is_nameless(qualname: str) -> bool:
-    """Whether it is a lambda, a comprehension, or what the compiler makes of annotations."""
+    """Whether it is a lambda, a comprehension, or a compiler-generated function for annotations."""
     last = qualname.rpartition(".")[2]
     return last.startswith("<") or last in {"__annotate__", "__annotate_func__"}
 
@@ -124,5 +124,5 @@ def _called(qualname: str) -> set[str]:
 
 
 def parse_patterns(texts: Iterable[str]) -> tuple[Pattern, ...]:
-    """Read several. Raises UsageError."""
+    """Parse several patterns. Raises UsageError."""
     return tuple(Pattern.parse(text) for text in texts)

@@ -42,19 +42,19 @@ class Program:
 
     @property
     def is_script(self) -> bool:
-        """Whether it is a file, a folder or an archive."""
+        """Whether it is a path: a file, a folder or an archive."""
         return not self.is_module and self.name not in _FILES
 
     @property
     def stem(self) -> str:
-        """What a session of it is called."""
+        """Name of its session."""
         if self.is_module:
             return self.name.rpartition(".")[2]
         return Path(self.name).resolve().stem if self.is_script else _STEMS[self.name]
 
     @property
     def shown_name(self) -> str:
-        """What the task is called that stands for all of it."""
+        """Name of the default task for the whole program."""
         if self.is_module:
             return self.name
         return Path(self.name).name if self.is_script else f"python {self.name}"
@@ -62,7 +62,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Main:
-    """A program that was found: its source, or its code where it has none, and what `__main__` shall know of it."""
+    """A program that was found: its source, or its code without one, and the attributes of `__main__`."""
 
     program: bytes | types.CodeType
     file: str
@@ -70,7 +70,7 @@ class Main:
 
 
 def find_program(program: Program) -> Main:
-    """Look it up and let it import from its own folder.
+    """Find the program and let it import from its own folder.
 
     Raises
     ------
@@ -84,10 +84,9 @@ def find_program(program: Program) -> Main:
 
 
 def run_program(program: Program, main: Main, tasks: Sequence[str], *, recorded_in: Path | None = None) -> None:
-    """Run what was found, recorded in a session or not; whatever it raises, SystemExit too, comes out.
+    """Run the program, with or without a recording; all its exceptions, including SystemExit, propagate.
 
-    What comes out is for the interpreter to end the program by, as it would have without us: call this outside all that
-    handles exceptions.
+    The interpreter ends the program by them as it would without tprof: call this outside all exception handlers.
     """
     _recorded_in[:] = [] if recorded_in is None else [recorded_in]
     names = ["__main__"]
@@ -122,7 +121,7 @@ def run_program(program: Program, main: Main, tasks: Sequence[str], *, recorded_
 
 
 def _let_show(code: types.CodeType, text: bytes | types.CodeType) -> None:
-    """Let tracebacks show the lines of a text that is in no file, where they do so without us: since Python 3.13."""
+    """Let tracebacks show the lines of a text without a file, as Python does since 3.13."""
     import linecache
 
     register = vars(linecache).get("_register_code")
@@ -133,8 +132,8 @@ def _let_show(code: types.CodeType, text: bytes | types.CodeType) -> None:
 
 
 def _depth() -> int:
-    """Return how many frames there are below the program's, its caller's included."""
-    frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - there is no other way to count them as cheaply
+    """Return the number of frames below the program's, including its caller's."""
+    frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - the only cheap way to count them
     depth = 0
     while frame is not None:
         frame, depth = frame.f_back, depth + 1
@@ -142,12 +141,12 @@ def _depth() -> int:
 
 
 def matches() -> Matches | None:
-    """Return what the patterns met in this process; None before the program, or without patterns."""
+    """Return the matches of the patterns in this process; None before the program, or without patterns."""
     return _matches[0] if _matches else None
 
 
 def is_recorded_in(session: Path) -> bool:
-    """Tell whether it is `tprof run` that records this process there, and not the program itself."""
+    """Return whether `tprof run`, not the program itself, records this process there."""
     return session in _recorded_in
 
 
@@ -165,7 +164,7 @@ def _prepare_path(program: Program) -> None:
 
 
 def _importer_of(name: str) -> Any:
-    """Return what imports from a folder or an archive; None for a script."""
+    """Return the importer of a folder or an archive; None for a script."""
     import pkgutil
 
     return pkgutil.get_importer(_absolute(name))
@@ -236,7 +235,7 @@ def _make_module(main: Main) -> types.ModuleType:
         vars(module)["__cached__"] = main.spec.cached
     else:
         module.__package__ = None
-        # Which of these a script has depends on the version.
+        # The version of Python determines which of these a script has.
         own = vars(sys.modules["__main__"])
         if "__annotations__" in own:
             module.__annotations__ = {}
@@ -246,13 +245,13 @@ def _make_module(main: Main) -> types.ModuleType:
         module.__loader__ = (
             importlib.machinery.SourceFileLoader("__main__", main.file)
             if is_file
-            else importlib.machinery.BuiltinImporter  # as Python itself has it
+            else importlib.machinery.BuiltinImporter  # as in Python itself
         )
     return module
 
 
 def _show_from(trace: types.TracebackType | None) -> None:
-    """Let the interpreter print an exception from here on, the program's own frames, by whatever hook it has."""
+    """Remove the frames above the program from an exception, before the interpreter prints it by its hook."""
     print_error = vars(sys).get("excepthook")
     if print_error is None:
         return

@@ -1,9 +1,9 @@
-"""Makes tasks of functions as a module is compiled, where Python has no events for it (before 3.12).
+"""Makes tasks of functions when a module is compiled, for Pythons without sys.monitoring (before 3.12).
 
-A plain function's body is put into a with-block of its task, so the function stays the very object it is: decorators,
-registries, pickles and tracebacks see nothing. Generators and coroutines, which must be watched from outside as they
-are suspended, get a decorator that is the innermost. Neither needs a name in the module: the objects are put among the
-constants of the compiled code, so the code can be in no cache of Python's.
+A plain function's body is wrapped in a with-block of its task, so the function object stays the same for decorators,
+registries, pickles and tracebacks. Generators and coroutines, whose suspensions are visible only from outside, get an
+innermost decorator. Neither adds a name to the module: the objects are among the constants of the compiled code, which
+therefore cannot be cached.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 def compile_with_tasks(
     source: bytes | str | ast.Module, file: str, matches: Matches, names: Sequence[str]
 ) -> types.CodeType:
-    """Return the code of a module whose functions that are meant are tasks."""
+    """Return the code of a module with its matching functions as tasks."""
     tree = source if isinstance(source, ast.Module) else ast.parse(source, file)
     rewriter = _Rewriter(matches, names, file)
     if matches.means(names, file):
@@ -38,7 +38,7 @@ def compile_with_tasks(
 
 
 class _Rewriter(ast.NodeTransformer):
-    """Marks the places in which tasks begin by strings that no program holds."""
+    """Marks the places of tasks by strings that no program contains."""
 
     def __init__(self, matches: Matches, names: Sequence[str], file: str) -> None:
         self._matches, self._names, self._file = matches, names, file

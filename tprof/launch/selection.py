@@ -1,9 +1,9 @@
-"""Makes tasks of the functions that patterns mean where their code stands, on Python 3.12 and newer.
+"""Makes tasks of the functions that match patterns without changing their code, on Python 3.12 and newer.
 
-Code is met when it starts for the first time, whoever runs it: the import system, runpy, coverage, pytest or `exec`.
-The code of a module has all its functions in it, which are selected before they can be called; a function that is met
-by itself came by value, as cloudpickle sends it. What started before is found among the functions that are alive. Only
-the methods that dataclass writes have no name in their code: they are selected as it returns their class.
+An observer sees code at its first start, by the import system, runpy, coverage, pytest or `exec`. The code of a module
+contains all its functions, which are selected before their first call; a function seen by itself was sent by value,
+for example by cloudpickle. Code that started earlier is found among the live functions. Only the methods that
+dataclass writes have no name in their code: they are selected when dataclass returns their class.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 SPAWNED_MAIN = "__mp_main__"
 _COPIED_MAIN = frozenset({SPAWNED_MAIN, "<fake __main__>"})
-"""What the main program is called where it is loaded again: in a spawned process, and in another interpreter."""
+"""Names of the main program when it is loaded again: in a spawned process, and in another interpreter."""
 _WRITTEN = "<string>"
 
 
 class Selection:
-    """What is selected in this process."""
+    """The selection of code in this process."""
 
     def __init__(
         self, tool: Monitored, matches: Matches, main_names: Sequence[str], main_file: str, *, is_child: bool
     ) -> None:
-        """Take the tool that records, the patterns, and the names and file of the main program."""
+        """Store the recording tool, the patterns, and the names and file of the main program."""
         self._tool = tool
         self._matches = matches
         self._main_names = list(main_names)
@@ -47,13 +47,13 @@ class Selection:
         self._is_child = is_child
 
     def begin(self) -> None:
-        """Select in what is imported already, and from now on in whatever starts."""
+        """Select in imported modules, and from now on in all code at its first start."""
         self._tool.unseen(Selection._select_alive, self)
         self._tool.files[_WRITTEN] = True
         self._tool.begin(self._meet)
 
     def know_main(self, code: types.CodeType) -> None:
-        """Select in the main program if it is a text: code that a program writes has the same file's name."""
+        """Select in the main program if it is a text, since generated code has the same file name."""
         if code.co_filename == _WRITTEN:
             self._tool.unseen(self._choose_in_main, code)
 
@@ -62,7 +62,7 @@ class Selection:
             self._choose(_WRITTEN, list(functions_in(code)), self._main_names)
 
     def _select_alive(self) -> None:
-        """Select functions of modules that were imported before, whoever holds them."""
+        """Select live functions of modules that were imported before."""
         for code in registry.codes():
             self._tool.release(code)
         if "dataclasses" in sys.modules:
@@ -92,7 +92,7 @@ class Selection:
             self._tool.select(code)
 
     def _select_written(self, function: types.FunctionType) -> None:
-        """Select a function that a program wrote, under the name that it was given."""
+        """Select a generated function, under the name that it was given."""
         code, module = function.__code__, function.__globals__
         names = self._names(module, module.get("__file__"))
         which = self._matches.which(names, None, function.__qualname__)
@@ -102,18 +102,18 @@ class Selection:
             self._matches.note(names, code.co_filename, [(function.__qualname__, code.co_firstlineno, which)])
 
     def _names(self, namespace: dict[str, Any], file: object) -> list[str]:
-        """Return under which names is meant what runs in this namespace and stands in this file."""
+        """Return the module names for code of this file that runs in this namespace."""
         name, spec = namespace.get("__name__"), namespace.get("__spec__")
         if name != "__main__" and name not in _COPIED_MAIN:
             return [name] if isinstance(name, str) else []
         if name in _COPIED_MAIN or (isinstance(file, str) and os.path.realpath(file) == self._main_file):
             return self._main_names
         own = [spec.name] if spec is not None else [Path(file).stem] if isinstance(file, str) else []
-        # A tool such as coverage runs the program in its own place; another process runs another program.
+        # A tool such as coverage runs the program as __main__; another process runs another program.
         return own if self._is_child else ["__main__", *own]
 
     def _meet(self, frame: types.FrameType) -> None:
-        """See code that starts for the first time."""
+        """Handle the first start of code."""
         code = frame.f_code
         file = code.co_filename
         names = self._names(frame.f_globals, file)
@@ -135,14 +135,14 @@ class Selection:
             self._tool.on_return(process.__code__, lambda _, made: self._class_made(made))
 
     def _class_made(self, made: Any) -> None:
-        """See a class for which dataclass has written methods."""
+        """Handle a class for which dataclass has written methods."""
         for value in vars(made).values() if isinstance(made, type) else ():
             if isinstance(value, types.FunctionType) and _is_written(value):
                 self._select_written(value)
 
 
 def modules_meant(matches: Matches, main_names: Sequence[str]) -> list[tuple[str, types.ModuleType]]:
-    """Return the imported modules in which patterns can mean functions, the main program and tprof left out."""
+    """Return the imported modules with possible matches, without the main program and tprof."""
     return [
         (name, module)
         for name, module in list(sys.modules.items())
@@ -155,5 +155,5 @@ def modules_meant(matches: Matches, main_names: Sequence[str]) -> list[tuple[str
 
 
 def _is_written(function: types.FunctionType) -> bool:
-    """Whether a program wrote its source, as dataclass does: its code tells neither its name nor its file."""
+    """Whether its source was generated, as by dataclass: its code has neither its name nor its file."""
     return function.__code__.co_filename == _WRITTEN

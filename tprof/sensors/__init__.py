@@ -1,4 +1,4 @@
-"""Energy sensors: what there is on this machine, and how it is read."""
+"""Energy sensors: detection on this machine, and descriptions for the reader."""
 
 from .choose import choose, sysroot
 from .contract import Choice, Domain, Estimate, EstimateReader, FileReader, PerfReader, Quality

@@ -1,4 +1,4 @@
-"""What would grant access, written once: the exact commands, and what each of them exposes."""
+"""Remedies for missing access: the exact commands, and what each of them exposes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Remedy:
-    """A command that changes what tprof finds, and what else it changes.
+    """A command that gives tprof access, and its side effects.
 
     Attributes
     ----------
-    command : what to type, as it stands.
-    exposes : what others can do or see afterwards, or what it costs; None: nothing.
+    command : the exact command line.
+    exposes : what it exposes to others, or its cost; None: nothing.
     """
 
     command: str
@@ -79,17 +79,17 @@ _PERF_ERRORS = {
 
 
 def explain_perf_error(number: int) -> str:
-    """Return in a clause why perf_event_open failed with this errno."""
+    """Return the reason for this errno of perf_event_open, as a clause."""
     return _PERF_ERRORS.get(number, f"perf_event_open failed with errno {number}")
 
 
 def remedies_for_perf_error(number: int) -> tuple[Remedy, ...]:
-    """Return what would let a processor-wide event (energy) be opened that failed with this errno."""
+    """Return the remedy for this errno of a processor-wide event (energy)."""
     if number == errno.EPERM:
         return (CONTAINER_PERF, *GRANT_PERF)
     return GRANT_PERF if number == errno.EACCES else ()
 
 
 def mirrored_die(package: int | None) -> str:
-    """Return in a clause why a die of an AMD socket is not counted."""
+    """Return the reason why a die of an AMD socket is not counted, as a clause."""
     return f"on this processor each die shows the counter of package {package}"

@@ -1,7 +1,7 @@
-"""The watts that are assumed of a processor without a sensor, from a table of its kind, and how far they may be off.
+"""The assumed watts of a processor without a sensor, and their error, from a table by kind of processor.
 
-A virtual machine does not say how large the chip is of which it sees a part: it is taken to be one of the table's size,
-and its share of the idle watts goes with its share of the chip's logical processors.
+A virtual machine does not know the size of its chip: it is assumed to have the table's size, and the machine's share of
+the idle watts is its share of the chip's logical processors.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 TABLE = "watts.csv"
 GUEST_RANGE = 4.0
-"""A guest's chip may have a quarter of the table's cores, or four times as many: today's servers have 8 to 192."""
+"""A guest's chip may have from a quarter to four times the table's cores: servers have 8 to 192."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A kind of processor; the table's first lines say what the columns mean."""
+    """A kind of processor; the table's first lines document the columns."""
 
     words: str
     idle_w: float
@@ -39,14 +39,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Assumed:
-    """What is assumed of a machine.
+    """The assumptions on a machine.
 
     Attributes
     ----------
     idle_w : of all packages together.
     per_core_w : of a busy logical processor.
-    idle_factor, per_core_factor : by which factors these may be off, 95 %.
-    processor : what it is taken for, in words.
+    idle_factor, per_core_factor : their error factors, 95 %.
+    processor : description of the assumed processor.
     """
 
     idle_w: float
@@ -73,13 +73,13 @@ def _row(row: dict[str, str]) -> Row:
 
 
 def generic_factors() -> tuple[float, float]:
-    """Return by which factors idle and busy watts may be off that were assumed without knowing the processor."""
+    """Return the error factors of idle and busy watts for an unknown processor."""
     row = table()[UNKNOWN]
     return row.idle_factor, row.busy_factor
 
 
 def assume(root: Path, topology: tuple[Cpu, ...]) -> Assumed:
-    """Return what is assumed of the machine that `root` describes."""
+    """Return the assumptions on the machine that `root` describes."""
     processor = read_processor(root, topology)
     row = table()[processor.kind]
     packages = len({cpu.package for cpu in topology})
@@ -100,7 +100,7 @@ def assume(root: Path, topology: tuple[Cpu, ...]) -> Assumed:
 
 
 def _of_unknown_size(factor: float, exponent: float) -> float:
-    """Add what not knowing the chip's size does to the watts of one of its logical processors, in squares."""
+    """Add the error due to the unknown size of the chip to a logical processor's watts, in squares."""
     return math.exp(math.hypot(math.log(factor), (1 - exponent) * math.log(GUEST_RANGE)))
 
 

@@ -1,4 +1,4 @@
-"""Which sensor a recording uses: the kernel's power PMU, else powercap, else the estimate, and why."""
+"""Chooses the sensor of a recording: the kernel's power PMU, else powercap, else the estimate, with the reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = ("auto", "perf", "powercap", "estimate", "none")
 
 
 def sysroot() -> Path:
-    """Return what /proc and /sys are below: the environment's `TPROF_SYSROOT`, else the root."""
+    """Return the directory above /proc and /sys: the environment's `TPROF_SYSROOT`, else the root."""
     return Path(os.environ.get(SYSROOT) or "/")
 
 
@@ -35,7 +35,7 @@ def choose(
     energy
         One of "auto", "perf", "powercap", "estimate", "none".
     root
-        What /proc and /sys are below.
+        Directory above /proc and /sys.
     watts
         For the estimate: idle watts and watts per busy core.
     machine
@@ -46,7 +46,7 @@ def choose(
     UsageError
         If there is no sensor of that name.
     SensorError
-        If the sensor that was asked for gives nothing here.
+        If the requested sensor is not available.
     """
     if energy not in NAMES:
         message = f"energy must be one of {', '.join(NAMES)}, got {energy!r}"

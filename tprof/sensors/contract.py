@@ -1,4 +1,4 @@
-"""What a sensor tells the recorder: which domains there are, how each is read, what was left out and why."""
+"""The interface between sensors and recorder: domains, how to read each, and the reasons for those left out."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["Choice", "Domain", "Estimate", "EstimateReader", "FileReader", "Perf
 
 @dataclass(frozen=True)
 class FileReader:
-    """A file that holds a count (powercap's energy_uj).
+    """A file with a count (powercap's energy_uj).
 
     Attributes
     ----------
     path : the file.
-    search : where its zone is looked for again, by name, when the path is gone.
+    search : directory in which to search for its zone by name if the path is missing.
     zone, subzone : content of the zone's `name` file, and of its part's.
     """
 
@@ -50,14 +50,14 @@ class EstimateReader:
 
 @dataclass(frozen=True)
 class Domain:
-    """What one energy counter covers.
+    """The domain of one energy counter.
 
     Attributes
     ----------
     name : package-0, core-0, dram-0, psys.
     scope : package, core, uncore, dram, psys.
     package : physical package, None for the whole machine.
-    source, quality : which interface gives it, and how the figure is got.
+    source, quality : its interface, and the origin of its figures.
     unit_j : joules per count.
     modulus : the count wraps to 0 at this value; None: not known.
     counted : whether it belongs in a total.
@@ -82,9 +82,9 @@ class Estimate:
     Attributes
     ----------
     idle_w, per_core_w : of the idle machine, and of each busy core.
-    given : whether somebody gave them; else they are assumed.
-    idle_factor, per_core_factor : by which factors assumed watts may be off, 95 %.
-    processor : what they are assumed for, in words.
+    given : whether the user gave them; otherwise they are assumed.
+    idle_factor, per_core_factor : error factors of assumed watts, 95 %.
+    processor : description of the assumed processor.
     """
 
     idle_w: float
@@ -113,7 +113,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Unavailable:
-    """Why an interface gives nothing here, and what would change that."""
+    """The reason why an interface is not available, and the remedies."""
 
     why: str
     remedies: tuple[Remedy, ...] = ()

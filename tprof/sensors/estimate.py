@@ -1,7 +1,7 @@
 """No sensor: watts of the idle machine and of each busy core, given or assumed, times how busy it was.
 
-Watts that somebody gives are taken as exact. Assumed ones come with the factors by which they may be off, and every
-interval made of them holds these. Every figure made of either is called an estimate.
+Given watts are taken as exact. Assumed ones have error factors, which every interval based on them includes. All
+figures from either are labelled as estimates.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def _wrong(given: object) -> str:
 
 
 def estimate(root: Path, watts: tuple[float, float] | str | None) -> Choice:
-    """Return one estimated domain a package, and a note that says what it is made of.
+    """Return one estimated domain per package, and a note on its inputs.
 
     Parameters
     ----------
     root
-        What /proc and /sys are below.
+        Directory above /proc and /sys.
     watts
         Idle watts of the machine and watts per busy core; None: the environment's `TPROF_WATTS`, else assumed.
     """

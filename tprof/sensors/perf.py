@@ -1,4 +1,4 @@
-"""The kernel's power PMU: one perf event a package and domain, without root where perf is permitted."""
+"""The kernel's power PMU: one perf event per package and domain, without root if perf is permitted."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ WHY_NOT_COUNTED = {
 
 @dataclass(frozen=True)
 class Place:
-    """Where a package's or die's events are opened, and what its domains are called after."""
+    """The processor on which a package's or die's events are opened, and the base of its domains' names."""
 
     cpu: Cpu
     suffix: str
 
 
 def find_domains(root: Path, machine: str | None = None) -> tuple[list[Domain], list[tuple[str, str]]] | Unavailable:
-    """Return the domains that can be opened and what was left out, or why there is nothing.
+    """Return the available domains and those left out, or the reason why there are none.
 
     Parameters
     ----------
     root
-        What /sys is below; the events themselves are the running kernel's.
+        Directory above /sys; the events themselves are the running kernel's.
     machine
         The architecture, as uname names it; by default this one's.
     """
@@ -61,7 +61,7 @@ def find_domains(root: Path, machine: str | None = None) -> tuple[list[Domain], 
     for place in _places(root, pmu, left_out):
         for domain, reader in _events(pmu, kind, place):
             if domain.name in domains:
-                continue  # psys: it stands around all packages, and is shown on each
+                continue  # psys: includes all packages, and appears on each
             error = _open_error(reader)
             if error == 0:
                 domains[domain.name] = domain
@@ -77,10 +77,10 @@ def find_domains(root: Path, machine: str | None = None) -> tuple[list[Domain], 
 
 
 def _places(root: Path, pmu: Path, left_out: dict[str, str]) -> list[Place]:
-    """Return a processor of each package to open events on, or of each die where dies have counters of their own.
+    """Return a processor of each package for its events, or of each die with its own counters.
 
-    The cpumask names one processor for each counter. On AMD, kernels before 6.12 name one a die, and each shows
-    its socket's counter.
+    The cpumask has one processor for each counter. On AMD, kernels before 6.12 list one per die, each with the
+    socket's counter.
     """
     topology = read_topology(root)
     mask = parse_cpu_list(_text(pmu / "cpumask") or "")
@@ -103,7 +103,7 @@ def _events(pmu: Path, kind: int, place: Place) -> Iterator[tuple[Domain, PerfRe
             continue
         reader = PerfReader(kind, config, place.cpu.cpu)
         name, package = ("psys", None) if scope == "psys" else (f"{scope}-{place.suffix}", place.cpu.package)
-        # The count is 64 bits wide, but the kernel can make it fall after neglect: a fall is a fault, no wrap.
+        # The count has 64 bits, but the kernel lets it fall if it is not read in time: a fall is a fault, not a wrap.
         yield Domain(name, scope, package, "perf", Quality.MEASURED, unit_j, None, counted, reader), reader
 
 

@@ -1,8 +1,8 @@
-"""The powercap interface: zones below /sys/class/powercap, told apart by name and never by number.
+"""The powercap interface: zones below /sys/class/powercap, identified by name, never by number.
 
-What is counted follows the kernel's own description: package zones and DRAM beside them; `core` and `uncore`
-are parts of a package, `psys` stands around it, `intel-rapl-mmio` mirrors `intel-rapl`, and on AMD every die
-mirrors its socket. Each domain that is left out of the total says why.
+The total follows the kernel's documentation: package zones and DRAM; `core` and `uncore` are parts of a package,
+`psys` includes it, `intel-rapl-mmio` mirrors `intel-rapl`, and on AMD every die mirrors its socket. Each domain
+outside the total has a reason.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ PACKAGE = re.compile(r"package-(\d+)(?:-die-(\d+))?$")
 UNIT_J = 1e-6
 MOST_COUNTS = 2**64 - 1
 SIMULATED = "simulated"
-"""A file at the top of a tree that a simulation keeps: what is read there is never called measured."""
+"""A file that marks the tree of a simulation, whose readings are never labelled as measured."""
 
 
 @dataclass(frozen=True)
 class Zone:
-    """A zone of sysfs: its folder, what its `name` says, and that of the zone around it."""
+    """A zone of sysfs: its folder, its `name`, and that of its parent zone."""
 
     folder: Path
     name: str
@@ -37,12 +37,12 @@ class Zone:
 
 
 def find_domains(root: Path, machine: str | None = None) -> tuple[list[Domain], list[tuple[str, str]]] | Unavailable:
-    """Return the readable domains and what was left out with the reason, or why there is nothing.
+    """Return the readable domains and those left out with the reason, or the reason why there are none.
 
     Parameters
     ----------
     root
-        What /sys is below.
+        Directory above /sys.
     machine
         The architecture, as uname names it; by default this one's.
     """
@@ -131,13 +131,13 @@ def _domain(zone: Zone, search: Path, quality: Quality) -> Domain | None:
 
 
 def _modulus(folder: Path) -> int | None:
-    """Return one more than the largest count; None where it cannot be known, and then no wrap is corrected."""
+    """Return the largest count plus one; None if unknown, so that wraps are not corrected."""
     largest = whole(_text(folder / "max_energy_range_uj") or "", (1 << 63) - 1)
     return largest + 1 if largest else None
 
 
 def _without_mirrored_dies(domains: list[Domain], amd: bool, left_out: list[tuple[str, str]]) -> list[Domain]:  # noqa: FBT001
-    """Keep one zone a socket on AMD, where each die shows the socket's counter."""
+    """Keep one zone per socket on AMD, where each die has the socket's counter."""
     kept: list[Domain] = []
     seen: set[int | None] = set()
     for domain in domains:

@@ -1,8 +1,8 @@
-"""What kind of processor this is, by what the kernel says of it: from its kind the watts are assumed.
+"""Determines the kind of processor from the kernel's data, for the assumed watts.
 
-Names come before anything else: makers put the power class into the suffix (U and P: thin laptops; H: laptops; none:
-desktops). Where a name says nothing, a battery or the chassis tells a laptop, and sockets and cores a server. On Arm
-the kernel gives no name but the maker and the part of each core.
+The name takes precedence: its suffix is the power class (U and P: thin laptops; H: laptops; none: desktops). Without
+a suffix a battery or the chassis indicates a laptop, and sockets and cores indicate a server. On Arm the kernel has
+no name, only the maker and the part of each core.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BY_NAME = tuple(
     )
 )
 _GENERIC = re.compile(r"Intel Core Processor|QEMU|KVM")
-"""Models that a hypervisor makes up."""
+"""Model names made up by hypervisors."""
 _SERVERS_OF = {"GenuineIntel": "intel-server", "AuthenticAMD": "amd-server", "HygonGenuine": "amd-server"}
 _ARM_SERVER_MAKERS = {0x43, 0x46, 0x48, 0x50, 0x6D, 0xC0}
 """Cavium and Marvell, Fujitsu, HiSilicon, Applied Micro, Microsoft, Ampere."""
@@ -44,20 +44,20 @@ _ARM, _NEOVERSE = 0x41, {0xD0C, 0xD40, 0xD49, 0xD4F, 0xD84, 0xD8E}
 _PORTABLE = {"8", "9", "10", "11", "14", "30", "31", "32"}
 """Chassis types of SMBIOS 3.6, table 17: portable, laptop, notebook, hand held, sub notebook, tablet, and the like."""
 _HYPERVISORS = ("QEMU", "Xen", "VMware", "Microsoft Corporation", "Google", "Amazon EC2", "Parallels")
-"""Makers of virtual machines, for Arm, whose processors have no flag that tells."""
+"""Makers of virtual machines, for Arm, whose processors have no flag for guests."""
 LEAST_SERVER_CORES = 24
 
 
 @dataclass(frozen=True)
 class Processor:
-    """A row of the table of assumed watts, and whether the program sees a part of such a chip only."""
+    """A row of the table of assumed watts, and whether the machine has only a part of such a chip."""
 
     kind: str
     guest: bool
 
 
 def read_processor(root: Path, topology: tuple[Cpu, ...]) -> Processor:
-    """Return what kind of processor `root` describes."""
+    """Return the kind of processor that `root` describes."""
     fields = _cpuinfo(root)
     guest = _is_guest(root, fields)
     if "CPU implementer" in fields:
@@ -96,7 +96,7 @@ def _hex(text: str) -> int:
 
 
 def _cpuinfo(root: Path) -> dict[str, list[str]]:
-    """Return the distinct values of each key; where only /sys is below `root`, of this machine's own /proc."""
+    """Return the distinct values of each key; if `root` has only /sys, those of this machine's own /proc."""
     text = _read(root / "proc/cpuinfo")
     found: dict[str, list[str]] = {}
     for line in ((_read(Path("/proc/cpuinfo")) if text is None else text) or "").splitlines():
@@ -111,7 +111,7 @@ def _is_guest(root: Path, fields: dict[str, list[str]]) -> bool:
     if "flags" in fields:
         return any("hypervisor" in flags.split() for flags in fields["flags"])
     maker, product = (_read(root / "sys/class/dmi/id" / name) or "" for name in ("sys_vendor", "product_name"))
-    # What these makers sell whole is named so; other products of theirs are virtual machines.
+    # Physical machines of these makers have such names; their other products are virtual machines.
     whole = product.endswith(".metal") or (maker.startswith("Microsoft") and product != "Virtual Machine")
     return maker.startswith(_HYPERVISORS) and not whole
 

@@ -1,4 +1,4 @@
-"""Which processor is on which package and core, as sysfs tells it."""
+"""Packages and cores of processors, from sysfs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from tprof.trace.plain_values import whole
 
 X86 = {"x86_64", "amd64", "i386", "i486", "i586", "i686"}
-"""As uname names the architecture."""
+"""Names of the architecture in uname."""
 MOST_CPU = (1 << 16) - 1
 MOST_ID = (1 << 31) - 1
-"""Of a package or core; firmware of arm64 machines counts them as it likes."""
+"""Bound of a package's or core's number; firmware of arm64 machines uses arbitrary ones."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class Cpu:
 
 
 def read_topology(root: Path) -> tuple[Cpu, ...]:
-    """Return the online processors that sysfs below `root` knows; without it, one package with all of them."""
+    """Return the online processors from sysfs below `root`; without it, one package with all of them."""
     place = root / "sys/devices/system/cpu"
     types = _core_types(root)
     present = {cpu for path in place.glob("cpu[0-9]*") if (cpu := whole(path.name[3:], MOST_CPU)) is not None}
-    # The kernel takes the topology of an offline processor away: its package cannot be known.
+    # The kernel removes the topology of an offline processor, so its package is unknown.
     numbers = sorted(present & set(_online(place)) or present)
     if not numbers:
         return tuple(Cpu(cpu, 0, cpu) for cpu in range(os.cpu_count() or 1))
@@ -47,7 +47,7 @@ def read_topology(root: Path) -> tuple[Cpu, ...]:
 
 
 def parse_cpu_list(text: str) -> tuple[int, ...]:
-    """Return the numbers of a list as the kernel writes it: "0-3,8"."""
+    """Parse a list in the kernel's format: "0-3,8"."""
     numbers: list[int] = []
     for part in text.strip().split(","):
         first, _, last = part.partition("-")

@@ -1,4 +1,4 @@
-"""The trace on disk: written by the recorder or from arrays, read with nothing believed that is not there."""
+"""The trace on disk: written by the recorder or from arrays, and read with all claims checked."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _FILES = {
 
 
 def __getattr__(name: str) -> object:
-    """Load what reads and writes arrays when it is asked for: NumPy's threads are none of a recorded program's."""
+    """Load the modules with NumPy at first use: NumPy's threads do not belong to a recorded program."""
     if name not in _FILES:
         message = f"module 'tprof.trace' has no attribute {name!r}"
         raise AttributeError(message)

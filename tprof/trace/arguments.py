@@ -1,4 +1,4 @@
-"""What `write_trace` is given, checked: one clear sentence for each way in which it can contradict itself."""
+"""Checks the arguments of `write_trace`, with one clear sentence for each contradiction."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class GivenThread:
 
 @dataclass(frozen=True)
 class GivenEnergy:
-    """A domain of `write_trace`: joules as counts of a unit that is a power of two, so that no bit is lost."""
+    """A domain of `write_trace`: joules as counts of a power of two, without loss of bits."""
 
     name: str
     scope: str
@@ -210,7 +210,7 @@ def _process_id(where: str, key: str, value: Any) -> int:
 
 
 def _cpu(where: str, thread: Mapping[str, Any], length: int) -> npt.NDArray[np.uint16]:
-    """Return processors; packages without processors get a processor each to stand for them."""
+    """Return processors; each package without processors gets a placeholder processor."""
     if "cpu" in thread:
         return unsigned(where, "cpu", thread["cpu"], length, below=layout.NO_CPU).astype(np.uint16)
     if "package" in thread:
@@ -229,7 +229,7 @@ def _packages(where: str, thread: Mapping[str, Any], cpu: npt.NDArray[np.uint16]
 
 
 def check_host(host: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return what is said of the machine. Raises UsageError."""
+    """Return the metadata of the machine. Raises UsageError."""
     facts = dict(host or {})
     for key, value in facts.items():
         sound = isinstance(key, str) and (value is None or isinstance(value, str | bool | int | float))

@@ -1,4 +1,4 @@
-"""Arrays that a caller gave, checked and brought to whole numbers: never cut, wrapped or rounded unsaid."""
+"""Checks a caller's arrays and converts them to whole numbers, never truncated, wrapped or rounded silently."""
 
 from __future__ import annotations
 

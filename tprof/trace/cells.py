@@ -1,11 +1,11 @@
-"""Names as cells of a table that a spreadsheet may open: what it would run as a formula has a quote before it."""
+"""Names as cells of a table for spreadsheets: a quote protects cells that would run as a formula."""
 
 from __future__ import annotations
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a cell that a spreadsheet takes for a formula begins with."""
+"""First characters of cells that a spreadsheet takes for formulas."""
 
 
 def unquoted(cell: str) -> str:
-    """Return the name that a cell stands for."""
+    """Return the name in a cell."""
     return cell[1:] if cell[:1] == "'" and cell[1:].startswith(FORMULA) else cell

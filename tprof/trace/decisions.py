@@ -1,4 +1,4 @@
-"""What a runtime's policy or a budget decided: one file a process, a line a decision; nothing else needs it."""
+"""Decisions of a runtime's policy or a budget: one file per process, a line per decision."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ MAX_NUMBER = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A decision; what does not belong to its kind is None.
+    """A decision; fields that do not belong to its kind are None.
 
     Attributes
     ----------
-    t_ns : when, CLOCK_MONOTONIC.
-    process : ordinal of the process that decided.
+    t_ns : its time, CLOCK_MONOTONIC.
+    process : ordinal of its process.
     kind : "chosen" (a frequency is best for a task), "set" (processors got a frequency), "allowed" (the highest that
         a cap on the power leaves), "workers" (so many are active), "released" (nothing is held any more), "acted" (what
         a budget did, in `why`), "cut" (what follows was not written).
-    policy, why : what for, and from what.
+    policy, why : its policy and reason.
     task : the task's name; with "set" the one that began.
     frequency_hz, former_hz, cpus : with "set"; the first also with "chosen", the first two with "allowed".
     workers : with "workers".
-    energy_j, time_s, quality : with "chosen": of a mean instance at this frequency, as the policy knew it, and how
-        these joules were got.
+    energy_j, time_s, quality : with "chosen": of a mean instance at this frequency, as known to the policy, and the
+        quality of these joules.
     """
 
     t_ns: int
@@ -52,7 +52,7 @@ class Decision:
 
 
 def read_decisions(path: Path, process: int, most: int) -> tuple[list[Decision], list[str]]:
-    """Return the decisions of a file, at most `room` of them, and notes on what was left out. Raises TraceError."""
+    """Return the decisions of a file, at most `most` of them, and notes on what was left out. Raises TraceError."""
     found: list[Decision] = []
     damaged = 0
     notes = []

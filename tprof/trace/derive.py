@@ -1,4 +1,4 @@
-"""Kinds of samples from who ran when: what a writer of arrays need not say himself."""
+"""Derives the kinds of samples, which a writer of arrays may omit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Story:
 
     Attributes
     ----------
-    source : (n,) index of the given sample each is made of; one that is put in repeats its successor's.
+    source : (n,) index of each one's given sample; an inserted one repeats that of its successor.
     instance : (n,) uint64.
     kind : (n,) uint8.
     """
@@ -37,7 +37,7 @@ def first_seen(instances: list[npt.NDArray[np.uint64]], times: list[IntArray]) -
     Parameters
     ----------
     instances, times
-        One array a thread, as `write_trace` is given them.
+        One array per thread, as given to `write_trace`.
     """
     if not instances:
         return []
@@ -52,10 +52,10 @@ def first_seen(instances: list[npt.NDArray[np.uint64]], times: list[IntArray]) -
 
 
 def derive_story(instance: npt.NDArray[np.uint64], begins: npt.NDArray[np.bool_]) -> Story:
-    """Derive what happened at each sample of a thread.
+    """Derive the kind of each sample of a thread.
 
     An instance that begins is nested in the one before it only if that one runs again later on this
-    thread; otherwise the one before has finished, which a sample in between says.
+    thread; otherwise the one before has finished, and a sample of that is inserted.
     """
     before = np.concatenate([np.zeros(1, np.uint64), instance[:-1]])
     runs_again = _runs_again(instance)
@@ -75,7 +75,7 @@ def derive_story(instance: npt.NDArray[np.uint64], begins: npt.NDArray[np.bool_]
 
 
 def _runs_again(instance: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-    """Tell for each sample whether its instance has a later one on this thread."""
+    """Mark the samples whose instance has a later one on this thread."""
     order = np.argsort(instance, kind="stable")
     ordered = instance[order]
     again = np.zeros(len(instance), bool)

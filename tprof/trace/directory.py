@@ -1,4 +1,4 @@
-"""The session directory: made private, never through a link, replaced only when it is one of ours."""
+"""The session directory: private, never created through a link, and replaced only if it is a session of tprof."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SUBDIRECTORIES = ("threads", "tasks", "readings", "graph")
-DECISIONS = "decisions"  # made with the first one
-MATCHES = "matches"  # made with the first function that a --task meets
-# What a recorder may leave in a session; anything else there belongs to somebody.
+DECISIONS = "decisions"  # created with the first decision
+MATCHES = "matches"  # created with the first match of a --task
+# Files of a recorder in a session; any other file belongs to the user.
 OURS = {*SUBDIRECTORIES, DECISIONS, MATCHES, LIVE, MANIFEST, END, "manifest.tmp", "end.tmp"}
 
 
 @contextmanager
 def one_at_a_time(folder: Path) -> Iterator[None]:
-    """Let one process at a time make or join a session in this folder, so that none meets half of one.
+    """Let one process at a time create or join a session in this folder, so that none finds an incomplete one.
 
-    Where the file system knows no locks, all go on at once.
+    On a file system without locks all proceed at once.
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -45,22 +45,22 @@ def one_at_a_time(folder: Path) -> Iterator[None]:
 
 
 def create_session(path: Path, *, overwrite: bool = False) -> None:
-    """Make an empty session directory of mode 0700.
+    """Create an empty session directory of mode 0700.
 
     Parameters
     ----------
     path
-        Where; its parent exists.
+        Its path; the parent exists.
     overwrite
-        Remove a session that stands there. Anything else that stands there stays: a link, another user's
-        directory, one without a manifest of ours, one that holds a file that is not part of a session.
+        Remove an existing session. Anything else stays: a link, another user's directory, one without a manifest
+        of tprof, one with a file that does not belong to a session.
 
     Raises
     ------
     UsageError
-        If the path is taken, or a recording runs there.
+        If the path exists, or a recording runs there.
     TprofError
-        If the directory cannot be made, or the old one not be removed.
+        If the directory cannot be created, or the old one cannot be removed.
     """
     why_not = _why_not_ours(path) if overwrite else None
     if overwrite and is_running(path):
@@ -79,7 +79,7 @@ def create_session(path: Path, *, overwrite: bool = False) -> None:
 
 
 def _why_not_ours(path: Path) -> str | None:
-    """Return why this is no session that may be removed; None if it is one, or nothing is there."""
+    """Return the reason why this is not a removable session; None if it is one, or the path does not exist."""
     try:
         status = path.lstat()
         if not stat.S_ISDIR(status.st_mode):

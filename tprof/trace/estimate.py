@@ -1,4 +1,4 @@
-"""By which factors the watts behind an estimate may be off, as its manifest says."""
+"""Error factors of an estimate's watts, from the manifest."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MOST = 1e6
-"""A larger factor than that means nothing."""
+"""Largest meaningful factor."""
 
 
 @dataclass(frozen=True)
 class WattsError:
-    """Factors by which idle watts and those of busy cores may be too low or too high, 95 %; 1: somebody gave them."""
+    """Error factors of idle watts and of busy cores' watts, in both directions, 95 %; 1: given watts."""
 
     idle: float = 1.0
     busy: float = 1.0
@@ -34,8 +34,8 @@ EXACT = WattsError()
 def watts_error(manifest: Mapping[str, Any]) -> WattsError:
     """Return the error of an estimate's watts.
 
-    Recordings that say that their watts are assumed, but not how far they may be off, have the error of a processor of
-    unknown kind. Watts that somebody gave, and figures that are no estimate of this recorder, have none.
+    A recording with assumed watts but without their error gets the error of an unknown processor. Given watts, and
+    figures that are not an estimate of this recorder, have none.
     """
     estimate = manifest.get("estimate")
     if not isinstance(estimate, dict):
@@ -68,7 +68,7 @@ def _factor(value: object) -> float | None:
 
 
 def assumed_words(error: WattsError, processor: str | None) -> str:
-    """Say for what watts were assumed and how far they may be off."""
+    """Describe the processor of assumed watts and their error."""
     for_what = f" for {processor}" if processor else ""
     return (
         f"assumed{for_what}: idle watts may be off by a factor of {error.idle:.2g}, busy ones by {error.busy:.2g}; "

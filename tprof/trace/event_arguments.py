@@ -1,4 +1,4 @@
-"""The events that `write_trace` is given for a thread, checked."""
+"""Checks the events of a thread for `write_trace`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OPTIONAL = ("other", "task", "worker")
 
 
 def check_events(where: str, given: Any, task_count: int) -> npt.NDArray[np.void] | None:
-    """Return the events as they stand in a file, None where none are given. Raises UsageError."""
+    """Return the events as file records, None without any. Raises UsageError."""
     if given is None:
         return None
     where = f"{where}['events']"
@@ -47,7 +47,7 @@ def _kind(where: str, values: Any, length: int) -> npt.NDArray[np.uint64]:
 
 
 def _or_none(where: str, key: str, given: Mapping[str, Any], length: int, below: int) -> npt.NDArray[np.int64]:
-    """Return numbers of which -1 says none, as the file says it: with all bits set."""
+    """Return numbers with -1 (none) as in the file: with all bits set."""
     numbers = whole(where, key, given[key], length)
     outside = (numbers < -1) | (numbers >= below)
     refuse_if(

@@ -1,4 +1,4 @@
-"""What a task runtime did beside running tasks: spawned, made wait, released, stole, cancelled."""
+"""Events of a task runtime: spawns, dependences, releases, steals, cancellations."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ WORD = "graph"
 class Graph:
     """The events of all threads, by time; those of one time and thread stay in the order of the file.
 
-    Times are within the trace's clock, but nothing else is promised: an event may name an instance that
-    nothing else names, be missing or stand twice, and dependences may form cycles.
+    Times are within the trace's clock, but nothing else is guaranteed: an event may name an unknown instance, be
+    missing or occur twice, and dependences may form cycles.
 
     Attributes
     ----------
     t_ns : (n,) int64, nanoseconds, CLOCK_MONOTONIC, not decreasing.
     thread : (n,) int64, ordinal of the thread that wrote it; that thread's samples may be missing.
     kind : (n,) uint8, one of `EventKind`; others are left out.
-    instance, other : (n,) uint64; 0: none. What they stand for depends on the kind.
+    instance, other : (n,) uint64; 0: none. Their meaning depends on the kind.
     task : (n,) uint32, index in `Trace.tasks`; 0xFFFFFFFF: none, or not in the table.
     worker : (n,) int32; -1: none.
-    notes : what a user should know about the events that are not here.
+    notes : sentences on missing events.
     """
 
     t_ns: npt.NDArray[np.int64]
@@ -59,7 +59,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class EventFile:
-    """The events of one thread, as its file has them.
+    """The events of one thread in its file.
 
     Attributes
     ----------

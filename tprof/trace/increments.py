@@ -1,14 +1,14 @@
-"""What a sensor's count moved by between two readings, or why that cannot be believed.
+"""The increments of a sensor's count between two readings, or the fault that makes them invalid.
 
-A profile and the live figures of a recording both take their joules from here, the one from all readings at once, the
-other from what is new at each look: how the readings are cut into looks changes nothing.
+A profile and the live figures of a recording both take their joules from here: a profile from all readings at once, the
+live figures from the new readings at each step. The division into steps does not change the result.
 
-A count is believed while it rises by no more than a domain can draw, and where it falls if that is a wrap which does
-not imply more. Where it falls otherwise (a false zero, a reset, garbage) the fall gives no joules, and neither does the
-next rise: it may lead from what was never counted to what was. Nor does a leap over the count from which it fell, to
-where the count would be had it never been away; after `TRUSTED_AFTER` believed rises that count is forgotten. A count
-that stood still for far longer than it usually does, and then catches up at once, gives no joules for that time: nobody
-knows when they were drawn, nor whether they were. O(readings), by NumPy except around faults.
+A rise of the count is valid up to the power that a domain can draw, and a fall if it is a wrap within the same limit.
+Any other fall (a false zero, a reset, garbage) gives no joules, and neither does the next rise, which may start from a
+wrong value. A jump back over the count before the fall, to where the count would be without the fall, gives none
+either; after `TRUSTED_AFTER` valid rises that count is dropped. A count that stood still for far longer than usual and
+then catches up at once gives no joules for that time: it is unknown when, or whether, they were drawn. O(readings), by
+NumPy except around faults.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
     Faults = npt.NDArray[np.uint8]
 
 LATE_NS = 1_000_000
-"""A reader that was delayed may see two updates close together: one update of slack."""
+"""Slack of one update, since a delayed reader may see two updates close together."""
 SUSPENDED_NS = 1_000_000
 STILL_NS, USUAL_UPDATES = 100_000_000, 20
-"""For how long a count must have stood still, and for how many of its usual updates, for that to be a fault."""
+"""Shortest standstill of a count that is a fault, in time and in usual updates."""
 TRUSTED_AFTER = 20
 _HISTORY, _LEAST_HISTORY = 31, 4
-"""Updates of which the median is the usual one, and how few tell nothing yet."""
+"""Updates for the median that defines the usual one, and the least number of them."""
 
 
 class Fault(IntEnum):
-    """Why an interval between two readings gives no joules."""
+    """The fault of an interval between two readings, which then gives no joules."""
 
     NONE = 0
     REOPENED = 1
@@ -61,17 +61,17 @@ class Fault(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Increments:
-    """The readings that end a quantum, (n,) each; the very first of a domain ends none, and moved by nothing.
+    """The readings at the ends of quanta, (n,) each; the very first of a domain ends none, with an increment of 0.
 
     Attributes
     ----------
-    t_ns : when they were taken, increasing
-    changed : False for one that only says that the value still stands
-    window_ns : for how long before `t_ns` the value may have stood; 0 where that is not known
+    t_ns : their times, increasing
+    changed : False for a reading of an unchanged value
+    window_ns : longest time before `t_ns` since which the value may exist; 0 if unknown
     length_ns : since the one before
-    energy_j : joules since the one before; 0 where there is a fault
+    energy_j : joules since the one before; 0 after a fault
     fault : of type `Fault`
-    doubtful_j : joules by which the count rose and which are not believed
+    doubtful_j : joules of an invalid rise
     """
 
     t_ns: Ints
@@ -85,14 +85,14 @@ class Increments:
 
 @dataclass(frozen=True, slots=True)
 class _Moves:
-    """Intervals that each end with a kept reading, (n,); `fault` is filled in one after the other.
+    """Intervals that each end with a selected reading, (n,); `fault` is filled in sequentially.
 
     Attributes
     ----------
     value, t_ns : (n + 1,) the count and the time at their edges
-    slack_ns : by how much the last update may be later than the end
-    moved_j : joules that the count moved by, a fall taken as a wrap
-    stood_ns : for how long the count was seen to stand at the begin
+    slack_ns : longest delay of the last update after the end
+    moved_j : joules of the count's increment, with a fall taken as a wrap
+    stood_ns : observed standstill of the count at the start
     """
 
     value: Counts
@@ -105,7 +105,7 @@ class _Moves:
 
 @dataclass(slots=True)
 class _Doubt:
-    """The last count that was believed, `left` believed rises before it is forgotten."""
+    """The last valid count, to be dropped after `left` more valid rises."""
 
     value: int
     t_ns: int
@@ -123,7 +123,7 @@ class Counter:
     Attributes
     ----------
     limit_w : more is a fault
-    unordered : readings so far that are not later than one before, and were left out
+    unordered : readings so far that were left out, since they are not later than the one before
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Counter:
         Parameters
         ----------
         unit_j : joules of one count
-        modulus : at which it wraps to 0; None: not known
+        modulus : the count wraps to 0 at this value; None: not known
         quality, scope : of the domain
         max_power_w : more is a fault; by default `max_power_of` the domain
         """
@@ -152,7 +152,7 @@ class Counter:
         self._usual: deque[tuple[int, float]] = deque(maxlen=_HISTORY)
 
     def follow(self, records: Records, *, longest_still_ns: int = 0) -> Increments:
-        """Go on with readings that come after those of earlier calls.
+        """Continue with readings after those of earlier calls.
 
         Parameters
         ----------
@@ -182,7 +182,7 @@ class Counter:
         return self._moved(usable if len(at) == len(usable) else usable[at], changed[at], t_ns[at])
 
     def _usable(self, records: Records) -> Records:
-        """Return the readings that say something, each marked if the sensor was reopened since the one before."""
+        """Return the valid readings, each marked if the sensor was reopened since the one before."""
         if not len(records):
             return records
         t_ns, flags = records["t_ns"].astype(np.int64), records["flags"]
@@ -201,7 +201,7 @@ class Counter:
         return usable
 
     def _moved(self, kept: Records, changed: Flags, seen_ns: Ints) -> Increments:
-        """Return what the count moved by up to each of these readings; the first ever is its own predecessor."""
+        """Return the increments up to each of these readings; the first of all is its own predecessor."""
         both = _joined(self._kept, kept)
         self._kept = kept[-1:].copy()
         value, t_ns = both["value"].copy(), both["t_ns"].astype(np.int64)
@@ -231,7 +231,7 @@ class Counter:
         )  # fmt: skip
 
     def _since(self, changed: Flags, t_ns: Ints) -> Ints:
-        """Return since when each interval's first value stands; a reading that it still does begins nothing."""
+        """Return the time since which each interval's first value exists, across readings of the same value."""
         since_ns = t_ns.copy()
         since_ns[0] = self._since_ns
         if not changed.all():
@@ -241,7 +241,7 @@ class Counter:
         return since_ns[:-1]
 
     def _judge(self, moves: _Moves) -> None:
-        """Find faults that only show by what came before them, in order of time."""
+        """Find the faults that depend on earlier intervals, in order of time."""
         noticed = [
             *np.flatnonzero((moves.fault != Fault.NONE) | (moves.stood_ns >= STILL_NS)).tolist(),
             len(moves.fault),
@@ -257,7 +257,7 @@ class Counter:
         self._learn_usual(moves, index)
 
     def _weigh(self, moves: _Moves, index: int) -> None:
-        """Settle one interval."""
+        """Classify one interval."""
         fault, doubt = int(moves.fault[index]), self._doubt
         back = doubt is not None and self._is_back(moves, index, doubt)
         if fault in (Fault.REOPENED, Fault.SLEPT):
@@ -278,7 +278,7 @@ class Counter:
             self._doubt = doubt if doubt.left else None
 
     def _is_back(self, moves: _Moves, index: int, doubt: _Doubt) -> bool:
-        """Tell whether the count is where it would be had it never been away."""
+        """Return whether the count is where it would be without the fall."""
         rise_j = (int(moves.value[index + 1]) - doubt.value) * self._unit_j
         since_s = (int(moves.t_ns[index + 1]) - doubt.t_ns + int(moves.slack_ns[index])) * 1e-9
         return 0 <= rise_j <= self.limit_w * since_s
@@ -292,14 +292,14 @@ class Counter:
             self._doubt.next_rise, self._doubt.left = next_rise, TRUSTED_AFTER
 
     def _leapt(self, moves: _Moves, index: int, doubt: _Doubt) -> bool:
-        """Tell whether the count rose over the one from which it had fallen, and not by one of its usual rises."""
+        """Return whether the count jumped over the value before its fall, by more than a usual rise."""
         if int(moves.value[index]) >= doubt.value:
             return False
         usual = self._usual_update(moves, index)
         return usual is None or float(moves.moved_j[index]) > USUAL_UPDATES * usual[1]
 
     def _caught_up(self, moves: _Moves, index: int) -> bool:
-        """Tell whether a count that stood still did so for far longer than usual, and then moved by as much."""
+        """Return whether a count stood still for far longer than usual, and then caught up."""
         usual = None if self._can_stand_still else self._usual_update(moves, index)
         if usual is None:
             return False
@@ -308,7 +308,7 @@ class Counter:
         return stood_ns >= USUAL_UPDATES * gap_ns and moved_j > USUAL_UPDATES * rise_j
 
     def _usual_update(self, moves: _Moves, index: int) -> tuple[float, float] | None:
-        """Return gap in nanoseconds and rise in joules of the latest believed updates, where there are enough."""
+        """Return median gap in nanoseconds and rise in joules of the latest valid updates, if there are enough."""
         self._learn_usual(moves, index)
         if len(self._usual) < _LEAST_HISTORY:
             return None
@@ -316,7 +316,7 @@ class Counter:
         return median(gaps_ns), median(rises_j)
 
     def _learn_usual(self, moves: _Moves, end: int) -> None:
-        """Take note of the believed updates up to an interval."""
+        """Add the valid updates up to an interval."""
         part = slice(self._learnt, end)
         at = np.flatnonzero((moves.fault[part] == Fault.NONE) & (moves.moved_j[part] > 0))[-_HISTORY:] + self._learnt
         gaps_ns = moves.t_ns[at + 1] - moves.t_ns[at]
@@ -325,7 +325,7 @@ class Counter:
 
 
 def _joined(before: Records, after: Records) -> Records:
-    """Put records of one dtype together; NumPy's own way asks at length whether they are."""
+    """Concatenate records of one dtype; NumPy's concatenate checks the dtypes slowly."""
     records = np.empty(len(before) + len(after), before.dtype)
     records[: len(before)] = before
     records[len(before) :] = after

@@ -1,10 +1,10 @@
-"""The numbers and words of the format that stand for something; without NumPy, which recording does not need."""
+"""The enumerations of the format; without NumPy, which recording does not need."""
 
 from enum import IntEnum, IntFlag, StrEnum
 
 
 class StreamKind(IntEnum):
-    """What a file holds."""
+    """Content of a file."""
 
     SAMPLES = 1
     READINGS = 2
@@ -12,7 +12,7 @@ class StreamKind(IntEnum):
 
 
 class Kind(IntEnum):
-    """What happened when a sample was taken."""
+    """Event of a sample."""
 
     START = 1
     FINISH = 2
@@ -23,7 +23,7 @@ class Kind(IntEnum):
 
 
 class Flag(IntFlag):
-    """What else a sample says."""
+    """Flags of a sample."""
 
     FAILED = 1
     SCALED = 2
@@ -32,7 +32,7 @@ class Flag(IntFlag):
 
 
 class EventKind(IntEnum):
-    """What a task runtime did."""
+    """Event of a task runtime."""
 
     SPAWN = 1
     DEPENDENCE = 2
@@ -44,7 +44,7 @@ class EventKind(IntEnum):
 
 
 class EndReason(IntEnum):
-    """How a thread's file ended."""
+    """End of a thread's file."""
 
     OPEN = 0
     ENDED = 1
@@ -53,14 +53,14 @@ class EndReason(IntEnum):
 
 
 class ReadingFlag(IntFlag):
-    """What a reading says about itself."""
+    """Flags of a reading."""
 
     MISSING = 1
     REOPENED = 2
 
 
 class Quality(StrEnum):
-    """How a figure was got; it travels with every figure."""
+    """Origin of a figure, which accompanies every figure."""
 
     MEASURED = "measured"
     ESTIMATED = "estimated"

@@ -1,4 +1,4 @@
-"""The trace format in numbers: what docs/trace-format.md says in prose and csrc/layout.h in C."""
+"""The layout of the trace format, documented in docs/trace-format.md and mirrored in csrc/layout.h."""
 
 from __future__ import annotations
 

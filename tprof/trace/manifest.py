@@ -1,4 +1,4 @@
-"""The two JSON files of a session: what was recorded, and how it ended."""
+"""The two JSON files of a session: the manifest, and the end of the recording."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ MAX_BYTES = 8 << 20
 
 
 def write_manifest(directory: Path, manifest: dict[str, Any]) -> None:
-    """Write the manifest whole or not at all. Raises OSError."""
+    """Write the manifest atomically. Raises OSError."""
     _write(directory / MANIFEST, manifest)
 
 
 def write_end(directory: Path, end: dict[str, Any]) -> None:
-    """Write how the recording ended, whole or not at all. Raises OSError."""
+    """Write the end of the recording atomically. Raises OSError."""
     _write(directory / END, end)
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
-    """Read the manifest. Raises TraceError where there is none that is one."""
+    """Read the manifest. Raises TraceError if it is missing or invalid."""
     return _read(directory / MANIFEST)
 
 
 def read_end(directory: Path) -> dict[str, Any] | None:
-    """Read how the recording ended; None if it never did. Raises TraceError if the file is damaged."""
+    """Read the end of the recording; None without one. Raises TraceError if the file is damaged."""
     path = directory / END
     return _read(path) if os.path.lexists(path) else None
 
 
 def open_file(path: Path, max_bytes: int) -> BufferedReader:
-    """Open a file of a session for reading that is no link, no pipe and not absurdly large. Raises TraceError."""
+    """Open a session's file for reading; it must not be a link, a pipe or far too large. Raises TraceError."""
     try:
         return os.fdopen(open_regular(path, max_bytes, follow=False), "rb")
     except UnreadableError as error:

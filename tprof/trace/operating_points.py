@@ -2,7 +2,7 @@
 
 Its form is tidy, a row for each task, operating point and repeat; `docs/operating-points.md` lists the columns. Tables
 are written by `tprof sweep` or by hand. Advice (`analysis/operating`) and a runtime's policy (`runtime/operating`) read
-the same tables, in a program that is measured too, so this stands where both may import it and brings no library.
+the same tables, also in a measured program, so this module is where both may import it, without further libraries.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ NUMBERS = (
     "stalls_per_cycle", "llc_misses", "watts_factor",
 )  # fmt: skip
 GIVEN = str(Quality.GIVEN)
-"""What energies are that a table does not call anything."""
+"""Quality of energies in a table without a quality."""
 BOUNDS = 1e-12, 1e15
-"""Of seconds and joules; beyond them squares leave what a float can hold."""
+"""Bounds of seconds and joules; squares of values outside overflow a float."""
 SETTINGS = {"Hz": (5e7, 2e10), "W": (1e-3, 1e5)}
-"""Which settings can be; beyond them the unit is another."""
+"""Bounds of settings; values outside have another unit."""
 SWEPT = "sweep.csv"
 EMPTY = {"", "NA", "N/A", "nan", "NaN", "null", "None"}
-"""What stands for no value in all columns but the task's, where it is a name."""
+"""Texts for missing values in all columns except the task's, where they are names."""
 MOST_WORKERS = 1_000_000
 LIMITS = {
     "time_s": BOUNDS,
@@ -55,8 +55,8 @@ POSITIVE = ("setting", "energy_j", "time_s", "power_w", "instances")
 
 
 def table_of(path: Path) -> Path:
-    """Return the table that a path names, a folder of a sweep or a file. Raises UsageError for a session."""
-    # Of a name that is too long, and where it may not look, Path.is_dir raises OSError.
+    """Return the table at a path, a sweep's folder or a file. Raises UsageError for a session."""
+    # Path.is_dir raises OSError for a name that is too long and without permission.
     if not os.path.isdir(path):
         return path
     if os.path.isfile(path / MANIFEST) and not os.path.exists(path / SWEPT):
@@ -75,7 +75,7 @@ def read_columns(path: Path) -> Columns:
     TprofError
         If the file cannot be read as a table.
     UsageError
-        If it is one, and something in it is wrong.
+        If the table has an error.
     """
     try:
         text = read_text(path, MOST_TABLE_BYTES, unpacked=True)
@@ -95,28 +95,28 @@ def read_columns(path: Path) -> Columns:
 
 
 def unreadable_table(path: Path, reason: str) -> TprofError:
-    """Return the error of a file that is no table."""
+    """Return the error for a file that is not a table."""
     return TprofError(f"cannot read {path} as a table: {reason}; write CSV with a line of column names")
 
 
 def checked(columns: Mapping[str, Sequence[Any]], *, where: str, count: int) -> Columns:
-    """Return the columns that are known, those that were absent filled in, and all others as they are.
+    """Return the known columns, with absent ones filled in, and all other columns unchanged.
 
     The energy of a row may be missing: the sensor did not resolve it.
 
     Parameters
     ----------
     columns
-        Numbers, or texts that stand for one; None and NaN are missing.
+        Numbers, or texts of numbers; None and NaN are missing.
     where
-        What to call the table in an error.
+        Name of the table in errors.
     count
         Of the rows.
 
     Raises
     ------
     UsageError
-        If a column is missing, a value is none that can be, or two rows are the same run.
+        If a column is missing, a value is invalid, or two rows are the same run.
     """
     if not count:
         raise UsageError(f"{where} has no rows; a table of operating points needs at least two points of one task")
@@ -220,7 +220,7 @@ def _check_values(rows: Columns, where: str) -> None:
 
 
 def _refuse_values(where: str, name: str, values: list[float], allows: Callable[[float], bool], rule: str) -> None:
-    """Raise UsageError for the first value that is there and not allowed."""
+    """Raise UsageError for the first value that is not allowed."""
     wrong = (not (allows(value) or math.isnan(value)) for value in values)
     _refuse_rows(where, wrong, lambda row: f"{name} must be {rule}, got {values[row]:g}")
 
@@ -246,7 +246,7 @@ def _check_settings(rows: Columns, where: str) -> None:
 def _check_repeats(rows: Columns, where: str) -> None:
     numbered = not all(map(math.isnan, rows["repeat"]))
     names = ("task", "setting", "workers", *(("repeat",) if numbered else ("time_s", "energy_j")))
-    # A row pasted twice would count as a second run that showed exactly the same.
+    # A duplicated row would count as a second run with exactly the same result.
     message = (
         "task, setting, workers and repeat are those of an earlier row; number the repeats"
         if numbered
@@ -260,12 +260,12 @@ def _check_repeats(rows: Columns, where: str) -> None:
 
 
 def _as_key(value: Any) -> Any:
-    """Let missing values be the same one."""
+    """Return a key in which all missing values are equal."""
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _refuse_rows(where: str, wrong: Iterable[bool], say: Callable[[int], str]) -> None:
+def _refuse_rows(where: str, wrong: Iterable[bool], describe: Callable[[int], str]) -> None:
     """Raise UsageError for the first row that is wrong."""
     row = next((row for row, is_wrong in enumerate(wrong) if is_wrong), None)
     if row is not None:
-        raise UsageError(f"{where}, row {row + 1}: {say(row)}")
+        raise UsageError(f"{where}, row {row + 1}: {describe(row)}")

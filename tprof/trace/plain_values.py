@@ -1,7 +1,7 @@
-"""What a text that somebody else wrote stands for: JSON, TOML, CSV and numbers, as values a reader can count on.
+"""Parses untrusted texts of JSON, TOML, CSV and numbers into safe values.
 
-That is values of bounded depth, integers of 64 bits and finite floats, or a ValueError with a clause that says why not;
-in bounded time, whatever the text.
+Safe values have bounded depth, integers of 64 bits and finite floats. Invalid text raises a ValueError with the reason
+as a clause. Any text takes bounded time.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _OPENING, _CLOSING = b"[{", b"]}"
 _STEPS = bytes.maketrans(_OPENING + _CLOSING, b"\1\1\0\0")
 _NO_BRACKETS = bytes(set(range(256)) - set(_OPENING + _CLOSING))
-# `tomllib` takes time with the square of a key's parts, and a second for four thousand.
+# The time of `tomllib` is quadratic in a key's parts: a second for four thousand.
 _KEY_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
 _LONG_KEY = re.compile(rf"""(?<![\w"'-])(?:{_KEY_PART}){{{MOST_LEVELS}}}""", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Cells:
-    """A table as it was written.
+    """A table of texts.
 
     Attributes
     ----------
     names : of the columns, each once.
     rows : a cell for each name; empty where the row ends early.
-    lines : in which line of the file each row ends, counted from 1.
+    lines : the line of the file in which each row ends, counted from 1.
     """
 
     names: tuple[str, ...]
@@ -54,7 +54,7 @@ class Cells:
 
 
 def decoded(content: bytes) -> str:
-    """Return the text that UTF-8 stands for. Raises ValueError with a clause."""
+    """Decode UTF-8. Raises ValueError with a clause."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -65,7 +65,7 @@ def decoded(content: bytes) -> str:
 
 
 def parse_json(text: str) -> Any:
-    """Return what a user's JSON says; an integer beyond 64 bits as a float.
+    """Parse a user's JSON; an integer beyond 64 bits becomes a float.
 
     Raises
     ------
@@ -78,9 +78,9 @@ def parse_json(text: str) -> Any:
 
 
 def parse_trace_json(content: bytes) -> Any:
-    """Return what JSON in a trace says; a number that no float can hold, NaN too, is None: the rest is as good as ever.
+    """Parse JSON in a trace; a number that is not a finite float becomes None, and the rest stays valid.
 
-    Programs write it, a line for each task: that a key stands twice is not looked for.
+    Programs write it, a line for each task, so it is not checked for duplicate keys.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def parse_trace_json(content: bytes) -> Any:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return what a user's TOML says. Raises ValueError with a clause, as `parse_json`."""
+    """Parse a user's TOML. Raises ValueError with a clause, as `parse_json`."""
     import tomllib  # noqa: PLC0415 - kept off `import tprof`
 
     if _LONG_KEY.search(text):
@@ -111,14 +111,14 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def parse_cells(text: str) -> Cells:
-    """Return the table that CSV with a line of names stands for.
+    """Parse CSV with a line of names.
 
-    A comma at the end of each line begins no column. Lines without anything are left out.
+    A comma at the end of each line does not begin a column. Empty lines are left out.
 
     Raises
     ------
     ValueError
-        With a clause: it has no names, the same one twice, longer rows than names, or too many cells.
+        With a clause: it has no names, a duplicate name, rows with too many cells, or too many cells in total.
     """
     import csv  # noqa: PLC0415 - kept off `import tprof`
     import io  # noqa: PLC0415
@@ -142,14 +142,14 @@ def parse_cells(text: str) -> Cells:
 
 
 def number(text: str) -> float:
-    """Return the number that a text stands for in decimal, with or without an exponent.
+    """Parse a decimal number, with or without an exponent.
 
     Raises
     ------
     ValueError
-        With a clause: it is none, or none that a float can hold.
+        With a clause: it is not a number, or not a finite float.
     """
-    # What `float` takes besides: blanks, underscores, other alphabets' digits, names of infinity.
+    # `float` also accepts blanks, underscores, digits of other alphabets, and names of infinity.
     if text.strip(_SIGNS):
         raise ValueError(f"{shown(text)} is no number")
     if len(text) > LONGEST_NUMBER:
@@ -164,8 +164,8 @@ def number(text: str) -> float:
 
 
 def floats(texts: Sequence[str]) -> list[float]:
-    """Return the numbers that texts stand for, many at once. Raises ValueError as `number`, for the first."""
-    # All letters are looked at together: a tenth of the time of one text after another.
+    """Parse many numbers at once. Raises ValueError as `number`, for the first."""
+    # All letters are checked together, in a tenth of the time.
     if not "".join(texts).strip(_SIGNS) and max(map(len, texts), default=0) <= LONGEST_NUMBER:
         with suppress(ValueError):
             values = list(map(float, texts))
@@ -175,8 +175,8 @@ def floats(texts: Sequence[str]) -> list[float]:
 
 
 def whole(text: str, most: int = LARGEST_INTEGER - 1) -> int | None:
-    """Return the whole number that decimal digits stand for; None for any other text, and for one above `most`."""
-    # `str.isdigit` takes other alphabets' digits, and `int` a time that grows with their square.
+    """Parse a whole number of decimal digits; None for any other text, and above `most`."""
+    # `str.isdigit` accepts other alphabets' digits, and the time of `int` is quadratic in their number.
     if not (text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER):
         return None
     value = int(text)
@@ -184,24 +184,24 @@ def whole(text: str, most: int = LARGEST_INTEGER - 1) -> int | None:
 
 
 def is_finite(value: object) -> TypeGuard[float]:
-    """Tell whether a value that was read is a number that a float can hold."""
-    # An integer that is larger than each float compares without an overflow, and NaN with nothing.
+    """Return whether a parsed value is a number within the range of floats."""
+    # Comparing an integer larger than every float does not overflow; NaN compares false.
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def shown(value: object) -> str:
-    """Return a value as an error's sentence quotes it: short, in one line, nothing in it that steers a terminal."""
+    """Quote a value for an error's sentence: short, in one line, without control characters."""
     if isinstance(value, str) and len(value) > LONGEST_SHOWN - 2:
         value = f"{value[: LONGEST_SHOWN - 3]}…"
     try:
         text = repr(value)
     except (ValueError, RecursionError):
-        text = f"a value of type {type(value).__name__}"  # Python refuses to write very long integers out
+        text = f"a value of type {type(value).__name__}"  # Python does not convert very long integers to text
     return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 1]}…"
 
 
 def listed(names: Iterable[object], most: int = 30) -> str:
-    """Return names as an error's sentence lists them: not more than `most`, odd and long ones as `shown`."""
+    """List names for an error's sentence: at most `most`, odd and long ones as `shown`."""
     every = [str(name) for name in names]
     some = [name if name.isprintable() and len(name) <= LONGEST_SHOWN else shown(name) for name in every[:most]]
     return ", ".join(some) + (f" and {len(every) - most} more" if len(every) > most else "")
@@ -212,7 +212,7 @@ _NOT_FINITE = "it has a number that is too large, or none"
 
 
 def _parsed(text: str, **hooks: Any) -> Any:
-    # Before it is parsed: where a program has raised Python's limit, the parser would overflow the stack.
+    # Checked before parsing: with a raised recursion limit the parser would overflow the stack.
     if _levels(text) > MOST_LEVELS:
         raise ValueError(_TOO_DEEP)
     try:
@@ -232,7 +232,7 @@ def _levels(text: str) -> int:
 
 
 def _integer(digits: str) -> int | float:
-    value = number(digits)  # refuses what is long
+    value = number(digits)  # rejects long numbers
     exact = int(digits)
     return exact if abs(exact) < LARGEST_INTEGER else value
 
@@ -268,7 +268,7 @@ def _repeated(names: Sequence[str]) -> str | None:
 
 
 def _check_values(values: Any) -> None:
-    """Refuse what TOML can say and a float or a reader cannot hold, without recursion."""
+    """Reject values of TOML that exceed floats or the allowed depth, without recursion."""
     level: list[Any] = [values]
     for _ in range(MOST_LEVELS):
         level = [
@@ -302,7 +302,7 @@ def _as_long(row: list[str], count: int, line: int) -> list[str]:
 
 
 def _named(names: list[str], rows: list[list[str]], lines: list[int]) -> Cells:
-    """Leave out columns without a name and without anything in them; name the others that have none."""
+    """Drop empty columns without a name; name other columns without one."""
     kept = [place for place, name in enumerate(names) if name or any(row[place] for row in rows)]
     if len(kept) < len(names):
         rows = [[row[place] for place in kept] for row in rows]

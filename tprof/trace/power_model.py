@@ -1,11 +1,11 @@
-"""The calibrated power model that a manifest may carry: its fields, and whether they can be believed.
+"""The calibrated power model in a manifest: its fields, and the check of their plausibility.
 
     {"format": 1, "processor": "…", "date": "2026-11-20", "tprof": "…", "source": "…", "quality": "measured",
      "coefficients": {"a": …, "b": …, "c": …, "C1": …, "C2": …}, "intervals": {"a": [low, high], …},
      "scales": [[hz, factor], …], "counters": ["instructions", "cycles", …], "residual_share": 0.03, …}
 
 Coefficients are watts per unit of IPC (a), per GB/s of L2 and LLC traffic (b, c), per active core (C1) and of the
-package (C2): equation 1 of TProf. The same object is the file that keeps the model for a machine.
+package (C2): equation 1 of TProf. The file with a machine's model has the same format.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COEFFICIENTS = ("a", "b", "c", "C1", "C2")
 
 
 def problem_of(model: object) -> str | None:
-    """Say why this is no power model, or None."""
+    """Return the reason why this is not a valid power model, or None."""
     if not isinstance(model, dict):
         return "it is no JSON object"
     if model.get("format") != FORMAT:

@@ -1,4 +1,4 @@
-"""From a session directory to a trace: everything that is whole, with a note for everything that is not."""
+"""Reads a trace from a session directory: all valid parts, with notes on the others."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ class Trace:
     Attributes
     ----------
     path : the session directory.
-    manifest, end : the two JSON files; `end` is empty where the program was killed.
+    manifest, end : the two JSON files; `end` is empty if the program was killed.
     tasks : the tasks; a sample's `task` is an index here.
     threads : one for each sample file.
     readings : by name.
     events : one for each file of a task runtime's events; most traces have none.
     complete : whether the recording ended by itself.
-    start_ns, end_ns : of the block that was recorded, CLOCK_MONOTONIC; sensors may have been read before and after.
-    process_end_ns : when each process that ended did, by its ordinal.
+    start_ns, end_ns : of the recorded block, CLOCK_MONOTONIC; sensors may have been read before and after.
+    process_end_ns : end of each process that ended, by its ordinal.
     decisions : of runtimes' policies, in order of time.
-    notes : what a user should know about the state of the files.
+    notes : sentences on the state of the files.
     """
 
     path: Path
@@ -73,18 +73,18 @@ class Trace:
 
     @cached_property
     def graph(self) -> Graph:
-        """What a task runtime did, all threads' events in order of time; read when first asked for.
+        """The events of a task runtime in all threads, in order of time; read at first use.
 
         Raises
         ------
         TraceError
-            If a file is gone, or does not fit into memory.
+            If a file is missing, or does not fit into memory.
         """
         return read_graph(self.events)
 
     @property
     def names_no_task(self) -> bool:
-        """Whether the program named none, so that its tasks stand for all of it, its threads and its processes."""
+        """Whether the program defined no tasks, so that default tasks stand for its threads and processes."""
         return bool(self.tasks) and all(entry.is_default for entry in self.tasks)
 
     def profile(self, model: str = "auto", **options: Any) -> Profile:
@@ -105,13 +105,13 @@ def load(path: str | os.PathLike[str]) -> Trace:
     Returns
     -------
     Trace
-        With every sample that was committed. Files that are cut are read as far as they go; what is
-        missing is said in `Trace.notes`.
+        With every committed sample. Truncated files are read as far as possible; `Trace.notes` has
+        a sentence on each missing part.
 
     Raises
     ------
     TraceError
-        If it is no session, is damaged beyond reading, or of a newer format.
+        If it is not a session, is unreadable, or of a newer format.
     """
     directory = Path(path).absolute()
     _check_directory(directory)
@@ -188,7 +188,7 @@ class _Loader:
         threads: list[Thread],
         events: list[EventFile],
     ) -> tuple[int, int]:
-        """Return when the block began and ended; a begin after the end is damage, and left out."""
+        """Return the start and end of the block; a start after the end is damage, and left out."""
         end_ns = _end_ns(end, readings, threads, events)
         clock = self.manifest.get("clock", {})
         for key in ("block_start_ns", "start_ns"):
@@ -243,7 +243,7 @@ class _Loader:
         return self._of_threads(files, lambda path: open_thread(path, self.table, packages))
 
     def _of_threads(self, files: list[Path], read: Callable[[Path], OfThread]) -> list[OfThread]:
-        """Return what can be read of these, one of each thread."""
+        """Return the readable ones of these files, one per thread."""
         found: dict[int, OfThread] = {}
         for path in files:
             one = self._try(path, read)
@@ -307,7 +307,7 @@ class _Loader:
 
 
 def _name_lost(table: TaskTable, threads: list[Thread], events: list[EventFile]) -> None:
-    """Give every number that samples and events use and the tables lack a stand-in, before the tasks are fixed."""
+    """Add placeholders for numbers in samples and events that are not in the tables, before the tasks are fixed."""
     parts = [(thread.stream, thread.dtype, thread.process) for thread in threads]
     parts += [(file.stream, layout.EVENT, file.process) for file in events]
     for stream, dtype, process in parts:
@@ -348,6 +348,6 @@ def _end_ns(
 
 
 def _last_ns(stream: Stream, dtype: np.dtype[np.void]) -> int:
-    """Return the latest time among a file's last records: it need not be the last one's."""
+    """Return the latest time among a file's last records, which may not be in order."""
     records = stream.read_part(dtype, max(stream.count - CHUNK_RECORDS, 0), stream.count)
     return min(int(records["t_ns"].max(initial=0)), MAX_NS)

@@ -27,12 +27,12 @@ QUANTITIES = ("energy", "busy", "program")
 
 @dataclass(frozen=True)
 class Readings:
-    """What a sensor said, as it said it: raw counts that may wrap, gaps where a read failed.
+    """The raw readings of a sensor: counts that may wrap, gaps after failed reads.
 
     Attributes
     ----------
-    name, quantity, scope, package, source : what was read; quantity is energy, busy or program.
-    quality : how the figures were got.
+    name, quantity, scope, package, source : of the source; quantity is energy, busy or program.
+    quality : origin of the figures.
     counted : whether the domain belongs in a total (a part of another, or one around others, does not).
     unit : joules (energy) or seconds (busy, program) per count.
     modulus : the count wraps to 0 at this value; None: not known.
@@ -62,7 +62,7 @@ class Readings:
     dropped: int
 
     def records(self) -> np.ndarray[Any, np.dtype[np.void]]:
-        """Return them as they stand in a file, (m,) of `layout.READING`."""
+        """Return them as file records, (m,) of `layout.READING`."""
         records = np.zeros(len(self.t_ns), layout.READING)
         for name in ("t_ns", "value", "window_ns", "suspended_ns"):
             records[name] = getattr(self, name)
@@ -71,7 +71,7 @@ class Readings:
 
 
 def read_readings(path: Path) -> tuple[Readings, list[str]]:
-    """Read a file of readings; returns it with notes on what is missing. Raises TraceError."""
+    """Read a file of readings; returns it with notes on missing ones. Raises TraceError."""
     stream = open_stream(path, kinds.StreamKind.READINGS)
     unit = unit_of(stream)
     records = stream.read(layout.READING)
@@ -103,7 +103,7 @@ def read_readings(path: Path) -> tuple[Readings, list[str]]:
 
 
 def unit_of(stream: Stream) -> float:
-    """Return joules or seconds a count. Raises TraceError if no sensor has such a one."""
+    """Return joules or seconds per count. Raises TraceError if it is implausible."""
     unit = float(stream.header["unit"])
     if not SMALLEST_UNIT <= unit <= LARGEST_UNIT:
         message = (
@@ -115,7 +115,7 @@ def unit_of(stream: Stream) -> float:
 
 
 def _quality(path: Path, quality: object) -> tuple[kinds.Quality, list[str]]:
-    """Return how the figures were got; what is not known is the least trustworthy: an estimate."""
+    """Return the quality of the figures; an unknown one counts as an estimate, the least certain."""
     if isinstance(quality, str) and quality in set(kinds.Quality):
         return kinds.Quality(quality), []
     return kinds.Quality.ESTIMATED, [f"{path.name} does not say how its figures were got: they count as estimated"]
@@ -126,6 +126,6 @@ def _text(value: object, otherwise: str) -> str:
 
 
 def _signed(values: Any) -> npt.NDArray[np.int64]:
-    """Cap what does not fit; a clock 292 years after boot is damage, not time."""
+    """Limit values to the range of int64; a clock 292 years after boot is damage, not time."""
     signed: npt.NDArray[np.int64] = np.minimum(values, np.uint64(MAX_NS)).astype(np.int64)
     return signed

@@ -1,6 +1,6 @@
-"""Whether a recording still runs in a session: its recorder holds a lock on the page that its processes share.
+"""The lock of a running recording, which its recorder holds on the processes' shared page.
 
-The kernel lets go of the lock when the recorder ends, however it ends.
+The kernel releases the lock when the recorder ends, however it ends.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ LIVE = "live"
 
 
 class Lock:
-    """Held from its making until `let_go`, or until the process ends.
+    """Held from its creation until `release`, or until the process ends.
 
     Raises
     ------
     OSError
-        If the page is not there, or somebody holds it.
+        If the page does not exist, or another process has the lock.
     """
 
     def __init__(self, session: Path) -> None:
@@ -33,19 +33,19 @@ class Lock:
             os.close(self._descriptor)
             raise
 
-    def let_go(self) -> None:
-        """Give the lock back, in forked children that hold it too."""
+    def release(self) -> None:
+        """Release the lock, also in forked children that share it."""
         try:
             file = os.fstat(self._descriptor)
         except OSError:
-            return  # a program that closes all descriptors closed this one as well
+            return  # a program that closes all descriptors has closed this one too
         if (file.st_dev, file.st_ino) == (self._file.st_dev, self._file.st_ino):
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
 
 
 def is_running(session: Path) -> bool:
-    """Tell whether a recorder holds the session's lock."""
+    """Return whether a recorder holds the session's lock."""
     try:
         descriptor = os.open(session / LIVE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:

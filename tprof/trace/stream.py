@@ -1,4 +1,4 @@
-"""One file of samples, readings or events: its header checked, its records read, nothing believed that is not there."""
+"""One file of samples, readings or events: checks its header and reads its records, limited by the file's size."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ HOLES_FROM_BYTES = 1 << 30
 
 
 class NewerFormatError(TraceError):
-    """A trace of a version that this reader does not know: refused whole, not read in part."""
+    """A trace of a newer version: rejected completely, not read in part."""
 
 
 @dataclass(frozen=True)
 class Stream:
-    """What the header of a file says, and how much of the file can be read.
+    """The header of a file, and its readable part.
 
     Attributes
     ----------
     path : the file.
     header : the header as a record of `layout.HEADER`.
     description : the JSON that describes columns or domain.
-    count : committed records that the file really holds.
-    flushed : of these, how many stand in the body; the rest in the window.
-    note : what a user should know about the state of the file, or None.
+    count : committed records that the file contains.
+    flushed : number of these in the body; the rest are in the window.
+    note : a sentence on the state of the file, or None.
     """
 
     path: Path
@@ -51,7 +51,7 @@ class Stream:
         return int(self.header[field])
 
     def read(self, dtype: np.dtype[np.void]) -> np.ndarray[Any, np.dtype[np.void]]:
-        """Read the committed records, by read(2): a file that shrinks meanwhile is short, not fatal.
+        """Read the committed records, by read(2): a file that shrinks meanwhile gives fewer, not a fault.
 
         Parameters
         ----------
@@ -93,7 +93,7 @@ def open_stream(path: Path, kind: kinds.StreamKind) -> Stream:
     Raises
     ------
     TraceError
-        If it is no such file, or its header contradicts itself; NewerFormatError if it is of a newer version.
+        If it is not such a file, or its header is inconsistent; NewerFormatError for a newer version.
     """
     fd = _open(path)
     try:
@@ -119,8 +119,8 @@ def _open(path: Path) -> int:
 def _solid_bytes(fd: int, body_at: int) -> int:
     """Return the file's size; of a huge one only what comes before the first hole of its body.
 
-    A hostile file can be terabytes of nothing. No writer leaves holes; only huge files are asked, since some
-    file systems have reported holes where fresh data was.
+    A hostile file can be terabytes of holes. No writer leaves holes; only huge files are checked, since some file
+    systems have reported holes in place of new data.
     """
     size = os.fstat(fd).st_size
     if size < HOLES_FROM_BYTES or body_at >= size:
@@ -165,7 +165,7 @@ def _check(path: Path, head: bytes, kind: kinds.StreamKind) -> np.void:
 
 
 def check_major(path: Path, major: int) -> None:
-    """Refuse another major version. Raises NewerFormatError, or TraceError where there never was such a one."""
+    """Reject another major version. Raises NewerFormatError, or TraceError for one that never existed."""
     if major > layout.MAJOR:
         message = f"{path} is of format {major}.x, this tprof reads {layout.MAJOR}.x: update tprof"
         raise NewerFormatError(message)
@@ -175,7 +175,7 @@ def check_major(path: Path, major: int) -> None:
 
 
 def _available(header: np.void, size: int) -> tuple[int, int]:
-    """Return committed and flushed records as far as the file's size bears them out."""
+    """Return committed and flushed records, limited by the file's size."""
     record, window = int(header["record_bytes"]), int(header["window_bytes"])
     committed, flushed = int(header["committed"]), int(header["flushed"])
     in_body = max(size - layout.HEADER_BYTES - window, 0) // record
@@ -199,7 +199,7 @@ def _description(path: Path, header: np.void) -> dict[str, Any]:
 
 
 def _read_into(fd: int, records: np.ndarray[Any, np.dtype[np.void]], offset: int) -> int:
-    """Fill the records from the file; returns how many came whole."""
+    """Fill the records from the file; returns the number of complete ones."""
     if len(records) == 0:
         return 0
     view = records.view(np.uint8).data.cast("B")

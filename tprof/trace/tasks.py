@@ -1,4 +1,4 @@
-"""The tables of tasks: one file a process, a line a task, names as data."""
+"""The tables of tasks: one file per process, a line per task."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class TaskEntry:
 
     Attributes
     ----------
-    name : what it is called.
-    file, line : where it stands; None where the writer did not say.
-    source : its source text as it was when it was recorded; None where the writer did not say.
-    flops, bytes : of each instance, where they are the same for all and the writer said so, else None.
-    calls : how many instances `flops_sum` and `bytes_sum` are of.
-    flops_sum, bytes_sum : of those calls together, where they differ from call to call; None where not said.
-    calls_failed : how many instances gave no number when asked for these.
-    failed, failure : what the first of these was asked, "flops" or "bytes", and what went wrong; None where not said.
-    budget_j : joules that each instance may take; None where the writer did not say.
+    name : its name.
+    file, line : its place; None if not recorded.
+    source : its source text at the recording; None if not recorded.
+    flops, bytes : declared constants of each instance, else None.
+    calls : number of instances in `flops_sum` and `bytes_sum`.
+    flops_sum, bytes_sum : sums over these calls, if they differ between calls; None if not declared.
+    calls_failed : number of instances whose declared functions failed.
+    failed, failure : "flops" or "bytes", and the reason, of the first failure; None without one.
+    budget_j : joules that each instance may use; None without a budget.
     is_default : whether it stands for a program, or a thread of one, that defined no task itself.
     """
 
@@ -63,7 +63,7 @@ class TaskEntry:
     is_default: bool = False
 
     def joined(self, other: TaskEntry) -> TaskEntry:
-        """Return the same place with what another line, or another process, says of it besides."""
+        """Return the same entry with the additional fields of another line or process."""
         return replace(
             self,
             source=self.source if self.source is not None else other.source,
@@ -79,17 +79,17 @@ class TaskEntry:
 
 
 class TaskTable:
-    """The tasks of all processes, each place in a program once."""
+    """The tasks of all processes, one for each place in a program."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Begin without tasks."""
         self.entries: list[TaskEntry] = []
         self.notes: list[str] = []
         self._index: dict[tuple[str, str | None, int | None, float | None, bool], int] = {}
         self._numbers: dict[int, dict[int, int]] = {}
 
     def read(self, path: Path, process: int) -> None:
-        """Add a process's table. Lines that are not whole are left out and counted. Raises TraceError."""
+        """Add a process's table. Incomplete lines are left out and counted. Raises TraceError."""
         numbers = self._numbers.setdefault(process, {})
         damaged = 0
         for count, line in enumerate(lines_of(path)):
@@ -105,7 +105,7 @@ class TaskTable:
             self.notes.append(f"{path.name}: {damaged} lines of the task table are damaged, and left out")
 
     def left_out(self) -> list[int]:
-        """Return the indices of the default tasks, where there are others."""
+        """Return the indices of the default tasks, if there are other tasks."""
         default = [index for index, entry in enumerate(self.entries) if entry.is_default]
         return default if len(default) < len(self.entries) else []
 
@@ -114,19 +114,19 @@ class TaskTable:
         return self._numbers.setdefault(process, {})
 
     def lost(self, process: int, number: int) -> int:
-        """Return the index of a stand-in for a number that the table does not hold."""
+        """Return the index of a placeholder for a number that is not in the table."""
         index = self._enter(TaskEntry(f"<lost name #{number}>"))
         self.numbers(process)[number] = index
         return index
 
     def to_indices(self, process: int, tasks: Numbers) -> Numbers:
-        """Turn a process's task numbers into indices of `entries`; unknown ones into NO_TASK.
+        """Convert a process's task numbers to indices of `entries`; unknown ones to NO_TASK.
 
         Parameters
         ----------
         process
             Its ordinal.
-        tasks : (n,) uint32, as they stand in a file.
+        tasks : (n,) uint32, as in a file.
         """
         if not len(tasks):
             return tasks
@@ -153,7 +153,7 @@ class TaskTable:
 
 
 def lines_of(path: Path) -> Iterator[bytes]:
-    """Yield the lines; in the place of one that is too long, an empty one. Raises TraceError."""
+    """Yield the lines; an empty one in place of one that is too long. Raises TraceError."""
     with open_file(path, MAX_BYTES) as file:
         try:
             while line := file.readline(MAX_LINE_BYTES):

@@ -1,4 +1,4 @@
-"""One thread of a trace: what its file says, and its samples when they are asked for."""
+"""One thread of a trace: its metadata, and its samples on request."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Thread:
     Attributes
     ----------
     ordinal, process : numbers within the session.
-    pid, tid, name : as the system knew it.
+    pid, tid, name : from the system.
     count : committed samples that can be read.
-    columns : names of the columns that were recorded; absent ones are left out.
-    end_reason, end_ns, end_columns : how it ended, and the columns at that moment; empty where it did not.
+    columns : names of the recorded columns; absent ones are left out.
+    end_reason, end_ns, end_columns : its end, and the columns at that time; empty without an end.
     dropped : samples that could not be written, by reason.
-    first_drop_ns : when the first of these was lost; the file holds nothing after it.
+    first_drop_ns : time of the first of these; the file has no samples after it.
     """
 
     ordinal: int
@@ -57,20 +57,20 @@ class Thread:
     table: TaskTable = field(repr=False)
 
     def read(self) -> Samples:
-        """Read the samples from the file; nothing is kept, so that a large trace need not fit twice.
+        """Read the samples from the file; they are not cached, so that a large trace is not in memory twice.
 
         Returns
         -------
         samples : (n,) structured array
             t_ns, instance, task (index in `Trace.tasks`, 0xFFFFFFFF: none, or not in the table), cpu, kind,
-            flags and one uint64 field per declared column. Nobody runs where a default task does and the trace has
-            others. In the order of the file: times may be equal or
-            unordered, instances may begin twice, kinds and flags may be unknown ones.
+            flags and one uint64 field per declared column. Samples of default tasks count as no task if the trace
+            has others. In the order of the file: times may be equal or unordered, instances may begin twice, kinds
+            and flags may be unknown.
 
         Raises
         ------
         TraceError
-            If the file is gone, or does not fit into memory.
+            If the file is missing, or does not fit into memory.
         """
         samples = self.stream.read(self.dtype)
         samples["task"] = self.table.to_indices(self.process, samples["task"])
@@ -82,7 +82,7 @@ class Thread:
         return samples
 
     def package(self, samples: Samples) -> Packages:
-        """Return the package on which each sample was taken, -1 where it is not known; (n,) int16."""
+        """Return the package of each sample, -1 if unknown; (n,) int16."""
         cpu = samples["cpu"]
         known = len(self.packages_of_cpus)
         packages = self.packages_of_cpus[np.minimum(cpu, known - 1)]
@@ -130,7 +130,7 @@ def _end_columns(stream: Stream, declared: tuple[str, ...], present: tuple[str, 
 
 
 def _column_names(description: dict[str, Any], width: int) -> tuple[str, ...]:
-    """Return a name for each column that is good for a field, "" where there is none or where it is taken."""
+    """Return for each column a valid field name, "" if it has none or a duplicate."""
     names: list[str] = []
     columns = description.get("columns")
     for column in columns[:width] if isinstance(columns, list) else []:
@@ -141,7 +141,7 @@ def _column_names(description: dict[str, Any], width: int) -> tuple[str, ...]:
 
 
 def is_column_name(name: str) -> bool:
-    """Tell whether a column may have this name: a short identifier in ASCII that no other field has."""
+    """Return whether a column may have this name: a short ASCII identifier, distinct from other fields."""
     return (
         name.isascii()
         and name.isidentifier()

@@ -1,8 +1,8 @@
-"""Files that somebody else wrote: read whole, or refused in a clause that says why.
+"""Reads untrusted files completely, or rejects them with the reason as a clause.
 
-A power model, a machine, a table, a plan or a trace may stand for a pipe, a device or a directory, or never end.
-Whatever it is, reading it takes bounded time and memory; `plain_values` says what its text means. Both stand in
-`tprof.trace` since `tprof` and `analysis` may import that, and the files of a trace are read the same way.
+The path of a power model, a machine, a table, a plan or a trace may be a pipe, a device, a directory or an endless
+file. Reading it takes bounded time and memory in any case; `plain_values` parses its text. Both modules are in
+`tprof.trace`, which `tprof` and `analysis` may import, and which reads the files of a trace in the same way.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_BYTES = 1 << 20
-"""Of a file of settings; a power model and a machine have some kilobytes."""
+"""Limit for a file of settings; a power model and a machine have some kilobytes."""
 MOST_TABLE_BYTES = 128 << 20
 
 
 class UnreadableError(TprofError):
-    """A file cannot be read, or holds nothing that can be used.
+    """A file cannot be read, or has no usable content.
 
     Attributes
     ----------
     path : of the file.
-    reason : why, in a clause.
+    reason : a clause.
     """
 
     def __init__(self, path: Path, reason: str) -> None:
-        """Make the sentence without what to do, which a caller adds."""
+        """Build the sentence without a remedy, which the caller adds."""
         super().__init__(f"cannot read {path}: {reason}")
         self.path = path
         self.reason = reason
 
 
 def open_regular(path: Path, most_bytes: int | None, *, follow: bool = True) -> int:
-    """Return a descriptor of a file that is no pipe, no device and not absurdly large.
+    """Return a descriptor of a regular file of limited size.
 
     Parameters
     ----------
     path
         Of the file.
     most_bytes
-        The largest that is read; None: any.
+        Largest size; None: unlimited.
     follow
-        Whether a link leads to it; a link in a session could lead anywhere.
+        Whether to follow links; a link in a session could lead anywhere.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def open_regular(path: Path, most_bytes: int | None, *, follow: bool = True) -> 
         If there is no such file.
     """
     try:
-        # A pipe without a writer would be waited for.
+        # Opening a pipe would wait for a writer.
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
     except OSError as error:
         is_link = error.errno == errno.ELOOP and not follow
@@ -79,36 +79,36 @@ def open_regular(path: Path, most_bytes: int | None, *, follow: bool = True) -> 
 
 
 def read_bytes(path: Path, most_bytes: int = MOST_BYTES, *, unpacked: bool = False) -> bytes:
-    """Return what a file holds.
+    """Return the content of a file.
 
     Parameters
     ----------
     path
         Of the file.
     most_bytes
-        The most that is read, of a compressed file also of what is in it.
+        Largest size, also of the content of a compressed file.
     unpacked
-        Take a file that ends in .gz, .bz2 or .xz for what is compressed in it.
+        Decompress a file that ends in .gz, .bz2 or .xz.
 
     Raises
     ------
     UnreadableError
-        If it is no regular file, is larger, or cannot be read.
+        If it is not a regular file, is larger, or cannot be read.
     """
     with os.fdopen(open_regular(path, most_bytes), "rb") as file:
         try:
-            # None comes from a file below /proc that would be waited for.
+            # None: a file below /proc that would block.
             content = (_unpacked(path, file, most_bytes) if unpacked else file.read(most_bytes + 1)) or b""
         except OSError as error:
             raise UnreadableError(path, error.strerror or str(error)) from error
-    # It may grow while it is read, and /proc calls endless files empty.
+    # It may grow meanwhile, and endless files below /proc have size 0.
     if len(content) > most_bytes:
         raise UnreadableError(path, f"it has more than {most_bytes} bytes")
     return content
 
 
 def read_text(path: Path, most_bytes: int = MOST_BYTES, *, unpacked: bool = False) -> str:
-    """Return a file's text, without the mark that some editors put at its beginning. Raises UnreadableError."""
+    """Return a file's text, without a byte order mark. Raises UnreadableError."""
     try:
         return decoded(read_bytes(path, most_bytes, unpacked=unpacked))
     except ValueError as error:
@@ -116,7 +116,7 @@ def read_text(path: Path, most_bytes: int = MOST_BYTES, *, unpacked: bool = Fals
 
 
 def read_json(path: Path, most_bytes: int = MOST_BYTES) -> Any:
-    """Return what a JSON file of a user says. Raises UnreadableError."""
+    """Parse a user's JSON file. Raises UnreadableError."""
     text = read_text(path, most_bytes)
     try:
         return parse_json(text)

@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all."""
+"""Writes files atomically."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Put `data` in place of whatever the file holds; it is as before until all is written. Raises OSError."""
+    """Replace the content of the file by `data`; it is unchanged until all is written. Raises OSError."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -52,30 +52,30 @@ def write_trace(
     tasks
         Names of the tasks.
     threads
-        One dict a thread: ``t_ns``, ``instance`` and ``task``, each (n,), say that from ``t_ns`` on the
+        One dict per thread: ``t_ns``, ``instance`` and ``task``, each (n,): from ``t_ns`` on the
         thread runs this instance (0: none) of this task (index in `tasks`; -1: none). Optional, (n,):
         ``cpu``, ``package``, ``kind``, ``flags``, and cumulative counter columns of any other name
         (``cpu_ns``, ``instructions``, ``cycles``, ``llc_misses``, …). Optional, one value: ``pid``,
         ``tid``, ``name``. Optional, of a task runtime: ``events``, a dict of (e,) arrays ``t_ns``, ``kind``
-        (`tprof.trace.EventKind`), ``instance`` and, where they mean something, ``other``, ``task`` and
+        (`tprof.trace.EventKind`), ``instance`` and, if the kind has them, ``other``, ``task`` and
         ``worker`` (-1: none). Times are CLOCK_MONOTONIC nanoseconds, not decreasing.
     energy
         Domain (``"package-0"``, ``"dram-0"``, ``"core-0"``, ``"psys"``, ``"gpu-0"``) to (m,) arrays:
-        ``t_ns`` and cumulative joules, neither decreasing, and, where it is known, ``window_ns``: how long
-        before ``t_ns`` the sensor was last seen without that value.
+        ``t_ns`` and cumulative joules, neither decreasing, and, if known, ``window_ns``: time before
+        ``t_ns`` at which the sensor last had another value.
     host
-        What the manifest says of the machine.
+        Metadata of the machine for the manifest.
     static_power_w
-        Watts a package draws with nobody running, by domain, where known.
+        Power of an idle package in watts, by domain, if known.
     quality
-        How the joules were got: ``"measured"``, ``"estimated"``, ``"simulated"`` or ``"given"``.
+        Origin of the joules: ``"measured"``, ``"estimated"``, ``"simulated"`` or ``"given"``.
 
     Raises
     ------
     UsageError
-        If the path is taken or an argument contradicts itself; nothing is written then.
+        If the path exists or arguments contradict each other; nothing is written then.
     TprofError
-        If the disk refuses.
+        If writing fails.
 
     Examples
     --------
@@ -210,7 +210,7 @@ def _described(columns: tuple[str, ...]) -> list[dict[str, str]]:
 
 
 def _name_field(name: str) -> bytes:
-    """Return the name as the header holds it: whole characters only, no NUL inside, ended by one."""
+    """Return the name for the header: complete characters only, no NUL inside, NUL-terminated."""
     text = name.replace("\0", " ").encode("utf-8", "replace")[: layout.NAME_BYTES - 1]
     return text.decode("utf-8", "ignore").encode().ljust(layout.NAME_BYTES, b"\0")
 

@@ -160,7 +160,7 @@ def test_noisy_times_leave_energies_that_repeat_as_sure_as_they_were_measured():
 def test_intervals_hold_savings_and_caps_are_kept_where_runs_are_noisy(noise, tables):
     tried = noisy_runs.try_noise(noise, tables)
 
-    assert tried.held >= 0.88
+    assert tried.covered >= 0.88
     assert tried.broken <= 0.1
 
 
@@ -289,7 +289,7 @@ def test_limits_of_a_v100_are_chosen_from_two_and_with_one_more():
     assert np.mean([operating.plain_fit(one) for one in jobs]) == pytest.approx(0.037, abs=5e-4)
     assert np.mean([one.loss for one in two]) <= 0.035
     assert np.mean([one.loss for one in three]) <= 0.015
-    assert np.mean(np.concatenate([one.held for one in two])) >= 0.9
+    assert np.mean(np.concatenate([one.covered for one in two])) >= 0.9
 
 
 def test_the_benchmark_says_which_figures_lack_their_data(tmp_path):

@@ -1,4 +1,4 @@
-"""Python imports this at its start in children of ``tprof run``; it then imports the one it hides."""
+"""Python imports this at the start of children of ``tprof run``; it then imports the sitecustomize that it hides."""
 
 import importlib.machinery
 import importlib.util

@@ -1,4 +1,4 @@
-"""What makes a run's rows doubtful that its profile does not say: a busy host, joules that are in no task's row."""
+"""Warnings of a run beyond those of its profile: a busy host, joules outside tasks."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ if TYPE_CHECKING:
     from tprof.analysis import Profile
 
 HAD_PROCESSOR = 0.9
-"""Below this part of their time on a processor, the times of simulated tasks are more the host's than their law's."""
+"""If simulated tasks run for less than this part of their time, the host dominates their times."""
 OUTSIDE = 0.05
-"""Above this part of the program's joules, what runs outside its tasks is worth a word."""
+"""Part of the program's joules outside tasks above which a run gets a warning."""
 
 
-def host_doubts(profile: Profile) -> list[str]:
-    """Return a warning where the tasks of a simulated machine waited for a processor, else nothing.
+def host_warnings(profile: Profile) -> list[str]:
+    """Return a warning if the tasks of a simulated machine waited for a processor.
 
-    The load before a run would tell less: it still holds the run before, and not what begins later.
+    The load before a run would be a worse measure: it includes the run before, but no later load.
     """
     own_s = float(profile.own_s.sum())
     cpu_s = float(profile.tasks["cpu_s"].sum(min_count=1))
@@ -27,9 +27,9 @@ def host_doubts(profile: Profile) -> list[str]:
 
 
 def outside_tasks(profile: Profile) -> list[str]:
-    """Return a warning where more than `OUTSIDE` of the program's joules are no task's, else nothing.
+    """Return a warning if more than `OUTSIDE` of the program's joules are outside tasks.
 
-    The sentence holds no figure: a page then names all such runs together.
+    The sentence has no figure, so that a page can name all such runs together.
     """
     if not any(one.counted for one in profile.quanta):
         return []  # without a sensor there are no joules to miss

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tprof.benchmarks.sweep.alike import spanned, without_figures
+from tprof.benchmarks.sweep.similar_warnings import merged_range, without_figures
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from tprof.benchmarks.sweep.alike import spanned, without_figures
 )  # fmt: skip
 def test_each_figure_becomes_its_range(texts, said):
     assert len({without_figures(text) for text in texts}) == 1
-    assert spanned(texts) == said
+    assert merged_range(texts) == said
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,6 @@ def test_numbers_that_tell_things_apart_stay(one, other):
 def test_the_range_holds_every_figure_and_one_is_no_range(parts):
     low, high = min(parts), max(parts)
 
-    said = spanned([f"{part}% of it" for part in parts])
+    said = merged_range([f"{part}% of it" for part in parts])
 
     assert said == (f"{low}% of it" if low == high else f"{low} … {high}% of it")

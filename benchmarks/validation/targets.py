@@ -1,4 +1,4 @@
-"""The figures that validation is held to, each with its target and whether it was met."""
+"""The figures of validation with targets, and whether they were met."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from tprof.benchmarks.figures import Figure
 from tprof.benchmarks.micro.sensor_thread import measure_share, powercap_stand_in
 
-from .cases import CASES, HELD_TO
+from .cases import CASES, TARGET_CASES
 from .speed import measure_speed
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ OTHER_FREQUENCY = (0.04, 0.08)
 SPEED = 3.0
 SIMULATED = "simulated"
 ENOUGH_RUNS = 100
-"""For a coverage that can be held to a range of four percent."""
+"""Runs for a coverage that can be compared with a range of four percent."""
 
 
-def held_figures(
+def target_figures(
     rows: Sequence[Row], coverage: Sequence[Row], tables: Mapping[str, Any], *, measured: bool
 ) -> list[dict[str, Any]]:
     """Return the figures as plain values; `measured` tells whether those that need minutes of this machine are."""
@@ -47,15 +47,15 @@ def held_figures(
 
 
 def _mean_errors(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    held = [row for row in rows if row["model"] == "fitted" and row["key"] in HELD_TO]
+    targeted = [row for row in rows if row["model"] == "fitted" and row["key"] in TARGET_CASES]
     return [
         Figure(f"{row['case']}: {row['task']}", (row["mean_error"],), "part", MEAN_ERROR, SIMULATED).as_plain()
-        for row in held
+        for row in targeted
     ]
 
 
 def _coverages(coverage: Sequence[Row]) -> list[dict[str, Any]]:
-    """Say of each case how often the intervals held; too often is as wrong as too seldom."""
+    """Return the coverage of each case's intervals; too high is as wrong as too low."""
     names = {case.key: case.name for case in CASES}
     low, high = COVERAGE
     plain = []
