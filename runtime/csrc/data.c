@@ -133,8 +133,7 @@ static int add_array(struct reading *reading, PyObject *object, PyObject *owner,
         return NOT_MEMORY;
     }
     int outcome = NOT_MEMORY;
-    const struct array_interface *array =
-        PyCapsule_IsValid(capsule, NULL) ? PyCapsule_GetPointer(capsule, NULL) : NULL;
+    const struct array_interface *array = PyCapsule_IsValid(capsule, NULL) ? PyCapsule_GetPointer(capsule, NULL) : NULL;
     if (array != NULL && array->two == 2 && array->dimensions <= MOST_DIMENSIONS) {
         const struct memory memory = {(uintptr_t)array->data, (size_t)array->item_bytes, array->dimensions,
                                       array->lengths, array->strides};

@@ -11,8 +11,8 @@ void tprof_log_event(uint8_t kind, const struct work *work, uint64_t other)
 {
     if (work->instance.number == 0 || work->instance.generation != tprof_api->join())
         return;
-    const struct tprof_graph_event event = {tprof_api->now_ns(), work->instance.number, other, work->task,
-                                            TPROF_NO_WORKER, kind, 0};
+    const struct tprof_graph_event event = {
+        tprof_api->now_ns(), work->instance.number, other, work->task, TPROF_NO_WORKER, kind, 0};
     tprof_api->tell(&event);
 }
 
@@ -81,8 +81,7 @@ static void poison(struct access *access, struct work *cause, struct deferred *d
 
 struct group *tprof_group_around(struct group *group, const struct scheduler *scheduler, const struct work *parent)
 {
-    while (group != NULL &&
-           (group->scheduler != scheduler || (parent != NULL && parent->number != group->inside)))
+    while (group != NULL && (group->scheduler != scheduler || (parent != NULL && parent->number != group->inside)))
         group = group->outer;
     return group;
 }

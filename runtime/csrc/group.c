@@ -67,8 +67,7 @@ static PyObject *open_method(PyObject *object, PyObject *args)
     if (!PyArg_ParseTuple(args, "Op", &outer, &waits))
         return NULL;
     if (atomic_exchange_explicit(&self->begun, true, memory_order_relaxed)) {
-        PyErr_SetString(PyExc_RuntimeError,
-                        "this group's block has begun already: make one group for each block");
+        PyErr_SetString(PyExc_RuntimeError, "this group's block has begun already: make one group for each block");
         return NULL;
     }
     struct group *around = PyObject_TypeCheck(outer, tprof_group_type) ? (struct group *)outer : NULL;
@@ -147,8 +146,12 @@ static PyMethodDef methods[] = {
 static PyGetSetDef fields[] = {{"outer", outer, NULL, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot slots[] = {
-    {Py_tp_new, create},   {Py_tp_dealloc, deallocate}, {Py_tp_traverse, traverse},
-    {Py_tp_clear, clear},  {Py_tp_methods, methods},    {Py_tp_getset, fields},
+    {Py_tp_new, create},
+    {Py_tp_dealloc, deallocate},
+    {Py_tp_traverse, traverse},
+    {Py_tp_clear, clear},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, fields},
     {0, NULL},
 };
 

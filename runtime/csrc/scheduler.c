@@ -12,8 +12,8 @@ static _Atomic uint32_t next_worker;
 
 static int take_arguments(struct scheduler *self, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"slot_count", "future_type", "start_thread", "on_slot_taken", "group_variable", "note",
-                            "most_unfinished", "graph", "on_task", NULL};
+    static char *names[] = {"slot_count", "future_type",     "start_thread", "on_slot_taken", "group_variable",
+                            "note",       "most_unfinished", "graph",        "on_task",       NULL};
     PyObject *future_type, *start_thread, *on_slot_taken, *group_variable, *note, *graph, *on_task = Py_None;
     unsigned int slot_count;
     Py_ssize_t most;
@@ -315,8 +315,8 @@ static PyMethodDef methods[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_new, create},   {Py_tp_dealloc, deallocate}, {Py_tp_traverse, traverse},
-    {Py_tp_clear, clear},  {Py_tp_methods, methods},    {0, NULL},
+    {Py_tp_new, create},  {Py_tp_dealloc, deallocate}, {Py_tp_traverse, traverse},
+    {Py_tp_clear, clear}, {Py_tp_methods, methods},    {0, NULL},
 };
 
 PyType_Spec tprof_scheduler_spec = {

@@ -62,7 +62,8 @@ void tprof_slot_leave(struct scheduler *scheduler, struct thread *thread)
     if (slot < 0)
         return;
     if (thread->logged_generation != 0) {
-        const struct tprof_graph_event event = {.t_ns = tprof_api->now_ns(), .task = TPROF_NO_TASK,
+        const struct tprof_graph_event event = {.t_ns = tprof_api->now_ns(),
+                                                .task = TPROF_NO_TASK,
                                                 .worker = tprof_worker_number(scheduler, slot),
                                                 .kind = TPROF_EVENT_END};
         tprof_api->tell(&event);

@@ -124,8 +124,8 @@ static int read_data(const struct reader *reader, PyObject *const *args, Py_ssiz
 /* The level of a priority: a number, or a function of the arguments. Returns -1 with an exception set. */
 static int level_of(PyObject *priority, PyObject *const *args, size_t count, PyObject *names)
 {
-    PyObject *number = PyCallable_Check(priority) ? PyObject_Vectorcall(priority, args, count, names)
-                                                  : Py_NewRef(priority);
+    PyObject *number =
+        PyCallable_Check(priority) ? PyObject_Vectorcall(priority, args, count, names) : Py_NewRef(priority);
     const long value = number == NULL ? -1 : PyLong_AsLong(number);
     Py_XDECREF(number);
     if (value == -1 && PyErr_Occurred())
@@ -196,9 +196,8 @@ static int keep_node(struct scheduler *scheduler, const struct work *work, const
     for (size_t i = 0; edges != NULL && i < deferred->edge_count; i++)
         PyTuple_SET_ITEM(edges, (Py_ssize_t)i, PyLong_FromUnsignedLongLong(deferred->edges[i]));
     const unsigned long long parent = work->parent != NULL ? work->parent->number : 0;
-    PyObject *node = edges == NULL ? NULL
-                                   : Py_BuildValue("(KOKN)", (unsigned long long)work->number, work->callable, parent,
-                                                   edges);
+    PyObject *node =
+        edges == NULL ? NULL : Py_BuildValue("(KOKN)", (unsigned long long)work->number, work->callable, parent, edges);
     const int failed = node == NULL ? -1 : PyList_Append(scheduler->graph, node);
     Py_XDECREF(node);
     return failed;

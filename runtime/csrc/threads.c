@@ -22,7 +22,8 @@ static void log_begin(struct thread *thread)
     thread->logged_generation = generation;
     if (generation == 0)
         return;
-    const struct tprof_graph_event event = {.t_ns = tprof_api->now_ns(), .task = TPROF_NO_TASK,
+    const struct tprof_graph_event event = {.t_ns = tprof_api->now_ns(),
+                                            .task = TPROF_NO_TASK,
                                             .worker = tprof_worker_number(thread->scheduler, thread->slot),
                                             .kind = TPROF_EVENT_BEGIN};
     tprof_api->tell(&event);
@@ -91,8 +92,13 @@ static void put_results(struct work *work)
 
 static void log_steal(const struct work *work, int victim)
 {
-    const struct tprof_graph_event event = {tprof_api->now_ns(), work->instance.number, 0, work->task,
-                                            tprof_worker_number(work->scheduler, victim), TPROF_EVENT_STEAL, 0};
+    const struct tprof_graph_event event = {tprof_api->now_ns(),
+                                            work->instance.number,
+                                            0,
+                                            work->task,
+                                            tprof_worker_number(work->scheduler, victim),
+                                            TPROF_EVENT_STEAL,
+                                            0};
     if (work->instance.number != 0 && work->instance.generation == tprof_api->join())
         tprof_api->tell(&event);
 }

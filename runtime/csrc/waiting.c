@@ -56,8 +56,7 @@ static bool was_woken(struct scheduler *scheduler, const struct waiter *waiter)
 }
 
 /* Sleep until woken (0), until the timeout (1), or until a signal's handler raises (-1). The latch has the waiter. */
-static int sleep_until_woken(struct scheduler *scheduler, struct latch *latch, struct waiter *waiter,
-                             double timeout_s)
+static int sleep_until_woken(struct scheduler *scheduler, struct latch *latch, struct waiter *waiter, double timeout_s)
 {
     int outcome = 0;
     const struct timespec deadline = deadline_in(timeout_s > 0 ? timeout_s : 0);

@@ -222,8 +222,12 @@ static PyGetSetDef attributes[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_dealloc, deallocate}, {Py_tp_traverse, traverse}, {Py_tp_clear, clear},
-    {Py_tp_methods, methods},    {Py_tp_members, members},   {Py_tp_getset, attributes},
+    {Py_tp_dealloc, deallocate},
+    {Py_tp_traverse, traverse},
+    {Py_tp_clear, clear},
+    {Py_tp_methods, methods},
+    {Py_tp_members, members},
+    {Py_tp_getset, attributes},
     {0, NULL},
 };
 

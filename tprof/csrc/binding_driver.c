@@ -181,18 +181,21 @@ static PyObject *last_step_of(PyObject *object, PyObject *body)
 }
 
 static PyMethodDef methods[] = {
-    {"step", step_of, METH_O, NULL},
-    {"last", last_step_of, METH_O, NULL},
-    {"send", send_value, METH_O, NULL},
-    {"throw", throw_exception, METH_VARARGS, NULL},
-    {"close", close_body, METH_NOARGS, NULL},
-    {NULL, NULL, 0, NULL},
+    {"step", step_of, METH_O, NULL},          {"last", last_step_of, METH_O, NULL},
+    {"send", send_value, METH_O, NULL},       {"throw", throw_exception, METH_VARARGS, NULL},
+    {"close", close_body, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_new, create},          {Py_tp_dealloc, deallocate}, {Py_tp_traverse, traverse},
-    {Py_tp_clear, clear},         {Py_tp_iter, PyObject_SelfIter}, {Py_tp_iternext, next},
-    {Py_am_await, PyObject_SelfIter}, {Py_am_send, step},      {Py_tp_methods, methods},
+    {Py_tp_new, create},
+    {Py_tp_dealloc, deallocate},
+    {Py_tp_traverse, traverse},
+    {Py_tp_clear, clear},
+    {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iternext, next},
+    {Py_am_await, PyObject_SelfIter},
+    {Py_am_send, step},
+    {Py_tp_methods, methods},
     {0, NULL},
 };
 

@@ -92,7 +92,8 @@ static PyObject *read_tail(PyObject *object, PyObject *most)
     close(fd);
     if (records == NULL)
         return NULL;
-    return Py_BuildValue("(NO)", records, tail->done < state.committed && PyBytes_GET_SIZE(records) > 0 ? Py_True : Py_False);
+    return Py_BuildValue("(NO)", records,
+                         tail->done < state.committed && PyBytes_GET_SIZE(records) > 0 ? Py_True : Py_False);
 }
 
 static void free_tail(PyObject *object)

@@ -416,11 +416,7 @@ static PyMethodDef methods[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_new, create},
-    {Py_tp_dealloc, deallocate},
-    {Py_tp_traverse, traverse},
-    {Py_tp_methods, methods},
-    {0, NULL},
+    {Py_tp_new, create}, {Py_tp_dealloc, deallocate}, {Py_tp_traverse, traverse}, {Py_tp_methods, methods}, {0, NULL},
 };
 
 PyType_Spec tprof_monitor_spec = {

@@ -145,11 +145,7 @@ static PyMemberDef members[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_new, create},
-    {Py_tp_dealloc, deallocate},
-    {Py_tp_methods, methods},
-    {Py_tp_members, members},
-    {0, NULL},
+    {Py_tp_new, create}, {Py_tp_dealloc, deallocate}, {Py_tp_methods, methods}, {Py_tp_members, members}, {0, NULL},
 };
 
 PyType_Spec tprof_region_spec = {

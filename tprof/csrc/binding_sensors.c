@@ -68,9 +68,9 @@ static int create_stream(struct tprof_source *source, const struct description *
 
 static int parse_source(struct tprof_source *source, PyObject *given)
 {
-    static char *names[] = {"kind",        "file", "description", "modulus", "unit",    "period_ns",
-                            "max_power_w", "package", "path",     "search",  "zone",    "subzone",
-                            "type",        "config",  "cpu",      "idle_w",  "per_core_w", "cpus", NULL};
+    static char *names[] = {"kind",    "file",   "description", "modulus", "unit",    "period_ns", "max_power_w",
+                            "package", "path",   "search",      "zone",    "subzone", "type",      "config",
+                            "cpu",     "idle_w", "per_core_w",  "cpus",    NULL};
     struct description text = {.path = "", .search = "", .zone = "", .subzone = ""};
     PyObject *no_args = PyTuple_New(0), *cpus = NULL;
     unsigned int type = 0;
@@ -81,8 +81,8 @@ static int parse_source(struct tprof_source *source, PyObject *given)
         return -1;
     const int parsed = PyArg_ParseTupleAndKeywords(
         no_args, given, "issKdKdi|ssssIKiddO!", names, &kind, &text.file, &text.text, &text.modulus, &text.unit,
-        &period_ns, &source->max_power_w, &source->package, &text.path, &text.search, &text.zone, &text.subzone, &type, &config,
-        &source->cpu, &source->idle_w, &source->per_core_w, &PyTuple_Type, &cpus);
+        &period_ns, &source->max_power_w, &source->package, &text.path, &text.search, &text.zone, &text.subzone, &type,
+        &config, &source->cpu, &source->idle_w, &source->per_core_w, &PyTuple_Type, &cpus);
     Py_DECREF(no_args);
     if (!parsed)
         return -1;

@@ -78,7 +78,8 @@ PyObject *tprof_py_session_rejoin(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
-    if (tprof_session_live == NULL || __atomic_load_n(&tprof_session_live->state, __ATOMIC_ACQUIRE) != TPROF_LIVE_RUNNING)
+    if (tprof_session_live == NULL ||
+        __atomic_load_n(&tprof_session_live->state, __ATOMIC_ACQUIRE) != TPROF_LIVE_RUNNING)
         Py_RETURN_NONE;
     return PyLong_FromUnsignedLong(tprof_live_enter(tprof_session_live));
 }
@@ -167,9 +168,8 @@ PyObject *tprof_py_session_end(PyObject *module, PyObject *unused)
 #define COUNT(field) #field, (unsigned long long)__atomic_load_n(&live->field, __ATOMIC_RELAXED)
     return Py_BuildValue("{s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "processes", processes, "process_count",
                          (unsigned long long)__atomic_load_n(&live->next_process, __ATOMIC_RELAXED), "threads",
-                         (unsigned long long)__atomic_load_n(&live->next_thread, __ATOMIC_RELAXED),
-                         COUNT(lost_threads), COUNT(uncounted_threads), COUNT(dropped_enospc), COUNT(dropped_emfile),
-                         COUNT(dropped_io));
+                         (unsigned long long)__atomic_load_n(&live->next_thread, __ATOMIC_RELAXED), COUNT(lost_threads),
+                         COUNT(uncounted_threads), COUNT(dropped_enospc), COUNT(dropped_emfile), COUNT(dropped_io));
 #undef COUNT
 }
 
@@ -211,8 +211,8 @@ PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs)
     Py_buffer packages;
     struct tprof_setup setup = {.live = tprof_session_live};
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&IyO!y*", names, PyUnicode_FSConverter, &directory,
-                                     &setup.process, &setup.description, &PyTuple_Type, &events, &packages))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&IyO!y*", names, PyUnicode_FSConverter, &directory, &setup.process,
+                                     &setup.description, &PyTuple_Type, &events, &packages))
         return NULL;
     setup.directory = PyBytes_AS_STRING(directory);
     setup.package_of_cpu = packages.buf;

@@ -225,9 +225,15 @@ static PyGetSetDef attributes[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_new, create},         {Py_tp_dealloc, deallocate}, {Py_tp_traverse, traverse},
-    {Py_tp_clear, clear},        {Py_tp_call, PyVectorcall_Call}, {Py_tp_descr_get, bind},
-    {Py_tp_repr, represent},     {Py_tp_members, members},    {Py_tp_getset, attributes},
+    {Py_tp_new, create},
+    {Py_tp_dealloc, deallocate},
+    {Py_tp_traverse, traverse},
+    {Py_tp_clear, clear},
+    {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_descr_get, bind},
+    {Py_tp_repr, represent},
+    {Py_tp_members, members},
+    {Py_tp_getset, attributes},
     {Py_tp_methods, methods},
     {0, NULL},
 };

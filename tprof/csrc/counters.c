@@ -111,8 +111,7 @@ static void map_group(struct tprof_counters *counters)
     }
 }
 
-uint64_t tprof_counters_open(struct tprof_counters *counters, const struct tprof_event *events, int count,
-                             int *error)
+uint64_t tprof_counters_open(struct tprof_counters *counters, const struct tprof_event *events, int count, int *error)
 {
     uint64_t absent = 0;
     *error = 0;

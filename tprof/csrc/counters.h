@@ -36,8 +36,7 @@ struct tprof_counters {
 };
 
 /* Open for the calling thread. Returns a mask of the events that are absent; *error is the errno of the first. */
-uint64_t tprof_counters_open(struct tprof_counters *counters, const struct tprof_event *events, int count,
-                             int *error);
+uint64_t tprof_counters_open(struct tprof_counters *counters, const struct tprof_event *events, int count, int *error);
 void tprof_counters_close(struct tprof_counters *counters);
 
 /* In a forked child: the descriptors still count the parent, the pages are not mapped here. */

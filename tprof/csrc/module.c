@@ -40,19 +40,18 @@ static PyObject *layout(PyObject *module, PyObject *unused)
         "s:{s:i,s:i,s:i,s:i,s:i,s:i,s:i},"
         "s:{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i}}",
         "sample_bytes", 64, "reading_bytes", (int)sizeof(struct tprof_reading), "event_bytes",
-        (int)sizeof(struct tprof_graph_event), "sample", AT(tprof_sample, t_ns),
-        AT(tprof_sample, instance), AT(tprof_sample, task), AT(tprof_sample, cpu), AT(tprof_sample, kind),
-        AT(tprof_sample, flags), AT(tprof_sample, columns), "reading", AT(tprof_reading, t_ns),
-        AT(tprof_reading, value), AT(tprof_reading, window_ns), AT(tprof_reading, flags), AT(tprof_reading, error),
+        (int)sizeof(struct tprof_graph_event), "sample", AT(tprof_sample, t_ns), AT(tprof_sample, instance),
+        AT(tprof_sample, task), AT(tprof_sample, cpu), AT(tprof_sample, kind), AT(tprof_sample, flags),
+        AT(tprof_sample, columns), "reading", AT(tprof_reading, t_ns), AT(tprof_reading, value),
+        AT(tprof_reading, window_ns), AT(tprof_reading, flags), AT(tprof_reading, error),
         AT(tprof_reading, suspended_ns), "event", AT(tprof_graph_event, t_ns), AT(tprof_graph_event, instance),
         AT(tprof_graph_event, other), AT(tprof_graph_event, task), AT(tprof_graph_event, worker),
-        AT(tprof_graph_event, kind), AT(tprof_graph_event, flags), "header",
-        AT(tprof_header, process), AT(tprof_header, start_ns),
-        AT(tprof_header, absent), AT(tprof_header, committed), AT(tprof_header, flushed),
+        AT(tprof_graph_event, kind), AT(tprof_graph_event, flags), "header", AT(tprof_header, process),
+        AT(tprof_header, start_ns), AT(tprof_header, absent), AT(tprof_header, committed), AT(tprof_header, flushed),
         AT(tprof_header, dropped_enospc), AT(tprof_header, dropped_io), AT(tprof_header, dropped_reentrant),
         AT(tprof_header, first_drop_ns), AT(tprof_header, end_reason), AT(tprof_header, end_ns),
-        AT(tprof_header, end_columns), AT(tprof_header, modulus), AT(tprof_header, unit),
-        AT(tprof_header, thread_name), AT(tprof_header, description_bytes));
+        AT(tprof_header, end_columns), AT(tprof_header, modulus), AT(tprof_header, unit), AT(tprof_header, thread_name),
+        AT(tprof_header, description_bytes));
 #undef AT
 }
 

@@ -41,8 +41,7 @@ static int lay_out(int fd, const struct tprof_header *header)
     return error;
 }
 
-int tprof_stream_create(struct tprof_stream *stream, int directory, const char *path,
-                        const struct tprof_header *header)
+int tprof_stream_create(struct tprof_stream *stream, int directory, const char *path, const struct tprof_header *header)
 {
     const char *name = directory == AT_FDCWD ? path : strrchr(path, '/') + 1;
     const size_t mapped_bytes = sizeof *header + header->window_bytes;
@@ -91,8 +90,8 @@ static int append(struct tprof_stream *stream)
 {
     struct stat status;
     const size_t count = (size_t)stream->used * stream->record_bytes;
-    const off_t offset = (off_t)(sizeof *stream->header + stream->header->window_bytes +
-                                 stream->flushed * stream->record_bytes);
+    const off_t offset =
+        (off_t)(sizeof *stream->header + stream->header->window_bytes + stream->flushed * stream->record_bytes);
     const int fd = open(stream->path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return errno;

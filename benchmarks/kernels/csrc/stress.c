@@ -221,8 +221,8 @@ static PyModuleDef_Slot slots[] = {
     {0, NULL},
 };
 
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, .m_name = "tprof.benchmarks.kernels._stress", .m_methods = methods, .m_slots = slots};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "tprof.benchmarks.kernels._stress",
+                                        .m_methods = methods, .m_slots = slots};
 
 PyMODINIT_FUNC PyInit__stress(void)
 {

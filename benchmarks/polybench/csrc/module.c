@@ -120,8 +120,8 @@ static int check_apart(const struct entry *entry, const Py_buffer *views, int ta
 }
 
 /* Fill `views` and the problem; `taken` counts the views to be released, on failure too. */
-static int take_arrays(const struct entry *entry, PyObject *arrays, struct polybench_problem *problem,
-                       Py_buffer *views, int *taken)
+static int take_arrays(const struct entry *entry, PyObject *arrays, struct polybench_problem *problem, Py_buffer *views,
+                       int *taken)
 {
     const char *rest = entry->arrays;
     const Py_ssize_t given = PyTuple_GET_SIZE(arrays);
@@ -216,8 +216,8 @@ static PyModuleDef_Slot slots[] = {
     {0, NULL},
 };
 
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, .m_name = "tprof.benchmarks.polybench._polybench", .m_methods = methods, .m_slots = slots};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "tprof.benchmarks.polybench._polybench",
+                                        .m_methods = methods, .m_slots = slots};
 
 PyMODINIT_FUNC PyInit__polybench(void)
 {

@@ -34,7 +34,7 @@ static void multiply(size_t ni, size_t nj, size_t nk, double *restrict c, const 
 void polybench_gemm(const struct polybench_problem *p)
 {
     const size_t ni = p->size[0], nj = p->size[1], nk = p->size[2];
-    double(*c)[nj] = p->array[0], (*a)[nk] = p->array[1], (*b)[nj] = p->array[2];
+    double (*c)[nj] = p->array[0], (*a)[nk] = p->array[1], (*b)[nj] = p->array[2];
     for (size_t i = 0; i < ni; i++) {
         for (size_t j = 0; j < nj; j++)
             c[i][j] *= beta;
@@ -47,8 +47,8 @@ void polybench_gemm(const struct polybench_problem *p)
 void polybench_mm2(const struct polybench_problem *p)
 {
     const size_t ni = p->size[0], nj = p->size[1], nk = p->size[2], nl = p->size[3];
-    double(*t)[nj] = p->array[0], (*a)[nk] = p->array[1], *b = p->array[2], *c = p->array[3];
-    double(*d)[nl] = p->array[4];
+    double (*t)[nj] = p->array[0], (*a)[nk] = p->array[1], *b = p->array[2], *c = p->array[3];
+    double (*d)[nl] = p->array[4];
     for (size_t i = 0; i < ni; i++)
         for (size_t j = 0; j < nj; j++)
             t[i][j] = alpha * dot(nk, a[i], b + j, nj);
@@ -71,7 +71,7 @@ void polybench_mm3(const struct polybench_problem *p)
 void polybench_symm(const struct polybench_problem *p)
 {
     const size_t ni = p->size[0], nj = p->size[1];
-    double(*restrict c)[nj] = p->array[0], (*restrict a)[ni] = p->array[1], (*restrict b)[nj] = p->array[2];
+    double (*restrict c)[nj] = p->array[0], (*restrict a)[ni] = p->array[1], (*restrict b)[nj] = p->array[2];
     for (size_t i = 0; i < ni; i++)
         for (size_t j = 0; j < nj; j++) {
             const double scaled = alpha * b[i][j];
@@ -88,7 +88,7 @@ void polybench_symm(const struct polybench_problem *p)
 void polybench_syrk(const struct polybench_problem *p)
 {
     const size_t ni = p->size[0], nk = p->size[2];
-    double(*restrict c)[ni] = p->array[0], (*restrict a)[nk] = p->array[1];
+    double (*restrict c)[ni] = p->array[0], (*restrict a)[nk] = p->array[1];
     for (size_t i = 0; i < ni; i++) {
         for (size_t j = 0; j <= i; j++)
             c[i][j] *= beta;
@@ -104,7 +104,7 @@ void polybench_syrk(const struct polybench_problem *p)
 void polybench_trmm(const struct polybench_problem *p)
 {
     const size_t ni = p->size[0], nj = p->size[1];
-    double(*restrict a)[ni] = p->array[0], (*restrict b)[nj] = p->array[1];
+    double (*restrict a)[ni] = p->array[0], (*restrict b)[nj] = p->array[1];
     for (size_t i = 0; i < ni; i++)
         for (size_t j = 0; j < nj; j++) {
             double sum = b[i][j];
@@ -118,7 +118,7 @@ void polybench_trmm(const struct polybench_problem *p)
 void polybench_gemver(const struct polybench_problem *p)
 {
     const size_t n = p->size[0];
-    double(*restrict a)[n] = p->array[0];
+    double (*restrict a)[n] = p->array[0];
     const double *restrict u1 = p->array[1], *restrict v1 = p->array[2];
     const double *restrict u2 = p->array[3], *restrict v2 = p->array[4];
     double *restrict w = p->array[5], *restrict x = p->array[6];
@@ -138,7 +138,7 @@ void polybench_mvt(const struct polybench_problem *p)
     const size_t n = p->size[0];
     double *restrict x1 = p->array[0], *restrict x2 = p->array[1];
     const double *y1 = p->array[2], *y2 = p->array[3];
-    double(*a)[n] = p->array[4];
+    double (*a)[n] = p->array[4];
     for (size_t i = 0; i < n; i++)
         x1[i] += dot(n, a[i], y1, 1);
     for (size_t i = 0; i < n; i++)
@@ -149,7 +149,7 @@ void polybench_mvt(const struct polybench_problem *p)
 void polybench_atax(const struct polybench_problem *p)
 {
     const size_t ni = p->size[0], nj = p->size[1];
-    double(*a)[nj] = p->array[0], *x = p->array[1], *y = p->array[2], *t = p->array[3];
+    double (*a)[nj] = p->array[0], *x = p->array[1], *y = p->array[2], *t = p->array[3];
     for (size_t j = 0; j < nj; j++)
         y[j] = 0;
     for (size_t i = 0; i < ni; i++) {
@@ -162,7 +162,7 @@ void polybench_atax(const struct polybench_problem *p)
 void polybench_bicg(const struct polybench_problem *p)
 {
     const size_t ni = p->size[0], nj = p->size[1];
-    double(*restrict a)[nj] = p->array[0], *restrict s = p->array[1], *restrict q = p->array[2];
+    double (*restrict a)[nj] = p->array[0], *restrict s = p->array[1], *restrict q = p->array[2];
     const double *restrict from_right = p->array[3], *restrict from_left = p->array[4];
     for (size_t j = 0; j < nj; j++)
         s[j] = 0;

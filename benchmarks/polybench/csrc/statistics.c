@@ -43,7 +43,7 @@ static double of_columns(size_t nk, size_t ni, double data[nk][ni], size_t i, si
 void polybench_correlation(const struct polybench_problem *p)
 {
     const size_t ni = p->size[0], nk = p->size[2];
-    double(*data)[ni] = p->array[0], (*corr)[ni] = p->array[1], *mean = p->array[2], *deviation = p->array[3];
+    double (*data)[ni] = p->array[0], (*corr)[ni] = p->array[1], *mean = p->array[2], *deviation = p->array[3];
     const double root = sqrt((double)nk);
     find_means(nk, ni, data, mean);
     find_deviations(nk, ni, data, mean, deviation);
@@ -61,7 +61,7 @@ void polybench_correlation(const struct polybench_problem *p)
 void polybench_covariance(const struct polybench_problem *p)
 {
     const size_t ni = p->size[0], nk = p->size[2];
-    double(*data)[ni] = p->array[0], (*cov)[ni] = p->array[1], *mean = p->array[2];
+    double (*data)[ni] = p->array[0], (*cov)[ni] = p->array[1], *mean = p->array[2];
     find_means(nk, ni, data, mean);
     for (size_t k = 0; k < nk; k++)
         for (size_t i = 0; i < ni; i++)

@@ -63,7 +63,7 @@ void polybench_fdtd2d(const struct polybench_problem *p)
 void polybench_seidel2d(const struct polybench_problem *p)
 {
     const size_t n = p->size[0];
-    double(*a)[n] = p->array[0];
+    double (*a)[n] = p->array[0];
     for (size_t step = 0; step < p->steps; step++)
         for (size_t i = 1; i + 1 < n; i++)
             for (size_t j = 1; j + 1 < n; j++)
@@ -82,9 +82,9 @@ static void eliminate(struct halves h, const double across[3], const double befo
 {
     const double pivot = (1 + 2 * h.implicit) - h.implicit * before[0];
     now[0] = h.implicit / pivot;
-    now[1] = (h.explicit * across[0] + (1 - 2 * h.explicit) * across[1] + h.explicit * across[2] +
-              h.implicit * before[1]) /
-             pivot;
+    now[1] =
+        (h.explicit * across[0] + (1 - 2 * h.explicit) * across[1] + h.explicit * across[2] + h.implicit * before[1]) /
+        pivot;
 }
 
 /* From u to v: each column of v is a system whose right side lies along the row of u, both ends 1. */

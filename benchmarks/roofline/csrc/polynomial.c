@@ -218,8 +218,8 @@ static PyModuleDef_Slot slots[] = {
     {0, NULL},
 };
 
-static PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, .m_name = "tprof.benchmarks.roofline._polynomial", .m_methods = methods, .m_slots = slots};
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "tprof.benchmarks.roofline._polynomial",
+                                 .m_methods = methods, .m_slots = slots};
 
 PyMODINIT_FUNC PyInit__polynomial(void)
 {
