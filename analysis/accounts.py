@@ -54,19 +54,19 @@ def settle(sharing: Sharing, segments: Sequence[Segments], joined: Joined, total
     quanta = sharing.measured
     bounds = Bounds.of(quanta, sharing.dynamic_j, joined.rows)
     tasks_j = runtime_j = 0.0
-    for index, lane in enumerate(segments):
+    for index, thread in enumerate(segments):
         shares, static_j = sharing.segment_shares(index)
-        count = len(lane.rows) + 1
-        dynamic = sum_by(lane.slot, shares.energy_j, count)
+        count = len(thread.rows) + 1
+        dynamic = sum_by(thread.slot, shares.energy_j, count)
         runtime_j += float(dynamic[0])
         tasks_j += float(dynamic[1:].sum())
         if totals is not None and count > 1:
             place = joined.places[index]
-            edge = bounds.edge_part(sharing.quantum(index), shares, lane.slot, place)
+            edge = bounds.edge_part(sharing.quantum(index), shares, thread.slot, place)
             for target, value in ((totals.dynamic_j, dynamic), (bounds.edge_j, edge)):
                 _add(target, place, value[1:])
         if static_j is not None:
-            static = sum_by(lane.slot, static_j, count)
+            static = sum_by(thread.slot, static_j, count)
             runtime_j += float(static[0])
             tasks_j += float(static[1:].sum())
             if totals is not None and count > 1:

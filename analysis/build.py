@@ -70,7 +70,7 @@ class Recipe:
             read_segments(trace, one, self.model, packages=packages, cut_off=cut_off.get(one.ordinal))
             for one in trace.threads
         )
-        segments = [lane for lane in read if lane is not None]
+        segments = [one for one in read if one is not None]
         _fill_uncounted(segments)
         return segments
 
@@ -137,10 +137,10 @@ def build_profile(
     segments = recipe.read(trace)
     unseen = measure_unseen(trace, segments)
     recipe = _fitted(_idled(recipe, trace, segments, unseen), trace, segments, unseen, asked=model)
-    joined = join_rows([lane.rows for lane in segments])
-    for lane, place in zip(segments, joined.places, strict=True):
+    joined = join_rows([one.rows for one in segments])
+    for one, place in zip(segments, joined.places, strict=True):
         if isinstance(place, slice):
-            lane.rows = joined.rows.view(place)  # frees each thread's own copy, as large as all its columns
+            one.rows = joined.rows.view(place)  # frees each thread's own copy, as large as all its columns
     totals = Totals.zeros(len(joined.rows))
     accounts = {q.name: Account(q.name, *[float("nan")] * 5) for q in quanta}
     stuck = []
@@ -168,7 +168,7 @@ def build_profile(
         from .fitting.means import mean_errors  # noqa: PLC0415 - as in _fitted
 
         errors_j = mean_errors(recipe.fits, segments, joined.rows, names)
-    threads = [lane.thread for lane in segments]
+    threads = [one.thread for one in segments]
     del segments
     tasks = tasks_table(trace, threads, joined.rows, totals, watts, most_w)
     if len(trace.graph):
@@ -236,11 +236,11 @@ def _idled(recipe: Recipe, trace: Trace, segments: list[Segments], unseen: Unsee
 
 def _fill_uncounted(segments: list[Segments]) -> None:
     """Give threads without the model's counters the mean modelled power per CPU second of the other threads."""
-    if all(lane.counted for lane in segments):
+    if all(one.counted for one in segments):
         return
-    modelled = sum(float(lane.modelled.sum()) for lane in segments if lane.counted)
-    cpu_s = sum(float(lane.cpu_s.sum()) for lane in segments if lane.counted)
+    modelled = sum(float(one.modelled.sum()) for one in segments if one.counted)
+    cpu_s = sum(float(one.cpu_s.sum()) for one in segments if one.counted)
     mean = modelled / cpu_s if cpu_s > 0 and modelled > 0 else 1.0
-    for lane in segments:
-        if not lane.counted:
-            lane.modelled = lane.modelled * mean
+    for one in segments:
+        if not one.counted:
+            one.modelled = one.modelled * mean

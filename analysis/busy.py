@@ -70,9 +70,9 @@ def measure_unseen(trace: Trace, segments: Sequence[Segments]) -> Unseen:
         return Unseen(np.empty(0, np.int64), {}, np.empty(0), 0.0)
     grid_ns = _grid([*busy, *program])
     program_s = sum((_cumulative(reading, grid_ns) for reading in program), np.zeros(len(grid_ns)))
-    seen_s = sum((_seen(lane, grid_ns) for lane in segments), np.zeros(len(grid_ns)))
+    seen_s = sum((_seen(one, grid_ns) for one in segments), np.zeros(len(grid_ns)))
     # CPU time of the program before the first sample does not count: it was the start of the recording.
-    start_ns = min((int(lane.t_ns[0]) for lane in segments), default=int(grid_ns[0]))
+    start_ns = min((int(one.t_ns[0]) for one in segments), default=int(grid_ns[0]))
     started_s = np.minimum(program_s, np.interp(start_ns, grid_ns, program_s))
     unseen_s = _never_falling(program_s - seen_s - started_s)
     busy_s = {reading.package: _cumulative(reading, grid_ns) for reading in busy}
@@ -114,9 +114,9 @@ def _cumulative(reading: Readings, grid_ns: NDArray[np.int64]) -> Floats:
     return moved_s
 
 
-def _seen(lane: Segments, grid_ns: NDArray[np.int64]) -> Floats:
-    total_s = np.concatenate(([0.0], np.cumsum(lane.cpu_s)))
-    at_s: Floats = np.interp(grid_ns, lane.t_ns, total_s)
+def _seen(segments: Segments, grid_ns: NDArray[np.int64]) -> Floats:
+    total_s = np.concatenate(([0.0], np.cumsum(segments.cpu_s)))
+    at_s: Floats = np.interp(grid_ns, segments.t_ns, total_s)
     moved_s: Floats = at_s - at_s[0]
     return moved_s
 

@@ -97,10 +97,11 @@ class Load:
         return np.asarray(np.cumsum(running)[:width] == 0)
 
 
-def _weight(lane: Segments, package: int | None, packages: Sequence[int]) -> Floats | None:
+def _weight(segments: Segments, package: int | None, packages: Sequence[int]) -> Floats | None:
     """Part of each segment that lies on a package: half if one end does, an even part if unknown."""
-    if package is None or len(packages) < 2 or lane.package is None or lane.package_end is None:
+    if package is None or len(packages) < 2 or segments.package is None or segments.package_end is None:
         return None
     even = 1.0 / len(packages)
-    begin, end = (np.where(np.isin(side, packages), side == package, even) for side in (lane.package, lane.package_end))
+    sides = (segments.package, segments.package_end)
+    begin, end = (np.where(np.isin(side, packages), side == package, even) for side in sides)
     return (begin + end) / 2

@@ -42,21 +42,21 @@ def stuck_sensor_warnings(quanta: Quanta, plan: Sharing, start_ns: int) -> list[
 def sample_warnings(segments: Sequence[Segments], unseen: Unseen, rows: InstanceRows, model: Chosen) -> list[str]:
     """Warn of samples that make a figure uncertain."""
     out = []
-    if (disordered := sum(lane.disordered for lane in segments)) > 0:
+    if (disordered := sum(one.disordered for one in segments)) > 0:
         out.append(f"{disordered} time stamps went backwards within a thread and were raised to the one before")
-    if (aborted := sum(lane.aborted for lane in segments)) > 0:
+    if (aborted := sum(one.aborted for one in segments)) > 0:
         out.append(f"{aborted} threads ended inside a task: that task is closed at their last sample")
-    if (cut_off := sum(lane.cut_off is not None and not lane.cut_off.is_known for lane in segments)) > 0:
+    if (cut_off := sum(one.cut_off is not None and not one.cut_off.is_known for one in segments)) > 0:
         out.append(
             f"{cut_off} threads were in a task when their process ended without a word (killed, or by os._exit): their "
             "CPU time since their last sample is a guess, at most what their process took in that time"
         )
-    if (bare := sum(not lane.counted for lane in segments)) > 0:
+    if (bare := sum(not one.counted for one in segments)) > 0:
         out.append(f'{bare} threads lack the counters of model "{model.name}": their power is the mean of the others')
     moved = sum(
-        int(((lane.package != lane.package_end) & (lane.slot > 0)).sum())
-        for lane in segments
-        if lane.package is not None and lane.package_end is not None
+        int(((one.package != one.package_end) & (one.slot > 0)).sum())
+        for one in segments
+        if one.package is not None and one.package_end is not None
     )
     if moved:
         out.append(f"{moved} segments began on one package and ended on another: half of each is counted on either")
@@ -66,7 +66,7 @@ def sample_warnings(segments: Sequence[Segments], unseen: Unseen, rows: Instance
             "if they are a BLAS or OpenMP pool, limit it to one thread with threadpoolctl or OMP_NUM_THREADS=1; "
             "if they are yours, decorate what they run with @tprof.task"
         )
-    begun = sum(lane.starts for lane in segments)
+    begun = sum(one.starts for one in segments)
     if begun > len(rows):
         out.append(
             f"{begun - len(rows)} instances begin more than once: their ids are not unique, and they count as one"

@@ -127,26 +127,26 @@ def segments_table(trace: Trace, segments: Sequence[Segments], plans: Sequence[S
     """Return the segments of each thread; `kind` is "task" or "runtime", energies as in `tasks`."""
     parts = []
     names = [shown(entry.name) for entry in trace.tasks]
-    for index, lane in enumerate(segments):
-        energy_j = np.zeros(len(lane.slot)) if plans else np.full(len(lane.slot), np.nan)
+    for index, one in enumerate(segments):
+        energy_j = np.zeros(len(one.slot)) if plans else np.full(len(one.slot), np.nan)
         for plan in plans:
             shares, static_j = plan.segment_shares(index)
             energy_j += shares.energy_j + (0.0 if static_j is None else static_j)
         # Segments between tasks without CPU time are left out.
-        keep = np.flatnonzero((lane.t_ns[1:] > lane.t_ns[:-1]) & ((lane.slot > 0) | (lane.cpu_s > 0)))
-        slot = lane.slot[keep]
-        task = np.concatenate((np.array([len(names)], np.uint32), lane.rows.task))[slot]
-        instance = np.concatenate((np.zeros(1, np.uint64), lane.rows.instance))[slot]
-        cpu = lane.cpu[keep]
-        package = lane.package[keep] if lane.package is not None else _only_package(trace, len(keep))
+        keep = np.flatnonzero((one.t_ns[1:] > one.t_ns[:-1]) & ((one.slot > 0) | (one.cpu_s > 0)))
+        slot = one.slot[keep]
+        task = np.concatenate((np.array([len(names)], np.uint32), one.rows.task))[slot]
+        instance = np.concatenate((np.zeros(1, np.uint64), one.rows.instance))[slot]
+        cpu = one.cpu[keep]
+        package = one.package[keep] if one.package is not None else _only_package(trace, len(keep))
         parts.append(
             {
-                "start_s": (lane.t_ns[keep] - trace.start_ns) * 1e-9,
-                "duration_s": np.diff(lane.t_ns)[keep] * 1e-9,
+                "start_s": (one.t_ns[keep] - trace.start_ns) * 1e-9,
+                "duration_s": np.diff(one.t_ns)[keep] * 1e-9,
                 "cpu": np.where(cpu == _NO_CPU, np.int32(-1), cpu).astype(np.int32),
                 "package": package,
                 "thread": np.full(len(keep), index, np.int32),
-                "tid": np.full(len(keep), lane.thread.tid, np.int64),
+                "tid": np.full(len(keep), one.thread.tid, np.int64),
                 "task": task,
                 "instance": instance,
                 "energy_j": energy_j[keep],
@@ -159,7 +159,7 @@ def segments_table(trace: Trace, segments: Sequence[Segments], plans: Sequence[S
     joined: dict[str, object] = {
         name: np.concatenate([part[name] for part in parts]) if parts else np.empty(0) for name in columns
     }
-    threads = [shown(lane.thread.name) or f"thread-{lane.thread.ordinal}" for lane in segments]
+    threads = [shown(one.thread.name) or f"thread-{one.thread.ordinal}" for one in segments]
     joined["thread"] = _names(np.asarray(joined["thread"], np.int64), threads)
     joined["task"] = _names(np.asarray(joined["task"], np.int64), names)
     joined["kind"] = _names(np.asarray(joined["kind"], np.int64), ["task", "runtime"])

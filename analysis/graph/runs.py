@@ -37,9 +37,9 @@ class Runs:
     first: Rows
 
 
-def read_runs(lanes: Sequence[Segments], places: Places, start_ns: int) -> Runs:
+def read_runs(threads: Sequence[Segments], places: Places, start_ns: int) -> Runs:
     """Collect the runs of all threads."""
-    parts = [_of_thread(lane, places) for lane in lanes]
+    parts = [_of_thread(one, places) for one in threads]
     row, begin_ns, end_ns = (np.concatenate([np.empty(0, np.int64), *column]) for column in _columns(parts))
     before = np.arange(-1, len(row) - 1)
     offsets = np.cumsum([0, *(len(part[0]) for part in parts)])[:-1]
@@ -56,13 +56,13 @@ def _columns(parts: list[tuple[Rows, Times, Times]]) -> list[list[NDArray[np.int
     return [[part[column] for part in parts] for column in range(3)]
 
 
-def _of_thread(lane: Segments, places: Places) -> tuple[Rows, Times, Times]:
-    begins = np.flatnonzero(np.diff(lane.slot, prepend=-1))
-    ends = np.append(begins[1:], len(lane.slot))
-    kept = lane.slot[begins] > 0
+def _of_thread(segments: Segments, places: Places) -> tuple[Rows, Times, Times]:
+    begins = np.flatnonzero(np.diff(segments.slot, prepend=-1))
+    ends = np.append(begins[1:], len(segments.slot))
+    kept = segments.slot[begins] > 0
     begins, ends = begins[kept], ends[kept]
-    rows = places.rows(lane.rows.instance)[lane.slot[begins] - 1]
-    return rows, lane.t_ns[begins], lane.t_ns[ends]
+    rows = places.rows(segments.rows.instance)[segments.slot[begins] - 1]
+    return rows, segments.t_ns[begins], segments.t_ns[ends]
 
 
 def count_until(first: Rows, times: Times, rows: Rows, until: Times, *, inclusive: bool) -> Rows:

@@ -46,9 +46,9 @@ def starvation(profile: Profile) -> pd.DataFrame:
     services = _services(trace)
     if not services:
         return pd.DataFrame({name: [] for name in COLUMNS})
-    lanes, plans = profile.recipe.again(trace)
-    outside = {lane.thread.ordinal: _joules(lane, index, plans) for index, lane in enumerate(lanes)}
-    by_thread = {lane.thread.ordinal: lane for lane in lanes}
+    segments, plans = profile.recipe.again(trace)
+    outside = {one.thread.ordinal: _joules(one, index, plans) for index, one in enumerate(segments)}
+    by_thread = {one.thread.ordinal: one for one in segments}
     threads = {thread.ordinal: thread for thread in trace.threads}
     process_of = {file.ordinal: file.process for file in trace.events}
     ready = {process: _Ready.of(profile, process) for process in sorted({process_of[one.thread] for one in services})}
@@ -141,10 +141,10 @@ class _Ready:
 
 
 def _row(
-    service: _Service, thread: Thread | None, lane: Segments | None, idle_j: Floats | None, ready: _Ready
+    service: _Service, thread: Thread | None, segments: Segments | None, idle_j: Floats | None, ready: _Ready
 ) -> tuple[object, ...]:
     """Cut a thread's time at the ends of its segments and intervals, and classify each piece."""
-    segments_ns = np.empty(0, np.int64) if lane is None else lane.t_ns
+    segments_ns = np.empty(0, np.int64) if segments is None else segments.t_ns
     edges_ns = np.unique(np.concatenate((segments_ns, service.begin_ns, service.end_ns)))
     begin_ns, end_ns = edges_ns[:-1], edges_ns[1:]
     place = np.searchsorted(service.begin_ns, begin_ns, side="right") - 1
@@ -152,16 +152,16 @@ def _row(
     begin_ns, end_ns = begin_ns[served], end_ns[served]
     running = suspended = np.zeros(len(begin_ns), bool)
     cpu, joules = -1, float("nan") if idle_j is None else 0.0
-    if lane is not None and idle_j is not None:
-        segment = np.searchsorted(lane.t_ns, begin_ns, side="right") - 1
-        inside = (segment >= 0) & (segment < len(lane.slot))
-        segment = np.clip(segment, 0, len(lane.slot) - 1)
-        running = inside & (lane.slot[segment] > 0)
-        suspended = inside & ~running & _waits_inside(lane)[segment]
-        length_ns = np.maximum(lane.t_ns[segment + 1] - lane.t_ns[segment], 1)
+    if segments is not None and idle_j is not None:
+        segment = np.searchsorted(segments.t_ns, begin_ns, side="right") - 1
+        inside = (segment >= 0) & (segment < len(segments.slot))
+        segment = np.clip(segment, 0, len(segments.slot) - 1)
+        running = inside & (segments.slot[segment] > 0)
+        suspended = inside & ~running & _waits_inside(segments)[segment]
+        length_ns = np.maximum(segments.t_ns[segment + 1] - segments.t_ns[segment], 1)
         quiet = inside & ~running
         joules = float((idle_j[segment] * (end_ns - begin_ns) / length_ns)[quiet].sum())
-        cpu = _most_used(lane.cpu[segment[running]], (end_ns - begin_ns)[running])
+        cpu = _most_used(segments.cpu[segment[running]], (end_ns - begin_ns)[running])
     idle = ~running & ~suspended
     length_ns = end_ns - begin_ns
     overhead_ns = int(ready.between(begin_ns[idle], end_ns[idle]).sum())
@@ -174,15 +174,15 @@ def _row(
     )  # fmt: skip
 
 
-def _waits_inside(lane: Segments) -> NDArray[np.bool_]:
+def _waits_inside(segments: Segments) -> NDArray[np.bool_]:
     """Mark the segments without a task between two runs of the same instance on this thread."""
-    at = np.flatnonzero(lane.slot > 0)
-    change = np.zeros(len(lane.slot) + 1, np.int64)
-    _, first = np.unique(lane.slot[at], return_index=True)
-    _, last = np.unique(lane.slot[at][::-1], return_index=True)
+    at = np.flatnonzero(segments.slot > 0)
+    change = np.zeros(len(segments.slot) + 1, np.int64)
+    _, first = np.unique(segments.slot[at], return_index=True)
+    _, last = np.unique(segments.slot[at][::-1], return_index=True)
     np.add.at(change, at[first], 1)
     np.add.at(change, at[::-1][last], -1)
-    return np.asarray((np.cumsum(change)[:-1] > 0) & (lane.slot == 0))
+    return np.asarray((np.cumsum(change)[:-1] > 0) & (segments.slot == 0))
 
 
 def _most_used(cpu: NDArray[np.uint16], length_ns: Times) -> int:
@@ -192,9 +192,9 @@ def _most_used(cpu: NDArray[np.uint16], length_ns: Times) -> int:
     return int(np.bincount(cpu[known], weights=length_ns[known]).argmax())
 
 
-def _joules(lane: Segments, index: int, plans: Sequence[Sharing]) -> Floats:
+def _joules(segments: Segments, index: int, plans: Sequence[Sharing]) -> Floats:
     """Return the joules of each segment of a thread; NaN without energy."""
-    energy_j = np.zeros(len(lane.slot)) if plans else np.full(len(lane.slot), np.nan)
+    energy_j = np.zeros(len(segments.slot)) if plans else np.full(len(segments.slot), np.nan)
     for plan in plans:
         shares, static_j = plan.segment_shares(index)
         energy_j += shares.energy_j + (0.0 if static_j is None else static_j)

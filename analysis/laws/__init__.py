@@ -1,1 +1,1 @@
-"""Analytic models of the papers: what time, energy and power should be."""
+"""Analytic models of time, energy and power from the papers."""

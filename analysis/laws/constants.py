@@ -21,7 +21,7 @@ LEAST, MOST = 1e-60, 1e60
 
 
 def read_values(path: Path) -> dict[str, Any]:
-    """Return what a file says, JSON by its ending and TOML otherwise. Raises UnreadableError."""
+    """Parse a file as JSON by its ending, as TOML otherwise. Raises UnreadableError."""
     try:
         text = read_text(path)
         values = parse_json(text) if path.suffix == ".json" else parse_toml(text)

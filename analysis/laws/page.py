@@ -1,4 +1,4 @@
-"""The page of an analytic model: what it says in sentences, tables and figures, one file that needs no network."""
+"""The page of an analytic model: sentences, tables and figures in one self-contained file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Surface:
-    """Values over two axes, NaN where there are none: rows of `z` along y."""
+    """Values over two axes, NaN for missing ones: rows of `z` along y."""
 
     name: str
     x: Sequence[float]
@@ -46,7 +46,7 @@ class Surface:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure; `band` shades x from … to and says what that is."""
+    """One figure; `band` shades x from … to, with a label."""
 
     title: str
     x: Axis
@@ -59,7 +59,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table of text; the first column stands left."""
+    """A table of text; the first column is left-aligned."""
 
     title: str
     headings: tuple[str, ...]
@@ -70,7 +70,7 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Page:
-    """What a page shows, in this order."""
+    """The content of a page, in this order."""
 
     title: str
     sentences: Sequence[str]
@@ -88,5 +88,5 @@ def render(page: Page) -> str:
 
 
 def write(page: Page, path: str | os.PathLike[str]) -> None:
-    """Write the page, replacing a file that is there. Raises TprofError where it cannot be written."""
+    """Write the page, replacing a file that is there. Raises TprofError if it cannot be written."""
     write_page(path, render(page))

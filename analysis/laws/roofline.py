@@ -1,4 +1,4 @@
-"""The roofline of energy: what time, energy and power work and traffic cost on a machine.
+"""The roofline of energy: time, energy and power of work and traffic on a machine.
 
 Choi, Bedard, Fowler and Vuduc, "A Roofline Model of Energy" (IPDPS 2013); numbers of equations are that paper's. An
 algorithm is W flops and Q bytes between slow and fast memory, its intensity I = W/Q. Time overlaps (1), energy does
@@ -57,7 +57,7 @@ class Machine:
     precision: str = "double"
 
     def __post_init__(self) -> None:
-        """Refuse what is no machine."""
+        """Reject invalid constants."""
         _check(self)
 
     def at(self, precision: str) -> Machine:
@@ -96,12 +96,12 @@ class Machine:
 
     @property
     def eps_flop_hat_j(self) -> float:
-        """Joules a flop takes in all where it never waits for memory."""
+        """Total joules of a flop that does not wait for memory."""
         return self.eps_flop_j + self.eps0_j
 
     @property
     def eta_flop(self) -> float:
-        """What part of that is the flop's own."""
+        """Part of `eps_flop_hat_j` without constant power."""
         return self.eps_flop_j / self.eps_flop_hat_j
 
     @property
@@ -133,7 +133,7 @@ class Machine:
 
     @property
     def race_to_halt(self) -> bool:
-        """Whether what is bound by flops in time is also within a factor of two of the best energy."""
+        """Whether work bound by flops in time is also within a factor of two of the best energy."""
         return self.half_efficiency <= self.time_balance
 
     @property
@@ -164,7 +164,7 @@ class Machine:
     def dynamic_j(
         self, flops: ArrayLike, traffic_bytes: ArrayLike, cache_bytes: dict[str, ArrayLike] | None = None
     ) -> Floats:
-        """Return joules of flops and traffic alone; `cache_bytes` by level adds what its caches take.
+        """Return joules of flops and traffic alone; `cache_bytes` by level adds the energy of caches.
 
         Raises
         ------
@@ -183,7 +183,7 @@ class Machine:
     def energy_j(
         self, flops: ArrayLike, traffic_bytes: ArrayLike, cache_bytes: dict[str, ArrayLike] | None = None
     ) -> Floats:
-        """Return joules (2, 4): flops, traffic, what caches take, and constant power over the time."""
+        """Return joules (2, 4): flops, traffic, caches, and constant power over the time."""
         constant_j = self.pi0_w * self.time_s(flops, traffic_bytes)
         return self.dynamic_j(flops, traffic_bytes, cache_bytes) + constant_j
 

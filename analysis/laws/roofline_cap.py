@@ -1,4 +1,4 @@
-"""A limit on power: what performance is left under it.
+"""A cap on power: the performance below it.
 
 The paper leaves this open (its section V-B). The assumption here: joules a flop and a byte stay as they are, and a
 machine that would draw more than its cap is slowed until constant power and the rest make up just the cap. Time is
@@ -45,7 +45,7 @@ def capped_time_s(
 def capped_energy_j(
     machine: Machine, flops: ArrayLike, traffic_bytes: ArrayLike, cap_w: ArrayLike | None = None
 ) -> Floats:
-    """Return joules under a cap: what is slowed burns constant power for longer."""
+    """Return joules under a cap: slower work uses constant power for longer."""
     constant_j = machine.pi0_w * capped_time_s(machine, flops, traffic_bytes, cap_w)
     return machine.dynamic_j(flops, traffic_bytes) + constant_j
 

@@ -38,7 +38,7 @@ LEAST_SPARE = 3
 
 @dataclass(frozen=True)
 class Runs:
-    """What was run; all (n,).
+    """The runs; all (n,).
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A coefficient with its 95 % interval; `low` and `high` are NaN where one run alone tells it."""
+    """A coefficient with its 95 % interval; `low` and `high` are NaN if a single run determines it."""
 
     name: str
     value: float
@@ -75,7 +75,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A machine and what the fit is worth.
+    """A fitted machine, and the uncertainty of the fit.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ def _fit_times(runs: Runs) -> dict[str, Estimate]:
     for _ in range(ROUNDS):
         memory, compute = [], {}
         for name, part in parts:
-            # Where a run stands against the balance point, as a factor.
+            # Intensity of a run relative to the balance point.
             at = part.flops / part.traffic_bytes * tau[name] / tau_mem
             memory.append((part.time_s / part.traffic_bytes)[at < 1 / RIDGE])
             compute[name] = (part.time_s / part.flops)[at > RIDGE]
@@ -222,7 +222,7 @@ def _with_energies(fitted: Fitted, runs: Runs) -> Fitted:
 
 
 def _columns(runs: Runs) -> tuple[list[str], Floats]:
-    """Return the names of equation (9)'s coefficients, and (n, k) what they are multiplied with."""
+    """Return the names of equation (9)'s coefficients, and their columns, (n, k)."""
     eps = {f"eps_{name}_j": runs.double == (name == "double") for name, _ in _parts(runs)}
     others = {"eps_mem_j": runs.traffic_bytes / runs.flops, "pi0_w": runs.time_s / runs.flops}
     both = {**eps, **others}
@@ -247,7 +247,7 @@ def _solve(columns: Floats, per_flop: Floats) -> tuple[Floats, Floats]:
 
 
 def _with_added(estimates: tuple[Estimate, ...]) -> tuple[Estimate, ...]:
-    """Name, as the paper does, what double precision adds to a flop; its interval as if both were independent."""
+    """Return the additional cost of a double-precision flop, as in the paper; its interval assumes independence."""
     by_name = {one.name: one for one in estimates}
     if not {"eps_single_j", "eps_double_j"} <= set(by_name):
         return estimates

@@ -22,7 +22,7 @@ PROCESSORS = {
     "i7-950": "Intel(R) Core(TM) i7 CPU 950 @ 3.07GHz",
     "fermi": "an NVIDIA Fermi GPU",
 }
-"""What each of `MACHINES` is; a processor as it names itself."""
+"""Descriptions of `MACHINES`, with the processors' own names."""
 FMM_CACHE_J = 187e-12
 """Joules a byte of the GTX 580's L1 and L2 together, found from its fast multipole method (section V-C)."""
 
@@ -94,14 +94,14 @@ def read_machine(path: Path) -> Machine:
 
 
 def processor_of(path: Path) -> str | None:
-    """Return on which processor a machine that was kept was measured; None where its file does not say."""
+    """Return the processor on which a stored machine was measured; None if its file does not have it."""
     fit = _parse(path).get("fit")
     processor = fit.get("processor") if isinstance(fit, dict) else None
     return processor if isinstance(processor, str) else None
 
 
 def write_machine(machine: Machine, path: Path, fit: dict[str, Any] | None = None) -> None:
-    """Write a machine as JSON, with how it was found beside it. Raises TprofError where the disk refuses."""
+    """Write a machine as JSON, with its fit. Raises TprofError if writing fails."""
     values = asdict(machine) | {"caches": dict(machine.caches)} | ({"fit": fit} if fit else {})
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

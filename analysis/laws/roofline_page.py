@@ -28,7 +28,7 @@ LEAST, MOST = -3, 9
 
 @dataclass(frozen=True)
 class Shown:
-    """What the page shows.
+    """The content of the page.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Shown:
 
 
 def write_roofline(shown: Shown, path: str | os.PathLike[str]) -> None:
-    """Write the page, replacing a file that is there. Raises TprofError where it cannot be written."""
+    """Write the page, replacing a file that is there. Raises TprofError if it cannot be written."""
     write_page(path, render(shown))
 
 
@@ -61,7 +61,7 @@ def render(shown: Shown) -> str:
 
 
 def page_data(shown: Shown) -> dict[str, Any]:
-    """Return what the page shows, as plain values without NaN."""
+    """Return the content of the page, as plain values without NaN."""
     data: dict[str, Any] = clean(
         {
             "name": shown.machine.name,

@@ -73,7 +73,7 @@ class TaskPoint:
         return None if self.energy_j is None else self.energy_j / self.time_s
 
     def of_roof(self, machine: Machine) -> float:
-        """Return which part of what the machine could do at this intensity it does."""
+        """Return the performance relative to the machine's limit at this intensity."""
         return self.flops_per_s / float(machine.flops_per_s(self.intensity))
 
 
@@ -116,10 +116,10 @@ def _entries_by_name(profile: Profile) -> dict[str, list[TaskEntry]]:
 
 
 def _amount(entries: list[TaskEntry], kind: str, instances: int, counts: pd.DataFrame) -> tuple[float | None, str]:
-    """Return flops or bytes of all instances, None if nobody says, and where they are from."""
+    """Return flops or bytes of all instances, None if unknown, and their origin."""
     each = {value for entry in entries if (value := getattr(entry, kind)) is not None}
     summed = [(entry.calls, value) for entry in entries if (value := getattr(entry, f"{kind}_sum")) is not None]
-    # Places that share a name but not their work cannot be told apart by it.
+    # Tasks of the same name with different work cannot be distinguished.
     if len(each) == 1 and not summed:
         return each.pop() * instances, DECLARED
     calls = sum(count for count, _ in summed)

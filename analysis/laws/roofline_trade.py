@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Trade:
-    """What f times the work for m times less traffic brings.
+    """The gain of f times the work for m times less traffic.
 
     Attributes
     ----------

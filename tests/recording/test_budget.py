@@ -216,7 +216,7 @@ def test_the_end_of_a_runtime_inside_a_budget_raises():
 def slow_down_until(seen):
     with tprof.budget(joules=0.5, action="slow") as budget:
         spin_over(budget)
-        wait_for(seen, "the brake")
+        wait_for(seen, "the throttle")
     return budget
 
 

@@ -125,7 +125,7 @@ def slowed(is_done):
 def slow_for_one(place, told):
     with record(place), Runtime(workers=4) as runtime:
         slowed(lambda: runtime.active_workers == 2)
-        wait_for(lambda: runtime.active_workers == 2, "the brake")
+        wait_for(lambda: runtime.active_workers == 2, "the throttle")
         runtime.wait()
         wait_for(lambda: runtime.active_workers == 4, "its release")
         slowed(lambda: True)

@@ -80,7 +80,7 @@ def advise(  # noqa: PLR0913 - one parameter an option
     choices = {
         "settings": () if settings is None else settings_in(settings, str(rows["setting_unit"].iloc[0])),
         "workers": counts(workers),
-        "tasks": tuple(task or ()) if task or named or every else _mattering(rows),
+        "tasks": tuple(task or ()) if task or named or every else _significant(rows),
     }
     advices = _advised(rows, wish, named, choices)
     if output is not None:
@@ -91,7 +91,7 @@ def advise(  # noqa: PLR0913 - one parameter an option
         show_tables(advice_tables(advices), sys.stdout)
 
 
-def _mattering(rows: pd.DataFrame) -> tuple[str, ...]:
+def _significant(rows: pd.DataFrame) -> tuple[str, ...]:
     from tprof.analysis.operating import significant_tasks
 
     from .tables import percent

@@ -96,10 +96,10 @@ def open_events(path: Path, table: TaskTable) -> EventFile:
 
 def read_graph(files: Sequence[EventFile]) -> Graph:
     """Read the events of all threads and put them in order of time. Raises TraceError."""
-    lanes = [file.read() for file in files]
-    events = np.concatenate([np.zeros(0, layout.EVENT), *lanes])
-    thread = np.repeat(np.array([file.ordinal for file in files], np.int64), [len(lane) for lane in lanes])
-    del lanes
+    parts = [file.read() for file in files]
+    events = np.concatenate([np.zeros(0, layout.EVENT), *parts])
+    thread = np.repeat(np.array([file.ordinal for file in files], np.int64), [len(part) for part in parts])
+    del parts
     known = np.isin(events["kind"], list(kinds.EventKind))
     unknown = int((~known).sum())
     if unknown:

@@ -1,4 +1,4 @@
-"""Figures 2 and 3: the best number of cores over the size of the input and over what an access costs."""
+"""Figures 2 and 3: the best number of cores over the size of the input and over the cost of an access."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The constants of a machine whose cores share a frequency that may be lowered: what cycles, accesses, messages cost.
+"""The constants of a machine whose cores share a variable frequency: costs of cycles, accesses and messages.
 
 The model is that of "Energy-performance trade-off analysis of parallel algorithms" (Korthikanti and Agha, 2010): a core
 at frequency X draws dynamic power as X³ while it computes and leakage power as X while it is active, cores that have

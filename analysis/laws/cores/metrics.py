@@ -78,14 +78,14 @@ def least_energy(
 
 
 def bounded(algorithm: Algorithm, machine: Multicore, n: ArrayLike, cores: ArrayLike, energy_j: ArrayLike) -> Run:
-    """Run each number of cores as fast as an energy allows; NaN where it allows none."""
+    """Run each number of cores as fast as an energy allows; NaN if it allows no frequency."""
     size, count, _ = checked(n, cores, machine.max_hz)
     total = algorithm.total(size, count, machine)
     square = machine.dynamic_j * np.asarray(total.cycles)
     linear = machine.leakage_j * fixed_s(total, machine)
     spare = np.asarray(energy_j, float) - _least_j(algorithm, machine, size, count)
     with np.errstate(divide="ignore", invalid="ignore"):
-        # Twice the constant over the sum: no difference of nearly equal numbers, and right where a term is 0.
+        # Twice the constant over the sum avoids a difference of nearly equal numbers, and works if a term is 0.
         hz = 2 * spare / (linear + np.sqrt(linear**2 + 4 * square * spare))
     hz = np.where(spare > 0, np.minimum(np.where(np.isnan(hz), np.inf, hz), machine.max_hz), np.nan)
     return evaluate(algorithm, machine, size, count, hz)
@@ -121,7 +121,7 @@ def efficient(algorithm: Algorithm, machine: Multicore, n: ArrayLike, cores: Arr
     square, linear, constant, moving, still = np.broadcast_arrays(square, linear, constant, moving, still)
 
     def rising(hz: Floats) -> Floats:
-        """Say where log(energy · time^exponent) no longer falls with frequency."""
+        """Return whether log(energy · time^exponent) no longer falls with frequency."""
         gained = (2 * square * hz + linear) * (moving + still * hz) * hz
         lost = exponent * moving * (square * hz**2 + linear * hz + constant)
         return np.asarray(gained >= lost)

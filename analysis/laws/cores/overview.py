@@ -102,7 +102,7 @@ def units(machine: Multicore) -> tuple[str, str]:
 
 
 def describe(best: Best, minimise: str, overview: Overview) -> str:
-    """Say in one sentence what is best, or what would have to be allowed."""
+    """Return a sentence on the best execution, or on the limits that would allow one."""
     seconds, joules = units(overview.machine)
     bound = {
         "energy": f" within {overview.time_s:.6g} {seconds}",
@@ -123,7 +123,7 @@ def describe(best: Best, minimise: str, overview: Overview) -> str:
 
 
 def overview_notes(machine: Multicore) -> list[str]:
-    """Return what a reader must know to read the rows right."""
+    """Return notes for reading the rows."""
     notes = ["Calculated from constants of the machine; nothing was measured. n/p need not be whole."]
     if machine.max_hz == 1:
         notes.append(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Run:
-    """Executions; arrays of one broadcast shape, NaN where there is none that keeps what was asked.
+    """Executions; arrays of one broadcast shape, NaN if none satisfies the request.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ def fixed_s(work: Work, machine: Multicore) -> Floats:
 
 
 def checked(n: ArrayLike, cores: ArrayLike, frequency_hz: ArrayLike) -> tuple[Floats, Floats, Floats]:
-    """Return the arrays. Raises UsageError for what is out of range."""
+    """Return the arrays. Raises UsageError for values out of range."""
     size, count, hz = (np.asarray(value, float) for value in (n, cores, frequency_hz))
     for name, values, wrong, bound in (
         ("n", size, ~(size >= 1), "1 or more"),

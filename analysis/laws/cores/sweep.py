@@ -28,7 +28,7 @@ _CONDITION = 1e8
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a sweep says of a machine.
+    """A machine fitted to a sweep.
 
     Attributes
     ----------

@@ -26,7 +26,7 @@ FLOPS_PER_PAIR = 20.0
 
 
 class Costs(NamedTuple):
-    """What one processor does: flops F, words sent W, messages sent S; arrays that broadcast."""
+    """The work of one processor: flops F, words sent W, messages sent S; arrays that broadcast."""
 
     flops: Floats
     words: Floats
@@ -64,7 +64,7 @@ class Algorithm:
     messages: Callable[[Floats, Floats, Floats, float], Floats] = _full_messages
 
     def costs(self, n: ArrayLike, p: ArrayLike, memory_words: ArrayLike, message_words: float) -> Costs:
-        """Return F, W and S of a processor; nothing says that M is one that the algorithm can use."""
+        """Return F, W and S of a processor, without checking that the algorithm can use M."""
         size, count = np.asarray(n, float), np.asarray(p, float)
         words = self.words(size, count, np.asarray(memory_words, float))
         return Costs(self.flops(size) / count, words, self.messages(size, count, words, message_words))

@@ -1,4 +1,4 @@
-"""What must be communicated whatever the algorithm: equations (3) to (5), and bounds that no memory lowers.
+"""Lower bounds of communication for any algorithm: equations (3) to (5), and bounds for any memory.
 
 Orders of growth with constant factors dropped, as everywhere in this model. `flops` are those of one processor,
 `io_words` the words of its input and output.

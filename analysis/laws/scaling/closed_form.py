@@ -36,7 +36,7 @@ class NBody:
 
     @property
     def best_memory_words(self) -> float:
-        """M₀, where energy is least whatever p and n; infinite where memory costs nothing."""
+        """M₀, at which energy is least for any p and n; infinite if memory costs nothing."""
         storing = self._storing
         return math.sqrt(self._sending / storing) if storing else math.inf
 

@@ -1,4 +1,4 @@
-"""What an execution may take, and the execution that is best within it."""
+"""Limits of an execution, and the best execution within them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from .run import Run
 
-# What is bounded or minimised, by the name of its values in `Run`.
+# Quantities to bound or minimise, by the names of their values in `Run`.
 QUANTITIES = {"energy": "energy_j", "time": "time_s", "edp": "edp_js", "power": "power_w",
               "processor_power": "processor_power_w"}  # fmt: skip
 
@@ -57,7 +57,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Optimum:
-    """The best execution within limits, or what would have to be allowed for there to be one.
+    """The best execution within limits, or the limits that would allow one.
 
     Attributes
     ----------

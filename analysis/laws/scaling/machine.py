@@ -1,4 +1,4 @@
-"""The constants of a machine whose processors send each other messages: what a flop, a word and a message cost.
+"""The constants of a machine with messages between processors: the costs of a flop, a word and a message.
 
 The model is that of "Perfect strong scaling using no additional energy" (Demmel, Gearhart, Lipshitz and Schwartz,
 2013), equations (1) and (2): linear in flops, words and messages, with nothing overlapped.
@@ -85,7 +85,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Level:
-    """What one level of a machine of two levels adds: its links and its memory.
+    """One level of a machine of two levels: its links and its memory.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ def constants(machine: object) -> dict[str, float]:
 
 
 def check_constants(name: str, values: Mapping[str, float]) -> None:
-    """Refuse what no machine can have. Raises UsageError."""
+    """Reject impossible constants. Raises UsageError."""
     for key, value in values.items():
         if not math.isfinite(value) or value < 0:
             message = f"machine {name!r}: {key} must be a finite number of 0 or more, got {value!r}"

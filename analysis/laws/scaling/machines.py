@@ -25,7 +25,7 @@ DEFAULT = "jaketown"
 
 @dataclass(frozen=True)
 class Processor:
-    """A row of table II: what its peak and its thermal design power make of a flop.
+    """A row of table II: the cost of a flop from its peak and its thermal design power.
 
     Attributes
     ----------

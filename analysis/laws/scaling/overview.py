@@ -106,7 +106,7 @@ def powers(low: float, high: float, most: int = ROWS) -> Floats:
 
 
 def overview_notes(algorithm: Algorithm, machine: Machine, memory_words: float) -> list[str]:
-    """Return what a reader must know to read the rows right."""
+    """Return notes for reading the rows."""
     notes = ["Calculated from constants of the machine by a model without constant factors; nothing was measured."]
     if algorithm.least == algorithm.most:
         notes.append(f"{algorithm.name} uses one amount of memory for each number of processors: no perfect scaling.")
@@ -121,7 +121,7 @@ def overview_notes(algorithm: Algorithm, machine: Machine, memory_words: float) 
 
 
 def describe(optimum: Optimum, minimise: str, limits: Limits) -> str:
-    """Say in one sentence what is best, or what would have to be allowed."""
+    """Return a sentence on the best execution, or on the limits that would allow one."""
     if optimum.feasible:
         wide = optimum.p_to > optimum.p_from * (1 + 1e-6)
         many = f"; the same energy on {optimum.p_from:.6g} to {optimum.p_to:.6g}" if wide else ""

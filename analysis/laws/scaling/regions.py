@@ -18,7 +18,7 @@ def figure_4(
     algorithm: Algorithm, machine: Machine, n: float, limits: Limits | None = None, *,
     p: Floats | None = None, memory_words: Floats | None = None, points: int = 160,
 ) -> dict[str, Any]:  # fmt: skip
-    """Return energy and time over processors and memory, with what is possible.
+    """Return energy and time over processors and memory, with the possible ones marked.
 
     Parameters
     ----------

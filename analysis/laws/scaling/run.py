@@ -89,7 +89,7 @@ def evaluate(
 
 
 def can_run(algorithm: Algorithm, machine: Machine, run: Run) -> NDArray[np.bool_]:
-    """Say which executions are possible: the data fits, and no memory is used that the algorithm has no use for."""
+    """Mark the possible executions: the data fits, and the algorithm can use all of the memory."""
     least, most = algorithm.memory_range(run.n, run.p)
     slack = 1 + 1e-12  # an end of the range is rounded when it is computed from the other side
     inside = (run.memory_words * slack >= least) & (run.memory_words <= most * slack)
@@ -97,7 +97,7 @@ def can_run(algorithm: Algorithm, machine: Machine, run: Run) -> NDArray[np.bool
 
 
 def check_sizes(**arrays: Floats) -> None:
-    """Refuse what is not finite, words that are not above 0, and counts below 1. Raises UsageError."""
+    """Reject values that are not finite, words that are not above 0, and counts below 1. Raises UsageError."""
     for name, values in arrays.items():
         of_words = name.endswith("words")
         good = np.isfinite(values) & ((values > 0) if of_words else (values >= 1))

@@ -27,7 +27,7 @@ _LEAST = 1e-12
 
 @dataclass(frozen=True)
 class Reach:
-    """What it takes to reach a target.
+    """The requirements of a target.
 
     Attributes
     ----------
