@@ -30,7 +30,7 @@ def test_the_program_and_its_threads_are_tasks_by_their_names(tmp_path):
         "burn(0.1)\n"
     )
 
-    done = run(tmp_path, source)
+    done = run(tmp_path, source, summary=True)
 
     assert tasks(tmp_path) == {"prog.py": 1, "thread burn": 2, "thread loader": 1, "thread ThreadPoolExecutor": 1}
     assert "tprof run --task '__main__:*' prog.py" in done.stderr
@@ -87,9 +87,10 @@ def test_tasks_of_the_programs_own_take_their_place(tmp_path):
         "work(0.05); early.join()\n"
     )
 
-    done = run(tmp_path, source)
+    done = run(tmp_path, source, summary=True)
 
     assert tasks(tmp_path) == {"burn": 2}
+    assert "Tasks (estimated)" in done.stderr
     assert "whole program" not in done.stderr
 
 
