@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tprof.trace.bounds import LEAST_BUSY_CORES
+
 if TYPE_CHECKING:
     from .load import Load
 
 LEAST_S = 0.1
-WAITING = 0.05
-"""Part of one core: with less CPU time a quantum counts as idle."""
 
 
 def idle_power_w(load: Load) -> float | None:
@@ -23,6 +23,6 @@ def idle_power_w(load: Load) -> float | None:
     quanta = load.quanta
     length_s = np.diff(quanta.edges_ns) * 1e-9
     busy_s = load.busy_s()[1:-1] + load.other_s + load.unseen_s
-    idle = load.without_tasks()[1:-1] & (busy_s < WAITING * length_s) & quanta.valid
+    idle = load.without_tasks()[1:-1] & (busy_s < LEAST_BUSY_CORES * length_s) & quanta.valid
     total_s = float(length_s[idle].sum())
     return float(quanta.energy_j[idle].sum()) / total_s if total_s >= LEAST_S else None

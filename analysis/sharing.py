@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tprof.trace.bounds import LEAST_BUSY_CORES
+
 from .attribution import Rate, Shares, gather, padded, rates
 from .static import Static, plan_static
 
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
     from .quanta import Quanta
 
 Floats = NDArray[np.float64]
-WAITING = 0.05
-"""Part of one core: if all threads together are busy for less, tasks wait rather than run."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def _claimed(load: Load, total: Floats, core: Floats) -> Floats:
     loose = (total > 0) & (total < core)
     if not loose.any():
         return total
-    least = np.where(load.without_tasks(), core, WAITING * core)
+    least = np.where(load.without_tasks(), core, LEAST_BUSY_CORES * core)
     return np.where(loose, np.maximum(total, least), total)
 
 

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tprof.trace.bounds import LEAST_BUSY_CORES
+
 from .sums import added
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .thread import Stretch
-
-WAITING = 0.05
-"""Part of one core: if all threads together are busy for less, tasks wait rather than run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ def share(
     total_s = added((hidden.other_s + hidden.unseen_s) * part, quantum, cpu_s)
     busy_by_task = np.zeros(len(energy_j), bool)
     busy_by_task[quantum[ran.task >= 0]] = True
-    least_s = np.where(busy_by_task, WAITING * length_s, length_s)
+    least_s = np.where(busy_by_task, LEAST_BUSY_CORES * length_s, length_s)
     per_s = _per_s(energy_j, static_w * length_s, total_s, length_s, least_s)
     segment_j = cpu_s * per_s[quantum]
     each = float(per_s @ part)

@@ -14,6 +14,8 @@ MAX_JOULES = 1e15
 MAX_HZ = 1e12
 MAX_SCALE = 1e3
 """Most of a core's power at one frequency relative to another, and of a model's relative error."""
+LEAST_BUSY_CORES = 0.05
+"""If all threads together keep fewer cores busy in a quantum, tasks wait in it rather than run."""
 SMALLEST_UNIT, LARGEST_UNIT = 2.0**-200, 1e3
 """Joules or seconds per count: registers have 1e-9 to 1; small given joules keep all their bits."""
 
