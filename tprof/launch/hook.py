@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _INSTALL = "__import__('tprof.launch.hook', fromlist=['hook']).install_from_environment()"
 _installed = False
 SITE = Path(__file__).parent / "site"
-_MULTIPROCESSING = re.compile(r"from (multiprocessing\.\w+) import")
+_MULTIPROCESSING = re.compile(r"(?:import sys; )?from (multiprocessing\.\w+) import")
 
 
 class _Rewriting(importlib.abc.MetaPathFinder):
