@@ -14,18 +14,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from tprof.analysis import build_profile
+from tprof.analysis.calibration.observe import mean_watts
 from tprof.analysis.laws.roofline_fit import Runs
 from tprof.benchmarks.kernels import read_caches
 
 import tprof
 from tprof import sensors
 from tprof.sensors.topology import read_topology
+from tprof.trace import load
 
 from . import _polynomial
 from .crew import Crew, one_a_core
 from .effort import SIZES, Effort, flops_of
 from .numpy_rates import copy_bytes_per_s, product_flops_per_s
-from .watts import watts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,7 +122,7 @@ def measure(effort: Effort, *, energy: str = "auto", progress: Progress | None =
         )
         with Crew(cpus, stream_bytes) as crew, recording:
             points, rates = _Runner(crew, effort, progress).run()
-        watts = {} if no_energy else watts_of(session)
+        watts = {} if no_energy else _watts_of(session)
     best = _fastest(points)
     return Measured(
         _runs(best, watts), tuple(point.degree for point in best), rates, _polynomial.vectors()[0], cpus, stream_bytes,
@@ -205,3 +207,25 @@ def _runs(points: list[Point], watts: dict[str, float]) -> Runs:
         seconds * [watts.get(point.name, np.nan) for point in points],
         np.array([point.precision == "double" for point in points]),
     )
+
+
+def _watts_of(session: Path) -> dict[str, float]:
+    """Return the mean watts of each task while all of its instances ran.
+
+    A run in which a domain was read too seldom, or not validly, is left out.
+
+    Parameters
+    ----------
+    session
+        In which each task ran once, on all cores at the same time.
+    """
+    trace = load(session)
+    profile = build_profile(trace, model="cputime")
+    domains = [one for one in profile.quanta if one.counted]
+    watts = {}
+    for name, run in profile.tasks.groupby("task", observed=True):
+        begin_s, end_s = run["start_s"].max(), (run["start_s"] + run["duration_s"]).min()
+        each = [mean_watts(one, trace.start_ns + begin_s * 1e9, trace.start_ns + end_s * 1e9) for one in domains]
+        if all(value is not None for value in each):
+            watts[str(name)] = float(sum(value for value in each if value is not None))
+    return watts

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tprof.trace import write_trace
+from tprof.trace import layout, write_trace
 
-from .register import put_register
+from .sensor import BITS
 
 if TYPE_CHECKING:
     import os
@@ -82,7 +82,7 @@ def write(
         energy={DOMAIN: (seen_ns, np.arange(len(seen_ns), dtype=float), window_ns)},
         quality="simulated",
     )
-    put_register(Path(path) / "readings" / f"{DOMAIN}.readings", register[seen.update], sensor.unit_j)
+    _put_register(Path(path) / "readings" / f"{DOMAIN}.readings", register[seen.update], sensor.unit_j)
     return truth_of(run, updates_s[seen.update])
 
 
@@ -120,3 +120,26 @@ def _thread(run: Run, place: int, *, counters: bool) -> dict[str, Any]:
         "name": f"core {place}",
         **(run.counts(place, t_s[kept]) if counters else {}),
     }
+
+
+def _put_register(file: Path, counts: NDArray[np.uint64], unit_j: float) -> None:
+    """Write a register's raw counts, which wrap, in place of the joules that `write_trace` was given.
+
+    `write_trace` takes joules that never fall, as a runtime has them. A kernel's file shows a register that wraps, and
+    its reader's way through `modulus` is part of what is to be validated.
+
+    Parameters
+    ----------
+    file
+        `readings/<domain>.readings` of a trace.
+    counts
+        (m,) one a reading.
+    unit_j
+        Joules of one count.
+    """
+    content = bytearray(file.read_bytes())
+    header = np.frombuffer(content, layout.HEADER, 1)
+    header["unit"], header["modulus"] = unit_j, 1 << BITS
+    records = np.frombuffer(content, layout.READING, len(counts), layout.HEADER_BYTES)
+    records["value"] = counts
+    file.write_bytes(content)

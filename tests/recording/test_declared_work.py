@@ -112,8 +112,7 @@ def test_a_declaration_that_fails_is_counted_and_the_call_goes_on(tmp_path):
     ] == [(2, "flops", f"ZeroDivisionError: {message}")]
     profile = tprof.load(tmp_path / "t.tprof").profile()
     assert (
-        "flops of task fragile: the declared function failed for 2 of 3 calls "
-        f"(ZeroDivisionError: {message})"
+        f"flops of task fragile: the declared function failed for 2 of 3 calls (ZeroDivisionError: {message})"
     ) in profile.info["warnings"]
 
 

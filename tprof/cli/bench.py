@@ -13,6 +13,8 @@ from tprof.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tprof.benchmarks.repeats import Order
+
 MEASUREMENTS = {
     "budget": "how soon a budget acts once its joules are used up, and what watching it costs",
     "overhead": "what recording costs: a sample, a task, the import, the sensor thread; beside cProfile and others",
@@ -71,18 +73,11 @@ def bench(  # noqa: PLR0913 - one parameter an option
 
     asked = _asked(names or [], everything=everything, listing=listing)
     if listing:
-        from .bench_list import show_list
-
-        show_list(asked, MEASUREMENTS, size, as_json=as_json)
+        _show_list(asked, size, as_json=as_json)
         return
     recording = {"energy": energy, "watts": watts}
     order = Order(output, size or "small", workers, repeat, overwrite=overwrite, recording=recording)
-    if everything:
-        from .bench_suite import run_suite
-
-        result = run_suite(order, quiet=as_json)
-    else:
-        result = _run(asked, order, quick=quick, quiet=as_json)
+    result = _run_suite(order, quiet=as_json) if everything else _run(asked, order, quick=quick, quiet=as_json)
     if as_json:
         dump(result)
 
@@ -103,6 +98,64 @@ def _asked(names: Sequence[str], *, everything: bool, listing: bool) -> list[str
             message = f"there is no benchmark {name!r}: take {', '.join(known)}"
             raise UsageError(message)
     return list(dict.fromkeys(names))
+
+
+def _show_list(names: Sequence[str], size: str | None, *, as_json: bool) -> None:
+    """Print what is named, or all, with the instances that it makes; with a size only its inputs. Raises UsageError."""
+    from tprof.benchmarks import PROGRAMS
+    from tprof.benchmarks.outcome import SIZES, check_size
+
+    from .tables import dump
+
+    if size is not None:
+        check_size(size)
+    sizes = SIZES if size is None else (size,)
+    programs = {name: _listed(name, sizes) for name in PROGRAMS if not names or name in names}
+    if as_json:
+        dump(programs)
+        return
+    for name, program in programs.items():
+        print(f"{name}: {program['description']}")
+        for one in sizes:
+            instances = ", ".join(f"{count:,} {task}" for task, count in program["instances"][one].items())
+            print(f"  --size {one}: {program['inputs'][one]}; tasks: {instances}")
+    for name, what in MEASUREMENTS.items():
+        if not names or name in names:
+            print(f"{name}: {what}")
+
+
+def _listed(name: str, sizes: Sequence[str]) -> dict[str, Any]:
+    from tprof.benchmarks import PROGRAMS
+
+    program = PROGRAMS[name]
+    return {
+        "description": program.description,
+        "inputs": {size: program.inputs[size] for size in sizes},
+        "instances": {size: program.instances(size) for size in sizes},
+    }
+
+
+def _run_suite(order: Order, *, quiet: bool) -> dict[str, Any]:
+    """Run the suite as ordered, write its files, and return what `--json` prints."""
+    from tprof.benchmarks.machine import describe_machine
+    from tprof.benchmarks.repeats import run
+    from tprof.benchmarks.suite import FILES, SUITE, Suite, members, tables, write_suite
+
+    from .bench_programs import Progress
+    from .tables import show_tables
+
+    names = members(SUITE)
+    files = [order.folder / name for name in FILES]
+    order.check([*(path for name in names for path in order.sessions(name)), *files])
+    progress = Progress(names, order.repeats)
+    machine = describe_machine()
+    suite = Suite(tuple(run(name, order, progress) for name in names), machine)
+    write_suite(suite, order.folder)
+    if not quiet:
+        show_tables(tables(suite), sys.stdout)
+        for path in files:
+            print(path)
+    return {"files": [str(path) for path in files], **suite.as_plain()}
 
 
 def _run(names: Sequence[str], order: Any, *, quick: bool, quiet: bool) -> dict[str, Any]:

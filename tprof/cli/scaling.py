@@ -10,7 +10,7 @@ import typer
 from tprof.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from .scaling_asked import Answer, Asked
 
@@ -59,11 +59,11 @@ def scaling(  # noqa: PLR0913 - one parameter an option
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
 ) -> None:
     """Print what is asked for."""
-    from . import scaling_cores, scaling_list, scaling_processors, scaling_two_levels
+    from . import scaling_cores, scaling_processors, scaling_two_levels
     from .scaling_asked import Asked, values
 
     if listing:
-        scaling_list.show_list(as_json=as_json)
+        _show_list(as_json=as_json)
         return
     asked = Asked(
         machine=machine, n=values("-n", size), p=values("-p", count), memory=memory, pair=pair, minimise=minimise,
@@ -99,3 +99,35 @@ def _show(answer: Callable[..., Answer], algorithm: str, asked: Asked, plot: Pat
         dump(found.plain)
     else:
         found.show()
+
+
+def _show_list(*, as_json: bool) -> None:
+    """Print which algorithms and machines there are."""
+    from .tables import dump
+
+    found = _listed()
+    if as_json:
+        dump(found)
+        return
+    for heading, rows in found.items():
+        print(f"{heading}:")
+        for name, what in rows.items():
+            print(f"  {name}: {what}")
+
+
+def _listed() -> dict[str, dict[str, Any]]:
+    from tprof.analysis.laws import cores, scaling
+
+    kinds: dict[str, Mapping[str, Any]] = {
+        "algorithms on processors that send messages": scaling.ALGORITHMS,
+        "algorithms on nodes and their cores (--machine FILE with tables node and core)": scaling.TWO_LEVEL_ALGORITHMS,
+        "algorithms on cores of one frequency": cores.ALGORITHMS,
+    }
+    listed = {heading: {one.name: one.title for one in kind.values()} for heading, kind in kinds.items()}
+    listed["machines of processors that send messages"] = {
+        machine.name: machine.source for machine in scaling.machines().values()
+    }
+    listed["machines of cores of one frequency"] = {
+        cores.PAPER: "the paper's ratios: k = 1000, β = 2, Mc = 1000, B = 1"
+    }
+    return listed
