@@ -244,13 +244,26 @@ def _wrap(function: Callable[..., Any], number: int, access: Access | None, does
     elif flags & GENERATOR:
         wrapped = _wrap_generator(called, number)
     else:
-        wrapped = _core.Task(called, number, access)
-    return functools.update_wrapper(wrapped, function)
+        return functools.update_wrapper(_core.Task(called, number, access), function)
+    functools.update_wrapper(wrapped, function)
+    # Whoever reads or copies the defaults of the function finds them at what stands for it.
+    wrapped.__defaults__, wrapped.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+    return wrapped
+
+
+def _pass_defaults(wrapped: Any) -> None:
+    """Give the function the defaults that somebody has set at what stands for it."""
+    function = wrapped.__wrapped__
+    if wrapped.__defaults__ is not function.__defaults__:
+        function.__defaults__ = wrapped.__defaults__
+    if wrapped.__kwdefaults__ is not function.__kwdefaults__:
+        function.__kwdefaults__ = wrapped.__kwdefaults__
 
 
 def _wrap_coroutine(function: Callable[P, Coroutine[Any, Any, R]], number: int) -> Callable[P, Coroutine[Any, Any, R]]:
     @functools.wraps(function)
     async def coroutine_task(*args: P.args, **kwargs: P.kwargs) -> R:
+        _pass_defaults(coroutine_task)
         return cast("R", await _core.Driver(function(*args, **kwargs), number))
 
     return coroutine_task
@@ -259,6 +272,7 @@ def _wrap_coroutine(function: Callable[P, Coroutine[Any, Any, R]], number: int) 
 def _wrap_generator(function: Callable[P, Generator[Any, Any, R]], number: int) -> Callable[P, Generator[Any, Any, R]]:
     @functools.wraps(function)
     def generator_task(*args: P.args, **kwargs: P.kwargs) -> Generator[Any, Any, R]:
+        _pass_defaults(generator_task)
         return cast("R", (yield from _core.Driver(function(*args, **kwargs), number)))
 
     return generator_task
@@ -271,6 +285,7 @@ def _wrap_async_generator(
 
     @functools.wraps(function)
     async def async_generator_task(*args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[Any, Any]:
+        _pass_defaults(async_generator_task)
         body = function(*args, **kwargs)
         driver = _core.Driver(None, number)
         try:

@@ -268,6 +268,7 @@ FACTS = (
     "def f(): return 1\n"
     "f()\n"
     "spec = __spec__ and __spec__.name\n"
+    "print(sys.orig_argv[1:])\n"
     "print(__file__, sys.argv, sys.path[0], spec, __package__, type(__loader__).__name__, flush=True)\n"
 )
 
@@ -373,7 +374,8 @@ def shout():
 def fails():
     raise ValueError
 shout()
-print(Point(21).double(), sys.argv, repr(sys.path[0]), sorted(globals()), globals().get("__file__"), flush=True)
+print(Point(21).double(), sys.argv, sys.orig_argv[1:])
+print(repr(sys.path[0]), sorted(globals()), globals().get("__file__"), flush=True)
 print(getattr(__loader__, "__name__", ""), list(linecache.cache))
 print(sys.stdin.read())
 fails()

@@ -119,3 +119,19 @@ def test_a_program_that_another_starts_as_a_script_is_met_under_its_name(tmp_pat
 
     assert compare(tmp_path, source, "other:f") == {"f": 1}
     assert compare(tmp_path, source, "__main__:f") == {"f": 1}
+
+
+def test_the_generators_of_networkx_keep_their_defaults(tmp_path):
+    pytest.importorskip("networkx", reason="networkx is not installed: pip install networkx")
+    source = (
+        "import networkx as nx\n"
+        "print(sorted(map(sorted, nx.simple_cycles(nx.DiGraph([(0, 1), (1, 2), (2, 0)])))))\n"
+        "def g(a, b=2, *, c=0): yield a + b + c\n"
+        "print(g.__defaults__, g.__kwdefaults__)\n"
+        "g.__defaults__ = (9,); g.__kwdefaults__['c'] = 1\n"
+        "print(list(g(1)))\n"
+    )
+
+    ran = compare(tmp_path, source, "networkx.*", "__main__:*")
+
+    assert ran["g"] == 1

@@ -208,19 +208,24 @@ def install_from_environment() -> None:
     if handed["tasks"]:
         Tasks(handed["tasks"], handed["main"], handed["file"]).begin(is_child=True)
     elif _core.is_main_interpreter():
-        default = DefaultTasks(_name_of_child(sys.orig_argv[1:], handed["program"]), None)
+        default = DefaultTasks(_name_of_child(sys.orig_argv, handed["program"]), None)
         default.begin()
         atexit.register(default.end_program)
+
+
+def interpreter_words(words: Sequence[str]) -> Sequence[str]:
+    """Return the interpreter and its own options, which come before the program in a command line."""
+    at = 1
+    while at < len(words) and words[at].startswith("-") and words[at] not in ("-c", "-m", "-"):
+        at += 2 if words[at] in ("-W", "-X") else 1
+    return words[:at]
 
 
 def _name_of_child(words: Sequence[str], program: str) -> str:
     """Return the name of a Python process: its script or module, or the program that spawned it."""
     if "--multiprocessing-fork" in words:
         return f"{program} (spawned)"
-    at = 0
-    while at < len(words) and words[at].startswith("-") and words[at] not in ("-c", "-m", "-"):
-        at += 2 if words[at] in ("-W", "-X") else 1
-    what, *after = [*words[at:], ""]
+    what, *after = [*words[len(interpreter_words(words)) :], ""]
     if what == "-m":
         return after[0]
     helper = _MULTIPROCESSING.match(after[0]) if what == "-c" else None

@@ -126,7 +126,7 @@ class Gathered:
                 found += [f"{where}:{name}" for name in get_close_matches(pattern.function, functions, 3, 0.6)]
         if not meant and pattern.module is not None:
             found = [f"{name}:{pattern.function}" for name in get_close_matches(pattern.module, modules, 3, 0.6)]
-        return found[:3]
+        return [one for one in found if one != pattern.shown][:3]
 
 
 def _read(folder: Path) -> Iterator[dict[str, Any]]:

@@ -15,7 +15,7 @@ from tprof import _core
 from tprof.errors import UsageError
 
 from .default_tasks import DefaultTasks
-from .hook import Tasks, hand_to_children
+from .hook import Tasks, hand_to_children, interpreter_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +44,12 @@ class Program:
     def is_script(self) -> bool:
         """Whether it is a path: a file, a folder or an archive."""
         return not self.is_module and self.name not in _FILES
+
+    @property
+    def words(self) -> list[str]:
+        """How it is named to the interpreter."""
+        named = ["-m", self.name] if self.is_module else [self.name, *([] if self.text is None else [self.text])]
+        return [*named, *self.arguments]
 
     @property
     def stem(self) -> str:
@@ -93,6 +99,7 @@ def run_program(program: Program, main: Main, tasks: Sequence[str], *, recorded_
     if main.spec is not None or program.is_script:
         names.append(main.spec.name if main.spec is not None else program.stem)
     sys.argv[:] = [main.file if program.is_module else program.name, *program.arguments]
+    sys.orig_argv[:] = [*interpreter_words(sys.orig_argv), *program.words]
     hand_to_children(tasks, names, main.file, program.shown_name)
     making = Tasks(tasks, names, main.file)
     default = None
