@@ -15,6 +15,8 @@ from support.properties import examples
 
 import tprof
 from tprof.live import Meter
+from tprof.live.domain import Domain
+from tprof.live.readings import Readings
 from tprof.live.share import Hidden, share
 from tprof.live.thread import Stretch
 
@@ -149,6 +151,14 @@ def test_without_a_sensor_joules_are_not_known(tmp_path):
     assert energy.quality == "none"
     assert np.isnan(energy.tasks_j)
     assert energy.tasks["add"].instances == 1
+
+
+def test_before_the_first_reading_no_joules_are_known(tmp_path):
+    with tprof.record(tmp_path / "t.tprof", energy="estimate"):
+        readings = Readings(tmp_path / "t.tprof", {})
+        readings.domains.append(Domain(tmp_path / "t.tprof" / "readings" / "package-0.readings"))
+
+        assert (readings.read_j(0), readings.first_ns, readings.last_ns) == (0.0, None, None)
 
 
 def test_a_recording_that_does_not_run_has_a_profile_instead(tmp_path):

@@ -64,7 +64,12 @@ class Curve:
     # Bisected, not searched by NumPy: see `tprof.live.sums`.
 
     def at(self, t_ns: int) -> float:
-        """Return the value at a time; before the first reading and after the last, the value of that reading."""
+        """Return the value at a time; before the first reading and after the last, the value of that reading.
+
+        0 if nothing has been read yet: a busy machine may let the sensor's thread wait.
+        """
+        if not len(self.t_ns):
+            return 0.0
         after = bisect_right(self.t_ns, t_ns)
         if after in (0, len(self.t_ns)):
             return float(self.total[max(after - 1, 0)])

@@ -58,13 +58,13 @@ class Readings:
 
     @property
     def first_ns(self) -> int | None:
-        """Time from which the joules of all domains are known; None without domains."""
-        return max((int(domain.t_ns[0]) for domain in self.domains), default=None)
+        """Time from which the joules of all domains are known; None without domains, or before their first reading."""
+        return max((int(domain.t_ns[0]) for domain in self.domains), default=None) if self.is_whole else None
 
     @property
     def last_ns(self) -> int | None:
-        """Time up to which the joules of all domains are known; None without domains."""
-        return min((int(domain.t_ns[-1]) for domain in self.domains), default=None)
+        """Time up to which the joules of all domains are known; None without domains, or before their first reading."""
+        return min((int(domain.t_ns[-1]) for domain in self.domains), default=None) if self.is_whole else None
 
     def read(self) -> bool:
         """Read what is new; returns whether there is more. Raises OSError."""
