@@ -1,7 +1,25 @@
 """Trace to profile: attribution, power models, reports, exports."""
 
-from .build import build_profile
-from .models import TABLE_1, Coefficients
-from .profile import Profile
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .build import build_profile
+    from .models import TABLE_1, Coefficients
+    from .profile import Profile
 
 __all__ = ["TABLE_1", "Coefficients", "Profile", "build_profile"]
+
+_FILES = {"TABLE_1": "models", "Coefficients": "models", "Profile": "profile", "build_profile": "build"}
+
+
+def __getattr__(name: str) -> object:
+    """Load what makes a profile at first use: `tprof.analysis.attribution`, for live figures, needs no pandas."""
+    if name not in _FILES:
+        message = f"module 'tprof.analysis' has no attribute {name!r}"
+        raise AttributeError(message)
+    from importlib import import_module  # noqa: PLC0415 - see above
+
+    value = getattr(import_module(f"tprof.analysis.{_FILES[name]}"), name)
+    globals()[name] = value
+    return value

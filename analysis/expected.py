@@ -15,20 +15,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .attribution import Lane, Rate, gather, locate, padded, rates, spread, sum_by
-from .edge_estimation import estimate_edges
-from .load import Load
-from .overlapping_quanta import distribute_energy, has_overlaps, split_overlaps
-from .segments import task_of
+from .attribution.lanes import Lane, Rate, gather, locate, padded, rates, spread, sum_by
+from .attribution.load import Load
+from .attribution.overlaps import distribute_energy, has_overlaps, split_overlaps
+from .attribution.segments import task_of
+from .fitting.edges import estimate_edges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .attribution.quanta import Quanta
+    from .attribution.segments import Segments
+    from .attribution.sharing import Sharing
     from .fitting import Fit
     from .profile import Profile
-    from .quanta import Quanta
-    from .segments import Segments
-    from .sharing import Sharing
 
 Floats = NDArray[np.float64]
 MOST_SAMPLES = 400_000

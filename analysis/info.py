@@ -11,8 +11,8 @@ import numpy as np
 from tprof.trace import Quality
 from tprof.trace.estimate import assumed_words, watts_error
 
+from .attribution.load import LEAST_IDLE_S
 from .declared import failed_declarations
-from .idle import LEAST_S
 from .intervals import widened
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from tprof.trace import Trace
 
+    from .attribution.quanta import Quanta
     from .build import Recipe
-    from .quanta import Quanta
 
 # The quality of the whole is that of the least certain domain.
 _DOUBT = ("estimated", "simulated", "given", "measured")
@@ -63,7 +63,7 @@ def describe(trace: Trace, recipe: Recipe, warnings: Sequence[str]) -> dict[str,
 
 def lead_in_text(info: Mapping[str, Any]) -> str | None:
     """Return a sentence on the idle time read before the block, or None if there is hardly any."""
-    if info["lead_in_s"] < LEAST_S:
+    if info["lead_in_s"] < LEAST_IDLE_S:
         return None
     joules = "its joules are not known" if info["lead_in_j"] is None else f"{info['lead_in_j']:.3g} J"
     return f"{info['lead_in_s']:.3g} s were read before the block began ({joules}): they are in none of these figures"

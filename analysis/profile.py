@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from tprof.trace import Trace
     from tprof.trace.estimate import WattsError
 
+    from .attribution.quanta import Quanta
     from .build import Recipe
-    from .quanta import Quanta
 
 
 @dataclass(frozen=True, repr=False)

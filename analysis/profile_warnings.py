@@ -9,13 +9,13 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .busy import Unseen
+    from .attribution.hidden import HiddenTime
+    from .attribution.instances import InstanceRows
+    from .attribution.quanta import Quanta
+    from .attribution.segments import Segments
+    from .attribution.sharing import Sharing
     from .fitting import Fit
-    from .instances import InstanceRows
     from .models import Chosen
-    from .quanta import Quanta
-    from .segments import Segments
-    from .sharing import Sharing
 
 UNSEEN_SHARE = 0.05
 UNCERTAIN_LEVEL = 0.2
@@ -39,7 +39,7 @@ def stuck_sensor_warnings(quanta: Quanta, plan: Sharing, start_ns: int) -> list[
     return [f"{quanta.name} was stuck since {since_s:.3f} s of the recording{again}"]
 
 
-def sample_warnings(segments: Sequence[Segments], unseen: Unseen, rows: InstanceRows, model: Chosen) -> list[str]:
+def sample_warnings(segments: Sequence[Segments], hidden: HiddenTime, rows: InstanceRows, model: Chosen) -> list[str]:
     """Warn of samples that make a figure uncertain."""
     out = []
     if (disordered := sum(one.disordered for one in segments)) > 0:
@@ -60,9 +60,9 @@ def sample_warnings(segments: Sequence[Segments], unseen: Unseen, rows: Instance
     )
     if moved:
         out.append(f"{moved} segments began on one package and ended on another: half of each is counted on either")
-    if unseen.unseen_share > UNSEEN_SHARE:
+    if hidden.unseen_share > UNSEEN_SHARE:
         out.append(
-            f"{unseen.unseen_share:.0%} of the program's CPU time ran in threads that run no task (in `runtime`): "
+            f"{hidden.unseen_share:.0%} of the program's CPU time ran in threads that run no task (in `runtime`): "
             "if they are a BLAS or OpenMP pool, limit it to one thread with threadpoolctl or OMP_NUM_THREADS=1; "
             "if they are yours, decorate what they run with @tprof.task"
         )

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from tprof.trace import Thread, Trace
     from tprof.trace.estimate import WattsError
 
-    from .accounts import Totals
-    from .instances import InstanceRows
-    from .quanta import Quanta
-    from .segments import Segments
-    from .sharing import Sharing
+    from .attribution.accounts import Totals
+    from .attribution.instances import InstanceRows
+    from .attribution.quanta import Quanta
+    from .attribution.segments import Segments
+    from .attribution.sharing import Sharing
 
 _NO_CPU = 0xFFFF
 

@@ -15,9 +15,9 @@ from .solve import Prior, Solution, solve
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tprof.analysis.attribution import Lane
-    from tprof.analysis.quanta import Quanta
-    from tprof.analysis.segments import Segments
+    from tprof.analysis.attribution.lanes import Lane
+    from tprof.analysis.attribution.quanta import Quanta
+    from tprof.analysis.attribution.segments import Segments
 
 Floats = NDArray[np.float64]
 SMOOTHED_S = 0.02

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution import sum_by
+from tprof.analysis.attribution.lanes import sum_by
+from tprof.analysis.attribution.segments import task_of
 from tprof.analysis.names import places
-from tprof.analysis.segments import task_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tprof.analysis.instances import InstanceRows
-    from tprof.analysis.segments import Segments
+    from tprof.analysis.attribution.instances import InstanceRows
+    from tprof.analysis.attribution.segments import Segments
 
     from .fitted import Fit
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tprof.analysis.segments import Segments
+    from tprof.analysis.attribution.segments import Segments
 
     from .lifecycle import Places, Rows
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tprof.analysis.attribution import attribute
+from tprof.analysis.attribution.lanes import attribute
 from tprof.benchmarks.figures import Figure
 from tprof.benchmarks.machine import describe_machine
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support import traces
 from support.properties import examples
 from tprof.analysis import TABLE_1
-from tprof.analysis.quanta import Quanta
+from tprof.analysis.attribution.quanta import Quanta
 from tprof.analysis.report.data import page_data
 
 import tprof
