@@ -149,7 +149,8 @@ class GrowingQuanta:
     def of(cls, quanta: Quanta, static_w: float) -> GrowingQuanta:
         """Return quanta that are all known."""
         growing = cls(quanta.name, quanta.package, static_w)
-        growing._edges_ns, growing._energy_j, growing._is_whole = quanta.edges_ns, quanta.energy_j, True
+        growing.append(quanta.edges_ns, quanta.energy_j)
+        growing._is_whole = True
         return growing
 
     @property
@@ -166,10 +167,15 @@ class GrowingQuanta:
     def add(self, found: Increments) -> None:
         """Add what a counter found; the best estimate of the time of a change is the middle of its window."""
         if len(found.t_ns):
-            first = not len(self._edges_ns)
-            self._edges_ns = np.concatenate((self._edges_ns, found.t_ns - found.window_ns // 2))
-            self._energy_j = np.concatenate((self._energy_j, found.energy_j[1:] if first else found.energy_j))
-            self._cut()
+            # The very first reading ends no quantum.
+            energy_j = found.energy_j if len(self._edges_ns) else found.energy_j[1:]
+            self.append(found.t_ns - found.window_ns // 2, energy_j)
+
+    def append(self, edges_ns: Times, energy_j: Floats) -> None:
+        """Add the edges at which quanta end, and the joules of each; the very first edge ends none."""
+        self._edges_ns = np.concatenate((self._edges_ns, edges_ns))
+        self._energy_j = np.concatenate((self._energy_j, energy_j))
+        self._cut()
 
     def begin(self, t_ns: int) -> None:
         """Drop what is before a time; a quantum that is cut keeps its part by time."""

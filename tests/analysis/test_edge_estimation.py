@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
 from tprof.analysis.attribution.lanes import Lane, locate
-from tprof.analysis.fitting.edges import estimate_edges
 from tprof.analysis.attribution.load import Load
 from tprof.analysis.attribution.overlaps import split_overlaps
 from tprof.analysis.attribution.quanta import Quanta
+from tprof.analysis.fitting.edges import estimate_edges
 from tprof.benchmarks.virtual import ICE_LAKE, Mix, Package, Run, random_mix, stated, write
 
 import tprof
