@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from tprof.trace.increments import Increments
 
     from .hidden import Hidden
-    from .quanta import Quanta
 
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
@@ -134,29 +133,22 @@ class GrowingQuanta:
     Attributes
     ----------
     lead_in_j : joules before `begin`
+    is_whole : whether all of them are known
     """
 
     def __init__(self, name: str, package: int | None, static_w: float) -> None:
         """Begin without quanta."""
         self.name, self.package, self.static_w = name, package, static_w
         self.lead_in_j = 0.0
-        self._is_whole = False
+        self.is_whole = False
         self._begin_ns: int | None = None
         self._edges_ns: Times = np.empty(0, np.int64)
         self._energy_j: Floats = np.empty(0)
 
-    @classmethod
-    def of(cls, quanta: Quanta, static_w: float) -> GrowingQuanta:
-        """Return quanta that are all known."""
-        growing = cls(quanta.name, quanta.package, static_w)
-        growing.append(quanta.edges_ns, quanta.energy_j)
-        growing._is_whole = True
-        return growing
-
     @property
     def first_ns(self) -> int | None:
         """The first edge that is known and not dropped: where the last shared quantum ended. None without quanta."""
-        done = self._is_whole and not len(self._energy_j)
+        done = self.is_whole and not len(self._energy_j)
         return int(self._edges_ns[0]) if len(self._edges_ns) and not done else None
 
     @property

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tprof.analysis.attribution.hidden import measure_hidden
-from tprof.analysis.attribution.incremental import GrowingQuanta, Rows
+from tprof.analysis.attribution.incremental import Rows
 from tprof.analysis.attribution.quanta import build_quanta
 from tprof.analysis.attribution.segments import find_cut_off, thread_end_ns
 from tprof.analysis.attribution.sharing import static_watts
@@ -39,11 +39,14 @@ class EndedReadings(Readings):
         for reading in sorted(trace.readings.values(), key=lambda one: one.name):
             if reading.quantity != "energy":
                 continue
-            quanta = build_quanta(reading).between(trace.start_ns, trace.end_ns)[0]
             self._know_package(reading.package)
+            whole = build_quanta(reading)
+            quanta = whole.between(trace.start_ns, trace.end_ns)[0]
             if reading.counted and len(quanta):
-                self.domains.append(GrowingQuanta.of(quanta, static_w.get(quanta.name, 0.0)))
-                self._qualities.add(quanta.quality)
+                domain = self._enter(quanta.name, quanta.quality, quanta.package, static_w)
+                domain.append(quanta.edges_ns, quanta.energy_j)
+                domain.lead_in_j = float(whole.between(int(whole.edges_ns[0]), trace.start_ns)[0].energy_j.sum())
+                domain.is_whole = True
 
     @property
     def last_ns(self) -> int | None:
