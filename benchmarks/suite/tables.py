@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from tprof.analysis.intervals import widened
-from tprof.analysis.summary import summarize
+from tprof.analysis.profile.intervals import widened
+from tprof.analysis.profile.summary import summarize
 from tprof.benchmarks.published.programs import MACHINE, PAPER, SOURCE
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tprof.analysis.calibration import fit
+from tprof.analysis.models.calibration import fit
 from tprof.benchmarks.virtual import STRESS
 
 from .phases import Phases, predicted_w

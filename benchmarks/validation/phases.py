@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.analysis.calibration import observe
+from tprof.analysis.models.calibration import observe
 from tprof.benchmarks.virtual import ICE_LAKE, Run, length_s, side_by_side, write
 from tprof.benchmarks.virtual.schedule import IDLE_S
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
     from tprof.analysis import Coefficients
-    from tprof.analysis.calibration import Observations
+    from tprof.analysis.models.calibration import Observations
     from tprof.benchmarks.virtual import Kernel, Package
 
     from tprof.trace import Trace

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tprof.analysis.laws.roofline import Machine
+    from tprof.analysis.theory.roofline import Machine
     from tprof.benchmarks.roofline import Measured
     from tprof.benchmarks.validation.show import Table
 
@@ -36,7 +36,7 @@ def tables(result: Result) -> Iterator[Table]:
 
 def as_plain(result: Result) -> dict[str, Any]:
     """Return everything as plain values; a unit is a suffix."""
-    from tprof.analysis.laws.roofline_page import describe
+    from tprof.analysis.theory.roofline_page import describe
 
     machine = asdict(result.machine) | {"caches": dict(result.machine.caches)}
     values: dict[str, Any] = {
