@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from tprof.analysis.accounts import Account, Totals, settle
 from tprof.analysis.busy import measure_unseen
 from tprof.analysis.cut_off import find_cut_off
 from tprof.analysis.edge_estimation import estimate_edges
@@ -22,7 +23,6 @@ from tprof.analysis.sharing import Sharing, plan_sharing
 from tprof.trace import Quality
 from tprof.trace.estimate import EXACT, most_watts, watts_error
 
-from .accounts import Account, Totals, settle
 from .profile import Profile
 from .profile_warnings import fit_warnings, sample_warnings, stuck_sensor_warnings
 from .provenance import describe

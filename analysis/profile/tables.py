@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+    from tprof.analysis.accounts import Totals
     from tprof.analysis.instances import InstanceRows
     from tprof.analysis.quanta import Quanta
     from tprof.analysis.segments import Segments
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
     from tprof.trace import Thread, Trace
     from tprof.trace.estimate import WattsError
-
-    from .accounts import Totals
 
 _NO_CPU = 0xFFFF
 DECISION_COLUMNS = (

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution import sum_by
 
-from .intervals import Bounds
+from .attribution import sum_by
+from .profile.intervals import Bounds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tprof.analysis.instances import Joined
-    from tprof.analysis.segments import Segments
-    from tprof.analysis.sharing import Sharing
+    from .instances import Joined
+    from .segments import Segments
+    from .sharing import Sharing
 
 Floats = NDArray[np.float64]
 
