@@ -66,6 +66,11 @@ def sample_warnings(segments: Sequence[Segments], unseen: Unseen, rows: Instance
             "if they are a BLAS or OpenMP pool, limit it to one thread with threadpoolctl or OMP_NUM_THREADS=1; "
             "if they are yours, decorate what they run with @tprof.task"
         )
+    if unseen.before_share > UNSEEN_SHARE:
+        out.append(
+            f"{unseen.before_share:.0%} of the program's CPU time passed before the first task of its processes and "
+            "threads (in `runtime`): mostly starts of Python and imports in child processes"
+        )
     begun = sum(one.starts for one in segments)
     if begun > len(rows):
         out.append(
