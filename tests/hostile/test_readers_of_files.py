@@ -22,12 +22,11 @@ from tprof.analysis.laws.roofline_machines import MACHINES, processor_of, read_m
 from tprof.analysis.laws.scaling.machine import constants
 from tprof.analysis.models.linear import coefficients_of
 from tprof.analysis.operating import by_task, read
-from tprof.benchmarks.published import measurements as public_points
+from tprof.benchmarks.published import public_measurements as public_points
 from tprof.benchmarks.sweep import What
 from tprof.benchmarks.sweep.output import read_rows
-from tprof.benchmarks.sweep.plan import DONE, FAILED, Plan, Point
-from tprof.benchmarks.sweep.plan_file import load_plan
-from tprof.benchmarks.sweep.table import COLUMNS, SETTING
+from tprof.benchmarks.sweep.plan import DONE, FAILED, Plan, Point, load_plan
+from tprof.benchmarks.sweep.sweep_tables import COLUMNS, SETTING
 from tprof.runtime.operating.table import read_table
 
 import tprof
