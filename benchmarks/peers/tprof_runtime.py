@@ -11,6 +11,7 @@ from tprof.runtime import Runtime
 
 import tprof
 
+from . import contract
 from .contract import GraphPeer, grid_steps
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def empty() -> None:
 @tprof.task(name="touch", reads=("left", "right"), updates=("tile",))
 def touch(left: Tile, right: Tile, tile: Tile) -> None:
     """Do nothing to three tiles."""
-    empty(left, right, tile)
+    contract.empty(left, right, tile)
 
 
 class Ours(GraphPeer):

@@ -15,10 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
-
-from tprof.benchmarks.machine_description import usable_cpus
-
-from .outcome import Outcome
+    from .outcome import Outcome
 
 
 class _Module(Protocol):
