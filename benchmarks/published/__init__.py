@@ -4,12 +4,14 @@ Each figure stands here once, and nothing else in the project states one of them
 there: table 1 is `tprof.analysis.TABLE_1`, and machines that have names are in `analysis/theory`.
 """
 
-from .programs import PAPER, PaperProgram, PaperTask
-from .tables import (
+from .paper import (
     FREQUENCIES,
     HIGHEST_HZ,
     LOWEST_HZ,
+    PAPER,
     TABLES_HZ,
+    PaperProgram,
+    PaperTask,
     Ratios,
     processors,
     ratios,

@@ -95,7 +95,7 @@ def measure_here(*, quick: bool, processor: str | None) -> Result:
         If that is another one.
     """
     from tprof.analysis.theory.roofline_fit import fit_machine
-    from tprof.benchmarks.machine import describe_machine, machine_sentence
+    from tprof.benchmarks.machine_description import describe_machine, machine_sentence
     from tprof.benchmarks.roofline import FULL, QUICK, measure
 
     here = describe_machine()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from tprof.analysis.theory.roofline import Machine
     from tprof.benchmarks.roofline import Measured
-    from tprof.benchmarks.validation.show import Table
+    from tprof.benchmarks.validation.validation_text import Table
 
     from .roofline_machine import Result
 
@@ -90,7 +90,7 @@ def _plain_tasks(result: Result) -> list[dict[str, Any]]:
 
 
 def _achieved(measured: Measured) -> Table:
-    from tprof.benchmarks.validation.show import Table
+    from tprof.benchmarks.validation.validation_text import Table
 
     from .tables import percent
 
@@ -110,7 +110,7 @@ def _achieved(measured: Measured) -> Table:
 
 
 def _estimates(result: Result) -> Table:
-    from tprof.benchmarks.validation.show import Table
+    from tprof.benchmarks.validation.validation_text import Table
 
     fitted = result.fitted
     assert fitted is not None  # noqa: S101 - for the type checker; `tables` has asked
@@ -127,7 +127,7 @@ def _estimates(result: Result) -> Table:
 
 
 def _balances(machine: Machine, result: Result) -> Table:
-    from tprof.benchmarks.validation.show import Table
+    from tprof.benchmarks.validation.validation_text import Table
 
     views = [machine.at(one) for one in machine.precisions]
     rows = [
@@ -154,7 +154,7 @@ def _balances(machine: Machine, result: Result) -> Table:
 
 
 def _tasks(result: Result) -> Table:
-    from tprof.benchmarks.validation.show import Table
+    from tprof.benchmarks.validation.validation_text import Table
 
     from .tables import percent, quantity
 

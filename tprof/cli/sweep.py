@@ -89,7 +89,7 @@ def sweep(  # noqa: PLR0913 - one parameter an option
     """Prepare, run, and say where the files are."""
     from tprof.benchmarks.sweep import Order, prepare
     from tprof.benchmarks.sweep.order import program, read_workers
-    from tprof.benchmarks.sweep.summary import points_of
+    from tprof.benchmarks.sweep.sweep_tables import points_of
 
     from .sweep_progress import Progress
     from .tables import dump
@@ -155,7 +155,7 @@ def _check(what: What) -> Path | None:
 
 
 def _usual_workers() -> tuple[int, ...]:
-    from tprof.benchmarks.catalogue import usable_cpus
+    from tprof.benchmarks.machine_description import usable_cpus
 
     most = usable_cpus()
     return tuple(sorted({1 << power for power in range(most.bit_length()) if 1 << power <= most} | {most}))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from tprof.analysis import Profile
-    from tprof.benchmarks.validation.show import Table
+    from tprof.benchmarks.validation.validation_text import Table
 
     Row = Mapping[Any, Any]
 
