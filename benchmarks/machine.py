@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tprof.host import describe_host
+from tprof.sensors.processor import describe_host
 from tprof.sensors.topology import read_topology
 
 from .catalogue import usable_cpus

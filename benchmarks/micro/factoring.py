@@ -13,7 +13,7 @@ from tprof.benchmarks.peers import OURS, PEERS, Peer
 from tprof.benchmarks.programs import cholesky
 
 import tprof
-from tprof.host import describe_host
+from tprof.sensors.processor import describe_host
 
 from .factored import ONE_WORKER, RECORDED, TWO_WORKERS, Factored
 from .timing import take_turns

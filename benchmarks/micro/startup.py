@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from tprof.environment import SESSION
+from tprof.session.process_state import SESSION
 
 if TYPE_CHECKING:
     from pathlib import Path

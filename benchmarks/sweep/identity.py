@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from tprof import __version__
-from tprof.host import describe_host
+from tprof.sensors.processor import describe_host
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -19,9 +19,9 @@ from tprof.doctor.operating import operating_facts
 from tprof.doctor.packages import package_facts
 from tprof.doctor.place import file_system_of, place_facts
 from tprof.doctor.processors import processor_facts
-from tprof.host import describe_host
-from tprof.power_model import write_model
 from tprof.sensors import advice
+from tprof.sensors.processor import describe_host
+from tprof.trace.power_model import write_model
 
 DEADLINE_S = 60
 WORKS = (0, 1000, 50, 50)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tprof.host import describe_host
-from tprof.power_model import read_model
 from tprof.sensors.advice import Remedy
+from tprof.sensors.processor import describe_host
 from tprof.trace.kinds import Quality
 from tprof.trace.plain_values import is_finite
+from tprof.trace.power_model import read_model
 
 from .fact import Fact, State
 

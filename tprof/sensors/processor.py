@@ -1,4 +1,4 @@
-"""Determines the kind of processor from the kernel's data, for the assumed watts.
+"""Describes the machine: its name and processor for the manifest, and the kind of processor for the assumed watts.
 
 The name takes precedence: its suffix is the power class (U and P: thin laptops; H: laptops; none: desktops). Without
 a suffix a battery or the chassis indicates a laptop, and sockets and cores indicate a server. On Arm the kernel has
@@ -7,10 +7,13 @@ no name, only the maker and the part of each core.
 
 from __future__ import annotations
 
+import os
+import platform
 import re
+import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .topology import Cpu
@@ -54,6 +57,29 @@ class Processor:
 
     kind: str
     guest: bool
+
+
+def describe_host() -> dict[str, Any]:
+    """Return name, processor, kernel, Python and number of processors."""
+    return {
+        "hostname": socket.gethostname(),
+        "processor": _processor_name(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+    }
+
+
+def _processor_name() -> str | None:
+    try:
+        with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                key, _, value = line.partition(":")
+                if key.strip() in {"model name", "Processor", "cpu model"}:
+                    return value.strip()
+    except OSError:
+        return None
+    return platform.machine() or None
 
 
 def read_processor(root: Path, topology: tuple[Cpu, ...]) -> Processor:

@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from tprof.environment import SESSION
 from tprof.sensors.choose import SYSROOT
+from tprof.session.process_state import SESSION
 
 from .response import RESPONSES
 from .tree import ENERGY, RANGE_UJ, Shape, make_tree
