@@ -33,7 +33,7 @@ ALLOWED = {
     "session": "_core analysis budgets counters declarations distribution errors launch live sensors trace work",
     "task": "_core declarations distribution session work",
     "tprof": "_core budgets distribution errors session task trace",
-    "trace": "analysis errors sensors",
+    "trace": "_core analysis errors sensors",
 }
 
 

@@ -12,7 +12,7 @@ from support import budgeted
 from support.browser import opened
 from support.budgeted import record, spin, spin_here_over
 from support.fake_sensor import wait_for
-from tprof.benchmarks.virtual.machine.tree import FIRST, Shape, make_tree
+from tprof.benchmarks.simulator.simulated_machine import FIRST, Shape, make_tree
 from tprof.runtime import Runtime
 
 import tprof

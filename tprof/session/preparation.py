@@ -16,8 +16,7 @@ from tprof import _core, sensors
 from tprof import counters as counter_events
 from tprof.distribution import version
 from tprof.sensors.contract import EstimateReader, FileReader, PerfReader
-from tprof.sensors.processor import describe_host
-from tprof.sensors.topology import read_topology
+from tprof.sensors.topology import describe_host, read_topology
 from tprof.trace.bounds import max_power_of
 from tprof.trace.power_model import read_model
 
