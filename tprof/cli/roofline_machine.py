@@ -137,7 +137,7 @@ def _below(machine: Machine, measured: Measured) -> list[str]:
 
 
 def _folder() -> Path:
-    from tprof.power_model import model_path
+    from tprof.trace.power_model import model_path
 
     return model_path().parent / "machines"
 
