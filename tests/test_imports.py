@@ -50,9 +50,10 @@ ALLOWED = {
     "registry": "_core limits membership work",
     "runtime": "_core access distribution errors forks frequency membership registry running sensors task trace",
     "sensors": "_core errors trace",
+    "table_file": "_core",
     "task": "_core access distribution limits monitored registry work work_parameters",
     "tprof": "_core budgets distribution environment errors membership recording task trace",
-    "trace": "analysis errors sensors",
+    "trace": "_core analysis errors sensors",
     "uninterrupted": "_core",
     "work_parameters": "work",
 }

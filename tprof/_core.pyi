@@ -197,6 +197,9 @@ def define(
     one finds the task.
     """
 
+def raise_descriptor(fd: int, /) -> int:
+    """Move a descriptor that stays open above those of the program, if there is room; returns its new number."""
+
 def table_begin(
     path: str, /
 ) -> list[tuple[int, str, str | None, int | None, float | None, float | None, float | None]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from tprof import _core
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -21,7 +23,7 @@ class TableFile:
     def __init__(self, path: Path, *, new: bool = True) -> None:
         """Make the file, or open one that is there. Raises OSError."""
         self.path = path
-        self._fd = os.open(path, _APPEND | (os.O_CREAT | os.O_EXCL if new else 0), 0o600)
+        self._fd = _core.raise_descriptor(os.open(path, _APPEND | (os.O_CREAT | os.O_EXCL if new else 0), 0o600))
         self._identity = _identity(self._fd)
 
     def append(self, line: bytes) -> bool:
@@ -44,7 +46,7 @@ class TableFile:
     def _open_again(self) -> bool:
         fd = os.open(self.path, _APPEND)
         if _identity(fd) == self._identity:
-            self._fd = fd
+            self._fd = _core.raise_descriptor(fd)
             return True
         os.close(fd)
         return False

@@ -8,7 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tprof.analysis.laws import cores, scaling
+from tprof.analysis.theory import energy_scalability as cores
+from tprof.analysis.theory import strong_scaling as scaling
 from tprof.benchmarks.machine_description import describe_machine
 from tprof.benchmarks.measured_figures import Figure
 

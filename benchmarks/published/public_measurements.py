@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.analysis.calibration.table import numbers, read_csv
+from tprof.analysis.models.calibration.measured_runs import numbers, read_csv
 from tprof.benchmarks.validation.known_responses import Response
 
 from tprof.errors import UsageError

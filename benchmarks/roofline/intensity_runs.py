@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from tprof.analysis import build_profile
-from tprof.analysis.calibration.observe import mean_watts
-from tprof.analysis.laws.roofline_fit import Runs
+from tprof.analysis.models.calibration.observations import mean_watts
+from tprof.analysis.theory.roofline_fit import Runs
 from tprof.benchmarks.kernels import read_caches
 
 import tprof

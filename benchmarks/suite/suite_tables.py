@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from tprof.analysis.intervals import widened
-from tprof.analysis.summary import summarize
+from tprof.analysis.profile.intervals import widened
+from tprof.analysis.profile.summary import summarize
 from tprof.benchmarks.programs.catalogue import PROGRAMS
 from tprof.benchmarks.published.paper import MACHINE, PAPER, SOURCE
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tprof.analysis.calibration import fit, observe
+from tprof.analysis.models.calibration import fit, observe
 from tprof.benchmarks import published
 from tprof.benchmarks.simulator import ICE_LAKE, POLYBENCH, STRESS, Run, length_s, side_by_side, write
 from tprof.benchmarks.simulator.schedule import IDLE_S
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
     from tprof.analysis import Coefficients, Profile
-    from tprof.analysis.calibration import Observations
+    from tprof.analysis.models.calibration import Observations
     from tprof.benchmarks.simulator import Kernel, Package, Truth
 
     from tprof.trace import Trace

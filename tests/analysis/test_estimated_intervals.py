@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support import traces
 from support.properties import examples
 from support.traces import SECOND_NS
-from tprof.analysis.intervals import narrowed, widened
+from tprof.analysis.profile.intervals import narrowed, widened
 from tprof.analysis.report.data import page_data
 from tprof.benchmarks.suite.suite_tables import pooled
 

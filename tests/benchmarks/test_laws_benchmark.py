@@ -2,7 +2,8 @@
 
 import json
 
-from tprof.analysis.laws import cores, scaling
+from tprof.analysis.theory import energy_scalability as cores
+from tprof.analysis.theory import strong_scaling as scaling
 from tprof.benchmarks.overhead import laws_speed as laws
 
 

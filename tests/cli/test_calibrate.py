@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from support.command_line import tprof as run_tprof
-from tprof.analysis.models.stored import stored_model
+from tprof.analysis.models.linear import stored_model
 from tprof.benchmarks.simulator import STRESS, Law, Package
 from tprof.benchmarks.validation.kernel_pairs import Phases
 

@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 from support import hostile_files, traces
 from support.command_line import tprof as command
 from support.properties import THOROUGH, examples
-from tprof.analysis.calibration import fit
-from tprof.analysis.calibration.table import counters_table, equation_1_table, read_csv
-from tprof.analysis.laws import cores, scaling
-from tprof.analysis.laws.roofline_machines import MACHINES, processor_of, read_machine
-from tprof.analysis.laws.scaling.machine import constants
+from tprof.analysis.models.calibration import fit
+from tprof.analysis.models.calibration.measured_runs import counters_table, equation_1_table, read_csv
 from tprof.analysis.models.linear import coefficients_of
 from tprof.analysis.operating import by_task, read
+from tprof.analysis.theory import energy_scalability as cores
+from tprof.analysis.theory import strong_scaling as scaling
+from tprof.analysis.theory.roofline_machines import MACHINES, processor_of, read_machine
+from tprof.analysis.theory.strong_scaling.distributed_machine import constants
 from tprof.benchmarks.published import public_measurements as public_points
 from tprof.benchmarks.sweep import What
 from tprof.benchmarks.sweep.output import read_rows

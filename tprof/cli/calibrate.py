@@ -131,8 +131,8 @@ def _fit_counters(
 ) -> None:
     from dataclasses import asdict
 
-    from tprof.analysis.calibration.counters import fit_counters
-    from tprof.analysis.calibration.table import counters_table, read_csv
+    from tprof.analysis.models.calibration.counter_models import fit_counters
+    from tprof.analysis.models.calibration.measured_runs import counters_table, read_csv
 
     named = counters.split(",") if counters else None
     rows = counters_table(read_csv(table), power=power, group=group, counters=named)
@@ -163,8 +163,8 @@ def _processor_of_table(named: str | None, *, keep: bool) -> str | None:
 def _fit_table(
     table: Path, power: str, group: str | None, columns: dict[str, str], processor: str | None
 ) -> dict[str, Any]:
-    from tprof.analysis.calibration import fit
-    from tprof.analysis.calibration.table import equation_1_table, read_csv
+    from tprof.analysis.models.calibration import fit
+    from tprof.analysis.models.calibration.measured_runs import equation_1_table, read_csv
 
     observations = equation_1_table(read_csv(table), power=power, group=group, columns=columns)
     return _as_model(fit(observations), processor=processor, source=table.name, quality="given")
@@ -191,7 +191,7 @@ def _run_kernels(kernels: str, session: Path | None, seconds: float) -> dict[str
 
 
 def _fit_session(path: Path) -> dict[str, Any]:
-    from tprof.analysis.calibration import fit, observe
+    from tprof.analysis.models.calibration import fit, observe
     from tprof.trace import load
 
     trace = load(path)
@@ -217,7 +217,7 @@ def _is_of_this_machine(model: dict[str, Any]) -> bool:
 def _as_model(calibration: Any, *, processor: str | None, source: str, quality: str) -> dict[str, Any]:
     from datetime import datetime
 
-    from tprof.analysis.calibration import as_model
+    from tprof.analysis.models.calibration import as_model
     from tprof.distribution import version
 
     date = datetime.now(UTC).astimezone().date().isoformat()

@@ -18,8 +18,8 @@ from .render import dump, percent, plain, quantity, show_tables
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tprof.analysis.laws.roofline import Machine
-    from tprof.analysis.laws.roofline_tasks import TaskPoint
+    from tprof.analysis.theory.roofline import Machine
+    from tprof.analysis.theory.roofline_tasks import TaskPoint
     from tprof.benchmarks.roofline import Measured
     from tprof.benchmarks.validation.validation_text import Table
 
@@ -108,7 +108,7 @@ def _check(precision: str, machine: str | None, save: str | None, output: Path |
 
 def _placed_tasks(session: Path, model: str) -> tuple[list[TaskPoint], list[str], str | None]:
     from tprof.analysis.declared import failed_declarations
-    from tprof.analysis.laws.roofline_tasks import task_points
+    from tprof.analysis.theory.roofline_tasks import task_points
 
     from .summary import open_profile
 
@@ -147,7 +147,7 @@ def _refuse_precision(result: Result, precision: str) -> None:
 def _save(result: Result, save: str) -> None:
     from dataclasses import replace
 
-    from tprof.analysis.laws.roofline_machines import write_machine
+    from tprof.analysis.theory.roofline_machines import write_machine
 
     from .roofline_machine import saved_path
 
@@ -157,7 +157,7 @@ def _save(result: Result, save: str) -> None:
 
 
 def _draw(result: Result, output: Path) -> None:
-    from tprof.analysis.laws.roofline_page import Shown, write_roofline
+    from tprof.analysis.theory.roofline_page import Shown, write_roofline
 
     runs = result.measured.runs if result.measured is not None else None
     shown = Shown(result.machine, result.where, runs, result.tasks, result.precision, result.all_notes)
@@ -191,7 +191,7 @@ def tables(result: Result) -> Iterator[Table]:
 
 def as_plain(result: Result) -> dict[str, Any]:
     """Return everything as plain values; a unit is a suffix."""
-    from tprof.analysis.laws.roofline_page import describe
+    from tprof.analysis.theory.roofline_page import describe
 
     machine = asdict(result.machine) | {"caches": dict(result.machine.caches)}
     values: dict[str, Any] = {

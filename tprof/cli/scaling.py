@@ -17,7 +17,7 @@ from .render import dump, show_tables
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tprof.analysis.laws.page import Figure, Sheet
+    from tprof.analysis.theory.model_page import Figure, Sheet
 
 
 _HELP = """Calculate time and energy of a parallel algorithm from a machine's constants.
@@ -117,7 +117,8 @@ def _show_list(*, as_json: bool) -> None:
 
 
 def _listed() -> dict[str, dict[str, Any]]:
-    from tprof.analysis.laws import cores, scaling
+    from tprof.analysis.theory import energy_scalability as cores
+    from tprof.analysis.theory import strong_scaling as scaling
 
     kinds: dict[str, Mapping[str, Any]] = {
         "algorithms on processors that send messages": scaling.ALGORITHMS,
@@ -211,7 +212,7 @@ class Answer:
 
     def write(self, path: Path) -> None:
         """Write the page. Raises TprofError where it cannot be written."""
-        from tprof.analysis.laws.page import Page, write
+        from tprof.analysis.theory.model_page import Page, write
 
         write(Page(self.title, self.sentences, self.figures(), self.tables, self.notes), path)
 

@@ -155,7 +155,7 @@ def show(
     columns : of `COLUMNS`, those of the tasks to show; None: what there is room for
     everything : show all columns of the tasks, whatever the width
     """
-    from tprof.analysis.info import doubt_text, lead_in_text
+    from tprof.analysis.profile.provenance import doubt_text, lead_in_text
 
     width = width_of(stream)
     label = f" ({profile.info['quality']})"

@@ -4,6 +4,7 @@
 #include "binding.h"
 #include "binding_task.h"
 #include "clock.h"
+#include "descriptor.h"
 #include "recorder.h"
 #include "sensor_thread.h"
 #include "signals.h"
@@ -20,6 +21,15 @@ static PyObject *suspended_ns(PyObject *module, PyObject *unused)
     (void)module;
     (void)unused;
     return PyLong_FromUnsignedLongLong(tprof_suspended_ns());
+}
+
+static PyObject *raise_descriptor(PyObject *module, PyObject *number)
+{
+    (void)module;
+    const long fd = PyLong_AsLong(number);
+    if (fd == -1 && PyErr_Occurred())
+        return NULL;
+    return PyLong_FromLong(tprof_descriptor_raise((int)fd));
 }
 
 static PyObject *generation(PyObject *module, PyObject *unused)
@@ -57,6 +67,7 @@ static PyObject *layout(PyObject *module, PyObject *unused)
 
 static PyMethodDef methods[] = {
     {"now_ns", now_ns, METH_NOARGS, NULL},
+    {"raise_descriptor", raise_descriptor, METH_O, NULL},
     {"suspended_ns", suspended_ns, METH_NOARGS, NULL},
     {"generation", generation, METH_NOARGS, NULL},
     {"layout", layout, METH_NOARGS, NULL},
