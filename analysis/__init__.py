@@ -4,13 +4,12 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .build import build_profile
     from .models import TABLE_1, Coefficients
-    from .profile import Profile
+    from .profile import Profile, build_profile
 
 __all__ = ["TABLE_1", "Coefficients", "Profile", "build_profile"]
 
-_FILES = {"TABLE_1": "models", "Coefficients": "models", "Profile": "profile", "build_profile": "build"}
+_FILES = {"TABLE_1": "models", "Coefficients": "models", "Profile": "profile", "build_profile": "profile"}
 
 
 def __getattr__(name: str) -> object:

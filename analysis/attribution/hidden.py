@@ -44,11 +44,15 @@ class Hidden(Protocol):
 
 @dataclass(frozen=True)
 class HiddenTime:
-    """Cumulative CPU seconds at times `t_ns` of other processes (by package) and of our threads without samples."""
+    """Cumulative CPU seconds at times `t_ns` of other processes (by package) and of the program without samples.
+
+    `before_s` of the latter passed in threads that run tasks, before the first of them.
+    """
 
     t_ns: NDArray[np.int64]
     other_s: dict[int | None, Floats]
     unseen_s: Floats
+    before_s: float
     program_s: float
 
     def between(self, edges_ns: NDArray[np.int64], package: int | None) -> tuple[Floats, Floats]:
@@ -63,17 +67,25 @@ class HiddenTime:
 
     @property
     def unseen_share(self) -> float:
-        """Share of the program's CPU time in threads without samples; 0 if unknown or negligible."""
-        if not len(self.unseen_s) or self.unseen_s[-1] < _NEGLIGIBLE * (self.t_ns[-1] - self.t_ns[0]) * 1e-9:
+        """Share of the program's CPU time in threads that run no task; 0 if unknown or negligible."""
+        return self._share(float(self.unseen_s[-1]) - self.before_s) if len(self.unseen_s) else 0.0
+
+    @property
+    def before_share(self) -> float:
+        """Share of the program's CPU time before the first task of a thread; 0 if unknown or negligible."""
+        return self._share(self.before_s)
+
+    def _share(self, cpu_s: float) -> float:
+        if not len(self.t_ns) or cpu_s < _NEGLIGIBLE * (self.t_ns[-1] - self.t_ns[0]) * 1e-9:
             return 0.0
-        return float(self.unseen_s[-1] / self.program_s)
-
-
-NOTHING_HIDDEN = HiddenTime(np.empty(0, np.int64), {}, np.empty(0), 0.0)
+        return cpu_s / self.program_s
 
 
 def measure_hidden(
-    readings: Mapping[str, Readings], first_ns: int | None, seen_at: Callable[[NDArray[np.int64]], Floats]
+    readings: Mapping[str, Readings],
+    first_ns: int | None,
+    seen_at: Callable[[NDArray[np.int64]], Floats],
+    before_s: float = 0.0,
 ) -> HiddenTime:
     """Return the CPU time without samples; empty if the trace has no busy or program readings.
 
@@ -82,13 +94,14 @@ def measure_hidden(
     readings : of a trace
     first_ns : of the first sample, None without samples; CPU time of the program before it was the recording's start
     seen_at : returns the CPU seconds of all segments from the first of some times to each of them
+    before_s : CPU seconds of threads that run tasks, before the first of them
     """
     busy, program = (
         [one for one in readings.values() if one.quantity == quantity and len(one.t_ns) > 1]
         for quantity in ("busy", "program")
     )
     if not program:
-        return NOTHING_HIDDEN
+        return HiddenTime(np.empty(0, np.int64), {}, np.empty(0), 0.0, 0.0)
     grid_ns = _grid([*busy, *program])
     program_s = sum((_cumulative(reading, grid_ns) for reading in program), np.zeros(len(grid_ns)))
     started_s = np.minimum(program_s, np.interp(grid_ns[0] if first_ns is None else first_ns, grid_ns, program_s))
@@ -96,9 +109,8 @@ def measure_hidden(
     busy_s = {reading.package: _cumulative(reading, grid_ns) for reading in busy}
     other_s = _never_falling(sum(busy_s.values()) - program_s) if busy else np.zeros(len(grid_ns))
     shares = _shares({package: float(values[-1]) for package, values in busy_s.items()})
-    return HiddenTime(
-        grid_ns, {package: other_s * share for package, share in shares.items()}, unseen_s, float(program_s[-1])
-    )
+    other_by_package_s = {package: other_s * share for package, share in shares.items()}
+    return HiddenTime(grid_ns, other_by_package_s, unseen_s, min(before_s, float(unseen_s[-1])), float(program_s[-1]))
 
 
 def machine_busy_s(readings: Iterable[Readings], edges_ns: NDArray[np.int64]) -> Floats:

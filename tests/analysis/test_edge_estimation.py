@@ -11,8 +11,8 @@ from tprof.analysis.attribution.lanes import Lane, locate
 from tprof.analysis.attribution.load import Load
 from tprof.analysis.attribution.overlaps import split_overlaps
 from tprof.analysis.attribution.quanta import Quanta
-from tprof.analysis.fitting.edges import estimate_edges
-from tprof.benchmarks.virtual import ICE_LAKE, Mix, Package, Run, random_mix, stated, write
+from tprof.analysis.models.fitted.edges import estimate_edges
+from tprof.benchmarks.simulator import ICE_LAKE, Mix, Package, Run, random_mix, stated, write
 
 import tprof
 

@@ -257,7 +257,7 @@ def test_joules_are_conserved_whoever_runs(lengths, segments, hidden_s, static_w
         nothing, nothing, nothing, np.zeros(count, bool),
     )  # fmt: skip
     energy_j = np.linspace(0, 30, len(lengths))
-    hidden = HiddenTime(np.array([0, end]), {None: np.array([0, hidden_s])}, np.array([0, hidden_s / 2]), hidden_s)
+    hidden = HiddenTime(np.array([0, end]), {None: np.array([0, hidden_s])}, np.array([0, hidden_s / 2]), 0.0, hidden_s)
 
     accounts, row_j = shared(rows, edges_ns, energy_j, hidden, static_w)
 
@@ -283,7 +283,7 @@ def test_a_process_gets_what_its_samples_would_get(lengths, cores, other_cores, 
     end, total_s = int(edges_ns[-1]), sum(lengths)
     energy_j = np.linspace(1, 30, len(lengths))
     other_s = {None: np.array([0, other_cores * total_s])}
-    hidden = HiddenTime(np.array([0, end]), other_s, np.zeros(2), 0.0)
+    hidden = HiddenTime(np.array([0, end]), other_s, np.zeros(2), 0.0, 0.0)
     rows = Rows.of_process(edges_ns, cores * total_s)
     of_a_task = dataclasses.replace(rows, task=np.zeros(len(rows), np.int64))
 

@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tprof.environment import SESSION, TASKS
 from tprof.errors import TprofError, UsageError
+from tprof.session.process_state import SESSION, TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import TextIO
 
     from tprof.analysis import Profile
-    from tprof.launch import Program
-    from tprof.recording import Recording
+    from tprof.launch.program import Program
+    from tprof.session.recording import Recording
 
 _TOP = 10
 _SUM_UP = "from tprof.cli.run import sum_up; sum_up()"
@@ -90,7 +90,7 @@ def run(  # noqa: PLR0913 - one parameter an option
 ) -> None:
     """Record the program, then say where its joules went."""
     import tprof
-    from tprof.launch import parse_patterns
+    from tprof.launch.pattern import parse_patterns
 
     if list_tasks is not None:
         from .task_patterns import list_tasks as show_tasks
@@ -118,7 +118,7 @@ def run(  # noqa: PLR0913 - one parameter an option
 
 
 def _program(words: list[str]) -> Program:
-    from tprof.launch import Program
+    from tprof.launch.program import Program
 
     if not words:
         message = "name the program to run: tprof run SCRIPT, -m MODULE, -c TEXT or - for standard input"
@@ -152,7 +152,7 @@ def _check_report(report: Path | None) -> None:
 
 
 def _free_name(stem: str) -> Path:
-    from tprof.companions import is_rank, shares
+    from tprof.session.companions import is_rank, shares
 
     number = 1
     path = Path(f"{stem}.tprof")
@@ -172,7 +172,7 @@ class Start(BaseException):
 
 def _prepare(what: Program, tasks: list[str], end: _End, *, best_effort: bool) -> Callable[[], None]:
     """Begin to record, and return what runs the program."""
-    from tprof.launch import find_program, run_program
+    from tprof.launch.program import find_program, run_program
 
     main = find_program(what)
     # What is registered first is called last: what the program leaves to its own end is recorded.
@@ -263,7 +263,7 @@ class _End:
 
     def _has_companions(self) -> bool:
         """Tell whether others go on to record. A rank that failed waits for none: its job is to end by that."""
-        from tprof.companions import are_awaited, is_rank
+        from tprof.session.companions import are_awaited, is_rank
 
         if os.getpid() != self._pid or not self._recording.is_owner or (self.failed and is_rank()):
             return False
@@ -271,7 +271,7 @@ class _End:
 
     def _look_at_tasks(self, stream: TextIO) -> dict[str, object]:
         """Return what is to be said of the patterns; what they lack is said here where nothing follows."""
-        from tprof.launch import matches
+        from tprof.launch.program import matches
 
         from .task_patterns import near_modules, texts
 
@@ -351,11 +351,11 @@ def sum_up() -> None:
     """Print on standard error where the joules went, as the arguments say: the process that `tprof run` leaves."""
     from tprof.trace import load
 
-    from .tables import show
+    from .summary import show
 
     given = json.loads(sys.argv[1])
     if "ending" in given:
-        from tprof.ending import end_later
+        from tprof.session.ending import end_later
 
         for problem in end_later(given["ending"], given["channel"]):
             print(f"tprof: {problem}", file=sys.stderr)
@@ -389,8 +389,8 @@ def _suggest_names(profile: Profile, program: str) -> None:
 
 def _report_tasks(profile: Profile, given: dict[str, Any]) -> None:
     """Say what the patterns met, here or in a child process, and what of it was called."""
-    from tprof.launch import Pattern
     from tprof.launch.matches import Matches
+    from tprof.launch.pattern import Pattern
 
     from .task_patterns import texts
 
