@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* A task's declarations of its data, as packed by tprof/access.py. */
+/* A task's declarations of its data, as packed by tprof/declarations.py. */
 struct clauses {
     const unsigned char *modes; /* one for each parameter */
     Py_ssize_t count;
