@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from tprof.benchmarks.machine_description import describe_machine
 from tprof.benchmarks.measured_figures import Figure
-from tprof.benchmarks.simulator.policy_trials import FREQUENCIES_HZ, MIXES, Trial
-from tprof.benchmarks.simulator.simulated_machine import Machine, Shape
+from tprof.benchmarks.simulator.policy_trials import MIXES, Trial
+from tprof.benchmarks.simulator.simulated_machine import FREQUENCIES_HZ, Machine, Shape
 from tprof.runtime import Runtime
 from tprof.runtime.operating.goals import Edp
 

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 from tprof.analysis.report.embed import Parts, embed, write_page
 from tprof.benchmarks.machine_description import machine_sentence
 
-from .sweep_tables import FIGURES, ends, points_of
+from .sweep_tables import FIGURES, Row, ends, points_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from .plan import Plan
-
-    Row = Mapping[str, Any]
 
 
 def write_sweep_page(path: Path, plan: Plan, rows: Sequence[Row], description: Mapping[str, Any]) -> None:
