@@ -351,7 +351,7 @@ def sum_up() -> None:
     """Print on standard error where the joules went, as the arguments say: the process that `tprof run` leaves."""
     from tprof.trace import load
 
-    from .tables import show
+    from .summary import show
 
     given = json.loads(sys.argv[1])
     if "ending" in given:

@@ -12,6 +12,8 @@ import typer
 
 from tprof.errors import TprofError, UsageError
 
+from .render import dump
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -91,8 +93,7 @@ def sweep(  # noqa: PLR0913 - one parameter an option
     from tprof.benchmarks.sweep.order import program, read_workers
     from tprof.benchmarks.sweep.sweep_tables import points_of
 
-    from .sweep_progress import Progress
-    from .tables import dump
+    from .progress import Progress
 
     how = {"energy": energy, "watts": watts, "counters": counters, "model": model}
     what = program(words, size=size, tasks=tuple(task or ()), **how)
