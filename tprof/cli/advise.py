@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from tprof.errors import UsageError
 from tprof.trace.operating_points import MOST_WORKERS
 from tprof.trace.plain_values import number, shown, whole
 
+from .progress import bar
 from .render import clean, dump, percent, quantity, show_tables
 
 if TYPE_CHECKING:
@@ -112,18 +114,10 @@ def _significant(rows: pd.DataFrame) -> tuple[str, ...]:
 
 
 def _advised(rows: pd.DataFrame, wish: Wish, named: Sized | None, choices: dict[str, Any]) -> list[Advice]:
-    from rich.console import Console
-    from rich.progress import Progress
-
     from tprof.analysis.operating import advise as advise_on
 
-    with Progress(console=Console(file=sys.stderr), transient=True, disable=not sys.stderr.isatty()) as progress:
-        bar = progress.add_task("advising")
-
-        def done(count: int, total: int) -> None:
-            progress.update(bar, completed=count, total=total)
-
-        return advise_on(rows, wish, algorithm=named, done=done, **choices)
+    with bar("advising") as report:
+        return advise_on(rows, wish, algorithm=named, done=partial(report, "advising"), **choices)
 
 
 def _algorithm(name: str | None, size: float | None) -> Sized | None:

@@ -65,7 +65,7 @@ def scaling(  # noqa: PLR0913 - one parameter an option
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
 ) -> None:
     """Print what is asked for."""
-    from . import scaling_cores, scaling_processors, scaling_two_levels
+    from . import scaling_answers as answers
 
     if listing:
         _show_list(as_json=as_json)
@@ -76,12 +76,16 @@ def scaling(  # noqa: PLR0913 - one parameter an option
                 "processor_power_w": max_processor_power},
         target=target,
     )  # fmt: skip
-    families: tuple[Any, ...] = (scaling_processors, scaling_two_levels, scaling_cores)
-    for family in families:
-        if algorithm is not None and algorithm in family.names():
-            _show(family.answer, algorithm, asked, plot, as_json=as_json)
+    families = (
+        (answers.processor_names(), answers.processor_answer),
+        (answers.node_names(), answers.node_answer),
+        (answers.core_names(), answers.core_answer),
+    )
+    for names, answer in families:
+        if algorithm is not None and algorithm in names:
+            _show(answer, algorithm, asked, plot, as_json=as_json)
             return
-    known = ", ".join(name for family in families for name in family.names())
+    known = ", ".join(name for names, _ in families for name in names)
     wrong = "name an algorithm" if algorithm is None else f"there is no algorithm {algorithm!r}"
     message = f"{wrong}: take {known}, or see --list"
     raise UsageError(message)

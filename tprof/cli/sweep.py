@@ -12,6 +12,7 @@ import typer
 
 from tprof.errors import TprofError, UsageError
 
+from .progress import SweepProgress
 from .render import dump
 
 if TYPE_CHECKING:
@@ -93,8 +94,6 @@ def sweep(  # noqa: PLR0913 - one parameter an option
     from tprof.benchmarks.sweep.order import program, read_workers
     from tprof.benchmarks.sweep.sweep_tables import points_of
 
-    from .progress import Progress
-
     how = {"energy": energy, "watts": watts, "counters": counters, "model": model}
     what = program(words, size=size, tasks=tuple(task or ()), **how)
     file = _check(what)
@@ -114,7 +113,7 @@ def sweep(  # noqa: PLR0913 - one parameter an option
     )
     prepared = prepare(order)
     signal.signal(signal.SIGTERM, _leave)
-    with Progress(prepared) as progress:
+    with SweepProgress(prepared) as progress:
         try:
             files = prepared.run(progress)
         except (KeyboardInterrupt, SystemExit) as stop:

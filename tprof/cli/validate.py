@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from .progress import bar, status
 from .render import dump, show_tables
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 def register(app: typer.Typer) -> None:
@@ -60,8 +58,8 @@ def validate(
     cases = chosen(tuple(case or ()))
     if plot is not None:
         _refuse_folder(plot)
-    with _progress() as report:
-        result = validation.measure(effort, cases=cases, progress=report)
+    with bar("simulating") as report:
+        result = validation.measure(effort, cases=cases, progress=partial(report, "simulating"))
     if plot is not None:
         from tprof.benchmarks.validation.validation_text import write_page
 
@@ -102,8 +100,6 @@ def _try_assumed_watts(*, as_json: bool) -> None:
 def _measure_pairs(session: Path | None, *, as_json: bool) -> None:
     import tempfile
 
-    from rich.console import Console
-
     from tprof.benchmarks import published
     from tprof.benchmarks.validation.pairs_here import record_pairs, slice_pairs
     from tprof.benchmarks.validation.validation_text import measured_pairs
@@ -111,9 +107,9 @@ def _measure_pairs(session: Path | None, *, as_json: bool) -> None:
     from tprof.trace import load
 
     with tempfile.TemporaryDirectory(prefix="tprof-validate-") as folder:
-        with Console(file=sys.stderr).status("measuring") as status:
+        with status("measuring") as report:
             path = record_pairs(
-                session or Path(folder), progress=lambda name, done, of: status.update(f"{name} ({done} of {of})")
+                session or Path(folder), progress=lambda name, done, of: report(f"{name} ({done} of {of})")
             )
         rows = slice_pairs(load(path))
     result = {"processor": describe_host()["processor"], "pairs": rows, "published": published.table_3()}
@@ -130,14 +126,3 @@ def _refuse_folder(path: Path) -> None:
     if os.path.isdir(path) or not os.path.isdir(path.absolute().parent):
         message = f"cannot write the plot to {path}: name a file in a directory that exists, such as validation.html"
         raise UsageError(message)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("simulating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as progress:
-        task = progress.add_task("simulating", total=None)
-        yield lambda done, of: progress.update(task, completed=done, total=of)
