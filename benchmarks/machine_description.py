@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tprof.host import describe_host
-from tprof.sensors.topology import read_topology
+from tprof.sensors.topology import describe_host, read_topology
 
 CLOCK_SOURCE = "sys/devices/system/clocksource/clocksource0/current_clocksource"
 GOVERNOR = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"

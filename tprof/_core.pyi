@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from types import CodeType, TracebackType
 from typing import Any, Self
 
-from tprof.access import Access
+from tprof.declarations import Access
 
 runtime_api: object
 """A capsule with the recorder's interface for a task runtime: csrc/runtime_api.h."""

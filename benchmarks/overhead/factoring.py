@@ -15,7 +15,7 @@ from tprof.benchmarks.peers import OURS, PEERS, Peer
 from tprof.benchmarks.programs import cholesky
 
 import tprof
-from tprof.host import describe_host
+from tprof.sensors.topology import describe_host
 
 from .timing import ratios, take_turns
 

@@ -17,7 +17,7 @@ from tprof.benchmarks.machine_description import describe_machine
 from tprof.benchmarks.measured_figures import Figure
 
 import tprof
-from tprof.environment import SESSION
+from tprof.session.process_state import SESSION
 from tprof.trace import Kind
 
 from . import call_cost, sensor_thread_cost

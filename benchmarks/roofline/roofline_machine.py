@@ -11,7 +11,7 @@ from tprof.analysis.theory.roofline_machines import MACHINES, PROCESSORS, find_m
 from tprof.benchmarks.machine_description import describe_machine, machine_sentence
 
 from tprof.errors import UsageError
-from tprof.power_model import model_path
+from tprof.trace.power_model import model_path
 
 from .crew import FULL, QUICK
 from .intensity_runs import measure

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Self
 
 from tprof.benchmarks.published import FREQUENCIES, HIGHEST_HZ, LOWEST_HZ, Ratios, ratios
 
-from tprof.environment import SESSION
 from tprof.frequency.cpufreq import CPUFREQ, KHZ
 from tprof.sensors.choose import SYSROOT
 from tprof.sensors.powercap import SIMULATED
+from tprof.session.process_state import SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable

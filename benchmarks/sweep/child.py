@@ -10,8 +10,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from tprof.environment import SESSION
 from tprof.errors import TprofError
+from tprof.session.process_state import SESSION
 
 from .order import WORKERS, What
 

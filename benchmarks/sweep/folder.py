@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tprof import __version__
 from tprof.errors import SensorError, TprofError, UsageError
-from tprof.host import describe_host
+from tprof.sensors.topology import describe_host
 
 from .frequencies import named
 from .plan import FILE, load_plan

@@ -18,9 +18,8 @@ from tprof.benchmarks.polybench import loads
 import tprof
 from tprof import sensors
 from tprof.errors import SensorError, UsageError
-from tprof.host import describe_host
-from tprof.power_model import read_model
-from tprof.sensors.topology import read_topology
+from tprof.sensors.topology import describe_host, read_topology
+from tprof.trace.power_model import read_model
 
 from .kernel_pairs import TABLE_3
 

@@ -15,8 +15,8 @@ from tprof.benchmarks.validation.validation_text import NONE, measured_pairs
 
 import tprof
 from tprof.errors import SensorError, UsageError
-from tprof.host import describe_host
-from tprof.power_model import write_model
+from tprof.sensors.topology import describe_host
+from tprof.trace.power_model import write_model
 
 STATIC_W, CORE_W = 10.0, 6.0
 

@@ -11,8 +11,8 @@ from tprof.benchmarks.validation.kernel_pairs import Phases
 
 import tprof
 from tprof.doctor.energy_facts import model_facts
-from tprof.host import describe_host
-from tprof.power_model import model_path, read_model, write_model
+from tprof.sensors.topology import describe_host
+from tprof.trace.power_model import model_path, read_model, write_model
 
 KERNELS = {"pipeline": (2.8, 0.5, 0.1), "chain": (0.7, 0.1, 0.0), "l2": (1.2, 60.0, 1.0), "llc": (0.8, 25.0, 22.0),
            "memory": (0.4, 9.0, 9.0)}  # fmt: skip

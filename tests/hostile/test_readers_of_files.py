@@ -33,9 +33,9 @@ from tprof.runtime.operating.table import read_table
 import tprof
 from tprof.cli.summary import read_coefficients
 from tprof.errors import TprofError, UsageError
-from tprof.host import describe_host
-from tprof.membership import Plan as Joined
-from tprof.power_model import model_path, read_model
+from tprof.sensors.topology import describe_host
+from tprof.session.membership import Plan as Joined
+from tprof.trace.power_model import model_path, read_model
 
 COEFFICIENTS = {"a": 1.0, "b": 0.1, "c": 0.2, "C1": 5.0, "C2": 4.0}
 MODEL = {

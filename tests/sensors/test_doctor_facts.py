@@ -15,9 +15,9 @@ from tprof.doctor import State
 from tprof.doctor.counter_facts import counter_facts, processor_pmus
 from tprof.doctor.energy_facts import energy_facts, model_facts
 from tprof.doctor.machine_facts import file_system_of, operating_facts, package_facts, place_facts, processor_facts
-from tprof.host import describe_host
-from tprof.power_model import write_model
 from tprof.sensors import advice
+from tprof.sensors.topology import describe_host
+from tprof.trace.power_model import write_model
 
 DEADLINE_S = 60
 WORKS = (0, 1000, 50, 50)

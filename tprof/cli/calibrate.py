@@ -149,7 +149,7 @@ def _fit_counters(
 
 def _processor_of_table(named: str | None, *, keep: bool) -> str | None:
     """Return the processor of a table, which is this machine's only where the user says so with --keep."""
-    from tprof.host import describe_host
+    from tprof.sensors.topology import describe_host
 
     if not keep:
         return named
@@ -199,7 +199,7 @@ def _fit_session(path: Path) -> dict[str, Any]:
 
 def _is_of_this_machine(model: dict[str, Any]) -> bool:
     """Tell whether a session's model may be kept: one of another machine, or of a simulated one, is only shown."""
-    from tprof.host import describe_host
+    from tprof.sensors.topology import describe_host
 
     here = describe_host()["processor"]
     return bool(model["quality"] == "measured" and here is not None and model["processor"] == here)
@@ -216,7 +216,7 @@ def _as_model(calibration: Any, *, processor: str | None, source: str, quality: 
 
 
 def _finish(model: dict[str, Any], output: Path | None, *, kept: bool, as_json: bool) -> None:
-    from tprof.power_model import model_path, write_model
+    from tprof.trace.power_model import model_path, write_model
 
     if output is not None:
         _write(model, output)
@@ -233,7 +233,7 @@ def _finish(model: dict[str, Any], output: Path | None, *, kept: bool, as_json: 
 
 
 def _write(model: dict[str, Any], output: Path) -> None:
-    from tprof.power_model import write_model
+    from tprof.trace.power_model import write_model
 
     write_model(plain(model), output)
     print(f"written to {output}", file=sys.stderr)

@@ -140,7 +140,7 @@ def _check_report(report: Path | None) -> None:
 
 
 def _free_name(stem: str) -> Path:
-    from tprof.companions import is_rank, shares
+    from tprof.session.companions import is_rank, shares
 
     number = 1
     path = Path(f"{stem}.tprof")

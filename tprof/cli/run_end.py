@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tprof.environment import SESSION, TASKS
 from tprof.errors import TprofError
+from tprof.session.process_state import SESSION, TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tprof.analysis import Profile
     from tprof.launch import Pattern
     from tprof.launch.matches import Gathered
-    from tprof.recording import Recording
+    from tprof.session.recording import Recording
 
 _TOP = 10
 _SUM_UP = "from tprof.cli.run_end import sum_up; sum_up()"
@@ -97,7 +97,7 @@ class End:
 
     def _has_companions(self) -> bool:
         """Tell whether others go on to record. A rank that failed waits for none: its job is to end by that."""
-        from tprof.companions import are_awaited, is_rank
+        from tprof.session.companions import are_awaited, is_rank
 
         if os.getpid() != self._pid or not self._recording.is_owner or (self.failed and is_rank()):
             return False
@@ -187,7 +187,7 @@ def sum_up() -> None:
 
     given = json.loads(sys.argv[1])
     if "ending" in given:
-        from tprof.ending import end_later
+        from tprof.session.ending import end_later
 
         for problem in end_later(given["ending"], given["channel"]):
             print(f"tprof: {problem}", file=sys.stderr)

@@ -103,7 +103,7 @@ def _measure_pairs(session: Path | None, *, as_json: bool) -> None:
     from tprof.benchmarks import published
     from tprof.benchmarks.validation.pairs_here import record_pairs, slice_pairs
     from tprof.benchmarks.validation.validation_text import measured_pairs
-    from tprof.host import describe_host
+    from tprof.sensors.topology import describe_host
     from tprof.trace import load
 
     with tempfile.TemporaryDirectory(prefix="tprof-validate-") as folder:

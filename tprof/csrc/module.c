@@ -1,13 +1,10 @@
 /* tprof._core: the method table and the initialisation of the module. _core.pyi documents each function. */
-#include <pthread.h>
-
 #include "binding.h"
 #include "binding_task.h"
 #include "clock.h"
 #include "descriptor.h"
+#include "process.h"
 #include "recorder.h"
-#include "sensor_thread.h"
-#include "signals.h"
 
 static PyObject *now_ns(PyObject *module, PyObject *unused)
 {
@@ -119,25 +116,9 @@ static int add_type(PyObject *module, PyType_Spec *spec)
     return failed;
 }
 
-static int initialise_error;
-
-/* The recorder's state belongs to the process, so its hooks are set up once for all interpreters. */
-static void initialise(void)
-{
-    initialise_error = tprof_recorder_initialise();
-    if (initialise_error == 0)
-        initialise_error = tprof_definitions_initialise();
-    if (initialise_error == 0)
-        initialise_error = pthread_atfork(NULL, NULL, tprof_sensors_forget);
-    if (initialise_error == 0)
-        initialise_error = pthread_atfork(NULL, NULL, tprof_signals_forget);
-}
-
 static int execute(PyObject *module)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, initialise);
-    if (initialise_error != 0) {
+    if (tprof_process_initialise() != 0) {
         PyErr_SetString(PyExc_ImportError, "tprof._core: pthread_key_create or pthread_atfork failed");
         return -1;
     }

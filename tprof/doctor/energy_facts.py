@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tprof import sensors
-from tprof.host import describe_host
-from tprof.power_model import read_model
 from tprof.sensors.advice import SIDE_CHANNEL, Remedy
 from tprof.sensors.choose import FINDERS
 from tprof.sensors.contract import Unavailable
+from tprof.sensors.topology import describe_host
 from tprof.trace.kinds import Quality
 from tprof.trace.plain_values import is_finite
+from tprof.trace.power_model import read_model
 
 from .fact import Fact, State, read_proc
 

@@ -18,8 +18,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, Self
 
-from tprof.environment import SESSION
 from tprof.errors import SensorError
+from tprof.session.process_state import SESSION
 
 from .cpufreq import KHZ, SETSPEED, USERSPACE, Policy, read_bounds, text_of
 from .restorer import END, HELD, LOCKED, READY, restore

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tprof import _core
-from tprof.environment import TASKS
-from tprof.monitored import monitored
+from tprof.session.process_state import TASKS
 
 from .default_tasks import DefaultTasks
 from .matches import Matches
+from .monitored import monitored
 from .pattern import parse_patterns
 from .rewrite import compile_with_tasks
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from tprof import _core
-from tprof.companions import await_companions, describe_running
 from tprof.trace.manifest import write_end
+
+from .companions import await_companions, describe_running
 
 
 @dataclass(frozen=True)

@@ -45,28 +45,32 @@ def _nowhere() -> Runs | None:
     return None
 
 
-runtimes: list[Runs] = []
-"""The runtimes whose blocks are entered, the innermost last."""
-
-here: Callable[[], Runs | None] = _nowhere
-"""Returns the runtime into which a call of a task would spawn here; set by the package of runtimes."""
-
 _blocks: ContextVar[tuple[Block, ...]] = ContextVar("tprof_blocks", default=())
 
 
-def enter(runtime: Runs) -> None:
-    """Register a runtime whose block this thread or coroutine enters."""
-    runtimes.append(runtime)
-    for block in _blocks.get():
-        block.begun.append(runtime)
+class Runtimes:
+    """All running runtimes of this process.
 
+    Attributes
+    ----------
+    entered : those whose blocks are entered, the innermost last.
+    current : returns the one into which a call of a task would spawn here; set by the package of runtimes.
+    """
 
-class Everything:
-    """All runtimes of this process."""
+    def __init__(self) -> None:
+        """Begin without runtimes."""
+        self.entered: list[Runs] = []
+        self.current: Callable[[], Runs | None] = _nowhere
+
+    def enter(self, runtime: Runs) -> None:
+        """Register a runtime whose block this thread or coroutine enters."""
+        self.entered.append(runtime)
+        for block in _blocks.get():
+            block.begun.append(runtime)
 
     def runtimes(self) -> list[Runs]:
         """Return the runtimes to throttle."""
-        return runtimes.copy()
+        return self.entered.copy()
 
     def refuse(self, error: Exception) -> None:
         """Cancel pending tasks; each runtime raises the error once, in the next wait."""
@@ -85,10 +89,11 @@ class Block:
     Threads that the block starts are not included: their context is unknown here.
     """
 
-    def __init__(self, *, cancels: bool) -> None:
+    def __init__(self, runtimes: Runtimes, *, cancels: bool) -> None:
         """Create the scope at the start of the block; `cancels`: it may have to refuse spawned tasks."""
         self.begun: list[Runs] = []
-        self._around = here()
+        self._all = runtimes
+        self._around = runtimes.current()
         self._part = self._around.part() if cancels and self._around is not None else None
         if self._part is not None:
             self._part.begin()
@@ -96,15 +101,15 @@ class Block:
 
     def runtimes(self) -> list[Runs]:
         """Return the runtimes to throttle: those begun inside, or else the one around."""
-        inside = [runtime for runtime in self.begun if runtime in runtimes]
-        return inside or [runtime for runtime in runtimes if runtime is self._around]
+        inside = [runtime for runtime in self.begun if runtime in self._all.entered]
+        return inside or [runtime for runtime in self._all.entered if runtime is self._around]
 
     def refuse(self, error: Exception) -> None:
         """Cancel pending tasks that were spawned inside, and raise the error in waits for them."""
         if self._part is not None:
             self._part.refuse(error)
         for runtime in self.begun:
-            if runtime in runtimes:
+            if runtime in self._all.entered:
                 runtime.refuse(error)
 
     def accept(self, error: Exception) -> None:

@@ -1,6 +1,11 @@
-"""A task's declaration of its data accesses, packed for a runtime; tprof itself only stores it."""
+"""What a task declares: the data that it reads and writes, packed for a runtime, and the joules of an instance.
+
+Every task's decorator needs this, so it imports nothing slow. tprof itself only stores the accesses.
+"""
 
 from __future__ import annotations
+
+from tprof.errors import UsageError
 
 # `typing` takes longer to import than all of this package does.
 TYPE_CHECKING = False
@@ -14,6 +19,8 @@ if TYPE_CHECKING:
     # Modes of the parameters, their names, their defaults (Ellipsis: none), how many may be positional, the mode of
     # *args, the priority.
     Access: TypeAlias = tuple[bytes, tuple[str, ...], tuple[object, ...], int, int, Priority]
+    # Joules of each instance, and the action if one takes more.
+    Budget: TypeAlias = tuple[float, str]
 
 READS, WRITES, UPDATES = 1, 2, 3
 LOWEST_PRIORITY, HIGHEST_PRIORITY = -32, 31
@@ -21,6 +28,10 @@ VARIADIC = 0x04  # the bit of a code object's co_flags that says that it takes *
 
 NOTHING: Access = (b"", (), (), 0, 0, 0)
 """Of a task without a declaration: it has no dependences."""
+
+ACTIONS = ("warn", "slow", "cancel")
+"""What a budget does once it is exceeded."""
+HIGHEST_LIMIT = 1e15
 
 
 def pack(function: Callable[..., Any], *, reads: Names, writes: Names, updates: Names, priority: Priority) -> Access:
@@ -88,3 +99,38 @@ def _defaults(function: Callable[..., Any], code: CodeType) -> tuple[object, ...
     first = code.co_argcount - len(positional)
     keyword_only = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
     return (*(...,) * first, *positional, *(named.get(name, ...) for name in keyword_only))
+
+
+def check_limit(name: str, limit: float) -> float:
+    """Return a limit as a float. Raises UsageError."""
+    if not _is_number(limit) or not 0 < limit < HIGHEST_LIMIT:
+        message = f"{name} must be a number above 0, got {limit!r}"
+        raise UsageError(message)
+    return float(limit)
+
+
+def check_action(name: str, action: str) -> str:
+    """Return the action. Raises UsageError."""
+    if action not in ACTIONS:
+        message = f"{name} must be one of {', '.join(ACTIONS)}, got {action!r}"
+        raise UsageError(message)
+    return action
+
+
+def check_budget(budget_j: float | None, over_budget: str) -> Budget | None:
+    """Return the budget of a task's instances, None without one. Raises UsageError."""
+    check_action("over_budget", over_budget)
+    if budget_j is not None:
+        return check_limit("budget_j", budget_j), over_budget
+    if over_budget != ACTIONS[0]:
+        message = f"over_budget={over_budget!r} needs a budget to be over: give budget_j= too"
+        raise UsageError(message)
+    return None
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, int | float):
+        return not isinstance(value, bool)
+    from numbers import Real  # noqa: PLC0415 - most limits are plain numbers
+
+    return isinstance(value, Real)

@@ -8,10 +8,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from tprof import _core, membership, ray_cluster
-from tprof.environment import SESSION
+from tprof import _core
 from tprof.errors import TprofError, TraceError, UsageError
-from tprof.uninterrupted import Uninterrupted
+
+from .children import clear_ray_hook, set_ray_hook
+from .membership import Plan, enter
+from .process_state import SESSION, Uninterrupted, this_process
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,11 +21,12 @@ if TYPE_CHECKING:
 
     from tprof.analysis import Profile
     from tprof.budgets.instances import InstanceBudgets
-    from tprof.ending import Ending
     from tprof.live import Energy
-    from tprof.preparation import Preparation
     from tprof.sensors.contract import Choice
     from tprof.trace.running import Lock
+
+    from .ending import Ending
+    from .preparation import Preparation
 
 IDLE_S = 1 / 3
 LONGEST_IDLE_S = 60.0
@@ -87,8 +90,9 @@ class Recording:
         return self
 
     def _enter(self) -> None:
-        from tprof.companions import shares  # noqa: PLC0415 - kept off `import tprof`
-        from tprof.trace.directory import one_at_a_time  # noqa: PLC0415 - see above
+        from tprof.trace.directory import one_at_a_time  # noqa: PLC0415 - kept off `import tprof`
+
+        from .companions import shares  # noqa: PLC0415 - see above
 
         with one_at_a_time(self.path.parent):
             self.is_owner = not shares(self.path)
@@ -98,9 +102,10 @@ class Recording:
                 self._join()
 
     def _create(self) -> None:
-        from tprof.ending import identity_of  # noqa: PLC0415 - kept off `import tprof`
-        from tprof.preparation import prepare  # noqa: PLC0415 - see above
-        from tprof.trace.directory import create_session  # noqa: PLC0415 - see above
+        from tprof.trace.directory import create_session  # noqa: PLC0415 - kept off `import tprof`
+
+        from .ending import identity_of  # noqa: PLC0415 - see above
+        from .preparation import prepare  # noqa: PLC0415 - see above
 
         prepared = prepare(self.path, energy=self._energy, counters=self._counters, watts=self._watts)
         self.notes = list(prepared.notes)
@@ -120,7 +125,7 @@ class Recording:
         try:
             with Uninterrupted():
                 process = _core.session_join(os.fspath(self.path))
-                membership.enter(membership.Plan.from_manifest(self.path), process).start()
+                enter(Plan.from_manifest(self.path), process).start()
                 self._hand_to_children()
         except OSError as error:
             message = f"{self.path} ended before process {self._pid} could join: tprof does not record this process"
@@ -141,13 +146,13 @@ class Recording:
 
     def _end(self, stopped: str) -> Exception | None:
         """End all that still runs; returns the exception of the tasks' budgets, if any."""
-        member = membership.current()
+        member = this_process.membership
         if member is None or member.plan.directory != self.path:
             return None
         end_ns = _core.now_ns()
-        from tprof.ending import Ending  # noqa: PLC0415 - kept off `import tprof`
+        from .ending import Ending  # noqa: PLC0415 - kept off `import tprof`
 
-        membership.leave()
+        this_process.leave()
         self._restore_environment()
         if self._pid != os.getpid() or not self.is_owner:
             _core.release()
@@ -183,7 +188,7 @@ class Recording:
         UsageError
             If the recording is not running.
         """
-        member = membership.current()
+        member = this_process.membership
         if member is None or member.plan.directory != self.path:
             message = f"the recording {self.path} does not run: after its with-block take its profile()"
             raise UsageError(message)
@@ -201,13 +206,13 @@ class Recording:
         """
         from tprof.trace import load  # noqa: PLC0415 - the door to analysis
 
-        if membership.current() is not None:
+        if this_process.membership is not None:
             message = f"the recording {self.path} still runs: take its profile after the with-block"
             raise UsageError(message)
         return load(self.path).profile(model, **options)
 
     def _refuse_second(self) -> None:
-        running = membership.current()
+        running = this_process.membership
         if running is not None:
             from tprof.launch.program import is_recorded_in  # noqa: PLC0415 - kept off `import tprof`
 
@@ -221,8 +226,7 @@ class Recording:
             raise UsageError(message)
 
     def _begin(self, prepared: Preparation) -> None:
-        from tprof.readers import describe_sources  # noqa: PLC0415 - kept off `import tprof`
-        from tprof.trace.directory import SUBDIRECTORIES  # noqa: PLC0415
+        from tprof.trace.directory import SUBDIRECTORIES  # noqa: PLC0415 - kept off `import tprof`
         from tprof.trace.manifest import write_manifest  # noqa: PLC0415
         from tprof.trace.running import Lock  # noqa: PLC0415
 
@@ -232,32 +236,28 @@ class Recording:
             write_manifest(self.path, prepared.manifest)
             process = _core.session_create(os.fspath(self.path))
             self._lock = Lock(self.path)
-            domains = prepared.choice.domains
-            sources = describe_sources(domains, prepared.topology, directory=self.path, root=prepared.root)
-            _core.sensors_start(sources, self._poller_share)
+            _core.sensors_start(prepared.sources(), self._poller_share)
         self._read_idle(prepared.choice)
         with Uninterrupted():
             # Readings until here do not belong to the block; a child that joins finds a complete manifest in any case.
             prepared.manifest["clock"]["block_start_ns"] = _core.now_ns()
             write_manifest(self.path, prepared.manifest)
-            membership.enter(prepared.plan, process).start()
+            enter(prepared.plan, process).start()
             self._hand_to_children()
         self._watch_budgets()
 
     def _hand_to_children(self) -> None:
         self._environment = os.environ.get(SESSION)
         os.environ[SESSION] = os.fspath(self.path)
-        ray_cluster.hand_on()
+        set_ray_hook()
 
     def _watch_budgets(self) -> None:
         """Monitor tasks with a budget, from the first definition of one."""
-        from tprof import registry  # noqa: PLC0415 - kept beside its only use
-
-        member = membership.current()
+        member = this_process.membership
         if member is None or self._instances is not None:
             return
         member.on_budget = self._watch_budgets
-        if registry.has_budgets():
+        if this_process.tasks.has_budgets():
             from tprof.budgets.instances import InstanceBudgets  # noqa: PLC0415 - brings NumPy
 
             self._instances = InstanceBudgets(member)
@@ -279,7 +279,7 @@ class Recording:
             time.sleep(idle_s)
 
     def _restore_environment(self) -> None:
-        ray_cluster.hand_on_no_more()
+        clear_ray_hook()
         if self._environment is None:
             os.environ.pop(SESSION, None)
         else:
@@ -288,7 +288,7 @@ class Recording:
     def _undo(self) -> None:
         """Remove the files of a recording that could not begin."""
         with Uninterrupted():
-            membership.leave()
+            this_process.leave()
             if os.environ.get(SESSION) == os.fspath(self.path):
                 self._restore_environment()
             _core.sensors_stop()

@@ -1,31 +1,32 @@
-"""The membership of a process in a session: its task table, the core's set-up, and the joining of children.
+"""The membership of a process in a session: its task table, and the core's set-up.
 
-A forked child joins by the fork hook, any other child by the environment variable `TPROF_SESSION`, which holds the
-session directory while the recording runs. One interpreter of a process is a member for all of them: the core records
-the tasks of every interpreter, and each interpreter writes its definitions into the one table of the process.
+One interpreter of a process is a member for all of them: the core records the tasks of every interpreter, and each
+interpreter writes its definitions into the one table of the process.
 """
 
 from __future__ import annotations
 
 import array
-import atexit
 import os
 import threading
-import warnings
 from dataclasses import dataclass
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tprof import _core, forks, registry, work
-from tprof.environment import SESSION
-from tprof.errors import TprofError, TraceError
-from tprof.table_file import TableFile
+from tprof import _core, work
+from tprof.errors import TraceError
+
+from .process_state import this_process
+from .registry import NAME_CHARACTERS
+from .table_file import TableFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tprof.live import Meter
+
+    from .registry import Definition
 
 NO_PACKAGE = -1
 MAX_DECISIONS = 200_000
@@ -90,8 +91,8 @@ class Membership:
         self._decisions: TableFile | None = None
         self._decided = 0
         self._deciding = threading.Lock()
-        work.begin()
-        registry.listen(self._append)
+        self.sums: work.Sums | None = work.Sums()
+        this_process.tasks.listen(self._append)
         for other in _core.table_begin(os.fspath(self._table.path)):
             self._write(_foreign(*other))
 
@@ -113,7 +114,7 @@ class Membership:
                 return
             self._decisions.append(dumps(decision, separators=(",", ":")).encode() + b"\n")
 
-    def _append(self, definition: registry.Definition) -> None:
+    def _append(self, definition: Definition) -> None:
         """Write a line at once; on a full disk the trace has `<lost name>` instead."""
         self._write(_whole(definition, self.process))
         if definition.budget is not None and self.on_budget is not None:
@@ -125,9 +126,10 @@ class Membership:
 
     def _append_sums(self) -> None:
         """Write the sums of declared work; a full disk loses them."""
-        for number, sums in work.end().items():
-            definition = registry.definition_of(number)
-            line = {**_named(definition), **work.summed(definition.work, sums)}
+        sums, self.sums = self.sums, None
+        for number, sum_ in sums.total().items() if sums is not None else ():
+            definition = this_process.tasks.definition_of(number)
+            line = {**_named(definition), **work.summed(definition.work, sum_)}
             self._table.append(dumps(line).encode() + b"\n")
 
     def start(self) -> None:
@@ -153,14 +155,14 @@ class Membership:
         """End recording, and close the table."""
         _core.stop()
         self.lost_definitions += _core.table_end()
-        registry.listen(None)
+        this_process.tasks.listen(None)
         self._append_sums()
         self.close_table()
         _core.session_leave(self.process)
 
     def hand_over(self) -> None:
         """Leave the membership to the process's other interpreters: this one ends, the process records on."""
-        registry.listen(None)
+        this_process.tasks.listen(None)
         self._append_sums()
         self.close_table()
 
@@ -172,15 +174,15 @@ class Membership:
             self._decisions.close()
 
 
-def _named(definition: registry.Definition) -> dict[str, Any]:
-    name = definition.name[: registry.NAME_CHARACTERS]
+def _named(definition: Definition) -> dict[str, Any]:
+    name = definition.name[:NAME_CHARACTERS]
     place = {"task": definition.number, "name": name, "file": definition.file, "line": definition.line}
     if definition.is_default:
         place["default"] = True
     return place if definition.budget is None else {**place, "budget_j": definition.budget[0]}
 
 
-def _whole(definition: registry.Definition, process: int) -> dict[str, Any]:
+def _whole(definition: Definition, process: int) -> dict[str, Any]:
     source = definition.source() if process == 0 else None
     return {**_named(definition), "source": source, **work.numbers(definition.work)}
 
@@ -200,7 +202,7 @@ def _foreign(
     return {**place, **{key: value for key, value in figures.items() if value is not None}}
 
 
-def append_to(table: str, definition: registry.Definition) -> None:
+def append_to(table: str, definition: Definition) -> None:
     """Write a task into the table of this process, which another interpreter owns."""
     line = _whole(definition, int(Path(table).stem))
     try:
@@ -213,82 +215,8 @@ def append_to(table: str, definition: registry.Definition) -> None:
     opened.close()
 
 
-_current: Membership | None = None
-
-
-def current() -> Membership | None:
-    """Return this process's membership in the running session, or None."""
-    return _current
-
-
 def enter(plan: Plan, process: int) -> Membership:
-    """Enter with this process ordinal; the caller calls `start`. Raises OSError."""
-    global _current  # noqa: PLW0603 - a process is a member of one session
-    _current = Membership(plan, process)
-    return _current
-
-
-def leave() -> None:
-    """End this process's membership, if it has one."""
-    global _current
-    membership, _current = _current, None
-    if membership is not None:
-        membership.stop()
-
-
-def join_from_environment() -> None:
-    """Join the session that the environment names, if it is running.
-
-    A recording that ended meanwhile is not an error; a failure to join a running one is a warning.
-    """
-    named = os.environ.get(SESSION)
-    if not named or _current is not None or not _core.claim():
-        return
-    directory = Path(named)
-    try:
-        process = _core.session_join(os.fspath(directory))
-    except OSError:
-        _core.release()
-        return
-    try:
-        member = enter(Plan.from_manifest(directory), process)
-        member.start()
-    except (OSError, ValueError, TypeError, OverflowError, TprofError) as error:
-        _core.release()
-        warnings.warn(f"tprof does not record process {os.getpid()}: {error}", RuntimeWarning, stacklevel=2)
-        return
-    if _core.is_main_interpreter():
-        atexit.register(leave)
-    else:
-        _core.session_leave_at_exit(process)
-        atexit.register(member.hand_over)
-
-
-_parents: Membership | None = None
-
-
-def _leave_parents() -> None:
-    global _current, _parents
-    _parents, _current = _current, None
-    _core.set_pause(0)  # the budgets that throttle the parent do not cover its child
-    registry.reset_lock()
-    work.end()
-    if _parents is not None:
-        _parents.close_table()
-
-
-def _join_parents_session() -> None:
-    global _parents
-    parents, _parents = _parents, None
-    process = _core.session_rejoin() if parents is not None and _current is None else None
-    if parents is None or process is None:
-        return
-    _core.claim()  # a new process: no other interpreter can have claimed it
-    try:
-        enter(parents.plan, process).start()
-    except OSError as error:
-        warnings.warn(f"tprof does not record process {os.getpid()}: {error}", RuntimeWarning, stacklevel=2)
-
-
-forks.reset_in_child(_leave_parents)
-forks.join_in_child(_join_parents_session)
+    """Make this process the member with this ordinal; the caller calls `start`. Raises OSError."""
+    member = Membership(plan, process)
+    this_process.membership = member
+    return member

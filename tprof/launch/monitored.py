@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from tprof import _core, registry
+from tprof import _core
+from tprof.session.process_state import this_process
 
 TYPE_CHECKING = False  # `typing` takes longer to import than all of this package does
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Monitored:
         number = self._numbers.get(place)
         if number is None:
             name = code.co_qualname.rpartition("<locals>.")[2]
-            number = registry.define(name, file=code.co_filename, line=code.co_firstlineno, code=code)
+            number = this_process.tasks.define(name, file=code.co_filename, line=code.co_firstlineno, code=code)
             number = self._numbers.setdefault(place, number)
         return number
 
@@ -105,28 +106,15 @@ class Monitored:
         self._observers[id(code)][1](sys._getframe(1), value)  # noqa: SLF001 - the only way to the frame
 
 
-_monitored: Monitored | None = None
-
-
 def monitored() -> Monitored | None:
     """Return this interpreter's tool; None before Python 3.12, or if other tools have taken every number."""
-    global _monitored  # noqa: PLW0603 - one tool is enough
     monitoring = getattr(sys, "monitoring", None)
-    if _monitored is None and monitoring is not None:
+    if this_process.monitored is None and monitoring is not None:
         for tool in _TOOLS:
             try:
                 monitoring.use_tool_id(tool, "tprof")
             except ValueError:
                 continue
-            _monitored = Monitored(monitoring, tool)
+            this_process.monitored = Monitored(monitoring, tool)
             break
-    return _monitored
-
-
-def release(code: CodeType) -> None:
-    """Undo the selection of code by `--task`: a decorator makes its function a task instead."""
-    if _monitored is not None:
-        _monitored.release(code)
-    for constant in code.co_consts:
-        if type(constant) is _core.Region:  # launch/rewrite.py put it there
-            constant.silence()
+    return this_process.monitored

@@ -122,8 +122,7 @@ def _variables(pid: int) -> dict[str, str]:
 
 def shares(session: Path) -> bool:
     """Return whether a companion of this process records there; a rank may just have ended."""
-    from tprof.host import boot_id  # noqa: PLC0415 - kept off `import tprof`
-    from tprof.trace.manifest import read_manifest  # noqa: PLC0415 - see above
+    from tprof.trace.manifest import read_manifest  # noqa: PLC0415 - kept off `import tprof`
     from tprof.trace.running import is_running  # noqa: PLC0415 - see above
 
     try:
@@ -134,6 +133,14 @@ def shares(session: Path) -> bool:
     if manifest.get("boot_id") != boot_id() or here is None or there is None or not here.is_together_with(there):
         return False
     return here.rank is not None or is_running(session)
+
+
+def boot_id() -> str | None:
+    """Return an identity of this machine since its boot."""
+    try:
+        return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        return None
 
 
 def are_awaited() -> bool:
