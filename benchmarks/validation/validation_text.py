@@ -1,4 +1,4 @@
-"""What `tprof validate` prints: rows of plain text, a table at a time; whoever draws them decides on nothing."""
+"""The tables of `tprof validate` as rows of plain text, and the page that draws what validation found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tprof summary`: accounts and tasks of a session in the terminal."""
+"""`tprof summary`: accounts and tasks of a session in the terminal; the tables are those of other commands, too."""
 
 from __future__ import annotations
 
