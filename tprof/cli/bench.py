@@ -184,7 +184,7 @@ def _run(names: Sequence[str], order: Any, *, quick: bool, quiet: bool) -> dict[
 def _measure(name: str, order: Any, *, quick: bool, quiet: bool) -> dict[str, Any]:
     from importlib import import_module
 
-    benchmark = import_module(f"tprof.benchmarks.overhead.{name}")
+    benchmark = import_module(f"tprof.benchmarks.{_MODULES[name]}")
     effort = _effort(benchmark, order, quick=quick)
     with status(f"measuring {name}; this takes a few minutes"):
         result: dict[str, Any] = benchmark.measure(effort)
