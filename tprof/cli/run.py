@@ -18,7 +18,7 @@ from .run_end import End
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from tprof.launch import Program
+    from tprof.launch.program import Program
 
 _HELP = """Profile a script, a module or a text; its source, arguments, output and exit status stay as they are.
 
@@ -80,7 +80,7 @@ def run(  # noqa: PLR0913 - one parameter an option
 ) -> None:
     """Record the program, then say where its joules went."""
     import tprof
-    from tprof.launch import parse_patterns
+    from tprof.launch.pattern import parse_patterns
 
     if list_tasks is not None:
         _list_tasks(list_tasks, task or [])
@@ -106,7 +106,7 @@ def run(  # noqa: PLR0913 - one parameter an option
 
 
 def _program(words: list[str]) -> Program:
-    from tprof.launch import Program
+    from tprof.launch.program import Program
 
     if not words:
         message = "name the program to run: tprof run SCRIPT, -m MODULE, -c TEXT or - for standard input"
@@ -160,7 +160,7 @@ class Start(BaseException):
 
 def _prepare(what: Program, tasks: list[str], end: End, *, best_effort: bool) -> Callable[[], None]:
     """Begin to record, and return what runs the program."""
-    from tprof.launch import find_program, run_program
+    from tprof.launch.program import find_program, run_program
 
     main = find_program(what)
     # What is registered first is called last: what the program leaves to its own end is recorded.
@@ -185,7 +185,7 @@ def _prepare(what: Program, tasks: list[str], end: End, *, best_effort: bool) ->
 
 def _list_tasks(where: str, tasks: Sequence[str]) -> None:
     """Print the functions of a module, package or script that the patterns mean, all without patterns."""
-    from tprof.launch import parse_patterns
+    from tprof.launch.pattern import parse_patterns
 
     patterns = parse_patterns(tasks)
     for names, code, function in _functions(where):

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from tprof.analysis import Profile
-    from tprof.launch import Pattern
     from tprof.launch.matches import Gathered
+    from tprof.launch.pattern import Pattern
     from tprof.session.recording import Recording
 
 _TOP = 10
@@ -105,7 +105,7 @@ class End:
 
     def _look_at_tasks(self, stream: TextIO) -> dict[str, object]:
         """Return what is to be said of the patterns; what they lack is said here where nothing follows."""
-        from tprof.launch import matches
+        from tprof.launch.program import matches
 
         found = matches()
         if found is None:
@@ -221,8 +221,8 @@ def _suggest_names(profile: Profile, program: str) -> None:
 
 def _report_tasks(profile: Profile, given: dict[str, Any]) -> None:
     """Say what the patterns met, here or in a child process, and what of it was called."""
-    from tprof.launch import Pattern
     from tprof.launch.matches import Matches
+    from tprof.launch.pattern import Pattern
 
     patterns = [replace(Pattern.parse(text), shown=shown) for text, shown in given.get("tasks", [])]
     gathered = Matches(patterns).gathered(Path(given["session"]))
