@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tprof.analysis.operating import Advice, Sized, Wish
     from tprof.analysis.operating.draws import Draws
-    from tprof.benchmarks.validation.validation_text import Table
+    from tprof.analysis.report.text_table import Table
 
 
 _HELP = """Say at what frequency or power limit and on how many workers each task and the program should run.
@@ -220,7 +220,7 @@ _QUALITY = {
 
 def advice_tables(advices: Sequence[Advice]) -> list[Table]:
     """Return one table of choices, with the reasons below."""
-    from tprof.benchmarks.validation.validation_text import Table
+    from tprof.analysis.report.text_table import Table
 
     wish = advices[0].wish
     conditions = [

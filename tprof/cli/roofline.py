@@ -19,11 +19,11 @@ from .render import dump, percent, plain, quantity, show_tables
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tprof.analysis.report.text_table import Table
     from tprof.analysis.theory.roofline import Machine
     from tprof.analysis.theory.roofline_tasks import TaskPoint
     from tprof.benchmarks.roofline import Measured
     from tprof.benchmarks.roofline.roofline_machine import Result
-    from tprof.benchmarks.validation.validation_text import Table
 
 
 _HELP = """Draw the roofline of energy of this machine, or of a known one, and place a session's tasks under it.
@@ -254,7 +254,7 @@ def _plain_tasks(result: Result) -> list[dict[str, Any]]:
 
 
 def _achieved(measured: Measured) -> Table:
-    from tprof.benchmarks.validation.validation_text import Table
+    from tprof.analysis.report.text_table import Table
 
     part = measured.achieved
     reached = [("bandwidth", "B/s", measured.bytes_per_s, measured.rates["copy"], part["bandwidth"])]
@@ -274,7 +274,7 @@ def _achieved(measured: Measured) -> Table:
 
 
 def _estimates(result: Result) -> Table:
-    from tprof.benchmarks.validation.validation_text import Table
+    from tprof.analysis.report.text_table import Table
 
     fitted = result.fitted
     assert fitted is not None  # noqa: S101 - for the type checker; `tables` has asked
@@ -291,7 +291,7 @@ def _estimates(result: Result) -> Table:
 
 
 def _balances(machine: Machine, result: Result) -> Table:
-    from tprof.benchmarks.validation.validation_text import Table
+    from tprof.analysis.report.text_table import Table
 
     views = [machine.at(one) for one in machine.precisions]
     rows = [
@@ -318,7 +318,7 @@ def _balances(machine: Machine, result: Result) -> Table:
 
 
 def _tasks_table(result: Result) -> Table:
-    from tprof.benchmarks.validation.validation_text import Table
+    from tprof.analysis.report.text_table import Table
 
     machine = result.machine.at(result.precision)
     rows = []

@@ -6,7 +6,7 @@ import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,7 +17,8 @@ from .render import dump, show_tables
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tprof.analysis.theory.model_page import Figure, Sheet
+    from tprof.analysis.report.text_table import Table
+    from tprof.analysis.theory.model_page import Figure
 
 
 _HELP = """Calculate time and energy of a parallel algorithm from a machine's constants.
@@ -210,7 +211,7 @@ class Answer:
     title: str
     plain: Mapping[str, Any]
     sentences: Sequence[str]
-    tables: Sequence[Sheet]
+    tables: Sequence[Table]
     notes: Sequence[str]
     figures: Callable[[], Sequence[Figure]]
 
@@ -225,7 +226,7 @@ class Answer:
         print(self.title)
         for sentence in self.sentences:
             print(sentence)
-        show_tables(cast("Any", self.tables), sys.stdout)
+        show_tables(self.tables, sys.stdout)
         for note in self.notes:
             print(note)
 

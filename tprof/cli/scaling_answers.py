@@ -13,8 +13,8 @@ from .scaling import Answer, Asked, above, number
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tprof.analysis.report.text_table import Table
     from tprof.analysis.theory.energy_scalability.scalability_overview import Overview as CoreOverview
-    from tprof.analysis.theory.model_page import Sheet
     from tprof.analysis.theory.strong_scaling import (
         Algorithm,
         Machine,
@@ -130,8 +130,8 @@ def _reached_sentences(reached: dict[str, Any] | None) -> list[str]:
     return [f"{reached['gflops_per_w']:g} GFLOPS/W at the same processors and memory: {'; '.join(parts)}."]
 
 
-def _table(name: str, one: dict[str, Any], bounds: Mapping[str, float]) -> Sheet:
-    from tprof.analysis.theory.model_page import Sheet
+def _table(name: str, one: dict[str, Any], bounds: Mapping[str, float]) -> Table:
+    from tprof.analysis.report.text_table import Table
 
     limits, columns = one["range"], ("p", "memory_words", "time_s", "energy_j", "power_w", "gflops_per_w")
     least = min((row["energy_j"] for row in one["rows"]), default=math.nan)
@@ -154,7 +154,7 @@ def _table(name: str, one: dict[str, Any], bounds: Mapping[str, float]) -> Sheet
         note = f"{note} Fewer than {one['left_out']:.4g} do not hold the data.".strip()
     headings = ("processors", "words each", "time, s", "energy, J", "power, W", "GFLOPS/W", "energy above", "scaling")
     bounded = ("within bounds",) if bounds else ()
-    return Sheet(f"{name}, n = {one['n']:g}", (*headings, *bounded), rows, note, texts=0)
+    return Table(f"{name}, n = {one['n']:g}", (*headings, *bounded), rows, note, texts=0)
 
 
 def _keeps(row: Mapping[str, float], bounds: Mapping[str, float]) -> bool:
@@ -162,8 +162,8 @@ def _keeps(row: Mapping[str, float], bounds: Mapping[str, float]) -> bool:
     return all(figures[name] <= bound for name, bound in bounds.items())
 
 
-def _sizes(name: str, overviews: Sequence[Overview], found: Sequence[Optimum]) -> Sheet:
-    from tprof.analysis.theory.model_page import Sheet
+def _sizes(name: str, overviews: Sequence[Overview], found: Sequence[Optimum]) -> Table:
+    from tprof.analysis.report.text_table import Table
 
     rows = tuple(
         tuple(
@@ -174,7 +174,7 @@ def _sizes(name: str, overviews: Sequence[Overview], found: Sequence[Optimum]) -
         for overview, best in zip(overviews, found, strict=True)
     )  # fmt: skip
     headings = ("n", "processors from", "to", "words each", "time, s", "energy, J", "power, W", "GFLOPS/W")
-    return Sheet(
+    return Table(
         f"{name}: the best execution of each size", headings, rows, "Time and power on most processors.", texts=0
     )
 
@@ -194,7 +194,8 @@ def node_answer(name: str, asked: Asked) -> Answer:
     """Answer for one algorithm. Raises UsageError for what does not go together."""
     import numpy as np
 
-    from tprof.analysis.theory.model_page import Axis, Curve, Figure, Sheet
+    from tprof.analysis.report.text_table import Table
+    from tprof.analysis.theory.model_page import Axis, Curve, Figure
     from tprof.analysis.theory.strong_scaling import evaluate_two_levels
     from tprof.analysis.theory.strong_scaling.scaling_overview import DEFAULT_N, OTHER_N, powers
 
@@ -216,7 +217,7 @@ def node_answer(name: str, asked: Asked) -> Answer:
         runs[n] = evaluate_two_levels(algorithm, machine, n, nodes, words)
     rows = {n: _node_rows(run, machine) for n, run in runs.items()}
     tables = [
-        Sheet(f"{name}, n = {n:g}", tuple(NODE_COLUMNS),
+        Table(f"{name}, n = {n:g}", tuple(NODE_COLUMNS),
               tuple(tuple(number(row[column]) for column in NODE_COLUMNS.values()) for row in found), notes[n], texts=0)
         for n, found in rows.items()
     ]  # fmt: skip
@@ -338,9 +339,9 @@ def _check_cores(name: str, asked: Asked) -> None:
         raise UsageError(message)
 
 
-def _core_table(name: str, one: dict[str, Any], overview: CoreOverview) -> Sheet:
+def _core_table(name: str, one: dict[str, Any], overview: CoreOverview) -> Table:
+    from tprof.analysis.report.text_table import Table
     from tprof.analysis.theory.energy_scalability.scalability_overview import units
-    from tprof.analysis.theory.model_page import Sheet
 
     seconds, joules = units(overview.machine)
     columns = {
@@ -358,12 +359,12 @@ def _core_table(name: str, one: dict[str, Any], overview: CoreOverview) -> Sheet
         f"Left: each number of cores slowed down to {one['max_time_s']:.6g} {seconds}, – where it is too slow. "
         "Right: each at the frequency where energy times time is least."
     )
-    return Sheet(f"{name}, n = {one['n']:g}", tuple(columns), rows, note, texts=0)
+    return Table(f"{name}, n = {one['n']:g}", tuple(columns), rows, note, texts=0)
 
 
-def _core_sizes(name: str, overviews: Sequence[CoreOverview]) -> Sheet:
+def _core_sizes(name: str, overviews: Sequence[CoreOverview]) -> Table:
+    from tprof.analysis.report.text_table import Table
     from tprof.analysis.theory.energy_scalability.scalability_overview import QUESTIONS, units
-    from tprof.analysis.theory.model_page import Sheet
 
     _, joules = units(overviews[0].machine)
     headings = ["n"]
@@ -377,4 +378,4 @@ def _core_sizes(name: str, overviews: Sequence[CoreOverview]) -> Sheet:
             cells += [number(best.cores), number(best.energy_j)]
         rows.append(tuple(cells))
     note = "Bounds: time and energy of the sequential program at the highest frequency, where none were given."
-    return Sheet(f"{name}: the best number of cores of each size", tuple(headings), tuple(rows), note, texts=0)
+    return Table(f"{name}: the best number of cores of each size", tuple(headings), tuple(rows), note, texts=0)
