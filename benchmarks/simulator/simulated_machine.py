@@ -134,7 +134,7 @@ _SLOWEST = LOWEST_HZ / HIGHEST_HZ
 
 
 @dataclass(frozen=True)
-class Response(Ratios):
+class TaskLaw(Ratios):
     """A task of the paper with its law between the two frequencies at which the paper gives it."""
 
     @property
@@ -160,11 +160,11 @@ class Response(Ratios):
         return self.power_w(hz) / POWER_W * self.time(hz)
 
 
-RESPONSES = {one.task: Response(**asdict(one)) for one in ratios()}
+RESPONSES = {one.task: TaskLaw(**asdict(one)) for one in ratios()}
 """By the task's name."""
 
 
-def response(task: str) -> Response:
+def response(task: str) -> TaskLaw:
     """Return the response of a task of the paper."""
     return RESPONSES[task]
 

@@ -23,7 +23,7 @@ from .known_responses import HIGH_HZ, LOW_HZ, Floats
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .known_responses import Response
+    from tprof.benchmarks.published.public_measurements import Response
 
 
 MISFITS = (0.02, 0.03, 0.04, 0.05, 0.06, 0.08)

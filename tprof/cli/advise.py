@@ -15,6 +15,7 @@ from tprof.errors import UsageError
 from tprof.trace.operating_points import MOST_WORKERS
 from tprof.trace.plain_values import number, shown, whole
 
+from .options import AsJson
 from .progress import bar
 from .render import clean, dump, percent, quantity, show_tables
 
@@ -66,7 +67,7 @@ def advise(  # noqa: PLR0913 - one parameter an option
     task: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this task; may be repeated; '' is the program.")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All tasks, not only those of most energy.")] = False,  # noqa: FBT002 - typer's default
+    every: Annotated[bool, typer.Option("--all", help="All tasks, not only those of most energy.")] = False,
     settings: Annotated[
         str | None, typer.Option(metavar="LIST|LOW..HIGH:N", help="What can be set, such as 1.6GHz..3.3GHz:18.")
     ] = None,
@@ -79,7 +80,7 @@ def advise(  # noqa: PLR0913 - one parameter an option
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="Draw points, front and choice.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
+    as_json: AsJson = False,
 ) -> None:
     """Read the table, advise, print."""
     from tprof.analysis.operating import read, write_page

@@ -10,6 +10,7 @@ import typer
 
 from tprof.errors import UsageError
 
+from .options import AsJson, Energy, Watts
 from .progress import RunProgress, status
 from .render import dump, show_tables
 
@@ -62,8 +63,8 @@ def bench(  # noqa: PLR0913 - one parameter an option
         list[str] | None,
         typer.Argument(metavar="[NAME]...", help="Programs, budget, overhead, analysis, runtime, policy."),
     ] = None,
-    listing: Annotated[bool, typer.Option("--list", help="Say what there is; run nothing.")] = False,  # noqa: FBT002
-    everything: Annotated[  # noqa: FBT002 - typer's default
+    listing: Annotated[bool, typer.Option("--list", help="Say what there is; run nothing.")] = False,
+    everything: Annotated[
         bool, typer.Option("--all", help="The paper's six programs, and a report of them: suite.html.")
     ] = False,
     size: Annotated[str | None, typer.Option(help="small or paper; default: small.")] = None,
@@ -72,13 +73,13 @@ def bench(  # noqa: PLR0913 - one parameter an option
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="DIR", help="Where sessions and reports go.")
     ] = Path(),
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace earlier sessions and reports.")] = False,  # noqa: FBT002
-    energy: Annotated[str, typer.Option(help="auto, perf, powercap, estimate or none.")] = "auto",
-    watts: Annotated[str | None, typer.Option(metavar="IDLE,PER_CORE", help="Watts for the estimate.")] = None,
-    quick: Annotated[  # noqa: FBT002 - typer's default
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace earlier sessions and reports.")] = False,
+    energy: Energy = "auto",
+    watts: Watts = None,
+    quick: Annotated[
         bool, typer.Option("--quick", help="Measurements: see that it works; no figures to quote.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
+    as_json: AsJson = False,
 ) -> None:
     """Run what is named, one after the other."""
     from tprof.benchmarks.repeats import Order

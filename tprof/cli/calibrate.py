@@ -12,6 +12,7 @@ import typer
 
 from tprof.errors import UsageError
 
+from .options import AsJson
 from .progress import bar, status
 from .render import clean, dump, percent, plain
 
@@ -80,9 +81,9 @@ def calibrate(  # noqa: PLR0913 - one parameter an option
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the model there.")
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Table: keep its equation 1 for this machine.")] = False,  # noqa: FBT002
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Keep nothing.")] = False,  # noqa: FBT002 - typer's default
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
+    keep: Annotated[bool, typer.Option("--keep", help="Table: keep its equation 1 for this machine.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Keep nothing.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Calibrate; the command's help says how."""
     chosen = {

@@ -13,6 +13,7 @@ import typer
 
 from tprof.errors import UsageError
 
+from .options import AsJson, Quick, open_profile
 from .progress import bar
 from .render import dump, percent, plain, quantity, show_tables
 
@@ -60,12 +61,12 @@ def roofline(  # noqa: PLR0913 - one parameter an option
     ] = None,
     precision: Annotated[str, typer.Option(help="Of the tasks' flops: double or single.")] = "double",
     model: Annotated[str, typer.Option(help="Power model for the session: auto, cputime, …")] = "auto",
-    quick: Annotated[bool, typer.Option("--quick", help="See that it works; no figures to quote.")] = False,  # noqa: FBT002
+    quick: Quick = False,
     save: Annotated[
         str | None, typer.Option(metavar="NAME|FILE.json", help="Keep the machine that was measured.")
     ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="Draw it.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
+    as_json: AsJson = False,
 ) -> None:
     """Measure, fit and draw; the command's help says how."""
     from tprof.benchmarks.roofline.roofline_machine import known
@@ -119,8 +120,6 @@ def _measured(*, quick: bool, processor: str | None) -> Result:
 def _placed_tasks(session: Path, model: str) -> tuple[list[TaskPoint], list[str], str | None]:
     from tprof.analysis.declared import failed_declarations
     from tprof.analysis.theory.roofline_tasks import task_points
-
-    from .summary import open_profile
 
     profile = open_profile(session, model)
     points, notes = task_points(profile)

@@ -13,6 +13,7 @@ import typer
 
 from tprof.errors import TprofError, UsageError
 
+from .options import Counters, Energy, Watts
 from .run_end import End
 
 if TYPE_CHECKING:
@@ -56,27 +57,25 @@ def run(  # noqa: PLR0913 - one parameter an option
             "re:EXPRESSION for module:function.",
         ),
     ] = None,
-    require_tasks: Annotated[  # noqa: FBT002 - typer reads the default
+    require_tasks: Annotated[
         bool, typer.Option("--require-tasks", help="Exit with 1 if a --task meets no function.")
     ] = False,
     list_tasks: Annotated[
         str | None,
         typer.Option("--list-tasks", metavar="MODULE", help="Show what --task can take there; nothing is run."),
     ] = None,
-    energy: Annotated[str, typer.Option(help="auto, perf, powercap, estimate or none.")] = "auto",
-    counters: Annotated[str, typer.Option(help="auto, none, or names with commas.")] = "auto",
-    watts: Annotated[str | None, typer.Option(metavar="IDLE,PER_CORE", help="Watts for the estimate.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier session.")] = False,  # noqa: FBT002
+    energy: Energy = "auto",
+    counters: Counters = "auto",
+    watts: Watts = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier session.")] = False,
     report: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Write a report too.")] = None,
     idle: Annotated[
         float | None, typer.Option("--idle", metavar="SECONDS", help="Idle to read before the program starts.")
     ] = None,
-    best_effort: Annotated[  # noqa: FBT002 - typer reads the default
+    best_effort: Annotated[
         bool, typer.Option("--best-effort", help="Run unprofiled when recording cannot start.")
     ] = False,
-    no_summary: Annotated[  # noqa: FBT002 - see above
-        bool, typer.Option("--no-summary", help="Print no summary after the program.")
-    ] = False,
+    no_summary: Annotated[bool, typer.Option("--no-summary", help="Print no summary after the program.")] = False,
 ) -> None:
     """Record the program, then say where its joules went."""
     import tprof

@@ -12,6 +12,7 @@ import typer
 
 from tprof.errors import UsageError
 
+from .options import AsJson
 from .render import dump, show_tables
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def register(app: typer.Typer) -> None:
 
 def scaling(  # noqa: PLR0913 - one parameter an option
     algorithm: Annotated[str | None, typer.Argument(help="As --list names it.", show_default=False)] = None,
-    listing: Annotated[bool, typer.Option("--list", help="Say which algorithms and machines there are.")] = False,  # noqa: FBT002
+    listing: Annotated[bool, typer.Option("--list", help="Say which algorithms and machines there are.")] = False,
     machine: Annotated[str | None, typer.Option(metavar="NAME|FILE", help="A name, or a file of TOML or JSON.")] = None,
     size: Annotated[str | None, typer.Option("-n", help="Size of the problem.", metavar="N|LO:HI")] = None,
     count: Annotated[str | None, typer.Option("-p", help="Processors, nodes or cores.", metavar="P|LO:HI")] = None,
@@ -63,7 +64,7 @@ def scaling(  # noqa: PLR0913 - one parameter an option
     ] = None,
     target: Annotated[float | None, typer.Option(metavar="GFLOPS/W", help="How good must the machine become?")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw it as a page of HTML.", metavar="FILE.html")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
+    as_json: AsJson = False,
 ) -> None:
     """Print what is asked for."""
     from . import scaling_answers as answers

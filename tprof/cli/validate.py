@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from .options import AsJson, Quick
 from .progress import bar, status
 from .render import dump, show_tables
 
@@ -24,18 +25,18 @@ def validate(
         int | None, typer.Option(min=1, metavar="N", help="Simulated runs of each case; default 20.")
     ] = None,
     case: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this case; may be repeated.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="See that it works; no figures to quote.")] = False,  # noqa: FBT002
+    quick: Quick = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the result as a page of HTML.", metavar="FILE.html")] = None,
-    pairs: Annotated[  # noqa: FBT002 - typer's default
+    pairs: Annotated[
         bool, typer.Option("--pairs", help="Measure the paper's pairs of kernels on this machine, which is calibrated.")
     ] = False,
     session: Annotated[
         Path | None, typer.Option(metavar="DIR", help="With --pairs: keep the recording in this directory.")
     ] = None,
-    watts: Annotated[  # noqa: FBT002 - typer's default
+    watts: Annotated[
         bool, typer.Option("--watts", help="What is assumed without a sensor, tried on public measurements.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
+    as_json: AsJson = False,
 ) -> None:
     """Simulate a processor with known power, and print each model's error beside the others'."""
     if watts:
