@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from tprof.analysis.report.data import clean
-from tprof.analysis.report.embed import Parts, embed, write_page
+from tprof.analysis.report.embed import Parts, clean, embed, write_page
 
 if TYPE_CHECKING:
     import os
