@@ -126,7 +126,7 @@ def test_no_modules_import_each_other_as_they_load():
 
 
 def test_import_tprof_loads_nothing_heavy():
-    heavy = ("pandas", "sklearn", "plotly", "typer", "rich", "scipy")
+    heavy = ("pandas", "psutil", "sklearn", "plotly", "typer", "rich", "scipy")
     code = f"import sys, tprof; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
 
