@@ -84,7 +84,8 @@ def machines() -> dict[str, Machine]:
 
 def find_machine(text: str) -> Machine | TwoLevelMachine:
     """Return the machine of that name, or the one in the file of that name. Raises UsageError if there is neither."""
-    return machine_files.find_machine("machine", text, machines(), _made)
+    named: Mapping[str, Machine | TwoLevelMachine] = machines()
+    return machine_files.find_machine("machine", text, named, _made)
 
 
 def read_machine(path: str | os.PathLike[str]) -> Machine | TwoLevelMachine:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tprof.analysis.theory.model_page import Axis, Figure, curve, figure, surface
 
-from .communication_avoiding import OMEGA, Floats
-from .communication_bounds import matmul_words
+from .communication import OMEGA, Floats, matmul_words
 from .distributed_machine import Run, evaluate
 from .optimum import Problem, figure_4, optimise
 from .target import generations
@@ -18,7 +17,7 @@ from .target import generations
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .communication_avoiding import Algorithm
+    from .communication import Algorithm
     from .distributed_machine import Machine
     from .optimum import Limits, Optimum
 
