@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
+    from tprof.analysis.report.text_table import Table
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -58,24 +60,13 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Sheet:
-    """A table of text; the first column is left-aligned."""
-
-    title: str
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
-    texts: int = 1
-
-
-@dataclass(frozen=True)
 class Page:
     """The content of a page, in this order."""
 
     title: str
     sentences: Sequence[str]
     figures: Sequence[Figure]
-    tables: Sequence[Sheet]
+    tables: Sequence[Table]
     notes: Sequence[str] = field(default_factory=tuple)
 
 
