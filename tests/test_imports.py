@@ -152,7 +152,7 @@ def test_a_process_follows_forks_in_one_place_in_python_and_in_one_in_c():
 
 
 def test_import_tprof_loads_nothing_heavy():
-    heavy = ("pandas", "sklearn", "plotly", "typer", "rich", "scipy")
+    heavy = ("pandas", "psutil", "sklearn", "plotly", "typer", "rich", "scipy")
     code = f"import sys, tprof; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
 
