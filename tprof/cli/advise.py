@@ -17,7 +17,7 @@ from tprof.trace.plain_values import number, shown, whole
 
 from .options import AsJson
 from .progress import bar
-from .render import clean, dump, percent, quantity, show_tables
+from .render import DASH, clean, dump, percent, quantity, show_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -211,7 +211,6 @@ def _value(digits: str) -> float:
 
 
 _BY = {"energy": "energy", "edp": "energy × time", "ed2p": "energy × time²"}
-_DASH = "–"
 _QUALITY = {
     "estimated": "Energies in the table are estimated.",
     "simulated": "Energies in the table are simulated.",
@@ -239,14 +238,14 @@ def advice_tables(advices: Sequence[Advice]) -> list[Table]:
 def point(advice: Advice, place: int | None) -> str:
     """Write an operating point."""
     if place is None or advice.candidates is None:
-        return _DASH
+        return DASH
     return advice.candidates.named(place)
 
 
 def _row(advice: Advice) -> tuple[str, ...]:
     name = advice.measured.task or "(program)"
     if advice.chosen is None:
-        return (name, *[_DASH] * 8)
+        return (name, *[DASH] * 8)
     energy, time = advice.saving("energy"), advice.saving("time")
     return (
         name,
@@ -263,7 +262,7 @@ def _row(advice: Advice) -> tuple[str, ...]:
 
 def _next(advice: Advice) -> str:
     if advice.proposed is None:
-        return _DASH
+        return DASH
     again = " again" if advice.proposed.again else ""
     return f"{point(advice, advice.proposed.place)}{again} (then {percent(advice.proposed.loss_after)})"
 
