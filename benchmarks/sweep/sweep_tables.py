@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import stdtrit
-from tprof.analysis.export.csv import safe_cell
+from tprof.analysis.export import safe_cell
 
 from tprof.trace.plain_values import shown
 

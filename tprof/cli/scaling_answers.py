@@ -195,7 +195,7 @@ def node_answer(name: str, asked: Asked) -> Answer:
     import numpy as np
 
     from tprof.analysis.report.text_table import Table
-    from tprof.analysis.theory.model_page import Axis, Curve, Figure
+    from tprof.analysis.theory.model_page import Axis, Figure, curve, figure
     from tprof.analysis.theory.strong_scaling import evaluate_two_levels
     from tprof.analysis.theory.strong_scaling.scaling_overview import DEFAULT_N, OTHER_N, powers
 
@@ -226,8 +226,8 @@ def node_answer(name: str, asked: Asked) -> Answer:
     def figures() -> list[Figure]:
         axis = Axis("nodes")
         return [
-            Figure(title, axis, Axis(f"{title.lower()}, {unit}", unit),
-                   [Curve(f"n = {n:g}", [row["nodes"] for row in found], [row[key] for row in found])
+            figure(title, axis, Axis(f"{title.lower()}, {unit}", unit),
+                   [curve(f"n = {n:g}", [row["nodes"] for row in found], [row[key] for row in found])
                     for n, found in rows.items()])
             for title, key, unit in (("Time", "time_s", "s"), ("Energy", "energy_j", "J"))
         ]  # fmt: skip
