@@ -44,6 +44,17 @@ Examples:
 
   tprof advise sums.sweep --algorithm addition --size 1e8 --workers 8,16,32
 """
+_NUMBER = r"\s*(\d+(?:\.\d*)?(?:e\d+)?)\s*"
+_UNITS = {"Hz": {"ghz": 1e9, "mhz": 1e6, "khz": 1e3, "hz": 1.0, "": 1e9}, "W": {"w": 1.0, "kw": 1e3, "": 1.0}}
+_BARE_GHZ = 100.0
+"""A frequency without a unit is in GHz; from here up it surely is not."""
+_MOST = 200
+_BY = {"energy": "energy", "edp": "energy × time", "ed2p": "energy × time²"}
+_QUALITY = {
+    "estimated": "Energies in the table are estimated.",
+    "simulated": "Energies in the table are simulated.",
+    "given": "Energies are taken as given: the table does not say that they were measured.",
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -140,13 +151,6 @@ def _wish(by: str, max_slowdown: str | None, max_power: str | None, sure: str) -
     )
 
 
-_NUMBER = r"\s*(\d+(?:\.\d*)?(?:e\d+)?)\s*"
-_UNITS = {"Hz": {"ghz": 1e9, "mhz": 1e6, "khz": 1e3, "hz": 1.0, "": 1e9}, "W": {"w": 1.0, "kw": 1e3, "": 1.0}}
-_BARE_GHZ = 100.0
-"""A frequency without a unit is in GHz; from here up it surely is not."""
-_MOST = 200
-
-
 def settings_in(text: str, unit: str) -> tuple[float, ...]:
     """Return the settings that a list or `LOW..HIGH:N` names, in `unit`. Raises UsageError."""
     if not unit:
@@ -208,14 +212,6 @@ def _value(digits: str) -> float:
         return number(digits)
     except ValueError:
         return math.nan
-
-
-_BY = {"energy": "energy", "edp": "energy × time", "ed2p": "energy × time²"}
-_QUALITY = {
-    "estimated": "Energies in the table are estimated.",
-    "simulated": "Energies in the table are simulated.",
-    "given": "Energies are taken as given: the table does not say that they were measured.",
-}
 
 
 def advice_tables(advices: Sequence[Advice]) -> list[Table]:
