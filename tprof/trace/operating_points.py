@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from tprof.errors import TprofError, UsageError
 
-from .cells import unquoted
 from .kinds import Quality
 from .manifest import MANIFEST
-from .plain_values import listed, number, parse_cells, shown
+from .plain_values import listed, number, parse_cells, shown, unquoted
 from .user_files import MOST_TABLE_BYTES, UnreadableError, read_text
 
 if TYPE_CHECKING:
