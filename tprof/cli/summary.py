@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 
     Row = Mapping[Any, Any]
 
+LEAST_CORRELATED = 10  # fewer points correlate by chance
+COLUMNS = (
+    "task", "instances", "energy", "share", "mean", "time", "power", "own-time", "sd", "edp", "correlation",
+)  # fmt: skip
+DEFAULT_COLUMNS = frozenset(COLUMNS[:7])
+WAITED = ("running", "data", "worker", "spawning", "paused")
+SERVED = ("running", "starved", "overhead", "suspended")
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -66,9 +74,6 @@ def _chosen(columns: str | None) -> list[str] | None:
         message = f"--columns takes names of {', '.join(COLUMNS)}, got {listed(unknown) or shown(columns)}"
         raise UsageError(message)
     return names
-
-
-LEAST_CORRELATED = 10  # fewer points correlate by chance
 
 
 def as_plain(profile: Profile) -> dict[str, Any]:
@@ -251,14 +256,6 @@ _TASK_COLUMNS: dict[str, tuple[str, Callable[[Row], str]]] = {
     "correlation": ("corr(E, t)", _correlation),
 }
 """By use, the most useful first; `COLUMNS` has the order in which they stand."""
-COLUMNS = (
-    "task", "instances", "energy", "share", "mean", "time", "power", "own-time", "sd", "edp", "correlation",
-)  # fmt: skip
-DEFAULT_COLUMNS = frozenset(COLUMNS[:7])
-
-
-WAITED = ("running", "data", "worker", "spawning", "paused")
-SERVED = ("running", "starved", "overhead", "suspended")
 
 
 def _runtime_lines(facts: Mapping[str, float | int] | None, label: str) -> list[str]:
