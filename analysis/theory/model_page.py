@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import plotly.graph_objects as go
+    from tprof.analysis.report.text_table import Table
 
 BAND_COLOUR = "#00805a"
 
@@ -89,24 +90,13 @@ def _scale(axis: Axis) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Sheet:
-    """A table of text; the first column is left-aligned."""
-
-    title: str
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
-    texts: int = 1
-
-
-@dataclass(frozen=True)
 class Page:
     """The content of a page, in this order."""
 
     title: str
     sentences: Sequence[str]
     figures: Sequence[Figure]
-    tables: Sequence[Sheet]
+    tables: Sequence[Table]
     notes: Sequence[str] = field(default_factory=tuple)
 
 

@@ -1,4 +1,9 @@
-"""The suite's report: `suite.html`, its figures in `suite.json`, and its tables as CSV."""
+"""The suite's report: `suite.html`, its figures in `suite.json`, and its tables as CSV.
+
+The page has the paper's figures 5 to 10: energy over execution time of a program's instances, core by core; bounded in
+size. The four dimensions that the paper's section 4.3 names are drawn besides: energy and time of each instance over
+the run's time, and the cumulative distributions of both.
+"""
 
 from __future__ import annotations
 

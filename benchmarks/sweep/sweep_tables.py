@@ -1,4 +1,7 @@
-"""A run as rows of the tidy table: one for each task, and one with an empty task for the whole program."""
+"""The tables of a sweep: rows of a run, and means over the repeats with the 95 % interval that their spread gives.
+
+A run has a row for each task, and one with an empty task for the whole program.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings about the clock and the processors: the cost of a sample, and causes of variation between runs."""
+"""Findings about the machine: clock, processors, frequency, the directory of sessions, installed packages."""
 
 from __future__ import annotations
 
