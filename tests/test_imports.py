@@ -13,17 +13,21 @@ ROOT = Path(__file__).resolve().parent.parent
 TOP = ("tprof", "analysis", "runtime", "benchmarks")
 CORE = "_core"
 # What each part may import, wherever in its files the import stands. A part is a folder or module of tprof/, or a
-# whole other folder. "tprof" is the package's own face, `_core` its C.
+# whole other folder, but for the folders in APART. "tprof" is the package's own face, `_core` its C.
+APART = ("analysis.operating_points",)
 ALLOWED = {
     "__main__": "cli",
-    "analysis": "errors trace",
-    "benchmarks": "analysis counters environment errors frequency host power_model runtime sensors tprof trace",
+    "analysis": "errors operating_points trace",
+    "operating_points": "analysis errors trace",
+    "benchmarks": (
+        "analysis counters environment errors frequency host operating_points power_model runtime sensors tprof trace"
+    ),
     "budgets": (
         "_core errors forks frequency limits live membership recording registry running sensors trace uninterrupted"
     ),
     "cli": (
         "_core analysis benchmarks companions distribution doctor ending environment errors host launch "
-        "power_model recording sensors tprof trace"
+        "operating_points power_model recording sensors tprof trace"
     ),
     "companions": "_core errors host trace",
     "conflicts": "distribution",
@@ -48,7 +52,10 @@ ALLOWED = {
         "ray_cluster readers registry sensors trace uninterrupted"
     ),
     "registry": "_core limits membership work",
-    "runtime": "_core access distribution errors forks frequency membership registry running sensors task trace",
+    "runtime": (
+        "_core access distribution errors forks frequency membership operating_points registry running sensors task "
+        "trace"
+    ),
     "sensors": "_core errors trace",
     "task": "_core access distribution limits monitored registry work work_parameters",
     "tprof": "_core budgets distribution environment errors membership recording task trace",
@@ -69,6 +76,9 @@ MODULES = {name_of(path): path for top in TOP for path in sorted((ROOT / top).rg
 
 
 def part_of(module):
+    folder = ".".join(module.split(".")[1:3])
+    if folder in APART:
+        return folder.split(".")[1]
     return module.split(".")[1] if "." in module else "tprof"
 
 

@@ -1,7 +1,7 @@
 """What policies on operating points come to in simulated time: the measurement behind `tprof bench policy`.
 
 Everything but the loop that decides is simulated: a processor of four cores with the paper's frequencies and its
-tasks' printed responses. The loop is the runtime's own (`tprof.runtime.operating.control`); what it costs is measured.
+tasks' printed responses. The loop is the runtime's own (`tprof.runtime.policy.control`); what it costs is measured.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from tprof.analysis.operating_points.goals import Edp
 from tprof.benchmarks.figures import Figure
 from tprof.benchmarks.machine import describe_machine
 from tprof.benchmarks.virtual.operating import FREQUENCIES_HZ, MIXES, Trial
-from tprof.runtime.operating.goals import Edp
 
 from .policy_hook import measure_hook
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from tprof.analysis.operating import Advice, Wish, advise, check
+from tprof.analysis.operating_points.advice import Advice, advise
+from tprof.analysis.operating_points.choice import Objective
+from tprof.analysis.operating_points.table import check
 
 from .responses import HIGH_HZ, LOW_HZ, Floats
 
@@ -79,7 +81,7 @@ def _covers(task: _Task, rows: pd.DataFrame) -> bool:
 
 
 def _broken(task: _Task, rows: pd.DataFrame, *, cap_w: float) -> list[bool]:
-    (advice,) = advise(rows, Wish("ed2p", max_power_w=cap_w))
+    (advice,) = advise(rows, Objective("ed2p", max_power_w=cap_w))
     if advice.chosen is None:
         return []
     time_s, energy_j = task.run(_chosen_hz(advice))
@@ -89,5 +91,5 @@ def _broken(task: _Task, rows: pd.DataFrame, *, cap_w: float) -> list[bool]:
 def _chosen_hz(advice: Advice) -> float:
     setting = None if advice.chosen is None else advice.place(advice.chosen)["setting"]
     if setting is None:
-        raise AssertionError("these tables have settings, and a wish without conditions leaves every point")
+        raise AssertionError("these tables have settings, and a objective without conditions leaves every point")
     return float(setting)

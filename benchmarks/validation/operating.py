@@ -1,4 +1,4 @@
-"""How good advice is: few points of a response are shown to `analysis.operating`, the others say what it is worth."""
+"""How good advice is: few points of a response are shown to it, and the others say what it is worth."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.analysis.operating.choice import DELAY_POWERS, Wish, choose, expected_loss, weighed
-from tprof.analysis.operating.draws import draw
-from tprof.analysis.operating.measured import Measured
-from tprof.analysis.operating.next_point import next_point
-from tprof.analysis.operating.prior import PRIOR, Prior
+from tprof.analysis.operating_points.choice import Objective, choose, expected_loss, next_point, weighed
+from tprof.analysis.operating_points.draws import draw
+from tprof.analysis.operating_points.goals import delay_product
+from tprof.analysis.operating_points.laws import PRIOR, Prior
+from tprof.analysis.operating_points.measured import Measured
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,21 +59,21 @@ def attempt(
     prior: Prior = PRIOR,
 ) -> Try:
     """Show the points `shown` of a response and see what is advised."""
-    places, wish = sorted(shown), Wish(by)
+    places, objective = sorted(shown), Objective(by)
     draws = draw(_measured(response, places, unit, noise), response.setting, response.workers, prior)
-    chosen = choose(wish, draws)
+    chosen = choose(objective, draws)
     if chosen is None:
-        raise AssertionError("a wish without conditions leaves every point")
+        raise AssertionError("a objective without conditions leaves every point")
     seen = np.isin(np.arange(len(response.time_s)), places)
     # A response is known once: running a point again would show the same.
-    proposed = next_point(wish, draws, chosen, measured=seen, repeat=False)
-    cost = response.energy_j * response.time_s ** DELAY_POWERS[by]
+    proposed = next_point(objective, draws, chosen, measured=seen, repeat=False)
+    cost = delay_product(by, response.energy_j, response.time_s)
     low, high = np.percentile(draws.energy_j, (2.5, 97.5), axis=0)
     return Try(
         name=response.name,
         loss=float(cost[chosen] / cost.min() - 1),
         off=abs(chosen - int(np.argmin(cost))),
-        expected=expected_loss(weighed(wish, draws), chosen),
+        expected=expected_loss(weighed(objective, draws), chosen),
         error=(draws.energy_j.mean(axis=0) / response.energy_j - 1)[~seen],
         time_error=(draws.time_s.mean(axis=0) / response.time_s - 1)[~seen],
         covered=((response.energy_j >= low) & (response.energy_j <= high))[~seen].astype(float),

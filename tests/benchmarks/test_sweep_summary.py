@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tprof.analysis.operating import by_task, read
+from tprof.analysis.operating_points.measured import by_task
+from tprof.analysis.operating_points.table import read
 from tprof.benchmarks.sweep.response import panels
 from tprof.benchmarks.sweep.summary import COLUMNS, FIGURES, ends, points_of
 from tprof.benchmarks.sweep.table import at, rows_of, write_csv

@@ -21,14 +21,15 @@ from tprof.analysis.laws import cores, scaling
 from tprof.analysis.laws.roofline_machines import MACHINES, processor_of, read_machine
 from tprof.analysis.laws.scaling.machine import constants
 from tprof.analysis.models.linear import coefficients_of
-from tprof.analysis.operating import by_task, read
+from tprof.analysis.operating_points.curves import read_knowledge
+from tprof.analysis.operating_points.measured import by_task
+from tprof.analysis.operating_points.table import read
 from tprof.benchmarks.published import measurements as public_points
 from tprof.benchmarks.sweep import What
 from tprof.benchmarks.sweep.output import read_rows
 from tprof.benchmarks.sweep.plan import DONE, FAILED, Plan, Point
 from tprof.benchmarks.sweep.plan_file import load_plan
 from tprof.benchmarks.sweep.table import COLUMNS, SETTING
-from tprof.runtime.operating.table import read_table
 
 import tprof
 from tprof.cli.opening import read_coefficients
@@ -138,7 +139,7 @@ JSON_READERS = {
 }
 TABLE_READERS = {
     "advice": Reader("sweep.csv", read, table=(SWEPT_COLUMNS, SWEPT)),
-    "policy": Reader("sweep.csv", read_table, table=(SWEPT_COLUMNS, SWEPT)),
+    "policy": Reader("sweep.csv", read_knowledge, table=(SWEPT_COLUMNS, SWEPT)),
     "calibration by equation 1": Reader("runs.csv", calibrated, table=(RUNS_COLUMNS, RUNS)),
     "calibration by counters": Reader("runs.csv", counted, table=(RUNS_COLUMNS, RUNS)),
     "public measurements": Reader(

@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tprof.analysis.operating_points.curves import Point
+from tprof.analysis.operating_points.fit import filled
 from tprof.benchmarks.virtual.machine import RESPONSES
 from tprof.benchmarks.virtual.operating import FREQUENCIES_HZ
-from tprof.runtime.operating.controls import spread
-from tprof.runtime.operating.curves import filled
-from tprof.runtime.operating.points import Point
+from tprof.runtime.policy.controls import spread
 
 TRIED = spread(FREQUENCIES_HZ, 3)
 

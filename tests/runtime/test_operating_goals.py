@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
-from tprof.runtime.operating.goals import Edp, Energy, MaxSlowdown, PowerCap, best_of
-from tprof.runtime.operating.points import Knowledge, Point
-from tprof.runtime.operating.requested_frequency import RequestedFrequencies
+from tprof.analysis.operating_points.curves import Knowledge, Point
+from tprof.analysis.operating_points.goals import Edp, Energy, MaxSlowdown, PowerCap, best_of
+from tprof.runtime.policy.decision import RequestedFrequencies
 
 GHZ = 10**9
 amounts = st.floats(0.01, 100.0)

@@ -6,12 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
+from tprof.analysis.operating_points.curves import Knowledge, Point
+from tprof.analysis.operating_points.goals import Edp, Energy, MaxSlowdown, PowerCap
 from tprof.benchmarks.virtual.operating import FREQUENCIES_HZ, MIXES, Trial
 from tprof.benchmarks.virtual.operating.mixes import multisort, side_by_side
-from tprof.runtime.operating.control import Control, MachineInterface
-from tprof.runtime.operating.goals import Edp, Energy, Fixed, MaxSlowdown, PowerCap
-from tprof.runtime.operating.points import Knowledge, Point
-from tprof.runtime.operating.power_estimator import PowerEstimator
+from tprof.runtime.policy.control import Control, MachineInterface
+from tprof.runtime.policy.decision import Thresholds
+from tprof.runtime.policy.learning import Learning
+from tprof.runtime.policy.power_estimator import PowerEstimator
+from tprof.runtime.policy.strategy import FixedFrequencies, FromTable
 
 LOWEST, HIGHEST = FREQUENCIES_HZ[0], FREQUENCIES_HZ[-1]
 MULTISORT = multisort(16)
@@ -113,11 +116,18 @@ class Bench:
     def clock_ns(self):
         return self.now_ns
 
-    def make(self, goal, workers=2, estimator=None):
-        machine = MachineInterface(
-            self, self.clock_ns, self.logged.append, self.activate, estimator, self.frequencies_hz
-        )
-        return Control(goal, machine, workers)
+    def make(self, strategy, workers=2):
+        return Control(strategy, MachineInterface(self, self.clock_ns, self.logged.append, self.activate), workers)
+
+    def fixed(self, frequency_hz, tasks_hz, workers=2):
+        return self.make(FixedFrequencies(frequency_hz, tasks_hz, workers), workers)
+
+    def from_table(self, goal, known):
+        return self.make(FromTable(goal, known, self, Thresholds()))
+
+    def learning(self, goal, workers=1):
+        estimator = PowerEstimator(lambda: self.joules)
+        return self.make(Learning(goal, self, self.frequencies_hz, estimator, workers=workers), workers)
 
     def activate(self, number):
         self.active = number
@@ -140,8 +150,7 @@ def known(**tasks):
 
 def test_each_worker_gets_its_tasks_frequency_before_the_body():
     bench = Bench()
-    control = bench.make(Energy())
-    control.use_table(known(slow=((1.0, 2.0, 3.0), 0.1), fast=((3.0, 2.0, 1.0), 0.1)))
+    control = bench.from_table(Energy(), known(slow=((1.0, 2.0, 3.0), 0.1), fast=((3.0, 2.0, 1.0), 0.1)))
 
     control.begin("one", "slow", 0)
     control.begin("two", "fast", 1)
@@ -151,8 +160,7 @@ def test_each_worker_gets_its_tasks_frequency_before_the_body():
 
 def test_tasks_shorter_than_a_change_never_change_the_frequency():
     bench = Bench(count=1)
-    control = bench.make(Energy())
-    control.use_table(known(short=((1.0, 2.0, 3.0), 5e-6), long=((1.0, 2.0, 3.0), 0.1)))
+    control = bench.from_table(Energy(), known(short=((1.0, 2.0, 3.0), 5e-6), long=((1.0, 2.0, 3.0), 0.1)))
 
     bench.run(control, "short", 5e-6)
     assert bench.held == []
@@ -164,8 +172,7 @@ def test_tasks_shorter_than_a_change_never_change_the_frequency():
 
 def test_a_short_task_within_a_long_one_leaves_it_its_frequency():
     bench = Bench(count=1)
-    control = bench.make(Energy())
-    control.use_table(known(short=((3.0, 2.0, 1.0), 5e-6), long=((1.0, 2.0, 3.0), 0.1)))
+    control = bench.from_table(Energy(), known(short=((3.0, 2.0, 1.0), 5e-6), long=((1.0, 2.0, 3.0), 0.1)))
 
     control.begin(0, "long", 0)
     bench.run(control, "short", 5e-6)
@@ -177,8 +184,7 @@ def test_a_short_task_within_a_long_one_leaves_it_its_frequency():
 
 def test_what_a_change_would_save_has_to_be_worth_it():
     bench = Bench(count=1)
-    control = bench.make(Energy())
-    control.use_table(known(even=((1.000, 1.002, 1.004), 0.1), brief=((1.0, 1.0, 1.2), 40e-6)))
+    control = bench.from_table(Energy(), known(even=((1.000, 1.002, 1.004), 0.1), brief=((1.0, 1.0, 1.2), 40e-6)))
 
     bench.run(control, "even", 0.1)
     bench.run(control, "brief", 40e-6)
@@ -197,7 +203,7 @@ def test_where_time_does_not_hang_on_the_frequency_the_lower_one_is_set_whatever
 def test_a_task_whose_energy_is_not_known_runs_at_the_highest_frequency_and_that_is_said():
     bench = Bench(count=1)
     drawn = itertools.cycle([5.0, 0.1])
-    control = bench.make(Energy(), workers=1, estimator=PowerEstimator(lambda: bench.joules))
+    control = bench.learning(Energy())
 
     for place in range(60):
         control.begin(0, "odd", 0)
@@ -213,7 +219,7 @@ def test_a_task_whose_energy_is_not_known_runs_at_the_highest_frequency_and_that
 
 def test_short_tasks_are_not_tried_at_other_frequencies():
     bench = Bench(count=1)
-    control = bench.make(Edp(), workers=1, estimator=PowerEstimator(lambda: bench.joules))
+    control = bench.learning(Edp())
 
     for _ in range(100):
         bench.run(control, "short", 5e-6)
@@ -223,8 +229,7 @@ def test_short_tasks_are_not_tried_at_other_frequencies():
 
 def test_a_task_nobody_knows_runs_at_the_highest_frequency():
     bench = Bench(count=1)
-    control = bench.make(Energy())
-    control.use_table(known(slow=((1.0, 2.0, 3.0), 0.1)))
+    control = bench.from_table(Energy(), known(slow=((1.0, 2.0, 3.0), 0.1)))
 
     bench.run(control, "slow", 0.1)
     bench.run(control, "stranger", 0.1)
@@ -234,7 +239,7 @@ def test_a_task_nobody_knows_runs_at_the_highest_frequency():
 
 def test_a_nested_task_gives_its_parent_the_frequency_back():
     bench = Bench(count=1)
-    control = bench.make(Fixed(None, {"outer": 10**9, "inner": 3 * 10**9}))
+    control = bench.fixed(None, {"outer": 10**9, "inner": 3 * 10**9})
 
     control.begin(0, "outer", 0)
     control.begin(0, "inner", 0)
@@ -246,7 +251,7 @@ def test_a_nested_task_gives_its_parent_the_frequency_back():
 
 def test_a_task_that_waits_has_no_vote_and_gets_its_frequency_back():
     bench = Bench(count=1)
-    control = bench.make(Fixed(None, {"outer": 3 * 10**9, "other": 10**9}))
+    control = bench.fixed(None, {"outer": 3 * 10**9, "other": 10**9})
 
     control.begin(0, "outer", 0)
     control.pause(0)
@@ -260,9 +265,8 @@ def test_a_task_that_waits_has_no_vote_and_gets_its_frequency_back():
 def test_a_table_with_fewer_workers_that_are_better_leaves_the_others_without_tasks():
     bench = Bench()
     one = {10**9: Point(1.0, 1.0)}
-    control = bench.make(Energy())
 
-    control.use_table({2: Knowledge({"work": {10**9: Point(3.0, 2.0)}}), 1: Knowledge({"work": one})})
+    bench.from_table(Energy(), {2: Knowledge({"work": {10**9: Point(3.0, 2.0)}}), 1: Knowledge({"work": one})})
 
     assert bench.active == 1
     assert [(logged["kind"], logged.get("workers")) for logged in bench.logged] == [("chosen", None), ("workers", 1)]
@@ -270,7 +274,7 @@ def test_a_table_with_fewer_workers_that_are_better_leaves_the_others_without_ta
 
 def test_after_its_end_nothing_is_set():
     bench = Bench()
-    control = bench.make(Fixed(10**9, {}))
+    control = bench.fixed(10**9, {})
     control.close()
 
     bench.run(control, "work", 0.1)
@@ -282,7 +286,7 @@ def test_after_its_end_nothing_is_set():
 @examples(50)
 def test_what_is_held_is_what_was_said_whatever_order_threads_come_in(steps):
     bench = Bench(count=2)
-    control = bench.make(Fixed(None, {"0": 10**9, "1": 2 * 10**9, "2": 3 * 10**9}), workers=4)
+    control = bench.fixed(None, {"0": 10**9, "1": 2 * 10**9, "2": 3 * 10**9}, workers=4)
     begun = {who: [] for who in range(4)}
 
     for who, what in steps:
@@ -308,8 +312,8 @@ def test_powers_of_kinds_that_run_side_by_side_are_told_apart():
     for place, running in enumerate([(), "ab", "aa", "bb", "ab", "aa", "bb"]):
         estimator.poll(place * 100_000_000, running)
 
-    assert estimator.powers_w()["a"] == pytest.approx(5.0, rel=0.01)
-    assert estimator.powers_w()["b"] == pytest.approx(10.0, rel=0.01)
+    assert estimator.equations().powers_w()["a"] == pytest.approx(5.0, rel=0.01)
+    assert estimator.equations().powers_w()["b"] == pytest.approx(10.0, rel=0.01)
 
 
 def test_windows_that_contradict_each_other_make_powers_doubtful():
@@ -321,7 +325,7 @@ def test_windows_that_contradict_each_other_make_powers_doubtful():
         estimator = PowerEstimator(lambda drawn=drawn: next(drawn))
         for place in range(9):
             estimator.poll(place * 100_000_000, "a" if place else "")
-        uncertainties.append(estimator.uncertainties("a")["a"])
+        uncertainties.append(estimator.equations().uncertainties("a")["a"])
 
     assert uncertainties == [pytest.approx(0.0, abs=1e-6), pytest.approx(0.5 / 7**0.5, rel=0.01)]
 
@@ -333,7 +337,7 @@ def test_kinds_that_never_ran_apart_share_evenly():
     estimator.poll(0, ())
     estimator.poll(100_000_000, "ab")
 
-    assert estimator.powers_w() == pytest.approx({"a": 10.0, "b": 10.0})
+    assert estimator.equations().powers_w() == pytest.approx({"a": 10.0, "b": 10.0})
 
 
 def test_what_is_drawn_while_it_rests_is_nobodys():
@@ -345,4 +349,4 @@ def test_what_is_drawn_while_it_rests_is_nobodys():
     estimator.poll(1_000_000_000, "a")
     estimator.poll(1_100_000_000, "a")
 
-    assert estimator.powers_w() == pytest.approx({"a": 10.0})
+    assert estimator.equations().powers_w() == pytest.approx({"a": 10.0})

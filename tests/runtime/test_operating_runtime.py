@@ -11,7 +11,7 @@ from support.fake_sensor import wait_for
 from tprof.benchmarks.virtual.machine import Machine
 from tprof.benchmarks.virtual.machine.tree import Shape, make_tree
 from tprof.runtime import Runtime
-from tprof.runtime.operating import fixed, power_cap
+from tprof.runtime.policy import fixed, power_cap
 
 import tprof
 from tprof.errors import SensorError
@@ -27,7 +27,7 @@ PROGRAM = """
 import os, sys
 import tprof
 from tprof.runtime import Runtime
-from tprof.runtime.operating import edp, fixed
+from tprof.runtime.policy import edp, fixed
 @tprof.task
 def sort(): pass
 """

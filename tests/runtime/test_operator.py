@@ -10,8 +10,8 @@ import pytest
 from support.fake_sensor import wait_for
 from tprof.benchmarks.virtual.machine import RESPONSES
 from tprof.benchmarks.virtual.machine.tree import ENERGY, Shape, make_tree
-from tprof.runtime.operating import edp, fixed, policy_of, power_cap
-from tprof.runtime.operating.operator import BEGINS, CHECK_PERIOD_NS, ENDS, Operator
+from tprof.runtime.policy import edp, fixed, policy_of, power_cap
+from tprof.runtime.policy.operator import BEGINS, CHECK_PERIOD_NS, ENDS, Operator
 
 from tprof import registry
 from tprof.errors import SensorError, UsageError

@@ -13,7 +13,9 @@ from tprof.errors import UsageError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from tprof.analysis.operating import Advice, Sized, Wish
+    from tprof.analysis.operating_points.advice import Advice
+    from tprof.analysis.operating_points.algorithm import SizedAlgorithm
+    from tprof.analysis.operating_points.choice import Objective
 
 _HELP = """Say at what frequency or power limit and on how many workers each task and the program should run.
 
@@ -69,20 +71,21 @@ def advise(  # noqa: PLR0913 - one parameter an option
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
 ) -> None:
     """Read the table, advise, print."""
-    from tprof.analysis.operating import read, write_page
+    from tprof.analysis.operating_points.table import read
+    from tprof.analysis.report.advice_page import write_page
 
     from .advise_text import advice_tables
     from .operating_words import counts, settings_in
     from .tables import dump, show_tables
 
-    wish, named = _wish(by, max_slowdown, max_power, sure), _algorithm(algorithm, size)
+    objective, named = _objective(by, max_slowdown, max_power, sure), _algorithm(algorithm, size)
     rows = read(table)
     choices = {
         "settings": () if settings is None else settings_in(settings, str(rows["setting_unit"].iloc[0])),
         "workers": counts(workers),
         "tasks": tuple(task or ()) if task or named or every else _significant(rows),
     }
-    advices = _advised(rows, wish, named, choices)
+    advices = _advised(rows, objective, named, choices)
     if output is not None:
         write_page(advices, output)
     if as_json:
@@ -92,7 +95,7 @@ def advise(  # noqa: PLR0913 - one parameter an option
 
 
 def _significant(rows: pd.DataFrame) -> tuple[str, ...]:
-    from tprof.analysis.operating import significant_tasks
+    from tprof.analysis.operating_points.measured import significant_tasks
 
     from .tables import percent
 
@@ -106,11 +109,13 @@ def _significant(rows: pd.DataFrame) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _advised(rows: pd.DataFrame, wish: Wish, named: Sized | None, choices: dict[str, Any]) -> list[Advice]:
+def _advised(
+    rows: pd.DataFrame, objective: Objective, named: SizedAlgorithm | None, choices: dict[str, Any]
+) -> list[Advice]:
     from rich.console import Console
     from rich.progress import Progress
 
-    from tprof.analysis.operating import advise as advise_on
+    from tprof.analysis.operating_points.advice import advise as advise_on
 
     with Progress(console=Console(file=sys.stderr), transient=True, disable=not sys.stderr.isatty()) as progress:
         bar = progress.add_task("advising")
@@ -118,23 +123,23 @@ def _advised(rows: pd.DataFrame, wish: Wish, named: Sized | None, choices: dict[
         def done(count: int, total: int) -> None:
             progress.update(bar, completed=count, total=total)
 
-        return advise_on(rows, wish, algorithm=named, done=done, **choices)
+        return advise_on(rows, objective, algorithm=named, done=done, **choices)
 
 
-def _algorithm(name: str | None, size: float | None) -> Sized | None:
-    from tprof.analysis.operating import sized
+def _algorithm(name: str | None, size: float | None) -> SizedAlgorithm | None:
+    from tprof.analysis.operating_points.algorithm import sized_algorithm
 
     if (name is None) != (size is None):
         raise UsageError("--algorithm and --size go together: the name of what was run and its size")
-    return None if name is None or size is None else sized(name, size)
+    return None if name is None or size is None else sized_algorithm(name, size)
 
 
-def _wish(by: str, max_slowdown: str | None, max_power: str | None, sure: str) -> Wish:
-    from tprof.analysis.operating import Wish
+def _objective(by: str, max_slowdown: str | None, max_power: str | None, sure: str) -> Objective:
+    from tprof.analysis.operating_points.choice import Objective
 
     from .operating_words import part, watts
 
-    return Wish(
+    return Objective(
         by,
         None if max_slowdown is None else part("--max-slowdown", max_slowdown),
         None if max_power is None else watts("--max-power", max_power),

@@ -9,8 +9,8 @@ from .tables import clean, percent, quantity
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tprof.analysis.operating import Advice
-    from tprof.analysis.operating.draws import Draws
+    from tprof.analysis.operating_points.advice import Advice
+    from tprof.analysis.operating_points.draws import Draws
     from tprof.benchmarks.validation.show import Table
 
 _BY = {"energy": "energy", "edp": "energy × time", "ed2p": "energy × time²"}
@@ -26,12 +26,12 @@ def advice_tables(advices: Sequence[Advice]) -> list[Table]:
     """Return one table of choices, with the reasons below."""
     from tprof.benchmarks.validation.show import Table
 
-    wish = advices[0].wish
+    objective = advices[0].objective
     conditions = [
-        "" if wish.max_slowdown is None else f"at most {percent(wish.max_slowdown)} of extra time",
-        "" if wish.max_power_w is None else f"at most {wish.max_power_w:g} W",
+        "" if objective.max_slowdown is None else f"at most {percent(objective.max_slowdown)} of extra time",
+        "" if objective.max_power_w is None else f"at most {objective.max_power_w:g} W",
     ]
-    title = ", ".join([f"Where to run for the least {_BY[wish.by]}", *filter(None, conditions)])
+    title = ", ".join([f"Where to run for the least {_BY[objective.by]}", *filter(None, conditions)])
     headings = (
         "task", "run at", "instead of", f"energy saved ({', '.join(_qualities(advices))})", "95 % interval",
         "extra time", "95 % interval", "may lose", "measure next",
@@ -72,7 +72,7 @@ def _next(advice: Advice) -> str:
 
 
 def _note(advices: Sequence[Advice]) -> str:
-    from tprof.analysis.operating.advice import doubt_text
+    from tprof.analysis.operating_points.advice import doubt_text
 
     lines = [f"{clean(advice.measured.task) or '(program)'}: {_detail(advice)}" for advice in advices]
     lines.append(

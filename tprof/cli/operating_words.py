@@ -6,8 +6,8 @@ import math
 import re
 from typing import TYPE_CHECKING
 
+from tprof.analysis.operating_points.table import MOST_WORKERS
 from tprof.errors import UsageError
-from tprof.trace.operating_points import MOST_WORKERS
 from tprof.trace.plain_values import number, shown, whole
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from tprof.benchmarks.virtual.machine import FREQUENCIES_HZ, RESPONSES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tprof.runtime.operating.control import Control
+    from tprof.runtime.policy.control import Control
 
     from .mixes import Job, Mix
 

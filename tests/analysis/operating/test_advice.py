@@ -10,7 +10,10 @@ import pandas as pd
 import pytest
 from support.browser import opened
 from support.operating_points import measured
-from tprof.analysis.operating import Wish, advise, check, of_task, render
+from tprof.analysis.operating_points.advice import advise, of_task
+from tprof.analysis.operating_points.choice import Objective
+from tprof.analysis.operating_points.table import check
+from tprof.analysis.report.advice_page import render
 from tprof.benchmarks.micro import advise as benchmark
 from tprof.benchmarks.published import measurements, ratios
 from tprof.benchmarks.validation import noisy_runs, operating, responses
@@ -35,7 +38,7 @@ def points(time_s, power_w, setting=(1.6e9, 2.4e9, TOP), **more):
     ],
 )
 def test_the_reason_is_what_time_and_watts_did(time_s, power_w, by, hz, said):
-    advice = of_task(points(time_s, power_w), Wish(by))
+    advice = of_task(points(time_s, power_w), Objective(by))
 
     place = advice.place(advice.chosen)
     assert place["setting"] == hz
@@ -43,14 +46,14 @@ def test_the_reason_is_what_time_and_watts_did(time_s, power_w, by, hz, said):
 
 
 def test_a_condition_that_decides_is_said():
-    advice = of_task(points([2.06, 1.37, 1.0], [10, 27, 60]), Wish("energy", max_slowdown=0.05))
+    advice = of_task(points([2.06, 1.37, 1.0], [10, 27, 60]), Objective("energy", max_slowdown=0.05))
 
     assert advice.place(advice.chosen)["setting"] >= 3.1e9
     assert "A condition decides" in advice.why
 
 
 def test_a_cap_that_nothing_keeps_is_said():
-    advice = of_task(points([2.06, 1.37, 1.0], [10, 27, 60]), Wish("energy", max_power_w=5))
+    advice = of_task(points([2.06, 1.37, 1.0], [10, 27, 60]), Objective("energy", max_power_w=5))
 
     assert advice.chosen is None
     assert re.fullmatch(
@@ -64,11 +67,11 @@ def test_of_conditions_that_only_together_cannot_be_met_both_are_named_with_what
     swept = points([2.06, 1.37, 1.0], [10, 27, 60])
     asked = {"max_slowdown": 0.05, "max_power_w": 12}
     leaves = {
-        name: sum(one["allowed"] for one in of_task(swept, Wish("energy", **{name: asked[name]})).points())
+        name: sum(one["allowed"] for one in of_task(swept, Objective("energy", **{name: asked[name]})).points())
         for name in asked
     }
 
-    advice = of_task(swept, Wish("energy", **asked))
+    advice = of_task(swept, Objective("energy", **asked))
 
     assert advice.chosen is None
     assert re.fullmatch(
@@ -82,7 +85,7 @@ def test_of_conditions_that_only_together_cannot_be_met_both_are_named_with_what
 
 
 def test_a_cap_that_nothing_keeps_is_said_beside_a_bound_on_time():
-    advice = of_task(points([2.06, 1.37, 1.0], [10, 27, 60]), Wish("energy", max_slowdown=0.05, max_power_w=5))
+    advice = of_task(points([2.06, 1.37, 1.0], [10, 27, 60]), Objective("energy", max_slowdown=0.05, max_power_w=5))
 
     assert "keeps to both at most 5 W and at most 5 % of extra time with 95 % certainty. None keeps to the cap " in (
         advice.why
@@ -96,7 +99,7 @@ def test_a_cap_is_kept_surely_and_said_in_watts():
     of_law = points(lambda hz, _: TOP / hz, lambda hz, _: 10 + 60 * (hz / TOP) ** 2, setting=hz)
 
     for cap in (25.0, 40.0, 59.9):
-        advice = of_task(of_law, Wish("ed2p", max_power_w=cap))
+        advice = of_task(of_law, Objective("ed2p", max_power_w=cap))
         (kept,) = advice.conditions()
         assert kept["kept"] >= 0.95
         assert kept["mean"] < cap
@@ -105,7 +108,7 @@ def test_a_cap_is_kept_surely_and_said_in_watts():
 
 
 def test_a_point_whose_own_run_broke_the_cap_is_not_chosen():
-    advice = of_task(points([2.06, 1.37, 1.0], [10, 27, 60.2]), Wish("ed2p", max_power_w=60))
+    advice = of_task(points([2.06, 1.37, 1.0], [10, 27, 60.2]), Objective("ed2p", max_power_w=60))
 
     row = next(row for row in advice.points() if row["setting"] == TOP)
     assert not row["allowed"]
@@ -113,7 +116,7 @@ def test_a_point_whose_own_run_broke_the_cap_is_not_chosen():
 
 
 def test_a_bound_on_the_time_says_what_it_costs_and_no_more_that_slowing_down_does_not_pay():
-    advice = of_task(points([2.06, 1.37, 1.0], [10, 27, 60]), Wish("energy", max_slowdown=0.0))
+    advice = of_task(points([2.06, 1.37, 1.0], [10, 27, 60]), Objective("energy", max_slowdown=0.0))
 
     assert advice.place(advice.chosen)["setting"] == TOP
     assert "does not pay" not in advice.why
@@ -125,7 +128,7 @@ def test_words_and_figures_of_a_row_are_held_against_one_base():
     hz, count = (one.ravel() for one in np.meshgrid([1.6e9, TOP], [1, 2]))
     of_law = points(lambda hz, p: (0.6 + 0.4 * TOP / hz) / p**0.2, lambda hz, p: 8 + 22 * p * (hz / TOP) ** 2,
                     setting=hz, workers=count)  # fmt: skip
-    advice = of_task(of_law, Wish("energy"))
+    advice = of_task(of_law, Objective("energy"))
 
     assert advice.place(advice.base) == {"setting": TOP, "workers": 2}
     assert advice.place(advice.chosen)["workers"] == 1
@@ -165,14 +168,14 @@ def test_intervals_hold_savings_and_caps_are_kept_where_runs_are_noisy(noise, ta
 
 
 def test_where_two_runs_differ_by_chance_one_is_to_be_run_again():
-    advice = of_task(measured([1.6e9, TOP], [1.5, 1.0], [40.0, 60.0], noise=0.15), Wish(), settings=[1.6e9, TOP])
+    advice = of_task(measured([1.6e9, TOP], [1.5, 1.0], [40.0, 60.0], noise=0.15), Objective(), settings=[1.6e9, TOP])
 
     assert advice.proposed.again
     assert advice.as_plain()["next"]["again"] is True
 
 
 def test_the_saving_is_against_the_highest_setting_and_has_an_interval():
-    advice = of_task(points([1.0, 1.0, 1.0], [20, 34, 60]), Wish())
+    advice = of_task(points([1.0, 1.0, 1.0], [20, 34, 60]), Objective())
 
     saved, low, high = advice.saving()
     assert advice.place(advice.base)["setting"] == TOP
@@ -181,14 +184,15 @@ def test_the_saving_is_against_the_highest_setting_and_has_an_interval():
 
 
 def test_a_job_below_every_limit_is_told_that_limits_change_little():
-    advice = of_task(measured([100, 250], [1.0, 1.0], [40, 40], unit="W"), Wish())
+    advice = of_task(measured([100, 250], [1.0, 1.0], [40, 40], unit="W"), Objective())
 
     assert "draws less than the lowest limit" in advice.why
 
 
 def test_workers_beyond_the_best_are_named():
     nowhere = [np.nan] * 4
-    advice = of_task(measured(nowhere, [8, 4.5, 3, 2.9], [30, 50, 90, 170], unit="", workers=[1, 2, 4, 8]), Wish("edp"))
+    runs = measured(nowhere, [8, 4.5, 3, 2.9], [30, 50, 90, 170], unit="", workers=[1, 2, 4, 8])
+    advice = of_task(runs, Objective("edp"))
 
     assert advice.place(advice.chosen)["workers"] in {3, 4}
     assert "they draw more than they save" in advice.why
@@ -196,7 +200,7 @@ def test_workers_beyond_the_best_are_named():
 
 def test_where_no_law_comes_near_only_points_that_were_run_are_offered():
     wild = points([1.0, 9.0, 1.0, 9.0, 1.0], [20, 90, 5, 90, 60], setting=(1.2e9, 1.6e9, 2e9, 2.4e9, TOP))
-    advice = of_task(wild, Wish())
+    advice = of_task(wild, Objective())
 
     assert advice.draws.missed > 0.25
     assert "chosen among those that were run only" in advice.why
@@ -224,21 +228,21 @@ def test_one_point_alone_is_not_advised_on_beside_tasks_that_are():
 
 
 @pytest.mark.parametrize(
-    ("wish", "said"),
+    ("objective", "said"),
     [
-        (Wish("speed"), "--by must be energy, edp, ed2p, got 'speed'"),
-        (Wish(max_slowdown=-0.1), "--max-slowdown must be 0 % or more"),
-        (Wish(max_power_w=0), "--max-power must be above 0 W"),
+        (Objective("speed"), "--by must be energy, edp, ed2p, got 'speed'"),
+        (Objective(max_slowdown=-0.1), "--max-slowdown must be 0 % or more"),
+        (Objective(max_power_w=0), "--max-power must be above 0 W"),
     ],
 )
-def test_a_wish_that_is_none_is_refused(wish, said):
+def test_a_wish_that_is_none_is_refused(objective, said):
     rows = pd.DataFrame({"task": [""], "workers": [1], "time_s": [1.0], "energy_j": [1.0]})
     with pytest.raises(UsageError, match=said):
-        advise(check(rows, where="rows"), wish)
+        advise(check(rows, where="rows"), objective)
 
 
 def test_the_page_draws_every_task(tmp_path):
-    two = [of_task(points([2.06, 1.37, 1.0], [10, 27, 60]), Wish("edp")) for _ in range(2)]
+    two = [of_task(points([2.06, 1.37, 1.0], [10, 27, 60]), Objective("edp")) for _ in range(2)]
     page = tmp_path / "advice.html"
     page.write_text(render(two), "utf-8")
 
@@ -251,7 +255,7 @@ def test_the_page_draws_every_task(tmp_path):
 def test_the_pages_legend_counts_one_worker_as_one(tmp_path):
     page = tmp_path / "advice.html"
     page.write_text(
-        render([of_task(points([3, 2, 2, 1.2], [20, 50, 25, 75], (1.6e9, TOP) * 2, workers=[1, 1, 2, 2]), Wish())])
+        render([of_task(points([3, 2, 2, 1.2], [20, 50, 25, 75], (1.6e9, TOP) * 2, workers=[1, 1, 2, 2]), Objective())])
     )
 
     elements = opened(page)

@@ -7,7 +7,7 @@ from hypothesis import strategies as some
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import nnls
 from support.properties import examples
-from tprof.analysis.operating.solve import nonnegative
+from tprof.analysis.operating_points.fit import nonnegative
 
 NUMBERS = some.integers(-40, 40).map(lambda value: value / 8)
 

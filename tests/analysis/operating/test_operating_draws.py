@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from support.operating_points import measured
 from support.properties import examples
-from tprof.analysis.operating.draws import draw
+from tprof.analysis.operating_points.draws import draw
 
 HZ = np.linspace(1.6e9, 3.3e9, 18)
 ONE = np.ones(len(HZ), np.int64)

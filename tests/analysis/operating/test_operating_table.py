@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from support.operating_points import table
 from tprof.analysis.export.csv import safe_cell
-from tprof.analysis.operating import by_task, check, read
-from tprof.analysis.operating.measured import ASSUMED_NOISE, LEAST_NOISE
+from tprof.analysis.operating_points.measured import ASSUMED_NOISE, LEAST_NOISE, by_task
+from tprof.analysis.operating_points.table import check, read
 
 from tprof.errors import TprofError, UsageError
 from tprof.trace.manifest import MANIFEST
