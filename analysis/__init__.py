@@ -7,9 +7,8 @@ load pandas.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .build import build_profile
     from .models import TABLE_1, Coefficients
-    from .profile import Profile
+    from .profile import Profile, build_profile
 
 __all__ = ["TABLE_1", "Coefficients", "Profile", "build_profile"]
 
@@ -18,6 +17,6 @@ def __getattr__(name: str) -> object:
     if name not in __all__:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
-    from . import build, models, profile  # noqa: PLC0415 - they import pandas
+    from . import models, profile  # noqa: PLC0415 - they import pandas
 
-    return next(getattr(module, name) for module in (profile, models, build) if hasattr(module, name))
+    return getattr(profile if hasattr(profile, name) else models, name)

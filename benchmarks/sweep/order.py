@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from tprof.analysis.operating_points.table import MOST_WORKERS
-from tprof.benchmarks.catalogue import PROGRAMS
-from tprof.benchmarks.outcome import check_size
+from tprof.benchmarks.programs.catalogue import PROGRAMS
+from tprof.benchmarks.programs.outcome import check_size
 
 from tprof.errors import UsageError
 from tprof.trace.plain_values import shown, whole

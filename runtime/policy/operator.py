@@ -7,10 +7,11 @@ import warnings
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from tprof import _core, membership, registry
+from tprof import _core
 from tprof.errors import SensorError
 from tprof.frequency import Guard, find_policies, refusal
 from tprof.sensors.choose import sysroot
+from tprof.session.process_state import this_process
 
 from .control import Control, MachineInterface
 from .controls import Cpufreq
@@ -100,9 +101,9 @@ class Operator:
             self._check(control)
             if moment == BEGINS:
                 self._seen.add(task.number)
-                control.begin(thread, registry.name_of(task.number), slot)
+                control.begin(thread, this_process.tasks.name_of(task.number), slot)
             elif moment == ENDS:
-                control.end(thread, registry.name_of(task.number))
+                control.end(thread, this_process.tasks.name_of(task.number))
             elif moment == PAUSES:
                 control.pause(thread)
             else:
@@ -140,7 +141,7 @@ class Operator:
 
     def _log_to_new_recording(self) -> None:
         """Log the present state to a recording that has begun since the last call."""
-        member = membership.current()
+        member = this_process.membership
         if member is self._logged_to:
             return
         self._logged_to, control = member, self._control
@@ -158,7 +159,7 @@ class Operator:
     def _warn_if_unused(self) -> None:
         """Warn if the policy knows none of the tasks that ran."""
         named = self._plan.tasks
-        ran = {registry.name_of(number) for number in self._seen}
+        ran = {this_process.tasks.name_of(number) for number in self._seen}
         if named and ran and not named & ran:
             message = (
                 f"policy {self._policy.name} had nothing to choose: it knows of {_listed(named)}, and the program's "
@@ -180,6 +181,6 @@ def _listed(names: AbstractSet[str]) -> str:
 
 
 def _log_to_recording(decision: dict[str, Any]) -> None:
-    member = membership.current()
+    member = this_process.membership
     if member is not None:
         member.decide(decision)

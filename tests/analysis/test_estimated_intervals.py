@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from support import traces
 from support.properties import examples
 from support.traces import SECOND_NS
-from tprof.analysis.intervals import narrowed, widened
+from tprof.analysis.profile.intervals import narrowed, widened
 from tprof.analysis.report.data import page_data
-from tprof.benchmarks.suite.tables import pooled
+from tprof.benchmarks.suite.suite_tables import pooled
 
 import tprof
 from tprof.cli import tables

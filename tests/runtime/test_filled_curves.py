@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tprof.analysis.operating_points.curves import Point
 from tprof.analysis.operating_points.fit import filled
-from tprof.benchmarks.virtual.machine import RESPONSES
-from tprof.benchmarks.virtual.operating import FREQUENCIES_HZ
+from tprof.benchmarks.simulator.policy_trials import FREQUENCIES_HZ
+from tprof.benchmarks.simulator.simulated_machine import RESPONSES
 from tprof.runtime.policy.controls import spread
 
 TRIED = spread(FREQUENCIES_HZ, 3)

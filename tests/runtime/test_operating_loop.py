@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from support.properties import examples
 from tprof.analysis.operating_points.curves import Knowledge, Point
 from tprof.analysis.operating_points.goals import Edp, Energy, MaxSlowdown, PowerCap
-from tprof.benchmarks.virtual.operating import FREQUENCIES_HZ, MIXES, Trial
-from tprof.benchmarks.virtual.operating.mixes import multisort, side_by_side
+from tprof.benchmarks.simulator.policy_trials import FREQUENCIES_HZ, MIXES, Trial, multisort, side_by_side
 from tprof.runtime.policy.control import Control, MachineInterface
 from tprof.runtime.policy.decision import Thresholds
 from tprof.runtime.policy.learning import Learning

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tprof.analysis.operating_points.curves import for_workers, read_knowledge
 from tprof.analysis.operating_points.table import read
-from tprof.benchmarks.sweep.table import COLUMNS
+from tprof.benchmarks.sweep.sweep_tables import COLUMNS
 from tprof.runtime import Runtime
 from tprof.runtime.policy import edp, fixed, max_slowdown, policy_of, power_cap
 

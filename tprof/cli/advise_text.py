@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from tprof.analysis.operating_points.advice import Advice
     from tprof.analysis.operating_points.draws import Draws
-    from tprof.benchmarks.validation.show import Table
+    from tprof.benchmarks.validation.validation_text import Table
 
 _BY = {"energy": "energy", "edp": "energy × time", "ed2p": "energy × time²"}
 _DASH = "–"
@@ -24,7 +24,7 @@ _QUALITY = {
 
 def advice_tables(advices: Sequence[Advice]) -> list[Table]:
     """Return one table of choices, with the reasons below."""
-    from tprof.benchmarks.validation.show import Table
+    from tprof.benchmarks.validation.validation_text import Table
 
     objective = advices[0].objective
     conditions = [

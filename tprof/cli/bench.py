@@ -24,6 +24,16 @@ MEASUREMENTS = {
     "advise": "what tprof advise is worth: on known responses, and on public data in the folder TPROF_PUBLIC_DATA",
     "policy": "what policies make of the paper's tasks, beside every fixed frequency (simulated), and what they cost",
 }
+_MODULES = {
+    "budget": "overhead.budget_reaction",
+    "overhead": "overhead.recording_cost",
+    "analysis": "overhead.attribution_speed",
+    "laws": "overhead.laws_speed",
+    "runtime": "overhead.runtime_cost",
+    "advise": "validation.advice_quality",
+    "policy": "overhead.policy_quality",
+}
+"""Below tprof.benchmarks; each has `measure`, and what is measured at most: `FULL` and `QUICK`."""
 _HELP = """Profile benchmark programs, run the paper's suite, or measure what tprof itself costs.
 
 Examples:
@@ -103,7 +113,7 @@ def _asked(names: Sequence[str], *, everything: bool, listing: bool) -> list[str
 def _show_list(names: Sequence[str], size: str | None, *, as_json: bool) -> None:
     """Print what is named, or all, with the instances that it makes; with a size only its inputs. Raises UsageError."""
     from tprof.benchmarks import PROGRAMS
-    from tprof.benchmarks.outcome import SIZES, check_size
+    from tprof.benchmarks.programs.outcome import SIZES, check_size
 
     from .tables import dump
 
@@ -137,7 +147,7 @@ def _listed(name: str, sizes: Sequence[str]) -> dict[str, Any]:
 
 def _run_suite(order: Order, *, quiet: bool) -> dict[str, Any]:
     """Run the suite as ordered, write its files, and return what `--json` prints."""
-    from tprof.benchmarks.machine import describe_machine
+    from tprof.benchmarks.machine_description import describe_machine
     from tprof.benchmarks.repeats import run
     from tprof.benchmarks.suite import FILES, SUITE, Suite, members, tables, write_suite
 
@@ -180,7 +190,7 @@ def _measure(name: str, order: Any, *, quick: bool, quiet: bool) -> dict[str, An
 
     from rich.console import Console
 
-    benchmark = import_module(f"tprof.benchmarks.micro.{name}")
+    benchmark = import_module(f"tprof.benchmarks.overhead.{name}")
     effort = _effort(benchmark, order, quick=quick)
     with Console(file=sys.stderr).status(f"measuring {name}; this takes a few minutes"):
         result: dict[str, Any] = benchmark.measure(effort)
@@ -195,7 +205,7 @@ def _effort(benchmark: Any, order: Any, *, quick: bool) -> Any:
     """Return how much is measured; only some measurements work at the paper's size or on workers."""
     from dataclasses import replace
 
-    from tprof.benchmarks.outcome import check_size, check_workers
+    from tprof.benchmarks.programs.outcome import check_size, check_workers
 
     check_size(order.size)
     full = getattr(benchmark, "PAPER", benchmark.FULL) if order.size == "paper" else benchmark.FULL
@@ -210,16 +220,16 @@ def _print(name: str, result: Mapping[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from tprof.benchmarks import present
+    from tprof.benchmarks import measured_figures
 
     console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 160)
-    table = Table(title=f"tprof bench {name}", title_justify="left", caption=present.heading(result))
+    table = Table(title=f"tprof bench {name}", title_justify="left", caption=measured_figures.heading(result))
     table.add_column("what", overflow="fold")
     for heading in ("median", "rounds from … to", "unit", "target"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("")
     table.add_column("note", overflow="fold")
-    for row in present.rows(result):
+    for row in measured_figures.rows(result):
         met = {True: "met", False: "MISSED", None: ""}[row.met]
         table.add_row(row.name, row.value, row.spread, row.unit, row.target, met, row.note)
     console.print(table)

@@ -69,7 +69,7 @@ def _print(runs: Runs, order: Order) -> None:
 
 
 def _print_runs(runs: Runs) -> None:
-    from tprof.benchmarks import present
+    from tprof.benchmarks import measured_figures
 
-    for row in present.rows({"figures": [figure.as_plain() for figure in (runs.times(), runs.energies())]}):
+    for row in measured_figures.rows({"figures": [figure.as_plain() for figure in (runs.times(), runs.energies())]}):
         print(f"{row.name}: {row.value} {row.unit} ({row.spread}), {len(runs.outcomes)} runs")

@@ -126,8 +126,8 @@ def _fit_counters(
 ) -> None:
     from dataclasses import asdict
 
-    from tprof.analysis.calibration.counters import fit_counters
-    from tprof.analysis.calibration.table import counters_table, read_csv
+    from tprof.analysis.models.calibration.counter_models import fit_counters
+    from tprof.analysis.models.calibration.measured_runs import counters_table, read_csv
 
     from .calibration_text import show_counters
     from .tables import dump, plain
@@ -147,7 +147,7 @@ def _fit_counters(
 
 def _processor_of_table(named: str | None, *, keep: bool) -> str | None:
     """Return the processor of a table, which is this machine's only where the user says so with --keep."""
-    from tprof.host import describe_host
+    from tprof.sensors.topology import describe_host
 
     if not keep:
         return named
@@ -161,8 +161,8 @@ def _processor_of_table(named: str | None, *, keep: bool) -> str | None:
 def _fit_table(
     table: Path, power: str, group: str | None, columns: dict[str, str], processor: str | None
 ) -> dict[str, Any]:
-    from tprof.analysis.calibration import fit
-    from tprof.analysis.calibration.table import equation_1_table, read_csv
+    from tprof.analysis.models.calibration import fit
+    from tprof.analysis.models.calibration.measured_runs import equation_1_table, read_csv
 
     observations = equation_1_table(read_csv(table), power=power, group=group, columns=columns)
     return _as_model(fit(observations), processor=processor, source=table.name, quality="given")
@@ -189,7 +189,7 @@ def _run_kernels(kernels: str, session: Path | None, seconds: float) -> dict[str
 
 
 def _fit_session(path: Path) -> dict[str, Any]:
-    from tprof.analysis.calibration import fit, observe
+    from tprof.analysis.models.calibration import fit, observe
     from tprof.trace import load
 
     trace = load(path)
@@ -206,7 +206,7 @@ def _fit_session(path: Path) -> dict[str, Any]:
 
 def _is_of_this_machine(model: dict[str, Any]) -> bool:
     """Tell whether a session's model may be kept: one of another machine, or of a simulated one, is only shown."""
-    from tprof.host import describe_host
+    from tprof.sensors.topology import describe_host
 
     here = describe_host()["processor"]
     return bool(model["quality"] == "measured" and here is not None and model["processor"] == here)
@@ -215,7 +215,7 @@ def _is_of_this_machine(model: dict[str, Any]) -> bool:
 def _as_model(calibration: Any, *, processor: str | None, source: str, quality: str) -> dict[str, Any]:
     from datetime import datetime
 
-    from tprof.analysis.calibration import as_model
+    from tprof.analysis.models.calibration import as_model
     from tprof.distribution import version
 
     date = datetime.now(UTC).astimezone().date().isoformat()
@@ -223,7 +223,7 @@ def _as_model(calibration: Any, *, processor: str | None, source: str, quality: 
 
 
 def _finish(model: dict[str, Any], output: Path | None, *, kept: bool, as_json: bool) -> None:
-    from tprof.power_model import model_path, write_model
+    from tprof.trace.power_model import model_path, write_model
 
     from .calibration_text import show_model
     from .tables import dump
@@ -243,7 +243,7 @@ def _finish(model: dict[str, Any], output: Path | None, *, kept: bool, as_json: 
 
 
 def _write(model: dict[str, Any], output: Path) -> None:
-    from tprof.power_model import write_model
+    from tprof.trace.power_model import write_model
 
     from .tables import plain
 

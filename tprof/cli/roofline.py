@@ -12,7 +12,7 @@ import typer
 from tprof.errors import UsageError
 
 if TYPE_CHECKING:
-    from tprof.analysis.laws.roofline_tasks import TaskPoint
+    from tprof.analysis.theory.roofline_tasks import TaskPoint
 
     from .roofline_machine import Result
 
@@ -101,7 +101,7 @@ def _check(precision: str, machine: str | None, save: str | None, output: Path |
 
 def _tasks(session: Path, model: str) -> tuple[list[TaskPoint], list[str], str | None]:
     from tprof.analysis.declared import failed_declarations
-    from tprof.analysis.laws.roofline_tasks import task_points
+    from tprof.analysis.theory.roofline_tasks import task_points
 
     from .opening import open_profile
 
@@ -140,7 +140,7 @@ def _refuse_precision(result: Result, precision: str) -> None:
 def _save(result: Result, save: str) -> None:
     from dataclasses import replace
 
-    from tprof.analysis.laws.roofline_machines import write_machine
+    from tprof.analysis.theory.roofline_machines import write_machine
 
     from .roofline_machine import saved_path
     from .roofline_text import fit_as_plain
@@ -151,7 +151,7 @@ def _save(result: Result, save: str) -> None:
 
 
 def _draw(result: Result, output: Path) -> None:
-    from tprof.analysis.laws.roofline_page import Shown, write_roofline
+    from tprof.analysis.theory.roofline_page import Shown, write_roofline
 
     runs = result.measured.runs if result.measured is not None else None
     shown = Shown(result.machine, result.where, runs, result.tasks, result.precision, result.all_notes)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tprof.analysis.laws.roofline import Machine
+    from tprof.analysis.theory.roofline import Machine
     from tprof.benchmarks.roofline import Measured
-    from tprof.benchmarks.validation.show import Table
+    from tprof.benchmarks.validation.validation_text import Table
 
     from .roofline_machine import Result
 
@@ -36,7 +36,7 @@ def tables(result: Result) -> Iterator[Table]:
 
 def as_plain(result: Result) -> dict[str, Any]:
     """Return everything as plain values; a unit is a suffix."""
-    from tprof.analysis.laws.roofline_page import describe
+    from tprof.analysis.theory.roofline_page import describe
 
     machine = asdict(result.machine) | {"caches": dict(result.machine.caches)}
     values: dict[str, Any] = {
@@ -90,7 +90,7 @@ def _plain_tasks(result: Result) -> list[dict[str, Any]]:
 
 
 def _achieved(measured: Measured) -> Table:
-    from tprof.benchmarks.validation.show import Table
+    from tprof.benchmarks.validation.validation_text import Table
 
     from .tables import percent
 
@@ -110,7 +110,7 @@ def _achieved(measured: Measured) -> Table:
 
 
 def _estimates(result: Result) -> Table:
-    from tprof.benchmarks.validation.show import Table
+    from tprof.benchmarks.validation.validation_text import Table
 
     fitted = result.fitted
     assert fitted is not None  # noqa: S101 - for the type checker; `tables` has asked
@@ -127,7 +127,7 @@ def _estimates(result: Result) -> Table:
 
 
 def _balances(machine: Machine, result: Result) -> Table:
-    from tprof.benchmarks.validation.show import Table
+    from tprof.benchmarks.validation.validation_text import Table
 
     views = [machine.at(one) for one in machine.precisions]
     rows = [
@@ -154,7 +154,7 @@ def _balances(machine: Machine, result: Result) -> Table:
 
 
 def _tasks(result: Result) -> Table:
-    from tprof.benchmarks.validation.show import Table
+    from tprof.benchmarks.validation.validation_text import Table
 
     from .tables import percent, quantity
 

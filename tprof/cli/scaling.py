@@ -116,7 +116,8 @@ def _show_list(*, as_json: bool) -> None:
 
 
 def _listed() -> dict[str, dict[str, Any]]:
-    from tprof.analysis.laws import cores, scaling
+    from tprof.analysis.theory import energy_scalability as cores
+    from tprof.analysis.theory import strong_scaling as scaling
 
     kinds: dict[str, Mapping[str, Any]] = {
         "algorithms on processors that send messages": scaling.ALGORITHMS,

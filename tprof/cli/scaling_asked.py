@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from tprof.analysis.laws.page import Figure, Sheet
+    from tprof.analysis.theory.model_page import Figure, Sheet
 
 MINIMISED = ("energy", "time", "edp")
 OPTIONS = {"time_s": "--max-time", "energy_j": "--max-energy", "power_w": "--max-power",
@@ -92,7 +92,7 @@ class Answer:
 
     def write(self, path: Path) -> None:
         """Write the page. Raises TprofError where it cannot be written."""
-        from tprof.analysis.laws.page import Page, write
+        from tprof.analysis.theory.model_page import Page, write
 
         write(Page(self.title, self.sentences, self.figures(), self.tables, self.notes), path)
 

@@ -89,7 +89,7 @@ def sweep(  # noqa: PLR0913 - one parameter an option
     """Prepare, run, and say where the files are."""
     from tprof.benchmarks.sweep import Order, prepare
     from tprof.benchmarks.sweep.order import program, read_workers
-    from tprof.benchmarks.sweep.summary import points_of
+    from tprof.benchmarks.sweep.sweep_tables import points_of
 
     from .sweep_progress import Progress
     from .tables import dump
@@ -136,7 +136,7 @@ def _leave(number: int, frame: FrameType | None) -> NoReturn:
 
 def _check(what: What) -> Path | None:
     """Refuse what every run would refuse, before the first; returns the program's file, if it is one."""
-    from tprof.analysis.models.choose import NAMES
+    from tprof.analysis.models.choice import NAMES
     from tprof.launch import Program, parse_patterns
     from tprof.launch.program import find_program
     from tprof.sensors.choose import choose, sysroot
@@ -155,7 +155,7 @@ def _check(what: What) -> Path | None:
 
 
 def _usual_workers() -> tuple[int, ...]:
-    from tprof.benchmarks.catalogue import usable_cpus
+    from tprof.benchmarks.machine_description import usable_cpus
 
     most = usable_cpus()
     return tuple(sorted({1 << power for power in range(most.bit_length()) if 1 << power <= most} | {most}))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from tprof.analysis import Profile
-    from tprof.benchmarks.validation.show import Table
+    from tprof.benchmarks.validation.validation_text import Table
 
     Row = Mapping[Any, Any]
 
@@ -99,7 +99,7 @@ def show(
     columns : of `COLUMNS`, those of the tasks to show; None: what there is room for
     everything : show all columns of the tasks, whatever the width
     """
-    from tprof.analysis.info import doubt_text, lead_in_text
+    from tprof.analysis.profile.provenance import doubt_text, lead_in_text
 
     from .runtime_text import runtime_lines
 

@@ -50,7 +50,7 @@ def validate(
 
     from tprof.benchmarks.validation import chosen
     from tprof.benchmarks.validation import validate as validation
-    from tprof.benchmarks.validation.show import tables
+    from tprof.benchmarks.validation.validation_text import tables
 
     from .tables import dump, show_tables
 
@@ -63,7 +63,7 @@ def validate(
     with _progress() as report:
         result = validation.measure(effort, cases=cases, progress=report)
     if plot is not None:
-        from tprof.benchmarks.validation.draw import write_page
+        from tprof.benchmarks.validation.validation_text import write_page
 
         write_page(result, plot)
     if as_json:
@@ -90,7 +90,7 @@ def _refuse_beside_watts(*others: object) -> None:
 
 def _try_assumed_watts(*, as_json: bool) -> None:
     from tprof.benchmarks.validation import assumed_watts
-    from tprof.benchmarks.validation.show import assumed_watts as assumed_watts_tables
+    from tprof.benchmarks.validation.validation_text import assumed_watts as assumed_watts_tables
 
     from .tables import dump, show_tables
 
@@ -107,9 +107,9 @@ def _measure_pairs(session: Path | None, *, as_json: bool) -> None:
     from rich.console import Console
 
     from tprof.benchmarks import published
-    from tprof.benchmarks.validation.measured import record_pairs, slice_pairs
-    from tprof.benchmarks.validation.show import measured_pairs
-    from tprof.host import describe_host
+    from tprof.benchmarks.validation.pairs_here import record_pairs, slice_pairs
+    from tprof.benchmarks.validation.validation_text import measured_pairs
+    from tprof.sensors.topology import describe_host
     from tprof.trace import load
 
     from .tables import dump, show_tables

@@ -3,13 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
-from tprof.analysis.laws.cores import ALGORITHMS, evaluate, most_efficient, normalised
 from tprof.analysis.operating_points.advice import advise, of_task
 from tprof.analysis.operating_points.algorithm import sized_algorithm
 from tprof.analysis.operating_points.choice import Objective
 from tprof.analysis.operating_points.draws import draw
 from tprof.analysis.operating_points.measured import Measured
 from tprof.analysis.operating_points.table import check
+from tprof.analysis.theory.energy_scalability import ALGORITHMS, evaluate, most_efficient, normalised
 
 from tprof.errors import UsageError
 
