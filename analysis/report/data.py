@@ -11,7 +11,7 @@ from tprof.analysis.names import shown
 from tprof.analysis.profile.provenance import doubt_text, lead_in_text
 
 from .density import grid, sample
-from .operating import operating_data
+from .policy_decisions import decided_points
 from .runtime import runtime_data
 from .timeline import timeline_data
 
@@ -43,7 +43,7 @@ def page_data(profile: Profile) -> dict[str, Any]:
         "power": _power(profile.power),
         "expected": _expected(profile),
         "runtime": runtime_data(profile),
-        "operating": operating_data(profile),
+        "operating": decided_points(profile),
     }
     plain: dict[str, Any] = clean(data)
     return plain

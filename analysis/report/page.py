@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from tprof.analysis.profile import Profile
 
-SCRIPTS = ("lanes", "timeline", "explore", "runtime", "operating", "report")
+SCRIPTS = ("lanes", "timeline", "explore", "runtime", "policy_decisions", "report")
 
 
 def write_report(profile: Profile, path: str | os.PathLike[str]) -> None:

@@ -7,11 +7,12 @@ numbers of cores, energy by a meter.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from tprof.analysis.models.calibration.measured_runs import numbers, read_csv
-from tprof.benchmarks.validation.known_responses import Response
 
 from tprof.errors import UsageError
 from tprof.trace.plain_values import listed
@@ -26,10 +27,22 @@ CORES = "dloghin_time_energy/raw_merged.csv"
 JOB = ("network", "dataset", "batch_size", "optimizer")
 LEAST_COUNTS = 4
 """Of cores, to say something about those that were left out."""
+Floats = NDArray[np.float64]
 
 
-def power_limits(folder: Path) -> list[Response]:
-    """Return a response for each job, named "network: data, batch, optimizer". Raises UsageError."""
+@dataclass(frozen=True)
+class KnownPoints:
+    """A task's time and energy at all of its operating points, measured or from a known law; (m,) each."""
+
+    name: str
+    setting: Floats
+    workers: NDArray[np.int64]
+    time_s: Floats
+    energy_j: Floats
+
+
+def power_limits(folder: Path) -> list[KnownPoints]:
+    """Return the points of each job, named "network: data, batch, optimizer". Raises UsageError."""
     rows = _read(folder / ZEUS, ("power_limit", "time_per_epoch", "average_power"), JOB)
     found = []
     for (network, data, batch, optimizer), of_job in rows.groupby(list(JOB)):
@@ -37,12 +50,12 @@ def power_limits(folder: Path) -> list[Response]:
         time_s, power_w = job["time_per_epoch"].to_numpy(float), job["average_power"].to_numpy(float)
         limit_w = job["power_limit"].to_numpy(float)
         name = f"{network}: {data}, {batch}, {optimizer}"
-        found.append(Response(name, limit_w, np.ones(len(job), np.int64), time_s, time_s * power_w))
+        found.append(KnownPoints(name, limit_w, np.ones(len(job), np.int64), time_s, time_s * power_w))
     return found
 
 
-def cores(folder: Path) -> list[Response]:
-    """Return a response for each machine and program, named "machine: program". Raises UsageError."""
+def cores(folder: Path) -> list[KnownPoints]:
+    """Return the points of each machine and program, named "machine: program". Raises UsageError."""
     rows = _read(folder / CORES, ("Cores", "Time[s]", "Energy[J]"), ("file",))
     means = rows.groupby(["file", "Cores"])[["Time[s]", "Energy[J]"]].mean().reset_index()
     found = []
@@ -53,7 +66,7 @@ def cores(folder: Path) -> list[Response]:
         machine, _, program = str(file).partition("/")
         setting = np.full(len(run), np.nan)
         found.append(
-            Response(
+            KnownPoints(
                 f"{machine}: {program}", setting, run["Cores"].to_numpy(np.int64), run["Time[s]"].to_numpy(float),
                 run["Energy[J]"].to_numpy(float),
             )

@@ -9,28 +9,14 @@ harsher truth, at its floor up to 2.2 GHz.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from numpy.typing import NDArray
 from tprof.benchmarks.published import FREQUENCIES, HIGHEST_HZ, LOWEST_HZ, ratios
+from tprof.benchmarks.published.public_measurements import Floats, KnownPoints
 from tprof.benchmarks.simulator import POLYBENCH, STRESS, Law
 from tprof.benchmarks.simulator.power_law import rates
 
-Floats = NDArray[np.float64]
 LOW_HZ, HIGH_HZ = float(LOWEST_HZ), float(HIGHEST_HZ)
 FLOOR_HZ = 2.2e9
-
-
-@dataclass(frozen=True)
-class Response:
-    """A task's true time and energy over operating points; (m,) each."""
-
-    name: str
-    setting: Floats
-    workers: NDArray[np.int64]
-    time_s: Floats
-    energy_j: Floats
 
 
 def frequencies_hz() -> Floats:
@@ -38,7 +24,7 @@ def frequencies_hz() -> Floats:
     return np.linspace(LOW_HZ, HIGH_HZ, FREQUENCIES)
 
 
-def papers(*, floor: bool = False) -> list[Response]:
+def papers(*, floor: bool = False) -> list[KnownPoints]:
     """Return the paper's responses with a voltage that is linear, or that has a floor."""
     hz, tasks = frequencies_hz(), ratios()
     part = hz / HIGH_HZ
@@ -52,12 +38,12 @@ def papers(*, floor: bool = False) -> list[Response]:
         time_s = 1 - work + work / part
         power_w = volts**2 * (static + (1 - static) * part)
         found.append(
-            Response(f"{task.benchmark}: {task.task}", hz, np.ones(len(hz), np.int64), time_s, time_s * power_w)
+            KnownPoints(f"{task.benchmark}: {task.task}", hz, np.ones(len(hz), np.int64), time_s, time_s * power_w)
         )
     return found
 
 
-def virtual() -> list[Response]:
+def virtual() -> list[KnownPoints]:
     """Return each kernel alone on the virtual processor, which has static power and leaks as it warms."""
     hz, law = frequencies_hz(), Law()
     kernels = (*POLYBENCH, *STRESS)
@@ -67,5 +53,5 @@ def virtual() -> list[Response]:
         static_w = np.array([law.static_at_w(float(one)) for one in hz])
         time_s = 1e9 / done.instructions
         power_w = static_w + (1 + law.leak) * done.power_w
-        found.append(Response(kernel.name, hz, np.ones(len(hz), np.int64), time_s, time_s * power_w))
+        found.append(KnownPoints(kernel.name, hz, np.ones(len(hz), np.int64), time_s, time_s * power_w))
     return found

@@ -24,21 +24,21 @@ UNCOUNTED = 1
 class Tried(NamedTuple):
     """Instances of a task at a frequency: their number, and the sums of their times and of the squares of these."""
 
-    count: int = 0
+    instances: int = 0
     time_s: float = 0.0
     squares_s2: float = 0.0
 
     def plus(self, time_s: float) -> Tried:
         """Return these and one more."""
-        return Tried(self.count + 1, self.time_s + time_s, self.squares_s2 + time_s**2)
+        return Tried(self.instances + 1, self.time_s + time_s, self.squares_s2 + time_s**2)
 
     @property
     def uncertainty(self) -> float:
         """Relative standard deviation of the mean time."""
-        if self.count < 2 or self.time_s <= 0:
+        if self.instances < 2 or self.time_s <= 0:
             return math.inf
-        mean_s = self.time_s / self.count
-        variance = max(self.squares_s2 / self.count - mean_s**2, 0.0) / (self.count - 1)
+        mean_s = self.time_s / self.instances
+        variance = max(self.squares_s2 / self.instances - mean_s**2, 0.0) / (self.instances - 1)
         return math.sqrt(variance) / mean_s
 
 
@@ -63,8 +63,8 @@ class ExplorationBudget:
 
     def suffices(self, tried: Tried, times: int = 1) -> bool:
         """Return whether instances at a frequency are enough, or this many times enough."""
-        long = tried.time_s >= times * self.span_s or tried.count >= self.most_instances
-        return tried.count >= times * self.instances and long
+        long = tried.time_s >= times * self.span_s or tried.instances >= self.most_instances
+        return tried.instances >= times * self.instances and long
 
 
 class Exploration:
@@ -102,20 +102,20 @@ class Exploration:
         if not self.explores(task):
             return False
         tried = self._tried[task]
-        turns = min(one.count for one in tried.values()) // self._at_once
-        return hz in tried and tried[hz].count < (turns + 1) * self._at_once
+        turns = min(one.instances for one in tried.values()) // self._at_once
+        return hz in tried and tried[hz].instances < (turns + 1) * self._at_once
 
     def next_hz(self, task: str) -> int:
         """Return the highest frequency that is due."""
         tried = self._tried[task]
-        return min(tried, key=lambda hz: (tried[hz].count, -hz))
+        return min(tried, key=lambda hz: (tried[hz].instances, -hz))
 
     def count(self, task: str) -> None:
         """Count an instance that begins."""
         self._instances[task] += 1
 
-    def add(self, task: str, hz: int, time_s: float) -> bool:
-        """Add an instance that ran at one frequency from begin to end; returns whether the task was found short."""
+    def add(self, task: str, hz: int, time_s: float) -> None:
+        """Add an instance that ran at one frequency from begin to end."""
         if self.explores(task):
             tried = self._tried[task]
             if hz in tried:
@@ -126,8 +126,6 @@ class Exploration:
             self._timed[task] += 1
             if self._timed[task] > UNCOUNTED and time_s < self._transition_s:
                 self.short.add(task)
-                return True
-        return False
 
     def explored(self, all_hz: Sequence[int]) -> Explored:
         """Return a copy of what a decision needs; `all_hz` are the frequencies to choose from."""
@@ -189,7 +187,7 @@ class Explored:
         """
         curves = {
             task: {
-                hz: Point(powers_w.get((task, hz), math.nan) * one.time_s / one.count, one.time_s / one.count)
+                hz: Point(powers_w.get((task, hz), math.nan) * one.time_s / one.instances, one.time_s / one.instances)
                 for hz, one in self.tried[task].items()
             }
             for task, uncertainty in uncertainties.items()

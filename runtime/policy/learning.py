@@ -31,13 +31,14 @@ class Learnt:
 
     Attributes
     ----------
-    finished : tasks whose exploration has ended.
+    finished, short : tasks whose exploration has ended, and all that are shorter than a change of the frequency.
     decision, changed : the decision, and the tasks whose frequency has changed.
     uncertainties : relative standard deviations of the tasks' energies.
     why : of the choice.
     """
 
     finished: tuple[str, ...]
+    short: frozenset[str]
     decision: Decision
     changed: list[str]
     uncertainties: Mapping[str, float]
@@ -68,7 +69,7 @@ class LearningReview:
         known = explored.knowledge(equations.powers_w(), uncertainties, self.quality)
         choice = self.goal.choose({self.workers: known})
         decision, changed = self.former.updated(choice.costs, known, self.transition_s, self.short)
-        return Learnt(finished, decision, changed, uncertainties, reason(choice, "learnt"))
+        return Learnt(finished, self.short, decision, changed, uncertainties, reason(choice, "learnt"))
 
 
 class Learning(Voting):
@@ -99,7 +100,8 @@ class Learning(Voting):
             self._search = WorkerSearch(workers, goal.span_cost, estimator.drawn_j, thresholds.learnt_gain)
         self._undecided: dict[str, None] = {}
         self._instances = self._review_at = 0
-        self._is_due = self._in_review = False
+        self._short: frozenset[str] = frozenset()
+        self._in_review = False
 
     @property
     def workers(self) -> int:
@@ -162,13 +164,11 @@ class Learning(Voting):
         """Count the instance; the weights of the tasks become known as the run goes on."""
         self._instances += 1
         self._exploration.count(run.task)
-        self._is_due = self._is_due or 0 < self._review_at <= self._instances
 
     def on_end(self, run: Run, now_ns: int) -> None:
         """Add the instance if it ran at one frequency and if its task was explored all the time, or never."""
         if run.clean and run.explored == self._exploration.explores(run.task):
-            found_short = self._exploration.add(run.task, run.hz, (now_ns - run.begin_ns) * 1e-9)
-            self._is_due = self._is_due or found_short
+            self._exploration.add(run.task, run.hz, (now_ns - run.begin_ns) * 1e-9)
 
     def adapt_workers(self, task: str, now_ns: int, running: Sequence[Run]) -> Change | None:
         """Try fewer workers, unless a task is explored: the two would disturb each other."""
@@ -187,26 +187,28 @@ class Learning(Voting):
         """Whether there is something to find out."""
         return (self._is_due or bool(self._exploration.pending)) and not self._in_review
 
+    @property
+    def _is_due(self) -> bool:
+        return len(self._exploration.short) > len(self._short) or 0 < self._review_at <= self._instances
+
     def review(self) -> LearningReview | None:
         """Return a copy of all observations if there is something to find out; one review is made at a time."""
         if not self.is_review_due:
             return None
-        is_due, self._is_due, self._in_review = self._is_due, False, True
-        if is_due:
-            self._review_at = 0  # `apply` sets the next
+        self._in_review = True
         explored = self._exploration.explored(self._controls.frequencies_hz)
         return LearningReview(
             self._goal, self._all_workers, self._estimator.equations(), explored, frozenset(self._exploration.short),
-            self._decision, self._controls.transition_s, self._estimator.quality, is_due,
+            self._decision, self._controls.transition_s, self._estimator.quality, self._is_due,
         )  # fmt: skip
 
     def apply(self, answer: Learnt | None) -> Change | None:
-        """Take over what was learnt; None if nothing was, or the review failed."""
+        """Take over what was learnt; None if nothing was, or if the review failed and will be made again."""
         self._in_review = False
         if answer is None:
             return None
         self._exploration.finish(answer.finished)
-        self._review_at = 2 * self._instances
+        self._short, self._review_at = answer.short, 2 * self._instances
         self._decision, self.ignored = answer.decision, answer.decision.short
         whys = {task: f"{answer.why}, to {answer.uncertainties[task]:.0%}" for task in answer.changed}
         return Change(answer.why, [*self._chosen(whys), *self._not_learnt(answer.uncertainties)])

@@ -151,7 +151,7 @@ class Equations:
         if len(self.products) < len(self.kinds):
             return even_w
         solved_w = np.linalg.solve(self.system, self.products + PULL_S2 * even_w)
-        return np.minimum(np.maximum(solved_w, even_w / FURTHEST), even_w * FURTHEST)
+        return np.asarray(np.clip(solved_w, even_w / FURTHEST, even_w * FURTHEST))
 
     def uncertainties(self, asked: Iterable[Hashable]) -> dict[Hashable, float]:
         """Return the relative standard deviations of some kinds' powers, from the residuals of the windows.

@@ -1,6 +1,7 @@
 """The loop that chooses operating points, in simulated time: known optima, what is never done, what is logged."""
 
 import itertools
+import threading
 
 import pytest
 from hypothesis import given
@@ -269,6 +270,86 @@ def test_a_table_with_fewer_workers_that_are_better_leaves_the_others_without_ta
 
     assert bench.active == 1
     assert [(logged["kind"], logged.get("workers")) for logged in bench.logged] == [("chosen", None), ("workers", 1)]
+
+
+def test_a_number_of_workers_that_the_program_sets_outlasts_what_is_learnt():
+    bench = Bench()
+    control = bench.learning(Energy(), workers=2)
+
+    control.on_workers_set(1)
+    for _ in range(40):
+        bench.run(control, "work", 0.1)
+
+    assert [one["task"] for one in bench.logged if one["kind"] == "chosen"] == ["work"]
+    assert bench.active is None
+    assert [(one["workers"], one["why"]) for one in bench.logged if one["kind"] == "workers"] == [(1, "program")]
+
+
+class Reviewing(FixedFrequencies):
+    """Has one review, due as the first task ends, which takes until a test lets it go on."""
+
+    is_review_due = False
+
+    def __init__(self) -> None:
+        super().__init__(None, {"low": 10**9}, workers=2)
+        self.begun, self.may_end, self.answers = threading.Event(), threading.Event(), []
+
+    def on_end(self, run, now_ns):  # noqa: ARG002 - the interface
+        self.is_review_due = not self.answers
+
+    def review(self):
+        due, self.is_review_due = self.is_review_due, False
+        return self if due else None
+
+    def answer(self):
+        self.begun.set()
+        return self.may_end.wait(60)
+
+    def apply(self, answer):
+        self.answers.append(answer)
+
+
+def test_no_thread_waits_for_another_ones_review():
+    bench, strategy = Bench(), Reviewing()
+    control = bench.make(strategy)
+    reviewing = threading.Thread(target=bench.run, args=(control, "any", 0.1, 0))
+    other = threading.Thread(target=bench.run, args=(control, "low", 0.1, 1))
+
+    reviewing.start()
+    assert strategy.begun.wait(60)
+    other.start()
+    other.join(60)
+    held, answers = list(bench.held), list(strategy.answers)
+    strategy.may_end.set()
+    reviewing.join(60)
+
+    assert not other.is_alive()
+    assert held == [(1, 10**9)]
+    assert (answers, strategy.answers) == ([], [True])
+
+
+class FailsOnce(Energy):
+    """Has no memory for its first choice."""
+
+    failures = ()
+
+    def choose(self, known):
+        if not self.failures:
+            FailsOnce.failures = (MemoryError(),)
+            raise self.failures[0]
+        return super().choose(known)
+
+
+def test_a_review_that_fails_is_made_again():
+    bench = Bench(count=1)
+    control = bench.learning(FailsOnce())
+
+    with pytest.raises(MemoryError):
+        for _ in range(40):
+            bench.run(control, "work", 0.1)
+    bench.run(control, "work", 0.1)
+
+    assert [one["task"] for one in bench.logged if one["kind"] == "chosen"] == ["work"]
 
 
 def test_after_its_end_nothing_is_set():

@@ -108,6 +108,17 @@ def test_a_table_brings_neither_pandas_nor_numpy_into_the_program(tmp_path):
     assert done.stdout.strip() == "[]"
 
 
+def test_no_policy_brings_pandas_or_scipy_into_the_program():
+    code = (
+        "import sys; from tprof.runtime.policy import learning, operator; "
+        "print([name for name in ('pandas', 'scipy', 'sklearn', 'plotly') if name in sys.modules])"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
+
+    assert done.stdout.strip() == "[]"
+
+
 def test_a_table_by_hand_needs_a_frequency_a_time_and_energy_or_power(tmp_path):
     (tmp_path / "mine.csv").write_text("task,setting,setting_unit,time_s,power_w\nwork,1e9,Hz,2,5\n", encoding="utf-8")
 

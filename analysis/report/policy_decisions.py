@@ -15,7 +15,7 @@ CONTROLS = 64
 STEPS = 4_000  # more make a browser slow: only the first and the last are drawn
 
 
-def operating_data(profile: Profile) -> dict[str, Any] | None:
+def decided_points(profile: Profile) -> dict[str, Any] | None:
     """Return the section's figures; None without decisions of a policy."""
     table = profile.decisions
     if table.empty:
