@@ -12,7 +12,7 @@ from tprof.errors import UsageError
 from .candidates import Candidates, candidates
 from .choice import (
     INTERVAL,
-    SURE,
+    NEGLIGIBLE_LOSS,
     Objective,
     allowed,
     choose,
@@ -136,7 +136,7 @@ class Advice:
         }  # fmt: skip
 
 
-def doubt_text(advices: Sequence[Advice]) -> str | None:
+def uncertainty_text(advices: Sequence[Advice]) -> str | None:
     """Return a sentence on the error factor of joules estimated from assumed watts; None without such joules."""
     factor = max(advice.measured.watts_factor for advice in advices)
     if factor <= 1:
@@ -234,7 +234,7 @@ def of_task(
     why = reason(objective, measured, among, draws, chosen, base)
     if algorithm is not None:
         why = f"By the counts of {algorithm.algorithm.name} of size {algorithm.size:g}. {why}"
-    if proposed is None and loss >= SURE:
+    if proposed is None and loss >= NEGLIGIBLE_LOSS:
         why += " No further run would help noticeably."
     return Advice(measured, objective, among, draws, chosen, base, loss, proposed, why)
 

@@ -26,10 +26,10 @@ INTERVAL = (2.5, 97.5)
 BREACH = 10.0
 """Penalty for breaking a condition by 100 %, when choosing the next point to measure."""
 TRUTHS = 50
-MOST_LOOKED = 40
-SURE = 0.01
+MOST_TRIED = 40
+NEGLIGIBLE_LOSS = 0.01
 """An expected loss below this is no reason to measure again."""
-HELPS = 0.9
+MOST_REMAINING = 0.9
 """Largest remaining part of the expected loss for a proposed point; smaller gains are within the noise of draws."""
 LEAST_NOISE = 0.01
 
@@ -154,19 +154,19 @@ def next_point(
     """
     costs = weighed(objective, draws)
     loss = expected_loss(costs, chosen)
-    looked = _worth_a_look(costs, np.ones_like(measured) if repeat else ~measured)
-    if loss < SURE or not looked:
+    tried = _most_promising(costs, np.ones_like(measured) if repeat else ~measured)
+    if loss < NEGLIGIBLE_LOSS or not tried:
         return None
-    losses = {place: _loss_after(costs, draws, place) for place in looked}
+    losses = {place: _loss_after(costs, draws, place) for place in tried}
     best = min(losses, key=lambda place: losses[place])
-    return Next(best, losses[best], bool(measured[best])) if losses[best] <= HELPS * loss else None
+    return Next(best, losses[best], bool(measured[best])) if losses[best] <= MOST_REMAINING * loss else None
 
 
-def _worth_a_look(costs: Floats, among: NDArray[np.bool_]) -> list[int]:
+def _most_promising(costs: Floats, among: NDArray[np.bool_]) -> list[int]:
     """Return these candidates, or if there are many, those that are the best on most curves."""
     places = np.flatnonzero(among)
     best_on = np.bincount(np.argmin(costs, axis=1), minlength=costs.shape[1])[places]
-    order = np.argsort(-best_on, kind="stable")[:MOST_LOOKED]
+    order = np.argsort(-best_on, kind="stable")[:MOST_TRIED]
     return sorted(int(place) for place in places[order])
 
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, Any]
 
+POWER_EXPONENTS = 1.0, 3.0
+"""Bounds of k, where power goes with f^k: the voltage is constant, or proportional to the frequency."""
+
 
 @dataclass(frozen=True)
 class Point:

@@ -29,11 +29,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from .curves import POWER_EXPONENTS
+
 if TYPE_CHECKING:
     from .measured import Measured
 
 Floats = NDArray[np.float64]
-EXPONENTS = np.linspace(1.0, 3.0, 21)
+EXPONENTS = np.linspace(*POWER_EXPONENTS, 21)
 CORE_EXPONENTS = np.linspace(0.4, 1.0, 7)
 DEMAND_STEPS = 41
 PHASES = 5

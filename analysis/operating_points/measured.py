@@ -201,7 +201,7 @@ def _widened(spread: float, freedom: float) -> float:
 def _resolved(mean: pd.DataFrame) -> Floats:
     """Return the standard deviations of the energies' own 95 % intervals, 0 without any."""
     half = (mean["energy_high_j"] - mean["energy_low_j"]).to_numpy(float) / 2
-    return np.asarray(np.nan_to_num(half / 1.96 / mean["energy_j"].to_numpy(float), nan=0.0))
+    return np.asarray(np.nan_to_num(half / NORMAL_95 / mean["energy_j"].to_numpy(float), nan=0.0))
 
 
 def _waiting(mean: pd.DataFrame) -> tuple[float | None, float]:

@@ -105,17 +105,17 @@ def decided(objective: Objective, candidates: Candidates, draws: Draws, chosen: 
 
 def none_allowed(objective: Objective, candidates: Candidates, draws: Draws) -> str:
     """Return sentences on conditions that no point satisfies, together and each alone."""
-    surely = f"with {100 * objective.certainty:g} % certainty"
+    certainty = f"with {100 * objective.certainty:g} % certainty"
     if objective.max_power_w is None:
-        return f"No operating point keeps to the conditions {surely}."
+        return f"No operating point keeps to the conditions {certainty}."
     cap = f"at most {objective.max_power_w:g} W"
     by_cap = allowed(replace(objective, max_slowdown=None), draws)
     power_w = draws.power_w
     least = f"the least mean power is {_spread(power_w[:, _least(power_w)])} W"
     if objective.max_slowdown is None:
-        return f"No operating point keeps to {cap} {surely}; {least}."
+        return f"No operating point keeps to {cap} {certainty}; {least}."
     bound = f"at most {100 * objective.max_slowdown:g} % of extra time"
-    text = f"No operating point keeps to both {cap} and {bound} {surely}. "
+    text = f"No operating point keeps to both {cap} and {bound} {certainty}. "
     if not by_cap.any():
         return f"{text}None keeps to the cap alone, either: {least}."
     slower = 100 * slowdown(draws)

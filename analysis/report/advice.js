@@ -64,7 +64,7 @@ function plots() {
 
 data.qualities.forEach((one) => make(at("badges"), "span", one, "badge"));
 const conditions = [data.max_slowdown === null ? "" : `at most ${percent(data.max_slowdown)} of extra time`, data.max_power_w === null ? "" : `at most ${data.max_power_w} W`].filter(Boolean);
-at("doubt").textContent = data.doubt || "";
+at("uncertainty").textContent = data.uncertainty || "";
 at("objective").textContent = [`For the least ${BY[data.by]}`, ...conditions].join(", ") + ".";
 data.tasks.forEach((task, i) => { make(at("task"), "option", task.name).value = String(i); });
 at("task").addEventListener("change", plots);

@@ -6,7 +6,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from tprof.analysis.names import shown
-from tprof.analysis.operating_points.advice import doubt_text
+from tprof.analysis.operating_points.advice import uncertainty_text
 
 from .data import clean
 from .embed import Parts, embed
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tprof.analysis.operating_points.advice import Advice
+
+STYLE = "#choices th{white-space:pre-line;vertical-align:bottom}#choices th,#choices td{padding:.4rem;font-size:.86rem}"
 
 
 def write_page(advices: Sequence[Advice], path: str | os.PathLike[str]) -> None:
@@ -33,8 +35,8 @@ def write_page(advices: Sequence[Advice], path: str | os.PathLike[str]) -> None:
 def render(advices: Sequence[Advice]) -> str:
     """Return the page's HTML."""
     package = files(__package__)
-    body, script, style = ((package / f"advice.{kind}").read_text("utf-8") for kind in ("html", "js", "css"))
-    return embed(Parts("tprof advise", body, script, page_data(advices), style))
+    body, script = ((package / f"advice.{kind}").read_text("utf-8") for kind in ("html", "js"))
+    return embed(Parts("tprof advise", body, script, page_data(advices), STYLE))
 
 
 def page_data(advices: Sequence[Advice]) -> dict[str, Any]:
@@ -49,6 +51,6 @@ def page_data(advices: Sequence[Advice]) -> dict[str, Any]:
     qualities = sorted({one for advice in advices for one in advice.measured.quality.split(", ")})
     data: dict[str, Any] = clean(
         {"by": objective.by, "max_slowdown": objective.max_slowdown, "max_power_w": objective.max_power_w}
-        | {"qualities": qualities, "tasks": tasks, "doubt": doubt_text(advices)}
+        | {"qualities": qualities, "tasks": tasks, "uncertainty": uncertainty_text(advices)}
     )
     return data

@@ -251,5 +251,5 @@ def _broken(task: _Task, rows: pd.DataFrame, *, cap_w: float) -> list[bool]:
 def _chosen_hz(advice: Advice) -> float:
     setting = None if advice.chosen is None else advice.place(advice.chosen)["setting"]
     if setting is None:
-        raise AssertionError("these tables have settings, and a wish without conditions leaves every point")
+        raise AssertionError("these tables have settings, and an objective without conditions leaves every point")
     return float(setting)

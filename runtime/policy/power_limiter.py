@@ -12,6 +12,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from tprof.analysis.operating_points.curves import POWER_EXPONENTS
+
 from .strategy import Change, Strategy
 
 if TYPE_CHECKING:
@@ -25,8 +27,6 @@ SPARE = 0.97
 """Part of the cap that a raise aims at."""
 LEAST_BUSY = 0.5
 """A span in which tasks ran for a smaller part is ignored."""
-EXPONENTS = 1.0, 3.0
-"""Bounds of k."""
 LEAST_STEP = 0.1
 """Smaller steps of the frequency's logarithm do not correct k."""
 PATIENCE = 4, 256
@@ -70,7 +70,7 @@ class PowerLimiter:
         self._frequencies_hz, self._watts, self._most, self._read_j = frequencies_hz, watts, workers, read_j
         self.highest_hz, self.workers = begins_hz, workers
         self.drawn_w = 0.0
-        self._exponent = EXPONENTS[1]
+        self._exponent = POWER_EXPONENTS[1]
         self._worker_w: float | None = None
         self._former: tuple[int, int, float] | None = None
         self._raised = False
@@ -139,7 +139,7 @@ class PowerLimiter:
         hz, workers, former_w = self._former
         if hz != self.highest_hz and abs(math.log(self.highest_hz / hz)) >= LEAST_STEP:
             seen = math.log(self._mean_w / former_w) / math.log(self.highest_hz / hz)
-            self._exponent = (self._exponent + min(max(seen, EXPONENTS[0]), EXPONENTS[1])) / 2
+            self._exponent = (self._exponent + min(max(seen, POWER_EXPONENTS[0]), POWER_EXPONENTS[1])) / 2
         if workers != self.workers:
             self._worker_w = max((self._mean_w - former_w) / (self.workers - workers), 0.0)
         self._former = None

@@ -72,7 +72,7 @@ def _next(advice: Advice) -> str:
 
 
 def _note(advices: Sequence[Advice]) -> str:
-    from tprof.analysis.operating_points.advice import doubt_text
+    from tprof.analysis.operating_points.advice import uncertainty_text
 
     lines = [f"{clean(advice.measured.task) or '(program)'}: {_detail(advice)}" for advice in advices]
     lines.append(
@@ -81,8 +81,8 @@ def _note(advices: Sequence[Advice]) -> str:
     if any(advice.measured.task and advice.measured.workers.max() > 1 for advice in advices):
         lines.append("The time of a task is that of its instances over the workers that they can fill.")
     lines += [_QUALITY[one] for one in _qualities(advices) if one in _QUALITY]
-    doubt = doubt_text(advices)
-    lines += [] if doubt is None else [doubt]
+    uncertainty = uncertainty_text(advices)
+    lines += [] if uncertainty is None else [uncertainty]
     return "\n".join(lines)
 
 

@@ -45,7 +45,7 @@ def test_the_front_is_what_no_other_point_beats(points):
         (Objective("energy", max_slowdown=0.1, max_power_w=25), None),
     ],
 )
-def test_each_wish_has_its_point(objective, place):
+def test_each_objective_has_its_point(objective, place):
     assert choose(objective, sure([4.0, 2.5, 2.0], [10.0, 20.0, 35.0])) == place
 
 

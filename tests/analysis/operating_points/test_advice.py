@@ -237,7 +237,7 @@ def test_one_point_alone_is_not_advised_on_beside_tasks_that_are():
         (Objective(max_power_w=0), "--max-power must be above 0 W"),
     ],
 )
-def test_a_wish_that_is_none_is_refused(objective, said):
+def test_an_objective_that_is_none_is_refused(objective, said):
     rows = pd.DataFrame({"task": [""], "workers": [1], "time_s": [1.0], "energy_j": [1.0]})
     with pytest.raises(UsageError, match=said):
         advise(check(rows, where="rows"), objective)
