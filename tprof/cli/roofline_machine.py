@@ -118,7 +118,7 @@ def measure_here(*, quick: bool, processor: str | None) -> Result:
 
 def _below(machine: Machine, measured: Measured) -> list[str]:
     """Explain a roof that lies below what was reached."""
-    from .roofline_text import rate
+    from .roofline import rate
 
     views = [machine.at(one) for one in machine.precisions]
     pairs = [("memory", "B/s", measured.bytes_per_s, 1 / machine.tau_mem_s)]

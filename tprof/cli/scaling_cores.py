@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tprof.errors import UsageError
 
-from .scaling_asked import Answer, Asked, above, number
+from .scaling import Answer, Asked, above, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from .scaling_asked import Answer, Asked, above, number
+from .scaling import Answer, Asked, above, number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tprof.errors import UsageError
 
-from .scaling_asked import Answer, Asked, number
+from .scaling import Answer, Asked, number
 
 if TYPE_CHECKING:
     from tprof.analysis.theory.strong_scaling import Run, TwoLevelAlgorithm, TwoLevelMachine

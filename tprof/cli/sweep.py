@@ -12,6 +12,8 @@ import typer
 
 from tprof.errors import TprofError, UsageError
 
+from .render import dump
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -91,8 +93,7 @@ def sweep(  # noqa: PLR0913 - one parameter an option
     from tprof.benchmarks.sweep.order import program, read_workers
     from tprof.benchmarks.sweep.sweep_tables import points_of
 
-    from .sweep_progress import Progress
-    from .tables import dump
+    from .progress import Progress
 
     how = {"energy": energy, "watts": watts, "counters": counters, "model": model}
     what = program(words, size=size, tasks=tuple(task or ()), **how)
@@ -137,8 +138,8 @@ def _leave(number: int, frame: FrameType | None) -> NoReturn:
 def _check(what: What) -> Path | None:
     """Refuse what every run would refuse, before the first; returns the program's file, if it is one."""
     from tprof.analysis.models.choice import NAMES
-    from tprof.launch import Program, parse_patterns
-    from tprof.launch.program import find_program
+    from tprof.launch.pattern import parse_patterns
+    from tprof.launch.program import Program, find_program
     from tprof.sensors.choose import choose, sysroot
 
     if what.model not in NAMES:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .render import dump, show_tables
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -52,8 +54,6 @@ def validate(
     from tprof.benchmarks.validation import validate as validation
     from tprof.benchmarks.validation.validation_text import tables
 
-    from .tables import dump, show_tables
-
     effort = validation.QUICK if quick else validation.FULL
     if seeds is not None:
         effort = replace(effort, seeds=seeds, coverage_seeds=seeds * effort.coverage_seeds // effort.seeds)
@@ -92,8 +92,6 @@ def _try_assumed_watts(*, as_json: bool) -> None:
     from tprof.benchmarks.validation import assumed_watts
     from tprof.benchmarks.validation.validation_text import assumed_watts as assumed_watts_tables
 
-    from .tables import dump, show_tables
-
     result = assumed_watts.result()
     if as_json:
         dump(result)
@@ -111,8 +109,6 @@ def _measure_pairs(session: Path | None, *, as_json: bool) -> None:
     from tprof.benchmarks.validation.validation_text import measured_pairs
     from tprof.sensors.topology import describe_host
     from tprof.trace import load
-
-    from .tables import dump, show_tables
 
     with tempfile.TemporaryDirectory(prefix="tprof-validate-") as folder:
         with Console(file=sys.stderr).status("measuring") as status:

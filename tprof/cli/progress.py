@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Self
 
-from .tables import clean
+from .render import clean
 
 if TYPE_CHECKING:
     from types import TracebackType

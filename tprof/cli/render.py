@@ -1,22 +1,84 @@
-"""Tables as aligned text: as wide as the terminal, with names that tell their rows apart; whole where nobody looks on.
-
-A row's name is what a table is read by. So columns go before it is cut, those of least use first, and it is cut in its
-middle, never so far that two names look the same. Where even that does not fit it stands on a line of its own. What is
-not a terminal (a pipe, a file) gets every column and every name in full.
-"""
+"""Accounts and tasks as tables for a terminal and as plain values for JSON."""
 
 from __future__ import annotations
 
+import json
+import math
 import os
+import re
+import sys
 import textwrap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from rich.cells import cell_len
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import TextIO
+
+    from tprof.benchmarks.validation.validation_text import Table
+
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+NOT_RESOLVED = "not resolved"
+PREFIXES = ((1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
+DASH = "–"
+
+
+def clean(text: object) -> str:
+    """Return a text whose characters that would steer a terminal are shown as escapes."""
+    return _CONTROL.sub(lambda found: found.group().encode("unicode_escape").decode(), str(text))
+
+
+def quantity(value: float, unit: str) -> str:
+    """Write a figure with three digits and a prefix, `not resolved` for NaN."""
+    if math.isnan(value):
+        return NOT_RESOLVED
+    for factor, prefix in PREFIXES:
+        if abs(value) >= factor:
+            return f"{value / factor:.3g} {prefix}{unit}"
+    return f"0 {unit}" if value == 0 else f"< 1 n{unit}"
+
+
+def percent(value: float) -> str:
+    """Write a share."""
+    return DASH if math.isnan(value) else f"{100 * value:.1f} %"
+
+
+def dump(value: Any, stream: TextIO | None = None) -> None:
+    """Print strict JSON; what is not a number becomes null."""
+    print(json.dumps(plain(value), allow_nan=False, indent=2), file=stream or sys.stdout)
+
+
+def plain(value: Any) -> Any:
+    """Turn numpy's scalars into Python's, and NaN and infinities into None."""
+    if isinstance(value, dict):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def show_tables(tables: Iterable[Table], stream: TextIO) -> None:
+    """Print tables of text, each with its note."""
+    from rich import table as rich
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=stream, highlight=False, width=None if stream.isatty() else 160)
+    for shown in tables:
+        table = rich.Table(title=shown.title, title_justify="left")
+        for place, heading in enumerate(shown.headings):
+            table.add_column(heading, justify="left" if place < shown.texts else "right", overflow="fold")
+        for row in shown.rows:
+            table.add_row(*(Text(clean(cell)) for cell in row))
+        console.print(table)
+        console.print(Text(shown.note))
+        console.print()
+
 
 BETWEEN = "  "
 LEAST_NAME, AMPLE_NAME = 20, 40
@@ -126,7 +188,7 @@ def filled(text: str, width: int | None) -> str:
 
 def _cut(name: str, width: int) -> str:
     """Leave out the middle: what tells functions apart is the end of a name, and whose they are its begin."""
-    if cell_len(name) <= width:
+    if _cells(name) <= width:
         return name
     tail = (width - 1) * 2 // 3
     return f"{_begin(name, width - 1 - tail)}…{_begin(name[::-1], tail)[::-1]}"
@@ -136,16 +198,23 @@ def _begin(text: str, cells: int) -> str:
     """Return as much of a text as so many cells hold."""
     taken = 0
     for place, character in enumerate(text):
-        taken += cell_len(character)
+        taken += _cells(character)
         if taken > cells:
             return text[:place]
     return text
 
 
 def _padded(text: str, cells: int, *, left: bool = True) -> str:
-    missing = " " * (cells - cell_len(text))
+    missing = " " * (cells - _cells(text))
     return text + missing if left else missing + text
 
 
 def _longest(texts: Sequence[str]) -> int:
-    return max(map(cell_len, texts), default=0)
+    return max(map(_cells, texts), default=0)
+
+
+def _cells(text: str) -> int:
+    """Return how many cells of a terminal a text takes."""
+    from rich.cells import cell_len
+
+    return cell_len(text)
