@@ -295,7 +295,7 @@ class Reviewing(FixedFrequencies):
         self.begun, self.may_end, self.answers = threading.Event(), threading.Event(), []
 
     def on_end(self, run, now_ns):  # noqa: ARG002 - the interface
-        self.is_review_due = not self.answers
+        self.is_review_due = not self.begun.is_set()
 
     def review(self):
         due, self.is_review_due = self.is_review_due, False
