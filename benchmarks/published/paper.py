@@ -11,16 +11,46 @@ LOWEST_HZ, HIGHEST_HZ, FREQUENCIES = 1_600_000_000, 3_610_000_000, 19
 """The range of the frequencies of figure 11, and how many there are (section 4.4)."""
 TABLES_HZ = 3_300_000_000
 """Of tables 1 to 3; table 4 is of `LOWEST_HZ`, by the model of this frequency (section 3.3)."""
+POWER_W = 10.0
+"""Of each task of figure 11 at the highest frequency. Invented: the paper prints ratios."""
+_SLOWEST = LOWEST_HZ / HIGHEST_HZ
 
 
 @dataclass(frozen=True)
-class Ratios:
-    """A task of figure 11: its energy and time at `LOWEST_HZ` over those at `HIGHEST_HZ`."""
+class Response:
+    """A task of figure 11: its energy and time at `LOWEST_HZ` over those at `HIGHEST_HZ`.
+
+    With ``x = f / f_max`` it takes ``t(f) = t_max ((1 - m) / x + m)``: a part m of its time waits for memory, which no
+    frequency changes. It draws ``P(f) = P_max x^n``. The two ends give m and n exactly; between them the law is an
+    assumption, chosen so that the energy of none of these tasks has a minimum there, as in the paper's figure.
+    """
 
     benchmark: str
     task: str
     energy_ratio: float
     time_ratio: float
+
+    @property
+    def waiting(self) -> float:
+        """Part of its time at the highest frequency that no frequency changes."""
+        return (1 / _SLOWEST - self.time_ratio) / (1 / _SLOWEST - 1)
+
+    @property
+    def exponent(self) -> float:
+        """Of the frequency in its power."""
+        return math.log(self.energy_ratio / self.time_ratio) / math.log(_SLOWEST)
+
+    def time(self, hz: float) -> float:
+        """Return its time against that at the highest frequency."""
+        return (1 - self.waiting) * HIGHEST_HZ / hz + self.waiting
+
+    def power_w(self, hz: float) -> float:
+        """Return its watts."""
+        return float(POWER_W * (hz / HIGHEST_HZ) ** self.exponent)
+
+    def energy(self, hz: float) -> float:
+        """Return its energy against that at the highest frequency."""
+        return self.power_w(hz) / POWER_W * self.time(hz)
 
 
 def table_2() -> list[dict[str, float | str]]:
@@ -48,10 +78,10 @@ def table_4() -> list[dict[str, float | str]]:
     return [_sliced(row) for row in _rows("table4")]
 
 
-def ratios() -> tuple[Ratios, ...]:
+def responses() -> tuple[Response, ...]:
     """Return how nine tasks respond to the frequency (section 4.4, figure 11)."""
     return tuple(
-        Ratios(
+        Response(
             row["benchmark"],
             row["task"],
             1 + float(row["energy_change_pct"]) / 100,

@@ -24,10 +24,12 @@ from tprof.frequency.cpufreq import CPUFREQ, number_hz
 from tprof.sensors.choose import SYSROOT, sysroot
 from tprof.sensors.powercap import SIMULATED
 
-from .simulated_machine import FIRST, RESPONSES, Response
+from .simulated_machine import FIRST, RESPONSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tprof.benchmarks.published import Response
 
 _current_cpu = ctypes.CDLL(None).sched_getcpu
 SLICE_S = 0.002

@@ -8,18 +8,17 @@ power. The count is overwritten in place by one write of constant length: a read
 
 from __future__ import annotations
 
-import math
 import os
 import secrets
 import socket
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from tprof.benchmarks.published import FREQUENCIES, HIGHEST_HZ, LOWEST_HZ, Ratios, ratios
+from tprof.benchmarks.published import FREQUENCIES, HIGHEST_HZ, LOWEST_HZ, responses
 
 from tprof.frequency.cpufreq import CPUFREQ, KHZ
 from tprof.sensors.choose import SYSROOT
@@ -121,45 +120,8 @@ FREQUENCIES_HZ = tuple(
     for place in range(FREQUENCIES)
 )
 """The paper prints both ends and how many there are; the rest is spread evenly."""
-POWER_W = 10.0
-"""Of each task at the highest frequency. Invented: the paper prints ratios."""
-_SLOWEST = LOWEST_HZ / HIGHEST_HZ
-
-
-@dataclass(frozen=True)
-class Response(Ratios):
-    """A task of the paper with its law between the two frequencies at which the paper gives it."""
-
-    @property
-    def waiting(self) -> float:
-        """Part of its time at the highest frequency that no frequency changes."""
-        return (1 / _SLOWEST - self.time_ratio) / (1 / _SLOWEST - 1)
-
-    @property
-    def exponent(self) -> float:
-        """Of the frequency in its power."""
-        return math.log(self.energy_ratio / self.time_ratio) / math.log(_SLOWEST)
-
-    def time(self, hz: float) -> float:
-        """Return its time against that at the highest frequency."""
-        return (1 - self.waiting) * HIGHEST_HZ / hz + self.waiting
-
-    def power_w(self, hz: float) -> float:
-        """Return its watts."""
-        return float(POWER_W * (hz / HIGHEST_HZ) ** self.exponent)
-
-    def energy(self, hz: float) -> float:
-        """Return its energy against that at the highest frequency."""
-        return self.power_w(hz) / POWER_W * self.time(hz)
-
-
-RESPONSES = {one.task: Response(**asdict(one)) for one in ratios()}
-"""By the task's name."""
-
-
-def response(task: str) -> Response:
-    """Return the response of a task of the paper."""
-    return RESPONSES[task]
+RESPONSES = {one.task: one for one in responses()}
+"""Of the paper's tasks, by their names."""
 
 
 RANGE_UJ = 262_143_328_850  # 32 bits of 2^-14 J, as the kernel prints it

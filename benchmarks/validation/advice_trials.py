@@ -15,12 +15,12 @@ from tprof.analysis.operating_points.laws import PRIOR, Prior
 from tprof.analysis.operating_points.measured import Measured
 from tprof.analysis.operating_points.table import check
 
-from .known_responses import HIGH_HZ, LOW_HZ, Floats
+from .known_responses import HIGH_HZ, LOW_HZ
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tprof.benchmarks.published.public_measurements import KnownPoints
+    from tprof.benchmarks.published.public_measurements import Floats, KnownPoints
 
 
 MISFITS = (0.02, 0.03, 0.04, 0.05, 0.06, 0.08)

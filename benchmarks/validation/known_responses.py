@@ -10,7 +10,7 @@ harsher truth, at its floor up to 2.2 GHz.
 from __future__ import annotations
 
 import numpy as np
-from tprof.benchmarks.published import FREQUENCIES, HIGHEST_HZ, LOWEST_HZ, ratios
+from tprof.benchmarks.published import FREQUENCIES, HIGHEST_HZ, LOWEST_HZ, responses
 from tprof.benchmarks.published.public_measurements import Floats, KnownPoints
 from tprof.benchmarks.simulator import POLYBENCH, STRESS, Law
 from tprof.benchmarks.simulator.power_law import rates
@@ -26,7 +26,7 @@ def frequencies_hz() -> Floats:
 
 def papers(*, floor: bool = False) -> list[KnownPoints]:
     """Return the paper's responses with a voltage that is linear, or that has a floor."""
-    hz, tasks = frequencies_hz(), ratios()
+    hz, tasks = frequencies_hz(), responses()
     part = hz / HIGH_HZ
     lowest = np.sqrt(min(task.energy_ratio / task.time_ratio for task in tasks) / part[0])
     since = FLOOR_HZ if floor else LOW_HZ
