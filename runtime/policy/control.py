@@ -45,6 +45,7 @@ class Control:
     def __init__(self, strategy: Strategy, machine: MachineInterface, workers: int) -> None:
         """Begin with the highest frequency everywhere and the strategy's first decision."""
         self._strategy, self._machine, self._workers = strategy, machine, workers
+        self._reads_sensor, self._learns = strategy.reads_sensor, strategy.learns
         self._active = workers
         self._lock = threading.Lock()
         self._stacks: dict[object, list[Run]] = {}
@@ -67,8 +68,7 @@ class Control:
                 stack[-1].clean = False
             run = Run(task, self._machine.controls.of(slot))
             stack.append(run)
-            self._strategy.on_begin(run)
-            is_review_due = self._strategy.is_review_due
+            is_review_due = self._learns and self._strategy.on_begin(run)
             if not is_review_due:
                 self._start(run)
         if is_review_due:
@@ -79,8 +79,10 @@ class Control:
 
     def _start(self, run: Run) -> None:
         self._set_again(run)
-        run.clean, run.explored = True, self._strategy.explores(run.task)
-        run.hz, run.begin_ns = self._held_hz[run.control], self._machine.clock_ns()
+        run.clean = True
+        if self._learns:
+            run.explored = self._strategy.explores(run.task)
+            run.hz, run.begin_ns = self._held_hz[run.control], self._machine.clock_ns()
 
     def end(self, thread: object, task: str) -> None:
         """Learn from a task that ends, and set the frequency for the enclosing one."""
@@ -92,8 +94,7 @@ class Control:
                 return
             self._poll()
             run = stack.pop()
-            self._strategy.on_end(run, self._machine.clock_ns())
-            is_review_due = self._strategy.is_review_due
+            is_review_due = self._learns and self._strategy.on_end(run, self._machine.clock_ns())
             if not is_review_due:
                 self._finish(thread, run)
         if is_review_due:
@@ -103,7 +104,8 @@ class Control:
                     self._finish(thread, run)
 
     def _finish(self, thread: object, run: Run) -> None:
-        self._take(self._strategy.adapt_workers(run.task, self._machine.clock_ns(), self._running()))
+        if self._learns:
+            self._take(self._strategy.adapt_workers(run.task, self._machine.clock_ns(), self._running()))
         stack = self._stacks[thread]
         if stack:
             self._set(stack[-1])
@@ -119,7 +121,7 @@ class Control:
                 return
             answer = None
             try:
-                answer = review.answer()
+                answer = review()
             finally:
                 with self._lock:
                     self._take(self._strategy.apply(answer))
@@ -181,6 +183,8 @@ class Control:
 
     def _poll(self) -> None:
         """Let the strategy read sensors; if its limits have changed, they hold at once for the tasks that run."""
+        if not self._reads_sensor:
+            return
         running = self._running()
         change = self._strategy.poll(self._machine.clock_ns(), running, self._held_hz)
         if change is not None:
@@ -190,7 +194,8 @@ class Control:
 
     def _set_again(self, run: Run) -> None:
         self._set(run)
-        self._strategy.on_set(self._machine.clock_ns(), self._running())
+        if self._learns:
+            self._strategy.on_set(self._machine.clock_ns(), self._running())
 
     def _set(self, run: Run) -> None:
         """Set the frequency that the tasks which share the run's control agree on."""

@@ -1,6 +1,6 @@
 """Frequencies and workers that are learnt while a program runs: explored, then decided, then decided anew.
 
-What takes long, solving for the powers of tasks and choosing among all of their frequencies, is a `Review` of a copy of
+What takes long, solving for the powers of tasks and choosing among all of their frequencies, is a review of a copy of
 all observations. The thread on which it became due makes it without the loop's lock, so no other thread waits for it.
 """
 
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from tprof.analysis.operating_points.goals import Goal
 
     from .controls import Controls
-    from .exploration import Explored
-    from .power_estimator import Equations, PowerEstimator
-    from .strategy import Entry, Run
+    from .power_estimator import PowerEstimator
+    from .strategy import Entry, Review, Run
 
 
 @dataclass(frozen=True)
@@ -45,35 +44,10 @@ class Learnt:
     why: str
 
 
-@dataclass(frozen=True)
-class LearningReview:
-    """All that a decision needs, copied; attributes as of `Learning`."""
-
-    goal: Goal
-    workers: int
-    equations: Equations
-    explored: Explored
-    short: frozenset[str]
-    former: Decision
-    transition_s: float
-    quality: str
-    is_due: bool
-
-    def answer(self) -> Learnt | None:
-        """Decide; None if only pending tasks were the reason, and none of them is finished."""
-        equations, explored = self.equations, self.explored
-        finished = explored.finished(equations.uncertainties)
-        if not finished and not self.is_due:
-            return None
-        uncertainties = explored.uncertainties((*explored.tasks, *finished), equations.uncertainties)
-        known = explored.knowledge(equations.powers_w(), uncertainties, self.quality)
-        choice = self.goal.choose({self.workers: known})
-        decision, changed = self.former.updated(choice.costs, known, self.transition_s, self.short)
-        return Learnt(finished, self.short, decision, changed, uncertainties, reason(choice, "learnt"))
-
-
 class Learning(Voting):
     """Explores tasks at a few frequencies, and decides again as the weights of the tasks become known."""
+
+    reads_sensor = learns = True
 
     def __init__(
         self,
@@ -160,15 +134,17 @@ class Learning(Voting):
             return held_hz if exploration.is_due(run.task, held_hz) else exploration.next_hz(run.task)
         return exploring[0].hz or None
 
-    def on_begin(self, run: Run) -> None:
+    def on_begin(self, run: Run) -> bool:
         """Count the instance; the weights of the tasks become known as the run goes on."""
         self._instances += 1
         self._exploration.count(run.task)
+        return self._is_review_due
 
-    def on_end(self, run: Run, now_ns: int) -> None:
+    def on_end(self, run: Run, now_ns: int) -> bool:
         """Add the instance if it ran at one frequency and if its task was explored all the time, or never."""
         if run.clean and run.explored == self._exploration.explores(run.task):
             self._exploration.add(run.task, run.hz, (now_ns - run.begin_ns) * 1e-9)
+        return self._is_review_due
 
     def adapt_workers(self, task: str, now_ns: int, running: Sequence[Run]) -> Change | None:
         """Try fewer workers, unless a task is explored: the two would disturb each other."""
@@ -183,24 +159,34 @@ class Learning(Voting):
         return Change("explore" if search.is_trying else "learnt") if changed else None
 
     @property
-    def is_review_due(self) -> bool:
-        """Whether there is something to find out."""
+    def _is_review_due(self) -> bool:
         return (self._is_due or bool(self._exploration.pending)) and not self._in_review
 
     @property
     def _is_due(self) -> bool:
         return len(self._exploration.short) > len(self._short) or 0 < self._review_at <= self._instances
 
-    def review(self) -> LearningReview | None:
-        """Return a copy of all observations if there is something to find out; one review is made at a time."""
-        if not self.is_review_due:
+    def review(self) -> Review | None:
+        """Return what decides by a copy of all observations, if there is something to find out; one at a time."""
+        if not self._is_review_due:
             return None
         self._in_review = True
+        is_due, equations, quality = self._is_due, self._estimator.equations(), self._estimator.quality
         explored = self._exploration.explored(self._controls.frequencies_hz)
-        return LearningReview(
-            self._goal, self._all_workers, self._estimator.equations(), explored, frozenset(self._exploration.short),
-            self._decision, self._controls.transition_s, self._estimator.quality, self._is_due,
-        )  # fmt: skip
+        former, short, transition_s = self._decision, frozenset(self._exploration.short), self._controls.transition_s
+
+        def decide() -> Learnt | None:
+            """Return the decision; None if only pending tasks were the reason, and none of them is finished."""
+            finished = explored.finished(equations.uncertainties)
+            if not finished and not is_due:
+                return None
+            uncertainties = explored.uncertainties((*explored.tasks, *finished), equations.uncertainties)
+            known = explored.knowledge(equations.powers_w(), uncertainties, quality)
+            choice = self._goal.choose({self._all_workers: known})
+            decision, changed = former.updated(choice.costs, known, transition_s, short)
+            return Learnt(finished, short, decision, changed, uncertainties, reason(choice, "learnt"))
+
+        return decide
 
     def apply(self, answer: Learnt | None) -> Change | None:
         """Take over what was learnt; None if nothing was, or if the review failed and will be made again."""

@@ -6,22 +6,36 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tprof.analysis.operating_points.curves import for_workers, read_knowledge
 from tprof.analysis.operating_points.goals import Edp, Energy, Goal, MaxSlowdown, PowerCap
 
-from tprof.errors import UsageError
+from tprof.errors import SensorError, UsageError
+from tprof.sensors.choose import sysroot
 from tprof.trace.plain_values import number, shown
 
-from .plans import CapPlan, CapTablePlan, FixedPlan, LearningPlan, TablePlan
+from .controls import spread
+from .decision import Decision, Thresholds
+from .power_limiter import Capped, PowerLimiter
+from .strategy import FixedFrequencies, FromTable, Voting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import ExitStack
     from pathlib import Path
 
-    from .plans import Plan
+    from tprof.analysis.operating_points.curves import Knowledge
+
+    from .controls import Cpufreq
+    from .power_estimator import Meter
+    from .strategy import Strategy
+
+    MakeStrategy = Callable[[Cpufreq], Strategy]
 
 TRANSITION_S = 10e-6
 NAMES = "fixed(2.4GHz), energy, edp, max_slowdown(5%), power_cap(35W)"
@@ -31,6 +45,22 @@ _UNITS = {
     "max_slowdown": {"%": 0.01, "": 1.0},
     "power_cap": {"W": 1.0, "": 1.0},
 }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a policy needs of a machine.
+
+    Attributes
+    ----------
+    open : opens the sensor that the policy reads, until the stack ends, and returns what makes the strategy. Raises
+        SensorError if there is no sensor and the policy cannot do without; what it returns raises UsageError if the
+        machine has none of the policy's frequencies.
+    tasks : the tasks that the policy knows by name; empty if it takes any.
+    """
+
+    open: Callable[[ExitStack], MakeStrategy]
+    tasks: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,36 +111,9 @@ class Policy(ABC):
     def plan(self, workers: int) -> Plan:
         """Return what the policy needs of a machine on so many workers. Raises UsageError if its table is wrong."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class GoalPolicy(Policy):
-    """Minimises the costs of a goal."""
-
-    goal: Goal
-
     @property
-    def name(self) -> str:
-        """The goal's name."""
-        return self.goal.name
-
-    def plan(self, workers: int) -> Plan:
-        """Return the plan by a table, or of learning."""
-        if self.profile is not None:
-            return TablePlan(self, self.profile, workers)
-        return LearningPlan(self, workers)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CapPolicy(GoalPolicy):
-    """Keeps a cap on the power."""
-
-    goal: PowerCap
-
-    def plan(self, workers: int) -> Plan:
-        """Return the plan by a table and the sensor, or by the sensor alone."""
-        if self.profile is not None:
-            return CapTablePlan(self, self.profile, workers)
-        return CapPlan(self, workers)
+    def _thresholds(self) -> Thresholds:
+        return Thresholds(self.gain, self.learnt_gain)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,8 +132,100 @@ class FixedPolicy(Policy):
             raise UsageError(message)
 
     def plan(self, workers: int) -> Plan:
-        """Return the plan."""
-        return FixedPlan(self, workers)
+        """Return that it needs the frequencies."""
+        tasks = frozenset(self.tasks_hz) if self.frequency_hz is None else frozenset[str]()
+        return Plan(lambda _: partial(self._strategy, workers), tasks)
+
+    def _strategy(self, workers: int, controls: Cpufreq) -> Strategy:
+        for hz in filter(None, (self.frequency_hz, *self.tasks_hz.values())):
+            if not controls.covers(hz):
+                message = (
+                    f"fixed() was given {hz:g} Hz, and this machine runs at {controls.range}: frequencies are in Hz, "
+                    "as 2.4e9, or a text with its unit, as 'fixed(2.4GHz)'"
+                )
+                raise UsageError(message)
+        return FixedFrequencies(self.frequency_hz, self.tasks_hz, workers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoalPolicy(Policy):
+    """Minimises the costs of a goal, by a table or by what it learns."""
+
+    goal: Goal
+
+    @property
+    def name(self) -> str:
+        """The goal's name."""
+        return self.goal.name
+
+    def plan(self, workers: int) -> Plan:
+        """Return that it needs frequencies of its table, or a sensor to learn from."""
+        if self.profile is None:
+            return Plan(lambda held: partial(self._without_table, workers, _open_meter(held)))
+        known = for_workers(read_knowledge(self.profile), workers)
+        if not self.adapt_workers:
+            known = {workers: known[max(known)]}
+        tasks = frozenset(task for one in known.values() for task in one.curves)
+        return Plan(lambda held: self._with_table(known, workers, held), tasks)
+
+    def _with_table(self, known: Mapping[int, Knowledge], workers: int, held: ExitStack) -> MakeStrategy:  # noqa: ARG002 - no sensor
+        return partial(self._from_table, known)
+
+    def _from_table(self, known: Mapping[int, Knowledge], controls: Cpufreq) -> Strategy:
+        fitting = {workers: one.only(controls.takes) for workers, one in known.items()}
+        fitting = {workers: one for workers, one in fitting.items() if one.curves}
+        if not fitting:
+            message = (
+                f"{self.profile} has no frequency of this machine, which runs at {controls.range}: sweep this machine"
+            )
+            raise UsageError(message)
+        return FromTable(self.goal, fitting, controls, self._thresholds)
+
+    def _without_table(self, workers: int, meter: Meter, controls: Cpufreq) -> Strategy:
+        from .exploration import ExplorationBudget  # noqa: PLC0415 - NumPy, which other policies do without
+        from .learning import Learning  # noqa: PLC0415 - as above
+        from .power_estimator import PowerEstimator  # noqa: PLC0415 - as above
+
+        return Learning(
+            self.goal,
+            controls,
+            spread(controls.frequencies_hz, self.frequencies),
+            PowerEstimator(meter.read_j, meter.quality),
+            workers=workers,
+            budget=ExplorationBudget(self.instances, self.span_s),
+            thresholds=self._thresholds,
+            adapt_workers=self.adapt_workers,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapPolicy(GoalPolicy):
+    """Keeps a cap on the power, by the sensor and by a table if there is one."""
+
+    goal: PowerCap
+
+    def _with_table(self, known: Mapping[int, Knowledge], workers: int, held: ExitStack) -> MakeStrategy:
+        try:
+            meter = _open_meter(held)
+        except SensorError:
+            return super()._with_table(known, workers, held)  # the cap is kept by the table's watts alone
+        return lambda controls: self._capped(workers, meter, controls, self._from_table(known, controls), place=-1)
+
+    def _without_table(self, workers: int, meter: Meter, controls: Cpufreq) -> Strategy:
+        highest = Voting(self.name, controls, Decision(self._thresholds), workers)
+        return self._capped(workers, meter, controls, highest, place=0)
+
+    def _capped(self, workers: int, meter: Meter, controls: Cpufreq, inner: Strategy, *, place: int) -> Strategy:
+        """Return the strategy within the cap; it begins at the frequency at a place."""
+        all_hz = controls.frequencies_hz
+        limiter = PowerLimiter(all_hz, self.goal.watts, workers, meter.read_j, all_hz[place], meter.quality)
+        return Capped(limiter, inner)
+
+
+def _open_meter(held: ExitStack) -> Meter:
+    from .power_estimator import Meter  # noqa: PLC0415 - NumPy, which policies without a sensor do without
+
+    return held.enter_context(closing(Meter(sysroot())))
 
 
 def fixed(frequency_hz: float | None = None, tasks: Mapping[str, float] | None = None, **options: Any) -> Policy:

@@ -167,6 +167,8 @@ class PowerLimiter:
 class Capped(Strategy):
     """Another strategy's decisions within the limits of a `PowerLimiter`. No task is ignored: each one draws power."""
 
+    reads_sensor = True
+
     def __init__(self, limiter: PowerLimiter, inner: Strategy) -> None:
         """Take both."""
         self.name, self._limiter, self._inner = inner.name, limiter, inner

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tprof.analysis.operating_points.goals import FORBIDDEN
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 Entry = dict[str, Any]
 """A decision as it is recorded, without its time and the policy's name."""
+Review = Callable[[], Any]
+"""Finds out something that takes long, from a copy of what a strategy knows, so without the loop's lock."""
 
 
 @dataclass(eq=False)
@@ -51,13 +54,6 @@ class Change:
     entries: Sequence[Entry] = field(default_factory=list)
 
 
-class Review(Protocol):
-    """What a strategy has to find out from all that it knows; a copy, so it needs no lock."""
-
-    def answer(self) -> Any:
-        """Return the answer, which takes long."""
-
-
 class Strategy(ABC):
     """Decides on frequencies and workers; the loop holds its lock during each call.
 
@@ -65,10 +61,14 @@ class Strategy(ABC):
     ----------
     name : of the policy.
     ignored : tasks that change nothing, so the loop ignores them.
+    reads_sensor : whether `poll` is called; it costs each begin and end of a task.
+    learns : whether it is told of the beginnings and ends of tasks, and asked for reviews; for the same reason.
     """
 
     name: str
     ignored: frozenset[str] = frozenset()
+    reads_sensor = False
+    learns = False
 
     @property
     @abstractmethod
@@ -107,14 +107,16 @@ class Strategy(ABC):
         """Read sensors; called before anything changes. `held_hz` are the frequencies of the controls."""
         return None
 
-    def on_begin(self, run: Run) -> None:  # noqa: B027 - most learn nothing
-        """Count an instance that begins."""
+    def on_begin(self, run: Run) -> bool:  # noqa: ARG002 - the interface
+        """Count an instance that begins; returns whether a review is due."""
+        return False
 
-    def on_set(self, now_ns: int, running: Sequence[Run]) -> None:  # noqa: B027 - as above
+    def on_set(self, now_ns: int, running: Sequence[Run]) -> None:  # noqa: B027 - most learn nothing
         """Go on after a task has begun or continued, at its frequency."""
 
-    def on_end(self, run: Run, now_ns: int) -> None:  # noqa: B027 - as above
-        """Learn from an instance that ended."""
+    def on_end(self, run: Run, now_ns: int) -> bool:  # noqa: ARG002 - the interface
+        """Learn from an instance that ended; returns whether a review is due."""
+        return False
 
     def adapt_workers(self, task: str, now_ns: int, running: Sequence[Run]) -> Change | None:  # noqa: ARG002 - the interface
         """Count an ended instance for the search for the number of workers."""
@@ -122,11 +124,6 @@ class Strategy(ABC):
 
     def explores(self, task: str) -> bool:  # noqa: ARG002 - the interface
         """Return whether a task is being explored."""
-        return False
-
-    @property
-    def is_review_due(self) -> bool:
-        """Whether there is something to find out."""
         return False
 
     def review(self) -> Review | None:
