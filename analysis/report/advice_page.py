@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tprof.analysis.names import shown
 from tprof.analysis.operating_points.advice import uncertainty_text
 
-from .data import clean
-from .embed import Parts, embed
+from .embed import Parts, clean, embed
 from .embed import write_page as write
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from tprof.analysis.models.calibration.measured_runs import numbers, read_csv
 
 from tprof.errors import UsageError
@@ -21,28 +20,28 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pandas as pd
+    from numpy.typing import NDArray
 
 ZEUS = "zeus/summary_power_v100.csv"
 CORES = "dloghin_time_energy/raw_merged.csv"
 JOB = ("network", "dataset", "batch_size", "optimizer")
 LEAST_COUNTS = 4
 """Of cores, to say something about those that were left out."""
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class KnownPoints:
-    """A task's time and energy at all of its operating points, measured or from a known law; (m,) each."""
+class Response:
+    """A task's true time and energy over operating points; (m,) each."""
 
     name: str
-    setting: Floats
+    setting: NDArray[np.float64]
     workers: NDArray[np.int64]
-    time_s: Floats
-    energy_j: Floats
+    time_s: NDArray[np.float64]
+    energy_j: NDArray[np.float64]
 
 
-def power_limits(folder: Path) -> list[KnownPoints]:
-    """Return the points of each job, named "network: data, batch, optimizer". Raises UsageError."""
+def power_limits(folder: Path) -> list[Response]:
+    """Return a response for each job, named "network: data, batch, optimizer". Raises UsageError."""
     rows = _read(folder / ZEUS, ("power_limit", "time_per_epoch", "average_power"), JOB)
     found = []
     for (network, data, batch, optimizer), of_job in rows.groupby(list(JOB)):
@@ -50,12 +49,12 @@ def power_limits(folder: Path) -> list[KnownPoints]:
         time_s, power_w = job["time_per_epoch"].to_numpy(float), job["average_power"].to_numpy(float)
         limit_w = job["power_limit"].to_numpy(float)
         name = f"{network}: {data}, {batch}, {optimizer}"
-        found.append(KnownPoints(name, limit_w, np.ones(len(job), np.int64), time_s, time_s * power_w))
+        found.append(Response(name, limit_w, np.ones(len(job), np.int64), time_s, time_s * power_w))
     return found
 
 
-def cores(folder: Path) -> list[KnownPoints]:
-    """Return the points of each machine and program, named "machine: program". Raises UsageError."""
+def cores(folder: Path) -> list[Response]:
+    """Return a response for each machine and program, named "machine: program". Raises UsageError."""
     rows = _read(folder / CORES, ("Cores", "Time[s]", "Energy[J]"), ("file",))
     means = rows.groupby(["file", "Cores"])[["Time[s]", "Energy[J]"]].mean().reset_index()
     found = []
@@ -66,7 +65,7 @@ def cores(folder: Path) -> list[KnownPoints]:
         machine, _, program = str(file).partition("/")
         setting = np.full(len(run), np.nan)
         found.append(
-            KnownPoints(
+            Response(
                 f"{machine}: {program}", setting, run["Cores"].to_numpy(np.int64), run["Time[s]"].to_numpy(float),
                 run["Energy[J]"].to_numpy(float),
             )

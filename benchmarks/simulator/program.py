@@ -24,12 +24,10 @@ from tprof.frequency.cpufreq import CPUFREQ, number_hz
 from tprof.sensors.choose import SYSROOT, sysroot
 from tprof.sensors.powercap import SIMULATED
 
-from .simulated_machine import FIRST, RESPONSES
+from .simulated_machine import FIRST, RESPONSES, TaskLaw
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from tprof.benchmarks.published import Response
 
 _current_cpu = ctypes.CDLL(None).sched_getcpu
 SLICE_S = 0.002
@@ -80,7 +78,7 @@ class Machine:
 
 def body(
     machine: Told,
-    law: Response,
+    law: TaskLaw,
     seconds: float,
     *,
     work_for: Callable[[float], object] = pipeline,

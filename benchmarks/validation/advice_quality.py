@@ -21,7 +21,7 @@ from . import advice_trials, known_responses
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tprof.benchmarks.published.public_measurements import KnownPoints
+    from tprof.benchmarks.published.public_measurements import Response
 
     from .advice_trials import Noise, Try
 
@@ -71,7 +71,7 @@ def measure(effort: Effort = FULL, *, folder: Path | None = None) -> dict[str, A
     return {"machine": describe_machine(), "effort": asdict(effort), "figures": [one.as_plain() for one in figures]}
 
 
-def _frequency(kind: str, tasks: Sequence[KnownPoints], target: float | None) -> list[Figure]:
+def _frequency(kind: str, tasks: Sequence[Response], target: float | None) -> list[Figure]:
     exact = advice_trials.EXACT_NOISE
     two = [advice_trials.attempt(one, advice_trials.ends(one), by="edp", noise=exact) for one in tasks]
     every = [advice_trials.attempt(one, range(len(one.time_s)), by="edp", noise=exact) for one in tasks]
@@ -96,7 +96,7 @@ def _noisy(noise: Noise, tables: int) -> list[Figure]:
     ]
 
 
-def _limits(jobs: Sequence[KnownPoints]) -> list[Figure]:
+def _limits(jobs: Sequence[Response]) -> list[Figure]:
     two = [advice_trials.attempt(one, advice_trials.ends(one), unit="W") for one in jobs]
     three = [advice_trials.until_sure(one, 1, unit="W") for one in jobs]
     crossed, crossed_once = (advice_trials.without_own_kind(jobs, unit="W", most=most) for most in (0, 1))
@@ -117,7 +117,7 @@ def _limits(jobs: Sequence[KnownPoints]) -> list[Figure]:
     ]
 
 
-def _cores(programs: Sequence[KnownPoints]) -> list[Figure]:
+def _cores(programs: Sequence[Response]) -> list[Figure]:
     two = [advice_trials.attempt(one, advice_trials.ends(one)) for one in programs]
     three = [advice_trials.attempt(one, sorted({*advice_trials.ends(one), _middle(one)})) for one in programs]
     asked = [advice_trials.until_sure(one, 2) for one in programs]
@@ -136,8 +136,8 @@ def _cores(programs: Sequence[KnownPoints]) -> list[Figure]:
 def _public(
     folder: Path | None,
     name: str,
-    read: Callable[[Path], list[KnownPoints]],
-    figures: Callable[[Sequence[KnownPoints]], list[Figure]],
+    read: Callable[[Path], list[Response]],
+    figures: Callable[[Sequence[Response]], list[Figure]],
     effort: Effort,
 ) -> list[Figure]:
     if folder is None or not (folder / name).is_file():
@@ -145,14 +145,14 @@ def _public(
     return figures(_some(read(folder), effort))
 
 
-def _some(found: list[KnownPoints], effort: Effort) -> list[KnownPoints]:
+def _some(found: list[Response], effort: Effort) -> list[Response]:
     """Return as many as the effort says, of all kinds: they come sorted."""
     if effort.responses is None:
         return found
     return [found[place] for place in np.linspace(0, len(found) - 1, effort.responses).astype(int)]
 
 
-def _middle(one: KnownPoints) -> int:
+def _middle(one: Response) -> int:
     logs = np.log(one.workers)
     return int(np.argmin(np.abs(logs - logs[0] - MIDDLE * np.ptp(logs))))
 

@@ -1,4 +1,8 @@
-"""How good advice is: few points of a response are shown to it, and the others say what it is worth."""
+"""How good advice is where the truth is known.
+
+Few points of a response are shown to `tprof advise`, and the others say how good its choice is; tables of noisy,
+repeated runs of tasks with known laws say whether its intervals and conditions hold.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +19,12 @@ from tprof.analysis.operating_points.laws import PRIOR, Prior
 from tprof.analysis.operating_points.measured import Measured
 from tprof.analysis.operating_points.table import check
 
-from .known_responses import HIGH_HZ, LOW_HZ
+from .known_responses import HIGH_HZ, LOW_HZ, Floats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tprof.benchmarks.published.public_measurements import Floats, KnownPoints
+    from tprof.benchmarks.published.public_measurements import Response
 
 
 MISFITS = (0.02, 0.03, 0.04, 0.05, 0.06, 0.08)
@@ -56,7 +60,7 @@ class Try:
 
 
 def attempt(
-    response: KnownPoints,
+    response: Response,
     shown: Sequence[int],
     *,
     unit: str = "Hz",
@@ -69,7 +73,7 @@ def attempt(
     draws = draw(_measured(response, places, unit, noise), response.setting, response.workers, prior)
     chosen = choose(objective, draws)
     if chosen is None:
-        raise AssertionError("a objective without conditions leaves every point")
+        raise AssertionError("an objective without conditions leaves every point")
     seen = np.isin(np.arange(len(response.time_s)), places)
     # A response is known once: running a point again would show the same.
     proposed = next_point(objective, draws, chosen, measured=seen, repeat=False)
@@ -87,13 +91,13 @@ def attempt(
     )
 
 
-def ends(response: KnownPoints) -> tuple[int, int]:
+def ends(response: Response) -> tuple[int, int]:
     """Return the lowest and the highest point."""
     return 0, len(response.time_s) - 1
 
 
 def until_sure(
-    response: KnownPoints,
+    response: Response,
     most: int,
     *,
     unit: str = "Hz",
@@ -110,7 +114,7 @@ def until_sure(
     return found
 
 
-def without_own_kind(jobs: Sequence[KnownPoints], *, unit: str, most: int = 0) -> list[Try]:
+def without_own_kind(jobs: Sequence[Response], *, unit: str, most: int = 0) -> list[Try]:
     """Try each job with the prior that suits jobs of other kinds: what the prior owes to the jobs.
 
     A kind is what stands before the colon of a name. From the two ends of all jobs of other kinds, first the part of
@@ -124,7 +128,7 @@ def without_own_kind(jobs: Sequence[KnownPoints], *, unit: str, most: int = 0) -
     return found
 
 
-def _suiting(jobs: Sequence[KnownPoints], unit: str) -> Prior:
+def _suiting(jobs: Sequence[Response], unit: str) -> Prior:
     def squares(prior: Prior) -> float:
         return float(np.mean([(_from_ends(one, unit, prior).error ** 2).mean() for one in jobs]))
 
@@ -136,11 +140,11 @@ def _suiting(jobs: Sequence[KnownPoints], unit: str) -> Prior:
     return next((prior for prior in widths if covered(prior) >= WANTED_COVERAGE), widths[-1])
 
 
-def _kind(one: KnownPoints) -> str:
+def _kind(one: Response) -> str:
     return one.name.partition(":")[0]
 
 
-def plain_fit(response: KnownPoints) -> float:
+def plain_fit(response: Response) -> float:
     """Return the loss of the point that time ``a + b/limit`` and power ``c + d limit`` through both ends choose."""
     x = response.setting
     time_s = np.interp(1 / x, 1 / x[[-1, 0]], response.time_s[[-1, 0]])
@@ -148,16 +152,16 @@ def plain_fit(response: KnownPoints) -> float:
     return float(response.energy_j[int(np.argmin(time_s * power_w))] / response.energy_j.min() - 1)
 
 
-def always(response: KnownPoints, place: int) -> float:
+def always(response: Response, place: int) -> float:
     """Return the loss of a fixed choice."""
     return float(response.energy_j[place] / response.energy_j.min() - 1)
 
 
-def _from_ends(response: KnownPoints, unit: str, prior: Prior) -> Try:
+def _from_ends(response: Response, unit: str, prior: Prior) -> Try:
     return attempt(response, ends(response), unit=unit, prior=prior)
 
 
-def _measured(response: KnownPoints, places: Sequence[int], unit: str, noise: float) -> Measured:
+def _measured(response: Response, places: Sequence[int], unit: str, noise: float) -> Measured:
     shown = list(places)
     return Measured(
         task=response.name,

@@ -1,7 +1,7 @@
 """How tasks answer to frequency where the truth is known: the paper's responses, and kernels on the virtual processor.
 
 The paper gives energy and time at 1.6 GHz against 3.61 GHz. Between them a stand-in follows what processors are known
-to do, and what the laws of advice do not assume: time ``a + b f0/f``, power ``v² (q + (1 - q) f/f0)`` with static
+to do, and what advice does not assume: time ``a + b f0/f``, power ``v² (q + (1 - q) f/f0)`` with static
 power that falls with the voltage, too. q follows from each response. The voltage is the same for all tasks: at 1.6 GHz
 it is the highest at which every response can be had (the sort task's needs q = 0), above it is linear in f, or, as a
 harsher truth, at its floor up to 2.2 GHz.
@@ -10,11 +10,13 @@ harsher truth, at its floor up to 2.2 GHz.
 from __future__ import annotations
 
 import numpy as np
-from tprof.benchmarks.published import FREQUENCIES, HIGHEST_HZ, LOWEST_HZ, responses
-from tprof.benchmarks.published.public_measurements import Floats, KnownPoints
+from numpy.typing import NDArray
+from tprof.benchmarks.published import FREQUENCIES, HIGHEST_HZ, LOWEST_HZ, ratios
+from tprof.benchmarks.published.public_measurements import Response
 from tprof.benchmarks.simulator import POLYBENCH, STRESS, Law
 from tprof.benchmarks.simulator.power_law import rates
 
+Floats = NDArray[np.float64]
 LOW_HZ, HIGH_HZ = float(LOWEST_HZ), float(HIGHEST_HZ)
 FLOOR_HZ = 2.2e9
 
@@ -24,9 +26,9 @@ def frequencies_hz() -> Floats:
     return np.linspace(LOW_HZ, HIGH_HZ, FREQUENCIES)
 
 
-def papers(*, floor: bool = False) -> list[KnownPoints]:
+def papers(*, floor: bool = False) -> list[Response]:
     """Return the paper's responses with a voltage that is linear, or that has a floor."""
-    hz, tasks = frequencies_hz(), responses()
+    hz, tasks = frequencies_hz(), ratios()
     part = hz / HIGH_HZ
     lowest = np.sqrt(min(task.energy_ratio / task.time_ratio for task in tasks) / part[0])
     since = FLOOR_HZ if floor else LOW_HZ
@@ -38,12 +40,12 @@ def papers(*, floor: bool = False) -> list[KnownPoints]:
         time_s = 1 - work + work / part
         power_w = volts**2 * (static + (1 - static) * part)
         found.append(
-            KnownPoints(f"{task.benchmark}: {task.task}", hz, np.ones(len(hz), np.int64), time_s, time_s * power_w)
+            Response(f"{task.benchmark}: {task.task}", hz, np.ones(len(hz), np.int64), time_s, time_s * power_w)
         )
     return found
 
 
-def virtual() -> list[KnownPoints]:
+def virtual() -> list[Response]:
     """Return each kernel alone on the virtual processor, which has static power and leaks as it warms."""
     hz, law = frequencies_hz(), Law()
     kernels = (*POLYBENCH, *STRESS)
@@ -53,5 +55,5 @@ def virtual() -> list[KnownPoints]:
         static_w = np.array([law.static_at_w(float(one)) for one in hz])
         time_s = 1e9 / done.instructions
         power_w = static_w + (1 + law.leak) * done.power_w
-        found.append(KnownPoints(kernel.name, hz, np.ones(len(hz), np.int64), time_s, time_s * power_w))
+        found.append(Response(kernel.name, hz, np.ones(len(hz), np.int64), time_s, time_s * power_w))
     return found

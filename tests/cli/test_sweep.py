@@ -71,7 +71,7 @@ def test_each_task_takes_the_joules_of_its_law_at_each_frequency(swept):
 
     lowest, highest = (least_j.xs(hz, level="setting") for hz in ENDS)
     for task in ("merge", "task_a"):
-        assert lowest[task] / highest[task] == pytest.approx(virtual.RESPONSES[task].energy_ratio, rel=0.3)
+        assert lowest[task] / highest[task] == pytest.approx(virtual.response(task).energy_ratio, rel=0.3)
     assert lowest["merge"] / highest["merge"] < lowest["task_a"] / highest["task_a"], "memory-bound: slow saves most"
 
 

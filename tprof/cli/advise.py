@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,8 @@ import typer
 from tprof.errors import UsageError
 from tprof.trace.plain_values import number, shown, whole
 
+from .options import AsJson
+from .progress import bar
 from .render import clean, dump, percent, quantity, show_tables
 
 if TYPE_CHECKING:
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from tprof.analysis.operating_points.algorithm import SizedAlgorithm
     from tprof.analysis.operating_points.choice import Objective
     from tprof.analysis.operating_points.draws import Draws
-    from tprof.benchmarks.validation.validation_text import Table
+    from tprof.analysis.report.text_table import Table
 
 
 _HELP = """Say at what frequency or power limit and on how many workers each task and the program should run.
@@ -65,7 +68,7 @@ def advise(  # noqa: PLR0913 - one parameter an option
     task: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this task; may be repeated; '' is the program.")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All tasks, not only those of most energy.")] = False,  # noqa: FBT002 - typer's default
+    every: Annotated[bool, typer.Option("--all", help="All tasks, not only those of most energy.")] = False,
     settings: Annotated[
         str | None, typer.Option(metavar="LIST|LOW..HIGH:N", help="What can be set, such as 1.6GHz..3.3GHz:18.")
     ] = None,
@@ -78,7 +81,7 @@ def advise(  # noqa: PLR0913 - one parameter an option
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="Draw points, front and choice.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
+    as_json: AsJson = False,
 ) -> None:
     """Read the table, advise, print."""
     from tprof.analysis.operating_points.table import read
@@ -116,18 +119,10 @@ def _significant(rows: pd.DataFrame) -> tuple[str, ...]:
 def _advised(
     rows: pd.DataFrame, objective: Objective, named: SizedAlgorithm | None, choices: dict[str, Any]
 ) -> list[Advice]:
-    from rich.console import Console
-    from rich.progress import Progress
-
     from tprof.analysis.operating_points.advice import advise as advise_on
 
-    with Progress(console=Console(file=sys.stderr), transient=True, disable=not sys.stderr.isatty()) as progress:
-        bar = progress.add_task("advising")
-
-        def done(count: int, total: int) -> None:
-            progress.update(bar, completed=count, total=total)
-
-        return advise_on(rows, objective, algorithm=named, done=done, **choices)
+    with bar("advising") as report:
+        return advise_on(rows, objective, algorithm=named, done=partial(report, "advising"), **choices)
 
 
 def _algorithm(name: str | None, size: float | None) -> SizedAlgorithm | None:
@@ -232,7 +227,7 @@ _QUALITY = {
 
 def advice_tables(advices: Sequence[Advice]) -> list[Table]:
     """Return one table of choices, with the reasons below."""
-    from tprof.benchmarks.validation.validation_text import Table
+    from tprof.analysis.report.text_table import Table
 
     objective = advices[0].objective
     conditions = [

@@ -14,7 +14,7 @@ from tprof.analysis.operating_points.advice import advise, of_task
 from tprof.analysis.operating_points.choice import Objective
 from tprof.analysis.operating_points.table import check
 from tprof.analysis.report.advice_page import render
-from tprof.benchmarks.published import public_measurements, responses
+from tprof.benchmarks.published import public_measurements, ratios
 from tprof.benchmarks.validation import advice_quality as benchmark
 from tprof.benchmarks.validation import advice_trials, known_responses
 
@@ -279,7 +279,7 @@ def test_the_papers_edp_optima_are_found_and_energies_predicted_from_the_two_end
 
 
 def test_a_response_keeps_the_papers_responses():
-    for one, task in zip(known_responses.papers(), responses(), strict=True):
+    for one, task in zip(known_responses.papers(), ratios(), strict=True):
         assert one.energy_j[0] / one.energy_j[-1] == pytest.approx(task.energy_ratio)
         assert one.time_s[0] / one.time_s[-1] == pytest.approx(task.time_ratio)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.operating_points import table
-from tprof.analysis.export.csv import safe_cell
+from tprof.analysis.export import safe_cell
 from tprof.analysis.operating_points.measured import ASSUMED_NOISE, LEAST_NOISE, by_task
 from tprof.analysis.operating_points.table import check, read
 
