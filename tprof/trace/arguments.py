@@ -259,9 +259,7 @@ def check_events(where: str, given: Any, task_count: int) -> npt.NDArray[np.void
     where = f"{where}['events']"
     named = f"{', '.join(OF_EVENT)} and, where they mean something, {', '.join(OF_SOME_EVENTS)}"
     refuse_if(not isinstance(given, Mapping), f"{where} must be a dict of arrays: {named}")
-    odd = [key for key in given if key not in OF_EVENT + OF_SOME_EVENTS] + [
-        key for key in OF_EVENT if key not in given
-    ]
+    odd = [key for key in given if key not in OF_EVENT + OF_SOME_EVENTS] + [key for key in OF_EVENT if key not in given]
     refuse_if(bool(odd), f"{where} must hold {named}; see {odd[0] if odd else None!r}")
     t_ns = whole(where, "t_ns", given["t_ns"])
     refuse_if(bool((t_ns < 0).any()), f"{where}: t_ns must not be negative, got {first_where(t_ns, t_ns < 0)}")
