@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
-from tprof.analysis.attribution import Lane, locate
-from tprof.analysis.edge_estimation import estimate_edges
-from tprof.analysis.load import Load
-from tprof.analysis.overlapping_quanta import split_overlaps
-from tprof.analysis.quanta import Quanta
+from tprof.analysis.attribution.lanes import Lane, locate
+from tprof.analysis.attribution.load import Load
+from tprof.analysis.attribution.overlaps import split_overlaps
+from tprof.analysis.attribution.quanta import Quanta
+from tprof.analysis.models.fitted.edges import estimate_edges
 from tprof.benchmarks.simulator import ICE_LAKE, Mix, Package, Run, random_mix, stated, write
 
 import tprof

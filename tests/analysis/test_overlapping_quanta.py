@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
-from tprof.analysis.load import Load
-from tprof.analysis.overlapping_quanta import STEPS, distribute_energy, has_overlaps, split_overlaps
-from tprof.analysis.quanta import Quanta
+from tprof.analysis.attribution.load import Load
+from tprof.analysis.attribution.overlaps import STEPS, distribute_energy, has_overlaps, split_overlaps
+from tprof.analysis.attribution.quanta import Quanta
 
 MS = 1_000_000
 
