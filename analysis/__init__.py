@@ -1,7 +1,6 @@
 """Trace to profile: attribution, power models, reports, exports."""
 
-from .build import build_profile
 from .models import TABLE_1, Coefficients
-from .profile import Profile
+from .profile import Profile, build_profile
 
 __all__ = ["TABLE_1", "Coefficients", "Profile", "build_profile"]

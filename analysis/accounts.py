@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .attribution import sum_by
-from .intervals import Bounds
+from .profile.intervals import Bounds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -29,11 +29,15 @@ _NEGLIGIBLE = 0.01
 
 @dataclass(frozen=True)
 class Unseen:
-    """Cumulative CPU seconds at times `t_ns` of other processes (by package) and of our threads without samples."""
+    """Cumulative CPU seconds at times `t_ns` of other processes (by package) and of the program without samples.
+
+    `before_s` of the latter passed in threads that run tasks, before the first of them.
+    """
 
     t_ns: NDArray[np.int64]
     other_s: dict[int | None, Floats]
     unseen_s: Floats
+    before_s: float
     program_s: float
 
     def other_in(self, edges_ns: NDArray[np.int64], package: int | None) -> Floats:
@@ -49,10 +53,18 @@ class Unseen:
 
     @property
     def unseen_share(self) -> float:
-        """Share of the program's CPU time in threads without samples; 0 if unknown or negligible."""
-        if not len(self.unseen_s) or self.unseen_s[-1] < _NEGLIGIBLE * (self.t_ns[-1] - self.t_ns[0]) * 1e-9:
+        """Share of the program's CPU time in threads that run no task; 0 if unknown or negligible."""
+        return self._share(float(self.unseen_s[-1]) - self.before_s) if len(self.unseen_s) else 0.0
+
+    @property
+    def before_share(self) -> float:
+        """Share of the program's CPU time before the first task of a thread; 0 if unknown or negligible."""
+        return self._share(self.before_s)
+
+    def _share(self, cpu_s: float) -> float:
+        if not len(self.t_ns) or cpu_s < _NEGLIGIBLE * (self.t_ns[-1] - self.t_ns[0]) * 1e-9:
             return 0.0
-        return float(self.unseen_s[-1] / self.program_s)
+        return cpu_s / self.program_s
 
     def _in(self, cumulative: Floats, edges_ns: NDArray[np.int64]) -> Floats:
         if not len(self.t_ns):
@@ -67,7 +79,7 @@ def measure_unseen(trace: Trace, segments: Sequence[Segments]) -> Unseen:
         reading for reading in trace.readings.values() if reading.quantity == "program" and len(reading.t_ns) > 1
     ]
     if not program:
-        return Unseen(np.empty(0, np.int64), {}, np.empty(0), 0.0)
+        return Unseen(np.empty(0, np.int64), {}, np.empty(0), 0.0, 0.0)
     grid_ns = _grid([*busy, *program])
     program_s = sum((_cumulative(reading, grid_ns) for reading in program), np.zeros(len(grid_ns)))
     seen_s = sum((_seen(one, grid_ns) for one in segments), np.zeros(len(grid_ns)))
@@ -82,8 +94,13 @@ def measure_unseen(trace: Trace, segments: Sequence[Segments]) -> Unseen:
         package: (float(values[-1] / whole_s[-1]) if whole_s[-1] > 0 else 1.0 / len(busy_s))
         for package, values in busy_s.items()
     }
+    before_s = sum(min(one.earlier_s, max(int(one.t_ns[0]) - start_ns, 0) * 1e-9) for one in segments)
     return Unseen(
-        grid_ns, {package: other_s * share for package, share in shares.items()}, unseen_s, float(program_s[-1])
+        grid_ns,
+        {package: other_s * share for package, share in shares.items()},
+        unseen_s,
+        min(before_s, float(unseen_s[-1])),
+        float(program_s[-1]),
     )
 
 

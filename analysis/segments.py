@@ -42,6 +42,7 @@ class Segments:
     modelled : (n,) float64, modelled energy
     cpu : (n,) uint16, where the segment begins, 65535 unknown
     package, package_end : (n,) int16 or None if the machine has one package; -1 unknown
+    earlier_s : CPU seconds of the thread before its first sample; 0 if unknown
     cut_off : the last segment, if nothing in the thread's file closes it
     """
 
@@ -58,6 +59,7 @@ class Segments:
     disordered: int
     aborted: int
     starts: int
+    earlier_s: float
     cut_off: CutOff | None
 
 
@@ -93,6 +95,7 @@ def read_segments(
     lost = (fields["flags"] & Flag.UNCOUNTED) != 0
     # The owner of counts after dropped samples is unknown.
     ends = thread.end_columns if thread.first_drop_ns is None else {}
+    earlier_s = int(fields["cpu_ns"][0]) * 1e-9 if "cpu_ns" in kept else 0.0
     increments = {name: _increments(fields.pop(name), ends.get(name), lost, t_ns, name) for name in kept}
     wall_s = np.diff(t_ns) * 1e-9
     has_cpu = "cpu_ns" in increments
@@ -116,7 +119,8 @@ def read_segments(
     return Segments(
         thread, t_ns, slot, cpu_s, modelled, counted, fields["cpu"], package,
         None if package is None else np.append(package[1:], package[-1]), rows, disordered,
-        int(((fields["flags"] & Flag.ABORTED) != 0).sum()), int((fields["kind"] == Kind.START).sum()), cut_off,
+        int(((fields["flags"] & Flag.ABORTED) != 0).sum()), int((fields["kind"] == Kind.START).sum()), earlier_s,
+        cut_off,
     )  # fmt: skip
 
 

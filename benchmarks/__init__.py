@@ -1,5 +1,5 @@
 """Task-parallel programs and micro-benchmarks; `PROGRAMS` names the programs."""
 
-from .catalogue import PROGRAMS, Program
+from .programs.catalogue import PROGRAMS, Program
 
 __all__ = ["PROGRAMS", "Program"]

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import tprof
 from tprof.errors import UsageError
 
-from .catalogue import PROGRAMS, usable_cpus
-from .figures import Figure
-from .outcome import check_size, check_workers
+from .machine_description import usable_cpus
+from .measured_figures import Figure
+from .programs.catalogue import PROGRAMS
+from .programs.outcome import check_size, check_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from tprof.analysis import Profile
 
-    from .outcome import Outcome
+    from .programs.outcome import Outcome
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Self
 
-from tprof.access import Access
+from tprof.declarations import Access
 
 class Work:
     """A task instance in the graph; the native half of `tprof.runtime.Task`."""

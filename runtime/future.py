@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from tprof.runtime._scheduler import Work
 
-from tprof import forks, registry
+from tprof.session.process_state import this_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -132,7 +132,7 @@ def _forget_in_child() -> None:
     _frozen.clear()
 
 
-forks.reset_in_child(_forget_in_child)
+this_process.reset_in_child(_forget_in_child)
 
 
 class _Condition:
@@ -192,4 +192,4 @@ def _notify_waiters(task: Task) -> None:
 
 def name_of(task: Callable[..., Any]) -> str:
     """Return the task's name in messages, graphs and tables."""
-    return registry.name_of(cast("_core.Task", task).number)
+    return this_process.tasks.name_of(cast("_core.Task", task).number)

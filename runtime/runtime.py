@@ -15,9 +15,10 @@ from tprof.runtime.group import GROUP, Group, Part, raise_first, raise_refusal
 from tprof.runtime.kept_graph import Graph
 from tprof.runtime.workers import Workers, usable_cpus
 
-from tprof import _core, forks, running
-from tprof.access import NOTHING, pack
+from tprof import _core
+from tprof.declarations import NOTHING, pack
 from tprof.errors import UsageError
+from tprof.session.process_state import this_process
 from tprof.task import innermost, make_task
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from tprof.runtime.operating import Policy
     from tprof.runtime.operating.operator import Operator
 
-    from tprof.access import Names, Priority
+    from tprof.declarations import Names, Priority
 
 MAX_PENDING = 100_000
 _ENDED = "this runtime has ended"
@@ -139,7 +140,7 @@ class Runtime:
         except BaseException:
             self._end()
             raise
-        running.enter(self)
+        this_process.runtimes.enter(self)
         _scheduler.enter_scheduler(self._scheduler)
         _set_default()
         return self
@@ -148,7 +149,7 @@ class Runtime:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Wait for all tasks, after an exception only for those that run, and end the workers."""
-        if self not in running.runtimes:
+        if self not in this_process.runtimes.entered:
             self._workers.release_thread()  # another thread has ended the runtime, and cannot release this one
             return
         try:
@@ -324,11 +325,11 @@ class Runtime:
         self._workers.start(self._scheduler)
 
     def _check_running(self) -> None:
-        if self not in running.runtimes:
+        if self not in this_process.runtimes.entered:
             raise UsageError(_ENDED if self._ended else "this runtime has not begun: enter it with a with-block")
 
     def _leave(self) -> None:
-        running.runtimes.remove(self)
+        this_process.runtimes.entered.remove(self)
         _scheduler.leave_scheduler(self._scheduler)
         _set_default()
         self._end()
@@ -373,7 +374,7 @@ def _current_or_none() -> Runtime | None:
 
 def _running() -> list[Runtime]:
     """Return the runtimes whose blocks are entered, the innermost last."""
-    return [runtime for runtime in running.runtimes if isinstance(runtime, Runtime)]
+    return [runtime for runtime in this_process.runtimes.entered if isinstance(runtime, Runtime)]
 
 
 _default_lock = threading.RLock()
@@ -431,7 +432,7 @@ def _forget_in_child() -> None:
     _default_lock._at_fork_reinit()  # type: ignore[attr-defined]  # noqa: SLF001 - as concurrent.futures does
     for runtime in _running():
         runtime._abandon()  # noqa: SLF001 - the same module
-    running.runtimes.clear()
+    this_process.runtimes.entered.clear()
     _scheduler.forget_thread()
     _set_default()
 
@@ -450,6 +451,6 @@ def _end_with_program() -> None:
         runtime._leave()  # noqa: SLF001 - the same module
 
 
-running.here = _current_or_none
-forks.reset_in_child(_forget_in_child)
+this_process.runtimes.current = _current_or_none
+this_process.reset_in_child(_forget_in_child)
 atexit.register(_end_with_program)

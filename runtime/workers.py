@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tprof import forks
 from tprof.sensors.topology import read_topology
+from tprof.session.process_state import this_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -61,7 +61,7 @@ class _ThreadLimits(threading.local):
 
 
 _lock = threading.Lock()
-forks.reset_in_child(_lock._at_fork_reinit)  # type: ignore[attr-defined]  # noqa: SLF001 - as concurrent.futures does
+this_process.reset_in_child(_lock._at_fork_reinit)  # type: ignore[attr-defined]  # noqa: SLF001 - as concurrent.futures does
 _of_process = _Limits()
 """Guarded by the lock."""
 _of_thread = _ThreadLimits()

@@ -17,44 +17,23 @@ CORE = "_core"
 ALLOWED = {
     "__main__": "cli",
     "analysis": "errors trace",
-    "benchmarks": "analysis counters environment errors frequency host power_model runtime sensors tprof trace",
-    "budgets": (
-        "_core errors forks frequency limits live membership recording registry running sensors trace uninterrupted"
-    ),
-    "cli": (
-        "_core analysis benchmarks companions distribution doctor ending environment errors host launch "
-        "power_model recording sensors tprof trace"
-    ),
-    "companions": "_core errors host trace",
+    "benchmarks": "analysis counters errors frequency runtime sensors session tprof trace",
+    "budgets": "_core declarations errors frequency live sensors session trace",
+    "cli": "_core analysis benchmarks distribution doctor errors launch sensors session tprof trace",
     "conflicts": "distribution",
     "counters": "_core errors sensors",
+    "declarations": "errors",
     "distribution": "conflicts",
-    "doctor": "conflicts counters distribution errors frequency host power_model sensors tprof trace",
-    "ending": "_core companions trace",
-    "forks": "_core",
-    "frequency": "environment errors sensors trace",
-    "host": "_core companions",
-    "launch": "_core environment errors forks membership monitored registry table_file task trace",
-    "limits": "errors",
+    "doctor": "conflicts counters distribution errors frequency sensors tprof trace",
+    "frequency": "errors sensors session trace",
+    "launch": "_core errors session task trace",
     "live": "_core errors trace",
-    "membership": "_core environment errors forks live registry table_file trace work",
-    "monitored": "_core registry",
-    "power_model": "errors trace",
-    "preparation": "counters distribution host membership power_model sensors",
-    "ray_cluster": "environment",
-    "readers": "sensors trace",
-    "recording": (
-        "_core analysis budgets companions ending environment errors launch live membership preparation "
-        "ray_cluster readers registry sensors trace uninterrupted"
-    ),
-    "registry": "_core limits membership work",
-    "runtime": "_core access distribution errors forks frequency membership registry running sensors task trace",
+    "runtime": "_core declarations distribution errors frequency sensors session task trace",
     "sensors": "_core errors trace",
-    "task": "_core access distribution limits monitored registry work work_parameters",
-    "tprof": "_core budgets distribution environment errors membership recording task trace",
-    "trace": "analysis errors sensors",
-    "uninterrupted": "_core",
-    "work_parameters": "work",
+    "session": "_core analysis budgets counters declarations distribution errors launch live sensors trace work",
+    "task": "_core declarations distribution session work",
+    "tprof": "_core budgets distribution errors session task trace",
+    "trace": "_core analysis errors sensors",
 }
 
 

@@ -21,14 +21,14 @@ except ImportError:
     _message = "tprof was imported from its source folder, which has no compiled core: install it, or leave the folder"
     raise ImportError(_message) from None
 
-from tprof.environment import SESSION as _SESSION
 from tprof.errors import BudgetExceededError, SensorError, TprofError, TraceError, UsageError
+from tprof.session.process_state import SESSION as _SESSION
 from tprof.task import region, task
 
 TYPE_CHECKING = False  # `typing` takes longer to import than all of this package does
 if TYPE_CHECKING:
     from tprof.budgets import Budget, budget
-    from tprof.recording import Recording, record
+    from tprof.session.recording import Recording, record
     from tprof.trace import Trace, load, write_trace
 
 __all__ = [
@@ -51,8 +51,8 @@ __all__ = [
 _ROOMS = {
     "Budget": "budgets",
     "budget": "budgets",
-    "Recording": "recording",
-    "record": "recording",
+    "Recording": "session.recording",
+    "record": "session.recording",
     "Trace": "trace",
     "load": "trace",
     "write_trace": "trace",
@@ -78,6 +78,6 @@ def __dir__() -> list[str]:
 
 
 if _SESSION in _os.environ:
-    from tprof.membership import join_from_environment as _join
+    from tprof.session.children import join_from_environment as _join
 
     _join()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from types import CodeType, TracebackType
 from typing import Any, Self
 
-from tprof.access import Access
+from tprof.declarations import Access
 
 runtime_api: object
 """A capsule with the recorder's interface for a task runtime: csrc/runtime_api.h."""
@@ -196,6 +196,9 @@ def define(
     Returns its number in this process, and the table that the process writes now; where that is None, whoever begins
     one finds the task.
     """
+
+def raise_descriptor(fd: int, /) -> int:
+    """Move a descriptor that stays open above those of the program, if there is room; returns its new number."""
 
 def table_begin(
     path: str, /

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import sys
 
-from tprof import _core, monitored, registry, work
-from tprof.access import NOTHING, pack
+from tprof import _core, work
+from tprof.declarations import NOTHING, check_budget, pack
 from tprof.distribution import refuse_damage
-from tprof.limits import check_budget
+from tprof.session.process_state import this_process
 
 refuse_damage()
 
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any, ParamSpec, SupportsIndex, TypeVar, cast, overload
 
-    from tprof.access import Access, Names, Priority
-    from tprof.limits import Budget
+    from tprof.declarations import Access, Budget, Names, Priority
     from tprof.work import Amount, Work
 
     P = ParamSpec("P")
@@ -134,9 +133,7 @@ def task(  # noqa: PLR0913 - one parameter per option
         declared = reads or writes or updates or priority != 0
         access = NOTHING
         if callable(flops) or callable(bytes):
-            from tprof.work_parameters import check_parameters  # noqa: PLC0415 - imports inspect, which is slow
-
-            check_parameters(inner, does)
+            work.check_parameters(inner, does)
         if declared:
             access = pack(inner, reads=reads, writes=writes, updates=updates, priority=priority)
         return make_task(function, name, access, does, budget)
@@ -193,9 +190,9 @@ def _define(function: Callable[..., Any], name: str | None, does: Work, budget: 
     plain = innermost(function)
     code: CodeType | None = getattr(plain, "__code__", None)
     if code is not None:
-        monitored.release(code)
+        _undo_selection(code)
     known: str = getattr(plain, "__qualname__", None) or type(plain).__qualname__
-    return registry.define(
+    return this_process.tasks.define(
         name or known.rpartition("<locals>.")[2],
         file=code.co_filename if code is not None else None,
         line=code.co_firstlineno if code is not None else None,
@@ -203,6 +200,15 @@ def _define(function: Callable[..., Any], name: str | None, does: Work, budget: 
         work=does,
         budget=budget,
     )
+
+
+def _undo_selection(code: CodeType) -> None:
+    """Undo the selection of code by `--task`: a decorator makes its function a task instead."""
+    if this_process.monitored is not None:
+        this_process.monitored.release(code)
+    for constant in code.co_consts:
+        if type(constant) is _core.Region:  # launch/rewrite.py put it there
+            constant.silence()
 
 
 def innermost(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -235,7 +241,7 @@ def _wrap(function: Callable[..., Any], number: int, access: Access | None, does
             "so it cannot say what it reads or writes"
         )
         raise TypeError(message)
-    called = work.count_calls(function, number, does)
+    called = work.count_calls(function, number, does, this_process.sums)
     wrapped: Callable[..., Any]
     if flags & COROUTINE:
         wrapped = _wrap_coroutine(called, number)
@@ -334,7 +340,7 @@ def region(name: str) -> _core.Region:
         if not isinstance(name, str):
             message = f"a region is named by a string, got {name!r}"
             raise TypeError(message)
-        number = registry.define(name, file=frame.f_code.co_filename, line=frame.f_lineno, code=None)
+        number = this_process.tasks.define(name, file=frame.f_code.co_filename, line=frame.f_lineno, code=None)
         _regions[key] = number
     return _core.Region(number)
 
@@ -343,7 +349,7 @@ class _Number(int):
     """The number of a task; pickled as its place in the program, since numbers differ between processes."""
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        definition = registry.definition_of(self)
+        definition = this_process.tasks.definition_of(self)
         return _number_at, (definition.name, definition.file, definition.line)
 
 
@@ -354,7 +360,7 @@ _travelled: dict[tuple[str, str | None, int | None], _Number] = {}
 def _number_at(name: str, file: str | None, line: int | None) -> _Number:
     number = _travelled.get((name, file, line))
     if number is None:
-        number = _Number(registry.define(name, file=file, line=line, code=None))
+        number = _Number(this_process.tasks.define(name, file=file, line=line, code=None))
         number = _travelled.setdefault((name, file, line), number)
     return number
 
@@ -379,10 +385,10 @@ def reduce_task(wrapped: Any) -> str | tuple[Callable[..., Any], tuple[Any, ...]
             _name_of(wrapped),
             getattr(wrapped, "access", None),
             getattr(wrapped, work.ATTRIBUTE, work.UNDECLARED),
-            registry.budget_of(getattr(wrapped, NUMBER_ATTRIBUTE)),
+            this_process.tasks.budget_of(getattr(wrapped, NUMBER_ATTRIBUTE)),
         )
     return cast("str", name)
 
 
 def _name_of(wrapped: Any) -> str:
-    return registry.name_of(getattr(wrapped, NUMBER_ATTRIBUTE))
+    return this_process.tasks.name_of(getattr(wrapped, NUMBER_ATTRIBUTE))

@@ -13,7 +13,8 @@ import threading
 
 TYPE_CHECKING = False  # `typing` takes longer to import than all of this package does
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from inspect import Signature
     from typing import Any, TypeAlias
 
     Amount: TypeAlias = float | Callable[..., float] | None
@@ -45,6 +46,59 @@ def check(flops: Amount, traffic: Amount) -> Work:
     return flops, traffic
 
 
+def check_parameters(function: Callable[..., Any], work: Work) -> None:
+    """Reject a function that fits no call; one that fits some calls is called, and its failures are counted.
+
+    Raises
+    ------
+    TypeError
+        If the function accepts none of the task's calls.
+    """
+    takes = _signature(function)
+    if takes is None or any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in takes.parameters.values()):
+        return
+    for kind, ask in zip(KINDS, work, strict=True):
+        asks = _signature(ask) if callable(ask) else None
+        if asks is not None and not any(_fits(asks, *call) for call in _calls(takes, asks)):
+            name = getattr(function, "__qualname__", repr(function))
+            message = (
+                f"{kind} of task {name} is asked with the task's arguments, and takes other ones: "
+                f"{asks.replace(return_annotation=asks.empty)} for {takes.replace(return_annotation=takes.empty)}"
+            )
+            raise TypeError(message)
+
+
+def _signature(function: Callable[..., Any]) -> Signature | None:
+    import inspect  # noqa: PLC0415 - slow, and few tasks declare a function
+
+    try:
+        return inspect.signature(function, follow_wrapped=False)
+    except Exception:  # noqa: BLE001 - a callable without a signature cannot be checked before a call
+        return None
+
+
+def _calls(takes: Signature, asks: Signature) -> Iterator[tuple[int, list[str]]]:
+    """Yield calls that the function accepts: the number of positional arguments, and the names of the others.
+
+    Optional arguments are given by name if `asks` has a parameter for them.
+    """
+    parameters = list(takes.parameters.values())
+    by_position = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    for count in range(len(by_position) + 1):
+        others = [one for one in parameters if one not in by_position[:count]]
+        given = [one for one in others if one.default is one.empty or one.name in asks.parameters]
+        if all(one.kind is not one.POSITIONAL_ONLY or one.default is not one.empty for one in given):
+            yield count, [one.name for one in given if one.kind is not one.POSITIONAL_ONLY]
+
+
+def _fits(asks: Signature, count: int, names: list[str]) -> bool:
+    try:
+        asks.bind(*range(count), **dict.fromkeys(names))
+    except TypeError:
+        return False
+    return True
+
+
 def numbers(work: Work) -> dict[str, float]:
     """Return the constant amounts, as in the table of tasks."""
     pairs = zip(KINDS, work, strict=True)
@@ -62,15 +116,20 @@ def summed(work: Work, sums: Sum) -> dict[str, float | str]:
     return {"calls": calls, "calls_failed": failed, **finite, **first}
 
 
-def count_calls(function: Callable[..., Any], number: int, work: Work) -> Callable[..., Any]:
-    """Return a wrapper that adds up a call's flops and bytes before the call; the function itself without any."""
+def count_calls(
+    function: Callable[..., Any], number: int, work: Work, sums_now: Callable[[], Sums | None]
+) -> Callable[..., Any]:
+    """Return a wrapper that adds up a call's flops and bytes before the call; the function itself without any.
+
+    `sums_now` returns the sums of the recording that runs, or None.
+    """
     flops, traffic = (value if callable(value) else None for value in work)
     if flops is None and traffic is None:
         return function
 
     @functools.wraps(function)
     def counting(*args: Any, **kwargs: Any) -> Any:
-        sums = _sums
+        sums = sums_now()
         if sums is not None:
             sums.add(number, (flops, traffic), args, kwargs)
         return function(*args, **kwargs)
@@ -123,22 +182,6 @@ class Sums:
             number: (int(one[0]), one[1], one[2], int(one[3]), self._failures.get(number))
             for number, one in total.items()
         }
-
-
-_sums: Sums | None = None
-
-
-def begin() -> None:
-    """Begin to count, from zero."""
-    global _sums  # noqa: PLW0603 - a process is a member of one session
-    _sums = Sums()
-
-
-def end() -> dict[int, Sum]:
-    """End counting, and return the sums as `Sums.total`."""
-    global _sums
-    ended, _sums = _sums, None
-    return ended.total() if ended is not None else {}
 
 
 def _failure(value: object) -> str:

@@ -1,6 +1,6 @@
 """The law of an algorithm with known counts: time and energy from its critical path and its total work.
 
-The model is that of `analysis.laws.cores`. Time is a sum of the path's cycles over the frequency, of accesses with
+The model is that of `analysis.theory`. Time is a sum of the path's cycles over the frequency, of accesses with
 synchronisations, and of messages; energy of all cycles times the frequency squared, of the core-seconds at work times
 the frequency (leakage), of accesses and of messages. Their factors are a machine's constants, which `fit_sweep` finds
 once; here they are drawn at random, so that predictions have intervals. Real machines also draw power when all cores
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.analysis.laws.cores import ALGORITHMS, Multicore, Work
+from tprof.analysis.theory.energy_scalability import ALGORITHMS, Multicore, Work
 
 from tprof.errors import UsageError
 
@@ -22,7 +22,7 @@ from .laws import Floats, Law, mean_active
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from tprof.analysis.laws.cores import Algorithm
+    from tprof.analysis.theory.energy_scalability import Algorithm
 
     from .candidates import Candidates
     from .measured import Measured

@@ -14,7 +14,7 @@ and power. Shapes have a prior weight, which measurements update.
   between 15 and 35 % of the highest limit; k is uniform from 1 to 3. A job's phases differ in their demand, `w` times a
   log-normal factor, so power saturates gradually. Limits above the demand of all phases have no effect.
 - **Workers.** Time ``serial + parallel/p + overhead p``. Power ``idle + core a^g``, where a is the mean number of busy
-  workers, after the model of Korthikanti and Agha (`analysis.laws.cores`): one in the serial part, all in the others,
+  workers, after the model of Korthikanti and Agha (`analysis.theory`): one in the serial part, all in the others,
   so a is ``(serial + parallel + overhead p²)`` over the time; idle workers draw nothing. g is 1 if every busy worker
   draws the same, and less if they wait for memory: uniform from 0.4 to 1. Rejected after the public measurements over
   cores: p instead of a (waiting workers spin), both of them, and parts of each; all predict worse and lose more.

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from tprof.analysis.info import doubt_text, lead_in_text
 from tprof.analysis.names import shown
+from tprof.analysis.profile.provenance import doubt_text, lead_in_text
 
 from .density import grid, sample
 from .operating import operating_data

@@ -1,5 +1,5 @@
 """The runs of a calibration: kernels on several numbers of cores, recorded as any program is."""
 
-from .run import record
+from .calibration_run import record
 
 __all__ = ["record"]

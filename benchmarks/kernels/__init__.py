@@ -1,6 +1,5 @@
 """Kernels with a known character: what they load, how much of it."""
 
-from .caches import Caches, read_caches
-from .catalogue import Kernel, kernels
+from .stress_kernels import Caches, Kernel, kernels, read_caches
 
 __all__ = ["Caches", "Kernel", "kernels", "read_caches"]

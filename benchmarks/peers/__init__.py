@@ -1,13 +1,9 @@
 """Other ways to run Python functions on threads, each written as its own users would, to stand beside the runtime."""
 
-from .chained import Chained
 from .contract import BatchPeer, GraphPeer, Peer
-from .dask_delayed import DaskDelayed
-from .dask_graph import DaskGraph
-from .distributed_client import DistributedClient
-from .executor import Executor
-from .joblib_threads import JoblibThreads
-from .ours import Ours
+from .dask_peers import DaskDelayed, DaskGraph, DistributedClient
+from .thread_pools import Chained, Executor, JoblibThreads
+from .tprof_runtime import Ours
 
 OURS = Ours()
 EXECUTOR = Executor()

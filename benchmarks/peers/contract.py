@@ -7,8 +7,15 @@ import importlib.util
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tprof.benchmarks.programs import cholesky
+
 if TYPE_CHECKING:
-    from tprof.benchmarks.programs.cholesky import Tiles
+    from collections.abc import Callable, Iterator
+
+    from tprof.benchmarks.programs.cholesky import Tile, Tiles
+
+    Position = tuple[int, int]
+    Kernel = Callable[..., None]
 
 
 class Peer(ABC):
@@ -59,4 +66,74 @@ class GraphPeer(BatchPeer):
 
     @abstractmethod
     def run_grid(self, side: int, workers: int) -> float:
-        """Return the seconds that the empty tasks of `grid.steps(side)` take."""
+        """Return the seconds that the empty tasks of `grid_steps(side)` take."""
+
+
+_TASKS: tuple[Any, ...] = (cholesky.potrf, cholesky.trsm, cholesky.syrk, cholesky.gemm)
+POTRF, TRSM, SYRK, GEMM = (task.__wrapped__ for task in _TASKS)
+
+
+def empty(*_: object) -> None:
+    """Do nothing: what is measured is the way there and back."""
+
+
+def in_order(count: int) -> Iterator[tuple[Kernel, tuple[Position, ...]]]:
+    """Yield each kernel and the places of its tiles, the last of which it updates; `cholesky.factor`'s order."""
+    for step in range(count):
+        yield POTRF, ((step, step),)
+        for row in range(step + 1, count):
+            yield TRSM, ((step, step), (row, step))
+        for column in range(step + 1, count):
+            yield SYRK, ((column, step), (column, column))
+            for row in range(column + 1, count):
+                yield GEMM, ((row, step), (column, step), (row, column))
+
+
+def waves(tiles: Tiles) -> Iterator[list[tuple[Kernel, tuple[Tile, ...]]]]:
+    """Yield calls that may run side by side, each list after the one before: potrf, all trsm, all updates."""
+    wave: list[tuple[Kernel, tuple[Tile, ...]]] = []
+    last: Kernel | None = None
+    for kernel, places in in_order(len(tiles)):
+        if wave and kernel is not last and not (kernel in {SYRK, GEMM} and last in {SYRK, GEMM}):
+            yield wave
+            wave = []
+        wave.append((kernel, tuple(tiles[row][column] for row, column in places)))
+        last = kernel
+    yield wave
+
+
+def returning(kernel: Kernel) -> Callable[..., Tile]:
+    """Return the kernel as a function that returns the tile it updated, for graphs that pass on results."""
+
+    def run(*tiles: Tile) -> Tile:
+        kernel(*tiles)
+        return tiles[-1]
+
+    run.__name__ = kernel.__name__
+    return run
+
+
+def grid_steps(side: int) -> Iterator[tuple[Position, Position, Position]]:
+    """Yield the three tiles of each task: two it reads, one it updates.
+
+    From the fourth step on earlier tasks updated each of the three, so that the graph has three edges a task and is as
+    wide as the grid. Whoever updates in place also has to wait for a tile's readers: two more edges a task on average.
+    """
+    for step in range(side):
+        others = [index for index in range(side) if index != step]
+        for row in others:
+            for column in others:
+                yield (row, step), (step, column), (row, column)
+
+
+def grid_count(side: int) -> int:
+    """Return how many tasks that makes."""
+    return side * (side - 1) ** 2
+
+
+def grid_side(tasks: int) -> int:
+    """Return the largest grid that makes no more tasks, at least the smallest that makes any."""
+    side = 2
+    while grid_count(side + 1) <= tasks:
+        side += 1
+    return side

@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtr
-from tprof.benchmarks.outcome import Outcome, WrongResultError, check_size
 from tprof.runtime import Runtime
 
 import tprof
+
+from .outcome import Outcome, WrongResultError, check_size
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -197,6 +198,6 @@ def _check_parity(options: Options, prices: Floats, chosen: NDArray[np.int64]) -
 
 
 if __name__ == "__main__":
-    from tprof.benchmarks.programs.script import main
+    from .outcome import main
 
     main(run, __doc__ and __doc__.partition("\n")[0])

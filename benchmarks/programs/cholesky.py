@@ -20,11 +20,12 @@ import time
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.benchmarks.outcome import Outcome, WrongResultError, check_size
 from tprof.benchmarks.programs import blas
 from tprof.runtime import Runtime
 
 import tprof
+
+from .outcome import Outcome, WrongResultError, check_size
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -202,6 +203,6 @@ def _assemble(tiles: Tiles) -> Tile:
 
 
 if __name__ == "__main__":
-    from tprof.benchmarks.programs.script import main
+    from .outcome import main
 
     main(run, __doc__ and __doc__.partition("\n")[0])

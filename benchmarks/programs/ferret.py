@@ -20,7 +20,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.benchmarks.outcome import Outcome, check_size
 from tprof.benchmarks.programs.image_search.check import check_complete, check_originals, check_rankings
 from tprof.benchmarks.programs.image_search.database import kept_database
 from tprof.benchmarks.programs.image_search.features import extract
@@ -29,6 +28,8 @@ from tprof.benchmarks.programs.image_search.ranking import ANSWER, search
 from tprof.runtime import Runtime
 
 import tprof
+
+from .outcome import Outcome, check_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,6 +120,6 @@ def check(
 
 
 if __name__ == "__main__":
-    from tprof.benchmarks.programs.script import main
+    from .outcome import main
 
     main(run, __doc__ and __doc__.partition("\n")[0])

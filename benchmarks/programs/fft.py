@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.fft
-from tprof.benchmarks.outcome import Outcome, WrongResultError, check_size
 from tprof.runtime import Runtime
 
 import tprof
+
+from .outcome import Outcome, WrongResultError, check_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -276,6 +277,6 @@ def _compare(what: str, got: Complex, right: Complex, chosen: Integers, scale: f
 
 
 if __name__ == "__main__":
-    from tprof.benchmarks.programs.script import main
+    from .outcome import main
 
     main(run, __doc__ and __doc__.partition("\n")[0])

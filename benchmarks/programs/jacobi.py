@@ -18,10 +18,11 @@ import time
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.benchmarks.outcome import Outcome, WrongResultError, check_size
 from tprof.runtime import Runtime
 
 import tprof
+
+from .outcome import Outcome, WrongResultError, check_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -217,6 +218,6 @@ def _check_modes(beginning: Floats, result: Floats, sweeps: int) -> None:
 
 
 if __name__ == "__main__":
-    from tprof.benchmarks.programs.script import main
+    from .outcome import main
 
     main(run, __doc__ and __doc__.partition("\n")[0])

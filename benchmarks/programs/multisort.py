@@ -26,10 +26,11 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.benchmarks.outcome import Outcome, WrongResultError, check_size
 from tprof.runtime import Runtime
 
 import tprof
+
+from .outcome import Outcome, WrongResultError, check_size
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -169,6 +170,6 @@ def check(result: Integers, numbers: Integers) -> tuple[str, ...]:
 
 
 if __name__ == "__main__":
-    from tprof.benchmarks.programs.script import main
+    from .outcome import main
 
     main(run, __doc__ and __doc__.partition("\n")[0])

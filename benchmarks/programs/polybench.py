@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tprof.benchmarks import polybench
-from tprof.benchmarks.outcome import Outcome, WrongResultError, check_size
 from tprof.benchmarks.polybench import KERNELS
 
 import tprof
+
+from .outcome import Outcome, WrongResultError, check_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -140,6 +141,6 @@ def _compare(name: str, array: str, found: Array, right: Array) -> None:
 
 
 if __name__ == "__main__":
-    from tprof.benchmarks.programs.script import main
+    from .outcome import main
 
     main(run, __doc__ and __doc__.partition("\n")[0])

@@ -18,10 +18,10 @@ from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING
 
-from tprof.benchmarks.outcome import Outcome, WrongResultError, check_size
-
 import tprof
 from tprof.errors import TprofError
+
+from .outcome import Outcome, WrongResultError, check_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -181,6 +181,6 @@ def _digest_file(path: Path) -> str:
 
 
 if __name__ == "__main__":
-    from tprof.benchmarks.programs.script import main
+    from .outcome import main
 
     main(run, __doc__ and __doc__.partition("\n")[0])

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
 from . import _polynomial
-from .effort import SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tprof.benchmarks.kernels import Caches
+
     from tprof.sensors.topology import Cpu
+
 
 T = TypeVar("T")
 TYPES = {"single": np.float32, "double": np.float64}
@@ -88,3 +92,70 @@ class Crew:
         counts = {name: max(self._bytes // size, len(block)) for name, size in SIZES.items()}
         self._own.streams = {name: np.resize(block.astype(TYPES[name]), counts[name]) for name in SIZES}
         self._own.buffer = np.ones_like(self._own.streams["double"])
+
+
+SIZES = {"single": 4, "double": 8}
+"""Bytes of a number."""
+MOST_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What is run.
+
+    Attributes
+    ----------
+    degrees : of the polynomials: 2 degree + 1 flops a number.
+    seconds : of each run.
+    repeats : of each run; the fastest counts.
+    most_bytes : of each core's stream, at most.
+    matrix : rows of the matrices that NumPy multiplies.
+    """
+
+    degrees: tuple[int, ...]
+    seconds: float
+    repeats: int
+    most_bytes: int
+    matrix: int
+
+    def stream_bytes(self, caches: Caches, cores: int) -> int:
+        """Return the bytes of each core's stream: together four times the caches, where that is allowed."""
+        own = 4 * (caches.llc_bytes // max(cores, 1) + caches.l2_bytes)
+        return min(max(own, 4 * caches.l2_bytes), self.most_bytes, MOST_BYTES)
+
+
+FULL = Effort((0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128), 0.4, 3, 128 << 20, 1536)
+QUICK = Effort((0, 1, 4, 32, 64, 128), 0.05, 1, 64 << 20, 768)
+
+
+def flops_of(degree: int) -> int:
+    """Return the flops on each number."""
+    return 2 * degree + 1
+
+
+def copy_bytes_per_s(crew: Crew, seconds: float) -> float:
+    """Return the bytes a second that all cores' copies read and write; what a write reads first is not counted."""
+
+    def work() -> float:
+        source, target = crew.stream("double"), crew.other()
+        begin = now = time.perf_counter()
+        done = 0
+        while now - begin < seconds:
+            np.copyto(target, source)
+            done += 2 * source.nbytes
+            now = time.perf_counter()
+        return done / (now - begin)
+
+    return sum(crew.all(work))
+
+
+def product_flops_per_s(precision: str, rows: int, seconds: float) -> float:
+    """Return the flops a second of the fastest of NumPy's matrix products, on as many threads as its library takes."""
+    left = np.full((rows, rows), 0.5, TYPES[precision])
+    product = left @ left
+    begin, best_s = time.perf_counter(), np.inf
+    while time.perf_counter() - begin < seconds:
+        before = time.perf_counter()
+        np.matmul(left, left, out=product)
+        best_s = min(best_s, time.perf_counter() - before)
+    return 2.0 * rows**3 / best_s if np.isfinite(best_s) else float("nan")

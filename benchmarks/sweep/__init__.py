@@ -3,7 +3,6 @@
 from .folder import FILES
 from .order import Order, What
 from .plan import Plan, Point
-from .prepare import prepare
-from .run import Sweep
+from .sweep_runs import Sweep, prepare
 
 __all__ = ["FILES", "Order", "Plan", "Point", "Sweep", "What", "prepare"]

@@ -10,8 +10,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from tprof.environment import SESSION
 from tprof.errors import TprofError
+from tprof.session.process_state import SESSION
 
 from .order import WORKERS, What
 
@@ -135,7 +135,7 @@ def _last(log: Path) -> str:
 
 def main() -> None:
     """Record a benchmark as the arguments say."""
-    from tprof.benchmarks.catalogue import PROGRAMS  # noqa: PLC0415
+    from tprof.benchmarks.programs.catalogue import PROGRAMS  # noqa: PLC0415
 
     import tprof  # noqa: PLC0415 - only the process needs it
 

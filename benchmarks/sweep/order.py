@@ -6,8 +6,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from tprof.benchmarks.catalogue import PROGRAMS
-from tprof.benchmarks.outcome import check_size
+from tprof.benchmarks.programs.catalogue import PROGRAMS
+from tprof.benchmarks.programs.outcome import check_size
 
 from tprof.errors import UsageError
 from tprof.trace.operating_points import MOST_WORKERS

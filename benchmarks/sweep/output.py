@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tprof.benchmarks.machine import describe_machine
+from tprof.benchmarks.machine_description import describe_machine
 
 from tprof.errors import TprofError
 from tprof.sensors.choose import sysroot
 from tprof.sensors.powercap import SIMULATED
 from tprof.trace.user_files import UnreadableError, read_json
 
-from . import summary
 from .folder import FILES, POINTS
 from .frequencies import clamped
-from .page import write_sweep_page
-from .plan_file import MOST_BYTES, write_json
-from .similar_warnings import merged_range, without_figures
-from .table import Row, rows_without_setting, write_csv
+from .plan import MOST_BYTES, write_json
+from .sweep_page import write_sweep_page
+from .sweep_tables import POINT_COLUMNS, Row, points_of, rows_without_setting, write_csv
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from tprof.analysis import Profile
 
     from tprof.frequency import Policy
 
@@ -34,9 +35,9 @@ def write_output(
 ) -> tuple[Path, ...]:
     """Write the tables, with `page` all files, and return their paths. Raises TprofError."""
     runs, points, facts, view = (folder / name for name in FILES)
-    means = summary.points_of(rows)
+    means = points_of(rows)
     write_csv(runs, rows)
-    write_csv(points, means, summary.COLUMNS)
+    write_csv(points, means, POINT_COLUMNS)
     if not page:
         return runs, points
     facts_plain = describe(plan, policies)
@@ -129,3 +130,63 @@ def read_rows(folder: Path, point: Point) -> list[Row]:
 
 def _is_nan(value: object) -> bool:
     return isinstance(value, float) and not math.isfinite(value)
+
+
+HAD_PROCESSOR = 0.9
+"""If simulated tasks run for less than this part of their time, the host dominates their times."""
+OUTSIDE = 0.05
+"""Part of the program's joules outside tasks above which a run gets a warning."""
+
+
+def host_warnings(profile: Profile) -> list[str]:
+    """Return a warning if the tasks of a simulated machine waited for a processor.
+
+    The load before a run would be a worse measure: it includes the run before, but no later load.
+    """
+    own_s = float(profile.own_s.sum())
+    cpu_s = float(profile.tasks["cpu_s"].sum(min_count=1))
+    if not cpu_s < HAD_PROCESSOR * own_s:
+        return []
+    part = f"tasks had a processor for {cpu_s / own_s:.0%} of their time only"
+    return [f"{part}: this host is too busy for the simulated machine's times to be trusted"]
+
+
+def outside_tasks(profile: Profile) -> list[str]:
+    """Return a warning if more than `OUTSIDE` of the program's joules are outside tasks.
+
+    The sentence has no figure, so that a page can name all such runs together.
+    """
+    if not any(one.counted for one in profile.quanta):
+        return []  # without a sensor there are no joules to miss
+    accounts = profile.counted_accounts
+    tasks_j, outside_j = accounts["tasks_j"], accounts["runtime_j"]
+    if not (tasks_j > 0 and outside_j > OUTSIDE * (tasks_j + outside_j)):
+        return []
+    where = "imports and code between tasks, see `runtime` in tprof summary"
+    return [f"more than {OUTSIDE:.0%} of the program's joules are in no task's row ({where})"]
+
+
+FIGURE = re.compile(r"(?<![\w.-])\d+(?:\.\d+)?(?:e[+-]?\d+)?(?= ?%| (?:±|[WJs]\b))")
+"""A number with its unit; numbers in names, statuses and settings distinguish runs and stay."""
+
+
+def without_figures(text: str) -> str:
+    """Return the common form of sentences that differ only in figures."""
+    return FIGURE.sub("#", text)
+
+
+def merged_range(texts: Sequence[str]) -> str:
+    """Return the first of sentences that are equal `without_figures`, with the range of each figure over all."""
+    ranges = iter([_range(figures) for figures in zip(*map(FIGURE.findall, texts), strict=True)])
+    return FIGURE.sub(lambda found: _bracketed(next(ranges), found), texts[0])
+
+
+def _range(figures: Sequence[str]) -> str:
+    low, high = min(figures, key=float), max(figures, key=float)
+    return low if float(low) == float(high) else f"{low} … {high}"
+
+
+def _bracketed(figure: str, found: re.Match[str]) -> str:
+    """Return a range in brackets if an error is beside it, which would otherwise seem to belong to its end only."""
+    beside = "±" in found.string[max(found.start() - 2, 0) : found.end() + 2]
+    return f"({figure})" if beside and "…" in figure else figure

@@ -5,17 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tprof.benchmarks.published import LOWEST_HZ
-from tprof.benchmarks.virtual import (
-    ICE_LAKE,
-    KNIGHTS_LANDING,
-    Law,
-    Mix,
-    Package,
-    Sensor,
-    Task,
-    kernel,
-    stated,
-)
+from tprof.benchmarks.simulator import ICE_LAKE, KNIGHTS_LANDING, Law, Mix, Package, Sensor, Task, kernel, stated
 
 from tprof.errors import UsageError
 

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import signal
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 from tprof.benchmarks import published
-from tprof.benchmarks.virtual import POLYBENCH, STRESS, Law, Package, redrawn
+from tprof.benchmarks.machine_description import usable_cpus
+from tprof.benchmarks.simulator import POLYBENCH, STRESS, Law, Package, redrawn
 
-from . import pairs
-from .calibrated import calibrate
+from . import kernel_pairs
+from .case_errors import run_case
 from .cases import CASES, TARGET_CASES
-from .errors import run_case
-from .pool import run_all
+from .kernel_pairs import calibrate
 from .targets import target_figures
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tprof.analysis import Coefficients
 
+    from .case_errors import CaseResult
     from .cases import Case
-    from .errors import CaseResult
-    from .pool import Progress
 
     Row = dict[str, Any]
+    Progress = Callable[[int, int], None]
 
 PACKAGE = Package(Law())
 TABLES_SEED = 1
@@ -169,12 +174,12 @@ def _tables(model: Coefficients) -> dict[str, Any]:
     turbo = replace(PACKAGE, turbo=True)
     harsh = replace(PACKAGE, law=replace(PACKAGE.law, scatter=3 * PACKAGE.law.scatter))
     return {
-        "2": pairs.table_2(PACKAGE, model, seed=TABLES_SEED),
-        "3": pairs.table_3(PACKAGE, model, seed=TABLES_SEED),
-        "3 on four cores": pairs.table_3(PACKAGE, model, cores=4, seed=TABLES_SEED),
-        "3 with turbo": pairs.table_3(turbo, model, seed=TABLES_SEED),
-        "3 with instructions that differ by 30 %": pairs.table_3(harsh, calibrate(harsh)[0], seed=TABLES_SEED),
-        "4": pairs.table_4(PACKAGE, model, seed=TABLES_SEED),
+        "2": kernel_pairs.table_2(PACKAGE, model, seed=TABLES_SEED),
+        "3": kernel_pairs.table_3(PACKAGE, model, seed=TABLES_SEED),
+        "3 on four cores": kernel_pairs.table_3(PACKAGE, model, cores=4, seed=TABLES_SEED),
+        "3 with turbo": kernel_pairs.table_3(turbo, model, seed=TABLES_SEED),
+        "3 with instructions that differ by 30 %": kernel_pairs.table_3(harsh, calibrate(harsh)[0], seed=TABLES_SEED),
+        "4": kernel_pairs.table_4(PACKAGE, model, seed=TABLES_SEED),
         "published": {"2": published.table_2(), "3": published.table_3(), "4": published.table_4()},
     }
 
@@ -185,8 +190,8 @@ def _draw(seed: int) -> Row:
     model, _ = calibrate(PACKAGE, redrawn(STRESS, random))
     kernels = redrawn(POLYBENCH, random)
     return {
-        "3": [abs(row["slice_error"]) for row in pairs.table_3(PACKAGE, model, kernels=kernels, seed=seed)],
-        "4": [abs(row["slice_error"]) for row in pairs.table_4(PACKAGE, model, kernels=kernels, seed=seed)],
+        "3": [abs(row["slice_error"]) for row in kernel_pairs.table_3(PACKAGE, model, kernels=kernels, seed=seed)],
+        "4": [abs(row["slice_error"]) for row in kernel_pairs.table_4(PACKAGE, model, kernels=kernels, seed=seed)],
     }
 
 
@@ -196,3 +201,57 @@ def _root_mean_square(values: Sequence[np.ndarray]) -> np.ndarray:
 
 def _plain(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
+
+
+Result = TypeVar("Result")
+LEAST = 4
+"""Fewer simulations than these do not pay for starting processes."""
+
+_limits = ExitStack()
+
+
+def run_all(
+    work: Callable[..., Result], jobs: Sequence[tuple[object, ...]], progress: Progress | None = None
+) -> list[Result]:
+    """Return what `work` returns for each job, in their order.
+
+    Parameters
+    ----------
+    work
+        A function of a module, so that another process finds it.
+    jobs
+        Its arguments.
+    progress
+        Told how many are done, and of how many.
+    """
+    tell = progress or _silent
+    workers = min(usable_cpus(), len(jobs))
+    if workers < 2 or len(jobs) < LEAST:
+        return [_reported(work(*job), number, len(jobs), tell) for number, job in enumerate(jobs, 1)]
+    # A fork would copy the thread that draws the progress in the middle of what it does.
+    spawn = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, mp_context=spawn, initializer=_prepare_process)
+    try:
+        futures = [pool.submit(work, *job) for job in jobs]
+        for number, _ in enumerate(as_completed(futures), 1):
+            tell(number, len(jobs))
+        return [future.result() for future in futures]
+    finally:
+        # Those that run are seconds from their end and clean up behind themselves; an interrupt drops the rest.
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _silent(done: int, of: int) -> None:
+    """Tell nobody."""
+    del done, of
+
+
+def _reported(result: Result, number: int, of: int, tell: Progress) -> Result:
+    tell(number, of)
+    return result
+
+
+def _prepare_process() -> None:
+    """Each process has a processor: threads of its linear algebra would take the others'. Its parent ends it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _limits.enter_context(threadpool_limits(1))

@@ -28,16 +28,9 @@ static void unlock_default(void)
     pthread_mutex_unlock(&default_lock);
 }
 
-/* The lock is free in a forked child. */
-static void follow_forks(void)
-{
-    (void)pthread_atfork(lock_default, unlock_default, unlock_default);
-}
-
 void tprof_initialise_current(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, follow_forks);
+    tprof_api->follow_forks(lock_default, unlock_default);
 }
 
 static struct scheduler *get_default(void)

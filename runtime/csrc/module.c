@@ -67,9 +67,11 @@ static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **kept)
 
 static int execute(PyObject *module)
 {
-    tprof_initialise_current();
     tprof_api = PyCapsule_Import(TPROF_RUNTIME_API_NAME, 0);
-    if (tprof_api == NULL || add_type(module, &tprof_work_spec, &tprof_work_type) < 0 ||
+    if (tprof_api == NULL)
+        return -1;
+    tprof_initialise_current();
+    if (add_type(module, &tprof_work_spec, &tprof_work_type) < 0 ||
         add_type(module, &tprof_group_spec, &tprof_group_type) < 0 ||
         add_type(module, &tprof_scheduler_spec, &tprof_scheduler_type) < 0)
         return -1;

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from tprof.errors import SensorError
-from tprof.frequency.policy import KHZ, Bounds, read_bounds
-from tprof.frequency.setting import SETSPEED, USERSPACE, hold, set_bounds, write
+from tprof.frequency.cpufreq import KHZ, SETSPEED, USERSPACE, Bounds, hold, read_bounds, set_bounds, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

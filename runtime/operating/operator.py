@@ -16,10 +16,11 @@ from tprof.runtime.operating.power_estimator import Meter, PowerEstimator
 from tprof.runtime.operating.power_limiter import PowerLimiter
 from tprof.runtime.operating.table import for_workers, read_table
 
-from tprof import _core, membership, registry
+from tprof import _core
 from tprof.errors import SensorError, UsageError
 from tprof.frequency import Guard, find_policies, refusal
 from tprof.sensors.choose import sysroot
+from tprof.session.process_state import this_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -169,9 +170,9 @@ class Operator:
             self._check(control)
             if moment == BEGINS:
                 self._seen.add(task.number)
-                control.begin(thread, registry.name_of(task.number), slot)
+                control.begin(thread, this_process.tasks.name_of(task.number), slot)
             elif moment == ENDS:
-                control.end(thread, registry.name_of(task.number))
+                control.end(thread, this_process.tasks.name_of(task.number))
             elif moment == PAUSES:
                 control.pause(thread)
             else:
@@ -209,7 +210,7 @@ class Operator:
 
     def _log_to_new_recording(self) -> None:
         """Log the present state to a recording that has begun since the last call."""
-        member = membership.current()
+        member = this_process.membership
         if member is self._logged_to:
             return
         self._logged_to, control = member, self._control
@@ -231,7 +232,7 @@ class Operator:
             named = set(goal.tasks_hz)
         elif self._known is not None:
             named = {task for known in self._known.values() for task in known.curves}
-        ran = {registry.name_of(number) for number in self._seen}
+        ran = {this_process.tasks.name_of(number) for number in self._seen}
         if named and ran and not named & ran:
             message = (
                 f"policy {goal.name} had nothing to choose: it knows of {_listed(named)}, and the program's tasks are "
@@ -253,6 +254,6 @@ def _listed(names: set[str]) -> str:
 
 
 def _log_to_recording(decision: dict[str, Any]) -> None:
-    member = membership.current()
+    member = this_process.membership
     if member is not None:
         member.decide(decision)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
-from tprof.analysis.calibration import Observations, fit
-from tprof.analysis.calibration.counters import fit_counters
-from tprof.analysis.calibration.table import counters_table, read_csv
+from tprof.analysis.models.calibration import Observations, fit
+from tprof.analysis.models.calibration.counter_models import fit_counters
+from tprof.analysis.models.calibration.measured_runs import counters_table, read_csv
 
 from tprof.errors import UsageError
 

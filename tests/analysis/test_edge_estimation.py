@@ -12,7 +12,7 @@ from tprof.analysis.edge_estimation import estimate_edges
 from tprof.analysis.load import Load
 from tprof.analysis.overlapping_quanta import split_overlaps
 from tprof.analysis.quanta import Quanta
-from tprof.benchmarks.virtual import ICE_LAKE, Mix, Package, Run, random_mix, stated, write
+from tprof.benchmarks.simulator import ICE_LAKE, Mix, Package, Run, random_mix, stated, write
 
 import tprof
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from support import traces
 from support.properties import examples
 from support.traces import SECOND_NS
-from tprof.analysis.intervals import narrowed, widened
+from tprof.analysis.profile.intervals import narrowed, widened
 from tprof.analysis.report.data import page_data
-from tprof.benchmarks.suite.tables import pooled
+from tprof.benchmarks.suite.suite_tables import pooled
 
 import tprof
-from tprof.cli import tables
+from tprof.cli import summary
 from tprof.sensors.assumed import generic_factors
 from tprof.trace.estimate import WattsError, watts_error
 
@@ -102,12 +102,12 @@ def test_idle_and_busy_watts_have_their_own_factor(tmp_path):
 def test_text_report_and_json_say_how_wide_all_joules_are(tmp_path):
     profile, exact = (estimated(tmp_path / str(len(said)), said=said) for said in (FACTORS, {"given": True}))
     total, stream = profile.info["estimate"], io.StringIO()
-    tables.show(profile, stream)
+    summary.show(profile, stream)
 
     said = f"all joules together are {total['energy_low_j']:.3g} … {total['energy_high_j']:.3g} J (95 %)"
     assert said in stream.getvalue()
     assert said in page_data(profile)["doubt"]
-    assert tables.as_plain(profile)["info"]["estimate"]["energy_high_j"] == total["energy_high_j"]
+    assert summary.as_plain(profile)["info"]["estimate"]["energy_high_j"] == total["energy_high_j"]
     assert page_data(exact)["doubt"] is None
 
 

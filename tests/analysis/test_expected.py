@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tprof.benchmarks.virtual import ICE_LAKE, Mix, Package, Run, Sensor, random_mix, stated, write
+from tprof.benchmarks.simulator import ICE_LAKE, Mix, Package, Run, Sensor, random_mix, stated, write
 
 import tprof
 

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tprof.benchmarks.virtual import (
+from tprof.benchmarks.simulator import (
     ICE_LAKE,
     STATED,
     Law,

@@ -15,7 +15,7 @@ from tprof.analysis.quanta import Quanta
 from tprof.analysis.report.data import page_data
 
 import tprof
-from tprof.cli.tables import show
+from tprof.cli.summary import show
 from tprof.live import Meter
 
 MS = 1_000_000

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tprof.analysis.calibration import fit, observe
+from tprof.analysis.models.calibration import fit, observe
 
 import tprof
 from tprof.errors import UsageError

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
-from tprof.analysis.calibration import observe
+from tprof.analysis.models.calibration import observe
 
 import tprof
 

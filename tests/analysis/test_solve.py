@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from tprof.analysis.fitting.noise import Noise
-from tprof.analysis.fitting.solve import Prior, solve
+from tprof.analysis.models.fitted.least_squares import Noise, Prior, solve
 
 
 def errors_and_claims(shared, rounds=60, rows=300):

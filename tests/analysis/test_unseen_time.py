@@ -131,3 +131,21 @@ def test_a_task_that_waits_takes_no_static_power_from_one_that_runs(tmp_path):
 
     joules = profile.tasks.set_index("instance")["energy_j"]
     assert joules[2] < 0.001 * joules[1]
+
+
+def test_the_start_of_a_child_process_is_no_thread_without_tasks(tmp_path):
+    """A child's main thread used a second of CPU time before its first task, and the first sample says so."""
+    child = {
+        "t_ns": [1000 * MS, 2000 * MS],
+        "instance": [2, 0],
+        "task": [0, -1],
+        "cpu": [1, 1],
+        "cpu_ns": [1000 * MS, 2000 * MS],
+        "pid": 2,
+    }
+
+    profile = profiled(tmp_path, threads=[worker(), child], busy=[0, 2000, 4000], program=[0, 2000, 4000])
+
+    assert shares(profile) == pytest.approx({"tasks": 0.75, "runtime": 0.25, "other": 0.0, "idle": 0.0}, abs=1e-9)
+    assert not any("run no task" in text for text in profile.info["warnings"])
+    assert any("25% of the program's CPU time passed before" in text for text in profile.info["warnings"])

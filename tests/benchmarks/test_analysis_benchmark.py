@@ -2,14 +2,14 @@
 
 import json
 
-from tprof.benchmarks import present
-from tprof.benchmarks.micro import analysis
+from tprof.benchmarks import measured_figures
+from tprof.benchmarks.overhead import attribution_speed as analysis
 
 
 def test_each_target_has_its_figure_and_the_result_is_plain(tmp_path):
     result = analysis.measure(analysis.QUICK, directory=tmp_path)
 
-    targets = {row.name: row.target for row in present.rows(result) if row.target}
+    targets = {row.name: row.target for row in measured_figures.rows(result) if row.target}
     assert targets == {
         "20,000 samples, arrays to energies, 4 cores": "≤ 5",
         "20,000 samples, arrays to energies, 64 cores": "≤ 5",

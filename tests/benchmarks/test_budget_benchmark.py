@@ -2,7 +2,7 @@
 
 import json
 
-from tprof.benchmarks.micro import budget
+from tprof.benchmarks.overhead import budget_reaction as budget
 
 
 def test_each_target_has_its_figure(tmp_path):

@@ -6,10 +6,9 @@ from collections import Counter
 import pytest
 from support import fake_trees
 from support.fake_sensor import FakeSensor
-from tprof.analysis.calibration import observe
+from tprof.analysis.models.calibration import observe
 from tprof.benchmarks.calibration import record
-from tprof.benchmarks.calibration.load import SETS, chosen
-from tprof.benchmarks.calibration.phases import one_a_core, plan_phases
+from tprof.benchmarks.calibration.phases import SETS, chosen, one_a_core, plan_phases
 from tprof.benchmarks.kernels import Caches, kernels
 from tprof.benchmarks.polybench import KERNELS as POLYBENCH
 

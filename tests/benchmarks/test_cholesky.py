@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
 from tprof.benchmarks import PROGRAMS
-from tprof.benchmarks.outcome import WrongResultError
 from tprof.benchmarks.programs import cholesky
+from tprof.benchmarks.programs.outcome import WrongResultError
 
 
 def test_the_paper_size_has_5984_instances_of_tiles_with_the_papers_footprint():

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from tprof.benchmarks import PROGRAMS
-from tprof.benchmarks.outcome import WrongResultError
 from tprof.benchmarks.programs import ferret
 from tprof.benchmarks.programs.image_search import database as kept
 from tprof.benchmarks.programs.image_search.features import FEATURES
 from tprof.benchmarks.programs.image_search.ranking import Database
+from tprof.benchmarks.programs.outcome import WrongResultError
 
 IMAGES = 70
 

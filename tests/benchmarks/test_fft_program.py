@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from support import orders
 from support.properties import examples
 from tprof.benchmarks import PROGRAMS
-from tprof.benchmarks.outcome import WrongResultError
 from tprof.benchmarks.programs import fft
+from tprof.benchmarks.programs.outcome import WrongResultError
 
 ONE, TWO = ((), (0,)), ((), (0, 1))
 TASKS = {

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 from support.properties import examples
-from tprof.benchmarks.outcome import WrongResultError
 from tprof.benchmarks.programs.image_search import check, ranking
 from tprof.benchmarks.programs.image_search.features import (
     FEATURES,
@@ -20,6 +19,7 @@ from tprof.benchmarks.programs.image_search.features import (
     extract,
 )
 from tprof.benchmarks.programs.image_search.images import FAMILY, SIDE, distort, make_image
+from tprof.benchmarks.programs.outcome import WrongResultError
 
 SEEDS = st.integers(0, 2**32 - 1)
 

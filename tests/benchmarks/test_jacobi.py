@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
 from tprof.benchmarks import PROGRAMS
-from tprof.benchmarks.outcome import WrongResultError
 from tprof.benchmarks.programs import jacobi
+from tprof.benchmarks.programs.outcome import WrongResultError
 
 
 def sweep(rows, tile_rows, sweeps):

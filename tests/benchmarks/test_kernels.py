@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 from tprof.benchmarks.kernels import Caches, _stress, kernels, read_caches
-from tprof.benchmarks.kernels.catalogue import ring
+from tprof.benchmarks.kernels.stress_kernels import ring
 
 SMALL = Caches(l1_bytes=8 << 10, l2_bytes=64 << 10, llc_bytes=256 << 10)
 

@@ -2,8 +2,9 @@
 
 import json
 
-from tprof.analysis.laws import cores, scaling
-from tprof.benchmarks.micro import laws
+from tprof.analysis.theory import energy_scalability as cores
+from tprof.analysis.theory import strong_scaling as scaling
+from tprof.benchmarks.overhead import laws_speed as laws
 
 
 def test_each_model_has_its_figure_and_the_result_is_plain():

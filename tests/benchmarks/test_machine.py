@@ -1,7 +1,7 @@
 """A machine is described from what its /proc and /sys say, and from nothing else."""
 
 import pytest
-from tprof.benchmarks.machine import describe_machine, find_hypervisor, machine_sentence
+from tprof.benchmarks.machine_description import describe_machine, find_hypervisor, machine_sentence
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,15 @@ from support import fake_trees
 from support.fake_sensor import FakeSensor
 from tprof.analysis import Coefficients
 from tprof.benchmarks.published import table_3
-from tprof.benchmarks.validation.measured import plan_runs, record_pairs, slice_pairs
-from tprof.benchmarks.validation.pairs import TABLE_3
-from tprof.benchmarks.validation.show import NONE, measured_pairs
-from tprof.benchmarks.virtual import ICE_LAKE, Law, Package, Run, kernel, length_s, side_by_side, write
+from tprof.benchmarks.simulator import ICE_LAKE, Law, Package, Run, kernel, length_s, side_by_side, write
+from tprof.benchmarks.validation.kernel_pairs import TABLE_3
+from tprof.benchmarks.validation.pairs_here import plan_runs, record_pairs, slice_pairs
+from tprof.benchmarks.validation.validation_text import NONE, measured_pairs
 
 import tprof
 from tprof.errors import SensorError, UsageError
-from tprof.host import describe_host
-from tprof.power_model import write_model
+from tprof.sensors.topology import describe_host
+from tprof.trace.power_model import write_model
 
 STATIC_W, CORE_W = 10.0, 6.0
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from support import orders
 from support.properties import examples
 from tprof.benchmarks import PROGRAMS
-from tprof.benchmarks.outcome import WrongResultError
 from tprof.benchmarks.programs import multisort
+from tprof.benchmarks.programs.outcome import WrongResultError
 
 TASKS = {"sort": ((), (0,)), "merge": ((0, 1), (2,))}
 # Few values, so that most numbers have equals in both runs.

@@ -5,9 +5,12 @@ import json
 import os
 
 import pytest
-from tprof.benchmarks import present
-from tprof.benchmarks.figures import Figure
-from tprof.benchmarks.micro import calls, million, overhead, sensor_thread, timing
+from tprof.benchmarks import measured_figures
+from tprof.benchmarks.measured_figures import Figure
+from tprof.benchmarks.overhead import call_cost as calls
+from tprof.benchmarks.overhead import recording_cost as overhead
+from tprof.benchmarks.overhead import sensor_thread_cost as sensor_thread
+from tprof.benchmarks.overhead import timing
 
 import tprof
 from tprof.errors import TprofError, UsageError
@@ -53,11 +56,11 @@ def test_no_sample_is_missing(result):
 
 def test_the_result_is_plain_and_names_its_machine(result):
     assert json.loads(json.dumps(result, allow_nan=False)) == result
-    assert result["machine"]["python"] in present.heading(result)
+    assert result["machine"]["python"] in measured_figures.heading(result)
 
 
 def test_every_figure_becomes_a_row_in_the_same_order(result):
-    assert [row.name for row in present.rows(result)] == [figure["name"] for figure in result["figures"]]
+    assert [row.name for row in measured_figures.rows(result)] == [figure["name"] for figure in result["figures"]]
 
 
 def test_nothing_stays_behind(tmp_path):
@@ -80,7 +83,7 @@ def test_samples_that_a_trace_lacks_are_counted(tmp_path):
     with tprof.record(tmp_path / "short.tprof", energy="none", counters="none"):
         calls.task()
 
-    assert million.count_samples(tmp_path / "short.tprof") == 2
+    assert overhead.count_samples(tmp_path / "short.tprof") == 2
 
 
 def test_all_subjects_meet_in_each_round_and_each_round_begins_with_another():
@@ -112,7 +115,7 @@ def test_the_median_is_held_to_the_target_where_it_can_be(figure, met):
 
 
 def test_a_row_says_what_was_not_measured():
-    (row,) = present.rows({"figures": [Figure("VizTracer", (), "ns", None, "not installed").as_plain()]})
+    (row,) = measured_figures.rows({"figures": [Figure("VizTracer", (), "ns", None, "not installed").as_plain()]})
 
     assert (row.value, row.spread, row.target, row.note) == ("not measured", "", "", "not installed")
 
@@ -122,7 +125,7 @@ def test_a_row_says_what_was_not_measured():
     [(0.0, "0"), (2_500_000.0, "2,500,000"), (12.345, "12.3"), (0.00123456, "0.00123"), (1234.5, "1,230")],
 )
 def test_numbers_have_three_digits_and_no_exponent(value, text):
-    assert present.number(value) == text
+    assert measured_figures.number(value) == text
 
 
 def test_the_stand_in_for_powercap_is_read_and_gone_afterwards(tmp_path, monkeypatch):

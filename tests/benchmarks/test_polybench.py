@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
 from tprof.benchmarks import PROGRAMS
-from tprof.benchmarks.outcome import WrongResultError
 from tprof.benchmarks.polybench import KERNELS, SIZES, Kernel, _polybench, loads, run
-from tprof.benchmarks.polybench.catalogue import SIGNATURES
+from tprof.benchmarks.polybench.polybench_kernels import SIGNATURES
 from tprof.benchmarks.programs import polybench as program
-from tprof.benchmarks.virtual import POLYBENCH
+from tprof.benchmarks.programs.outcome import WrongResultError
+from tprof.benchmarks.simulator import POLYBENCH
 
 every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=lambda kernel: kernel.name)
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from support import recorded
 from tprof.benchmarks import PROGRAMS
-from tprof.benchmarks.outcome import WrongResultError
 from tprof.benchmarks.programs import blackscholes, stdlib_digest
+from tprof.benchmarks.programs.outcome import WrongResultError
 
 import tprof
 from tprof.errors import UsageError

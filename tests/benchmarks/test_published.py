@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from tprof.benchmarks.published import HIGHEST_HZ, LOWEST_HZ, ratios
-from tprof.benchmarks.validation import responses
-from tprof.benchmarks.virtual.machine import RESPONSES
+from tprof.benchmarks.simulator.simulated_machine import RESPONSES
+from tprof.benchmarks.validation import known_responses
 
 REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "reference" / "tprof_dvfs.csv"
 
@@ -18,7 +18,7 @@ def test_no_task_slows_down_by_more_than_the_clock(task):
 
 def test_every_use_of_the_responses_spans_the_papers_range():
     slowest = {one.task: one.time(LOWEST_HZ) for one in RESPONSES.values()}
-    for curve in (*responses.papers(), *responses.papers(floor=True)):
+    for curve in (*known_responses.papers(), *known_responses.papers(floor=True)):
         assert (curve.setting[0], curve.setting[-1]) == (LOWEST_HZ, HIGHEST_HZ)
         assert curve.time_s[0] == pytest.approx(slowest[curve.name.partition(": ")[2]])
 

@@ -9,8 +9,7 @@ from support.fake_sensor import FakeSensor
 from tprof.benchmarks.kernels import Caches
 from tprof.benchmarks.roofline import Effort, measure
 from tprof.benchmarks.roofline._polynomial import MOST_DEGREE, polynomial, vectors
-from tprof.benchmarks.roofline.crew import one_a_core
-from tprof.benchmarks.roofline.effort import FULL
+from tprof.benchmarks.roofline.crew import FULL, one_a_core
 
 from tprof.sensors.topology import Cpu
 

@@ -4,12 +4,13 @@ import dataclasses
 import json
 
 import pytest
-from tprof.benchmarks import present
-from tprof.benchmarks.micro import factoring, live_graph, runtime, timing
-from tprof.benchmarks.micro.factored import ONE_WORKER, RECORDED, TWO_WORKERS, Factored
-from tprof.benchmarks.outcome import WrongResultError
-from tprof.benchmarks.peers import DASK, EXECUTOR, OURS, PEERS, BatchPeer, Peer, grid, work
+from tprof.benchmarks import measured_figures
+from tprof.benchmarks.overhead import factoring, timing
+from tprof.benchmarks.overhead import runtime_cost as runtime
+from tprof.benchmarks.overhead.factoring import ONE_WORKER, RECORDED, TWO_WORKERS, Factored
+from tprof.benchmarks.peers import DASK, EXECUTOR, OURS, PEERS, BatchPeer, Peer, contract
 from tprof.benchmarks.programs import cholesky
+from tprof.benchmarks.programs.outcome import WrongResultError
 from tprof.runtime import Runtime
 
 import tprof
@@ -53,7 +54,7 @@ def test_the_result_is_plain_names_its_machine_and_leaves_nothing_behind(tmp_pat
     result = runtime.measure(small, directory=tmp_path)
 
     assert json.loads(json.dumps(result, allow_nan=False)) == result
-    assert result["machine"]["python"] in present.heading(result)
+    assert result["machine"]["python"] in measured_figures.heading(result)
     assert result["effort"]["workers"] == 1
     assert list(tmp_path.iterdir()) == []
 
@@ -140,13 +141,13 @@ def test_kernels_come_in_the_order_of_the_program(monkeypatch):
 
     cholesky.factor([[(row, column) for column in range(row + 1)] for row in range(4)])
 
-    assert [(kernel.__name__, places) for kernel, places in work.in_order(4)] == called
+    assert [(kernel.__name__, places) for kernel, places in contract.in_order(4)] == called
 
 
 def test_a_wave_holds_what_may_run_side_by_side():
     tiles = [[(row, column) for column in range(row + 1)] for row in range(3)]
 
-    waves = [[kernel.__name__ for kernel, _ in wave] for wave in work.waves(tiles)]
+    waves = [[kernel.__name__ for kernel, _ in wave] for wave in contract.waves(tiles)]
 
     assert waves == [
         ["potrf"],
@@ -161,28 +162,28 @@ def test_a_wave_holds_what_may_run_side_by_side():
 
 def test_every_task_of_the_grid_depends_on_three_tasks_from_its_fourth_step_on():
     writer, edges = {}, []
-    for number, places in enumerate(grid.steps(5)):
+    for number, places in enumerate(contract.grid_steps(5)):
         edges.append({writer[place] for place in places if place in writer})
         writer[places[-1]] = number
 
-    assert len(edges) == grid.count(5) == 80
+    assert len(edges) == contract.grid_count(5) == 80
     assert {len(found) for found in edges[3 * 16 :]} == {3}
 
 
 @pytest.mark.parametrize(("tasks", "side"), [(0, 2), (2, 2), (11, 2), (12, 3), (99_452, 47)])
 def test_the_grid_makes_no_more_tasks_than_asked_for(tasks, side):
-    assert grid.side_for(tasks) == side
+    assert contract.grid_side(tasks) == side
 
 
 def test_no_task_of_the_live_graph_ends_before_the_last_is_spawned():
-    peak = live_graph.measure_live(5_000, 2)
+    peak = runtime.measure_live(5_000, 2)
 
     assert peak.most_unfinished == 5_000
     assert peak.before_bytes <= peak.peak_bytes
 
 
 def test_the_throttled_graph_keeps_to_the_runtimes_limit():
-    assert live_graph.measure_throttled(5_000, 2).most_unfinished <= 10_000
+    assert runtime.measure_throttled(5_000, 2).most_unfinished <= 10_000
 
 
 def test_turns_of_long_runs_rotate_and_the_first_is_thrown_away():

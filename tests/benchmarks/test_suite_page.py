@@ -8,10 +8,10 @@ from importlib.resources import files
 import numpy as np
 import pytest
 from support.browser import opened
-from tprof.benchmarks.outcome import Outcome
+from tprof.benchmarks.programs.outcome import Outcome
 from tprof.benchmarks.repeats import Runs
 from tprof.benchmarks.suite import FILES, Suite, write_suite
-from tprof.benchmarks.suite.panels import LEAST, POINTS, panels
+from tprof.benchmarks.suite.suite_page import LEAST, POINTS, panels
 
 import tprof
 

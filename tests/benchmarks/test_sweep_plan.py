@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tprof.benchmarks.sweep import What
 from tprof.benchmarks.sweep.order import program, read_workers
-from tprof.benchmarks.sweep.plan import DONE, FAILED, Plan
-from tprof.benchmarks.sweep.plan_file import load_plan, save_plan
+from tprof.benchmarks.sweep.plan import DONE, FAILED, Plan, load_plan, save_plan
 from tprof.benchmarks.sweep.temperature import find_sensor, settle
 
 from tprof.errors import UsageError

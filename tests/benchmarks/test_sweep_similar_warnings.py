@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tprof.benchmarks.sweep.similar_warnings import merged_range, without_figures
+from tprof.benchmarks.sweep.output import merged_range, without_figures
 
 
 @pytest.mark.parametrize(

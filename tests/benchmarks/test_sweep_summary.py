@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tprof.analysis.operating import by_task, read
-from tprof.benchmarks.sweep.response import panels
-from tprof.benchmarks.sweep.summary import COLUMNS, FIGURES, ends, points_of
-from tprof.benchmarks.sweep.table import at, rows_of, write_csv
+from tprof.benchmarks.sweep.sweep_page import panels
+from tprof.benchmarks.sweep.sweep_tables import FIGURES, POINT_COLUMNS, at, ends, points_of, rows_of, write_csv
 
 import tprof
 
@@ -33,7 +32,7 @@ def run(energy_j, time_s, *, task="", setting=GHZ, repeat=1, quality="measured")
 
 def test_every_figure_has_an_interval_of_its_own_columns():
     assert [column for figure in FIGURES for column in ends(figure)] == INTERVALS
-    assert set(INTERVALS) <= set(COLUMNS)
+    assert set(INTERVALS) <= set(POINT_COLUMNS)
 
 
 def test_the_interval_is_students_over_the_repeats():
@@ -84,7 +83,7 @@ def test_the_summary_is_a_table_that_advice_reads(tmp_path):
     rows = [
         run(value, 1.0, setting=hz, repeat=number) for hz in (GHZ, 2 * GHZ) for number, value in enumerate((4, 5), 1)
     ]
-    write_csv(tmp_path / "sweep-points.csv", points_of(rows), COLUMNS)
+    write_csv(tmp_path / "sweep-points.csv", points_of(rows), POINT_COLUMNS)
 
     (program,) = by_task(read(tmp_path / "sweep-points.csv"))
 

@@ -5,8 +5,8 @@ import math
 import pytest
 from support import traces
 from support.traces import SECOND_NS
-from tprof.benchmarks.sweep.run_warnings import host_warnings, outside_tasks
-from tprof.benchmarks.sweep.table import rows_of, rows_without_setting
+from tprof.benchmarks.sweep.output import host_warnings, outside_tasks
+from tprof.benchmarks.sweep.sweep_tables import rows_of, rows_without_setting
 
 import tprof
 

@@ -8,18 +8,15 @@ import pytest
 from support.browser import opened
 from tprof.analysis import TABLE_1
 from tprof.benchmarks import published
+from tprof.benchmarks.simulator import ICE_LAKE, STRESS, Law, Mix, Package, Run, random_mix, stated, truth_of, write
 from tprof.benchmarks.validation import CASES, chosen
 from tprof.benchmarks.validation import validate as validation
-from tprof.benchmarks.validation.calibrated import calibrate
+from tprof.benchmarks.validation.case_errors import population_j, run_case
 from tprof.benchmarks.validation.cases import WITH_COUNTERS
-from tprof.benchmarks.validation.draw import write_page
-from tprof.benchmarks.validation.errors import population_j, run_case
-from tprof.benchmarks.validation.pairs import table_3, table_4
-from tprof.benchmarks.validation.phases import Phases, predicted_w
-from tprof.benchmarks.validation.pool import run_all
-from tprof.benchmarks.validation.show import tables
+from tprof.benchmarks.validation.kernel_pairs import Phases, calibrate, predicted_w, table_3, table_4
 from tprof.benchmarks.validation.targets import target_figures
-from tprof.benchmarks.virtual import ICE_LAKE, STRESS, Law, Mix, Package, Run, random_mix, stated, truth_of, write
+from tprof.benchmarks.validation.validate import run_all
+from tprof.benchmarks.validation.validation_text import tables, write_page
 
 import tprof
 from tprof.errors import UsageError

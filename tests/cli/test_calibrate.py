@@ -5,14 +5,14 @@ import json
 import numpy as np
 import pytest
 from support.command_line import tprof as run_tprof
-from tprof.analysis.models.stored import stored_model
-from tprof.benchmarks.validation.phases import Phases
-from tprof.benchmarks.virtual import STRESS, Law, Package
+from tprof.analysis.models.linear import stored_model
+from tprof.benchmarks.simulator import STRESS, Law, Package
+from tprof.benchmarks.validation.kernel_pairs import Phases
 
 import tprof
-from tprof.doctor.model import model_facts
-from tprof.host import describe_host
-from tprof.power_model import model_path, read_model, write_model
+from tprof.doctor.energy_facts import model_facts
+from tprof.sensors.topology import describe_host
+from tprof.trace.power_model import model_path, read_model, write_model
 
 KERNELS = {"pipeline": (2.8, 0.5, 0.1), "chain": (0.7, 0.1, 0.0), "l2": (1.2, 60.0, 1.0), "llc": (0.8, 25.0, 22.0),
            "memory": (0.4, 9.0, 9.0)}  # fmt: skip
@@ -109,7 +109,7 @@ def test_a_simulated_sessions_model_is_shown_and_not_kept(tmp_path):
 
 
 def test_a_session_without_idle_time_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("tprof.benchmarks.validation.phases.IDLE_S", 0.0)
+    monkeypatch.setattr("tprof.benchmarks.validation.kernel_pairs.IDLE_S", 0.0)
     phases = Phases(STRESS[:4], busy=(1, 2, 4), phase_s=0.1)
     phases.record(tmp_path / "virtual.tprof", Package(Law()), seed=1)
 

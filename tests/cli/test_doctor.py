@@ -12,7 +12,7 @@ from support.command_line import tprof as run_tprof
 
 from tprof.cli.doctor import show
 from tprof.doctor import Fact, Group, State, examine, what_is_recorded
-from tprof.doctor.energy import energy_facts
+from tprof.doctor.energy_facts import energy_facts
 from tprof.sensors import advice
 
 TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")

@@ -13,8 +13,8 @@ from support.command_line import tprof
 from support.properties import examples
 
 import tprof as package
-from tprof.cli.tables import COLUMNS, show
-from tprof.cli.text_table import BETWEEN, Column, fitting, lines_of, shortened
+from tprof.cli.render import BETWEEN, Column, fitting, lines_of, shortened
+from tprof.cli.summary import COLUMNS, show
 
 DEFAULT = ["task", "instances", "energy", "share", "mean (95 %)", "time", "power"]
 FURTHER = ["own time", "± sd", "EDP", "corr(E, t)"]

@@ -7,11 +7,11 @@ import sys
 
 import pandas as pd
 import pytest
-import tprof.benchmarks.virtual.machine as virtual
+import tprof.benchmarks.simulator.simulated_machine as virtual
 from support.browser import opened
 from support.fake_sensor import wait_for
 from support.sweeps import QUICK, begun, environment, state, sweep
-from tprof.benchmarks.virtual.machine.tree import FIRST, Shape, make_tree
+from tprof.benchmarks.simulator.simulated_machine import FIRST, Shape, make_tree
 
 from tprof.cli import main
 from tprof.errors import SensorError
@@ -37,7 +37,7 @@ def swept(tmp_path_factory):
         tasks = ("--tasks", "merge,task_a", "--instances", "4", "--seconds", "0.03")
         done = sweep(
             folder, "--workers", "1", "--repeat", "2", "--seed", "7", "-o", "out",
-            "-m", "tprof.benchmarks.virtual.machine.program", *tasks, env=machine.environment,
+            "-m", "tprof.benchmarks.simulator.program", *tasks, env=machine.environment,
         )  # fmt: skip
         (policy,) = find_policies(folder / "machine")
         held = read_bounds(policy)

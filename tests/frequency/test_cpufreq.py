@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tprof.benchmarks.virtual.machine.tree import Shape, make_tree
+from tprof.benchmarks.simulator.simulated_machine import Shape, make_tree
 
 from tprof.errors import SensorError
 from tprof.frequency import Bounds, find_policies, hold, read_bounds, refusal
-from tprof.frequency.setting import in_order
+from tprof.frequency.cpufreq import in_order
 
 GHZ = 10**9
 CPUFREQ = "sys/devices/system/cpu/cpufreq"

@@ -15,27 +15,27 @@ from hypothesis import strategies as st
 from support import hostile_files, traces
 from support.command_line import tprof as command
 from support.properties import THOROUGH, examples
-from tprof.analysis.calibration import fit
-from tprof.analysis.calibration.table import counters_table, equation_1_table, read_csv
-from tprof.analysis.laws import cores, scaling
-from tprof.analysis.laws.roofline_machines import MACHINES, processor_of, read_machine
-from tprof.analysis.laws.scaling.machine import constants
+from tprof.analysis.models.calibration import fit
+from tprof.analysis.models.calibration.measured_runs import counters_table, equation_1_table, read_csv
 from tprof.analysis.models.linear import coefficients_of
 from tprof.analysis.operating import by_task, read
-from tprof.benchmarks.published import measurements as public_points
+from tprof.analysis.theory import energy_scalability as cores
+from tprof.analysis.theory import strong_scaling as scaling
+from tprof.analysis.theory.roofline_machines import MACHINES, processor_of, read_machine
+from tprof.analysis.theory.strong_scaling.distributed_machine import constants
+from tprof.benchmarks.published import public_measurements as public_points
 from tprof.benchmarks.sweep import What
 from tprof.benchmarks.sweep.output import read_rows
-from tprof.benchmarks.sweep.plan import DONE, FAILED, Plan, Point
-from tprof.benchmarks.sweep.plan_file import load_plan
-from tprof.benchmarks.sweep.table import COLUMNS, SETTING
+from tprof.benchmarks.sweep.plan import DONE, FAILED, Plan, Point, load_plan
+from tprof.benchmarks.sweep.sweep_tables import COLUMNS, SETTING
 from tprof.runtime.operating.table import read_table
 
 import tprof
-from tprof.cli.opening import read_coefficients
+from tprof.cli.summary import read_coefficients
 from tprof.errors import TprofError, UsageError
-from tprof.host import describe_host
-from tprof.membership import Plan as Joined
-from tprof.power_model import model_path, read_model
+from tprof.sensors.topology import describe_host
+from tprof.session.membership import Plan as Joined
+from tprof.trace.power_model import model_path, read_model
 
 COEFFICIENTS = {"a": 1.0, "b": 0.1, "c": 0.2, "C1": 5.0, "C2": 4.0}
 MODEL = {

@@ -117,14 +117,21 @@ def test_a_directory_that_cannot_be_written_is_refused_before_the_program_runs(t
 
 
 MANY_THREADS = """
-import os, sys, threading
+import os, sys, threading, time
 import tprof
 
 @tprof.task
 def work():
     return 1
 
-def count(): return len(os.listdir("/proc/self/fd")), sum(1 for _ in open("/proc/self/maps"))
+def threads_of_kernel(): return len(os.listdir("/proc/self/task"))
+
+def count():
+    # A joined thread still has to close its file: wait until the kernel has removed it.
+    deadline_s = time.monotonic() + 60
+    while threads_of_kernel() > alone and time.monotonic() < deadline_s:
+        time.sleep(0.001)
+    return len(os.listdir("/proc/self/fd")), sum(1 for _ in open("/proc/self/maps"))
 
 def run(total, alive):
     for begin in range(0, total, alive):
@@ -134,6 +141,7 @@ def run(total, alive):
         for thread in threads: thread.join()
 
 with tprof.record("t.tprof", energy="estimate", counters="auto"):
+    alone = threads_of_kernel()
     run(20, 20)
     before = count()
     run(int(sys.argv[1]), int(sys.argv[2]))

@@ -317,6 +317,23 @@ def test_functions_are_found_in_other_interpreters(tmp_path):
     assert compare(tmp_path, POOL, "__main__:*") == {"outer": 20, "inner": 21}
 
 
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="no library creates interpreters before Python 3.13")
+@pytest.mark.parametrize("patterns", [(), ("__main__:*",)], ids=["default", "tasks"])
+def test_other_interpreters_begin_with_the_programs_own_arguments_and_path(tmp_path, patterns):
+    (tmp_path / "beside.py").write_text("WHERE = __file__\n")
+    source = (
+        "import _interpreters\n"
+        "made = _interpreters.create()\n"
+        "failed = _interpreters.exec(made, 'import beside, sys; print(beside.WHERE, sys.argv, sys.orig_argv[1:])')\n"
+        "print(failed)\n"
+        "_interpreters.destroy(made)\n"
+        "def f(): pass\n"
+        "f()\n"
+    )
+
+    compare(tmp_path, source, *patterns)
+
+
 def test_code_that_the_program_drops_is_dropped(tmp_path):
     source = (
         "import gc, weakref\n"

@@ -178,9 +178,9 @@ def test_a_forked_child_adds_its_own_calls(tmp_path):
         pid = os.fork()
         if pid == 0:
             varied(10)
-            from tprof import membership  # noqa: PLC0415 - in the child
+            from tprof.session.process_state import this_process  # noqa: PLC0415 - in the child
 
-            membership.leave()
+            this_process.leave()
             os._exit(0)
         os.waitpid(pid, 0)
 

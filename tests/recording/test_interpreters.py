@@ -8,7 +8,7 @@ from support import programs
 from support.recorded import instances
 
 import tprof
-from tprof.table_file import TableFile
+from tprof.session.table_file import TableFile
 
 # One face for what Python calls differently from version to version; from 3.12 on each has a lock of its own.
 SEVERAL = """

@@ -12,7 +12,7 @@ from support.programs import TPROF
 from support.recorded import instances
 
 import tprof
-from tprof import ray_cluster
+from tprof.session import children
 
 DEADLINE_S = 200
 PROGRAM = """
@@ -30,7 +30,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def environment(tmp_path, monkeypatch):
-    for name in ("RAY_ADDRESS", ray_cluster.HOOK):
+    for name in ("RAY_ADDRESS", children.RAY_HOOK):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     return monkeypatch
@@ -38,7 +38,7 @@ def environment(tmp_path, monkeypatch):
 
 def record(path):
     with tprof.record(path, energy="none", counters="none"):
-        return ray_cluster.add_session({"pip": ["x"], "env_vars": {"A": "1"}}), os.environ.get(ray_cluster.HOOK)
+        return children.add_session({"pip": ["x"], "env_vars": {"A": "1"}}), os.environ.get(children.RAY_HOOK)
 
 
 def test_what_the_program_asks_for_its_workers_stays_and_the_session_is_added(tmp_path, environment):
@@ -47,17 +47,17 @@ def test_what_the_program_asks_for_its_workers_stays_and_the_session_is_added(tm
     asked, hook = record(tmp_path / "t.tprof")
 
     assert asked == {"pip": ["x"], "env_vars": {"A": "1", "TPROF_SESSION": str(tmp_path / "t.tprof")}}
-    assert hook == "tprof.ray_cluster.add_session"
-    assert ray_cluster.HOOK not in os.environ
-    assert ray_cluster.add_session(None) == {}
+    assert hook == "tprof.session.children.add_session"
+    assert children.RAY_HOOK not in os.environ
+    assert children.add_session(None) == {}
 
 
 def test_without_a_cluster_or_with_a_hook_of_the_programs_nothing_is_set(tmp_path, environment):
     assert record(tmp_path / "a.tprof")[1] is None
     environment.setenv("RAY_ADDRESS", "auto")
-    environment.setenv(ray_cluster.HOOK, "mine.hook")
+    environment.setenv(children.RAY_HOOK, "mine.hook")
 
-    assert record(tmp_path / "b.tprof")[1] == os.environ[ray_cluster.HOOK] == "mine.hook"
+    assert record(tmp_path / "b.tprof")[1] == os.environ[children.RAY_HOOK] == "mine.hook"
 
 
 @pytest.mark.thorough

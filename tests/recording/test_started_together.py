@@ -13,7 +13,7 @@ from support.programs import TPROF
 from support.recorded import instances
 
 import tprof
-from tprof.companions import RANKS, TOGETHER_S, Origin
+from tprof.session.companions import RANKS, TOGETHER_S, Origin
 
 DEADLINE_S = 200
 RANK_PROGRAM = """

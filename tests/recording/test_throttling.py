@@ -12,7 +12,7 @@ from support import budgeted
 from support.browser import opened
 from support.budgeted import record, spin, spin_here_over
 from support.fake_sensor import wait_for
-from tprof.benchmarks.virtual.machine.tree import FIRST, Shape, make_tree
+from tprof.benchmarks.simulator.simulated_machine import FIRST, Shape, make_tree
 from tprof.runtime import Runtime
 
 import tprof
@@ -21,7 +21,7 @@ from tprof.budgets.response import Response
 from tprof.budgets.throttling import Pauses, Workers
 from tprof.errors import SensorError
 from tprof.frequency import Guard
-from tprof.running import Everything
+from tprof.session.process_state import this_process
 
 
 def test_a_throttle_on_workers_holds_and_lets_go():
@@ -180,7 +180,7 @@ def test_a_frequency_that_somebody_holds_leaves_the_next_throttle(tmp_path, monk
 
 
 def test_a_frequency_that_cannot_be_set_any_more_leaves_the_next_throttle(tmp_path, monkeypatch, runtime):
-    response = Response("slow", (__file__, 1), Everything())
+    response = Response("slow", (__file__, 1), this_process.runtimes)
     with budgeted.machine(tmp_path, monkeypatch) as machine:
         highest = budgeted.add_policy(machine.tree)
         response.get_ready()

@@ -10,7 +10,7 @@ from tprof.analysis.report.embed import Parts, embed
 ROOM = files("tprof.analysis.report")
 PAGES = {
     "tprof.analysis.report": ("report",),
-    "tprof.analysis.laws": ("page", "roofline"),
+    "tprof.analysis.theory": ("model_page", "roofline"),
     "tprof.analysis.operating": ("advice",),
     "tprof.benchmarks.sweep": ("sweep",),
     "tprof.benchmarks.suite": ("suite",),

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tprof.benchmarks.virtual.machine import RESPONSES
-from tprof.benchmarks.virtual.operating import FREQUENCIES_HZ
+from tprof.benchmarks.simulator.policy_trials import FREQUENCIES_HZ
+from tprof.benchmarks.simulator.simulated_machine import RESPONSES
 from tprof.runtime.operating.controls import spread
 from tprof.runtime.operating.curves import filled
 from tprof.runtime.operating.points import Point

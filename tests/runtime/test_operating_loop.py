@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
-from tprof.benchmarks.virtual.operating import FREQUENCIES_HZ, MIXES, Trial
-from tprof.benchmarks.virtual.operating.mixes import multisort, side_by_side
+from tprof.benchmarks.simulator.policy_trials import FREQUENCIES_HZ, MIXES, Trial, multisort, side_by_side
 from tprof.runtime.operating.control import Control, MachineInterface
 from tprof.runtime.operating.goals import Edp, Energy, Fixed, MaxSlowdown, PowerCap
 from tprof.runtime.operating.points import Knowledge, Point

@@ -8,8 +8,7 @@ import sys
 import pytest
 from support.browser import opened
 from support.fake_sensor import wait_for
-from tprof.benchmarks.virtual.machine import Machine
-from tprof.benchmarks.virtual.machine.tree import Shape, make_tree
+from tprof.benchmarks.simulator.simulated_machine import Machine, Shape, make_tree
 from tprof.runtime import Runtime
 from tprof.runtime.operating import fixed, power_cap
 
@@ -32,8 +31,8 @@ from tprof.runtime.operating import edp, fixed
 def sort(): pass
 """
 LEARNS = """
-from tprof.benchmarks.virtual.machine.program import Machine, body
-from tprof.benchmarks.virtual.machine.response import RESPONSES
+from tprof.benchmarks.simulator.program import Machine, body
+from tprof.benchmarks.simulator.simulated_machine import RESPONSES
 machine = Machine()
 sort, merge = (body(machine, RESPONSES[name], 0.004) for name in ("sort", "merge"))
 with tprof.record(sys.argv[1], energy="powercap", counters="none"), Runtime(workers=2, policy=edp(instances=2)) as r:

@@ -8,21 +8,21 @@ from types import SimpleNamespace
 
 import pytest
 from support.fake_sensor import wait_for
-from tprof.benchmarks.virtual.machine import RESPONSES
-from tprof.benchmarks.virtual.machine.tree import ENERGY, Shape, make_tree
+from tprof.benchmarks.simulator.simulated_machine import ENERGY, RESPONSES, Shape, make_tree
 from tprof.runtime.operating import edp, fixed, policy_of, power_cap
 from tprof.runtime.operating.operator import BEGINS, CHECK_PERIOD_NS, ENDS, Operator
 
-from tprof import registry
 from tprof.errors import SensorError, UsageError
 from tprof.frequency import Bounds, find_policies, read_bounds
-from tprof.frequency.policy import CPUFREQ
+from tprof.frequency.cpufreq import CPUFREQ
+from tprof.session.process_state import this_process
 
 FREQUENCIES_HZ = (1_600_000_000, 2_100_000_000, 2_600_000_000, 3_100_000_000, 3_610_000_000)
 LOWEST, HIGHEST = FREQUENCIES_HZ[0], FREQUENCIES_HZ[-1]
 FORMER = [Bounds(LOWEST, HIGHEST)] * 2
 TASKS = {
-    name: SimpleNamespace(number=registry.define(name, file=None, line=None, code=None)) for name in ("sort", "merge")
+    name: SimpleNamespace(number=this_process.tasks.define(name, file=None, line=None, code=None))
+    for name in ("sort", "merge")
 }
 
 

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 from tprof.analysis.operating import read
-from tprof.benchmarks.sweep.table import COLUMNS
+from tprof.benchmarks.sweep.sweep_tables import COLUMNS
 from tprof.runtime import Runtime
 from tprof.runtime.operating import edp, fixed, max_slowdown, policy_of, power_cap
 from tprof.runtime.operating.table import for_workers, read_table

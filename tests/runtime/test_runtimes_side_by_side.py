@@ -13,7 +13,7 @@ from tprof.runtime.group import GROUP
 
 import tprof
 from tprof import _core
-from tprof.access import NOTHING
+from tprof.declarations import NOTHING
 from tprof.errors import UsageError
 
 

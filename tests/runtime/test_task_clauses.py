@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tprof.runtime import Runtime
 
 import tprof
-from tprof.access import NOTHING, READS, UPDATES, WRITES
+from tprof.declarations import NOTHING, READS, UPDATES, WRITES
 
 
 def matrix(a, b, /, c=1, *rest, d, e=2, **others):

@@ -7,8 +7,7 @@ from support import fake_trees
 from support.properties import examples
 
 from tprof import sensors
-from tprof.sensors.assumed import assume, table
-from tprof.sensors.processor import read_processor
+from tprof.sensors.assumed import assume, read_processor, table
 from tprof.sensors.topology import Cpu, read_topology
 
 INTEL, AMD = fake_trees.INTEL, fake_trees.AMD

@@ -12,7 +12,7 @@ from support import fake_trees
 
 import tprof
 from tprof import counters
-from tprof.counters.events import HARDWARE, SOFTWARE
+from tprof.counters.groups import HARDWARE, SOFTWARE
 from tprof.errors import SensorError, UsageError
 
 WORKS = (0, 1000, 50, 50)

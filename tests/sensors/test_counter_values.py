@@ -210,7 +210,7 @@ def needs(column):
 
 
 def _software_only(event):
-    from tprof.counters.choose import probe_event  # noqa: PLC0415 - loaded with the counters
+    from tprof.counters.groups import probe_event  # noqa: PLC0415 - loaded with the counters
 
     return probe_event(event) if event.column in {"page_faults", "context_switches"} else (2, 0, 0, 0)
 

@@ -11,17 +11,18 @@ from collections import deque
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from tprof import _core, membership, running
+from tprof import _core
+from tprof.declarations import check_action, check_limit
 from tprof.errors import TprofError, UsageError
-from tprof.limits import check_action, check_limit, check_names
-from tprof.uninterrupted import Uninterrupted
+from tprof.session.process_state import Uninterrupted, this_process
+from tprof.session.runtimes import Block
 
 from . import private
 from .monitor import Monitor
 from .response import Response
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from types import TracebackType
 
     from tprof.live import Meter
@@ -69,7 +70,7 @@ class Budget:
             message = "a budget needs a limit: give joules=, watts= or both"
             raise UsageError(message)
         self._action = check_action("action", action)
-        self._tasks = None if tasks is None else check_names("tasks", tasks)
+        self._tasks = None if tasks is None else _check_names("tasks", tasks)
         self._window_s = check_limit("window_s", window_s)
         self.used_j = 0.0
         self.quality = "none"
@@ -146,7 +147,7 @@ class Budget:
             warnings.warn_explicit(message, RuntimeWarning, *self._place)
 
     def _begin(self) -> None:
-        member = membership.current()
+        member = this_process.membership
         if member is None:
             message = "the recording ended while a budget began: keep it running around the budget's block"
             raise UsageError(message)
@@ -170,7 +171,7 @@ class Budget:
 
     def _prepare_response(self) -> None:
         """Prepare the response before the account begins: the block must not pay for it."""
-        block = running.Block(cancels=self._action == "cancel")
+        block = Block(this_process.runtimes, cancels=self._action == "cancel")
         self._resources.callback(block.end)
         self._response = Response(self._action, self._place, block)
         self._resources.callback(self._response.end)
@@ -282,7 +283,7 @@ class Budget:
 
     def _is_alone(self) -> bool:
         """Return whether no other process of the recording has run anything."""
-        accounts, own = self._meter.accounts, membership.current()
+        accounts, own = self._meter.accounts, this_process.membership
         of_others = (
             joules
             for of_processes in (accounts.process_tasks_j, accounts.process_runtime_j)
@@ -290,6 +291,15 @@ class Budget:
             if own is None or process != own.process
         )
         return not any(of_others)
+
+
+def _check_names(name: str, names: Iterable[str] | str) -> frozenset[str]:
+    """Return names of tasks, one or several. Raises UsageError."""
+    given = (names,) if isinstance(names, str) else tuple(names) if hasattr(names, "__iter__") else ()
+    if not given or not all(isinstance(one, str) and one for one in given):
+        message = f"{name} must be the name of a task or several such names, got {names!r}"
+        raise UsageError(message)
+    return frozenset(given)
 
 
 def budget(

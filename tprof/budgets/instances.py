@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tprof import _core, registry, running
+from tprof import _core
 from tprof.errors import SensorError, TraceError
+from tprof.session.process_state import this_process
 
 from .monitor import Monitor
 from .response import Response
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from tprof.live import Meter
     from tprof.live.thread import Stretch
-    from tprof.membership import Membership
+    from tprof.session.membership import Membership
 
 EACH_S = 0.2
 """Longest time between reads: they also release throttles and find tasks that other processes define."""
@@ -87,7 +88,7 @@ class InstanceBudgets:
         new_j = _core.drawn_uj() * 1e-6 - self._meter.read_j
         known_j = float(self._limits_now().min())
         # Tasks of other processes are in the table only, tasks defined just now only in the registry.
-        least_j = min([*self._left.values(), known_j, registry.least_budget_j()])
+        least_j = min([*self._left.values(), known_j, this_process.tasks.least_budget_j()])
         self._near = not readings.packages_only or new_j > least_j
         return self._near
 
@@ -113,7 +114,7 @@ class InstanceBudgets:
         if task not in self._responses:
             entry = self._meter.table.entries[task]
             place = (entry.file or "<unknown>", entry.line or 0)
-            self._responses[task] = Response(action, place, running.Everything())
+            self._responses[task] = Response(action, place, this_process.runtimes)
         response, describe = self._responses[task], partial(self._describe, task, energy_j)
         if action == "cancel":
             response.cancel(describe, again=True)
@@ -179,6 +180,6 @@ class InstanceBudgets:
         """Return the action of the task's decorator; tasks of other processes only warn."""
         for number, index in reversed(self._meter.table.numbers(self._process).items()):
             if index == task:
-                budget = registry.budget_of(number)
+                budget = this_process.tasks.budget_of(number)
                 return "warn" if budget is None else budget[1]
         return "warn"

@@ -10,7 +10,8 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tprof import _core, forks
+from tprof import _core
+from tprof.session.process_state import this_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,13 +52,13 @@ class Monitor:
     def start(self) -> None:
         """Start the thread."""
         self._started = True
-        forks.pause_around(self)
+        this_process.pause_around_forks(self)
         self.resume()
 
     def stop(self) -> Exception | None:
         """End the thread; returns the exception of the last call, if it raised one."""
         self._started = False
-        forks.pause_no_more(self)
+        this_process.pause_no_more(self)
         self.pause()
         return self._error
 

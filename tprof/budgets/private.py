@@ -11,24 +11,18 @@ import os
 import shutil
 import stat
 import tempfile
-import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tprof import forks, membership
 from tprof.errors import TprofError
+from tprof.session.process_state import this_process
 
 if TYPE_CHECKING:
-    from tprof.recording import Recording
+    from tprof.session.recording import Recording
 
 PREFIX = "tprof-budget-"
 SESSION = "budget.tprof"
-
-# Re-entrant: a signal handler may begin a budget while another one begins.
-_lock = threading.RLock()
-_recording: Recording | None = None
-_users = 0
 
 
 def join() -> bool:
@@ -39,29 +33,29 @@ def join() -> bool:
     TprofError
         If it cannot be begun.
     """
-    global _recording, _users  # noqa: PLW0603 - one for the process
-    with _lock:
-        member = membership.current()
+    shared = this_process.budgets
+    with shared.recording_lock:
+        member = this_process.membership
         if member is None:
             _end()  # it was ended meanwhile, for example by a signal handler
-            _recording = _begin()
-        elif _recording is None or member.plan.directory != _recording.path:
+            shared.recording = _begin()
+        elif shared.recording is None or member.plan.directory != shared.recording.path:
             return False
-        _users += 1
+        shared.recording_users += 1
         return True
 
 
 def leave() -> None:
     """Stop using it; the last user ends it. Raises TprofError."""
-    global _users  # noqa: PLW0603 - see above
-    with _lock:
-        _users -= 1
-        if _users == 0:
+    shared = this_process.budgets
+    with shared.recording_lock:
+        shared.recording_users -= 1
+        if shared.recording_users == 0:
             _end()
 
 
 def _begin() -> Recording:
-    from tprof.recording import record  # noqa: PLC0415 - kept off `import tprof`
+    from tprof.session.recording import record  # noqa: PLC0415 - kept off `import tprof`
 
     _remove_stale()
     place = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
@@ -75,8 +69,8 @@ def _begin() -> Recording:
 
 
 def _end() -> None:
-    global _recording
-    recording, _recording = _recording, None
+    shared = this_process.budgets
+    recording, shared.recording = shared.recording, None
     if recording is not None:
         try:
             recording.__exit__(None, None, None)
@@ -118,12 +112,4 @@ def _end_with_program() -> None:
         _end()
 
 
-def _forget_in_child() -> None:
-    """Forget it in a forked child: the child records into it, but its parent owns it."""
-    global _lock, _recording, _users  # noqa: PLW0603 - see above
-    _lock = threading.RLock()
-    _recording, _users = None, 0
-
-
-forks.reset_in_child(_forget_in_child)
 atexit.register(_end_with_program)

@@ -6,15 +6,16 @@ import time
 import warnings
 from typing import TYPE_CHECKING
 
-from tprof import _core, membership
+from tprof import _core
 from tprof.errors import BudgetExceededError, SensorError
+from tprof.session.process_state import this_process
 
 from .throttling import frequency_throttle, other_throttle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tprof.running import Block, Everything
+    from tprof.session.runtimes import Block, Runtimes
 
     from .throttling import Throttle
 
@@ -30,7 +31,7 @@ class Response:
     error : to be raised at the end of the block; None unless tasks were cancelled.
     """
 
-    def __init__(self, action: str, place: tuple[str, int], reach: Block | Everything) -> None:
+    def __init__(self, action: str, place: tuple[str, int], reach: Block | Runtimes) -> None:
         """Create a response; `place`: file and line that warnings point to, `reach`: the runtimes it may act on."""
         self.error: BudgetExceededError | None = None
         self._action = action
@@ -136,6 +137,6 @@ class Response:
 
 def _note(why: str) -> None:
     """Add an action of a budget to the recording's decisions."""
-    member = membership.current()
+    member = this_process.membership
     if member is not None:
         member.decide({"t_ns": _core.now_ns(), "kind": "acted", "policy": "budget", "why": why})

@@ -6,25 +6,24 @@ several budgets throttle the same thing, the strictest request applies; a value 
 
 from __future__ import annotations
 
-import threading
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from tprof import _core, forks
+from tprof import _core
 from tprof.errors import SensorError, UsageError
+from tprof.session.process_state import this_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tprof.frequency import Guard, Policy
-    from tprof.running import Runs
+    from tprof.frequency import Policy
+    from tprof.session.runtimes import Runs
 
     Runtimes = Callable[[], Sequence[Runs]]
 
 HZ_PER_GHZ = 1e9
 NOTCHES = 4
-_guards: set[Guard] = set()
 PAUSES = (1.0, 3.0, 7.0)
 """Relative to the task before the pause: tasks keep a half, a quarter, an eighth of the time."""
 
@@ -51,7 +50,7 @@ class Frequency:
         self._guard = self._resources.enter_context(Guard(policies))
         # Read after the guard started: an earlier holder of the frequency may just have restored it.
         self._policies = [(policy, read_bounds(policy).highest_hz) for policy in policies]
-        _guards.add(self._guard)
+        this_process.budgets.guards.add(self._guard)
 
     def tighten(self) -> str | None:
         """Lower the frequency of each policy."""
@@ -65,22 +64,17 @@ class Frequency:
 
     def release(self) -> None:
         """End the guard, which restores the frequency."""
-        _guards.discard(self._guard)
+        this_process.budgets.guards.discard(self._guard)
         self._resources.close()
 
 
 @dataclass
-class _WorkerLimit:
+class WorkerLimit:
     """The number of workers of a runtime that may take tasks, and the requests for it."""
 
     former: int
     set_to: int
     requested: dict[Workers, int] = field(default_factory=dict)
-
-
-_lock = threading.Lock()
-_worker_limits: dict[Runs, _WorkerLimit] = {}
-_pauses: dict[Pauses, float] = {}
 
 
 class Workers:
@@ -93,7 +87,7 @@ class Workers:
 
     def tighten(self) -> str | None:
         """Let fewer workers take tasks."""
-        with _lock:
+        with this_process.budgets.throttle_lock:
             tightened = [runtime for runtime in self._runtimes() if self._tighten(runtime)]
             active = sum(runtime.active_workers for runtime in tightened)
         if not tightened:
@@ -101,9 +95,10 @@ class Workers:
         return f"{active} of {sum(runtime.workers for runtime in tightened)} workers go on taking tasks"
 
     def _tighten(self, runtime: Runs) -> bool:
-        limit = _worker_limits.get(runtime)
+        limits = this_process.budgets.worker_limits
+        limit = limits.get(runtime)
         if limit is None:
-            limit = _worker_limits[runtime] = _WorkerLimit(runtime.active_workers, runtime.active_workers)
+            limit = limits[runtime] = WorkerLimit(runtime.active_workers, runtime.active_workers)
         before = limit.requested.get(self, runtime.active_workers)
         limit.requested[self] = (before + 1) // 2
         self._limited.append(runtime)
@@ -112,18 +107,19 @@ class Workers:
 
     def release(self) -> None:
         """Let the former number of workers take tasks."""
-        with _lock:
+        shared = this_process.budgets
+        with shared.throttle_lock:
             for runtime in self._limited:
-                limit = _worker_limits.get(runtime)
+                limit = shared.worker_limits.get(runtime)
                 if limit is None or limit.requested.pop(self, None) is None:
                     continue
                 _set_workers(runtime, limit)
                 if not limit.requested:
-                    del _worker_limits[runtime]
+                    del shared.worker_limits[runtime]
             self._limited = []
 
 
-def _set_workers(runtime: Runs, limit: _WorkerLimit) -> None:
+def _set_workers(runtime: Runs, limit: WorkerLimit) -> None:
     """Apply the lowest request, or without one the number that the program or a policy set."""
     now = runtime.active_workers
     if now != limit.set_to:
@@ -146,31 +142,19 @@ class Pauses:
         if not self._left:
             return None
         share = self._left.pop(0)
-        with _lock:
-            _pauses[self] = share
-            longest = max(_pauses.values())
+        shared = this_process.budgets
+        with shared.throttle_lock:
+            shared.pauses[self] = share
+            longest = max(shared.pauses.values())
             _core.set_pause(longest)
         return f"each thread pauses after a task, {longest:g} times as long as the task took"
 
     def release(self) -> None:
         """End the pauses that this throttle requests."""
-        with _lock:
-            if _pauses.pop(self, None) is not None:
-                _core.set_pause(max(_pauses.values(), default=0))
-
-
-def _forget_in_child() -> None:
-    """Forget the throttles in a child: its parent's budgets do not cover it."""
-    global _lock  # noqa: PLW0603 - another thread may have held it at the fork
-    _lock = threading.Lock()
-    _worker_limits.clear()
-    _pauses.clear()
-    for guard in _guards:
-        guard.forget()  # otherwise it would also wait for the child's end
-    _guards.clear()
-
-
-forks.reset_in_child(_forget_in_child)
+        shared = this_process.budgets
+        with shared.throttle_lock:
+            if shared.pauses.pop(self, None) is not None:
+                _core.set_pause(max(shared.pauses.values(), default=0))
 
 
 def frequency_throttle() -> tuple[Frequency | None, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,11 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tprof.errors import UsageError
+from tprof.trace.operating_points import MOST_WORKERS
+from tprof.trace.plain_values import number, shown, whole
+
+from .render import clean, dump, percent, quantity, show_tables
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
 
     from tprof.analysis.operating import Advice, Sized, Wish
+    from tprof.analysis.operating.draws import Draws
+    from tprof.benchmarks.validation.validation_text import Table
+
 
 _HELP = """Say at what frequency or power limit and on how many workers each task and the program should run.
 
@@ -71,10 +82,6 @@ def advise(  # noqa: PLR0913 - one parameter an option
     """Read the table, advise, print."""
     from tprof.analysis.operating import read, write_page
 
-    from .advise_text import advice_tables
-    from .operating_words import counts, settings_in
-    from .tables import dump, show_tables
-
     wish, named = _wish(by, max_slowdown, max_power, sure), _algorithm(algorithm, size)
     rows = read(table)
     choices = {
@@ -93,8 +100,6 @@ def advise(  # noqa: PLR0913 - one parameter an option
 
 def _significant(rows: pd.DataFrame) -> tuple[str, ...]:
     from tprof.analysis.operating import significant_tasks
-
-    from .tables import percent
 
     names, left, part_of_energy = significant_tasks(rows)
     if left:
@@ -132,11 +137,177 @@ def _algorithm(name: str | None, size: float | None) -> Sized | None:
 def _wish(by: str, max_slowdown: str | None, max_power: str | None, sure: str) -> Wish:
     from tprof.analysis.operating import Wish
 
-    from .operating_words import part, watts
-
     return Wish(
         by,
         None if max_slowdown is None else part("--max-slowdown", max_slowdown),
         None if max_power is None else watts("--max-power", max_power),
         part("--sure", sure),
     )
+
+
+_NUMBER = r"\s*(\d+(?:\.\d*)?(?:e\d+)?)\s*"
+_UNITS = {"Hz": {"ghz": 1e9, "mhz": 1e6, "khz": 1e3, "hz": 1.0, "": 1e9}, "W": {"w": 1.0, "kw": 1e3, "": 1.0}}
+_BARE_GHZ = 100.0
+"""A frequency without a unit is in GHz; from here up it surely is not."""
+_MOST = 200
+
+
+def settings_in(text: str, unit: str) -> tuple[float, ...]:
+    """Return the settings that a list or `LOW..HIGH:N` names, in `unit`. Raises UsageError."""
+    if not unit:
+        raise UsageError("--settings was given, but the table has no settings; measure at two settings at least")
+    if ".." not in text:
+        return tuple(_setting(one, unit, text) for one in text.split(","))
+    low, _, rest = text.partition("..")
+    high, _, count = rest.partition(":")
+    ends = _setting(low, unit, text), _setting(high, unit, text)
+    steps = whole(count, _MOST)
+    if steps is None or steps < 2 or ends[0] >= ends[1]:
+        raise UsageError(f"--settings {text}: write LOW..HIGH:N, the lower end first and N from 2 to {_MOST}")
+    step = (ends[1] - ends[0]) / (steps - 1)
+    return tuple(ends[0] + step * place for place in range(steps))
+
+
+def counts(text: str | None) -> Sequence[int]:
+    """Return numbers of workers. Raises UsageError."""
+    words = [] if text is None else [one.strip() for one in text.split(",")]
+    found = [whole(word, MOST_WORKERS) for word in words]
+    if not all(found):
+        raise UsageError(f"--workers must be whole numbers from 1 up with commas, such as 1,2,4; got {shown(text)}")
+    return [count for count in found if count]
+
+
+def part(option: str, text: str) -> float:
+    """Return `5%` or `0.05` as a part of 1. Raises UsageError."""
+    found = re.fullmatch(_NUMBER + r"(%?)\s*", text)
+    value = math.nan if found is None else _value(found[1])
+    if found is None or not value <= (math.inf if found[2] else 1):
+        raise UsageError(f"{option} must be a percentage such as 5% or a part such as 0.05, got {shown(text)}")
+    return value / (100 if found[2] else 1)
+
+
+def watts(option: str, text: str) -> float:
+    """Return `80` or `80W` in watts. Raises UsageError."""
+    found = re.fullmatch(_NUMBER + r"([a-z]*)\s*", text, re.IGNORECASE)
+    value = math.nan if found is None else _value(found[1])
+    if found is None or math.isnan(value) or found[2].lower() not in _UNITS["W"]:
+        raise UsageError(f"{option} must be watts such as 80 or 80W, got {shown(text)}")
+    return value * _UNITS["W"][found[2].lower()]
+
+
+def _setting(word: str, unit: str, text: str) -> float:
+    found = re.fullmatch(_NUMBER + r"([a-z]*)\s*", word, re.IGNORECASE)
+    factors = _UNITS[unit]
+    value = math.nan if found is None else _value(found[1])
+    if found is None or found[2].lower() not in factors or not value > 0:
+        example = "1.6GHz,2.4GHz or 1.6GHz..3.3GHz:18" if unit == "Hz" else "100W,150W or 100W..250W:7"
+        raise UsageError(f"--settings must be such as {example}, got {shown(text)}")
+    if unit == "Hz" and not found[2] and value >= _BARE_GHZ:
+        raise UsageError(f"--settings {text}: {word.strip()} lacks its unit; write GHz, MHz, kHz or Hz after it")
+    return value * factors[found[2].lower()]
+
+
+def _value(digits: str) -> float:
+    """Return a number as it is typed, NaN for one that no float holds."""
+    try:
+        return number(digits)
+    except ValueError:
+        return math.nan
+
+
+_BY = {"energy": "energy", "edp": "energy × time", "ed2p": "energy × time²"}
+_DASH = "–"
+_QUALITY = {
+    "estimated": "Energies in the table are estimated.",
+    "simulated": "Energies in the table are simulated.",
+    "given": "Energies are taken as given: the table does not say that they were measured.",
+}
+
+
+def advice_tables(advices: Sequence[Advice]) -> list[Table]:
+    """Return one table of choices, with the reasons below."""
+    from tprof.benchmarks.validation.validation_text import Table
+
+    wish = advices[0].wish
+    conditions = [
+        "" if wish.max_slowdown is None else f"at most {percent(wish.max_slowdown)} of extra time",
+        "" if wish.max_power_w is None else f"at most {wish.max_power_w:g} W",
+    ]
+    title = ", ".join([f"Where to run for the least {_BY[wish.by]}", *filter(None, conditions)])
+    headings = (
+        "task", "run at", "instead of", f"energy saved ({', '.join(_qualities(advices))})", "95 % interval",
+        "extra time", "95 % interval", "may lose", "measure next",
+    )  # fmt: skip
+    return [Table(title, headings, tuple(_row(one) for one in advices), _note(advices), texts=1)]
+
+
+def point(advice: Advice, place: int | None) -> str:
+    """Write an operating point."""
+    if place is None or advice.candidates is None:
+        return _DASH
+    return advice.candidates.named(place)
+
+
+def _row(advice: Advice) -> tuple[str, ...]:
+    name = advice.measured.task or "(program)"
+    if advice.chosen is None:
+        return (name, *[_DASH] * 8)
+    energy, time = advice.saving("energy"), advice.saving("time")
+    return (
+        name,
+        point(advice, advice.chosen),
+        point(advice, advice.base),
+        percent(energy[0]),
+        f"{percent(energy[1])} … {percent(energy[2])}",
+        percent(-time[0] + 0.0),
+        f"{percent(-time[2] + 0.0)} … {percent(-time[1] + 0.0)}",
+        percent(advice.loss),
+        _next(advice),
+    )
+
+
+def _next(advice: Advice) -> str:
+    if advice.proposed is None:
+        return _DASH
+    again = " again" if advice.proposed.again else ""
+    return f"{point(advice, advice.proposed.place)}{again} (then {percent(advice.proposed.loss_after)})"
+
+
+def _note(advices: Sequence[Advice]) -> str:
+    from tprof.analysis.operating.advice import doubt_text
+
+    lines = [f"{clean(advice.measured.task) or '(program)'}: {_detail(advice)}" for advice in advices]
+    lines.append(
+        "May lose: what the choice is expected to cost more than the best point there is, since some are predicted."
+    )
+    if any(advice.measured.task and advice.measured.workers.max() > 1 for advice in advices):
+        lines.append("The time of a task is that of its instances over the workers that they can fill.")
+    lines += [_QUALITY[one] for one in _qualities(advices) if one in _QUALITY]
+    doubt = doubt_text(advices)
+    lines += [] if doubt is None else [doubt]
+    return "\n".join(lines)
+
+
+def _qualities(advices: Sequence[Advice]) -> list[str]:
+    return sorted({one for advice in advices for one in advice.measured.quality.split(", ")})
+
+
+def _detail(advice: Advice) -> str:
+    if advice.chosen is None or advice.draws is None:
+        return advice.why
+    energy_j, time_s, how = _there(advice, advice.draws, advice.chosen)
+    factor = advice.measured.watts_factor
+    doubt = f" ({quantity(energy_j / factor, 'J')} … {quantity(energy_j * factor, 'J')})" if factor > 1 else ""
+    return f"{advice.why} There: {quantity(energy_j, 'J')}{doubt} in {quantity(time_s, 's')} ({how})."
+
+
+def _there(advice: Advice, draws: Draws, chosen: int) -> tuple[float, float, str]:
+    """Return energy and time of the choice, and where they come from: its own runs, else the fit."""
+    measured, at = advice.measured, advice.place(chosen)
+    setting = float("nan") if at["setting"] is None else float(at["setting"])
+    place = measured.at(setting, int(at["workers"] or 1))
+    if place is not None:
+        run = measured.run(place)
+        return run.energy_j, run.time_s, f"{run.quality}, median of its runs"
+    how = f"predicted from the fit to {len(measured.time_s)} points, {measured.quality}"
+    return float(draws.energy_j[:, chosen].mean()), float(draws.time_s[:, chosen].mean()), how

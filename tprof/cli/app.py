@@ -11,6 +11,8 @@ from typer.core import TyperCommand, TyperGroup
 from tprof.distribution import NAME, refuse_damage, version
 from tprof.errors import TprofError, UsageError
 
+from .render import clean
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -113,8 +115,6 @@ def main() -> None:
     except Start as asked:
         start = asked.program
     except TprofError as error:
-        from .tables import clean
-
         print(f"tprof: {clean(error)}", file=sys.stderr)
         sys.exit(USAGE_STATUS if isinstance(error, UsageError) else ERROR_STATUS)
     except BrokenPipeError:

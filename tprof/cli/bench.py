@@ -10,10 +10,13 @@ import typer
 
 from tprof.errors import UsageError
 
+from .render import dump, show_tables
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tprof.benchmarks.repeats import Order
+    from tprof.benchmarks.repeats import Order, Runs
+
 
 MEASUREMENTS = {
     "budget": "how soon a budget acts once its joules are used up, and what watching it costs",
@@ -24,6 +27,16 @@ MEASUREMENTS = {
     "advise": "what tprof advise is worth: on known responses, and on public data in the folder TPROF_PUBLIC_DATA",
     "policy": "what policies make of the paper's tasks, beside every fixed frequency (simulated), and what they cost",
 }
+_MODULES = {
+    "budget": "overhead.budget_reaction",
+    "overhead": "overhead.recording_cost",
+    "analysis": "overhead.attribution_speed",
+    "laws": "overhead.laws_speed",
+    "runtime": "overhead.runtime_cost",
+    "advise": "validation.advice_quality",
+    "policy": "overhead.policy_quality",
+}
+"""Below tprof.benchmarks; each has `measure`, and what is measured at most: `FULL` and `QUICK`."""
 _HELP = """Profile benchmark programs, run the paper's suite, or measure what tprof itself costs.
 
 Examples:
@@ -69,8 +82,6 @@ def bench(  # noqa: PLR0913 - one parameter an option
     """Run what is named, one after the other."""
     from tprof.benchmarks.repeats import Order
 
-    from .tables import dump
-
     asked = _asked(names or [], everything=everything, listing=listing)
     if listing:
         _show_list(asked, size, as_json=as_json)
@@ -103,9 +114,7 @@ def _asked(names: Sequence[str], *, everything: bool, listing: bool) -> list[str
 def _show_list(names: Sequence[str], size: str | None, *, as_json: bool) -> None:
     """Print what is named, or all, with the instances that it makes; with a size only its inputs. Raises UsageError."""
     from tprof.benchmarks import PROGRAMS
-    from tprof.benchmarks.outcome import SIZES, check_size
-
-    from .tables import dump
+    from tprof.benchmarks.programs.outcome import SIZES, check_size
 
     if size is not None:
         check_size(size)
@@ -137,12 +146,9 @@ def _listed(name: str, sizes: Sequence[str]) -> dict[str, Any]:
 
 def _run_suite(order: Order, *, quiet: bool) -> dict[str, Any]:
     """Run the suite as ordered, write its files, and return what `--json` prints."""
-    from tprof.benchmarks.machine import describe_machine
+    from tprof.benchmarks.machine_description import describe_machine
     from tprof.benchmarks.repeats import run
     from tprof.benchmarks.suite import FILES, SUITE, Suite, members, tables, write_suite
-
-    from .bench_programs import Progress
-    from .tables import show_tables
 
     names = members(SUITE)
     files = [order.folder / name for name in FILES]
@@ -159,7 +165,6 @@ def _run_suite(order: Order, *, quiet: bool) -> dict[str, Any]:
 
 
 def _run(names: Sequence[str], order: Any, *, quick: bool, quiet: bool) -> dict[str, Any]:
-    from .bench_programs import Progress, prepare, profile
 
     programs = [name for name in names if name not in MEASUREMENTS]
     if order.repeats != 1 and len(programs) < len(names):
@@ -180,7 +185,7 @@ def _measure(name: str, order: Any, *, quick: bool, quiet: bool) -> dict[str, An
 
     from rich.console import Console
 
-    benchmark = import_module(f"tprof.benchmarks.micro.{name}")
+    benchmark = import_module(f"tprof.benchmarks.overhead.{name}")
     effort = _effort(benchmark, order, quick=quick)
     with Console(file=sys.stderr).status(f"measuring {name}; this takes a few minutes"):
         result: dict[str, Any] = benchmark.measure(effort)
@@ -195,7 +200,7 @@ def _effort(benchmark: Any, order: Any, *, quick: bool) -> Any:
     """Return how much is measured; only some measurements work at the paper's size or on workers."""
     from dataclasses import replace
 
-    from tprof.benchmarks.outcome import check_size, check_workers
+    from tprof.benchmarks.programs.outcome import check_size, check_workers
 
     check_size(order.size)
     full = getattr(benchmark, "PAPER", benchmark.FULL) if order.size == "paper" else benchmark.FULL
@@ -210,16 +215,80 @@ def _print(name: str, result: Mapping[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from tprof.benchmarks import present
+    from tprof.benchmarks import measured_figures
 
     console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 160)
-    table = Table(title=f"tprof bench {name}", title_justify="left", caption=present.heading(result))
+    table = Table(title=f"tprof bench {name}", title_justify="left", caption=measured_figures.heading(result))
     table.add_column("what", overflow="fold")
     for heading in ("median", "rounds from … to", "unit", "target"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("")
     table.add_column("note", overflow="fold")
-    for row in present.rows(result):
+    for row in measured_figures.rows(result):
         met = {True: "met", False: "MISSED", None: ""}[row.met]
         table.add_row(row.name, row.value, row.spread, row.unit, row.target, met, row.note)
     console.print(table)
+
+
+class Progress:
+    """Says on standard error which run begins, where there are several; no thread draws while a program is measured."""
+
+    def __init__(self, names: Sequence[str], repeats: int) -> None:
+        """Take note of what will run."""
+        self._repeats, self._all, self._done = repeats, len(names) * repeats, 0
+
+    def __call__(self, name: str, number: int) -> None:
+        """Tell that a run begins."""
+        self._done += 1
+        if self._all > 1:
+            run = f", run {number} of {self._repeats}" if self._repeats > 1 else ""
+            print(f"[{self._done}/{self._all}] {name}{run}", file=sys.stderr, flush=True)
+
+
+def prepare(names: Sequence[str], order: Order) -> None:
+    """Refuse what cannot be done before anything runs."""
+    if names:
+        order.check(path for name in names for path in (*order.sessions(name), order.report(name)))
+
+
+def profile(name: str, order: Order, progress: Progress, *, quiet: bool) -> dict[str, Any]:
+    """Run a program as often as ordered, write the report of the median run, and return what `--json` prints."""
+    from tprof.benchmarks.repeats import run
+
+    from .summary import as_plain
+
+    runs = run(name, order, progress)
+    report = order.report(name)
+    runs.profile.to_html(report)
+    if not quiet:
+        _print_program(runs, order)
+    session = order.sessions(name)[runs.middle]
+    return {
+        "outcome": runs.outcome.sentence(),
+        "session": str(session),
+        "report": str(report),
+        "time": runs.times().as_plain(),
+        "energy": runs.energies().as_plain(),
+        "runs": runs.as_plain(),
+        **as_plain(runs.profile),
+    }
+
+
+def _print_program(runs: Runs, order: Order) -> None:
+    from .summary import show
+
+    print(runs.outcome.sentence())
+    show(runs.profile, sys.stdout)
+    if len(runs.outcomes) > 1:
+        print("Above: the run with the median time. All runs:")
+        _print_runs(runs)
+    for session in order.sessions(runs.program):
+        print(f"session: {session}")
+    print(f"report: {order.report(runs.program)}", flush=True)
+
+
+def _print_runs(runs: Runs) -> None:
+    from tprof.benchmarks import measured_figures
+
+    for row in measured_figures.rows({"figures": [figure.as_plain() for figure in (runs.times(), runs.energies())]}):
+        print(f"{row.name}: {row.value} {row.unit} ({row.spread}), {len(runs.outcomes)} runs")

@@ -13,8 +13,13 @@ import typer
 
 from tprof.errors import UsageError
 
+from .render import clean, dump, percent, plain
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
+
+    from rich.console import Console
+
 
 _HELP = """Fit a power model to this machine, or to a table of counters and power.
 
@@ -126,11 +131,8 @@ def _fit_counters(
 ) -> None:
     from dataclasses import asdict
 
-    from tprof.analysis.calibration.counters import fit_counters
-    from tprof.analysis.calibration.table import counters_table, read_csv
-
-    from .calibration_text import show_counters
-    from .tables import dump, plain
+    from tprof.analysis.models.calibration.counter_models import fit_counters
+    from tprof.analysis.models.calibration.measured_runs import counters_table, read_csv
 
     named = counters.split(",") if counters else None
     rows = counters_table(read_csv(table), power=power, group=group, counters=named)
@@ -147,7 +149,7 @@ def _fit_counters(
 
 def _processor_of_table(named: str | None, *, keep: bool) -> str | None:
     """Return the processor of a table, which is this machine's only where the user says so with --keep."""
-    from tprof.host import describe_host
+    from tprof.sensors.topology import describe_host
 
     if not keep:
         return named
@@ -161,8 +163,8 @@ def _processor_of_table(named: str | None, *, keep: bool) -> str | None:
 def _fit_table(
     table: Path, power: str, group: str | None, columns: dict[str, str], processor: str | None
 ) -> dict[str, Any]:
-    from tprof.analysis.calibration import fit
-    from tprof.analysis.calibration.table import equation_1_table, read_csv
+    from tprof.analysis.models.calibration import fit
+    from tprof.analysis.models.calibration.measured_runs import equation_1_table, read_csv
 
     observations = equation_1_table(read_csv(table), power=power, group=group, columns=columns)
     return _as_model(fit(observations), processor=processor, source=table.name, quality="given")
@@ -189,7 +191,7 @@ def _run_kernels(kernels: str, session: Path | None, seconds: float) -> dict[str
 
 
 def _fit_session(path: Path) -> dict[str, Any]:
-    from tprof.analysis.calibration import fit, observe
+    from tprof.analysis.models.calibration import fit, observe
     from tprof.trace import load
 
     trace = load(path)
@@ -206,7 +208,7 @@ def _fit_session(path: Path) -> dict[str, Any]:
 
 def _is_of_this_machine(model: dict[str, Any]) -> bool:
     """Tell whether a session's model may be kept: one of another machine, or of a simulated one, is only shown."""
-    from tprof.host import describe_host
+    from tprof.sensors.topology import describe_host
 
     here = describe_host()["processor"]
     return bool(model["quality"] == "measured" and here is not None and model["processor"] == here)
@@ -215,7 +217,7 @@ def _is_of_this_machine(model: dict[str, Any]) -> bool:
 def _as_model(calibration: Any, *, processor: str | None, source: str, quality: str) -> dict[str, Any]:
     from datetime import datetime
 
-    from tprof.analysis.calibration import as_model
+    from tprof.analysis.models.calibration import as_model
     from tprof.distribution import version
 
     date = datetime.now(UTC).astimezone().date().isoformat()
@@ -223,10 +225,7 @@ def _as_model(calibration: Any, *, processor: str | None, source: str, quality: 
 
 
 def _finish(model: dict[str, Any], output: Path | None, *, kept: bool, as_json: bool) -> None:
-    from tprof.power_model import model_path, write_model
-
-    from .calibration_text import show_model
-    from .tables import dump
+    from tprof.trace.power_model import model_path, write_model
 
     if output is not None:
         _write(model, output)
@@ -243,9 +242,7 @@ def _finish(model: dict[str, Any], output: Path | None, *, kept: bool, as_json: 
 
 
 def _write(model: dict[str, Any], output: Path) -> None:
-    from tprof.power_model import write_model
-
-    from .tables import plain
+    from tprof.trace.power_model import write_model
 
     write_model(plain(model), output)
     print(f"written to {output}", file=sys.stderr)
@@ -257,3 +254,111 @@ def _status(doing: str) -> Iterator[Callable[[str], None]]:
 
     with Console(file=sys.stderr).status(doing) as status:
         yield lambda name: status.update(f"{doing} {name}")
+
+
+MEANINGS = {
+    "a": ("IPC of a core", "W"),
+    "b": ("L2 traffic", "W per GB/s"),
+    "c": ("LLC traffic", "W per GB/s"),
+    "C1": ("an active core", "W"),
+    "C2": ("the package", "W"),
+}
+
+
+def show_model(model: Mapping[str, Any]) -> None:
+    """Print a model of equation 1 and the goodness of its fit."""
+    console = _console()
+    title = f"Power model of {clean(model['processor'] or 'a processor not named')} ({clean(model['quality'])})"
+    rows = [
+        (f"{name}: {MEANINGS[name][0]}", value, MEANINGS[name][1], name)
+        for name, value in model["coefficients"].items()
+    ]
+    _coefficients(console, title, rows, model, set(model["left_out"]))
+    _errors(console, [("equation 1", model["left_out_error"]), ("predict the mean", model["mean_error"])])
+    _line(console, f"R² {model['r2']:.3f}, error on its own {model['runs']} runs {percent(model['error'])}")
+    for one in model["other_frequencies"]:
+        core = f"at {one['hz'] / 1e9:.2f} GHz a core draws {one['core']:.2f} × as much"
+        _line(console, f"{core}, the package {one['package_w']:.1f} W")
+    if model["idle_w"] is not None:
+        _line(console, f"idle package: {model['idle_w']:.1f} W")
+    for warning in model["warnings"]:
+        _line(console, f"warning: {warning}")
+    for name in model["left_out"]:
+        _line(console, f"warning: {name} was left out: no counter tells the {MEANINGS[name][0]}")
+
+
+def show_counters(found: Mapping[str, Any]) -> None:
+    """Print a fit to any counters."""
+    console = _console()
+    rows = [
+        (name, value, "W" if name == "constant" else "W per unit", name)
+        for name, value in found["coefficients"].items()
+    ]
+    _coefficients(console, f"Power by counters, {clean(found['source'])}", rows, found, set())
+    _errors(
+        console,
+        [
+            ("a straight line", found["line_error"]),
+            ("a curve (trees and kernels)", found["curve_error"]),
+            ("predict the mean", found["mean_error"]),
+        ],
+        heading=f"mean error, each of {found['groups']} groups left out in turn",
+    )
+    _line(console, f"R² of the line {found['r2']:.3f} on {found['rows']:,} rows")
+    worst = sorted(found["by_group"].items(), key=lambda item: -item[1])
+    _line(console, "the curve by group: " + ", ".join(f"{name} {percent(error)}" for name, error in worst))
+    for warning in found["warnings"]:
+        _line(console, f"warning: {warning}")
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 140)
+
+
+def _coefficients(
+    console: Console,
+    title: str,
+    rows: list[tuple[str, float, str, str]],
+    goodness: Mapping[str, Any],
+    left_out: set[str],
+) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title), title_justify="left")
+    table.add_column("coefficient", overflow="fold")
+    for heading in ("value", "unit", "95 % interval", "inflation"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for label, value, unit, name in rows:
+        low, high = goodness["intervals"][name]
+        factor = goodness["inflation"].get(name)
+        known = name not in left_out
+        table.add_row(
+            Text(clean(label)),
+            f"{value:.4g}" if known else "not known",
+            unit,
+            f"{low:.3g} … {high:.3g}" if known else "",
+            "" if factor is None else f"{factor:.3g}",
+        )
+    console.print(table)
+
+
+def _errors(
+    console: Console, rows: list[tuple[str, float | None]], heading: str = "mean error, each kernel left out in turn"
+) -> None:
+    from rich.table import Table
+
+    table = Table()
+    table.add_column("predicted by")
+    table.add_column(heading, justify="right")
+    for name, error in rows:
+        table.add_row(name, "not known" if error is None else percent(error))
+    console.print(table)
+
+
+def _line(console: Console, text: str) -> None:
+    from rich.text import Text
+
+    console.print(Text(clean(text)))

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .render import clean, dump
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -32,8 +34,6 @@ def doctor(
     from tprof import sensors
     from tprof.doctor import examine, what_is_recorded
 
-    from .tables import dump
-
     root = sensors.sysroot()
     groups = examine(root, Path.cwd())
     if as_json:
@@ -54,8 +54,6 @@ def show(groups: Iterable[Group]) -> None:
 
 
 def _show(fact: Fact, shown: dict[Remedy, str]) -> None:
-    from .tables import clean
-
     heading = f"  {fact.state:<{STATE_WIDTH}}{clean(fact.what)}: {clean(fact.why)}"
     _fill(heading, first="", rest=INDENT)
     for remedy in fact.remedies:

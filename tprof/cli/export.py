@@ -9,6 +9,8 @@ import typer
 
 from tprof.errors import UsageError
 
+from .summary import open_profile
+
 FORMATS = ("csv", "parquet")
 
 
@@ -25,8 +27,6 @@ def export(
     ] = None,
 ) -> None:
     """Write the tables. Example: tprof export blur.tprof csv -o tables."""
-    from .opening import open_profile
-
     if form not in FORMATS:
         message = f"the format must be one of {', '.join(FORMATS)}, got {form!r}"
         raise UsageError(message)

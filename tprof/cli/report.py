@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from .summary import open_profile
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -24,8 +26,6 @@ def report(
     ] = None,
 ) -> None:
     """Write a report that works without a network. Example: tprof report blur.tprof -o blur.html."""
-    from .opening import open_profile
-
     path = output or Path(session.name).with_suffix(".html")
     open_profile(session, model, coefficients).to_html(path)
     print(path)

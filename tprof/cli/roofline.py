@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,10 +13,18 @@ import typer
 
 from tprof.errors import UsageError
 
+from .render import dump, percent, plain, quantity, show_tables
+
 if TYPE_CHECKING:
-    from tprof.analysis.laws.roofline_tasks import TaskPoint
+    from collections.abc import Iterator
+
+    from tprof.analysis.theory.roofline import Machine
+    from tprof.analysis.theory.roofline_tasks import TaskPoint
+    from tprof.benchmarks.roofline import Measured
+    from tprof.benchmarks.validation.validation_text import Table
 
     from .roofline_machine import Result
+
 
 _HELP = """Draw the roofline of energy of this machine, or of a known one, and place a session's tasks under it.
 
@@ -62,7 +72,7 @@ def roofline(  # noqa: PLR0913 - one parameter an option
 
     session = session or named
     _check(precision, machine, save, output)
-    points, notes, processor = _tasks(session, model) if session is not None else ([], [], None)
+    points, notes, processor = _placed_tasks(session, model) if session is not None else ([], [], None)
     result = known(machine, processor) if machine is not None else measure_here(quick=quick, processor=processor)
     result.tasks, result.precision = points, precision
     result.notes += notes
@@ -74,9 +84,6 @@ def roofline(  # noqa: PLR0913 - one parameter an option
     if as_json:
         _dump(result)
     else:
-        from .roofline_text import tables
-        from .tables import show_tables
-
         if result.first is not None:
             print(f"{result.first[0].upper()}{result.first[1:]}.\n")
         show_tables(tables(result), sys.stdout)
@@ -99,11 +106,11 @@ def _check(precision: str, machine: str | None, save: str | None, output: Path |
         raise UsageError(message)
 
 
-def _tasks(session: Path, model: str) -> tuple[list[TaskPoint], list[str], str | None]:
+def _placed_tasks(session: Path, model: str) -> tuple[list[TaskPoint], list[str], str | None]:
     from tprof.analysis.declared import failed_declarations
-    from tprof.analysis.laws.roofline_tasks import task_points
+    from tprof.analysis.theory.roofline_tasks import task_points
 
-    from .opening import open_profile
+    from .summary import open_profile
 
     profile = open_profile(session, model)
     points, notes = task_points(profile)
@@ -140,10 +147,9 @@ def _refuse_precision(result: Result, precision: str) -> None:
 def _save(result: Result, save: str) -> None:
     from dataclasses import replace
 
-    from tprof.analysis.laws.roofline_machines import write_machine
+    from tprof.analysis.theory.roofline_machines import write_machine
 
     from .roofline_machine import saved_path
-    from .roofline_text import fit_as_plain
 
     path = saved_path(save)
     write_machine(replace(result.machine, name=path.stem), path, fit_as_plain(result))
@@ -151,7 +157,7 @@ def _save(result: Result, save: str) -> None:
 
 
 def _draw(result: Result, output: Path) -> None:
-    from tprof.analysis.laws.roofline_page import Shown, write_roofline
+    from tprof.analysis.theory.roofline_page import Shown, write_roofline
 
     runs = result.measured.runs if result.measured is not None else None
     shown = Shown(result.machine, result.where, runs, result.tasks, result.precision, result.all_notes)
@@ -160,8 +166,184 @@ def _draw(result: Result, output: Path) -> None:
 
 
 def _dump(result: Result) -> None:
-    from .roofline_text import as_plain
-    from .tables import dump
-
     plain: dict[str, Any] = as_plain(result)
     dump(plain)
+
+
+PICO = 1e12
+UNITS = {
+    "tau_mem_s": ("time a byte", "ps"), "tau_single_s": ("time a flop, single", "ps"),
+    "tau_double_s": ("time a flop, double", "ps"), "eps_single_j": ("energy a flop, single", "pJ"),
+    "eps_double_j": ("energy a flop, double", "pJ"), "delta_double_j": ("what double adds to a flop", "pJ"),
+    "eps_mem_j": ("energy a byte", "pJ"), "pi0_w": ("constant power", "W"),
+}  # fmt: skip
+
+
+def tables(result: Result) -> Iterator[Table]:
+    """Return the tables to print."""
+    if result.fitted is not None and result.measured is not None:
+        yield _achieved(result.measured)
+        yield _estimates(result)
+    yield _balances(result.machine, result)
+    if result.tasks:
+        yield _tasks_table(result)
+
+
+def as_plain(result: Result) -> dict[str, Any]:
+    """Return everything as plain values; a unit is a suffix."""
+    from tprof.analysis.theory.roofline_page import describe
+
+    machine = asdict(result.machine) | {"caches": dict(result.machine.caches)}
+    values: dict[str, Any] = {
+        "machine": machine,
+        "where": result.where,
+        "derived": {one: describe(result.machine.at(one)) for one in result.machine.precisions},
+        "notes": result.all_notes,
+        "tasks": _plain_tasks(result),
+    }
+    if result.measured is not None:
+        values |= {"fit": fit_as_plain(result), "measured": _plain_measured(result.measured)}
+    return values
+
+
+def fit_as_plain(result: Result) -> dict[str, Any]:
+    """Return how the machine was fitted."""
+    fitted = result.fitted
+    if fitted is None:
+        return {}
+    values: dict[str, Any] = plain({key: value for key, value in asdict(fitted).items() if key != "machine"})
+    return values | {"where": result.where, "processor": result.processor}
+
+
+def _plain_measured(measured: Measured) -> dict[str, Any]:
+    runs = measured.runs
+    columns = {field.name: getattr(runs, field.name).tolist() for field in fields(runs)} | {"degree": measured.degrees}
+    return {
+        "achieved": measured.achieved,
+        "bytes_per_s": measured.bytes_per_s,
+        "single_flops_per_s": measured.flops_per_s("single"),
+        "double_flops_per_s": measured.flops_per_s("double"),
+        "numpy_copy_bytes_per_s": measured.rates["copy"],
+        "numpy_product_single_flops_per_s": measured.rates["product-single"],
+        "numpy_product_double_flops_per_s": measured.rates["product-double"],
+        "vectors": measured.vectors,
+        "cpus": measured.cpus,
+        "stream_bytes": measured.stream_bytes,
+        "runs": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
+    }
+
+
+def _plain_tasks(result: Result) -> list[dict[str, Any]]:
+    machine = result.machine.at(result.precision) if result.tasks else result.machine
+    names = ("intensity", "flops_per_s", "flops_per_j", "power_w")
+    return [
+        asdict(point) | {name: getattr(point, name) for name in names} | {"of_roof": point.of_roof(machine)}
+        for point in result.tasks
+    ]
+
+
+def _achieved(measured: Measured) -> Table:
+    from tprof.benchmarks.validation.validation_text import Table
+
+    part = measured.achieved
+    reached = [("bandwidth", "B/s", measured.bytes_per_s, measured.rates["copy"], part["bandwidth"])]
+    reached += [
+        (f"{one} precision", "flop/s", measured.flops_per_s(one), measured.rates[f"product-{one}"], part[one])
+        for one in ("single", "double")
+    ]
+    rows = [(name, rate(ours, unit), rate(theirs, unit), percent(share)) for name, unit, ours, theirs, share in reached]
+    note = (
+        f"Best of all runs on {len(measured.cpus)} cores with {measured.vectors} vectors over "
+        f"{measured.stream_bytes / 1e6:.0f} MB a core; beside it NumPy's copy on the same "
+        "cores (bytes read and written) and NumPy's matrix product, in the same run."
+    )
+    return Table("Reached", ("", "kernels", "NumPy", "kernels / NumPy"), tuple(rows), note, 1)
+
+
+def _estimates(result: Result) -> Table:
+    from tprof.benchmarks.validation.validation_text import Table
+
+    fitted = result.fitted
+    assert fitted is not None  # noqa: S101 - for the type checker; `tables` has asked
+    rows = []
+    for one in fitted.estimates:
+        meaning, unit = UNITS[one.name]
+        factor = 1.0 if unit == "W" else PICO
+        interval = "–" if one.low != one.low else f"{_three(one.low * factor)} … {_three(one.high * factor)}"
+        rows.append((meaning, f"{_three(one.value * factor)} {unit}", interval))
+    note = f"From {fitted.runs} runs; the model's error on them is {100 * fitted.time_error:.1f} % in time"
+    if fitted.energy_error is not None:
+        note += f" and {100 * fitted.energy_error:.1f} % in energy (R² of equation 9: {fitted.r2:.4f})"
+    return Table("Fitted machine", ("", "value", "95 % interval"), tuple(rows), f"{note}.", 1)
+
+
+def _balances(machine: Machine, result: Result) -> Table:
+    from tprof.benchmarks.validation.validation_text import Table
+
+    views = [machine.at(one) for one in machine.precisions]
+    rows = [
+        ("peak", *(rate(1 / one.tau_flop_s, "flop/s") for one in views)),
+        ("memory", *(rate(1 / one.tau_mem_s, "B/s") for one in views)),
+        ("time balance", *(f"{_three(one.time_balance)} flop/B" for one in views)),
+    ]
+    known = [one for one in views if one.has_energy]
+    if len(known) == len(views):
+        rows += [
+            ("energy balance, no constant power", *(f"{_three(one.energy_balance)} flop/B" for one in views)),
+            ("half of the best energy from", *(f"{_three(one.half_efficiency)} flop/B" for one in views)),
+            ("best energy", *(rate(one.most_flops_per_j, "flop/J") for one in views)),
+            ("power: flops alone", *(f"{_three(one.compute_power_w)} W" for one in views)),
+            ("power: memory alone", *(f"{_three(one.memory_power_w)} W" for one in views)),
+            ("power: most", *(f"{_three(one.most_power_w)} W" for one in views)),
+            ("race to halt saves energy", *("yes" if one.race_to_halt else "not always" for one in views)),
+        ]
+    if machine.cap_w is not None:
+        rows.append(("power cap", *(f"{_three(machine.cap_w)} W" for _ in views)))
+    headings = ("", *(f"{one} precision" for one in machine.precisions))
+    note = " ".join([result.where, *_sentences(result.notes)])
+    return Table(f"Machine: {machine.name}", headings, tuple(rows), note, 1)
+
+
+def _tasks_table(result: Result) -> Table:
+    from tprof.benchmarks.validation.validation_text import Table
+
+    machine = result.machine.at(result.precision)
+    rows = []
+    for point in result.tasks:
+        mark = f" ({point.quality})"
+        energy = "not resolved" if point.flops_per_j is None else rate(point.flops_per_j, "flop/J") + mark
+        watts = "not resolved" if point.power_w is None else quantity(point.power_w, "W") + mark
+        source = ", ".join(dict.fromkeys((point.flops_from, point.bytes_from)))
+        rows.append((
+            point.task, source, f"{point.instances:,}", f"{_three(point.intensity)} flop/B",
+            "memory" if point.intensity < machine.time_balance else "flops",
+            rate(point.flops_per_s, "flop/s"), percent(point.of_roof(machine)), energy, watts,
+        ))  # fmt: skip
+    headings = (
+        "task", "flops and bytes", "instances", "intensity", "bound by", "speed", "of the roof", "energy", "power",
+    )  # fmt: skip
+    note = (
+        f"Speed while at least one instance runs, under the roof of all cores in {result.precision} precision. A task "
+        "on fewer cores, or whose bytes come from a cache, stands elsewhere than the machine's limits suggest."
+    )
+    return Table("Tasks", headings, tuple(rows), note, 2)
+
+
+def _sentences(notes: list[str]) -> list[str]:
+    return [f"{note[0].upper()}{note[1:]}." for note in notes]
+
+
+def _interval(low: float, high: float) -> str:
+    return "–" if math.isnan(low) else f"{_three(low)} … {_three(high)}"
+
+
+def rate(value: float, unit: str) -> str:
+    """Write a rate with three digits and a prefix."""
+    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= factor:
+            return f"{value / factor:.3g} {prefix}{unit}"
+    return f"{value:.3g} {unit}"
+
+
+def _three(value: float) -> str:
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"

@@ -13,9 +13,9 @@ from tprof.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tprof.analysis.laws.roofline import Machine
-    from tprof.analysis.laws.roofline_fit import Fitted
-    from tprof.analysis.laws.roofline_tasks import TaskPoint
+    from tprof.analysis.theory.roofline import Machine
+    from tprof.analysis.theory.roofline_fit import Fitted
+    from tprof.analysis.theory.roofline_tasks import TaskPoint
     from tprof.benchmarks.roofline import Measured
 
 
@@ -58,7 +58,7 @@ class Result:
 
 def known(name: str, processor: str | None) -> Result:
     """Return a machine by its name or file, with a note if the session's processor is another. Raises UsageError."""
-    from tprof.analysis.laws.roofline_machines import MACHINES, PROCESSORS, find_machine, processor_of, read_machine
+    from tprof.analysis.theory.roofline_machines import MACHINES, PROCESSORS, find_machine, processor_of, read_machine
 
     if name.endswith((".json", ".toml")):
         machine, its = read_machine(Path(name)), processor_of(Path(name))
@@ -94,8 +94,8 @@ def measure_here(*, quick: bool, processor: str | None) -> Result:
     UsageError
         If that is another one.
     """
-    from tprof.analysis.laws.roofline_fit import fit_machine
-    from tprof.benchmarks.machine import describe_machine, machine_sentence
+    from tprof.analysis.theory.roofline_fit import fit_machine
+    from tprof.benchmarks.machine_description import describe_machine, machine_sentence
     from tprof.benchmarks.roofline import FULL, QUICK, measure
 
     here = describe_machine()
@@ -118,7 +118,7 @@ def measure_here(*, quick: bool, processor: str | None) -> Result:
 
 def _below(machine: Machine, measured: Measured) -> list[str]:
     """Explain a roof that lies below what was reached."""
-    from .roofline_text import rate
+    from .roofline import rate
 
     views = [machine.at(one) for one in machine.precisions]
     pairs = [("memory", "B/s", measured.bytes_per_s, 1 / machine.tau_mem_s)]
@@ -137,7 +137,7 @@ def _below(machine: Machine, measured: Measured) -> list[str]:
 
 
 def _folder() -> Path:
-    from tprof.power_model import model_path
+    from tprof.trace.power_model import model_path
 
     return model_path().parent / "machines"
 
@@ -146,7 +146,7 @@ def saved_path(save: str) -> Path:
     """Return where a machine is kept: a file, or a name in the user's configuration. Raises UsageError."""
     if save.endswith(".json"):
         return Path(save)
-    from tprof.analysis.laws.roofline_machines import MACHINES
+    from tprof.analysis.theory.roofline_machines import MACHINES
 
     if save in MACHINES or not save.replace("-", "").replace("_", "").isalnum():
         message = (

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tprof.environment import SESSION, TASKS
 from tprof.errors import TprofError, UsageError
+from tprof.session.process_state import SESSION, TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tprof.analysis import Profile
     from tprof.launch import Program
-    from tprof.recording import Recording
+    from tprof.session.recording import Recording
 
 _TOP = 10
 _SUM_UP = "from tprof.cli.run import sum_up; sum_up()"
@@ -152,7 +152,7 @@ def _check_report(report: Path | None) -> None:
 
 
 def _free_name(stem: str) -> Path:
-    from tprof.companions import is_rank, shares
+    from tprof.session.companions import is_rank, shares
 
     number = 1
     path = Path(f"{stem}.tprof")
@@ -263,7 +263,7 @@ class _End:
 
     def _has_companions(self) -> bool:
         """Tell whether others go on to record. A rank that failed waits for none: its job is to end by that."""
-        from tprof.companions import are_awaited, is_rank
+        from tprof.session.companions import are_awaited, is_rank
 
         if os.getpid() != self._pid or not self._recording.is_owner or (self.failed and is_rank()):
             return False
@@ -351,11 +351,11 @@ def sum_up() -> None:
     """Print on standard error where the joules went, as the arguments say: the process that `tprof run` leaves."""
     from tprof.trace import load
 
-    from .tables import show
+    from .summary import show
 
     given = json.loads(sys.argv[1])
     if "ending" in given:
-        from tprof.ending import end_later
+        from tprof.session.ending import end_later
 
         for problem in end_later(given["ending"], given["channel"]):
             print(f"tprof: {problem}", file=sys.stderr)

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from tprof.errors import UsageError
 
-from .scaling_asked import Answer, Asked, above, number
+from .scaling import Answer, Asked, above, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tprof.analysis.laws.cores.overview import Overview
-    from tprof.analysis.laws.page import Sheet
+    from tprof.analysis.theory.energy_scalability.scalability_overview import Overview
+    from tprof.analysis.theory.model_page import Sheet
 
 
 def names() -> list[str]:
     """Return the algorithms' names."""
-    from tprof.analysis.laws.cores import ALGORITHMS
+    from tprof.analysis.theory.energy_scalability import ALGORITHMS
 
     return list(ALGORITHMS)
 
@@ -27,8 +27,12 @@ def answer(name: str, asked: Asked) -> Answer:
     """Answer for one algorithm. Raises UsageError for what does not go together."""
     from dataclasses import asdict
 
-    from tprof.analysis.laws.cores.draw import figures
-    from tprof.analysis.laws.cores.overview import QUESTIONS, describe, overview_notes
+    from tprof.analysis.theory.energy_scalability.scalability_overview import (
+        QUESTIONS,
+        describe,
+        figures,
+        overview_notes,
+    )
 
     _check(name, asked)
     overviews = _overviews(name, asked)
@@ -60,8 +64,8 @@ def answer(name: str, asked: Asked) -> Answer:
 
 
 def _overviews(name: str, asked: Asked) -> list[Overview]:
-    from tprof.analysis.laws.cores import ALGORITHMS, PAPER, find_multicore
-    from tprof.analysis.laws.cores.overview import DEFAULT_N, OTHER_N, Overview
+    from tprof.analysis.theory.energy_scalability import ALGORITHMS, PAPER, find_multicore
+    from tprof.analysis.theory.energy_scalability.scalability_overview import DEFAULT_N, OTHER_N, Overview
 
     machine = find_multicore(asked.machine or PAPER)
     limits = asked.limits
@@ -92,8 +96,8 @@ def _check(name: str, asked: Asked) -> None:
 
 
 def _table(name: str, one: dict[str, Any], overview: Overview) -> Sheet:
-    from tprof.analysis.laws.cores.overview import units
-    from tprof.analysis.laws.page import Sheet
+    from tprof.analysis.theory.energy_scalability.scalability_overview import units
+    from tprof.analysis.theory.model_page import Sheet
 
     seconds, joules = units(overview.machine)
     columns = {
@@ -115,8 +119,8 @@ def _table(name: str, one: dict[str, Any], overview: Overview) -> Sheet:
 
 
 def _sizes(name: str, overviews: Sequence[Overview]) -> Sheet:
-    from tprof.analysis.laws.cores.overview import QUESTIONS, units
-    from tprof.analysis.laws.page import Sheet
+    from tprof.analysis.theory.energy_scalability.scalability_overview import QUESTIONS, units
+    from tprof.analysis.theory.model_page import Sheet
 
     _, joules = units(overviews[0].machine)
     headings = ["n"]

@@ -5,28 +5,27 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from .scaling_asked import Answer, Asked, above, number
+from .scaling import Answer, Asked, above, number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tprof.analysis.laws.page import Sheet
-    from tprof.analysis.laws.scaling import Algorithm, Machine, Optimum
-    from tprof.analysis.laws.scaling.overview import Overview
+    from tprof.analysis.theory.model_page import Sheet
+    from tprof.analysis.theory.strong_scaling import Algorithm, Machine, Optimum
+    from tprof.analysis.theory.strong_scaling.scaling_overview import Overview
 
 
 def names() -> list[str]:
     """Return the algorithms' names."""
-    from tprof.analysis.laws.scaling import ALGORITHMS
+    from tprof.analysis.theory.strong_scaling import ALGORITHMS
 
     return list(ALGORITHMS)
 
 
 def answer(name: str, asked: Asked) -> Answer:
     """Answer for one algorithm. Raises UsageError for what does not go together."""
-    from tprof.analysis.laws.scaling import Limits, optimise
-    from tprof.analysis.laws.scaling.draw import figures
-    from tprof.analysis.laws.scaling.overview import Overview, describe, overview_notes
+    from tprof.analysis.theory.strong_scaling import Limits, optimise
+    from tprof.analysis.theory.strong_scaling.scaling_overview import Overview, describe, figures, overview_notes
 
     algorithm, machine = _chosen(name, asked)
     limits, minimise = Limits(**asked.limits), asked.minimise or "energy"
@@ -54,8 +53,8 @@ def answer(name: str, asked: Asked) -> Answer:
 
 
 def _chosen(name: str, asked: Asked) -> tuple[Algorithm, Machine]:
-    from tprof.analysis.laws.scaling import ALGORITHMS, Machine, find_machine, nbody
-    from tprof.analysis.laws.scaling.machines import DEFAULT
+    from tprof.analysis.theory.strong_scaling import ALGORITHMS, Machine, find_machine, nbody
+    from tprof.analysis.theory.strong_scaling.machine_tables import DEFAULT
     from tprof.errors import UsageError
 
     machine = find_machine(asked.machine or DEFAULT)
@@ -72,8 +71,8 @@ def _chosen(name: str, asked: Asked) -> tuple[Algorithm, Machine]:
 
 
 def _problems(algorithm: Algorithm, machine: Machine, asked: Asked) -> list[Any]:
-    from tprof.analysis.laws.scaling import Problem
-    from tprof.analysis.laws.scaling.overview import DEFAULT_N, OTHER_N
+    from tprof.analysis.theory.strong_scaling import Problem
+    from tprof.analysis.theory.strong_scaling.scaling_overview import DEFAULT_N, OTHER_N
 
     ends = (asked.p[0], asked.p[-1]) if asked.p else None
     sizes = asked.n or [DEFAULT_N.get(algorithm.name, OTHER_N)]
@@ -97,8 +96,8 @@ def _reached(overview: Overview, best: Optimum, target: float | None) -> dict[st
     """Return by which factor energies must fall so that the best execution reaches a target."""
     if target is None or not best.feasible:
         return None
-    from tprof.analysis.laws.scaling import evaluate, factor_for
-    from tprof.analysis.laws.scaling.target import ENERGIES, SCALED
+    from tprof.analysis.theory.strong_scaling import evaluate, factor_for
+    from tprof.analysis.theory.strong_scaling.target import ENERGIES, SCALED
 
     problem = overview.problem
 
@@ -121,7 +120,7 @@ def _reached_sentences(reached: dict[str, Any] | None) -> list[str]:
 
 
 def _table(name: str, one: dict[str, Any], bounds: Mapping[str, float]) -> Sheet:
-    from tprof.analysis.laws.page import Sheet
+    from tprof.analysis.theory.model_page import Sheet
 
     limits, columns = one["range"], ("p", "memory_words", "time_s", "energy_j", "power_w", "gflops_per_w")
     least = min((row["energy_j"] for row in one["rows"]), default=math.nan)
@@ -153,7 +152,7 @@ def _keeps(row: Mapping[str, float], bounds: Mapping[str, float]) -> bool:
 
 
 def _sizes(name: str, overviews: Sequence[Overview], found: Sequence[Optimum]) -> Sheet:
-    from tprof.analysis.laws.page import Sheet
+    from tprof.analysis.theory.model_page import Sheet
 
     rows = tuple(
         tuple(

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from tprof.errors import UsageError
 
-from .scaling_asked import Answer, Asked, number
+from .scaling import Answer, Asked, number
 
 if TYPE_CHECKING:
-    from tprof.analysis.laws.scaling import Run, TwoLevelAlgorithm, TwoLevelMachine
+    from tprof.analysis.theory.strong_scaling import Run, TwoLevelAlgorithm, TwoLevelMachine
 
 COLUMNS = {"nodes": "nodes", "words a node": "memory_words", "time, s": "time_s", "energy, J": "energy_j",
            "power, W": "power_w", "GFLOPS/W": "gflops_per_w"}  # fmt: skip
@@ -18,7 +18,7 @@ COLUMNS = {"nodes": "nodes", "words a node": "memory_words", "time, s": "time_s"
 
 def names() -> list[str]:
     """Return the algorithms' names."""
-    from tprof.analysis.laws.scaling import TWO_LEVEL_ALGORITHMS
+    from tprof.analysis.theory.strong_scaling import TWO_LEVEL_ALGORITHMS
 
     return list(TWO_LEVEL_ALGORITHMS)
 
@@ -27,9 +27,9 @@ def answer(name: str, asked: Asked) -> Answer:
     """Answer for one algorithm. Raises UsageError for what does not go together."""
     import numpy as np
 
-    from tprof.analysis.laws.page import Axis, Curve, Figure, Sheet
-    from tprof.analysis.laws.scaling import evaluate_two_levels
-    from tprof.analysis.laws.scaling.overview import DEFAULT_N, OTHER_N, powers
+    from tprof.analysis.theory.model_page import Axis, Curve, Figure, Sheet
+    from tprof.analysis.theory.strong_scaling import evaluate_two_levels
+    from tprof.analysis.theory.strong_scaling.scaling_overview import DEFAULT_N, OTHER_N, powers
 
     limits = {f"max_{key.rpartition('_')[0]}": value for key, value in asked.limits.items()}
     asked.refuse(name, minimise=asked.minimise, target=asked.target, **limits)
@@ -69,7 +69,12 @@ def answer(name: str, asked: Asked) -> Answer:
 
 
 def _chosen(name: str, asked: Asked) -> tuple[TwoLevelAlgorithm, TwoLevelMachine]:
-    from tprof.analysis.laws.scaling import TWO_LEVEL_ALGORITHMS, TwoLevelMachine, find_machine, two_level_nbody
+    from tprof.analysis.theory.strong_scaling import (
+        TWO_LEVEL_ALGORITHMS,
+        TwoLevelMachine,
+        find_machine,
+        two_level_nbody,
+    )
 
     machine = find_machine(asked.machine) if asked.machine else None
     if not isinstance(machine, TwoLevelMachine):

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tprof.errors import UsageError
-from tprof.trace.plain_values import listed, shown
+from tprof.trace.plain_values import is_finite, listed, number, shown
+from tprof.trace.user_files import UnreadableError, read_json
+
+from .render import DASH, PREFIXES, Column, clean, dump, filled, fitting, lines_of, percent, plain, quantity, width_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import TextIO
+
+    from tprof.analysis import Profile
+
+    Row = Mapping[Any, Any]
 
 
 def register(app: typer.Typer) -> None:
@@ -32,9 +45,6 @@ def summary(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
 ) -> None:
     """Print where the joules went, task by task. Example: tprof summary blur.tprof --model cputime."""
-    from .opening import open_profile
-    from .tables import as_plain, dump, show
-
     chosen = _chosen(columns)
     if chosen is not None and everything:
         message = "--columns names the columns and --all takes every one: leave one of them out"
@@ -50,7 +60,6 @@ def summary(
 
 
 def _chosen(columns: str | None) -> list[str] | None:
-    from .tables import COLUMNS
 
     if columns is None:
         return None
@@ -60,3 +69,281 @@ def _chosen(columns: str | None) -> list[str] | None:
         message = f"--columns takes names of {', '.join(COLUMNS)}, got {listed(unknown) or shown(columns)}"
         raise UsageError(message)
     return names
+
+
+def open_profile(session: Path, model: str = "auto", coefficients: str | None = None) -> Profile:
+    """Load and attribute. Raises TprofError."""
+    from tprof.trace import load
+
+    return load(session).profile(model, coefficients=read_coefficients(coefficients))
+
+
+def read_coefficients(text: str | None) -> str | dict[str, float] | None:
+    """Read NAME, FILE.json or a=1,b=2. Raises UsageError."""
+    if text is None:
+        return None
+    if text.endswith(".json"):
+        return _from_file(Path(text))
+    if "=" not in text:
+        return text
+    try:
+        pairs = [part.partition("=") for part in text.split(",")]
+        return {key.strip(): number(value.strip()) for key, _, value in pairs}
+    except ValueError:
+        message = f"--coefficients must be a name, a file or a=1.5,b=2,c=3,C1=4, got {text!r}"
+        raise UsageError(message) from None
+
+
+def _from_file(path: Path) -> dict[str, float]:
+    try:
+        values = read_json(path)
+    except UnreadableError as error:
+        raise UsageError(_cannot_read(path, error.reason)) from None
+    if not isinstance(values, dict):
+        raise UsageError(_cannot_read(path, "it holds no object"))
+    wrong = next((key for key, value in values.items() if not is_finite(value)), None)
+    if wrong is not None:
+        raise UsageError(_cannot_read(path, f"{shown(wrong)} is {shown(values[wrong])}, which is no number"))
+    coefficients = {key: float(value) for key, value in values.items()}
+    from tprof.analysis.models.linear import coefficients_of
+
+    try:
+        coefficients_of(coefficients)
+    except UsageError as error:
+        raise UsageError(_cannot_read(path, str(error))) from None
+    return coefficients
+
+
+def _cannot_read(path: Path, reason: str) -> str:
+    return f"cannot read coefficients of {path}: {reason}; give a JSON object of names and numbers"
+
+
+LEAST_CORRELATED = 10  # fewer points correlate by chance
+
+
+def as_plain(profile: Profile) -> dict[str, Any]:
+    """Return accounts, tasks and info as plain values."""
+    tables = {"accounts": profile.accounts, "tasks": profile.summary()}
+    return {
+        **{name: [plain(row) for row in table.reset_index().to_dict("records")] for name, table in tables.items()},
+        "info": plain(profile.info),
+        **({} if profile.runtime is None else _runtime_as_plain(profile)),
+    }
+
+
+def _runtime_as_plain(profile: Profile) -> dict[str, Any]:
+    tables = {"waits": profile.waits().reset_index(), "workers": profile.starvation}
+    rows = {name: [plain(row) for row in table.to_dict("records")] for name, table in tables.items()}
+    return {"runtime": plain(profile.runtime), **rows}
+
+
+def show(
+    profile: Profile,
+    stream: TextIO,
+    *,
+    top: int | None = None,
+    columns: Sequence[str] | None = None,
+    everything: bool = False,
+) -> None:
+    """Print accounts, tasks, what stands behind them and warnings.
+
+    Parameters
+    ----------
+    profile : what is shown
+    stream : to which it is printed: a terminal gets what fits into its width, anything else the whole
+    top : so many tasks only; None: all
+    columns : of `COLUMNS`, those of the tasks to show; None: what there is room for
+    everything : show all columns of the tasks, whatever the width
+    """
+    from tprof.analysis.profile.provenance import doubt_text, lead_in_text
+
+    width = width_of(stream)
+    label = f" ({profile.info['quality']})"
+    tasks = _tasks(profile, label, _Shown(width, top, columns, everything))
+    print(*_accounts(profile, label, width), "", *tasks, sep="\n", file=stream)
+    lines = [
+        *_left_open(profile),
+        *filter(None, (doubt_text(profile.info), lead_in_text(profile.info))),
+        *_over_budget(profile),
+        *_runtime_lines(profile.runtime, label),
+        f"{clean(profile.info['sensor'])}; {clean(profile.info['model_why'])}",
+        *(f"warning: {clean(warning)}" for warning in profile.info["warnings"]),
+    ]
+    print("", *(filled(text, width) for text in lines), sep="\n", file=stream)
+
+
+def _accounts(profile: Profile, label: str, width: int | None) -> list[str]:
+    """Return a line a domain; of one that is not resolved that is said once."""
+    accounts = profile.accounts
+    columns = []
+    for name in ("measured_j", "tasks_j", "runtime_j", "other_j", "idle_j"):
+        heading = name.removesuffix("_j")
+        if name == "measured_j":
+            heading = "estimated" if profile.info["quality"] == "estimated" else heading
+            cells = tuple(quantity(float(value), "J") for value in accounts[name])
+        else:
+            cells = tuple(_known(float(value), "J") for value in accounts[name])
+        columns.append(Column(heading, cells))
+    return [f"Accounts{label}", *lines_of("domain", [clean(name) for name in accounts.index], columns, width)]
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """What of the tasks is shown: on how wide a terminal, how many, which columns."""
+
+    width: int | None
+    top: int | None
+    columns: Sequence[str] | None
+    everything: bool
+
+
+def _tasks(profile: Profile, label: str, shown: _Shown) -> list[str]:
+    summary = profile.summary()
+    table = summary if shown.top is None else summary.head(shown.top)
+    rows: list[Row] = list(table.to_dict("records"))
+    names = [clean(name) for name in table.index]
+    columns = {
+        key: Column(heading, tuple(cell(row) for row in rows), use, is_further=key not in DEFAULT_COLUMNS)
+        for use, (key, (heading, cell)) in enumerate(reversed(_TASK_COLUMNS.items()))
+    }
+    in_order = [columns[key] for key in dict.fromkeys(shown.columns or COLUMNS) if key != "task"]
+    asked = shown.everything or shown.columns is not None
+    kept = in_order if asked else fitting(names, in_order, shown.width)
+    # What was asked for is shown whole, in a narrow terminal on lines that it folds.
+    width = None if asked and len(fitting(names, in_order, shown.width)) < len(in_order) else shown.width
+    more = len(summary) - len(table)
+    return [
+        f"Tasks{label}",
+        *lines_of("task", names, kept, width),
+        *([f"and {more:,} more tasks, of less energy each: tprof summary shows all"] if more else ()),
+    ]
+
+
+def _left_open(profile: Profile) -> list[str]:
+    """Say once what the marks of figures that are not resolved stand for."""
+    summary = profile.summary()
+    known = summary["energy_mean_high_j"].notna()
+    notes = []
+    if (known & ~summary["resolved"]).any():
+        notes.append(
+            "≤: not resolved: the 95 % interval of the mean energy above static power reaches zero, and this is its "
+            "upper end; longer runs and more instances narrow it"
+        )
+    if not known.all():
+        notes.append("–: not resolved: no valid reading of a sensor covers these instances")
+    return notes
+
+
+def _over_budget(profile: Profile) -> list[str]:
+    """Say which tasks had a budget for their instances, and how many took more."""
+    summary = profile.summary()
+    if "over_budget" not in summary:
+        return []
+    return [
+        f"{clean(name)}: over budget: {int(row['over_budget']):,} of {int(row['instances']):,} "
+        f"(more than {quantity(float(row['budget_j']), 'J')} each, {profile.info['quality']})"
+        for name, row in summary[summary["over_budget"].notna()].iterrows()
+    ]
+
+
+def _known(value: float, unit: str) -> str:
+    return DASH if math.isnan(value) else quantity(value, unit)
+
+
+def _mean(row: Row) -> str:
+    """Write a mean with its 95 % interval in the mean's unit, or what it is at most where it is not resolved."""
+    mean_j, low_j, high_j = (float(row[name]) for name in ("energy_mean_j", "energy_mean_low_j", "energy_mean_high_j"))
+    if math.isnan(mean_j) or math.isnan(high_j):
+        return DASH
+    if not row["resolved"]:
+        return f"≤ {quantity(high_j, 'J')}"
+    factor, prefix = next(((factor, prefix) for factor, prefix in PREFIXES if mean_j >= factor), PREFIXES[-1])
+    low, mean, high = (f"{value / factor:.3g}" for value in (low_j, mean_j, high_j))
+    return f"{mean} ({low} … {high}) {prefix}J"
+
+
+def _at_most(name: str, unit: str, per_mean: Callable[[Row], float]) -> Callable[[Row], str]:
+    """Return what writes a figure that goes with the mean energy, or what it is at most."""
+
+    def cell(row: Row) -> str:
+        value, high = float(row[name]), float(row["energy_mean_high_j"]) * per_mean(row)
+        if math.isnan(value) or math.isnan(high):
+            return DASH
+        return quantity(value, unit) if row["resolved"] else f"≤ {quantity(high, unit)}"
+
+    return cell
+
+
+def _deviation(row: Row) -> str:
+    return DASH if row["instances"] < 2 else _known(float(row["energy_std_j"]), "J")
+
+
+def _correlation(row: Row) -> str:
+    value = float(row["energy_time_corr"])
+    return DASH if math.isnan(value) or row["instances"] < LEAST_CORRELATED else f"{value:.2f}"
+
+
+def _per_own_s(row: Row) -> float:
+    own_s = float(row["own_mean_s"])
+    return 1 / own_s if own_s > 0 else math.nan
+
+
+_TASK_COLUMNS: dict[str, tuple[str, Callable[[Row], str]]] = {
+    "energy": ("energy", lambda row: _known(float(row["energy_j"]), "J")),
+    "share": ("share", lambda row: percent(float(row["share"]))),
+    "mean": ("mean (95 %)", _mean),
+    "power": ("power", _at_most("power_w", "W", _per_own_s)),
+    "time": ("time", lambda row: _known(float(row["duration_mean_s"]), "s")),
+    "instances": ("instances", lambda row: f"{int(row['instances']):,}"),
+    "own-time": ("own time", lambda row: _known(float(row["own_mean_s"]), "s")),
+    "sd": ("± sd", _deviation),
+    "edp": ("EDP", _at_most("edp_js", "Js", lambda row: float(row["own_mean_s"]))),
+    "correlation": ("corr(E, t)", _correlation),
+}
+"""By use, the most useful first; `COLUMNS` has the order in which they stand."""
+COLUMNS = (
+    "task", "instances", "energy", "share", "mean", "time", "power", "own-time", "sd", "edp", "correlation",
+)  # fmt: skip
+DEFAULT_COLUMNS = frozenset(COLUMNS[:7])
+
+
+WAITED = ("running", "data", "worker", "spawning", "paused")
+SERVED = ("running", "starved", "overhead", "suspended")
+
+
+def _runtime_lines(facts: Mapping[str, float | int] | None, label: str) -> list[str]:
+    """Say what a task runtime came to, joules with the label of their quality; nothing without one."""
+    if facts is None:
+        return []
+    lines = [_chain(facts, label), _waits(facts)]
+    if facts["workers"]:
+        lines.append(_workers(facts))
+    if facts["contradicting"]:
+        lines.append(f"{facts['contradicting']} dependences or spawns contradict the recorded times, and are left out")
+    return lines
+
+
+def _chain(facts: Mapping[str, float | int], label: str) -> str:
+    length = f"{quantity(facts['span_s'], 's')} of {quantity(facts['makespan_s'], 's')} ({percent(facts['share'])})"
+    kept_busy = "" if math.isnan(facts["parallelism"]) else f"; average parallelism {facts['parallelism']:.1f}"
+    return f"Longest chain of tasks: {length}, {quantity(facts['path_j'], 'J')}{label}{kept_busy}"
+
+
+def _waits(facts: Mapping[str, float | int]) -> str:
+    part = {name: _part_of(facts[f"run_{name}_s"], facts["makespan_s"]) for name in WAITED}
+    return (
+        f"The run waited for tasks to run {part['running']}, for data {part['data']}, for a worker {part['worker']}, "
+        f"for the program to spawn {part['spawning']}, paused {part['paused']}"
+    )
+
+
+def _workers(facts: Mapping[str, float | int]) -> str:
+    part = {name: _part_of(facts[f"{name}_s"], facts["served_s"]) for name in SERVED}
+    return (
+        f"{facts['workers']} workers: running {part['running']}, starved (nothing was ready) {part['starved']}, idle "
+        f"though something was ready {part['overhead']}, suspended {part['suspended']}; {facts['steals']} steals"
+    )
+
+
+def _part_of(part_s: float, of_s: float) -> str:
+    return percent(part_s / of_s if of_s > 0 else math.nan)

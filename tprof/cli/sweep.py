@@ -12,6 +12,8 @@ import typer
 
 from tprof.errors import TprofError, UsageError
 
+from .render import dump
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -89,10 +91,9 @@ def sweep(  # noqa: PLR0913 - one parameter an option
     """Prepare, run, and say where the files are."""
     from tprof.benchmarks.sweep import Order, prepare
     from tprof.benchmarks.sweep.order import program, read_workers
-    from tprof.benchmarks.sweep.summary import points_of
+    from tprof.benchmarks.sweep.sweep_tables import points_of
 
-    from .sweep_progress import Progress
-    from .tables import dump
+    from .progress import Progress
 
     how = {"energy": energy, "watts": watts, "counters": counters, "model": model}
     what = program(words, size=size, tasks=tuple(task or ()), **how)
@@ -136,7 +137,7 @@ def _leave(number: int, frame: FrameType | None) -> NoReturn:
 
 def _check(what: What) -> Path | None:
     """Refuse what every run would refuse, before the first; returns the program's file, if it is one."""
-    from tprof.analysis.models.choose import NAMES
+    from tprof.analysis.models.choice import NAMES
     from tprof.launch import Program, parse_patterns
     from tprof.launch.program import find_program
     from tprof.sensors.choose import choose, sysroot
@@ -155,7 +156,7 @@ def _check(what: What) -> Path | None:
 
 
 def _usual_workers() -> tuple[int, ...]:
-    from tprof.benchmarks.catalogue import usable_cpus
+    from tprof.benchmarks.machine_description import usable_cpus
 
     most = usable_cpus()
     return tuple(sorted({1 << power for power in range(most.bit_length()) if 1 << power <= most} | {most}))

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .render import dump, show_tables
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -50,9 +52,7 @@ def validate(
 
     from tprof.benchmarks.validation import chosen
     from tprof.benchmarks.validation import validate as validation
-    from tprof.benchmarks.validation.show import tables
-
-    from .tables import dump, show_tables
+    from tprof.benchmarks.validation.validation_text import tables
 
     effort = validation.QUICK if quick else validation.FULL
     if seeds is not None:
@@ -63,7 +63,7 @@ def validate(
     with _progress() as report:
         result = validation.measure(effort, cases=cases, progress=report)
     if plot is not None:
-        from tprof.benchmarks.validation.draw import write_page
+        from tprof.benchmarks.validation.validation_text import write_page
 
         write_page(result, plot)
     if as_json:
@@ -90,9 +90,7 @@ def _refuse_beside_watts(*others: object) -> None:
 
 def _try_assumed_watts(*, as_json: bool) -> None:
     from tprof.benchmarks.validation import assumed_watts
-    from tprof.benchmarks.validation.show import assumed_watts as assumed_watts_tables
-
-    from .tables import dump, show_tables
+    from tprof.benchmarks.validation.validation_text import assumed_watts as assumed_watts_tables
 
     result = assumed_watts.result()
     if as_json:
@@ -107,12 +105,10 @@ def _measure_pairs(session: Path | None, *, as_json: bool) -> None:
     from rich.console import Console
 
     from tprof.benchmarks import published
-    from tprof.benchmarks.validation.measured import record_pairs, slice_pairs
-    from tprof.benchmarks.validation.show import measured_pairs
-    from tprof.host import describe_host
+    from tprof.benchmarks.validation.pairs_here import record_pairs, slice_pairs
+    from tprof.benchmarks.validation.validation_text import measured_pairs
+    from tprof.sensors.topology import describe_host
     from tprof.trace import load
-
-    from .tables import dump, show_tables
 
     with tempfile.TemporaryDirectory(prefix="tprof-validate-") as folder:
         with Console(file=sys.stderr).status("measuring") as status:

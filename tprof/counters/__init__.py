@@ -1,6 +1,5 @@
 """Counters in each sample: hardware events if available, else the kernel's software events."""
 
-from .choose import CounterPlan, choose
-from .events import BY_NAME, Event
+from .groups import BY_NAME, CounterPlan, Event, choose
 
 __all__ = ["BY_NAME", "CounterPlan", "Event", "choose"]

@@ -23,7 +23,7 @@ struct tprof_live;
  * the core belongs to the process. */
 struct tprof_state {
     PyObject *spawner; /* takes over the calls of tasks while a runtime runs, or NULL */
-    PyObject *fork_work; /* pause, resume, reset, join: functions of forks.py */
+    PyObject *fork_work; /* pause, resume, reset, join: functions of session/process_state.py */
     struct tprof_definitions definitions;
 };
 static inline struct tprof_state *tprof_state_of(PyObject *module)

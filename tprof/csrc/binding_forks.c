@@ -1,5 +1,5 @@
-/* The work around forks of the program, for tprof/forks.py: os.register_at_fork calls the three hooks, with Python's
- * lock, in the forking thread.
+/* The work around forks of the program, for tprof/session/process_state.py: os.register_at_fork calls the three hooks,
+ * with Python's lock, in the forking thread. What the core does without Python is in process.c.
  *
  * The hooks do little. Python prints and drops an exception of a hook, even of Ctrl-C, and it counts the process's
  * threads after the hooks, for its warning of forks with threads (until cpython's gh-137109). So signals with a Python
@@ -26,8 +26,8 @@
 #define ASK_AGAIN_NS UINT64_C(20000)
 
 static _Thread_local PyObject *forking; /* the frame whose call forks, or NULL */
-static _Thread_local bool concerned;    /* whether this fork needs any work */
-static _Thread_local bool holds;        /* whether signals are held for it */
+static _Thread_local bool concerned; /* whether this fork needs any work */
+static _Thread_local bool holds; /* whether signals are held for it */
 static struct {
     PyObject *type, *value, *trace;
 } raised; /* by a signal handler just before: it waits until the fork has returned */

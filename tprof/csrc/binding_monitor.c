@@ -1,5 +1,5 @@
 /* Monitor: the callbacks of sys.monitoring (PEP 669, Python 3.12) for code objects that are tasks or that
- * tprof/monitored.py observes. They run in the thread of the event, attached to Python. The mark of a code object is in
+ * tprof/launch/monitored.py observes. They run in the thread of the event, attached to Python. The mark of a code object is in
  * its co_extra, so it holds for every function with this code and is freed with the code. At its first start, code
  * without a mark is passed to Python once, unless its file is known to have no tasks.
  *
@@ -71,8 +71,6 @@ static int initialise_error;
 static void initialise(void)
 {
     initialise_error = pthread_key_create(&stack_key, free_stack);
-    if (initialise_error == 0)
-        initialise_error = pthread_atfork(NULL, NULL, tprof_suspended_forget);
 }
 
 static struct stack *make_stack(void)

@@ -1,6 +1,7 @@
 /* The recorder's interface for task runtimes, and the hook with which a running one takes over the calls of tasks. */
 #include "binding.h"
 #include "binding_task.h"
+#include "process.h"
 #include "recorder.h"
 #include "runtime_api.h"
 
@@ -85,7 +86,18 @@ static void resume(const struct tprof_paused *paused)
     tprof_sample(thread, TPROF_RESUME, 0);
 }
 
-static const struct tprof_runtime_api api = {tprof_now_ns, join, number, running, tell, view, run, pause_here, resume};
+static const struct tprof_runtime_api api = {
+    .now_ns = tprof_now_ns,
+    .join = join,
+    .number = number,
+    .running = running,
+    .tell = tell,
+    .view = view,
+    .run = run,
+    .pause = pause_here,
+    .resume = resume,
+    .follow_forks = tprof_process_follow_forks,
+};
 
 int tprof_add_runtime_api(PyObject *module)
 {

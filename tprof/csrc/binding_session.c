@@ -1,6 +1,6 @@
 /* Start and end of sessions and recordings. The caller has claimed this (binding_interpreters.c), and
- * tprof/membership.py ensures that only one thread does so at a time. Other threads may read the session's page
- * meanwhile, in free-threaded builds without a lock. */
+ * the process's membership (tprof/session/membership.py) ensures that only one thread does so at a time. Other threads
+ * may read the session's page meanwhile, in free-threaded builds without a lock. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -4,16 +4,15 @@
 #include "counters.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "descriptor.h"
 #include "layout.h"
 
 #define PAGE_BYTES ((size_t)sysconf(_SC_PAGESIZE))
@@ -34,7 +33,7 @@ static int open_event(const struct tprof_event *event, int pid, int cpu, int gro
 int tprof_counters_open_cpu(const struct tprof_event *event, int cpu)
 {
     struct perf_event_attr attr = {.type = event->type, .size = sizeof attr, .config = event->config};
-    return (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+    return tprof_descriptor_raise((int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC));
 }
 
 /* Without its kernel part a scheduling event counts nothing: it must be absent, not zero. */
@@ -42,26 +41,6 @@ static bool needs_kernel(const struct tprof_event *event)
 {
     return event->type == PERF_TYPE_SOFTWARE &&
            (event->config == PERF_COUNT_SW_CONTEXT_SWITCHES || event->config == PERF_COUNT_SW_CPU_MIGRATIONS);
-}
-
-#define HIGHEST_FLOOR 1024
-
-/* The upper half of the descriptors is left to the program and to short uses by the recorder. So are the first numbers:
- * a program that closes every descriptor, like a daemon, gets the lowest ones for its own files, and a sample must not
- * read from these. */
-static int leave_low_descriptors(int fd)
-{
-    struct rlimit limit;
-    if (fd < 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return fd;
-    const rlim_t floor = limit.rlim_cur / 8 < HIGHEST_FLOOR ? limit.rlim_cur / 8 : HIGHEST_FLOOR;
-    const int moved = fcntl(fd, F_DUPFD_CLOEXEC, (int)floor);
-    close(fd);
-    if (moved < 0 || (rlim_t)moved < limit.rlim_cur / 2)
-        return moved;
-    close(moved);
-    errno = EMFILE;
-    return -1;
 }
 
 static bool still_ours(const struct tprof_counters *counters, int i)
@@ -75,7 +54,7 @@ static int open_permitted(const struct tprof_event *event, int group)
     int fd = open_event(event, 0, -1, group, event->type != PERF_TYPE_SOFTWARE);
     if (fd < 0 && (errno == EACCES || errno == EPERM) && !needs_kernel(event))
         fd = open_event(event, 0, -1, group, true);
-    return leave_low_descriptors(fd);
+    return tprof_descriptor_raise_counter(fd);
 }
 
 static void *map_page(int fd)

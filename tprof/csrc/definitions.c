@@ -11,27 +11,22 @@ static uint32_t next_number;
 static char written[PATH_MAX]; /* the table */
 static uint32_t lost;
 
-static void before_fork(void)
+void tprof_definitions_before_fork(void)
 {
     pthread_mutex_lock(&lock);
 }
 
-static void after_fork_parent(void)
+void tprof_definitions_after_fork_in_parent(void)
 {
     pthread_mutex_unlock(&lock);
 }
 
 /* Definitions of other interpreters stay listed: a fork copies their memory, though not their threads. */
-static void after_fork_child(void)
+void tprof_definitions_after_fork_in_child(void)
 {
     written[0] = '\0';
     lost = 0;
     pthread_mutex_init(&lock, NULL);
-}
-
-int tprof_definitions_initialise(void)
-{
-    return pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }
 
 void tprof_definitions_list(struct tprof_definitions *of)

@@ -28,8 +28,10 @@ struct tprof_definitions {
     struct tprof_definitions *next, *previous;
 };
 
-/* Prepares for forks, once per process. Returns 0 or errno. */
-int tprof_definitions_initialise(void);
+/* Around forks, called by process.c. */
+void tprof_definitions_before_fork(void);
+void tprof_definitions_after_fork_in_parent(void);
+void tprof_definitions_after_fork_in_child(void);
 
 /* Begin and end of an interpreter; after its end no recording includes its tasks. */
 void tprof_definitions_list(struct tprof_definitions *of);

@@ -1,12 +1,10 @@
 /* tprof._core: the method table and the initialisation of the module. _core.pyi documents each function. */
-#include <pthread.h>
-
 #include "binding.h"
 #include "binding_task.h"
 #include "clock.h"
+#include "descriptor.h"
+#include "process.h"
 #include "recorder.h"
-#include "sensor_thread.h"
-#include "signals.h"
 
 static PyObject *now_ns(PyObject *module, PyObject *unused)
 {
@@ -20,6 +18,15 @@ static PyObject *suspended_ns(PyObject *module, PyObject *unused)
     (void)module;
     (void)unused;
     return PyLong_FromUnsignedLongLong(tprof_suspended_ns());
+}
+
+static PyObject *raise_descriptor(PyObject *module, PyObject *number)
+{
+    (void)module;
+    const long fd = PyLong_AsLong(number);
+    if (fd == -1 && PyErr_Occurred())
+        return NULL;
+    return PyLong_FromLong(tprof_descriptor_raise((int)fd));
 }
 
 static PyObject *generation(PyObject *module, PyObject *unused)
@@ -57,6 +64,7 @@ static PyObject *layout(PyObject *module, PyObject *unused)
 
 static PyMethodDef methods[] = {
     {"now_ns", now_ns, METH_NOARGS, NULL},
+    {"raise_descriptor", raise_descriptor, METH_O, NULL},
     {"suspended_ns", suspended_ns, METH_NOARGS, NULL},
     {"generation", generation, METH_NOARGS, NULL},
     {"layout", layout, METH_NOARGS, NULL},
@@ -108,25 +116,9 @@ static int add_type(PyObject *module, PyType_Spec *spec)
     return failed;
 }
 
-static int initialise_error;
-
-/* The recorder's state belongs to the process, so its hooks are set up once for all interpreters. */
-static void initialise(void)
-{
-    initialise_error = tprof_recorder_initialise();
-    if (initialise_error == 0)
-        initialise_error = tprof_definitions_initialise();
-    if (initialise_error == 0)
-        initialise_error = pthread_atfork(NULL, NULL, tprof_sensors_forget);
-    if (initialise_error == 0)
-        initialise_error = pthread_atfork(NULL, NULL, tprof_signals_forget);
-}
-
 static int execute(PyObject *module)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, initialise);
-    if (initialise_error != 0) {
+    if (tprof_process_initialise() != 0) {
         PyErr_SetString(PyExc_ImportError, "tprof._core: pthread_key_create or pthread_atfork failed");
         return -1;
     }

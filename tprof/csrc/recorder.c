@@ -305,12 +305,12 @@ void tprof_recorder_stop(void)
     pthread_mutex_unlock(&lock);
 }
 
-static void before_fork(void)
+void tprof_recorder_before_fork(void)
 {
     pthread_mutex_lock(&lock);
 }
 
-static void after_fork_parent(void)
+void tprof_recorder_after_fork_in_parent(void)
 {
     pthread_mutex_unlock(&lock);
 }
@@ -318,7 +318,7 @@ static void after_fork_parent(void)
 /* The child has neither its parent's mappings nor its threads; it records again when Python's fork hook lets it join
  * with its own process number. The list is dropped without free: the memory of the vanished threads may be in any
  * state. */
-static void after_fork_child(void)
+void tprof_recorder_after_fork_in_child(void)
 {
     tprof_generation = 0;
     for (struct tprof_thread *thread = threads; thread != NULL; thread = thread->next)
@@ -332,6 +332,5 @@ static void after_fork_child(void)
 
 int tprof_recorder_initialise(void)
 {
-    const int error = pthread_key_create(&exit_key, at_thread_exit);
-    return error != 0 ? error : pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+    return pthread_key_create(&exit_key, at_thread_exit);
 }

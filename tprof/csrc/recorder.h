@@ -49,8 +49,12 @@ extern _Thread_local struct tprof_thread *tprof_self;
 uint64_t tprof_recorder_start(const struct tprof_setup *setup);
 /* End the recording in this process: write the ends of all threads' files, and stop recording. */
 void tprof_recorder_stop(void);
-/* Register the pthread_atfork handlers and the key for thread exit, once per process. Returns 0 or errno. */
+/* Register the key for thread exit, once per process. Returns 0 or errno. */
 int tprof_recorder_initialise(void);
+/* Around forks, called by process.c. */
+void tprof_recorder_before_fork(void);
+void tprof_recorder_after_fork_in_parent(void);
+void tprof_recorder_after_fork_in_child(void);
 /* Unmap the page of an ended session as soon as no thread samples it any more. NULL: does nothing. */
 void tprof_recorder_close_live(struct tprof_live *live);
 /* Let the calling thread join the current recording. NULL: there is none any more, or no memory. */

@@ -45,6 +45,8 @@ struct tprof_runtime_api {
     /* Pause and resume the running instance of the thread; `paused` is the caller's. */
     void (*pause)(struct tprof_paused *paused);
     void (*resume)(const struct tprof_paused *paused);
+    /* Keep the runtime's lock free in forked children, see process.h. */
+    void (*follow_forks)(void (*take)(void), void (*release)(void));
 };
 
 #endif

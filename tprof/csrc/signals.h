@@ -18,7 +18,7 @@ bool tprof_signals_are_held(void);
 /* Restore the handlers, except those replaced meanwhile, and send the stored signals to this thread. */
 void tprof_signals_release(void);
 
-/* For pthread_atfork, in a child: the parent's stored signals are not the child's, and if another thread deferred them,
+/* In a forked child: the parent's stored signals are not the child's, and if another thread deferred them,
  * no thread of the child would restore the handlers. */
 void tprof_signals_forget(void);
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "descriptor.h"
 
 #define STALE_NS UINT64_C(200000000)
 
@@ -97,7 +98,7 @@ static int open_again(struct tprof_source *source)
     /* The old number may now be that of another package's zone. */
     if (!first && source->zone[0] != '\0' && !search_again(source))
         return ENOENT;
-    source->fd = open(source->path, O_RDONLY | O_CLOEXEC);
+    source->fd = tprof_descriptor_raise(open(source->path, O_RDONLY | O_CLOEXEC));
     if (source->fd < 0)
         return errno;
     source->reopened = !first;

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .counting import counter_facts
-from .energy import energy_facts
+from .counter_facts import counter_facts
+from .energy_facts import energy_facts, model_facts
 from .fact import Group
-from .model import model_facts
-from .operating import operating_facts
-from .packages import installation_facts, package_facts
-from .place import place_facts
-from .processors import processor_facts
+from .machine_facts import installation_facts, operating_facts, package_facts, place_facts, processor_facts
 
 if TYPE_CHECKING:
     from pathlib import Path

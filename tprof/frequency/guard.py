@@ -18,12 +18,11 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, Self
 
-from tprof.environment import SESSION
 from tprof.errors import SensorError
+from tprof.session.process_state import SESSION
 
-from .policy import KHZ, Policy, read_bounds, text_of
+from .cpufreq import KHZ, SETSPEED, USERSPACE, Policy, read_bounds, text_of
 from .restorer import END, HELD, LOCKED, READY, restore
-from .setting import SETSPEED, USERSPACE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tprof.errors import SensorError
 
-from .policy import KHZ, Bounds, number_hz
-from .setting import MAX, MIN, SETSPEED, in_order, write
+from .cpufreq import KHZ, MAX, MIN, SETSPEED, Bounds, in_order, number_hz, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

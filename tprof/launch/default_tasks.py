@@ -9,7 +9,8 @@ import re
 import threading
 from typing import TYPE_CHECKING
 
-from tprof import _core, forks, registry
+from tprof import _core
+from tprof.session.process_state import this_process
 
 if TYPE_CHECKING:
     from threading import Thread
@@ -34,11 +35,11 @@ class DefaultTasks:
     def begin(self) -> None:
         """Begin: this thread is the program's main thread."""
         self._active = True
-        registry.before_first(self.end)
+        this_process.tasks.before_first(self.end)
         start = getattr(threading.Thread, _START, None)
         if start is not None:
             setattr(threading.Thread, _START, _core.ThreadTask(start, self._number_of_thread))
-        forks.join_in_child(self._go_on_in_child)
+        this_process.join_in_child(self._go_on_in_child)
         self._begin_program(self._name)
 
     def end(self) -> None:
@@ -66,7 +67,7 @@ class DefaultTasks:
     def _number(self, name: str) -> int:
         number = self._numbers.get(name)
         if number is None:
-            number = registry.define(name, file=self._file, line=None, code=None, is_default=True)
+            number = this_process.tasks.define(name, file=self._file, line=None, code=None, is_default=True)
             self._numbers[name] = number
         return number
 

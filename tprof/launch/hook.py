@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tprof import _core
-from tprof.environment import TASKS
-from tprof.monitored import monitored
+from tprof.session.process_state import TASKS
 
 from .default_tasks import DefaultTasks
 from .matches import Matches
+from .monitored import monitored
 from .pattern import parse_patterns
 from .rewrite import compile_with_tasks
 
@@ -160,7 +160,7 @@ class Tasks:
 
             self._selection = Selection(tool, self.matches, self._main_names, self._main_file, is_child=is_child)
             self._selection.begin()
-            _hand_to_interpreters()
+            _in_new_interpreters(_INSTALL)
 
     def compile_main(self, source: bytes | types.CodeType, file: str) -> types.CodeType:
         """Return the code of the main program."""
@@ -181,8 +181,15 @@ def hand_to_children(texts: Sequence[str], main_names: Sequence[str], main_file:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(SITE), others] if others else [str(SITE)])
 
 
-def _hand_to_interpreters() -> None:
-    """Pass the patterns to other interpreters that this one creates, since they load their own code."""
+def hand_to_interpreters() -> None:
+    """Pass the program's arguments and search path to other interpreters, which begin with those of `tprof run`."""
+    _in_new_interpreters(
+        f"import sys; sys.argv[:] = {sys.argv!r}; sys.orig_argv[:] = {sys.orig_argv!r}; sys.path[:] = {sys.path!r}"
+    )
+
+
+def _in_new_interpreters(code: str) -> None:
+    """Execute code in each interpreter that this one creates."""
     try:
         import _interpreters  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
@@ -190,12 +197,12 @@ def _hand_to_interpreters() -> None:
     create, execute = _interpreters.create, _interpreters.exec
 
     @functools.wraps(create)
-    def create_with_tasks(*arguments: Any, **options: Any) -> Any:
+    def create_prepared(*arguments: Any, **options: Any) -> Any:
         made = create(*arguments, **options)
-        execute(made, _INSTALL)
+        execute(made, code)
         return made
 
-    _interpreters.create = create_with_tasks
+    _interpreters.create = create_prepared
 
 
 def install_from_environment() -> None:

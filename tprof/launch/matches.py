@@ -6,8 +6,8 @@ import os
 from json import dumps, loads  # imported by name: a pattern may replace them by tasks
 from typing import TYPE_CHECKING, Any
 
-from tprof import membership
-from tprof.table_file import TableFile
+from tprof.session.process_state import this_process
+from tprof.session.table_file import TableFile
 from tprof.trace.directory import MATCHES
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Matches:
 
     def _write(self, line: dict[str, Any]) -> None:
         self._lines.append(line)
-        member = membership.current()
+        member = this_process.membership
         if member is None:
             return
         try:

@@ -15,7 +15,7 @@ from tprof import _core
 from tprof.errors import UsageError
 
 from .default_tasks import DefaultTasks
-from .hook import Tasks, hand_to_children, interpreter_words
+from .hook import Tasks, hand_to_children, hand_to_interpreters, interpreter_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,6 +101,7 @@ def run_program(program: Program, main: Main, tasks: Sequence[str], *, recorded_
     sys.argv[:] = [main.file if program.is_module else program.name, *program.arguments]
     sys.orig_argv[:] = [*interpreter_words(sys.orig_argv), *program.words]
     hand_to_children(tasks, names, main.file, program.shown_name)
+    hand_to_interpreters()
     making = Tasks(tasks, names, main.file)
     default = None
     if tasks:

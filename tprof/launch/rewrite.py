@@ -12,7 +12,8 @@ import ast
 import types
 from typing import TYPE_CHECKING, Any
 
-from tprof import _core, registry
+from tprof import _core
+from tprof.session.process_state import this_process
 from tprof.task import make_task
 
 if TYPE_CHECKING:
@@ -110,4 +111,4 @@ def _put_tasks(code: types.CodeType, decorated: set[str]) -> types.CodeType:
 
 def _region(code: types.CodeType) -> _core.Region:
     name = code.co_qualname.rpartition("<locals>.")[2]
-    return _core.Region(registry.define(name, file=code.co_filename, line=code.co_firstlineno, code=code))
+    return _core.Region(this_process.tasks.define(name, file=code.co_filename, line=code.co_firstlineno, code=code))

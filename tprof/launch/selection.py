@@ -15,7 +15,7 @@ import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tprof import registry
+from tprof.session.process_state import this_process
 
 from .adopt import replace_callables
 from .codes import FUNCTION, functions_in
@@ -23,9 +23,8 @@ from .codes import FUNCTION, functions_in
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tprof.monitored import Monitored
-
     from .matches import Matches
+    from .monitored import Monitored
 
 SPAWNED_MAIN = "__mp_main__"
 _COPIED_MAIN = frozenset({SPAWNED_MAIN, "<fake __main__>"})
@@ -63,7 +62,7 @@ class Selection:
 
     def _select_alive(self) -> None:
         """Select live functions of modules that were imported before."""
-        for code in registry.codes():
+        for code in this_process.tasks.codes():
             self._tool.release(code)
         if "dataclasses" in sys.modules:
             self._observe_dataclass(vars(sys.modules["dataclasses"]))
@@ -97,7 +96,9 @@ class Selection:
         names = self._names(module, module.get("__file__"))
         which = self._matches.which(names, None, function.__qualname__)
         if which:
-            number = registry.define(function.__qualname__, file=code.co_filename, line=code.co_firstlineno, code=code)
+            number = this_process.tasks.define(
+                function.__qualname__, file=code.co_filename, line=code.co_firstlineno, code=code
+            )
             self._tool.select_as(code, number)
             self._matches.note(names, code.co_filename, [(function.__qualname__, code.co_firstlineno, which)])
 

@@ -1,11 +1,13 @@
-"""Packages and cores of processors, from sysfs."""
+"""The machine: its name and processor for manifests, and the packages and cores, from sysfs."""
 
 from __future__ import annotations
 
 import os
 import platform
+import socket
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tprof.trace.plain_values import whole
 
@@ -24,6 +26,29 @@ class Cpu:
     package: int
     core: int
     core_type: str | None = None
+
+
+def describe_host() -> dict[str, Any]:
+    """Return name, processor, kernel, Python and number of processors."""
+    return {
+        "hostname": socket.gethostname(),
+        "processor": _processor_name(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+    }
+
+
+def _processor_name() -> str | None:
+    try:
+        with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                key, _, value = line.partition(":")
+                if key.strip() in {"model name", "Processor", "cpu model"}:
+                    return value.strip()
+    except OSError:
+        return None
+    return platform.machine() or None
 
 
 def read_topology(root: Path) -> tuple[Cpu, ...]:

@@ -9,6 +9,8 @@ import fcntl
 import os
 from typing import TYPE_CHECKING
 
+from tprof import _core
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -25,7 +27,7 @@ class Lock:
     """
 
     def __init__(self, session: Path) -> None:
-        self._descriptor = os.open(session / LIVE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        self._descriptor = _core.raise_descriptor(os.open(session / LIVE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC))
         self._file = os.fstat(self._descriptor)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

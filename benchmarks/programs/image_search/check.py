@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.spatial.distance import cdist
-from tprof.benchmarks.outcome import WrongResultError
+from tprof.benchmarks.programs.outcome import WrongResultError
 
 from .features import SEGMENTS, Segments, extract
 

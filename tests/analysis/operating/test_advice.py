@@ -11,15 +11,17 @@ import pytest
 from support.browser import opened
 from support.operating_points import measured
 from tprof.analysis.operating import Wish, advise, check, of_task, render
-from tprof.benchmarks.micro import advise as benchmark
-from tprof.benchmarks.published import measurements, ratios
-from tprof.benchmarks.validation import noisy_runs, operating, responses
+from tprof.benchmarks.published import public_measurements, ratios
+from tprof.benchmarks.validation import advice_quality as benchmark
+from tprof.benchmarks.validation import advice_trials, known_responses
 
 from tprof.errors import UsageError
 
 TOP = 3.3e9
 SHARED = Path(os.environ.get("TPROF_PUBLIC_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
-public = pytest.mark.skipif(not (SHARED / measurements.ZEUS).is_file(), reason="the public measurements are not here")
+public = pytest.mark.skipif(
+    not (SHARED / public_measurements.ZEUS).is_file(), reason="the public measurements are not here"
+)
 
 
 def points(time_s, power_w, setting=(1.6e9, 2.4e9, TOP), **more):
@@ -156,9 +158,9 @@ def test_noisy_times_leave_energies_that_repeat_as_sure_as_they_were_measured():
 
 
 @pytest.mark.parametrize("tables", [15, pytest.param(60, marks=pytest.mark.thorough)])
-@pytest.mark.parametrize("noise", noisy_runs.KINDS, ids=str)
+@pytest.mark.parametrize("noise", advice_trials.KINDS, ids=str)
 def test_intervals_hold_savings_and_caps_are_kept_where_runs_are_noisy(noise, tables):
-    tried = noisy_runs.try_noise(noise, tables)
+    tried = advice_trials.try_noise(noise, tables)
 
     assert tried.covered >= 0.88
     assert tried.broken <= 0.1
@@ -261,9 +263,10 @@ def test_the_pages_legend_counts_one_worker_as_one(tmp_path):
 
 
 def test_the_papers_edp_optima_are_found_and_energies_predicted_from_the_two_ends():
-    tasks = responses.papers()
-    every = [operating.attempt(one, range(19), by="edp", noise=operating.EXACT_NOISE) for one in tasks]
-    two = [operating.attempt(one, operating.ends(one), by="edp", noise=operating.EXACT_NOISE) for one in tasks]
+    tasks = known_responses.papers()
+    every = [advice_trials.attempt(one, range(19), by="edp", noise=advice_trials.EXACT_NOISE) for one in tasks]
+    exact = advice_trials.EXACT_NOISE
+    two = [advice_trials.attempt(one, advice_trials.ends(one), by="edp", noise=exact) for one in tasks]
 
     assert [one.off for one in every] == [0] * 9
     # Over the paper's range of 1.6 to 3.61 GHz the target of 4 % is missed, and up to 2.5 % of EDP are lost.
@@ -272,21 +275,21 @@ def test_the_papers_edp_optima_are_found_and_energies_predicted_from_the_two_end
 
 
 def test_a_response_keeps_the_papers_ratios():
-    for one, task in zip(responses.papers(), ratios(), strict=True):
+    for one, task in zip(known_responses.papers(), ratios(), strict=True):
         assert one.energy_j[0] / one.energy_j[-1] == pytest.approx(task.energy_ratio)
         assert one.time_s[0] / one.time_s[-1] == pytest.approx(task.time_ratio)
 
 
 @public
 def test_limits_of_a_v100_are_chosen_from_two_and_with_one_more():
-    jobs = measurements.power_limits(SHARED)
+    jobs = public_measurements.power_limits(SHARED)
 
-    two = [operating.attempt(one, operating.ends(one), unit="W") for one in jobs]
-    three = [operating.until_sure(one, 1, unit="W") for one in jobs]
+    two = [advice_trials.attempt(one, advice_trials.ends(one), unit="W") for one in jobs]
+    three = [advice_trials.until_sure(one, 1, unit="W") for one in jobs]
 
     assert len(jobs) == 68
-    assert np.mean([operating.always(one, -1) for one in jobs]) == pytest.approx(0.298, abs=5e-4)
-    assert np.mean([operating.plain_fit(one) for one in jobs]) == pytest.approx(0.037, abs=5e-4)
+    assert np.mean([advice_trials.always(one, -1) for one in jobs]) == pytest.approx(0.298, abs=5e-4)
+    assert np.mean([advice_trials.plain_fit(one) for one in jobs]) == pytest.approx(0.037, abs=5e-4)
     assert np.mean([one.loss for one in two]) <= 0.035
     assert np.mean([one.loss for one in three]) <= 0.015
     assert np.mean(np.concatenate([one.covered for one in two])) >= 0.9
@@ -296,7 +299,7 @@ def test_the_benchmark_says_which_figures_lack_their_data(tmp_path):
     result = benchmark.measure(benchmark.QUICK, folder=tmp_path)
 
     missing = {row["name"] for row in result["figures"] if row["value"] is None}
-    assert missing == {measurements.ZEUS, measurements.CORES}
+    assert missing == {public_measurements.ZEUS, public_measurements.CORES}
     assert all("TPROF_PUBLIC_DATA" in row["note"] for row in result["figures"] if row["value"] is None)
     assert json.loads(json.dumps(result, allow_nan=False)) == result
 

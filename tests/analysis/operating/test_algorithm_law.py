@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from tprof.analysis.laws.cores import ALGORITHMS, evaluate, most_efficient, normalised
 from tprof.analysis.operating import Measured, Wish, advise, check, of_task, sized
 from tprof.analysis.operating.draws import draw
+from tprof.analysis.theory.energy_scalability import ALGORITHMS, evaluate, most_efficient, normalised
 
 from tprof.errors import UsageError
 

@@ -1,5 +1,0 @@
-"""The `fitted` model: the power of each task from a recording alone, however short its instances."""
-
-from .fitted import Belief, Fit, fit_powers
-
-__all__ = ["Belief", "Fit", "fit_powers"]

@@ -1,0 +1,105 @@
+"""Warnings of a profile: what makes a figure uncertain, and the remedy where there is one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tprof.analysis.busy import Unseen
+    from tprof.analysis.instances import InstanceRows
+    from tprof.analysis.models import Chosen
+    from tprof.analysis.models.fitted import Fit
+    from tprof.analysis.quanta import Quanta
+    from tprof.analysis.segments import Segments
+    from tprof.analysis.sharing import Sharing
+
+UNSEEN_SHARE = 0.05
+UNCERTAIN_LEVEL = 0.2
+MOST_NAMES = 10
+
+
+def stuck_sensor_warnings(quanta: Quanta, plan: Sharing, start_ns: int) -> list[str]:
+    """Warn where a sensor stood still while tasks ran."""
+    if not quanta.stuck.any():
+        return []
+    ran = np.zeros(len(quanta) + 2, bool)
+    for index, lane in enumerate(plan.load.lanes):
+        at, quantum = np.flatnonzero(lane.modelled > 0), plan.quantum(index)
+        ran[quantum[at]] = True
+        ran[quantum[at + 1]] = True
+    at = np.flatnonzero(quanta.stuck & ran[1:-1])
+    if not len(at):
+        return []
+    since_s = (int(quanta.edges_ns[at[0]]) - start_ns) * 1e-9
+    again = f" (and {len(at) - 1} more times)" if len(at) > 1 else ""
+    return [f"{quanta.name} was stuck since {since_s:.3f} s of the recording{again}"]
+
+
+def sample_warnings(segments: Sequence[Segments], unseen: Unseen, rows: InstanceRows, model: Chosen) -> list[str]:
+    """Warn of samples that make a figure uncertain."""
+    out = []
+    if (disordered := sum(one.disordered for one in segments)) > 0:
+        out.append(f"{disordered} time stamps went backwards within a thread and were raised to the one before")
+    if (aborted := sum(one.aborted for one in segments)) > 0:
+        out.append(f"{aborted} threads ended inside a task: that task is closed at their last sample")
+    if (cut_off := sum(one.cut_off is not None and not one.cut_off.is_known for one in segments)) > 0:
+        out.append(
+            f"{cut_off} threads were in a task when their process ended without a word (killed, or by os._exit): their "
+            "CPU time since their last sample is a guess, at most what their process took in that time"
+        )
+    if (bare := sum(not one.counted for one in segments)) > 0:
+        out.append(f'{bare} threads lack the counters of model "{model.name}": their power is the mean of the others')
+    moved = sum(
+        int(((one.package != one.package_end) & (one.slot > 0)).sum())
+        for one in segments
+        if one.package is not None and one.package_end is not None
+    )
+    if moved:
+        out.append(f"{moved} segments began on one package and ended on another: half of each is counted on either")
+    if unseen.unseen_share > UNSEEN_SHARE:
+        out.append(
+            f"{unseen.unseen_share:.0%} of the program's CPU time ran in threads that run no task (in `runtime`): "
+            "if they are a BLAS or OpenMP pool, limit it to one thread with threadpoolctl or OMP_NUM_THREADS=1; "
+            "if they are yours, decorate what they run with @tprof.task"
+        )
+    if unseen.before_share > UNSEEN_SHARE:
+        out.append(
+            f"{unseen.before_share:.0%} of the program's CPU time passed before the first task of its processes and "
+            "threads (in `runtime`): mostly starts of Python and imports in child processes"
+        )
+    begun = sum(one.starts for one in segments)
+    if begun > len(rows):
+        out.append(
+            f"{begun - len(rows)} instances begin more than once: their ids are not unique, and they count as one"
+        )
+    if len(rows) == 0:
+        out.append("the trace has no task instances: mark functions with @tprof.task")
+    return out
+
+
+def _list(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def fit_warnings(fits: Mapping[str, Fit], names: Sequence[str]) -> list[str]:
+    """Warn of tasks that always ran together, tasks that are not resolved, and an uncertain static power."""
+    out = []
+    for domain, fit in fits.items():
+        for group in fit.together:
+            members = " and ".join(names[task] for task in group)
+            out.append(f"{members} always ran together: {domain} resolves their sum, not each of them")
+        unresolved = [names[int(task)] for task in np.flatnonzero(fit.unresolved)]
+        if unresolved:
+            out.append(f"the power of {_list(unresolved)} is not resolved on {domain}: their intervals reach zero")
+        level_w = float(fit.static_w.mean())
+        if fit.static_error_w > UNCERTAIN_LEVEL * max(level_w, 1e-12):
+            out.append(
+                f"static power of {domain} is uncertain ({level_w:.3g} ± {1.96 * fit.static_error_w:.2g} W), and with "
+                "it the common level of all tasks: leave a third of a second idle in the recording"
+            )
+    return out

@@ -1,0 +1,171 @@
+"""Provenance of the figures: sensors and their quality, model, losses, warnings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tprof.analysis.declared import failed_declarations
+from tprof.analysis.idle import LEAST_S
+
+from tprof.trace import Quality
+from tprof.trace.estimate import assumed_words, watts_error
+
+from .intervals import widened
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tprof.analysis.quanta import Quanta
+
+    from tprof.trace import Trace
+
+    from .build import Recipe
+
+# The quality of the whole is that of the least certain domain.
+_DOUBT = ("estimated", "simulated", "given", "measured")
+
+
+def describe(trace: Trace, recipe: Recipe, warnings: Sequence[str]) -> dict[str, Any]:
+    """Collect the provenance of the tables, as plain values for JSON."""
+    model, quanta = recipe.model, recipe.quanta
+    counted = [q for q in quanta if q.counted] or list(quanta)
+    qualities = {q.quality for q in counted}
+    quality = next((name for name in _DOUBT if name in qualities), "none")
+    duration_s = max(trace.end_ns - trace.start_ns, 0) * 1e-9
+    return {
+        "sensor": _sensor(trace, counted, quality),
+        "quality": quality,
+        "domains": [_domain(trace, q) for q in quanta],
+        "left_out": trace.manifest.get("left_out") or [],
+        "model": model.name,
+        "model_why": f'model "{model.name}": {model.why}',
+        "coefficients": asdict(model.coefficients) if model.coefficients is not None else None,
+        "coefficient_intervals": model.stored.intervals if model.stored is not None else None,
+        "complete": trace.complete,
+        "duration_s": duration_s,
+        **_around(trace, [q for q in recipe.whole if q.counted]),
+        "estimate": _estimate(trace, recipe) if quality == Quality.ESTIMATED else None,
+        "dropped": _dropped(trace),
+        "lost_threads": _number(getattr(trace, "end", {}).get("lost_threads")),
+        "warnings": [
+            *trace.notes,
+            *(text for q in quanta for text in q.warnings),
+            *warnings,
+            *_unresolved(quanta),
+            *failed_declarations(trace.tasks),
+        ],
+        "host": trace.manifest.get("host") or {},
+        "argv": trace.manifest.get("argv") or [],
+    }
+
+
+def lead_in_text(info: Mapping[str, Any]) -> str | None:
+    """Return a sentence on the idle time read before the block, or None if there is hardly any."""
+    if info["lead_in_s"] < LEAST_S:
+        return None
+    joules = "its joules are not known" if info["lead_in_j"] is None else f"{info['lead_in_j']:.3g} J"
+    return f"{info['lead_in_s']:.3g} s were read before the block began ({joules}): they are in none of these figures"
+
+
+def doubt_text(info: Mapping[str, Any]) -> str | None:
+    """Return a sentence on the uncertainty of all joules due to assumed watts, or None without any."""
+    estimate = info["estimate"]
+    if estimate is None or estimate["idle_factor"] == estimate["per_core_factor"] == 1.0:
+        return None
+    low_j, high_j = estimate["energy_low_j"], estimate["energy_high_j"]
+    if not high_j > 0:
+        return None
+    return (
+        f"the watts are assumed: all joules together are {low_j:.3g} … {high_j:.3g} J "
+        "(95 %), and so wide are all intervals; shares and ratios of tasks hardly depend on it"
+    )
+
+
+def _around(trace: Trace, counted: Sequence[Quanta]) -> dict[str, float | None]:
+    """Return seconds and joules read before the recorded block, and after it until the sensors' next update."""
+    found: dict[str, float | None] = {}
+    first_ns = min((int(q.edges_ns[0]) for q in counted if len(q)), default=trace.start_ns)
+    last_ns = max((int(q.edges_ns[-1]) for q in counted if len(q)), default=trace.end_ns)
+    for name, begin_ns, end_ns in (
+        ("lead_in", first_ns, trace.start_ns),
+        ("after_end", trace.end_ns, last_ns),
+    ):
+        joules = [part.measured_j for q in counted if len(part := q.between(begin_ns, end_ns)[0])]
+        found[f"{name}_s"] = max(end_ns - begin_ns, 0) * 1e-9
+        found[f"{name}_j"] = None if any(math.isnan(one) for one in joules) else sum(joules, 0.0)
+    return found
+
+
+def _estimate(trace: Trace, recipe: Recipe) -> dict[str, Any]:
+    """Return the inputs of an estimate, and the interval of all joules due to the error of its watts."""
+    estimate, watts = trace.manifest.get("estimate") or {}, watts_error(trace.manifest)
+    energy_j, static_j = np.zeros(1), np.zeros(1)
+    for domain in recipe.quanta:
+        if domain.counted:
+            drawn_j = recipe.static_power_w.get(domain.name, 0.0) * np.diff(domain.edges_ns) * 1e-9
+            static_j += np.minimum(drawn_j, domain.energy_j).sum()
+            energy_j += domain.energy_j.sum()
+    (low_j,), (high_j,) = widened(energy_j, energy_j, static_j, watts)
+    known = {"idle_factor": watts.idle, "per_core_factor": watts.busy}
+    return {**estimate, **known, "energy_low_j": float(low_j), "energy_high_j": float(high_j)}
+
+
+def _domain(trace: Trace, quanta: Quanta) -> dict[str, Any]:
+    reading = trace.readings[quanta.name]
+    return {
+        "name": quanta.name,
+        "scope": quanta.scope,
+        "package": quanta.package,
+        "source": reading.source,
+        "quality": quanta.quality,
+        "counted": quanta.counted,
+        "quanta": len(quanta),
+        "invalid": int((~quanta.valid).sum()),
+        "measured_j": quanta.measured_j if quanta.valid.any() else None,
+    }
+
+
+def _sensor(trace: Trace, counted: Sequence[Quanta], quality: str) -> str:
+    if not counted:
+        return "no energy sensor: energies are not known"
+    sources = sorted({trace.readings[q.name].source for q in counted})
+    return f"{', '.join(sources)} ({quality}{_assumed(trace)}): {', '.join(q.name for q in counted)}"
+
+
+def _assumed(trace: Trace) -> str:
+    """Describe the inputs of an estimate."""
+    estimate = trace.manifest.get("estimate")
+    if not isinstance(estimate, dict):
+        return ""
+    processor, error = estimate.get("processor"), watts_error(trace.manifest)
+    how = (
+        "as given and taken as exact"
+        if error.is_none
+        else assumed_words(error, processor if isinstance(processor, str) else None)
+    )
+    return f" from {estimate.get('idle_w')} W idle and {estimate.get('per_core_w')} W a busy core, {how}"
+
+
+def _dropped(trace: Trace) -> dict[str, int]:
+    """Sum the losses of threads and of the whole session, by reason."""
+    out: dict[str, int] = {}
+    dropped = getattr(trace, "end", {}).get("dropped")
+    parts = [thread.dropped for thread in trace.threads] + ([dropped] if isinstance(dropped, dict) else [])
+    for part in parts:
+        for reason, count in part.items():
+            if _number(count):
+                out[str(reason)] = out.get(str(reason), 0) + _number(count)
+    return out
+
+
+def _number(value: object) -> int:
+    return value if type(value) is int else 0
+
+
+def _unresolved(quanta: Sequence[Quanta]) -> list[str]:
+    if not any(q.counted and q.valid.any() for q in quanta):
+        return ["no domain has a valid reading interval: energies are not resolved"]
+    return []

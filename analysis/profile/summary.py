@@ -1,0 +1,146 @@
+"""One row per task: its total energy, energy per instance, and correlation of energy with time (paper, table 6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from tprof.analysis.names import shown
+
+from tprof.trace.estimate import EXACT
+
+from .intervals import fitted_interval, mean_interval, narrowed, widened
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from tprof.trace import TaskEntry
+    from tprof.trace.estimate import WattsError
+
+
+def summarize(
+    tasks: pd.DataFrame,
+    own_s: NDArray[np.float64],
+    mean_error_j: NDArray[np.float64] | None = None,
+    *,
+    residual_share: float | None = None,
+    watts: WattsError = EXACT,
+    common: bool = True,
+) -> pd.DataFrame:
+    """Summarize instances by task.
+
+    Parameters
+    ----------
+    tasks : one row per instance
+    own_s : (len(tasks),) seconds in which each ran on its thread, without nested tasks or suspension
+    mean_error_j : (names,) standard errors of the means, if powers were fitted; otherwise the sensor's resolution
+        bounds each instance
+    residual_share : the model's own error, as a part of energy above static power, where a calibration measured it
+    watts : the error of an estimate's watts, which the bounds of `tasks` hold
+    common : whether the intervals of means hold that error, which is the same for all tasks
+
+    Returns
+    -------
+    Index `task`, by falling energy: instances, energy_j, share (of all tasks' energy), energy_mean_j,
+    energy_std_j (of instances; NaN for one), energy_mean_low_j, energy_mean_high_j (95 % interval),
+    duration_mean_s, power_w (energy over own time), edp_js (mean energy times mean own time), energy_time_corr
+    (Pearson's r of energy with duration, NaN where either is the same for all), own_mean_s (without nested
+    tasks and suspension), resolved (whether the interval of the mean energy above static power is clear of zero,
+    the watts of an estimate taken as exact).
+    Instances whose energy is not resolved count in `instances` and `duration_mean_s` only.
+    """
+    codes = tasks["task"].cat.codes.to_numpy().astype(np.int64)
+    names = tasks["task"].cat.categories
+    known = codes >= 0
+    energy_j = tasks["energy_j"].to_numpy()
+    good = known & np.isfinite(energy_j)
+    k = len(names)
+
+    def total(values: np.ndarray, where: np.ndarray) -> np.ndarray:
+        return np.bincount(codes[where], weights=values[where], minlength=k)
+
+    duration_s = tasks["duration_s"].to_numpy()
+    count = np.bincount(codes[known], minlength=k)
+    resolved = np.bincount(codes[good], minlength=k)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        sum_j = np.where(resolved > 0, total(energy_j, good), np.nan)
+        mean_j = sum_j / resolved
+        mean_s = total(duration_s, known) / count
+        own_mean_s = total(own_s, known) / count
+        off_j = energy_j - mean_j[codes]
+        off_s = duration_s - (total(duration_s, good) / resolved)[codes]
+        var_j, var_s, both = (total(x, good) for x in (off_j**2, off_s**2, off_j * off_s))
+        std_j = np.sqrt(var_j / np.where(resolved > 1, resolved - 1, np.nan))
+        # A spread below rounding cannot be correlated.
+        flat = (var_j <= 1e-24 * resolved * mean_j**2) | (var_s <= 1e-24 * resolved * mean_s**2)
+        corr = np.where(flat, np.nan, both / np.sqrt(var_j * var_s))
+        power_w = sum_j / total(own_s, good)
+        dynamic_j = total(tasks["dynamic_j"].to_numpy(), good) / resolved
+        half_j = _half(tasks, watts)
+        resolution_j = np.sqrt(total(half_j**2, good) / resolved)
+        if mean_error_j is None:
+            model_error_j = (residual_share or 0.0) * dynamic_j
+            low_j, high_j = mean_interval(mean_j, std_j, resolved, resolution_j, model_error_j)
+        else:
+            low_j, high_j = fitted_interval(mean_j, std_j, resolved, mean_error_j)
+        resolves = dynamic_j > high_j - mean_j
+        if common and not watts.is_none:
+            low_j, high_j = widened(low_j, high_j, mean_j - dynamic_j, watts)
+        share = sum_j / np.nansum(sum_j) if np.nansum(sum_j) > 0 else np.full(k, np.nan)
+    frame = pd.DataFrame(
+        {
+            "instances": count,
+            "energy_j": sum_j,
+            "share": share,
+            "energy_mean_j": mean_j,
+            "energy_std_j": std_j,
+            "energy_mean_low_j": low_j,
+            "energy_mean_high_j": high_j,
+            "duration_mean_s": mean_s,
+            "power_w": np.where(np.isfinite(power_w), power_w, np.nan),
+            "edp_js": mean_j * own_mean_s,
+            "energy_time_corr": np.clip(corr, -1.0, 1.0),
+            "own_mean_s": own_mean_s,
+            "resolved": resolves,
+        },
+        index=pd.Index(np.asarray(names, object), name="task"),
+    )
+    return frame[frame["instances"] > 0].sort_values("energy_j", ascending=False, kind="stable", na_position="last")
+
+
+def _half(tasks: pd.DataFrame, watts: WattsError) -> NDArray[np.float64]:
+    """Return half the width of each instance's bounds."""
+    low_j, high_j = tasks["energy_low_j"].to_numpy(), tasks["energy_high_j"].to_numpy()
+    if not watts.is_none:
+        low_j, high_j = narrowed(low_j, high_j, tasks["static_j"].to_numpy(), watts)
+    return np.asarray((high_j - low_j) / 2)
+
+
+def with_budgets(table: pd.DataFrame, tasks: pd.DataFrame, entries: Sequence[TaskEntry]) -> pd.DataFrame:
+    """Add `budget_j` and `over_budget` (number of instances over it) to a summary, if any task has a budget.
+
+    Parameters
+    ----------
+    table : one row per task, index its name
+    tasks : one row per instance
+    entries : of the trace; tasks of the same name get the smallest of their budgets
+    """
+    budgets: dict[str, float] = {}
+    for entry in entries:
+        if entry.budget_j is not None:
+            name = shown(entry.name)
+            budgets[name] = min(entry.budget_j, budgets.get(name, np.inf))
+    if not budgets:
+        return table
+    categories = tasks["task"].cat.categories
+    limit_j = np.array([*(budgets.get(str(name), np.inf) for name in categories), np.inf])
+    codes = tasks["task"].cat.codes.to_numpy()
+    over = np.bincount(codes[tasks["energy_j"].to_numpy() > limit_j[codes]], minlength=len(categories))
+    counts = dict(zip(categories, over, strict=True))
+    return table.assign(
+        budget_j=[budgets.get(str(name), np.nan) for name in table.index],
+        over_budget=[float(counts[name]) if name in budgets else np.nan for name in table.index],
+    )

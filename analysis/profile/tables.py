@@ -1,0 +1,215 @@
+"""The tables of a profile as pandas frames, with units as suffixes of column names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from tprof.analysis.names import places, shown
+
+from .intervals import widened
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+    from tprof.analysis.accounts import Totals
+    from tprof.analysis.instances import InstanceRows
+    from tprof.analysis.quanta import Quanta
+    from tprof.analysis.segments import Segments
+    from tprof.analysis.sharing import Sharing
+
+    from tprof.trace import Thread, Trace
+    from tprof.trace.estimate import WattsError
+
+_NO_CPU = 0xFFFF
+DECISION_COLUMNS = (
+    "kind",
+    "policy",
+    "why",
+    "task",
+    "frequency_hz",
+    "former_hz",
+    "cpus",
+    "workers",
+    "energy_j",
+    "instance_s",
+    "quality",
+)
+
+
+def tasks_table(
+    trace: Trace, threads: Sequence[Thread], rows: InstanceRows, totals: Totals, watts: WattsError, most_w: float
+) -> pd.DataFrame:
+    """Build the table of instances, ordered by thread and start; empties `rows` and `totals` as it goes.
+
+    `most_w` is what an instance draws at most while its thread runs it, infinite if unknown.
+    """
+    thread = rows.thread if rows.thread is not None else np.zeros(len(rows), np.int32)
+    energy_j = totals.dynamic_j + totals.static_j
+    totals.low_j += energy_j
+    totals.high_j += energy_j
+    # Rounding may move a bound to the wrong side by the last digit.
+    np.clip(totals.low_j, 0.0, energy_j, out=totals.low_j)
+    if np.isfinite(most_w):
+        np.minimum(totals.high_j, most_w * rows.own_s, out=totals.high_j)
+    np.maximum(totals.high_j, energy_j, out=totals.high_j)
+    if not watts.is_none:
+        totals.low_j, totals.high_j = widened(totals.low_j, totals.high_j, totals.static_j, watts)
+    for values in (energy_j, totals.dynamic_j, totals.static_j, totals.low_j, totals.high_j):
+        values[~totals.covered] = np.nan
+    columns: dict[str, object] = {
+        "task": _names(rows.task, [shown(entry.name) for entry in trace.tasks]),
+        "instance": rows.instance,
+        "parent": rows.parent,
+        "pid": np.array([t.pid for t in threads], np.int64)[thread] if threads else thread.astype(np.int64),
+        "tid": np.array([t.tid for t in threads], np.int64)[thread] if threads else thread.astype(np.int64),
+        "thread": _names(thread, [shown(t.name) or f"thread-{t.ordinal}" for t in threads]),
+        "cpu": np.where(rows.cpu == _NO_CPU, np.int32(-1), rows.cpu).astype(np.int32),
+        "package": rows.package if rows.package is not None else _only_package(trace, len(rows)),
+        "start_s": (rows.start_ns - trace.start_ns) * 1e-9,
+        "duration_s": (rows.end_ns - rows.start_ns) * 1e-9,
+        "cpu_s": rows.cpu_s,
+        "energy_j": energy_j,
+        "dynamic_j": totals.dynamic_j,
+        "static_j": totals.static_j,
+        "energy_low_j": totals.low_j,
+        "energy_high_j": totals.high_j,
+        "power_w": _divided(energy_j, rows.own_s),
+    }
+    columns.update(rows.counts)
+    counted = {"instructions", "cycles"} <= set(rows.counts)
+    columns["ipc"] = (
+        _divided(rows.counts["instructions"], rows.counts["cycles"]) if counted else np.full(len(rows), np.nan)
+    )
+    columns["failed"] = rows.failed
+    return pd.DataFrame(columns, copy=False)
+
+
+def _divided(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
+    out = np.full(len(above), np.nan)
+    np.divide(above, below, out=out, where=below > 0)
+    return out
+
+
+def _names(codes: NDArray[Any], names: Sequence[str]) -> pd.Categorical:
+    """Make a categorical; tasks of the same name share a category, unknown ones are missing."""
+    unique, number = places(names)
+    kind = np.int16 if len(unique) < 1 << 15 else np.int32
+    lookup = np.append(number, -1).astype(kind)
+    return pd.Categorical.from_codes(lookup[np.minimum(codes, len(names))], categories=pd.Index(unique, dtype=object))
+
+
+def _only_package(trace: Trace, count: int) -> NDArray[np.int16]:
+    topology = trace.manifest.get("topology")
+    packages = {
+        entry["package"]
+        for entry in (topology if isinstance(topology, list) else [])
+        if isinstance(entry, dict) and isinstance(entry.get("package"), int)
+    }
+    packages |= {r.package for r in trace.readings.values() if r.quantity == "energy" and r.package is not None}
+    return np.full(count, packages.pop() if len(packages) == 1 else -1, np.int16)
+
+
+def power_table(quanta: Sequence[Quanta], start_ns: int) -> pd.DataFrame:
+    """Return watts over time on the quanta of the first counted domain.
+
+    Columns `time_s` (begin of the quantum, from the begin of the recorded block), `duration_s`, and `<domain>_w`
+    of each domain: its mean over that time, NaN where a reading is invalid or lacking.
+    """
+    resolved = [q for q in quanta if len(q)]
+    if not resolved:
+        return pd.DataFrame({"time_s": np.empty(0), "duration_s": np.empty(0)})
+    grid_ns = next((q for q in resolved if q.counted), resolved[0]).edges_ns
+    seconds = np.diff(grid_ns) * 1e-9
+    columns = {"time_s": (grid_ns[:-1] - start_ns) * 1e-9, "duration_s": seconds}
+    for domain in resolved:
+        total_j = np.concatenate(([0.0], np.cumsum(domain.energy_j)))
+        bad_s = np.concatenate(([0.0], np.cumsum(~domain.valid * np.diff(domain.edges_ns) * 1e-9)))
+        energy_j = np.diff(np.interp(grid_ns, domain.edges_ns, total_j, left=np.nan, right=np.nan))
+        lost = np.diff(np.interp(grid_ns, domain.edges_ns, bad_s)) > 0
+        if domain.edges_ns is grid_ns:
+            energy_j, lost = domain.energy_j, ~domain.valid
+        columns[f"{domain.name}_w"] = np.where(lost, np.nan, energy_j / seconds)
+    return pd.DataFrame(columns)
+
+
+def segments_table(trace: Trace, segments: Sequence[Segments], plans: Sequence[Sharing]) -> pd.DataFrame:
+    """Return the segments of each thread; `kind` is "task" or "runtime", energies as in `tasks`."""
+    parts = []
+    names = [shown(entry.name) for entry in trace.tasks]
+    for index, one in enumerate(segments):
+        energy_j = np.zeros(len(one.slot)) if plans else np.full(len(one.slot), np.nan)
+        for plan in plans:
+            shares, static_j = plan.segment_shares(index)
+            energy_j += shares.energy_j + (0.0 if static_j is None else static_j)
+        # Segments between tasks without CPU time are left out.
+        keep = np.flatnonzero((one.t_ns[1:] > one.t_ns[:-1]) & ((one.slot > 0) | (one.cpu_s > 0)))
+        slot = one.slot[keep]
+        task = np.concatenate((np.array([len(names)], np.uint32), one.rows.task))[slot]
+        instance = np.concatenate((np.zeros(1, np.uint64), one.rows.instance))[slot]
+        cpu = one.cpu[keep]
+        package = one.package[keep] if one.package is not None else _only_package(trace, len(keep))
+        parts.append(
+            {
+                "start_s": (one.t_ns[keep] - trace.start_ns) * 1e-9,
+                "duration_s": np.diff(one.t_ns)[keep] * 1e-9,
+                "cpu": np.where(cpu == _NO_CPU, np.int32(-1), cpu).astype(np.int32),
+                "package": package,
+                "thread": np.full(len(keep), index, np.int32),
+                "tid": np.full(len(keep), one.thread.tid, np.int64),
+                "task": task,
+                "instance": instance,
+                "energy_j": energy_j[keep],
+                "kind": (slot == 0).astype(np.int8),
+            }
+        )
+    columns = (
+        "start_s", "duration_s", "cpu", "package", "thread", "tid", "task", "instance", "energy_j", "kind",
+    )  # fmt: skip
+    joined: dict[str, object] = {
+        name: np.concatenate([part[name] for part in parts]) if parts else np.empty(0) for name in columns
+    }
+    threads = [shown(one.thread.name) or f"thread-{one.thread.ordinal}" for one in segments]
+    joined["thread"] = _names(np.asarray(joined["thread"], np.int64), threads)
+    joined["task"] = _names(np.asarray(joined["task"], np.int64), names)
+    joined["kind"] = _names(np.asarray(joined["kind"], np.int64), ["task", "runtime"])
+    return pd.DataFrame(joined, copy=False)
+
+
+def decisions_table(trace: Trace) -> pd.DataFrame:
+    """Return one row per decision, in order of time.
+
+    Returns
+    -------
+    DataFrame
+        time_s (from the begin of the recorded block), process; kind: ``chosen`` (a frequency is best for a task),
+        ``set`` (processors got a frequency), ``allowed`` (the highest that a cap on the power leaves), ``workers`` (so
+        many are active), ``released`` (nothing is held any more), ``acted`` (what a budget did), ``cut``
+        (what follows was not written);
+        policy, why, task, frequency_hz, former_hz, cpus (numbers with spaces between), workers, and energy_j and
+        instance_s of a mean instance as the policy knew it, with the quality of these joules. What does not belong to
+        a kind is NaN or empty.
+    """
+    rows = [
+        {
+            "time_s": (one.t_ns - trace.start_ns) * 1e-9,
+            "process": one.process,
+            "kind": one.kind,
+            "policy": shown(one.policy),
+            "why": shown(one.why or ""),
+            "task": shown(one.task or ""),
+            "frequency_hz": one.frequency_hz,
+            "former_hz": one.former_hz,
+            "cpus": " ".join(map(str, one.cpus)),
+            "workers": one.workers,
+            "energy_j": one.energy_j,
+            "instance_s": one.time_s,
+            "quality": shown(one.quality or ""),
+        }
+        for one in trace.decisions
+    ]
+    table = pd.DataFrame(rows, columns=["time_s", "process", *DECISION_COLUMNS])
+    numbers = ["frequency_hz", "former_hz", "workers", "energy_j", "instance_s"]
+    return table.astype(dict.fromkeys(numbers, float))

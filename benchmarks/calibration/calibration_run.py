@@ -1,0 +1,118 @@
+"""Records a calibration, after it is sure that this machine can be calibrated."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from tprof.benchmarks.kernels import read_caches
+
+import tprof
+from tprof import counters as counter_events
+from tprof import sensors
+from tprof.errors import SensorError
+from tprof.sensors.topology import read_topology
+
+from .phases import Part, check_set, chosen, one_a_core, plan_phases, run_together
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    Progress = Callable[[str, int, int], None]
+
+PAUSE_S = 0.1
+WHAT = "a calibration"
+
+
+def record(
+    directory: Path,
+    *,
+    seconds_each: float = 0.5,
+    cores: int | None = None,
+    progress: Progress | None = None,
+    energy: str = "auto",
+    counters: Sequence[str] | str | None = None,
+    kernels: str = "stress",
+) -> Path:
+    """Run the kernels under a recording.
+
+    Parameters
+    ----------
+    directory
+        Where the session `calibration.tprof` is made.
+    seconds_each
+        Of each kernel on each number of cores.
+    cores
+        At most so many; default: all of the first package.
+    progress
+        Told the name of a phase, how many are done, and how many there are.
+    energy, counters
+        As for `tprof.record`; by default what a calibration needs.
+    kernels
+        ``"stress"``, ``"polybench"`` or ``"all"``.
+
+    Returns
+    -------
+    Path
+        The session's.
+
+    Raises
+    ------
+    UsageError
+        If there are no such kernels.
+    SensorError
+        If no sensor measures energy here, or the processor's counters cannot be read, or there is one core only: C1
+        and C2 cannot be told apart then. Nothing has run in that case.
+    """
+    check_set(kernels)
+    root = sensors.sysroot()
+    cpus = one_a_core(read_topology(root))[:cores]
+    check_energy(energy, root, what=WHAT)
+    named = counters_here(root, what=WHAT) if counters is None else counters
+    if len(cpus) < 2:
+        message = (
+            f"{WHAT} needs two cores or more, or the power of a core and of the package cannot be told apart: got 1"
+        )
+        raise SensorError(message)
+    phases = plan_phases(chosen(kernels, read_caches(root), len(cpus)), cpus)
+    path = directory / "calibration.tprof"
+    directory.mkdir(parents=True, exist_ok=True)
+    with tprof.record(path, energy=energy, counters=named, idle_s=0.5, overwrite=True):
+        for done, phase in enumerate(phases):
+            if progress is not None:
+                progress(phase.name, done, len(phases))
+            run_together([Part(phase.name, phase.kernel, cpu) for cpu in phase.cpus], seconds_each)
+            time.sleep(PAUSE_S)
+    return path
+
+
+ASK = 'see "tprof doctor" for what would grant it'
+COUNTERS = (("llc_refs", "l2_refs"), ("llc_refs",))
+
+
+def check_energy(energy: str, root: Path, *, what: str) -> None:
+    """Refuse an estimate, or none. Raises SensorError, which says that `what` needs a sensor."""
+    choice = sensors.choose(energy, root=root)
+    packages = [domain for domain in choice.domains if domain.counted and domain.scope == "package"]
+    if choice.estimate is not None or not packages:
+        why = "this machine gives an estimate only" if choice.estimate is not None else "none was found"
+        message = f"{what} needs a sensor that measures the package's energy, and {why}: {ASK}"
+        raise SensorError(message)
+
+
+def counters_here(root: Path, *, what: str) -> tuple[str, ...]:
+    """Return the counters of equation 1 that count here; that of the L2 is known for Intel's processors only.
+
+    Raises SensorError, which says that `what` needs them.
+    """
+    problem = ""
+    for names in COUNTERS:
+        try:
+            counter_events.choose(names, root=root)
+        except SensorError as error:
+            problem = str(error).partition("; ")[0]
+        else:
+            return names
+    message = f"{what} needs the processor's counters ({problem}): {ASK}"
+    raise SensorError(message)

@@ -1,0 +1,190 @@
+"""How fast attribution is, beside `np.argsort` of as many integers in the same run, and how large its report."""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tprof.analysis.attribution import attribute
+from tprof.benchmarks.machine_description import describe_machine
+from tprof.benchmarks.measured_figures import Figure
+
+from tprof.trace import load, write_trace
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+QUANTUM_NS = 1_000_000
+SAMPLE_NS = 1000
+SAMPLE_BYTES = 64
+FEW_CORES, MANY_CORES = 4, 64
+TASKS = ("a", "b", "c")
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured: samples of the trace, and rounds of each figure."""
+
+    samples: int = 5_000_000
+    rounds: int = 3
+
+
+FULL = Effort()
+QUICK = Effort(samples=20_000, rounds=1)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One profile in a process of its own: `seconds` beside `argsort_s` of the same moment."""
+
+    argsort_s: float
+    seconds: float
+    peak_bytes: float
+
+    @property
+    def ratio(self) -> float:
+        """Seconds over argsort's."""
+        return self.seconds / self.argsort_s
+
+
+def measure(effort: Effort = FULL, *, directory: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+    """Measure attribution.
+
+    Parameters
+    ----------
+    effort
+        `FULL` for figures (a minute), `QUICK` to see that it works.
+    directory
+        Where traces are made and removed; by default the folder for temporary files.
+
+    Returns
+    -------
+    dict
+        `machine` (as `describe_machine`), `effort`, and `figures`: plain values as `Figure.as_plain`.
+    """
+    machine = describe_machine()
+    numbers = np.random.default_rng(0).integers(0, 2**62, effort.samples)
+    with tempfile.TemporaryDirectory(prefix="tprof-analysis-", dir=directory) as base:
+        figures = _measure(Path(base), effort, numbers)
+    return {"machine": machine, "effort": asdict(effort), "figures": [figure.as_plain() for figure in figures]}
+
+
+def _measure(base: Path, effort: Effort, numbers: NDArray[np.int64]) -> list[Figure]:
+    few, few_path = _profile_rounds(base, FEW_CORES, effort.samples, effort.rounds, numbers)
+    report_mb, report_s = _in_child(_report, few_path, base / "report.html")
+    many, _ = _profile_rounds(base, MANY_CORES, effort.samples, effort.rounds, numbers)
+    tenth, _ = _profile_rounds(base, FEW_CORES, effort.samples // 10, effort.rounds, numbers)
+    label = f"{effort.samples:,} samples"
+    trace_bytes = effort.samples * SAMPLE_BYTES
+    return [
+        Figure(f"{label}, arrays to energies, 4 cores", _arrays(FEW_CORES, effort, numbers), "× argsort", 5),
+        Figure(f"{label}, arrays to energies, 64 cores", _arrays(MANY_CORES, effort, numbers), "× argsort", 5),
+        Figure(f"{label}, disk to profile.tasks, 4 cores", tuple(run.ratio for run in few), "× argsort", 10),
+        Figure(f"{label}, disk to profile.tasks, 64 cores", tuple(run.ratio for run in many), "× argsort", 10),
+        Figure("64 cores over 4 cores", _ratios(many, few), "×", 1.3),
+        Figure(
+            f"a sample of {effort.samples:,} over one of {effort.samples // 10:,}",
+            tuple(value / 10 for value in _ratios(few, tenth)),
+            "×",
+            note="1: time grows as the number of samples",
+        ),
+        Figure("peak memory, 4 cores", tuple(run.peak_bytes / trace_bytes for run in few), "× trace", 3),
+        Figure("np.argsort of as many int64", tuple(run.argsort_s for run in few), "s"),
+        Figure(f"report of {effort.samples // 2:,} tasks besides the plot library", (report_mb,), "MB", 10),
+        Figure("writing that report", (report_s,), "s"),
+    ]
+
+
+def _ratios(above: list[Run], below: list[Run]) -> tuple[float, ...]:
+    return tuple(one.seconds / other.seconds for one, other in zip(above, below, strict=True))
+
+
+def _profile_rounds(
+    base: Path, cores: int, samples: int, rounds: int, numbers: NDArray[np.int64]
+) -> tuple[list[Run], Path]:
+    path = base / f"{cores}-{samples}.tprof"
+    _in_child(_write, path, cores, samples)
+    return [Run(_seconds(lambda: np.argsort(numbers)), *_in_child(_profile, path)) for _ in range(rounds)], path
+
+
+def _arrays(cores: int, effort: Effort, numbers: NDArray[np.int64]) -> tuple[float, ...]:
+    t_ns = _times(cores, effort.samples)
+    modelled = [np.diff(lane) * 1e-9 for lane in t_ns]
+    edges_ns, energy_j = _readings(effort.samples)
+    return tuple(
+        _seconds(lambda: attribute(t_ns, modelled, edges_ns, energy_j[1:])) / _seconds(lambda: np.argsort(numbers))
+        for _ in range(effort.rounds)
+    )
+
+
+def _times(cores: int, samples: int) -> list[NDArray[np.int64]]:
+    rng = np.random.default_rng(cores)
+    return [np.sort(rng.integers(0, samples * SAMPLE_NS, samples // cores)) for _ in range(cores)]
+
+
+def _readings(samples: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    edges_ns = np.arange(0, samples * SAMPLE_NS + 1, QUANTUM_NS)
+    return edges_ns, np.random.default_rng(1).random(len(edges_ns)) * 0.05
+
+
+def _write(path: Path, cores: int, samples: int) -> tuple[float, float]:
+    edges_ns, energy_j = _readings(samples)
+    threads = [_thread(core, t_ns) for core, t_ns in enumerate(_times(cores, samples))]
+    write_trace(path, tasks=TASKS, threads=threads, energy={"package-0": (edges_ns, np.cumsum(energy_j))})
+    return 0.0, 0.0
+
+
+def _thread(core: int, t_ns: NDArray[np.int64]) -> dict[str, Any]:
+    size = len(t_ns)
+    instance = np.zeros(size, np.uint64)
+    instance[::2] = ((core + 1) << 40) + 1 + np.arange((size + 1) // 2)
+    instance[-1] = 0
+    return {
+        "t_ns": t_ns,
+        "instance": instance,
+        "task": np.where(instance > 0, core % len(TASKS), -1),
+        "cpu": np.full(size, core),
+        "cpu_ns": t_ns,
+        "instructions": t_ns * 5,
+        "cycles": t_ns * 3,
+        "llc_misses": t_ns // 100,
+    }
+
+
+def _profile(path: Path) -> tuple[float, float]:
+    import_module("tprof.analysis")  # loading pandas is no part of the analysis
+    trace = load(path)
+    begin_s = time.perf_counter()
+    len(trace.profile().tasks)
+    seconds = time.perf_counter() - begin_s
+    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+
+
+def _report(path: Path, target: Path) -> tuple[float, float]:
+    from plotly.offline import get_plotlyjs  # noqa: PLC0415 - in the child process only
+
+    profile = load(path).profile()
+    seconds = _seconds(lambda: profile.to_html(target))
+    return (target.stat().st_size - len(get_plotlyjs().encode())) / 1e6, seconds
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    begin_s = time.perf_counter()
+    work()
+    return time.perf_counter() - begin_s
+
+
+def _in_child(work: Callable[..., tuple[float, float]], *arguments: object) -> tuple[float, float]:
+    """Run in a fresh process, so that its peak memory is its own."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(work, arguments)

@@ -1,0 +1,285 @@
+"""What recording costs: the measurement behind `tprof bench overhead`, each figure beside its target."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tprof.benchmarks.machine_description import describe_machine
+from tprof.benchmarks.measured_figures import Figure
+
+import tprof
+from tprof.session.process_state import SESSION
+from tprof.trace import Kind
+
+from . import call_cost, sensor_thread_cost
+from .call_cost import bare, task
+from .timing import differences, interleave, no_collection, time_calls
+
+SENSOR_SHARE = 0.01
+OVER_BARE = "over the plain call"
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured.
+
+    Attributes
+    ----------
+    calls, rounds : of each loop.
+    tasks, task_rounds : of the paper's micro-benchmark.
+    import_rounds : pairs of child processes.
+    sensor_s, sensor_rounds : how long the sensor thread is watched.
+    """
+
+    calls: int = 200_000
+    rounds: int = 7
+    tasks: int = 2_500_000
+    task_rounds: int = 3
+    import_rounds: int = 15
+    sensor_s: float = 1.0
+    sensor_rounds: int = 3
+
+
+FULL = Effort()
+QUICK = Effort(calls=2_000, rounds=2, tasks=5_000, task_rounds=1, import_rounds=1, sensor_s=0.05, sensor_rounds=1)
+
+
+def measure(effort: Effort = FULL, *, directory: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+    """Measure what recording costs, in one run.
+
+    Parameters
+    ----------
+    effort
+        `FULL` for figures, `QUICK` to see that it works.
+    directory
+        Where traces are made and removed (320 MB at a time); by default the folder for temporary files. Its file
+        system is a part of what is measured.
+
+    Returns
+    -------
+    dict
+        `machine` (as `describe_machine`), `effort`, `directory`, and `figures`: plain values as
+        `Figure.as_plain`, in the order in which they are to be read.
+
+    Raises
+    ------
+    UsageError
+        If a recording runs in this process.
+
+    Notes
+    -----
+    A first, unmeasured round of each loop lets the kernel take memory for the file cache. In a virtual machine the
+    hypervisor hands out memory at that moment, which costs several times what the recorder does.
+    """
+    machine = describe_machine()
+    with tempfile.TemporaryDirectory(prefix="tprof-overhead-", dir=directory) as name:
+        place = Path(name)
+        figures = [
+            *measure_calls(place, effort),
+            *measure_million(place, effort),
+            *measure_import(place, effort),
+            *measure_sensor_thread(place, effort),
+        ]
+    return {
+        "machine": machine,
+        "effort": asdict(effort),
+        "directory": str(Path(name).parent),
+        "figures": [figure.as_plain() for figure in figures],
+    }
+
+
+def measure_calls(directory: Path, effort: Effort) -> list[Figure]:
+    """Measure samples and calls in interleaved rounds."""
+    taken = interleave(call_cost.subjects(directory), calls=effort.calls, rounds=effort.rounds)
+    bare, idle = taken[call_cost.BARE], taken[call_cost.IDLE]
+    figures = [
+        Figure("a sample, clock and cpu only", differences(taken[call_cost.CLOCK], idle, divisor=2), "ns", 50),
+        _grouped(taken, idle),
+        Figure(f"{call_cost.IDLE}, {OVER_BARE}", differences(idle, bare), "ns", 25),
+        Figure(f"{call_cost.CLOCK}, {OVER_BARE}", differences(taken[call_cost.CLOCK], bare), "ns", 100, "two samples"),
+        Figure(call_cost.BARE, bare, "ns"),
+    ]
+    for rival in (call_cost.NULL_WRAPPER, call_cost.TIMING_WRAPPER, call_cost.CPROFILE, call_cost.VIZTRACER):
+        if rival in taken:
+            figures.append(Figure(f"{rival}, {OVER_BARE}", differences(taken[rival], bare), "ns"))
+        else:
+            figures.append(_absent(f"{rival}, {OVER_BARE}", "ns", None, "not installed"))
+    return figures
+
+
+def _grouped(taken: dict[str, tuple[float, ...]], idle: tuple[float, ...]) -> Figure:
+    events, stand_in = call_cost.group_events()
+    name, target_ns = "a sample with a group of four counters", 500.0
+    if not events:
+        return _absent(name, "ns", target_ns, stand_in)
+    values = differences(taken[call_cost.COUNTED], idle, divisor=2)
+    return Figure(name, values, "ns", target_ns, stand_in, comparable=not stand_in)
+
+
+def _absent(name: str, unit: str, target: float | None, why: str) -> Figure:
+    return Figure(name, (), unit, target, why, comparable=False)
+
+
+def measure_million(directory: Path, effort: Effort) -> list[Figure]:
+    """Record the paper's micro-benchmark; the first round, for which the kernel has to find memory, stands apart."""
+    first = record_tasks(directory, effort.tasks)
+    rounds = [record_tasks(directory, effort.tasks) for _ in range(effort.task_rounds)]
+    gc.collect()
+    label = f"{effort.tasks:,} tasks, {SAMPLES_PER_TASK * effort.tasks:,} samples"
+    return [
+        Figure(
+            f"{label}: a sample end to end",
+            tuple(one.sample_ns for one in rounds),
+            "ns",
+            60,
+            "start, end and writing included, the plain calls left out",
+        ),
+        Figure(f"{label}: samples missing", (float(sum(one.missing for one in [first, *rounds])),), "samples", 0),
+        Figure(
+            "the same, first time: a sample end to end", (first.sample_ns,), "ns", note="memory new to the file cache"
+        ),
+        Figure(
+            "the same bytes by plain write(2), a sample",
+            tuple(one.write_ns for one in rounds),
+            "ns",
+            note="the file system's part",
+        ),
+    ]
+
+
+def measure_import(directory: Path, effort: Effort) -> list[Figure]:
+    """Measure the import in child processes."""
+    start_ms, import_ms = time_import(directory, effort.import_rounds)
+    return [
+        Figure("import of tprof, over Python's start", import_ms, "ms", 30),
+        Figure("Python's start", start_ms, "ms"),
+    ]
+
+
+def measure_sensor_thread(directory: Path, effort: Effort) -> list[Figure]:
+    """Measure the sensor thread with this machine's sensors and with a powercap tree of files."""
+    options = {"duration_s": effort.sensor_s, "rounds": effort.sensor_rounds}
+    own = sensor_thread_cost.measure_share(directory, **options)  # type: ignore[arg-type]
+    with sensor_thread_cost.powercap_stand_in(directory / "root"):
+        polled = sensor_thread_cost.measure_share(directory, **options)  # type: ignore[arg-type]
+    return [
+        Figure("the sensor thread, this machine's sensors", own, "core", SENSOR_SHARE),
+        Figure(
+            "the sensor thread, a powercap file each millisecond",
+            polled,
+            "core",
+            SENSOR_SHARE,
+            "a plain file stands in for the register",
+        ),
+        Figure(
+            "a thread that wakes each millisecond and does nothing",
+            sensor_thread_cost.measure_sleeper(**options),  # type: ignore[arg-type]
+            "core",
+            note="what waking costs on this machine",
+        ),
+    ]
+
+
+def time_import(directory: Path, rounds: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Start Python with and without `import tprof`, in turn.
+
+    Parameters
+    ----------
+    directory
+        Where the children run, so that no source folder shadows what is installed.
+    rounds
+        Measured ones; one before them fills the file cache.
+
+    Returns
+    -------
+    start_ms : (rounds,), Python's own start and end, milliseconds.
+    import_ms : (rounds,), what the import adds, milliseconds.
+    """
+    starts, imports = [], []
+    for turn in range(-1, rounds):
+        start_ms = _time_child("pass", directory)
+        with_tprof_ms = _time_child("import tprof", directory)
+        if turn >= 0:
+            starts.append(start_ms)
+            imports.append(with_tprof_ms - start_ms)
+    return tuple(starts), tuple(imports)
+
+
+def _time_child(code: str, directory: Path) -> float:
+    environment = {name: value for name, value in os.environ.items() if name != SESSION}
+    begin_ns = time.perf_counter_ns()
+    # Without a timeout: waiting with one polls in steps as long as what is measured.
+    subprocess.run(  # noqa: S603 - this interpreter and a fixed line
+        [sys.executable, "-c", code], check=True, cwd=directory, env=environment
+    )
+    return (time.perf_counter_ns() - begin_ns) / 1e6
+
+
+SAMPLES_PER_TASK = 2
+SAMPLE_BYTES = 64
+WRITE_BYTES = 32_768  # what the recorder appends at a time
+
+
+@dataclass(frozen=True)
+class Round:
+    """One recording of all tasks.
+
+    Attributes
+    ----------
+    sample_ns : (recording, its start and end and the flush included, less the plain calls) a sample.
+    write_ns : writing as many bytes to a file of the same folder by write(2), a sample.
+    missing : samples that should be in the trace and are not.
+    """
+
+    sample_ns: float
+    write_ns: float
+    missing: int
+
+
+def record_tasks(directory: Path, tasks: int) -> Round:
+    """Record that many calls of an empty task, and write as many bytes plainly beside it.
+
+    Parameters
+    ----------
+    directory
+        Where the trace is made; it is removed.
+    tasks
+        Instances; each makes two samples.
+    """
+    path = directory / "million.tprof"
+    samples = SAMPLES_PER_TASK * tasks
+    with no_collection():
+        plain_ns = time_calls(bare, tasks) * tasks
+        begin_ns = time.perf_counter_ns()
+        with tprof.record(path, counters="none"):
+            time_calls(task, tasks)
+        recorded_ns = time.perf_counter_ns() - begin_ns
+    missing = samples - count_samples(path)
+    shutil.rmtree(path)
+    write_ns = _write_plainly(directory / "plain", samples * SAMPLE_BYTES)
+    return Round((recorded_ns - plain_ns) / samples, write_ns / samples, missing)
+
+
+def count_samples(path: Path) -> int:
+    """Return the samples of tasks that a trace holds."""
+    return sum(int((thread.read()["kind"] != Kind.JOIN).sum()) for thread in tprof.load(path).threads)
+
+
+def _write_plainly(path: Path, size_bytes: int) -> int:
+    piece = bytes(WRITE_BYTES)
+    begin_ns = time.perf_counter_ns()
+    with path.open("wb", buffering=0) as file:
+        for _ in range(size_bytes // WRITE_BYTES):
+            file.write(piece)
+    elapsed_ns = time.perf_counter_ns() - begin_ns
+    path.unlink()
+    return elapsed_ns

@@ -1,0 +1,70 @@
+"""Public measurements of operating points, read from a folder that the user names; none is part of tprof.
+
+`zeus/summary_power_v100.csv` (ml-energy/zeus, Apache-2.0): jobs on a V100 at seven power limits, each run once.
+`dloghin_time_energy/raw_merged.csv` (dloghin/multicores-time-energy, CC-BY-4.0): programs on seven machines over their
+numbers of cores, energy by a meter.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from tprof.analysis.models.calibration.measured_runs import numbers, read_csv
+from tprof.benchmarks.validation.known_responses import Response
+
+from tprof.errors import UsageError
+from tprof.trace.plain_values import listed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+ZEUS = "zeus/summary_power_v100.csv"
+CORES = "dloghin_time_energy/raw_merged.csv"
+JOB = ("network", "dataset", "batch_size", "optimizer")
+LEAST_COUNTS = 4
+"""Of cores, to say something about those that were left out."""
+
+
+def power_limits(folder: Path) -> list[Response]:
+    """Return a response for each job, named "network: data, batch, optimizer". Raises UsageError."""
+    rows = _read(folder / ZEUS, ("power_limit", "time_per_epoch", "average_power"), JOB)
+    found = []
+    for (network, data, batch, optimizer), of_job in rows.groupby(list(JOB)):
+        job = of_job.sort_values("power_limit")
+        time_s, power_w = job["time_per_epoch"].to_numpy(float), job["average_power"].to_numpy(float)
+        limit_w = job["power_limit"].to_numpy(float)
+        name = f"{network}: {data}, {batch}, {optimizer}"
+        found.append(Response(name, limit_w, np.ones(len(job), np.int64), time_s, time_s * power_w))
+    return found
+
+
+def cores(folder: Path) -> list[Response]:
+    """Return a response for each machine and program, named "machine: program". Raises UsageError."""
+    rows = _read(folder / CORES, ("Cores", "Time[s]", "Energy[J]"), ("file",))
+    means = rows.groupby(["file", "Cores"])[["Time[s]", "Energy[J]"]].mean().reset_index()
+    found = []
+    for file, rows_of_file in means.groupby("file"):
+        run = rows_of_file[(rows_of_file["Time[s]"] > 0) & (rows_of_file["Energy[J]"] > 0)].sort_values("Cores")
+        if len(run) < LEAST_COUNTS:
+            continue
+        machine, _, program = str(file).partition("/")
+        setting = np.full(len(run), np.nan)
+        found.append(
+            Response(
+                f"{machine}: {program}", setting, run["Cores"].to_numpy(np.int64), run["Time[s]"].to_numpy(float),
+                run["Energy[J]"].to_numpy(float),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _read(path: Path, figures: tuple[str, ...], texts: tuple[str, ...]) -> pd.DataFrame:
+    rows = read_csv(path)
+    missing = [name for name in texts if name not in rows]
+    if missing:
+        message = f"{path} has no column {missing[0]}: its columns are {listed(rows.columns)}"
+        raise UsageError(message)
+    return rows.assign(**{name: numbers(rows, name) for name in figures})

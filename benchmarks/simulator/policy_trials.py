@@ -1,0 +1,324 @@
+"""What policies come to on a mix beside every fixed assignment of frequencies, all on the same simulated processor."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tprof.runtime.operating.control import Control, MachineInterface
+from tprof.runtime.operating.controls import spread
+from tprof.runtime.operating.goals import Fixed, PowerCap
+from tprof.runtime.operating.points import Knowledge, Point
+from tprof.runtime.operating.power_estimator import PowerEstimator
+from tprof.runtime.operating.power_limiter import PowerLimiter
+
+from .simulated_machine import FREQUENCIES_HZ, RESPONSES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tprof.runtime.operating.goals import Goal
+
+    Log = Callable[[dict[str, Any]], object]
+
+EXPLORED = 3
+
+
+def discard(decision: dict[str, Any]) -> None:
+    """Discard a decision."""
+
+
+def unprepared(control: Control) -> None:
+    """Let a loop begin as it is."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A mix on a processor.
+
+    Attributes
+    ----------
+    mix, workers, shared, static_w : as `Processor` takes them.
+    """
+
+    mix: Mix
+    workers: int = 4
+    shared: bool = False
+    static_w: float = 0.0
+
+    def fixed(self, tasks_hz: Mapping[str, int]) -> Outcome:
+        """Run with these frequencies."""
+        return self._run(Fixed(None, tasks_hz), unprepared)
+
+    def from_table(self, goal: Goal, log: Log = discard) -> Outcome:
+        """Run under a policy that knows the sweep."""
+        return self._run(goal, self._use_table, log=log)
+
+    def learning(self, goal: Goal, log: Log = discard) -> Outcome:
+        """Run under a policy that knows nothing; what trying costs is in the outcome."""
+        return self._run(goal, unprepared, log=log, learns=True)
+
+    @cached_property
+    def single(self) -> dict[int, Outcome]:
+        """Every frequency for all tasks."""
+        return {hz: self.fixed(dict.fromkeys(self.mix.tasks, hz)) for hz in FREQUENCIES_HZ}
+
+    @cached_property
+    def sweep(self) -> Knowledge:
+        """What a sweep over all frequencies finds, without error."""
+        counts = Counter(job.task for job in self.mix.jobs)
+        curves = {
+            task: {hz: Point(one.task_j[task] / count, one.task_s[task] / count) for hz, one in self.single.items()}
+            for task, count in counts.items()
+        }
+        return Knowledge(curves, dict(counts), self.static_w)
+
+    def every_assignment(self, frequencies_hz: tuple[int, ...] = FREQUENCIES_HZ) -> dict[tuple[int, ...], Outcome]:
+        """Run every assignment of these frequencies to tasks, in the tasks' order: exponentially many."""
+        tasks = self.mix.tasks
+        assignments = itertools.product(frequencies_hz, repeat=len(tasks))
+        return {chosen: self.fixed(dict(zip(tasks, chosen, strict=True))) for chosen in assignments}
+
+    def capped(self, watts: float, log: Log = discard, *, knows: bool = False) -> Outcome:
+        """Run under a cap on the power that the sensor keeps, with the sweep or with nothing known of the tasks."""
+        prepare = self._use_table if knows else unprepared
+        return self._run(PowerCap(watts), prepare, log=log, begins_hz=FREQUENCIES_HZ[-1 if knows else 0])
+
+    def _use_table(self, control: Control) -> None:
+        control.use_table({self.workers: self.sweep})
+
+    def _run(
+        self,
+        goal: Goal | Fixed,
+        prepare: Callable[[Control], object],
+        *,
+        log: Log = discard,
+        learns: bool = False,
+        begins_hz: int | None = None,
+    ) -> Outcome:
+        def make(processor: Processor) -> Control:
+            estimator = PowerEstimator(processor.read_j) if learns else None
+            explored = spread(FREQUENCIES_HZ, EXPLORED)
+            limiter = None
+            if isinstance(goal, PowerCap) and begins_hz is not None:
+                limiter = PowerLimiter(FREQUENCIES_HZ, goal.watts, self.workers, processor.read_j, begins_hz)
+            machine = MachineInterface(
+                processor, processor.now_ns, log, processor.set_active, estimator, explored, limiter
+            )
+            control = Control(goal, machine, self.workers)
+            prepare(control)
+            return control
+
+        return Processor(self.mix, self.workers, shared=self.shared, static_w=self.static_w).run(make)
+
+
+CHUNKS = 64
+SORT_S, MERGE_S = 0.080, 0.008
+
+
+@dataclass(frozen=True)
+class Job:
+    """An instance: seconds at the highest frequency, and the jobs before it by their places."""
+
+    task: str
+    seconds: float
+    after: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Mix:
+    """A program.
+
+    Attributes
+    ----------
+    name, description : what it is.
+    jobs : in the order of spawning; each waits for earlier ones only.
+    """
+
+    name: str
+    description: str
+    jobs: tuple[Job, ...] = field(repr=False)
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Return the tasks' names."""
+        return tuple(dict.fromkeys(job.task for job in self.jobs))
+
+
+def multisort(chunks: int = CHUNKS, sort_s: float = SORT_S, merge_s: float = MERGE_S) -> Mix:
+    """Return the paper's multisort: chunks are sorted, then merged in pairs until one is left."""
+    jobs = [Job("sort", sort_s) for _ in range(chunks)]
+    level = list(range(chunks))
+    while len(level) > 1:
+        merge_s, pairs = merge_s * (2 if len(level) < chunks else 1), list(zip(level[::2], level[1::2], strict=True))
+        level = list(range(len(jobs), len(jobs) + len(pairs)))
+        jobs += [Job("merge", merge_s, pair) for pair in pairs]
+    return Mix("multisort", f"{chunks} sorts of {sort_s * 1e3:g} ms, merged in pairs", tuple(jobs))
+
+
+def side_by_side(tasks: tuple[str, ...], instances: int = 60, seconds: float = 0.03) -> Mix:
+    """Return tasks that wait for nobody, in turn, so that different ones run at the same time."""
+    jobs = tuple(Job(task, seconds) for _ in range(instances) for task in tasks)
+    return Mix(" and ".join(tasks) if len(tasks) < 4 else "all tasks", f"{instances} of each, in turn", jobs)
+
+
+MIXES = (multisort(), side_by_side(("sort", "merge")), side_by_side(tuple(RESPONSES)))
+
+
+TRANSITION_S = 10e-6
+UPDATE_S = 1e-3
+DONE_S = 1e-12
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run: joules, seconds, how often a frequency changed; core seconds and joules of each task at its end."""
+
+    energy_j: float
+    time_s: float
+    changes: int
+    task_s: dict[str, float]
+    task_j: dict[str, float]
+
+    @property
+    def edp_js(self) -> float:
+        """Return energy times time."""
+        return self.energy_j * self.time_s
+
+
+@dataclass
+class _Running:
+    job: Job
+    place: int
+    left_s: float  # of work at the highest frequency
+    stall_s: float
+
+
+class Processor:
+    """One run of a mix; it is what `Control` sees as the machine's controls too.
+
+    Parameters
+    ----------
+    mix
+        The program.
+    workers
+        Cores, each with a worker.
+    shared
+        Whether all cores share one frequency.
+    static_w
+        What the package draws while the program runs, whatever runs.
+    """
+
+    def __init__(self, mix: Mix, workers: int = 4, *, shared: bool = False, static_w: float = 0.0) -> None:
+        """Make it stand still at the highest frequency."""
+        self._mix, self._workers, self._shared, self._static_w = mix, workers, shared, static_w
+        self.active = workers
+        self.frequencies_hz = FREQUENCIES_HZ
+        self.count = 1 if shared else workers
+        self.transition_s = TRANSITION_S
+        self._hz = [FREQUENCIES_HZ[-1]] * self.count
+        self._now_s = self._energy_j = self._updated_j = 0.0
+        self._running: dict[int, _Running] = {}
+        self._stalled: set[int] = set()
+        self.changes = 0
+        self._task_s = dict.fromkeys(mix.tasks, 0.0)
+        self._task_j = dict.fromkeys(mix.tasks, 0.0)
+
+    def of(self, slot: int) -> int:
+        """Return the control of a worker."""
+        return 0 if self._shared else slot
+
+    def cpus(self, control: int) -> tuple[int, ...]:
+        """Return the processors of a control."""
+        return tuple(range(self._workers)) if self._shared else (control,)
+
+    def nearest_hz(self, control: int, hz: int) -> int:  # noqa: ARG002 - all cores are alike
+        """Return a frequency as it is: it takes any."""
+        return hz
+
+    def hold(self, control: int, hz: int) -> None:
+        """Set a frequency: the cores stand still for the time that it takes."""
+        self._hz[control] = hz
+        self.changes += 1
+        for worker in self._running:
+            if self.of(worker) == control:
+                self._running[worker].stall_s += TRANSITION_S
+
+    def changed_elsewhere(self) -> tuple[int, ...]:
+        """Return nothing: nobody else is there."""
+        return ()
+
+    def now_ns(self) -> int:
+        """Return the simulated time."""
+        return round(self._now_s * 1e9)
+
+    def read_j(self) -> float:
+        """Return what the energy counter shows."""
+        return self._updated_j
+
+    def set_active(self, workers: int) -> None:
+        """Let so many workers take tasks."""
+        self.active = workers
+
+    def run(self, make: Callable[[Processor], Control]) -> Outcome:
+        """Run the program under a loop."""
+        control = make(self)
+        jobs = self._mix.jobs
+        followers: list[list[int]] = [[] for _ in jobs]
+        unmet = [len(job.after) for job in jobs]
+        for place, job in enumerate(jobs):
+            for before in job.after:
+                followers[before].append(place)
+        ready = [place for place, count in enumerate(unmet) if count == 0]
+        heapq.heapify(ready)
+        while ready or self._running:
+            for worker in range(self.active):
+                if ready and worker not in self._running:
+                    self._start(control, worker, heapq.heappop(ready))
+            for worker in self._advance():
+                place = self._running[worker].place
+                control.end(worker, jobs[place].task)
+                del self._running[worker]
+                for follower in followers[place]:
+                    unmet[follower] -= 1
+                    if unmet[follower] == 0:
+                        heapq.heappush(ready, follower)
+        return Outcome(self._energy_j, self._now_s, self.changes, self._task_s, self._task_j)
+
+    def _start(self, control: Control, worker: int, place: int) -> None:
+        job = self._mix.jobs[place]
+        self._running[worker] = _Running(job, place, job.seconds, 0.0)
+        control.begin(worker, job.task, worker)
+
+    def _advance(self) -> list[int]:
+        """Go on to the next end of a job or update of the counter; returns the workers whose jobs ended."""
+        rates = {worker: 1 / RESPONSES[one.job.task].time(self._of(worker)) for worker, one in self._running.items()}
+        until_s = min(one.stall_s + one.left_s / rates[worker] for worker, one in self._running.items())
+        to_update_s = UPDATE_S - self._now_s % UPDATE_S
+        if to_update_s < DONE_S:
+            to_update_s += UPDATE_S
+        step_s = min(until_s, to_update_s)
+        self._draw(step_s)
+        for worker, one in self._running.items():
+            stalled_s = min(one.stall_s, step_s)
+            one.stall_s -= stalled_s
+            one.left_s -= (step_s - stalled_s) * rates[worker]
+        if to_update_s <= step_s:
+            self._updated_j = self._energy_j
+        return [worker for worker, one in self._running.items() if one.left_s <= DONE_S and one.stall_s <= DONE_S]
+
+    def _draw(self, step_s: float) -> None:
+        self._now_s += step_s
+        self._energy_j += self._static_w * step_s
+        for worker, one in self._running.items():
+            drawn_j = RESPONSES[one.job.task].power_w(self._of(worker)) * step_s
+            self._energy_j += drawn_j
+            self._task_j[one.job.task] += drawn_j
+            self._task_s[one.job.task] += step_s
+
+    def _of(self, worker: int) -> int:
+        return self._hz[self.of(worker)]

@@ -1,0 +1,254 @@
+"""How good advice is: few points of a response are shown to `analysis.operating`, the others say what it is worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from tprof.analysis.operating import Advice, Wish, advise, check
+from tprof.analysis.operating.choice import DELAY_POWERS, choose, expected_loss, weighed
+from tprof.analysis.operating.draws import draw
+from tprof.analysis.operating.measured import Measured
+from tprof.analysis.operating.next_point import next_point
+from tprof.analysis.operating.prior import PRIOR, Prior
+
+from .known_responses import HIGH_HZ, LOW_HZ, Floats
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .known_responses import Response
+
+
+MISFITS = (0.02, 0.03, 0.04, 0.05, 0.06, 0.08)
+UNCHANGED = tuple((low, low + 0.1, low + 0.2) for low in (0.05, 0.10, 0.15, 0.20, 0.25))
+"""Parts of the highest power limit."""
+WANTED_COVERAGE = 0.95
+EXACT_NOISE, RUN_NOISE = 0.005, 0.02
+
+
+@dataclass(frozen=True)
+class Try:
+    """What came of advice on one response.
+
+    Attributes
+    ----------
+    name : of the response.
+    loss : by what part the chosen point costs more than the best.
+    off : how many points the choice lies from the best.
+    expected : the loss that was expected.
+    error, time_error : relative, signed, of energies and times at the points that were not shown: (hidden,).
+    covered : whether 95 % intervals of the energy contain them: (hidden,).
+    proposed : the point that it asks for, None where it is sure.
+    """
+
+    name: str
+    loss: float
+    off: int
+    expected: float
+    error: Floats
+    time_error: Floats
+    covered: Floats
+    proposed: int | None
+
+
+def attempt(
+    response: Response,
+    shown: Sequence[int],
+    *,
+    unit: str = "Hz",
+    by: str = "energy",
+    noise: float = RUN_NOISE,
+    prior: Prior = PRIOR,
+) -> Try:
+    """Show the points `shown` of a response and see what is advised."""
+    places, wish = sorted(shown), Wish(by)
+    draws = draw(_measured(response, places, unit, noise), response.setting, response.workers, prior)
+    chosen = choose(wish, draws)
+    if chosen is None:
+        raise AssertionError("a wish without conditions leaves every point")
+    seen = np.isin(np.arange(len(response.time_s)), places)
+    # A response is known once: running a point again would show the same.
+    proposed = next_point(wish, draws, chosen, measured=seen, repeat=False)
+    cost = response.energy_j * response.time_s ** DELAY_POWERS[by]
+    low, high = np.percentile(draws.energy_j, (2.5, 97.5), axis=0)
+    return Try(
+        name=response.name,
+        loss=float(cost[chosen] / cost.min() - 1),
+        off=abs(chosen - int(np.argmin(cost))),
+        expected=expected_loss(weighed(wish, draws), chosen),
+        error=(draws.energy_j.mean(axis=0) / response.energy_j - 1)[~seen],
+        time_error=(draws.time_s.mean(axis=0) / response.time_s - 1)[~seen],
+        covered=((response.energy_j >= low) & (response.energy_j <= high))[~seen].astype(float),
+        proposed=None if proposed is None else proposed.place,
+    )
+
+
+def ends(response: Response) -> tuple[int, int]:
+    """Return the lowest and the highest point."""
+    return 0, len(response.time_s) - 1
+
+
+def until_sure(
+    response: Response,
+    most: int,
+    *,
+    unit: str = "Hz",
+    by: str = "energy",
+    noise: float = RUN_NOISE,
+    prior: Prior = PRIOR,
+) -> Try:
+    """Start from the two ends and measure what is asked for, `most` times at most."""
+    shown = list(ends(response))
+    found = attempt(response, shown, unit=unit, by=by, noise=noise, prior=prior)
+    while found.proposed is not None and len(shown) < most + 2:
+        shown.append(found.proposed)
+        found = attempt(response, shown, unit=unit, by=by, noise=noise, prior=prior)
+    return found
+
+
+def without_own_kind(jobs: Sequence[Response], *, unit: str, most: int = 0) -> list[Try]:
+    """Try each job with the prior that suits jobs of other kinds: what the prior owes to the jobs.
+
+    A kind is what stands before the colon of a name. From the two ends of all jobs of other kinds, first the part of
+    power that the clock does not change is chosen, by the least squares of predicted energies; then the misfit, the
+    least with which intervals hold `WANTED_COVERAGE` of them. `most`: how often what is asked for is measured.
+    """
+    found = []
+    for kind in dict.fromkeys(map(_kind, jobs)):
+        prior = _suiting([one for one in jobs if _kind(one) != kind], unit)
+        found += [until_sure(one, most, unit=unit, prior=prior) for one in jobs if _kind(one) == kind]
+    return found
+
+
+def _suiting(jobs: Sequence[Response], unit: str) -> Prior:
+    def squares(prior: Prior) -> float:
+        return float(np.mean([(_from_ends(one, unit, prior).error ** 2).mean() for one in jobs]))
+
+    def covered(prior: Prior) -> float:
+        return float(np.mean([_from_ends(one, unit, prior).covered.mean() for one in jobs]))
+
+    best = min((replace(PRIOR, unchanged=some) for some in UNCHANGED), key=squares)
+    widths = [replace(best, limit_misfit=misfit) for misfit in MISFITS]
+    return next((prior for prior in widths if covered(prior) >= WANTED_COVERAGE), widths[-1])
+
+
+def _kind(one: Response) -> str:
+    return one.name.partition(":")[0]
+
+
+def plain_fit(response: Response) -> float:
+    """Return the loss of the point that time ``a + b/limit`` and power ``c + d limit`` through both ends choose."""
+    x = response.setting
+    time_s = np.interp(1 / x, 1 / x[[-1, 0]], response.time_s[[-1, 0]])
+    power_w = np.interp(x, x[[0, -1]], (response.energy_j / response.time_s)[[0, -1]])
+    return float(response.energy_j[int(np.argmin(time_s * power_w))] / response.energy_j.min() - 1)
+
+
+def always(response: Response, place: int) -> float:
+    """Return the loss of a fixed choice."""
+    return float(response.energy_j[place] / response.energy_j.min() - 1)
+
+
+def _from_ends(response: Response, unit: str, prior: Prior) -> Try:
+    return attempt(response, ends(response), unit=unit, prior=prior)
+
+
+def _measured(response: Response, places: Sequence[int], unit: str, noise: float) -> Measured:
+    shown = list(places)
+    return Measured(
+        task=response.name,
+        unit="" if np.isnan(response.setting).all() else unit,
+        setting=response.setting[shown],
+        workers=response.workers[shown],
+        time_s=response.time_s[shown],
+        energy_j=response.energy_j[shown],
+        time_noise=np.full(len(shown), noise),
+        energy_noise=np.full(len(shown), noise),
+        quality="simulated",
+    )
+
+
+FREQUENCIES_HZ = np.array([LOW_HZ, 2.2e9, 2.8e9, HIGH_HZ])
+MOST_W = 50.0
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Relative standard deviations of a run, and how often each point is run."""
+
+    energy: float
+    time: float
+    repeats: int
+
+
+KINDS = (Noise(0.02, 0.02, 3), Noise(0.05, 0.05, 3), Noise(0.1, 0.03, 2), Noise(0.003, 0.3, 3))
+
+
+@dataclass(frozen=True)
+class Tried:
+    """Parts of the tables: whose saving lies in its interval; whose choice under a cap breaks it."""
+
+    covered: float
+    broken: float
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Time 1 - work + work f0/f, power static + the rest (f/f0)^exponent, in parts of those at the highest f0."""
+
+    work: float
+    static: float
+    exponent: float
+
+    def run(self, hz: Floats | float) -> tuple[Floats, Floats]:
+        """Return time and energy."""
+        time_s = np.asarray(1 - self.work + self.work * HIGH_HZ / hz)
+        power_w = MOST_W * (self.static + (1 - self.static) * (hz / HIGH_HZ) ** self.exponent)
+        return time_s, np.asarray(time_s * power_w)
+
+
+def try_noise(noise: Noise, tables: int) -> Tried:
+    """Advise on tables of random tasks, with and without a cap on the power."""
+    random = np.random.default_rng(3)
+    covered, broken = [], []
+    for _ in range(tables):
+        task = _Task(*random.uniform((0.1, 0.1, 1.3), (1.0, 0.6, 2.8)))
+        rows = _table(task, noise, random)
+        covered.append(_covers(task, rows))
+        broken += _broken(task, rows, cap_w=MOST_W * random.uniform(0.4, 0.95))
+    return Tried(float(np.mean(covered)), float(np.mean(broken)))
+
+
+def _table(task: _Task, noise: Noise, random: np.random.Generator) -> pd.DataFrame:
+    hz = np.repeat(FREQUENCIES_HZ, noise.repeats)
+    time_s, energy_j = task.run(hz)
+    rows = pd.DataFrame({"task": "", "setting": hz, "setting_unit": "Hz"}).assign(
+        energy_j=energy_j * np.exp(noise.energy * random.standard_normal(len(hz))),
+        time_s=time_s * np.exp(noise.time * random.standard_normal(len(hz))),
+    )
+    return check(rows, where="noisy runs")
+
+
+def _covers(task: _Task, rows: pd.DataFrame) -> bool:
+    (advice,) = advise(rows)
+    _, low, high = advice.saving()
+    saved = 1 - task.run(_chosen_hz(advice))[1] / task.run(HIGH_HZ)[1]
+    return bool(low <= saved <= high)
+
+
+def _broken(task: _Task, rows: pd.DataFrame, *, cap_w: float) -> list[bool]:
+    (advice,) = advise(rows, Wish("ed2p", max_power_w=cap_w))
+    if advice.chosen is None:
+        return []
+    time_s, energy_j = task.run(_chosen_hz(advice))
+    return [bool(energy_j / time_s > cap_w)]
+
+
+def _chosen_hz(advice: Advice) -> float:
+    setting = None if advice.chosen is None else advice.place(advice.chosen)["setting"]
+    if setting is None:
+        raise AssertionError("these tables have settings, and a wish without conditions leaves every point")
+    return float(setting)

@@ -1,0 +1,320 @@
+"""What `tprof validate` prints: rows of plain text, a table at a time; whoever draws them decides on nothing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from importlib.resources import files
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from tprof.analysis import TABLE_1
+from tprof.analysis.report.data import clean
+from tprof.analysis.report.embed import Parts, embed
+from tprof.analysis.report.embed import write_page as write
+from tprof.benchmarks import measured_figures
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    Row = Mapping[str, Any]
+
+MODELS = ("fitted + linear", "fitted", "linear", "ipc", "fesc", "cputime", "wall time")
+NONE = "–"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table ready to be drawn: of a row's cells the first `texts` are words, the rest figures."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str
+    texts: int = 2
+
+
+def tables(result: Mapping[str, Any]) -> Iterator[Table]:
+    """Return all tables of a result of `measure`, in the order in which they are read."""
+    effort = result["effort"]
+    runs = f"{effort['seeds']} runs of {effort['duration_s']:g} s, simulated"
+    for column, what, note in (
+        ("mean_error", "mean energy of a task above static power", "Root mean squares over runs."),
+        ("instance_error", "single instances", "Root mean squares over instances and runs, parts of the task's mean."),
+        ("coverage", "how often the 95 % interval of a task's mean held the truth", "Wall time gives no interval."),
+    ):
+        title = f"{'Error: ' if column != 'coverage' else 'Coverage: '}{what} ({runs})"
+        yield Table(title, ("case", "task", *MODELS), tuple(_by_model(result["rows"], column)), note)
+    if result["coverage"]:
+        yield _coverage(result)
+    yield _table_2(result["tables"])
+    for key, other in (
+        ("3", "3"),
+        ("3 on four cores", None),
+        ("3 with turbo", None),
+        ("3 with instructions that differ by 30 %", None),
+        ("4", "4"),
+    ):
+        yield _pairs(result["tables"], key, other)
+    yield _calibration(result["calibration"])
+    yield _figures(result["figures"])
+
+
+def measured_pairs(result: Mapping[str, Any]) -> Table:
+    """Return the table of pairs that were measured on this machine."""
+    theirs = {(row["pair"], row["kernel"]): row for row in result["published"]}
+    rows = []
+    for row in result["pairs"]:
+        paper = theirs.get((row["pair"], row["kernel"]), {})
+        rows.append(
+            (
+                str(row["pair"]), row["kernel"], _watts(row["real_w"]), percent(row["share"]),
+                _watts(row["slice_w"]), percent(row["slice_error"], signed=True),
+                _watts(paper.get("real_w")), _watts(paper.get("slice_w")),
+                percent(paper.get("slice_error"), signed=True),
+            )
+        )  # fmt: skip
+    return Table(
+        f"Table 3: pairs of kernels, power of a core (measured, {result['processor'] or 'a processor not named'})",
+        ("pair", "kernel", "alone", "share", "slice", "error", "paper: real", "slice", "error"),
+        tuple(rows),
+        "Alone: what the package drew above static power. Slice: what the calibrated model gave it beside the other.",
+    )
+
+
+def percent(value: float | None, *, signed: bool = False) -> str:
+    """Write a part of 1 in percent, with two digits below ten."""
+    if value is None:
+        return NONE
+    digits = 2 if abs(value) < 0.1 else 1
+    return f"{100 * value:{'+' if signed else ''}.{digits}f} %"
+
+
+def _by_model(rows: Sequence[Mapping[str, Any]], column: str) -> Iterator[tuple[str, ...]]:
+    found: dict[tuple[str, str], dict[str, float | None]] = {}
+    for row in rows:
+        found.setdefault((row["case"], row["task"]), {})[row["model"]] = row[column]
+    before = None
+    for (case, task), models in found.items():
+        yield ("" if case == before else case, task, *(percent(models.get(model)) for model in MODELS))
+        before = case
+
+
+def _coverage(result: Mapping[str, Any]) -> Table:
+    names = {row["key"]: row["case"] for row in result["rows"]}
+    rows = tuple(
+        (
+            names[row["key"]],
+            task["task"],
+            percent(task["coverage"]),
+            f"{task['score_std']:.2f}",
+            f"{percent(row['coverage'])} ± {100 * row['coverage_error']:.1f}",
+        )
+        for row in result["coverage"]
+        for task in row["tasks"]
+    )
+    effort = result["effort"]
+    return Table(
+        f"Coverage of fitted, {effort['coverage_seeds']} runs of {effort['coverage_s']:g} s, simulated",
+        ("case", "task", "held", "error / claimed", "the case"),
+        rows,
+        "error / claimed: standard deviation of the error in units of the standard error that was claimed.",
+    )
+
+
+def _table_2(found: Mapping[str, Any]) -> Table:
+    theirs = {row["kernel"]: row for row in found["published"]["2"]}
+    columns = ("single_core_error", "quad_core_error")
+    rows = [(row["kernel"], *_both(row, theirs[row["kernel"]], columns)) for row in found["2"]]
+    mean = [
+        {name: sum(row[name] for row in table) / len(table) for name in columns}
+        for table in (found["2"], found["published"]["2"])
+    ]
+    return Table(
+        "Table 2: error of the calibrated model on kernels that it was not calibrated on (simulated; paper: measured)",
+        ("kernel", "one core", "paper", "four cores", "paper"),
+        (*rows, ("mean", *_both(mean[0], mean[1], columns))),
+        "Kernels of the virtual processor bear the paper's names; their characters are invented.",
+        texts=1,
+    )
+
+
+def _both(ours: Mapping[str, Any], theirs: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
+    return tuple(percent(table[name]) for name in columns for table in (ours, theirs))
+
+
+def _pairs(found: Mapping[str, Any], key: str, other: str | None) -> Table:
+    theirs = {(row["pair"], row["kernel"]): row for row in found["published"].get(other, [])}
+    rows = []
+    for row in found[key]:
+        paper = theirs.get((row["pair"], row["kernel"]), {})
+        rows.append(
+            (
+                str(row["pair"]), row["kernel"], f"{row['real_w']:.2f} W", f"{row['slice_w']:.2f} W",
+                percent(row["slice_error"], signed=True), percent(row["share_error"], signed=True),
+                percent(row["model_error"], signed=True), _watts(paper.get("real_w")), _watts(paper.get("slice_w")),
+                percent(paper.get("slice_error"), signed=True), percent(paper.get("model_error"), signed=True),
+            )
+        )  # fmt: skip
+    what = "1.6 GHz by the model of 3.3 GHz" if key == "4" else "pairs of kernels"
+    return Table(
+        f"Table {key}: {what}, power of a core (simulated; paper: measured)",
+        (
+            "pair", "kernel", "real", "slice", "error", "of share", "model alone",
+            "paper: real", "slice", "error", "model alone",
+        ),
+        tuple(rows),
+        "Slice: the sensor's joules shared by the model. Model alone: equation 1 without the sensor. C2 is in neither.",
+    )  # fmt: skip
+
+
+def assumed_watts(result: Mapping[str, Any]) -> Iterator[Table]:
+    """Return what a recording without a sensor assumes, and the error of that on processors left out."""
+    yield Table(
+        "Watts that are assumed without a sensor, of a package of n cores (fitted to public figures)",
+        ("kind", "idle", "all busy, above idle", "idle may be off by", "busy by", "cores of a guest's chip"),
+        tuple(
+            (
+                row["kind"], *(f"{row[f'{of}_w']} W · n^{row[f'{of}_exponent']}" for of in ("idle", "busy")),
+                f"× {row['idle_factor']}", f"× {row['busy_factor']}", row["guest_cores"],
+            )
+            for row in result["table"]
+        ),
+        "Factors are those within which processors left out lie, 95 %. The table that recordings read is this one.",
+        texts=1,
+    )  # fmt: skip
+    yield Table(
+        "Each processor predicted from the others: predicted over measured",
+        ("processor", "kind", "source", "idle", "busy", "loads"),
+        tuple(
+            (
+                row["processor"], row["kind"], row["source"], _times(row["idle_error"]), _times(row["busy_error"]),
+                str(row["loads"]) if row["loads"] else NONE,
+            )
+            for row in result["left_out"]
+        ),
+        f"Without boards: idle within a factor of {result['idle_factor']:.2g}, busy {result['busy_factor']:.2g}, which "
+        f"held {percent(result['held'])} of the loads; {result['sources_busy_factor']:.2g} with whole sources left "
+        f"out. {result['servers']} server processors at the plug (SPECpower) were in every fit.",
+        texts=3,
+    )  # fmt: skip
+
+
+def _times(value: float | None) -> str:
+    return NONE if value is None else f"× {value:.2f}"
+
+
+def _watts(value: float | None) -> str:
+    return NONE if value is None else f"{value:.2f} W"
+
+
+def _calibration(goodness: Mapping[str, Any]) -> Table:
+    names, law = ("a", "b", "c", "C1", "C2"), TABLE_1
+    return Table(
+        f"The calibrated model: equation 1 fitted to {goodness['runs']} simulated runs of stress kernels",
+        (*names, "mean error", "worst", "kernel left out"),
+        (
+            (
+                *(f"{goodness[name]:.3g}" for name in names),
+                *(percent(goodness[name]) for name in ("mean_error", "worst_error", "left_out_error")),
+            ),
+        ),
+        "a: W per IPC; b, c: W per GB/s of L2 and LLC traffic; C1: W per core; C2: W. The law's before it bends: "
+        f"{law.a:g}, {law.b:g}, {law.c:g}, {law.c1:g} and {law.c2:g}.",
+        texts=0,
+    )
+
+
+def _figures(figures: Sequence[Mapping[str, Any]]) -> Table:
+    rows = measured_figures.rows({"figures": figures})
+    met = {True: "met", False: "MISSED", None: ""}
+    return Table(
+        "Figures",
+        ("what", "value", "spread", "", "target", "", "note"),
+        tuple((row.name, row.value, row.spread, row.unit, row.target, met[row.met], row.note) for row in rows),
+        "part: of 1.",
+        texts=1,
+    )
+
+
+ERRORS = (("mean_error", "mean energy of a task"), ("instance_error", "single instances"))
+
+
+def write_page(result: Mapping[str, Any], path: Path) -> None:
+    """Write the page, one file that needs no network. Raises TprofError where it cannot be written."""
+    package = files(__package__)
+    body, script = ((package / f"validate.{kind}").read_text("utf-8") for kind in ("html", "js"))
+    write(path, embed(Parts("tprof validate", body, script, page_data(result))))
+
+
+def page_data(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the page shows, as plain values without NaN."""
+    rows, ours, paper = result["rows"], result["tables"], result["tables"]["published"]
+    effort = result["effort"]
+    text = (
+        f"Simulated on the virtual processor: {effort['seeds']} runs of {effort['duration_s']:g} s each; no hardware."
+    )
+    data: dict[str, Any] = clean(
+        {
+            "said": text,
+            "models": [model for model in MODELS if any(row["model"] == model for row in rows)],
+            "errors": [{"title": title, "series": _errors(rows, name)} for name, title in ERRORS],
+            "coverage": _coverage_points(rows),
+            "kernels": [
+                _beside(title, [row["kernel"] for row in ours["2"]], ours["2"], paper["2"], name)
+                for name, title in (("single_core_error", "one core"), ("quad_core_error", "four cores"))
+            ],
+            "pairs": [
+                _beside(title, _pair_names(ours[key]), ours[key], paper[key], "slice_error")
+                for key, title in (("3", "table 3: pairs at 3.3 GHz"), ("4", "table 4: pairs at 1.6 GHz"))
+            ],
+            "tables": [vars(table) for table in tables(result)],
+        }
+    )
+    return data
+
+
+def _errors(rows: Sequence[Row], name: str) -> list[dict[str, Any]]:
+    """Return of each model a point a task and case, by the length of tasks, and the medians of each length."""
+    found = []
+    for model in MODELS:
+        points = [row for row in rows if row["model"] == model and row[name]]
+        lengths = sorted({row["duration_s"] for row in points})
+        found.append(
+            {
+                "model": model,
+                "length_s": [row["duration_s"] for row in points],
+                "error": [row[name] for row in points],
+                "text": [f"{row['case']}: {row['task']}" for row in points],
+                "lengths_s": lengths,
+                "median": [median(row[name] for row in points if row["duration_s"] == length) for length in lengths],
+            }
+        )
+    return [one for one in found if one["error"]]
+
+
+def _coverage_points(rows: Sequence[Row]) -> dict[str, Any]:
+    """Return how often intervals held the truth, by case and model; wall time gives no interval."""
+    cases = list(dict.fromkeys(row["case"] for row in rows))
+    series = []
+    for model in (one for one in MODELS if one != "wall time" and any(row["model"] == one for row in rows)):
+        own = [row for row in rows if row["model"] == model]
+        values = [_mean([row["coverage"] for row in own if row["case"] == case]) for case in cases]
+        series.append({"name": model, "values": values})
+    return {"title": "", "labels": cases, "series": series}
+
+
+def _pair_names(rows: Sequence[Row]) -> list[str]:
+    return [f"{row['pair']}: {row['kernel']}" for row in rows]
+
+
+def _beside(title: str, labels: list[str], ours: Sequence[Row], paper: Sequence[Row], name: str) -> dict[str, Any]:
+    both = (("virtual processor", ours), ("paper, measured", paper))
+    series = [{"name": text, "values": [row[name] for row in rows]} for text, rows in both]
+    return {"title": title, "labels": labels, "series": series}
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None and not math.isnan(value)]
+    return sum(known) / len(known) if known else None

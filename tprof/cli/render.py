@@ -1,0 +1,220 @@
+"""Accounts and tasks as tables for a terminal and as plain values for JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import sys
+import textwrap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import TextIO
+
+    from tprof.benchmarks.validation.validation_text import Table
+
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+NOT_RESOLVED = "not resolved"
+PREFIXES = ((1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
+DASH = "–"
+
+
+def clean(text: object) -> str:
+    """Return a text whose characters that would steer a terminal are shown as escapes."""
+    return _CONTROL.sub(lambda found: found.group().encode("unicode_escape").decode(), str(text))
+
+
+def quantity(value: float, unit: str) -> str:
+    """Write a figure with three digits and a prefix, `not resolved` for NaN."""
+    if math.isnan(value):
+        return NOT_RESOLVED
+    for factor, prefix in PREFIXES:
+        if abs(value) >= factor:
+            return f"{value / factor:.3g} {prefix}{unit}"
+    return f"0 {unit}" if value == 0 else f"< 1 n{unit}"
+
+
+def percent(value: float) -> str:
+    """Write a share."""
+    return DASH if math.isnan(value) else f"{100 * value:.1f} %"
+
+
+def dump(value: Any, stream: TextIO | None = None) -> None:
+    """Print strict JSON; what is not a number becomes null."""
+    print(json.dumps(plain(value), allow_nan=False, indent=2), file=stream or sys.stdout)
+
+
+def plain(value: Any) -> Any:
+    """Turn numpy's scalars into Python's, and NaN and infinities into None."""
+    if isinstance(value, dict):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def show_tables(tables: Iterable[Table], stream: TextIO) -> None:
+    """Print tables of text, each with its note."""
+    from rich import table as rich
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=stream, highlight=False, width=None if stream.isatty() else 160)
+    for shown in tables:
+        table = rich.Table(title=shown.title, title_justify="left")
+        for place, heading in enumerate(shown.headings):
+            table.add_column(heading, justify="left" if place < shown.texts else "right", overflow="fold")
+        for row in shown.rows:
+            table.add_row(*(Text(clean(cell)) for cell in row))
+        console.print(table)
+        console.print(Text(shown.note))
+        console.print()
+
+
+BETWEEN = "  "
+LEAST_NAME, AMPLE_NAME = 20, 40
+"""Cells that a name gets before the columns of least use do, and before further ones do."""
+_STEP = 4
+_DEFAULT_WIDTH = 80
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column beside the names.
+
+    Attributes
+    ----------
+    heading : of the column
+    cells : one a row
+    use : the more the longer it stays where there is little room
+    is_further : whether it is shown only where ample names leave room for it
+    """
+
+    heading: str
+    cells: tuple[str, ...]
+    use: int = 0
+    is_further: bool = False
+
+    @property
+    def width(self) -> int:
+        """Cells that it takes, with those between it and the column before."""
+        return len(BETWEEN) + _longest((self.heading, *self.cells))
+
+
+def width_of(stream: TextIO) -> int | None:
+    """Return how many cells a line of the terminal has; None where the stream is none."""
+    if not stream.isatty():
+        return None
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdigit() and int(columns) > 0:
+        return int(columns)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or _DEFAULT_WIDTH
+    except (OSError, ValueError):
+        return _DEFAULT_WIDTH
+
+
+def fitting(names: Sequence[str], columns: Sequence[Column], width: int | None) -> list[Column]:
+    """Return the columns for which there is room beside the names, in the order in which they are given.
+
+    Parameters
+    ----------
+    names : of the rows
+    columns : all of them; those of least `use` go first
+    width : of a line; None: there is room for all
+    """
+    if width is None:
+        return list(columns)
+    kept: list[Column] = []
+    least = least_width(names)
+    ample = max(least, min(_longest(names), AMPLE_NAME))
+    for column in sorted(columns, key=lambda one: -one.use):
+        name = ample if column.is_further else least
+        if kept and name + sum(one.width for one in (*kept, column)) > width:
+            break
+        kept.append(column)
+    return [column for column in columns if column in kept]
+
+
+def lines_of(heading: str, names: Sequence[str], columns: Sequence[Column], width: int | None) -> list[str]:
+    """Return a line of headings and a line a row, names first; where these do not fit, a line for each name."""
+    if not columns:
+        return [heading, *names]
+    figures = [
+        "".join(_padded(text, column.width, left=False) for text, column in zip(row, columns, strict=True))
+        for row in zip(*((column.heading, *column.cells) for column in columns), strict=True)
+    ]
+    width_left = _longest(names) if width is None else width - sum(column.width for column in columns)
+    shown = shortened(names, width_left)
+    if shown is None:
+        own_lines = zip((heading, *names), figures, strict=True)
+        return [line for pair in own_lines for line in pair]
+    own = _longest((heading, *shown))
+    return [_padded(name, own) + row for name, row in zip((heading, *shown), figures, strict=True)]
+
+
+def least_width(names: Sequence[str]) -> int:
+    """Return how many cells names need at least so that no two look the same."""
+    longest = _longest(names)
+    for width in range(min(LEAST_NAME, longest), longest, _STEP):
+        if shortened(names, width) is not None:
+            return width
+    return longest
+
+
+def shortened(names: Sequence[str], width: int) -> list[str] | None:
+    """Return the names cut in their middle to so many cells; None where two that differ would look the same."""
+    if width < min(LEAST_NAME, _longest(names)):
+        return None
+    cut = [_cut(name, width) for name in names]
+    return cut if len(set(cut)) == len(set(names)) else None
+
+
+def filled(text: str, width: int | None) -> str:
+    """Return a paragraph in lines that are no longer than a terminal's."""
+    if width is None:
+        return text
+    return textwrap.fill(text, max(width, LEAST_NAME), break_long_words=False, break_on_hyphens=False)
+
+
+def _cut(name: str, width: int) -> str:
+    """Leave out the middle: what tells functions apart is the end of a name, and whose they are its begin."""
+    if _cells(name) <= width:
+        return name
+    tail = (width - 1) * 2 // 3
+    return f"{_begin(name, width - 1 - tail)}…{_begin(name[::-1], tail)[::-1]}"
+
+
+def _begin(text: str, cells: int) -> str:
+    """Return as much of a text as so many cells hold."""
+    taken = 0
+    for place, character in enumerate(text):
+        taken += _cells(character)
+        if taken > cells:
+            return text[:place]
+    return text
+
+
+def _padded(text: str, cells: int, *, left: bool = True) -> str:
+    missing = " " * (cells - _cells(text))
+    return text + missing if left else missing + text
+
+
+def _longest(texts: Sequence[str]) -> int:
+    return max(map(_cells, texts), default=0)
+
+
+def _cells(text: str) -> int:
+    """Return how many cells of a terminal a text takes."""
+    from rich.cells import cell_len
+
+    return cell_len(text)

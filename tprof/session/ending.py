@@ -1,0 +1,96 @@
+"""Ends a recording: writes the contents of the processes' shared page to the session."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from tprof import _core
+from tprof.trace.manifest import write_end
+
+from .companions import await_companions, describe_running
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The end of a session's owner.
+
+    Attributes
+    ----------
+    session : the session directory
+    identity : of this directory, so that no other one is written to
+    pid : of the owner
+    stopped : "end", "interrupted", "exit" or "error"
+    lost_definitions : number of tasks that could not be written
+    """
+
+    session: Path
+    identity: tuple[int, int]
+    pid: int
+    stopped: str
+    lost_definitions: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values for another process."""
+        return {**asdict(self), "session": str(self.session)}
+
+    @classmethod
+    def from_json(cls, plain: dict[str, Any]) -> Self:
+        """Create it from plain values."""
+        return cls(**{**plain, "session": Path(plain["session"]), "identity": tuple(plain["identity"])})
+
+    def write(self, end_ns: int) -> list[str]:
+        """End the session for all its processes and write its end; returns a sentence on a failure."""
+        notes = describe_running(self.pid)
+        ended = _core.session_end()
+        end = {
+            "end_ns": end_ns,
+            "stopped": self.stopped,
+            "processes": [
+                {"process": ordinal, "pid": pid, "cpu_ns": cpu_ns, "ended_ns": ended_ns or None}
+                for ordinal, pid, cpu_ns, ended_ns in ended["processes"]
+            ],
+            "process_count": ended["process_count"],
+            "lost_threads": ended["lost_threads"],
+            "uncounted_threads": ended["uncounted_threads"],
+            "lost_definitions": self.lost_definitions,
+            "dropped": {key.removeprefix("dropped_"): ended[key] for key in ended if key.startswith("dropped_")},
+            "notes": notes,
+        }
+        if identity_of(self.session) != self.identity:
+            # The directory there now is not this session.
+            return [f"{self.session} is no longer the session that was begun there: its end is not written"]
+        try:
+            write_end(self.session, end)
+            (self.session / "live").unlink(missing_ok=True)
+        except OSError as error:
+            # The samples are on disk nevertheless: the trace loads like that of a killed program.
+            return [f"the end of {self.session} could not be written ({error.strerror}): it reads as incomplete"]
+        return []
+
+
+def end_later(plain: dict[str, Any], owner: int) -> list[str]:
+    """End a recording that was left open, in a separate process, after the owner's companions have left it.
+
+    The owner reads its sensors until a message on the socket, and closes the socket after stopping them: see
+    `_core.await_at_exit`.
+    """
+    ending = Ending.from_json(plain)
+    _core.session_watch(str(ending.session))
+    await_companions(ending.pid)
+    end_ns = _core.now_ns()
+    with socket.socket(fileno=owner) as channel:
+        channel.sendall(b".")
+        channel.recv(1)
+    return ending.write(end_ns)
+
+
+def identity_of(path: Path) -> tuple[int, int]:
+    """Return the identity of a file, which differs from that of another file with the same name."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return 0, 0
+    return status.st_dev, status.st_ino

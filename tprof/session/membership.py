@@ -1,0 +1,222 @@
+"""The membership of a process in a session: its task table, and the core's set-up.
+
+One interpreter of a process is a member for all of them: the core records the tasks of every interpreter, and each
+interpreter writes its definitions into the one table of the process.
+"""
+
+from __future__ import annotations
+
+import array
+import os
+import threading
+from dataclasses import dataclass
+from json import dumps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tprof import _core, work
+from tprof.errors import TraceError
+
+from .process_state import this_process
+from .registry import NAME_CHARACTERS
+from .table_file import TableFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tprof.live import Meter
+
+    from .registry import Definition
+
+NO_PACKAGE = -1
+MAX_DECISIONS = 200_000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The columns and events that every process of a session records.
+
+    Attributes
+    ----------
+    directory : the session directory, absolute.
+    columns : (name, unit) of the sample's columns; energy_uj and cpu_ns first.
+    events : (perf type, config) of the columns after these two.
+    packages : package of each processor, by its number; -1 for one that is not known.
+    """
+
+    directory: Path
+    columns: tuple[tuple[str, str], ...]
+    events: tuple[tuple[int, int], ...]
+    packages: tuple[int, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the part of the manifest from which a child reads its plan."""
+        return {"events": [list(event) for event in self.events], "packages": list(self.packages)}
+
+    @classmethod
+    def from_manifest(cls, directory: Path) -> Plan:
+        """Read the plan of a running session. Raises TraceError."""
+        from tprof.trace.manifest import MANIFEST, read_manifest  # noqa: PLC0415 - kept off `import tprof`
+
+        manifest = read_manifest(directory)
+        try:
+            recorder = manifest["recorder"]
+            columns = tuple((str(column["name"]), str(column["unit"])) for column in manifest["columns"])
+            events = tuple((int(kind), int(config)) for kind, config in recorder["events"])
+            packages = tuple(array.array("h", [int(package) for package in recorder["packages"]]))
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            message = f"{directory / MANIFEST} is damaged: it does not say what is recorded; record again"
+            raise TraceError(message) from error
+        return cls(directory, columns, events, packages)
+
+    def description(self) -> bytes:
+        """Return the description of columns in each sample file."""
+        columns = [{"name": name, "unit": unit} for name, unit in self.columns]
+        return dumps({"columns": columns, "clock": "CLOCK_MONOTONIC"}, separators=(",", ":")).encode()
+
+
+class Membership:
+    """The membership of one process in a session, from entering to leaving."""
+
+    def __init__(self, plan: Plan, process: int) -> None:
+        """Open the task table; recording starts with `start`. Raises OSError."""
+        self.plan = plan
+        self.process = process
+        self.lost_definitions = 0
+        self.on_budget: Callable[[], None] | None = None
+        self._meter: Meter | None = None
+        self._meter_lock = threading.Lock()
+        self._table = TableFile(plan.directory / "tasks" / f"{process:08d}.jsonl")
+        self._closed = False
+        self._decisions: TableFile | None = None
+        self._decided = 0
+        self._deciding = threading.Lock()
+        self.sums: work.Sums | None = work.Sums()
+        this_process.tasks.listen(self._append)
+        for other in _core.table_begin(os.fspath(self._table.path)):
+            self._write(_foreign(*other))
+
+    def decide(self, decision: dict[str, Any]) -> None:
+        """Write a decision of a runtime's policy, up to `MAX_DECISIONS` and as far as the disk has space."""
+        with self._deciding:
+            if self._closed or self._decided > MAX_DECISIONS:
+                return
+            self._decided += 1
+            if self._decided > MAX_DECISIONS:
+                decision = {"t_ns": decision["t_ns"], "kind": "cut", "policy": decision["policy"]}
+            try:
+                if self._decisions is None:
+                    directory = self.plan.directory / "decisions"
+                    directory.mkdir(mode=0o700, exist_ok=True)
+                    self._decisions = TableFile(directory / f"{self.process:08d}.jsonl")
+            except OSError:
+                self._decided = MAX_DECISIONS + 1
+                return
+            self._decisions.append(dumps(decision, separators=(",", ":")).encode() + b"\n")
+
+    def _append(self, definition: Definition) -> None:
+        """Write a line at once; on a full disk the trace has `<lost name>` instead."""
+        self._write(_whole(definition, self.process))
+        if definition.budget is not None and self.on_budget is not None:
+            self.on_budget()
+
+    def _write(self, line: dict[str, Any]) -> None:
+        if not self._table.append(dumps(line).encode() + b"\n"):
+            self.lost_definitions += 1
+
+    def _append_sums(self) -> None:
+        """Write the sums of declared work; a full disk loses them."""
+        sums, self.sums = self.sums, None
+        for number, sum_ in sums.total().items() if sums is not None else ():
+            definition = this_process.tasks.definition_of(number)
+            line = {**_named(definition), **work.summed(definition.work, sum_)}
+            self._table.append(dumps(line).encode() + b"\n")
+
+    def start(self) -> None:
+        """Record from now on."""
+        _core.start(
+            directory=os.fspath(self.plan.directory),
+            process=self.process,
+            description=self.plan.description(),
+            events=self.plan.events,
+            packages=array.array("h", self.plan.packages).tobytes(),
+        )
+
+    def meter(self) -> Meter:
+        """Return the one meter of the session's joules in this process. Raises TraceError."""
+        from tprof.live import Meter  # noqa: PLC0415 - NumPy's threads are not the recorded program's
+
+        with self._meter_lock:
+            if self._meter is None:
+                self._meter = Meter(self.plan.directory, process=self.process, count_threads=_core.session_threads)
+            return self._meter
+
+    def stop(self) -> None:
+        """End recording, and close the table."""
+        _core.stop()
+        self.lost_definitions += _core.table_end()
+        this_process.tasks.listen(None)
+        self._append_sums()
+        self.close_table()
+        _core.session_leave(self.process)
+
+    def hand_over(self) -> None:
+        """Leave the membership to the process's other interpreters: this one ends, the process records on."""
+        this_process.tasks.listen(None)
+        self._append_sums()
+        self.close_table()
+
+    def close_table(self) -> None:
+        """Close the tables' descriptors."""
+        self._closed = True
+        self._table.close()
+        if self._decisions is not None:
+            self._decisions.close()
+
+
+def _named(definition: Definition) -> dict[str, Any]:
+    name = definition.name[:NAME_CHARACTERS]
+    place = {"task": definition.number, "name": name, "file": definition.file, "line": definition.line}
+    if definition.is_default:
+        place["default"] = True
+    return place if definition.budget is None else {**place, "budget_j": definition.budget[0]}
+
+
+def _whole(definition: Definition, process: int) -> dict[str, Any]:
+    source = definition.source() if process == 0 else None
+    return {**_named(definition), "source": source, **work.numbers(definition.work)}
+
+
+def _foreign(
+    number: int,
+    name: str,
+    file: str | None,
+    line: int | None,
+    flops: float | None,
+    traffic: float | None,
+    budget_j: float | None,
+) -> dict[str, Any]:
+    """Return the line of a task of another interpreter, without its source, which only that one can read."""
+    figures = {"flops": flops, "bytes": traffic, "budget_j": budget_j}
+    place = {"task": number, "name": name, "file": file, "line": line}
+    return {**place, **{key: value for key, value in figures.items() if value is not None}}
+
+
+def append_to(table: str, definition: Definition) -> None:
+    """Write a task into the table of this process, which another interpreter owns."""
+    line = _whole(definition, int(Path(table).stem))
+    try:
+        opened = TableFile(Path(table), new=False)
+    except OSError:
+        _core.table_lost()
+        return
+    if not opened.append(dumps(line).encode() + b"\n"):
+        _core.table_lost()
+    opened.close()
+
+
+def enter(plan: Plan, process: int) -> Membership:
+    """Make this process the member with this ordinal; the caller calls `start`. Raises OSError."""
+    member = Membership(plan, process)
+    this_process.membership = member
+    return member

@@ -1,0 +1,243 @@
+"""Prepares a recording: chooses sensors and counters, builds the manifest, and describes what the core has to read."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+from tprof import _core, sensors
+from tprof import counters as counter_events
+from tprof.distribution import version
+from tprof.sensors.contract import EstimateReader, FileReader, PerfReader
+from tprof.sensors.topology import describe_host, read_topology
+from tprof.trace.bounds import max_power_of
+from tprof.trace.power_model import read_model
+
+from .companions import Origin, boot_id
+from .membership import NO_PACKAGE, Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from tprof.counters import CounterPlan
+    from tprof.sensors.contract import Choice, Domain
+    from tprof.sensors.topology import Cpu
+
+FORMAT = [1, 1]
+SENSOR_PERIOD_NS = 1_000_000
+BUSY_PERIOD_NS = 20_000_000
+"""The kernel's busy time advances in ticks of 10 ms: more frequent reads add nothing."""
+
+
+class Kind(IntEnum):
+    """Kinds of sources of the native thread; the numbers are the core's."""
+
+    FILE = 1
+    PERF = 2
+    ESTIMATE = 3
+    BUSY = 4
+    PROGRAM = 5
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """The chosen sensors and counters.
+
+    Attributes
+    ----------
+    choice : of the energy sensors
+    plan : of every process of the session
+    topology : of the processors
+    root : directory above /sys and /proc
+    manifest : of the session
+    notes : sentences for the user on the choice
+    """
+
+    choice: Choice
+    plan: Plan
+    topology: tuple[Cpu, ...]
+    root: Path
+    manifest: dict[str, Any]
+    notes: tuple[str, ...]
+
+    def sources(self) -> tuple[dict[str, Any], ...]:
+        """Return one description for each file of readings: its source, and how often the native thread reads it."""
+        stat = _proc_stat(self.root)
+        sources = [_energy(domain, stat) for domain in self.choice.domains]
+        sources += [_busy(package, cpus, stat) for package, cpus in _by_package(self.topology).items()]
+        sources.append(_source(Kind.PROGRAM, "program", quantity="program", scope="machine", package=None))
+        for source in sources:
+            name = source.pop("name")
+            source["file"] = str(self.plan.directory / "readings" / f"{name}.readings")
+        return tuple(sources)
+
+
+def prepare(
+    path: Path, *, energy: str, counters: str | Sequence[str], watts: tuple[float, float] | str | None
+) -> Preparation:
+    """Choose sensors and counters for a session at `path`. Raises SensorError and UsageError."""
+    root = sensors.sysroot()
+    choice = sensors.choose(energy, root=root, watts=watts)
+    host = describe_host()
+    model, model_note = read_model(host["processor"])
+    counted = counter_events.choose(counters, requested=model.get("counters", ()) if model else (), root=root)
+    topology = read_topology(root)
+    plan = Plan(path, _columns(counted), _events(counted), _packages(topology))
+    notes = (*choice.notes, *counted.notes, *([model_note] if model_note else []))
+    manifest = {
+        "format": FORMAT,
+        "tprof": version(),
+        "host": host,
+        "topology": [
+            {"cpu": cpu.cpu, "package": cpu.package, "core": cpu.core, "core_type": cpu.core_type} for cpu in topology
+        ],
+        "columns": [{"name": name, "unit": unit} for name, unit in plan.columns],
+        "domains": [_describe_domain(domain) for domain in choice.domains],
+        "left_out": [{"name": name, "why": why} for name, why in choice.left_out],
+        "static_power_w": choice.static_power_w,
+        "estimate": None if choice.estimate is None else choice.estimate.as_json(),
+        "counters": {"source": counted.source, "why": counted.why},
+        "energy_filtering": choice.energy_filtering,
+        "power_model": model,
+        "power_model_problem": model_note,
+        "recorder": plan.as_json(),
+        "notes": list(notes),
+        **_describe_start(),
+    }
+    return Preparation(choice, plan, topology, root, manifest, notes)
+
+
+def _columns(counted: CounterPlan) -> tuple[tuple[str, str], ...]:
+    own = (("energy_uj", "uJ"), ("cpu_ns", "ns"))
+    return own + tuple((event.column, event.unit) for event in counted.events)
+
+
+def _events(counted: CounterPlan) -> tuple[tuple[int, int], ...]:
+    return tuple((event.type, event.config) for event in counted.events)
+
+
+def _packages(topology: Sequence[Cpu]) -> tuple[int, ...]:
+    packages = [NO_PACKAGE] * (max((cpu.cpu for cpu in topology), default=-1) + 1)
+    for cpu in topology:
+        packages[cpu.cpu] = cpu.package
+    return tuple(packages)
+
+
+def _describe_domain(domain: Domain) -> dict[str, Any]:
+    return {
+        "name": domain.name,
+        "scope": domain.scope,
+        "package": domain.package,
+        "source": domain.source,
+        "quality": str(domain.quality),
+        "unit_j": domain.unit_j,
+        "modulus": domain.modulus,
+        "counted": domain.counted,
+    }
+
+
+def _describe_start() -> dict[str, Any]:
+    """Return the start of a recording on all clocks; calculations use only the monotonic one."""
+    now_ns = _core.now_ns()
+    origin = Origin.of(os.getpid())
+    return {
+        "created": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "clock": {
+            "name": "CLOCK_MONOTONIC",
+            "start_ns": now_ns,
+            "wall_start_ns": time.time_ns(),
+            "boottime_start_ns": now_ns + _core.suspended_ns(),
+        },
+        "boot_id": boot_id(),
+        "origin": None if origin is None else origin.as_json(),
+        "argv": list(sys.argv),
+        "pid": os.getpid(),
+    }
+
+
+def _proc_stat(root: Path) -> str:
+    below = root / "proc" / "stat"
+    return str(below) if below.exists() else "/proc/stat"
+
+
+def _by_package(topology: Iterable[Cpu]) -> dict[int, tuple[int, ...]]:
+    packages: dict[int, tuple[int, ...]] = {}
+    for cpu in topology:
+        packages[cpu.package] = (*packages.get(cpu.package, ()), cpu.cpu)
+    return packages
+
+
+def _source(  # noqa: PLR0913 - the fields of a reading file
+    kind: Kind,
+    name: str,
+    *,
+    quantity: str,
+    scope: str,
+    package: int | None,
+    source: str = "kernel",
+    quality: str = "measured",
+    counted: bool = False,
+    unit: float = 1e-9,
+    modulus: int | None = None,
+    period_ns: int = BUSY_PERIOD_NS,
+) -> dict[str, Any]:
+    description = {
+        "name": name,
+        "quantity": quantity,
+        "scope": scope,
+        "package": package,
+        "source": source,
+        "quality": quality,
+        "counted": counted,
+    }
+    return {
+        "kind": int(kind),
+        "name": re.sub(r"[^A-Za-z0-9_.-]", "_", name),
+        "description": json.dumps(description, separators=(",", ":")),
+        "modulus": modulus or 0,
+        "unit": unit,
+        "period_ns": period_ns,
+        "max_power_w": max_power_of(quality, scope),
+        "package": -1 if package is None or scope != "package" else package,
+    }
+
+
+def _busy(package: int, cpus: tuple[int, ...], stat: str) -> dict[str, Any]:
+    source = _source(Kind.BUSY, f"busy-{package}", quantity="busy", scope="machine", package=package)
+    return source | {"path": stat, "cpus": cpus}
+
+
+def _energy(domain: Domain, stat: str) -> dict[str, Any]:
+    reader = domain.reader
+    kinds = {FileReader: Kind.FILE, PerfReader: Kind.PERF, EstimateReader: Kind.ESTIMATE}
+    source = _source(
+        kinds[type(reader)],
+        domain.name,
+        quantity="energy",
+        scope=domain.scope,
+        package=domain.package,
+        source=domain.source,
+        quality=str(domain.quality),
+        counted=domain.counted,
+        unit=domain.unit_j,
+        modulus=domain.modulus,
+        period_ns=BUSY_PERIOD_NS if isinstance(reader, EstimateReader) else SENSOR_PERIOD_NS,
+    )
+    return source | _reader_fields(reader, stat)
+
+
+def _reader_fields(reader: FileReader | PerfReader | EstimateReader, stat: str) -> dict[str, Any]:
+    if isinstance(reader, FileReader):
+        subzone = reader.subzone or ""
+        return {"path": reader.path, "search": reader.search, "zone": reader.zone, "subzone": subzone}
+    if isinstance(reader, PerfReader):
+        return {"type": reader.type, "config": reader.config, "cpu": reader.cpu}
+    return {"path": stat, "idle_w": reader.idle_w, "per_core_w": reader.per_core_w, "cpus": reader.cpus}

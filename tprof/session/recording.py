@@ -1,0 +1,397 @@
+"""A recording, from `tprof.record(...)` to the end of its with-block."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from tprof import _core
+from tprof.errors import TprofError, TraceError, UsageError
+
+from .children import clear_ray_hook, set_ray_hook
+from .membership import Plan, enter
+from .process_state import SESSION, Uninterrupted, this_process
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from tprof.analysis import Profile
+    from tprof.budgets.instances import InstanceBudgets
+    from tprof.live import Energy
+    from tprof.sensors.contract import Choice
+    from tprof.trace.running import Lock
+
+    from .ending import Ending
+    from .preparation import Preparation
+
+IDLE_S = 1 / 3
+LONGEST_IDLE_S = 60.0
+
+
+class Recording:
+    """A recording of this process and the children that join it.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        The session directory.
+    notes : list of str
+        Sentences for the user on the chosen sensors and counters.
+    is_owner : bool
+        Whether it made the session; otherwise it joined that of a process started together with this one.
+    is_left_open : bool
+        Set before the end if companions still record: the sensors continue, and another process writes the end.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        energy: str,
+        counters: str | Sequence[str],
+        watts: tuple[float, float] | str | None,
+        overwrite: bool,
+        idle_s: float | None,
+        poller_share: float,
+    ) -> None:
+        """Store the arguments; nothing happens before the with-block."""
+        self.path = Path(path).absolute()
+        self.notes: list[str] = []
+        self._energy = energy
+        self._counters = counters
+        self._watts = watts
+        self._overwrite = overwrite
+        self._idle_s = _check_idle(idle_s)
+        self._poller_share = _check_share(poller_share)
+        self._environment: str | None = None
+        self._lock: Lock | None = None
+        self._pid = 0
+        self._identity = (0, 0)
+        self._instances: InstanceBudgets | None = None
+        self.is_owner = True
+        self.is_left_open = False
+        self._ending: Ending | None = None
+
+    def __enter__(self) -> Self:
+        """Make the session directory and begin to record, or join the session of a companion."""
+        self._refuse_second()
+        if not _core.claim():
+            message = "another interpreter of this process records already: end that recording before another"
+            raise UsageError(message)
+        try:
+            self._enter()
+        except BaseException:
+            _core.release()
+            raise
+        return self
+
+    def _enter(self) -> None:
+        from tprof.trace.directory import one_at_a_time  # noqa: PLC0415 - kept off `import tprof`
+
+        from .companions import shares  # noqa: PLC0415 - see above
+
+        with one_at_a_time(self.path.parent):
+            self.is_owner = not shares(self.path)
+            if self.is_owner:
+                self._create()
+            else:
+                self._join()
+
+    def _create(self) -> None:
+        from tprof.trace.directory import create_session  # noqa: PLC0415 - kept off `import tprof`
+
+        from .ending import identity_of  # noqa: PLC0415 - see above
+        from .preparation import prepare  # noqa: PLC0415 - see above
+
+        prepared = prepare(self.path, energy=self._energy, counters=self._counters, watts=self._watts)
+        self.notes = list(prepared.notes)
+        create_session(self.path, overwrite=self._overwrite)
+        self._pid, self._identity = os.getpid(), identity_of(self.path)
+        try:
+            self._begin(prepared)
+        except OSError as error:
+            self._undo()
+            raise TprofError(_cannot_record(self.path, error)) from error
+        except BaseException:
+            self._undo()
+            raise
+
+    def _join(self) -> None:
+        self._pid = os.getpid()
+        try:
+            with Uninterrupted():
+                process = _core.session_join(os.fspath(self.path))
+                enter(Plan.from_manifest(self.path), process).start()
+                self._hand_to_children()
+        except OSError as error:
+            message = f"{self.path} ended before process {self._pid} could join: tprof does not record this process"
+            raise TprofError(message) from error
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the recording completely, however the block ends."""
+        try:
+            with Uninterrupted():
+                problem = self._end(_how_it_stopped(kind))
+        except BaseException:
+            with Uninterrupted():
+                self._end(_how_it_stopped(kind))  # a signal may have arrived before they were held
+            raise
+        self._raise(problem, instead_of=error)
+
+    def _end(self, stopped: str) -> Exception | None:
+        """End all that still runs; returns the exception of the tasks' budgets, if any."""
+        member = this_process.membership
+        if member is None or member.plan.directory != self.path:
+            return None
+        end_ns = _core.now_ns()
+        from .ending import Ending  # noqa: PLC0415 - kept off `import tprof`
+
+        this_process.leave()
+        self._restore_environment()
+        if self._pid != os.getpid() or not self.is_owner:
+            _core.release()
+            return None  # the recording belongs to the parent of this forked child, or to a companion
+        if not self.is_left_open:
+            _core.sensors_stop()
+        problem = self._instances.stop() if self._instances is not None else None
+        self._ending = Ending(self.path, self._identity, self._pid, stopped, member.lost_definitions)
+        if not self.is_left_open:
+            self.notes += self._ending.write(end_ns)
+            self._unlock()
+        _core.release()
+        return problem
+
+    def ending(self) -> dict[str, Any]:
+        """Return the data with which another process writes the end of a recording that was left open."""
+        return {} if self._ending is None else self._ending.as_json()
+
+    def energy(self) -> Energy:
+        """Return the joules so far, while the recording runs; from any thread.
+
+        They are shared by CPU time (the model ``cputime``) up to a millisecond ago with a sensor, up to 20 with an
+        estimate. Each call reads only what is new since the last one.
+
+        Returns
+        -------
+        tprof.live.Energy
+            `tasks` (by name: `energy_j`, `instances`), `tasks_j`, `runtime_j`, `other_j`, `idle_j`, `measured_j`,
+            `quality`, `until_s`.
+
+        Raises
+        ------
+        UsageError
+            If the recording is not running.
+        """
+        member = this_process.membership
+        if member is None or member.plan.directory != self.path:
+            message = f"the recording {self.path} does not run: after its with-block take its profile()"
+            raise UsageError(message)
+        return member.meter().energy()
+
+    def profile(self, model: str = "auto", **options: Any) -> Profile:
+        """Attribute the joules to the tasks.
+
+        Parameters
+        ----------
+        model
+            ``"auto"`` or the name of a power model.
+        **options
+            As for `tprof.analysis.build_profile`.
+        """
+        from tprof.trace import load  # noqa: PLC0415 - the door to analysis
+
+        if this_process.membership is not None:
+            message = f"the recording {self.path} still runs: take its profile after the with-block"
+            raise UsageError(message)
+        return load(self.path).profile(model, **options)
+
+    def _refuse_second(self) -> None:
+        running = this_process.membership
+        if running is not None:
+            from tprof.launch.program import is_recorded_in  # noqa: PLC0415 - kept off `import tprof`
+
+            if is_recorded_in(running.plan.directory):
+                message = (
+                    "the program makes a recording of its own: take tprof.record out of it, since tprof run and "
+                    "tprof sweep record it already"
+                )
+                raise UsageError(message)
+            message = f"a recording already runs in this process ({running.plan.directory}): end it before another"
+            raise UsageError(message)
+
+    def _begin(self, prepared: Preparation) -> None:
+        from tprof.trace.directory import SUBDIRECTORIES  # noqa: PLC0415 - kept off `import tprof`
+        from tprof.trace.manifest import write_manifest  # noqa: PLC0415
+        from tprof.trace.running import Lock  # noqa: PLC0415
+
+        with Uninterrupted():
+            for name in SUBDIRECTORIES:
+                (self.path / name).mkdir(mode=0o700)
+            write_manifest(self.path, prepared.manifest)
+            process = _core.session_create(os.fspath(self.path))
+            self._lock = Lock(self.path)
+            _core.sensors_start(prepared.sources(), self._poller_share)
+        self._read_idle(prepared.choice)
+        with Uninterrupted():
+            # Readings until here do not belong to the block; a child that joins finds a complete manifest in any case.
+            prepared.manifest["clock"]["block_start_ns"] = _core.now_ns()
+            write_manifest(self.path, prepared.manifest)
+            enter(prepared.plan, process).start()
+            self._hand_to_children()
+        self._watch_budgets()
+
+    def _hand_to_children(self) -> None:
+        self._environment = os.environ.get(SESSION)
+        os.environ[SESSION] = os.fspath(self.path)
+        set_ray_hook()
+
+    def _watch_budgets(self) -> None:
+        """Monitor tasks with a budget, from the first definition of one."""
+        member = this_process.membership
+        if member is None or self._instances is not None:
+            return
+        member.on_budget = self._watch_budgets
+        if this_process.tasks.has_budgets():
+            from tprof.budgets.instances import InstanceBudgets  # noqa: PLC0415 - brings NumPy
+
+            self._instances = InstanceBudgets(member)
+
+    def _raise(self, problem: Exception | None, *, instead_of: BaseException | None) -> None:
+        """Raise the exception of the tasks' budgets; a failure to monitor them is a note."""
+        if problem is None:
+            return
+        if isinstance(problem, TraceError):
+            self.notes.append(f"the budgets of tasks were not watched to the end: {problem}")
+        elif instead_of is None:
+            raise problem
+
+    def _read_idle(self, choice: Choice) -> None:
+        """Read the sensor before the program runs: this separates static power from the tasks'."""
+        measured = any(domain.quality == "measured" for domain in choice.domains)
+        idle_s = self._idle_s if self._idle_s is not None else IDLE_S if measured else 0.0
+        if idle_s > 0:
+            time.sleep(idle_s)
+
+    def _restore_environment(self) -> None:
+        clear_ray_hook()
+        if self._environment is None:
+            os.environ.pop(SESSION, None)
+        else:
+            os.environ[SESSION] = self._environment
+
+    def _undo(self) -> None:
+        """Remove the files of a recording that could not begin."""
+        with Uninterrupted():
+            this_process.leave()
+            if os.environ.get(SESSION) == os.fspath(self.path):
+                self._restore_environment()
+            _core.sensors_stop()
+            self._unlock()
+            shutil.rmtree(self.path, ignore_errors=True)
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+
+def _how_it_stopped(kind: type[BaseException] | None) -> str:
+    if kind is None:
+        return "end"
+    if issubclass(kind, KeyboardInterrupt):
+        return "interrupted"
+    return "exit" if issubclass(kind, SystemExit) else "error"
+
+
+def _cannot_record(path: Path, error: OSError) -> str:
+    reason = error.strerror or str(error)
+    return f"cannot record to {path}: {reason}; choose another place with -o SESSION or tprof.record(path)"
+
+
+def _check_idle(idle_s: float | None) -> float | None:
+    if idle_s is not None and not 0 <= idle_s <= LONGEST_IDLE_S:
+        message = f"idle_s must be from 0 to {LONGEST_IDLE_S:g} seconds, got {idle_s!r}"
+        raise UsageError(message)
+    return idle_s
+
+
+def _check_share(poller_share: float) -> float:
+    if not 0 <= poller_share <= 1:
+        message = f"poller_share must be from 0 to 1 of a core, got {poller_share!r}"
+        raise UsageError(message)
+    return float(poller_share)
+
+
+def record(
+    path: str | os.PathLike[str],
+    *,
+    energy: str = "auto",
+    counters: str | Sequence[str] = "auto",
+    watts: tuple[float, float] | str | None = None,
+    overwrite: bool = False,
+    idle_s: float | None = None,
+    poller_share: float = 0.01,
+) -> Recording:
+    """Record the tasks of a block of the program, and their energy.
+
+    Parameters
+    ----------
+    path
+        The session directory to make, by convention ``NAME.tprof``.
+    energy
+        ``"auto"`` or a sensor: ``"perf"``, ``"powercap"``, ``"estimate"``, ``"none"``.
+    counters
+        ``"auto"``, ``"none"`` (clock and CPU time only) or the names of counters.
+    watts
+        For the estimate: watts of the idle machine and watts per busy core, taken as exact; by default assumed from the
+        kind of processor, and then intervals include the error of the assumption.
+    overwrite
+        Replace an existing session.
+    idle_s
+        Seconds of idle time to read before the block, which separate static power from the tasks'; by default a third
+        of a second with a sensor, else none. They are not part of the figures; a profile's ``info`` has them as
+        ``lead_in_s`` and ``lead_in_j``.
+    poller_share
+        Part of one core that polling the sensors may use, 0 to 1. The sensors are polled once per millisecond; the rest
+        of this part goes to closer polling around updates, with which `fitted` separates short tasks. If wake-ups cost
+        too much, polls come less often. 0 polls once per millisecond at any cost, and never more closely.
+
+    Returns
+    -------
+    Recording
+        A context manager; after its block, `Recording.profile` attributes the energy.
+
+    Raises
+    ------
+    UsageError
+        If a recording already runs or the path is taken.
+    SensorError
+        If the requested sensor cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile, tprof
+    >>> @tprof.task
+    ... def add(a, b):
+    ...     return a + b
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     with tprof.record(directory + "/add.tprof", energy="estimate") as recording:
+    ...         total = add(1, 2)
+    ...     len(recording.profile().tasks)
+    1
+    """
+    return Recording(
+        path,
+        energy=energy,
+        counters=counters,
+        watts=watts,
+        overwrite=overwrite,
+        idle_s=idle_s,
+        poller_share=poller_share,
+    )
