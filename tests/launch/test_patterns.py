@@ -5,7 +5,7 @@ import os
 import pytest
 
 from tprof.errors import UsageError
-from tprof.launch import Pattern
+from tprof.launch.pattern import Pattern
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from tprof.analysis import Profile
-    from tprof.launch import Program
+    from tprof.launch.program import Program
     from tprof.session.recording import Recording
 
 _TOP = 10
@@ -90,7 +90,7 @@ def run(  # noqa: PLR0913 - one parameter an option
 ) -> None:
     """Record the program, then say where its joules went."""
     import tprof
-    from tprof.launch import parse_patterns
+    from tprof.launch.pattern import parse_patterns
 
     if list_tasks is not None:
         from .task_patterns import list_tasks as show_tasks
@@ -118,7 +118,7 @@ def run(  # noqa: PLR0913 - one parameter an option
 
 
 def _program(words: list[str]) -> Program:
-    from tprof.launch import Program
+    from tprof.launch.program import Program
 
     if not words:
         message = "name the program to run: tprof run SCRIPT, -m MODULE, -c TEXT or - for standard input"
@@ -172,7 +172,7 @@ class Start(BaseException):
 
 def _prepare(what: Program, tasks: list[str], end: _End, *, best_effort: bool) -> Callable[[], None]:
     """Begin to record, and return what runs the program."""
-    from tprof.launch import find_program, run_program
+    from tprof.launch.program import find_program, run_program
 
     main = find_program(what)
     # What is registered first is called last: what the program leaves to its own end is recorded.
@@ -271,7 +271,7 @@ class _End:
 
     def _look_at_tasks(self, stream: TextIO) -> dict[str, object]:
         """Return what is to be said of the patterns; what they lack is said here where nothing follows."""
-        from tprof.launch import matches
+        from tprof.launch.program import matches
 
         from .task_patterns import near_modules, texts
 
@@ -389,8 +389,8 @@ def _suggest_names(profile: Profile, program: str) -> None:
 
 def _report_tasks(profile: Profile, given: dict[str, Any]) -> None:
     """Say what the patterns met, here or in a child process, and what of it was called."""
-    from tprof.launch import Pattern
     from tprof.launch.matches import Matches
+    from tprof.launch.pattern import Pattern
 
     from .task_patterns import texts
 

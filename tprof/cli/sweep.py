@@ -138,8 +138,8 @@ def _leave(number: int, frame: FrameType | None) -> NoReturn:
 def _check(what: What) -> Path | None:
     """Refuse what every run would refuse, before the first; returns the program's file, if it is one."""
     from tprof.analysis.models.choice import NAMES
-    from tprof.launch import Program, parse_patterns
-    from tprof.launch.program import find_program
+    from tprof.launch.pattern import parse_patterns
+    from tprof.launch.program import Program, find_program
     from tprof.sensors.choose import choose, sysroot
 
     if what.model not in NAMES:

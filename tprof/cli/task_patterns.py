@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tprof.analysis import Profile
-    from tprof.launch import Pattern
     from tprof.launch.matches import Gathered
+    from tprof.launch.pattern import Pattern
 
 
 def near_modules(gathered: Gathered) -> list[str]:
@@ -57,7 +57,7 @@ def _called(profile: Profile) -> set[tuple[str | None, int | None]]:
 
 def list_tasks(where: str, tasks: Sequence[str]) -> None:
     """Print the functions of a module, package or script that the patterns mean, all without patterns."""
-    from tprof.launch import parse_patterns
+    from tprof.launch.pattern import parse_patterns
 
     patterns = parse_patterns(tasks)
     for names, code, function in _functions(where):

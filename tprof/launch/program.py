@@ -15,7 +15,8 @@ from tprof import _core
 from tprof.errors import UsageError
 
 from .default_tasks import DefaultTasks
-from .hook import Tasks, hand_to_children, hand_to_interpreters, interpreter_words
+from .descendants import hand_to_children, hand_to_interpreters, interpreter_words
+from .hook import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,9 +101,9 @@ def run_program(program: Program, main: Main, tasks: Sequence[str], *, recorded_
         names.append(main.spec.name if main.spec is not None else program.stem)
     sys.argv[:] = [main.file if program.is_module else program.name, *program.arguments]
     sys.orig_argv[:] = [*interpreter_words(sys.orig_argv), *program.words]
-    hand_to_children(tasks, names, main.file, program.shown_name)
-    hand_to_interpreters()
     making = Tasks(tasks, names, main.file)
+    hand_to_children([one.text for one in making.matches.patterns], names, main.file, program.shown_name)
+    hand_to_interpreters()
     default = None
     if tasks:
         making.begin()

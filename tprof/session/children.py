@@ -91,7 +91,7 @@ def add_session(runtime_env: dict[str, Any] | None) -> dict[str, Any]:
         return asked
     asked["env_vars"] = {**ours, **(asked.get("env_vars") or {})}
     if TASKS in ours:
-        asked.setdefault(_SET_UP, "tprof.launch.hook.install_from_environment")
+        asked.setdefault(_SET_UP, "tprof.launch.descendants.install_from_environment")
     return asked
 
 

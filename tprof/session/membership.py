@@ -9,10 +9,9 @@ from __future__ import annotations
 import array
 import os
 import threading
-from dataclasses import dataclass
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tprof import _core, work
 from tprof.errors import TraceError
@@ -32,8 +31,7 @@ NO_PACKAGE = -1
 MAX_DECISIONS = 200_000
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """The columns and events that every process of a session records.
 
     Attributes

@@ -12,8 +12,7 @@ import math
 import re
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,8 +36,7 @@ _KEY_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
 _LONG_KEY = re.compile(rf"""(?<![\w"'-])(?:{_KEY_PART}){{{MOST_LEVELS}}}""", re.ASCII)
 
 
-@dataclass(frozen=True)
-class Cells:
+class Cells(NamedTuple):
     """A table of texts.
 
     Attributes
