@@ -1,5 +1,6 @@
 """Shared set-up: tests run on the installed wheel, never on the checkout."""
 
+import gc
 import os
 import signal
 import sys
@@ -39,6 +40,12 @@ def pytest_collection_modifyitems(config, items):
         if left_out:
             config.hook.pytest_deselected(items=left_out)
             items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+
+
+def pytest_collection_finish():
+    """Take all modules out of the collector's sight: tests that collect garbage would have it search them each time."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter, config):
