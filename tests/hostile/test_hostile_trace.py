@@ -33,14 +33,10 @@ def trace(whole, tmp_path):
 def lengths(size):
     """Return to how many bytes a file of samples is cut, the longest first.
 
-    A cut file is not written anew: that waits for the disk. In the rest of the header, which holds nothing, every 16th.
+    A cut file is not written anew: that waits for the disk. In the description, which ends the header, every 16th.
     """
-    step = 1 if os.environ.get(THOROUGH) else 16
-    return [
-        *range(size - 1, layout.HEADER_BYTES - 1, -1),
-        *range(layout.HEADER_BYTES - 1, 256, -step),
-        *range(256, -1, -1),
-    ]
+    samples, fields, step = layout.HEADER_BYTES, 1024, 1 if os.environ.get(THOROUGH) else 16
+    return [*range(size - 1, samples - 1, -1), *range(samples - 1, fields, -step), *range(fields, -1, -1)]
 
 
 def test_a_file_of_samples_cut_at_any_byte_gives_the_whole_samples_before(trace):
