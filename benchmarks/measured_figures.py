@@ -1,4 +1,4 @@
-"""A measured figure: its values round by round, their median and spread, and the target it is held to."""
+"""A measured figure (its values round by round, median, spread and target), and figures as rows and lines of text."""
 
 from __future__ import annotations
 

@@ -125,8 +125,34 @@ def test_no_modules_import_each_other_as_they_load():
         pytest.fail(f"import cycle: {' <- '.join(error.args[1])}")
 
 
+def places_of(text, *suffixes):
+    """Return the sources that contain the text."""
+    sources = [path for top in ("tprof", "runtime") for path in (ROOT / top).rglob("*") if path.suffix in suffixes]
+    return {str(path.relative_to(ROOT)) for path in sources if text in path.read_text(encoding="utf-8")}
+
+
+def test_only_bindings_include_python():
+    files = places_of("#include <Python.h>", ".c", ".h")
+
+    assert files == {"tprof/csrc/binding.h", "runtime/csrc/binding.h"}
+
+
+def test_files_without_python_do_not_include_bindings():
+    files = places_of('#include "binding', ".c", ".h")
+
+    assert {file for file in files if not Path(file).name.startswith("binding_")} == {
+        "tprof/csrc/module.c",
+        "runtime/csrc/module.c",
+    }
+
+
+def test_a_process_follows_forks_in_one_place_in_python_and_in_one_in_c():
+    assert places_of("os.register_at_fork(", ".py") == {"tprof/session/process_state.py"}
+    assert places_of("pthread_atfork(", ".c", ".h") == {"tprof/csrc/process.c"}
+
+
 def test_import_tprof_loads_nothing_heavy():
-    heavy = ("pandas", "sklearn", "plotly", "typer", "rich", "scipy")
+    heavy = ("pandas", "psutil", "sklearn", "plotly", "typer", "rich", "scipy")
     code = f"import sys, tprof; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
 

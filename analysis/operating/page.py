@@ -6,8 +6,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from tprof.analysis.names import shown
-from tprof.analysis.report.data import clean
-from tprof.analysis.report.embed import Parts, embed
+from tprof.analysis.report.embed import Parts, clean, embed
 from tprof.analysis.report.embed import write_page as write
 
 from .advice import doubt_text

@@ -7,8 +7,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tprof.analysis.report.data import clean
-from tprof.analysis.report.embed import Parts, embed, write_page
+from tprof.analysis.report.embed import Parts, clean, embed, write_page
 
 from .roofline_tradeoffs import capped_flops_per_s, capped_power_w
 

@@ -1,4 +1,4 @@
-"""Records a calibration, after it is sure that this machine can be calibrated."""
+"""Records a calibration once this machine is known to have a sensor that measures and the counters of equation 1."""
 
 from __future__ import annotations
 

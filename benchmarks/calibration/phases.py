@@ -1,4 +1,7 @@
-"""What a calibration runs: each kernel on each number of cores, in an order that hides no drift."""
+"""What a calibration runs: each kernel on each number of cores, in an order that hides no drift.
+
+Kernels that run at once have a processor each and stand under a task of their name.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernels of a calibration: so unlike each other that instructions and traffic vary apart."""
+"""The kernels of a calibration: so unlike each other that instructions and traffic vary apart; sized by the caches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How soon a budget acts and what watching it costs: the measurement behind `tprof bench budget`."""
+"""How soon a budget acts and what watching it costs: the measurement behind `tprof bench budget`.
+
+Actions are timed against the moment from which they were due.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The tiled Cholesky on the runtime, recorded or not, and with the same kernels on its peers."""
+"""The tiled Cholesky on the runtime, recorded or not, and with the same kernels on its peers.
+
+Not every machine can hold its rounds to a target; the notes of the figures say why.
+"""
 
 from __future__ import annotations
 

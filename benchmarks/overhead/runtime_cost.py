@@ -1,4 +1,8 @@
-"""What the task runtime costs, beside its peers: the measurement behind `tprof bench runtime`."""
+"""What the task runtime costs, beside its peers: the measurement behind `tprof bench runtime`.
+
+An empty task, recorded or not; the tiled Cholesky (`factoring.py`); the memory of a graph of a million tasks, in child
+processes of their own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""What a peer is: measurements of the work alone, written as the peer's users write it."""
+"""What a peer is, and the work that all peers are given.
+
+A peer measures the work alone, written as the peer's users write it. The work is an empty function, the kernels of the
+tiled Cholesky in two orders, and empty tasks that depend on each other, in the order of Floyd and Warshall on the tiles
+of a grid.
+"""
 
 from __future__ import annotations
 

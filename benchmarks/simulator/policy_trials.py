@@ -1,4 +1,13 @@
-"""What policies come to on a mix beside every fixed assignment of frequencies, all on the same simulated processor."""
+"""Policies in simulated time: task graphs on a simulated processor, beside every fixed assignment of frequencies.
+
+The graphs are those of the paper's programs, as far as operating points see them: tasks, lengths, who waits for whom.
+The lengths at the highest frequency are invented: the paper prints how tasks respond to the frequency, not how long
+each instance takes.
+
+The processor goes from one event to the next, exactly, and reads no clock of this machine. The work of a running task
+goes on at the rate that its response gives at its core's frequency, and draws the watts that this gives; the package
+draws `static_w` beside. The energy counter that the loop sees is updated each millisecond, as RAPL's is.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,23 @@
-"""What a core can run: the paper's PolyBench kernels and the stress kernels that a calibration runs.
+"""What a core does and draws: kernels, and a law of power that no linear model of counters matches exactly.
 
-Every character is **invented**: instructions per cycle and traffic are what one would expect of such a loop on a core
-like that of the paper's processor (Core i5-2500), and where the paper's table 3 gives a kernel's power the character is
-one that leads near it. No figure here was measured. `mix` was drawn once, not chosen.
+Every character of a kernel is **invented**: instructions per cycle and traffic are what one would expect of such a loop
+on a core like that of the paper's processor (Core i5-2500), and where the paper's table 3 gives a kernel's power the
+character is one that leads near it. No figure here was measured. `mix` was drawn once, not chosen.
+
+The law's coefficients are the paper's (table 1, at 3.3 GHz). What bends it was chosen from what processors are known to
+do, before any model was held against it:
+
+- **Time.** A part of a kernel's cycles waits for memory, ``memory = llc / (llc + 10 GB/s)`` at the base frequency
+  f0. The rest goes with the frequency f, the waiting does not, and it grows with what the other cores ask of the
+  shared cache: ``rate = 1 / ((1 - memory) f0/f + memory (1 + crowding * others / limit))``. Instructions and traffic
+  go with the rate, cycles with f.
+- **Power of a core**, with ``v = V(f) / V(f0)``, V linear in f:
+  ``v² [f/f0 (C1 (1 - gating * waiting) + a (1 + scatter * mix) IPC + unseen) + b L2 + c LLC]``.
+  Dynamic power goes with V² f: at the same IPC all of it does, since traffic goes with f too. A waiting core gates a
+  part of its clock; an instruction of one kernel takes more than one of another.
+- **Static power**, ``C2 v²`` at the set frequency, and as much as ``leak`` of each watt that has warmed the package,
+  with a time constant.
+- **Turbo.** If it is on and the base frequency is set, f depends on how many cores are busy.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""A RAPL sensor as measured: its unit, its irregular updates, its 32 bits, and a poller that sees each update late.
+"""A RAPL sensor as measured, and the trace that a recorder would have written of the virtual package with it.
 
-The gaps between updates are given by the quantiles of public measurements of three processors (10,000 gaps each).
+The sensor has its unit, irregular updates, 32 bits and a poller that sees each update late. The gaps between updates
+are given by the quantiles of public measurements of three processors (10,000 gaps each). The truth is kept beside the
+trace.
 """
 
 from __future__ import annotations

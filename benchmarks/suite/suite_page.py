@@ -1,4 +1,9 @@
-"""The suite's report: `suite.html`, its figures in `suite.json`, and its tables as CSV."""
+"""The suite's report: `suite.html`, its figures in `suite.json`, and its tables as CSV.
+
+The page has the paper's figures 5 to 10: energy over execution time of a program's instances, core by core; bounded in
+size. The four dimensions that the paper's section 4.3 names are drawn besides: energy and time of each instance over
+the run's time, and the cumulative distributions of both.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,9 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tprof.analysis.export.csv import safe_cell
-from tprof.analysis.report.data import clean
-from tprof.analysis.report.density import sample
-from tprof.analysis.report.embed import Parts, embed, write_page
+from tprof.analysis.export import safe_cell
+from tprof.analysis.report.embed import Parts, clean, embed, write_page
+from tprof.analysis.report.profile_page import sample
 from tprof.benchmarks.machine_description import machine_sentence
 from tprof.benchmarks.published.paper import PAPER
 

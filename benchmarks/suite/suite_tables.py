@@ -1,4 +1,4 @@
-"""The paper's tables 5 and 6 from recorded runs, as rows of plain values beside the paper's own."""
+"""The suite: its programs, and the paper's tables 5 and 6 from recorded runs, beside the paper's own values."""
 
 from __future__ import annotations
 

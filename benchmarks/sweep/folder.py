@@ -1,4 +1,7 @@
-"""A sweep's folder: held by one sweep at a time, and emptied of an earlier one, never of anything else."""
+"""A sweep's folder: held by one sweep at a time, emptied of an earlier one only, and gone on with if it is the same.
+
+The same is a sweep of the same points, program text and machine.
+"""
 
 from __future__ import annotations
 

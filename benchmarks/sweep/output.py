@@ -1,4 +1,7 @@
-"""The files of a sweep: tables after each run, facts and page after each round and at the end."""
+"""The files of a sweep: tables after each run, facts, warnings and page after each round and at the end.
+
+Warnings of runs that differ only in figures are one sentence with the range of each figure.
+"""
 
 from __future__ import annotations
 

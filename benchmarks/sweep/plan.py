@@ -1,4 +1,7 @@
-"""The points of a sweep, their order and their state."""
+"""The points of a sweep, their order and their state, kept in `sweep-plan.json` so that a sweep can go on.
+
+The file is read back with distrust.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,7 @@ class Plan:
 
     Attributes
     ----------
-    identity : of the program and the machine, see `identity`.
+    identity : of the program and the machine, see `folder.identity_of`.
     changes : what of that changed while the sweep was under way, in words.
     written : whether every file of the finished sweep is.
     """

@@ -1,4 +1,7 @@
-"""The page of a sweep: figure 11 and the table, in one file that needs no network."""
+"""The page of a sweep: the paper's figure 11 and the table, in one file that needs no network.
+
+Figure 11 has energy and time of each task over the frequency, against those at the highest.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,7 @@ def panels(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
     A value is the mean over repeats of an instance's mean, as the paper takes it, with the least and the most of the
     repeats; all are divided by the value at the highest setting (frequency), or at the fewest workers. Means as in
-    `summary`: figure and table agree.
+    `points_of`: figure and table agree.
     """
     if any(row["setting"] is not None for row in rows):
         counts = sorted({row["workers"] for row in rows})

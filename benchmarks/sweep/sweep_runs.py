@@ -1,4 +1,4 @@
-"""Running a plan's points one after the other: setting, settling, recording, keeping what came of it."""
+"""A sweep from its preparation to its last run: what can be set, the plan, then setting, settling and recording."""
 
 from __future__ import annotations
 

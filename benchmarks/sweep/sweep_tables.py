@@ -1,4 +1,7 @@
-"""A run as rows of the tidy table: one for each task, and one with an empty task for the whole program."""
+"""The tables of a sweep: rows of a run, and means over the repeats with the 95 % interval that their spread gives.
+
+A run has a row for each task, and one with an empty task for the whole program.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import stdtrit
-from tprof.analysis.export.csv import safe_cell
+from tprof.analysis.export import safe_cell
 
 from tprof.trace.plain_values import shown
 

@@ -1,4 +1,8 @@
-"""How good advice is: few points of a response are shown to `analysis.operating`, the others say what it is worth."""
+"""How good advice is where the truth is known.
+
+Few points of a response are shown to `analysis.operating`, and the others say how good its choice is; tables of noisy,
+repeated runs of tasks with known laws say whether its intervals and conditions hold.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from .known_responses import HIGH_HZ, LOW_HZ, Floats
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .known_responses import Response
+    from tprof.benchmarks.published.public_measurements import Response
 
 
 MISFITS = (0.02, 0.03, 0.04, 0.05, 0.06, 0.08)

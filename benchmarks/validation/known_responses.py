@@ -9,28 +9,16 @@ harsher truth, at its floor up to 2.2 GHz.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 from tprof.benchmarks.published import FREQUENCIES, HIGHEST_HZ, LOWEST_HZ, ratios
+from tprof.benchmarks.published.public_measurements import Response
 from tprof.benchmarks.simulator import POLYBENCH, STRESS, Law
 from tprof.benchmarks.simulator.power_law import rates
 
 Floats = NDArray[np.float64]
 LOW_HZ, HIGH_HZ = float(LOWEST_HZ), float(HIGHEST_HZ)
 FLOOR_HZ = 2.2e9
-
-
-@dataclass(frozen=True)
-class Response:
-    """A task's true time and energy over operating points; (m,) each."""
-
-    name: str
-    setting: Floats
-    workers: NDArray[np.int64]
-    time_s: Floats
-    energy_j: Floats
 
 
 def frequencies_hz() -> Floats:

@@ -1,4 +1,7 @@
-"""The measurement behind `tprof validate`: cases and seeds, models side by side, the paper's tables."""
+"""The measurement behind `tprof validate`: cases and seeds, models side by side, the paper's tables.
+
+Its simulations do not depend on each other and run in as many processes as there are processors.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from support import traces
 from support.properties import examples
 from support.traces import SECOND_NS
 from tprof.analysis.profile.intervals import narrowed, widened
-from tprof.analysis.report.data import page_data
+from tprof.analysis.report.profile_page import page_data
 from tprof.benchmarks.suite.suite_tables import pooled
 
 import tprof

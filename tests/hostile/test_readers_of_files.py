@@ -31,7 +31,7 @@ from tprof.benchmarks.sweep.sweep_tables import COLUMNS, SETTING
 from tprof.runtime.operating.table import read_table
 
 import tprof
-from tprof.cli.summary import read_coefficients
+from tprof.cli.options import read_coefficients
 from tprof.errors import TprofError, UsageError
 from tprof.sensors.topology import describe_host
 from tprof.session.membership import Plan as Joined

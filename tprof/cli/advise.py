@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,8 @@ from tprof.errors import UsageError
 from tprof.trace.operating_points import MOST_WORKERS
 from tprof.trace.plain_values import number, shown, whole
 
+from .options import AsJson
+from .progress import bar
 from .render import clean, dump, percent, quantity, show_tables
 
 if TYPE_CHECKING:
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
     from tprof.analysis.operating import Advice, Sized, Wish
     from tprof.analysis.operating.draws import Draws
-    from tprof.benchmarks.validation.validation_text import Table
+    from tprof.analysis.report.text_table import Table
 
 
 _HELP = """Say at what frequency or power limit and on how many workers each task and the program should run.
@@ -64,7 +67,7 @@ def advise(  # noqa: PLR0913 - one parameter an option
     task: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this task; may be repeated; '' is the program.")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All tasks, not only those of most energy.")] = False,  # noqa: FBT002 - typer's default
+    every: Annotated[bool, typer.Option("--all", help="All tasks, not only those of most energy.")] = False,
     settings: Annotated[
         str | None, typer.Option(metavar="LIST|LOW..HIGH:N", help="What can be set, such as 1.6GHz..3.3GHz:18.")
     ] = None,
@@ -77,7 +80,7 @@ def advise(  # noqa: PLR0913 - one parameter an option
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="Draw points, front and choice.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
+    as_json: AsJson = False,
 ) -> None:
     """Read the table, advise, print."""
     from tprof.analysis.operating import read, write_page
@@ -112,18 +115,10 @@ def _significant(rows: pd.DataFrame) -> tuple[str, ...]:
 
 
 def _advised(rows: pd.DataFrame, wish: Wish, named: Sized | None, choices: dict[str, Any]) -> list[Advice]:
-    from rich.console import Console
-    from rich.progress import Progress
-
     from tprof.analysis.operating import advise as advise_on
 
-    with Progress(console=Console(file=sys.stderr), transient=True, disable=not sys.stderr.isatty()) as progress:
-        bar = progress.add_task("advising")
-
-        def done(count: int, total: int) -> None:
-            progress.update(bar, completed=count, total=total)
-
-        return advise_on(rows, wish, algorithm=named, done=done, **choices)
+    with bar("advising") as report:
+        return advise_on(rows, wish, algorithm=named, done=partial(report, "advising"), **choices)
 
 
 def _algorithm(name: str | None, size: float | None) -> Sized | None:
@@ -226,7 +221,7 @@ _QUALITY = {
 
 def advice_tables(advices: Sequence[Advice]) -> list[Table]:
     """Return one table of choices, with the reasons below."""
-    from tprof.benchmarks.validation.validation_text import Table
+    from tprof.analysis.report.text_table import Table
 
     wish = advices[0].wish
     conditions = [

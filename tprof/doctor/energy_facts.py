@@ -1,4 +1,4 @@
-"""Findings about energy: the interface in use, the reasons against the others, and the quality of the figures."""
+"""Findings about energy: the interface in use, reasons against the others, the quality of figures, the power model."""
 
 from __future__ import annotations
 

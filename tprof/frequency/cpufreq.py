@@ -1,8 +1,14 @@
-"""The cpufreq policies below /sys: their processors, frequencies and drivers.
+"""The cpufreq policies below /sys: their processors, frequencies and drivers, and how a frequency is fixed.
 
 A policy is a set of processors with one frequency control: one processor each with intel_pstate and amd-pstate, often
 a whole package with acpi-cpufreq. The kernel writes kHz; here everything is Hz. Attributes as the kernel documents
 them in Documentation/admin-guide/pm/cpufreq.rst, intel_pstate.rst and amd-pstate.rst.
+
+To fix a frequency, both bounds of a policy get the same value. Every driver supports bounds under any governor:
+intel_pstate in its active mode and amd-pstate-epp have no userspace governor, and that governor respects the bounds. If
+it runs, `scaling_setspeed` is written too, to agree with them. A frequency above `base_hz` is only an upper limit: the
+processor may choose a lower one. The kernel rejects a minimum above the maximum, so the current bounds determine the
+order of the two writes.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.operating_points import table
-from tprof.analysis.export.csv import safe_cell
+from tprof.analysis.export import safe_cell
 from tprof.analysis.operating import by_task, check, read
 from tprof.analysis.operating.measured import ASSUMED_NOISE, LEAST_NOISE
 

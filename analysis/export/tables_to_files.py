@@ -1,4 +1,4 @@
-"""The tables of a profile as CSV files that a spreadsheet can open without running anything."""
+"""The tables of a profile as files: CSV that a spreadsheet can open without running anything, and Parquet."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from tprof.errors import TprofError
+from tprof.errors import TprofError, UsageError
 from tprof.trace.cells import FORMULA
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
 
     from tprof.analysis.profile import Profile
 
 
-def write(profile: Profile, directory: str | os.PathLike[str]) -> None:
+def write_csv(profile: Profile, directory: str | os.PathLike[str]) -> None:
     """Write tasks.csv, summary.csv, accounts.csv, power.csv and info.json; every row names its quality.
 
     Where a task runtime ran, also waits.csv, workers.csv, dependences.csv, critical_path.csv and runtime.json;
@@ -30,17 +31,42 @@ def write(profile: Profile, directory: str | os.PathLike[str]) -> None:
     TprofError
         A file cannot be written.
     """
+    _write(profile, directory, lambda frame, path: _safe(frame).to_csv(path.with_suffix(".csv"), index=False))
+
+
+def write_parquet(profile: Profile, directory: str | os.PathLike[str]) -> None:
+    """Write the files of `write_csv`, the tables as Parquet.
+
+    Raises
+    ------
+    UsageError
+        pyarrow is not installed.
+    TprofError
+        A file cannot be written.
+    """
+    try:
+        import pyarrow as pa  # noqa: F401, PLC0415 - optional: pandas would name it in three lines
+    except ImportError as error:
+        raise UsageError('Parquet files need pyarrow: run "pip install pyarrow", or export csv') from error
+    _write(
+        profile,
+        directory,
+        lambda frame, path: frame.to_parquet(path.with_suffix(".parquet"), engine="pyarrow", index=False),
+    )
+
+
+def _write(profile: Profile, directory: str | os.PathLike[str], save: Callable[[pd.DataFrame, Path], object]) -> None:
     folder = Path(directory)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for name, frame in tables(profile).items():
-            _safe(frame).to_csv(folder / f"{name}.csv", index=False)
-        write_json(profile, folder)
+        for name, frame in _tables(profile).items():
+            save(frame, folder / name)
+        _write_json(profile, folder)
     except OSError as error:
         raise TprofError(f"cannot write the tables to {folder}: {error.strerror}; name another directory") from error
 
 
-def tables(profile: Profile) -> dict[str, pd.DataFrame]:
+def _tables(profile: Profile) -> dict[str, pd.DataFrame]:
     """Return the tables by name, indices as columns; each has a column `quality`."""
     found = {
         "tasks": profile.tasks,
@@ -59,7 +85,7 @@ def tables(profile: Profile) -> dict[str, pd.DataFrame]:
     return found
 
 
-def write_json(profile: Profile, folder: Path) -> None:
+def _write_json(profile: Profile, folder: Path) -> None:
     """Write what is no table. Raises OSError."""
     (folder / "info.json").write_text(json.dumps(profile.info, indent=1, default=str) + "\n", encoding="utf-8")
     if profile.runtime is not None:

@@ -1,13 +1,23 @@
 /* Deferred work, done after the mutex is released: drop references, call callbacks, start threads. */
-#include "core.h"
+#include "binding.h"
 
-#include "failures.h"
 #include "regions.h"
 
 #include <stdlib.h>
 
+void *tprof_ref(void *body)
+{
+    Py_XINCREF(tprof_object(body));
+    return body;
+}
+
+PyObject *tprof_ref_object(PyObject *object)
+{
+    return Py_XNewRef(object);
+}
+
 /* Without memory for the list the reference leaks, since it cannot be dropped under the mutex. */
-void tprof_defer_decref(struct deferred *deferred, void *object)
+void tprof_defer_decref(struct deferred *deferred, PyObject *object)
 {
     if (object == NULL)
         return;
@@ -22,6 +32,11 @@ void tprof_defer_decref(struct deferred *deferred, void *object)
     deferred->references[deferred->reference_count++] = object;
 }
 
+void tprof_defer_unref(struct deferred *deferred, void *body)
+{
+    tprof_defer_decref(deferred, tprof_object(body));
+}
+
 void tprof_add_edge(struct deferred *deferred, uint64_t number)
 {
     if (deferred->edge_count == deferred->edge_capacity) {
@@ -33,6 +48,41 @@ void tprof_add_edge(struct deferred *deferred, uint64_t number)
         deferred->edge_capacity = capacity;
     }
     deferred->edges[deferred->edge_count++] = number;
+}
+
+/* Returns the first. No other thread can reach the list. */
+static struct work *next_of(struct work **failed)
+{
+    struct work *work = *failed;
+    if (work != NULL) {
+        *failed = work->next_failed;
+        work->next_failed = NULL;
+    }
+    return work;
+}
+
+PyObject *tprof_failures_take(struct scheduler *scheduler, struct failures *failures)
+{
+    tprof_lock(scheduler);
+    struct work *failed = failures->first;
+    *failures = (struct failures){0};
+    tprof_unlock(scheduler);
+    PyObject *taken = PyList_New(0);
+    for (struct work *work; (work = next_of(&failed)) != NULL;) {
+        if (!tprof_is_acknowledged(work) && taken != NULL && PyList_Insert(taken, 0, tprof_object(work)) < 0)
+            Py_CLEAR(taken);
+        tprof_acknowledge(work);
+        tprof_unref(work);
+    }
+    return taken;
+}
+
+void tprof_failures_drop(struct failures *failures)
+{
+    struct work *failed = failures->first;
+    *failures = (struct failures){0};
+    for (struct work *work; (work = next_of(&failed)) != NULL;)
+        tprof_unref(work);
 }
 
 static void drop_children(struct work *work, struct deferred *deferred)
@@ -50,7 +100,7 @@ static void drop_children(struct work *work, struct deferred *deferred)
 static void call_back(struct work *work)
 {
     PyObject *callbacks;
-    Py_BEGIN_CRITICAL_SECTION(work);
+    Py_BEGIN_CRITICAL_SECTION(tprof_object(work));
     callbacks = work->callbacks;
     work->callbacks = NULL;
     work->callbacks_called = true;
@@ -59,7 +109,7 @@ static void call_back(struct work *work)
         return;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(callbacks); i++) {
         PyObject *callback = PyList_GET_ITEM(callbacks, i);
-        PyObject *result = PyObject_CallOneArg(callback, (PyObject *)work);
+        PyObject *result = PyObject_CallOneArg(callback, tprof_object(work));
         if (result == NULL)
             PyErr_WriteUnraisable(callback);
         Py_XDECREF(result);
@@ -70,7 +120,7 @@ static void call_back(struct work *work)
 static void clean_up_work(struct work *work, struct deferred *deferred)
 {
     for (uint32_t i = 0; i < work->successor_count; i++)
-        Py_DECREF(work->successors[i].work);
+        tprof_unref(work->successors[i].work);
     free(work->successors);
     free(work->accesses);
     work->successors = NULL;
@@ -80,8 +130,8 @@ static void clean_up_work(struct work *work, struct deferred *deferred)
     call_back(work);
     Py_CLEAR(work->args);
     Py_CLEAR(work->names);
-    Py_CLEAR(work->parent);
-    Py_CLEAR(work->group);
+    TPROF_CLEAR(work->parent);
+    TPROF_CLEAR(work->group);
 }
 
 static void start_threads(struct scheduler *scheduler, size_t count)
@@ -105,8 +155,10 @@ void tprof_run_deferred(struct scheduler *scheduler, struct deferred *deferred)
         next = work->next_ended;
         work->next_ended = NULL;
         clean_up_work(work, deferred);
-        Py_DECREF(work);
+        tprof_unref(work);
     }
+    if (deferred->table != NULL)
+        tprof_table_free(deferred->table, deferred);
     for (size_t i = 0; i < deferred->reference_count; i++)
         Py_DECREF(deferred->references[i]);
     free(deferred->references);

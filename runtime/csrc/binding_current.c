@@ -4,7 +4,7 @@
  *
  * Threads share the default alone. A reader takes a reference under the lock under which others replace it, so it
  * cannot be freed in between. */
-#include "core.h"
+#include "binding.h"
 
 #include <stdlib.h>
 
@@ -36,7 +36,7 @@ void tprof_initialise_current(void)
 static struct scheduler *get_default(void)
 {
     lock_default();
-    struct scheduler *scheduler = (struct scheduler *)Py_XNewRef((PyObject *)default_scheduler);
+    struct scheduler *scheduler = tprof_ref(default_scheduler);
     unlock_default();
     return scheduler;
 }
@@ -50,7 +50,7 @@ static void remove_entry(struct entered **at)
 {
     struct entered *removed = *at;
     *at = removed->below;
-    Py_DECREF(removed->scheduler);
+    tprof_unref(removed->scheduler);
     free(removed);
 }
 
@@ -61,8 +61,8 @@ struct scheduler *tprof_current_scheduler(void)
     while (entered_stack != NULL && tprof_is_stopping(entered_stack->scheduler))
         remove_entry(&entered_stack);
     if (entered_stack != NULL && entered_stack->inside == (work == NULL ? 0 : work->number))
-        return (struct scheduler *)Py_NewRef((PyObject *)entered_stack->scheduler);
-    return work != NULL ? (struct scheduler *)Py_NewRef((PyObject *)tprof_current_thread->scheduler) : get_default();
+        return tprof_ref(entered_stack->scheduler);
+    return work != NULL ? tprof_ref(tprof_current_thread->scheduler) : get_default();
 }
 
 PyObject *tprof_enter_scheduler(PyObject *module, PyObject *scheduler)
@@ -72,7 +72,7 @@ PyObject *tprof_enter_scheduler(PyObject *module, PyObject *scheduler)
     (void)module;
     if (entered == NULL)
         return PyErr_NoMemory();
-    entered->scheduler = (struct scheduler *)Py_NewRef(scheduler);
+    entered->scheduler = tprof_ref(tprof_as_scheduler(scheduler));
     entered->inside = work == NULL ? 0 : work->number;
     entered->below = entered_stack;
     entered_stack = entered;
@@ -83,7 +83,7 @@ PyObject *tprof_leave_scheduler(PyObject *module, PyObject *scheduler)
 {
     (void)module;
     for (struct entered **at = &entered_stack; *at != NULL; at = &(*at)->below)
-        if ((PyObject *)(*at)->scheduler == scheduler) {
+        if (tprof_object((*at)->scheduler) == scheduler) {
             remove_entry(at);
             break;
         }
@@ -93,12 +93,12 @@ PyObject *tprof_leave_scheduler(PyObject *module, PyObject *scheduler)
 PyObject *tprof_set_default(PyObject *module, PyObject *scheduler)
 {
     (void)module;
-    PyObject *next = scheduler == Py_None ? NULL : Py_NewRef(scheduler);
+    struct scheduler *next = scheduler == Py_None ? NULL : tprof_ref(tprof_as_scheduler(scheduler));
     lock_default();
-    PyObject *former = (PyObject *)default_scheduler;
-    default_scheduler = (struct scheduler *)next;
+    struct scheduler *former = default_scheduler;
+    default_scheduler = next;
     unlock_default();
-    Py_XDECREF(former);
+    tprof_unref(former);
     Py_RETURN_NONE;
 }
 
@@ -106,6 +106,6 @@ PyObject *tprof_current_scheduler_method(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
-    PyObject *scheduler = (PyObject *)tprof_current_scheduler();
+    PyObject *scheduler = tprof_object(tprof_current_scheduler());
     return scheduler != NULL ? scheduler : Py_NewRef(Py_None);
 }

@@ -2,7 +2,7 @@
  * runs works that it waits for anyway: the wanted one, and descendants of its own work, which cannot end before them.
  * Any other work could in turn wait for one further down on the same stack. If there are none, the worker lends its
  * slot. A worker also waits between works, in callbacks of a work that has ended. */
-#include "core.h"
+#include "binding.h"
 
 #include <errno.h>
 #include <time.h>

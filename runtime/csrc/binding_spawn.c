@@ -1,12 +1,10 @@
 /* Turns a call of a task into a work in the graph. The calling thread does all of it. If it is a worker that runs a
  * task, the new work is a child of that task. */
-#include "core.h"
-
-#include "needed.h"
+#include "binding.h"
 
 #include <stdlib.h>
 
-/* A task's declarations of its data, as packed by tprof/access.py. */
+/* A task's declarations of its data, as packed by tprof/declarations.py. */
 struct clauses {
     const unsigned char *modes; /* one for each parameter */
     Py_ssize_t count;
@@ -148,8 +146,7 @@ static int find_group(struct work *work)
     if (PyContextVar_Get(work->scheduler->group_variable, NULL, &value) < 0)
         return -1;
     if (value != NULL && PyObject_TypeCheck(value, tprof_group_type))
-        work->group = (struct group *)Py_XNewRef(
-            (PyObject *)tprof_open_group((struct group *)value, work->scheduler, work->parent));
+        work->group = tprof_ref(tprof_open_group(tprof_as_group(value), work->scheduler, work->parent));
     Py_XDECREF(value);
     return 0;
 }
@@ -168,22 +165,23 @@ static struct work *make_work(struct scheduler *scheduler, PyObject *callable, P
     const Py_ssize_t passed = (Py_ssize_t)count + (names == NULL ? 0 : PyTuple_GET_SIZE(names));
     struct thread *thread = tprof_current_thread;
     struct tprof_task_view view = {.number = TPROF_NO_TASK};
-    struct work *work = (struct work *)scheduler->future_type->tp_alloc(scheduler->future_type, 0);
-    if (work == NULL)
+    PyObject *future = scheduler->future_type->tp_alloc(scheduler->future_type, 0);
+    if (future == NULL)
         return NULL;
-    work->scheduler = (struct scheduler *)Py_NewRef((PyObject *)scheduler);
+    struct work *work = tprof_as_work(future);
+    work->scheduler = tprof_ref(scheduler);
     work->callable = Py_NewRef(callable);
     work->names = Py_XNewRef(names);
     work->args = pack(args, passed);
     if (thread != NULL && thread->scheduler == scheduler && thread->work != NULL) {
-        work->parent = (struct work *)Py_NewRef((PyObject *)thread->work);
+        work->parent = tprof_ref(thread->work);
         work->depth = work->parent->depth + 1;
     }
     if (tprof_api->view(callable, &view))
         work->instance = tprof_api->number();
     work->task = view.number;
     if (work->args == NULL || find_group(work) < 0) {
-        Py_DECREF(work);
+        Py_DECREF(future);
         return NULL;
     }
     return work;
@@ -222,7 +220,7 @@ static int enter(struct scheduler *scheduler, struct work *work, const struct re
         return -1;
     work->unmet = (uint32_t)(needed->all - needed->ours);
     (void)tprof_api->join();
-    Py_INCREF(work);
+    tprof_ref(work);
     tprof_lock(scheduler);
     int failed = tprof_graph_enter(work, reading->data, needed->works, needed->ours, &deferred);
     tprof_wake_for(scheduler, deferred.readied, &deferred);
@@ -233,7 +231,7 @@ static int enter(struct scheduler *scheduler, struct work *work, const struct re
         failed = keep_node(scheduler, work, &deferred);
     if (!failed)
         failed = tprof_needed_expect(work, needed);
-    Py_DECREF(work);
+    tprof_unref(work);
     tprof_run_deferred(scheduler, &deferred);
     return failed;
 }
@@ -281,8 +279,8 @@ static PyObject *submit(struct scheduler *scheduler, PyObject *callable, PyObjec
         failed = enter_with_futures(scheduler, work, &reading);
     tprof_reading_end(&reading);
     if (failed)
-        Py_CLEAR(work);
-    return (PyObject *)work;
+        TPROF_CLEAR(work);
+    return tprof_object(work);
 }
 
 PyObject *tprof_submit(struct scheduler *scheduler, PyObject *callable, PyObject *access, PyObject *const *args,
@@ -305,7 +303,7 @@ PyObject *tprof_spawn(PyObject *module, PyObject *const *args, Py_ssize_t count,
     struct scheduler *scheduler = tprof_current_scheduler();
     const bool spawns = scheduler != NULL && !scheduler->dead;
     PyObject *work = spawns ? submit(scheduler, args[0], view.access, args + 1, (size_t)count - 1, names) : NULL;
-    Py_XDECREF(scheduler);
+    tprof_unref(scheduler);
     if (work != NULL || (spawns && PyErr_Occurred()))
         return work;
     return tprof_api->run(args[0], args + 1, (size_t)count - 1, names, (struct tprof_instance){0, 0});

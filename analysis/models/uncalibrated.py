@@ -1,9 +1,10 @@
-"""Models of one ratio, without calibration (paper, section 3.4).
+"""Models without calibration: CPU time alone, or times one ratio of counters (paper, section 3.4).
 
 The paper divides a package's energy among cores in proportion to one metric: instructions per
 cycle, or front-end stalled cycles per cycle (FESC). It calls the first a relatively good linear
 fit of power and the second a better one. As in the paper, FESC is proportional to the stalled
-share, with the same limit: the meaning of the event differs between processors.
+share, with the same limit: the meaning of the event differs between processors. CPU time needs
+no counters: a busy core draws the same whatever it runs.
 """
 
 from __future__ import annotations
@@ -18,8 +19,12 @@ if TYPE_CHECKING:
 
 IPC_COLUMNS = ("instructions", "cycles")
 FESC_COLUMNS = ("stalls_frontend", "cycles")
-
 Floats = NDArray[np.float64]
+
+
+def cputime(_counts: Mapping[str, Floats], cpu_s: Floats) -> Floats:
+    """Return CPU seconds: (n,) float64; watts per busy core cancel when a quantum is shared."""
+    return cpu_s
 
 
 def ipc(counts: Mapping[str, Floats], cpu_s: Floats) -> Floats:

@@ -1,5 +1,5 @@
 /* A worker's thread: takes a work, runs it, reports its end to the graph, and sleeps when there is none. */
-#include "core.h"
+#include "binding.h"
 
 #include <errno.h>
 #include <string.h>
@@ -71,7 +71,7 @@ static void put_exception(PyObject *error)
 static PyObject *failure_of(struct work *work)
 {
     PyObject *error = take_exception();
-    PyObject *noted = PyObject_CallFunctionObjArgs(work->scheduler->note, error, (PyObject *)work, NULL);
+    PyObject *noted = PyObject_CallFunctionObjArgs(work->scheduler->note, error, tprof_object(work), NULL);
     if (noted == NULL)
         PyErr_WriteUnraisable(work->scheduler->note);
     Py_XDECREF(noted);
@@ -85,7 +85,7 @@ static void put_results(struct work *work)
         PyObject *argument = PyTuple_GET_ITEM(work->args, i);
         if (Py_TYPE(argument) != work->scheduler->future_type)
             continue;
-        PyTuple_SET_ITEM(work->args, i, Py_NewRef(((struct work *)argument)->result));
+        PyTuple_SET_ITEM(work->args, i, Py_NewRef(tprof_as_work(argument)->result));
         Py_DECREF(argument);
     }
 }
@@ -157,7 +157,7 @@ void tprof_run(struct thread *thread, struct work *work, int victim)
     tprof_unlock(scheduler);
     tprof_run_deferred(scheduler, &deferred);
     thread->depth--;
-    Py_DECREF(work);
+    tprof_unref(work);
 }
 
 /* The slot is not active any more. The thread may have been woken for a work, so another is woken in its place. */

@@ -1,7 +1,6 @@
 /* The type Scheduler of Python; runtime/runtime.py is its public interface. */
-#include "core.h"
+#include "binding.h"
 
-#include "failures.h"
 #include "regions.h"
 
 #include <stdlib.h>
@@ -44,25 +43,26 @@ static int take_arguments(struct scheduler *self, PyObject *args, PyObject *kwar
 
 static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    struct scheduler *self = (struct scheduler *)type->tp_alloc(type, 0);
-    if (self == NULL)
+    PyObject *object = type->tp_alloc(type, 0);
+    if (object == NULL)
         return NULL;
+    struct scheduler *self = tprof_as_scheduler(object);
     pthread_mutex_init(&self->mutex, NULL);
     if (take_arguments(self, args, kwargs) < 0) {
-        Py_DECREF(self);
+        Py_DECREF(object);
         return NULL;
     }
     self->slot_threads = calloc(self->slot_count, sizeof(struct thread *));
     if (self->slot_threads == NULL || tprof_queues_make(self) < 0) {
         PyErr_NoMemory();
-        Py_CLEAR(self);
+        Py_CLEAR(object);
     }
-    return (PyObject *)self;
+    return object;
 }
 
 static int traverse(PyObject *object, visitproc visit, void *arg)
 {
-    struct scheduler *self = (struct scheduler *)object;
+    struct scheduler *self = tprof_as_scheduler(object);
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->future_type);
     Py_VISIT(self->start_thread);
@@ -76,7 +76,7 @@ static int traverse(PyObject *object, visitproc visit, void *arg)
 
 static int clear(PyObject *object)
 {
-    struct scheduler *self = (struct scheduler *)object;
+    struct scheduler *self = tprof_as_scheduler(object);
     Py_CLEAR(self->start_thread);
     Py_CLEAR(self->on_slot_taken);
     Py_CLEAR(self->group_variable);
@@ -89,7 +89,7 @@ static int clear(PyObject *object)
 /* Every work and every thread holds a reference, so no work is queued and no thread waits any more. */
 static void deallocate(PyObject *object)
 {
-    struct scheduler *self = (struct scheduler *)object;
+    struct scheduler *self = tprof_as_scheduler(object);
     PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
     tprof_failures_drop(&self->root.failures);
@@ -109,7 +109,7 @@ static void deallocate(PyObject *object)
 static PyObject *serve(PyObject *object, PyObject *unused)
 {
     (void)unused;
-    tprof_thread_serve((struct scheduler *)object);
+    tprof_thread_serve(tprof_as_scheduler(object));
     Py_RETURN_NONE;
 }
 
@@ -119,7 +119,7 @@ static PyObject *submit(PyObject *object, PyObject *const *args, Py_ssize_t coun
         PyErr_SetString(PyExc_TypeError, "submit() needs a callable and the access that it declares");
         return NULL;
     }
-    return tprof_submit((struct scheduler *)object, args[0], args[1], args + 2, (size_t)count - 2, names);
+    return tprof_submit(tprof_as_scheduler(object), args[0], args[1], args + 2, (size_t)count - 2, names);
 }
 
 /* The task that the calling thread runs in this scheduler, or NULL. */
@@ -140,7 +140,7 @@ static struct domain *current_domain(struct scheduler *self)
 
 static PyObject *wait_method(PyObject *object, PyObject *const *args, Py_ssize_t count)
 {
-    struct scheduler *self = (struct scheduler *)object;
+    struct scheduler *self = tprof_as_scheduler(object);
     const double timeout_s = tprof_timeout_of(count > 0 ? args[0] : NULL);
     struct domain *domain = timeout_s == -2 ? NULL : current_domain(self);
     const int outcome = domain == NULL ? -1 : tprof_wait(self, &domain->unfinished, 0, NULL, timeout_s);
@@ -149,7 +149,7 @@ static PyObject *wait_method(PyObject *object, PyObject *const *args, Py_ssize_t
 
 static PyObject *take_failures(PyObject *object, PyObject *unused)
 {
-    struct scheduler *self = (struct scheduler *)object;
+    struct scheduler *self = tprof_as_scheduler(object);
     struct domain *domain = current_domain(self);
     struct deferred deferred = {0};
     (void)unused;
@@ -168,7 +168,7 @@ static int wait_for_works(struct scheduler *self, struct works *works)
     for (size_t i = 0; i < works->count; i++) {
         if (outcome == 0)
             outcome = tprof_wait(self, &works->list[i]->done, 0, works->list[i], -1);
-        Py_DECREF(works->list[i]);
+        tprof_unref(works->list[i]);
     }
     free(works->list);
     if (works->failed && outcome == 0) {
@@ -202,7 +202,7 @@ static struct work *find_poison(const struct reading *reading)
 
 static PyObject *wait_on(PyObject *object, PyObject *data)
 {
-    struct scheduler *self = (struct scheduler *)object;
+    struct scheduler *self = tprof_as_scheduler(object);
     struct reading reading;
     struct work *cause = NULL;
     tprof_reading_begin(&reading, self, current_work(self));
@@ -218,12 +218,12 @@ static PyObject *wait_on(PyObject *object, PyObject *data)
     tprof_reading_end(&reading);
     if (outcome != 0)
         return NULL;
-    return cause != NULL ? (PyObject *)cause : Py_NewRef(Py_None);
+    return cause != NULL ? tprof_object(cause) : Py_NewRef(Py_None);
 }
 
 static PyObject *cancel_method(PyObject *object, PyObject *unused)
 {
-    struct scheduler *self = (struct scheduler *)object;
+    struct scheduler *self = tprof_as_scheduler(object);
     struct deferred deferred = {0};
     (void)unused;
     (void)tprof_api->join();
@@ -237,7 +237,7 @@ static PyObject *cancel_method(PyObject *object, PyObject *unused)
 
 static PyObject *stop(PyObject *object, PyObject *unused)
 {
-    struct scheduler *self = (struct scheduler *)object;
+    struct scheduler *self = tprof_as_scheduler(object);
     (void)unused;
     tprof_lock(self);
     atomic_store_explicit(&self->stopping, true, memory_order_relaxed);
@@ -249,7 +249,7 @@ static PyObject *stop(PyObject *object, PyObject *unused)
 /* In a forked child: the threads do not exist, and any of them may have held the mutex. */
 static PyObject *abandon(PyObject *object, PyObject *unused)
 {
-    struct scheduler *self = (struct scheduler *)object;
+    struct scheduler *self = tprof_as_scheduler(object);
     (void)unused;
     pthread_mutex_init(&self->mutex, NULL);
     self->dead = true;
@@ -259,7 +259,7 @@ static PyObject *abandon(PyObject *object, PyObject *unused)
 
 static PyObject *set_active(PyObject *object, PyObject *number)
 {
-    struct scheduler *self = (struct scheduler *)object;
+    struct scheduler *self = tprof_as_scheduler(object);
     struct deferred deferred = {0};
     const long active = PyLong_AsLong(number);
     if (active == -1 && PyErr_Occurred())
@@ -278,7 +278,7 @@ static PyObject *set_active(PyObject *object, PyObject *number)
 
 static PyObject *active(PyObject *object, PyObject *unused)
 {
-    struct scheduler *self = (struct scheduler *)object;
+    struct scheduler *self = tprof_as_scheduler(object);
     (void)unused;
     tprof_lock(self);
     const uint32_t number = self->active;
@@ -288,7 +288,7 @@ static PyObject *active(PyObject *object, PyObject *unused)
 
 static PyObject *counts(PyObject *object, PyObject *unused)
 {
-    struct scheduler *self = (struct scheduler *)object;
+    struct scheduler *self = tprof_as_scheduler(object);
     (void)unused;
     tprof_lock(self);
     const unsigned long long spawned = self->spawned, executed = self->executed, stolen = self->stolen;
@@ -321,7 +321,7 @@ static PyType_Slot slots[] = {
 
 PyType_Spec tprof_scheduler_spec = {
     .name = "tprof.runtime._scheduler.Scheduler",
-    .basicsize = sizeof(struct scheduler),
+    .basicsize = sizeof(PyObject) + sizeof(struct scheduler),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .slots = slots,
 };

@@ -1,8 +1,8 @@
-"""The data of the page as plain values, of bounded size for any number of instances."""
+"""The page of one profile: its data as plain values, of bounded size for any number of instances."""
 
 from __future__ import annotations
 
-import math
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,19 +10,42 @@ import pandas as pd
 from tprof.analysis.names import shown
 from tprof.analysis.profile.provenance import doubt_text, lead_in_text
 
-from .density import grid, sample
-from .operating import operating_data
-from .runtime import runtime_data
+from .embed import Parts, clean, embed, write_page
+from .runtime_sections import operating_data, runtime_data
 from .timeline import timeline_data
 
 if TYPE_CHECKING:
+    import os
+
     from tprof.analysis.profile import Profile
+
 
 POINTS = 20_000  # more points become a density: a browser draws each point as an element
 SAMPLED = 3_000
 TIME_BINS = 400
 LONGEST = 12  # instances of a task
 LISTED = 6_000  # of all tasks together
+GRID_COLUMNS, GRID_ROWS = 90, 60
+SCRIPTS = ("lanes", "timeline", "explore", "runtime_sections", "report")
+
+
+def write_report(profile: Profile, path: str | os.PathLike[str]) -> None:
+    """Write the report of `profile` to `path`, replacing a file that is there.
+
+    Raises
+    ------
+    TprofError
+        `path` is a directory or cannot be written.
+    """
+    write_page(path, render(profile))
+
+
+def render(profile: Profile) -> str:
+    """Return the page's HTML."""
+    package = files(__package__)
+    body = (package / "report.html").read_text("utf-8")
+    script = "\n".join((package / f"{name}.js").read_text("utf-8") for name in SCRIPTS)
+    return embed(Parts("tprof report", body, script, page_data(profile)))
 
 
 def page_data(profile: Profile) -> dict[str, Any]:
@@ -47,21 +70,6 @@ def page_data(profile: Profile) -> dict[str, Any]:
     }
     plain: dict[str, Any] = clean(data)
     return plain
-
-
-def clean(value: Any) -> Any:
-    """Return `value` as JSON knows it: NaN and infinity are None, NumPy's numbers Python's, other things text."""
-    if isinstance(value, dict):
-        return {str(key): clean(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [clean(item) for item in value]
-    if value is None or isinstance(value, (str, bool, int)):
-        return value
-    if isinstance(value, np.generic):
-        return clean(value.item())
-    if isinstance(value, float):
-        return float(f"{value:.7g}") if math.isfinite(value) else None
-    return str(value)
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -179,3 +187,37 @@ def _longest(profile: Profile) -> dict[str, Any]:
         | {name: tasks[name].to_numpy()[rows].tolist() for name in kept}
         for code, rows in found.items()
     }
+
+
+def grid(x: np.ndarray, y: np.ndarray, *, log_x: bool = True) -> dict[str, Any]:
+    """Count points in a grid, row by row, lowest y first.
+
+    Durations and energies spread over decades, so the cells are even in their logarithms; points without a positive
+    value are left out. `x` and `y` are the cells' edges.
+
+    Parameters
+    ----------
+    x, y : (n,)
+    log_x : False for a time of the run
+    """
+    good = np.isfinite(x) & np.isfinite(y) & (y > 0) & ((x > 0) | (not log_x))
+    if not good.any():
+        return {"x": [], "y": [], "z": []}
+    columns = np.log10(x[good]) if log_x else x[good]
+    counts, x_edges, y_edges = np.histogram2d(columns, np.log10(y[good]), bins=(GRID_COLUMNS, GRID_ROWS))
+    return {
+        "x": _rounded(10**x_edges if log_x else x_edges),
+        "y": _rounded(10**y_edges),
+        "z": counts.T.astype(int).tolist(),
+    }
+
+
+def sample(count: int, size: int) -> np.ndarray:
+    """Return at most `size` row numbers of `count`, increasing; the same ones each time."""
+    if count <= size:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(0).choice(count, size, replace=False))
+
+
+def _rounded(edges: np.ndarray) -> list[float]:
+    return [float(f"{value:.6g}") for value in edges]

@@ -1,7 +1,5 @@
 /* The type Group of Python; runtime/group.py makes a with-block of it. */
-#include "core.h"
-
-#include "failures.h"
+#include "binding.h"
 
 static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -9,30 +7,30 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     PyObject *scheduler;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!", names, tprof_scheduler_type, &scheduler))
         return NULL;
-    struct group *self = (struct group *)type->tp_alloc(type, 0);
+    PyObject *self = type->tp_alloc(type, 0);
     if (self != NULL)
-        self->scheduler = (struct scheduler *)Py_NewRef(scheduler);
-    return (PyObject *)self;
+        tprof_as_group(self)->scheduler = tprof_ref(tprof_as_scheduler(scheduler));
+    return self;
 }
 
 static int traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(object));
-    Py_VISIT(((struct group *)object)->scheduler);
-    Py_VISIT(((struct group *)object)->outer);
+    Py_VISIT(tprof_object(tprof_as_group(object)->scheduler));
+    Py_VISIT(tprof_object(tprof_as_group(object)->outer));
     return 0;
 }
 
 static int clear(PyObject *object)
 {
-    Py_CLEAR(((struct group *)object)->scheduler);
-    Py_CLEAR(((struct group *)object)->outer);
+    TPROF_CLEAR(tprof_as_group(object)->scheduler);
+    TPROF_CLEAR(tprof_as_group(object)->outer);
     return 0;
 }
 
 static void deallocate(PyObject *object)
 {
-    struct group *self = (struct group *)object;
+    struct group *self = tprof_as_group(object);
     PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
     tprof_failures_drop(&self->failures);
@@ -61,7 +59,7 @@ static void count_open(struct group *self, bool open)
 /* Succeeds once, whichever thread calls it; `outer` is the former value of the group variable. */
 static PyObject *open_method(PyObject *object, PyObject *args)
 {
-    struct group *self = (struct group *)object;
+    struct group *self = tprof_as_group(object);
     PyObject *outer;
     int waits;
     if (!PyArg_ParseTuple(args, "Op", &outer, &waits))
@@ -70,12 +68,12 @@ static PyObject *open_method(PyObject *object, PyObject *args)
         PyErr_SetString(PyExc_RuntimeError, "this group's block has begun already: make one group for each block");
         return NULL;
     }
-    struct group *around = PyObject_TypeCheck(outer, tprof_group_type) ? (struct group *)outer : NULL;
+    struct group *around = PyObject_TypeCheck(outer, tprof_group_type) ? tprof_as_group(outer) : NULL;
     while (around != NULL && !tprof_is_open(around))
         around = around->outer;
     const struct work *work = current_work(self->scheduler);
     self->inside = work == NULL ? 0 : work->number;
-    self->outer = (struct group *)Py_XNewRef((PyObject *)around);
+    self->outer = tprof_ref(around);
     self->waits = waits;
     count_open(self, true);
     Py_RETURN_NONE;
@@ -84,13 +82,13 @@ static PyObject *open_method(PyObject *object, PyObject *args)
 static PyObject *close_method(PyObject *object, PyObject *unused)
 {
     (void)unused;
-    count_open((struct group *)object, false);
+    count_open(tprof_as_group(object), false);
     Py_RETURN_NONE;
 }
 
 static PyObject *is_around(PyObject *object, PyObject *unused)
 {
-    struct group *self = (struct group *)object;
+    struct group *self = tprof_as_group(object);
     (void)unused;
     return PyBool_FromLong(tprof_is_open(self) &&
                            tprof_group_around(self, self->scheduler, current_work(self->scheduler)) == self);
@@ -98,21 +96,21 @@ static PyObject *is_around(PyObject *object, PyObject *unused)
 
 static PyObject *outer(PyObject *object, void *unused)
 {
-    struct group *around = ((struct group *)object)->outer;
+    struct group *around = tprof_as_group(object)->outer;
     (void)unused;
-    return Py_NewRef(around != NULL ? (PyObject *)around : Py_None);
+    return Py_NewRef(around != NULL ? tprof_object(around) : Py_None);
 }
 
 static PyObject *wait_method(PyObject *object, PyObject *unused)
 {
-    struct group *self = (struct group *)object;
+    struct group *self = tprof_as_group(object);
     (void)unused;
     return tprof_wait(self->scheduler, &self->unfinished, 0, NULL, -1) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 static PyObject *cancel_method(PyObject *object, PyObject *unused)
 {
-    struct group *self = (struct group *)object;
+    struct group *self = tprof_as_group(object);
     struct deferred deferred = {0};
     (void)unused;
     if (self->scheduler->dead)
@@ -128,7 +126,7 @@ static PyObject *cancel_method(PyObject *object, PyObject *unused)
 
 static PyObject *take_failures(PyObject *object, PyObject *unused)
 {
-    struct group *self = (struct group *)object;
+    struct group *self = tprof_as_group(object);
     (void)unused;
     return tprof_failures_take(self->scheduler, &self->failures);
 }
@@ -157,7 +155,7 @@ static PyType_Slot slots[] = {
 
 PyType_Spec tprof_group_spec = {
     .name = "tprof.runtime._scheduler.Group",
-    .basicsize = sizeof(struct group),
+    .basicsize = sizeof(PyObject) + sizeof(struct group),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = slots,
 };

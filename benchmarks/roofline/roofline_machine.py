@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tprof.analysis.theory.roofline_fit import fit_machine
+from tprof.analysis.theory.roofline_machines import MACHINES, PROCESSORS, find_machine, processor_of, read_machine
+from tprof.benchmarks.machine_description import describe_machine, machine_sentence
+
 from tprof.errors import UsageError
+from tprof.trace.power_model import model_path
+
+from .crew import FULL, QUICK
+from .intensity_runs import measure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from tprof.analysis.theory.roofline import Machine
     from tprof.analysis.theory.roofline_fit import Fitted
     from tprof.analysis.theory.roofline_tasks import TaskPoint
-    from tprof.benchmarks.roofline import Measured
 
+    from .intensity_runs import Measured, Progress
 
 BUSY = 0.25
 """Load a processor from which on others disturb."""
-BEYOND = 1.05
-"""Best run over fitted roof from which on the difference is explained."""
 
 
 @dataclass
@@ -58,8 +60,6 @@ class Result:
 
 def known(name: str, processor: str | None) -> Result:
     """Return a machine by its name or file, with a note if the session's processor is another. Raises UsageError."""
-    from tprof.analysis.theory.roofline_machines import MACHINES, PROCESSORS, find_machine, processor_of, read_machine
-
     if name.endswith((".json", ".toml")):
         machine, its = read_machine(Path(name)), processor_of(Path(name))
         where = f"{machine.name}, from {name}."
@@ -79,7 +79,7 @@ def _another(recorded: str | None, its: str | None) -> list[str]:
     return [f"the session was recorded on {recorded}: its tasks stand under another machine's roof, that of {its}"]
 
 
-def measure_here(*, quick: bool, processor: str | None) -> Result:
+def measure_here(*, quick: bool, processor: str | None, progress: Progress | None = None) -> Result:
     """Measure and fit this machine.
 
     Parameters
@@ -88,57 +88,31 @@ def measure_here(*, quick: bool, processor: str | None) -> Result:
         Only to see that it works.
     processor
         On which the session was recorded that is placed under the roof; None: none is.
+    progress
+        Told what runs, how many runs are done, and how many there are.
 
     Raises
     ------
     UsageError
         If that is another one.
     """
-    from tprof.analysis.theory.roofline_fit import fit_machine
-    from tprof.benchmarks.machine_description import describe_machine, machine_sentence
-    from tprof.benchmarks.roofline import FULL, QUICK, measure
-
     here = describe_machine()
     if processor is not None and processor != here["processor"]:
         message = (
             f"the session was recorded on {processor}, and this is {here['processor']}: name its machine with --machine"
         )
         raise UsageError(message)
-    with _progress() as report:
-        measured = measure(QUICK if quick else FULL, progress=report)
+    measured = measure(QUICK if quick else FULL, progress=progress)
     fitted = fit_machine(measured.runs, str(here["processor"] or "this machine"))
     notes = [*([measured.no_energy] if measured.no_energy else []), *fitted.warnings]
     if here["load_1_min"] > BUSY * here["usable_cpus"]:
         notes.append(f"the machine was busy before (load {here['load_1_min']:.1f}): others slowed some runs")
-    notes += _below(fitted.machine, measured)
     first = "a quick look: the runs were too short for figures to quote" if quick else None
     where = f"Measured: {machine_sentence(here)}."
     return Result(fitted.machine, where, fitted, measured, notes, [], first=first, processor=here["processor"])
 
 
-def _below(machine: Machine, measured: Measured) -> list[str]:
-    """Explain a roof that lies below what was reached."""
-    from .roofline import rate
-
-    views = [machine.at(one) for one in machine.precisions]
-    pairs = [("memory", "B/s", measured.bytes_per_s, 1 / machine.tau_mem_s)]
-    pairs += [
-        (f"{one.precision} flops", "flop/s", measured.flops_per_s(one.precision), 1 / one.tau_flop_s) for one in views
-    ]
-    below = [
-        f"{rate(best, unit)} ({what}; fitted {rate(fitted, unit)})"
-        for what, unit, best, fitted in pairs
-        if best > BEYOND * fitted
-    ]
-    if not below:
-        return []
-    why = "the fit is through all runs, also those that others slowed, so the roof lies below what was reached"
-    return [f"{why}: the best runs reached {', '.join(below)}"]
-
-
 def _folder() -> Path:
-    from tprof.trace.power_model import model_path
-
     return model_path().parent / "machines"
 
 
@@ -146,8 +120,6 @@ def saved_path(save: str) -> Path:
     """Return where a machine is kept: a file, or a name in the user's configuration. Raises UsageError."""
     if save.endswith(".json"):
         return Path(save)
-    from tprof.analysis.theory.roofline_machines import MACHINES
-
     if save in MACHINES or not save.replace("-", "").replace("_", "").isalnum():
         message = (
             "--save takes a file that ends in .json, or a name of letters, digits, - and _ other than "
@@ -155,14 +127,3 @@ def saved_path(save: str) -> Path:
         )
         raise UsageError(message)
     return _folder() / f"{save}.json"
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as progress:
-        bar = progress.add_task("measuring", total=None)
-        yield lambda name, done, of: progress.update(bar, description=name, completed=done, total=of)
