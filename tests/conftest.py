@@ -29,6 +29,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     """Tell the modules of tests, which draw up their properties when they are imported."""
+    gc.disable()  # until all are loaded, of which nothing is garbage
     if config.getoption("--thorough"):
         os.environ[THOROUGH] = "1"
 
@@ -46,6 +47,7 @@ def pytest_collection_finish():
     """Take all modules out of the collector's sight: tests that collect garbage would have it search them each time."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter, config):
