@@ -1,4 +1,8 @@
-"""Trace to profile: attribution, power models, reports, exports."""
+"""Trace to profile: attribution, power models, reports, exports.
+
+The names are imported when they are first used: live figures and policies import parts of this package into a program
+that does not load pandas.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ _FILES = {"TABLE_1": "models", "Coefficients": "models", "Profile": "profile", "
 
 
 def __getattr__(name: str) -> object:
-    """Load what makes a profile at first use: `tprof.analysis.attribution`, for live figures, needs no pandas."""
+    """Load what makes a profile at first use."""
     if name not in _FILES:
         message = f"module 'tprof.analysis' has no attribute {name!r}"
         raise AttributeError(message)

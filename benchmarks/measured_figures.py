@@ -1,4 +1,4 @@
-"""A measured figure: its values round by round, their median and spread, and the target it is held to."""
+"""A measured figure (its values round by round, median, spread and target), and figures as rows and lines of text."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from .machine_description import machine_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+DIGITS = 3
+NOT_MEASURED = "not measured"
 
 
 @dataclass(frozen=True)
@@ -52,10 +55,6 @@ class Figure:
         if value is None or self.target is None or not self.comparable:
             return None
         return value <= self.target
-
-
-DIGITS = 3
-NOT_MEASURED = "not measured"
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,20 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 TOP = ("tprof", "analysis", "runtime", "benchmarks")
 CORE = "_core"
-HEAVY = ("pandas", "sklearn", "plotly", "typer", "rich", "scipy")
+HEAVY = ("pandas", "psutil", "sklearn", "plotly", "typer", "rich", "scipy")
 # What each part may import, wherever in its files the import stands. A part is a folder or module of tprof/, or a
-# whole other folder. "tprof" is the package's own face, `_core` its C. `attribution` is tprof.analysis.attribution,
-# which live figures need, too.
+# whole other folder, but for the folders in APART. "tprof" is the package's own face, `_core` its C.
+APART = ("analysis.attribution", "analysis.operating_points")
 ALLOWED = {
     "__main__": "cli",
-    "analysis": "attribution errors trace",
+    "analysis": "attribution errors operating_points trace",
     "attribution": "trace",
-    "benchmarks": "analysis attribution counters errors frequency runtime sensors session tprof trace",
+    "operating_points": "analysis errors trace",
+    "benchmarks": (
+        "analysis attribution counters errors frequency operating_points runtime sensors session tprof trace"
+    ),
     "budgets": "_core declarations errors frequency live sensors session trace",
-    "cli": "_core analysis benchmarks distribution doctor errors launch sensors session tprof trace",
+    "cli": "_core analysis benchmarks distribution doctor errors launch operating_points sensors session tprof trace",
     "conflicts": "distribution",
     "counters": "_core errors sensors",
     "declarations": "errors",
@@ -31,7 +34,7 @@ ALLOWED = {
     "frequency": "errors sensors session trace",
     "launch": "_core errors session task trace",
     "live": "_core attribution errors trace",
-    "runtime": "_core declarations distribution errors frequency sensors session task trace",
+    "runtime": "_core declarations distribution errors frequency operating_points sensors session task trace",
     "sensors": "_core errors trace",
     "session": "_core analysis budgets counters declarations distribution errors launch live sensors trace work",
     "task": "_core declarations distribution session work",
@@ -51,8 +54,9 @@ MODULES = {name_of(path): path for top in TOP for path in sorted((ROOT / top).rg
 
 
 def part_of(module):
-    if module.startswith("tprof.analysis.attribution"):
-        return "attribution"
+    folder = ".".join(module.split(".")[1:3])
+    if folder in APART:
+        return folder.split(".")[1]
     return module.split(".")[1] if "." in module else "tprof"
 
 
@@ -128,6 +132,32 @@ def test_no_modules_import_each_other_as_they_load():
         list(TopologicalSorter(graph).static_order())
     except CycleError as error:
         pytest.fail(f"import cycle: {' <- '.join(error.args[1])}")
+
+
+def places_of(text, *suffixes):
+    """Return the sources that contain the text."""
+    sources = [path for top in ("tprof", "runtime") for path in (ROOT / top).rglob("*") if path.suffix in suffixes]
+    return {str(path.relative_to(ROOT)) for path in sources if text in path.read_text(encoding="utf-8")}
+
+
+def test_only_bindings_include_python():
+    files = places_of("#include <Python.h>", ".c", ".h")
+
+    assert files == {"tprof/csrc/binding.h", "runtime/csrc/binding.h"}
+
+
+def test_files_without_python_do_not_include_bindings():
+    files = places_of('#include "binding', ".c", ".h")
+
+    assert {file for file in files if not Path(file).name.startswith("binding_")} == {
+        "tprof/csrc/module.c",
+        "runtime/csrc/module.c",
+    }
+
+
+def test_a_process_follows_forks_in_one_place_in_python_and_in_one_in_c():
+    assert places_of("os.register_at_fork(", ".py") == {"tprof/session/process_state.py"}
+    assert places_of("pthread_atfork(", ".c", ".h") == {"tprof/csrc/process.c"}
 
 
 @pytest.mark.parametrize(("module", "heavy"), [("tprof", ("numpy", *HEAVY)), ("tprof.live", HEAVY)])

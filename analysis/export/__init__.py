@@ -1,1 +1,5 @@
-"""Profiles as files for other programs: one module a format, each with `write(profile, directory)`."""
+"""Profiles as files for other programs."""
+
+from .tables_to_files import safe_cell, write_csv, write_parquet
+
+__all__ = ["safe_cell", "write_csv", "write_parquet"]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tprof.errors import UsageError
 
-from . import cputime, linear, ratio
+from . import linear, uncalibrated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -133,9 +133,9 @@ def _best(present: frozenset[str], known: linear.Coefficients | None, stored: St
     if known is not None and set(known.columns) <= present:
         why = "coefficients were given and the trace has the counters they need" if stored is None else stored.why
         return _named("linear", known, why)
-    if set(ratio.FESC_COLUMNS) <= present:
+    if set(uncalibrated.FESC_COLUMNS) <= present:
         return _named("fesc", None, "front-end stalls are recorded and fit core power better than IPC")
-    if set(ratio.IPC_COLUMNS) <= present:
+    if set(uncalibrated.IPC_COLUMNS) <= present:
         return _named("ipc", None, "instructions and cycles are recorded, front-end stalls are not")
     return _named("cputime", None, "the trace has no counters that a better model could use")
 
@@ -150,7 +150,7 @@ def _named(name: str, known: linear.Coefficients | None, why: str) -> Chosen:
             raise UsageError(msg)
         return Chosen(name, why, known.columns, partial(linear.modelled, known), known)
     if name == "fesc":
-        return Chosen(name, why, ratio.FESC_COLUMNS, ratio.fesc)
+        return Chosen(name, why, uncalibrated.FESC_COLUMNS, uncalibrated.fesc)
     if name == "ipc":
-        return Chosen(name, why, ratio.IPC_COLUMNS, ratio.ipc)
-    return Chosen(name, why, cputime.COLUMNS, cputime.modelled)
+        return Chosen(name, why, uncalibrated.IPC_COLUMNS, uncalibrated.ipc)
+    return Chosen(name, why, (), uncalibrated.cputime)

@@ -141,15 +141,15 @@ class Profile:
 
     def to_csv(self, directory: str | os.PathLike[str]) -> None:
         """Write the tables as CSV files into a directory."""
-        from tprof.analysis.export import csv  # noqa: PLC0415 - loaded when used
+        from tprof.analysis.export import write_csv  # noqa: PLC0415 - loaded when used
 
-        csv.write(self, directory)
+        write_csv(self, directory)
 
     def to_parquet(self, directory: str | os.PathLike[str]) -> None:
         """Write the tables as Parquet files into a directory."""
-        from tprof.analysis.export import parquet  # noqa: PLC0415 - loaded when used
+        from tprof.analysis.export import write_parquet  # noqa: PLC0415 - loaded when used
 
-        parquet.write(self, directory)
+        write_parquet(self, directory)
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Write a report of one self-contained HTML file."""

@@ -1,5 +1,5 @@
 """The report: one self-contained HTML file on the joules of tasks."""
 
-from .page import render, write_report
+from .profile_page import render, write_report
 
 __all__ = ["render", "write_report"]

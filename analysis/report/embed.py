@@ -5,14 +5,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import os
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tprof.errors import TprofError
-from tprof.trace.whole_file import replace_file
+from tprof.trace.user_files import replace_file
 
 # Characters that could end a script element, or a line for an old parser; the JSON escape is the same character.
 _ESCAPES: dict[int, str | int | None] = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
@@ -55,6 +58,21 @@ def embed(parts: Parts) -> str:
         before, _, after = page.rpartition(mark) if mark in ("@PLOTLY@", "@SCRIPT@") else page.partition(mark)
         page = before + text + after
     return page
+
+
+def clean(value: Any) -> Any:
+    """Return `value` as JSON knows it: NaN and infinity are None, NumPy's numbers Python's, other things text."""
+    if isinstance(value, dict):
+        return {str(key): clean(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [clean(item) for item in value]
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, np.generic):
+        return clean(value.item())
+    if isinstance(value, float):
+        return float(f"{value:.7g}") if math.isfinite(value) else None
+    return str(value)
 
 
 def script_json(value: Any) -> str:

@@ -1,11 +1,11 @@
-"""A machine's constants read from a file of TOML or JSON into the dataclass that needs them."""
+"""The one reader of files that hold a machine: TOML or JSON, and the constants that a dataclass needs."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tprof.errors import UsageError
 from tprof.trace.plain_values import is_finite, listed, parse_json, parse_toml, shown
@@ -13,32 +13,64 @@ from tprof.trace.user_files import UnreadableError, read_text
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Mapping
 
+M = TypeVar("M")
 ENDINGS = (".toml", ".json")
 LEAST, MOST = 1e-60, 1e60
 """Of a constant that is not 0; beyond them there is no machine, and products overflow."""
 
 
-def read_values(path: Path) -> dict[str, Any]:
-    """Parse a file as JSON by its ending, as TOML otherwise. Raises UnreadableError."""
+def find_machine(kind: str, text: str, named: Mapping[str, M], make: Callable[[str, dict[str, Any]], M]) -> M:
+    """Return the machine of that name, or the one in the file of that name. Raises UsageError if there is neither."""
+    if text in named:
+        return named[text]
+    path = Path(text)
+    if path.suffix in ENDINGS:
+        return read_machine(path, make)
+    message = f"there is no {kind} {text!r}: take {', '.join(named)}, or a file that ends in .toml or .json"
+    raise UsageError(message)
+
+
+def read_machine(path: str | os.PathLike[str], make: Callable[[str, dict[str, Any]], M]) -> M:
+    """Return the machine that a file holds.
+
+    Parameters
+    ----------
+    path
+        Of JSON or TOML by its ending.
+    make
+        Makes the machine of the file's name without its ending, and its table.
+
+    Raises
+    ------
+    UsageError
+        If the file cannot be read, or does not hold what `make` needs.
+    """
+    values = read_table(path)
     try:
-        text = read_text(path)
-        values = parse_json(text) if path.suffix == ".json" else parse_toml(text)
-    except ValueError as error:
-        raise UnreadableError(path, str(error)) from error
-    if not isinstance(values, dict):
-        raise UnreadableError(path, "it must hold an object of names and numbers")
-    return values
+        return make(Path(path).stem, values)
+    except UsageError as error:
+        message = f"cannot use machine {path}: {error}"
+        raise UsageError(message) from error
 
 
 def read_table(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return a file's table of constants. Raises UsageError if there is none to read."""
+    """Return a file's table. Raises UsageError if there is none to read."""
+    file = Path(path)
+    if file.suffix not in ENDINGS:
+        message = f"machine {path} must be a file that ends in .json or .toml"
+        raise UsageError(message)
     try:
-        return read_values(Path(path))
-    except UnreadableError as error:
-        message = f"cannot read a machine from {path}: {error.reason}; name a file of TOML or JSON"
+        text = read_text(file)
+        values = parse_json(text) if file.suffix == ".json" else parse_toml(text)
+    except (UnreadableError, ValueError) as error:
+        message = f"cannot read machine {path}: {getattr(error, 'reason', error)}"
         raise UsageError(message) from error
+    if not isinstance(values, dict):
+        message = f"cannot read machine {path}: it must hold an object of names and numbers"
+        raise UsageError(message)
+    return values
 
 
 def check_range(what: str, value: float) -> None:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from tprof.errors import TprofError, UsageError
 from tprof.trace.plain_values import shown
-from tprof.trace.user_files import UnreadableError
 
-from .machine_files import ENDINGS, read_values
+from . import machine_files
 from .roofline import Machine
 
 if TYPE_CHECKING:
@@ -65,36 +64,13 @@ def find_machine(name: str, files: tuple[Path, ...] = ()) -> Machine:
 
 
 def read_machine(path: Path) -> Machine:
-    """Read a machine from a JSON or TOML file: keys are the fields of `Machine`, `caches` a table of joules a byte.
-
-    Raises
-    ------
-    UsageError
-        If it cannot be read, or what it says is no machine.
-    """
-    values = _parse(path)
-    known = {field.name for field in fields(Machine)}
-    unknown = sorted(set(values) - known - {"fit"})
-    if unknown:
-        message = f"machine {path} has an unknown key {shown(unknown[0])}: keys are {', '.join(sorted(known))}"
-        raise UsageError(message)
-    if values.get("tau_mem_s") is None:
-        message = f"machine {path} lacks tau_mem_s, seconds a byte: for 25.6 GB/s that is 3.90625e-11"
-        raise UsageError(message)
-    given = {name: value for name, value in values.items() if name in known and value is not None}
-    given |= {"name": str(values.get("name") or path.stem), "caches": _caches(path, values.get("caches"))}
-    if "precision" not in given:
-        given["precision"] = "double" if "tau_double_s" in given else "single"
-    try:
-        return Machine(**given)
-    except UsageError as error:
-        message = f"cannot use machine {path}: {error}"
-        raise UsageError(message) from None
+    """Read a machine: keys are the fields of `Machine`, `caches` a table of joules a byte. Raises UsageError."""
+    return machine_files.read_machine(path, _made)
 
 
 def processor_of(path: Path) -> str | None:
     """Return the processor on which a stored machine was measured; None if its file does not have it."""
-    fit = _parse(path).get("fit")
+    fit = machine_files.read_table(path).get("fit")
     processor = fit.get("processor") if isinstance(fit, dict) else None
     return processor if isinstance(processor, str) else None
 
@@ -110,21 +86,23 @@ def write_machine(machine: Machine, path: Path, fit: dict[str, Any] | None = Non
         raise TprofError(message) from error
 
 
-def _parse(path: Path) -> dict[str, Any]:
-    if path.suffix not in ENDINGS:
-        message = f"machine {path} must be a file that ends in .json or .toml"
+def _made(name: str, values: dict[str, Any]) -> Machine:
+    known = {field.name for field in fields(Machine)}
+    unknown = sorted(set(values) - known - {"fit"})
+    if unknown:
+        message = f"unknown key {shown(unknown[0])}: keys are {', '.join(sorted(known))}"
         raise UsageError(message)
-    try:
-        return read_values(path)
-    except UnreadableError as error:
-        message = f"cannot read machine {path}: {error.reason}"
-        raise UsageError(message) from None
-
-
-def _caches(path: Path, caches: object) -> tuple[tuple[str, float], ...]:
-    if caches is None:
-        return ()
-    if not isinstance(caches, dict):
-        message = f"machine {path}: caches must be an object of levels and joules a byte, got {shown(caches)}"
+    if values.get("tau_mem_s") is None:
+        message = "it lacks tau_mem_s, seconds a byte: for 25.6 GB/s that is 3.90625e-11"
         raise UsageError(message)
-    return tuple((str(level), value) for level, value in caches.items())
+    caches = values.get("caches")
+    if caches is not None and not isinstance(caches, dict):
+        message = f"caches must be an object of levels and joules a byte, got {shown(caches)}"
+        raise UsageError(message)
+    given = {key: value for key, value in values.items() if key in known and value is not None}
+    given |= {
+        "name": str(values.get("name") or name),
+        "caches": tuple((str(level), value) for level, value in (caches or {}).items()),
+    }
+    given.setdefault("precision", "double" if "tau_double_s" in given else "single")
+    return Machine(**given)

@@ -7,8 +7,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tprof.analysis.report.data import clean
-from tprof.analysis.report.embed import Parts, embed, write_page
+from tprof.analysis.report.embed import Parts, clean, embed, write_page
 
 from .roofline_tradeoffs import capped_flops_per_s, capped_power_w
 
@@ -75,7 +74,7 @@ def page_data(shown: Shown) -> dict[str, Any]:
 
 
 def describe(machine: Machine) -> dict[str, Any]:
-    """Return the machine's balances, limits and verdict in its precision, as plain values with units as suffixes."""
+    """Return the machine's balances and limits in its precision, as plain values with units as suffixes."""
     values: dict[str, Any] = {
         "time_balance_flops_per_byte": machine.time_balance,
         "peak_flops_per_s": 1 / machine.tau_flop_s,

@@ -1,4 +1,7 @@
-"""What a calibration runs: each kernel on each number of cores, in an order that hides no drift."""
+"""What a calibration runs: each kernel on each number of cores, in an order that hides no drift.
+
+Kernels that run at once have a processor each and stand under a task of their name.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from tprof.benchmarks.kernels import Caches, Kernel
 
     from tprof.sensors.topology import Cpu
+
+SETS = ("stress", "polybench", "all")
 
 
 @dataclass(frozen=True)
@@ -88,9 +93,6 @@ def run_together(parts: Sequence[Part], seconds: float) -> None:
     first = next((error for error in failed if not isinstance(error, threading.BrokenBarrierError)), None)
     if first is not None:
         raise first
-
-
-SETS = ("stress", "polybench", "all")
 
 
 def chosen(name: str, caches: Caches, cores: int) -> tuple[Kernel, ...]:

@@ -1,4 +1,7 @@
-"""The tiled Cholesky on the runtime, recorded or not, and with the same kernels on its peers."""
+"""The tiled Cholesky on the runtime, recorded or not, and with the same kernels on its peers.
+
+Not every machine can hold its rounds to a target; the notes of the figures say why.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,10 @@ from .timing import ratios, take_turns
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+RECORDED, ONE_WORKER, TWO_WORKERS = "tprof, recorded", "tprof, 1 worker", "tprof, 2 workers"
+RECORDING_PERCENT, OVER_BEST, TWO_OVER_ONE = 3.0, 1.1, 1 / 1.7
+FREE_SHARE = 0.9  # of the workers' processors: 1.7 times as fast cannot be asked of less than 1.8 processors
 
 
 @dataclass
@@ -95,11 +102,6 @@ def _busy_s() -> float:
     """Return how long this machine's processors have been busy, time that a hypervisor gave to others included."""
     times = psutil.cpu_times()._asdict()
     return float(sum(times[name] for name in ("user", "nice", "system", "irq", "softirq", "steal")))
-
-
-RECORDED, ONE_WORKER, TWO_WORKERS = "tprof, recorded", "tprof, 1 worker", "tprof, 2 workers"
-RECORDING_PERCENT, OVER_BEST, TWO_OVER_ONE = 3.0, 1.1, 1 / 1.7
-FREE_SHARE = 0.9  # of the workers' processors: 1.7 times as fast cannot be asked of less than 1.8 processors
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,9 @@
-"""What a peer is: measurements of the work alone, written as the peer's users write it."""
+"""What a peer is, and the work that all peers are given.
+
+A peer measures the work alone, written as the peer's users write it. The work is an empty function, the kernels of the
+tiled Cholesky in two orders, and empty tasks that depend on each other, in the order of Floyd and Warshall on the tiles
+of a grid.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +21,9 @@ if TYPE_CHECKING:
 
     Position = tuple[int, int]
     Kernel = Callable[..., None]
+
+_TASKS: tuple[Any, ...] = (cholesky.potrf, cholesky.trsm, cholesky.syrk, cholesky.gemm)
+POTRF, TRSM, SYRK, GEMM = (task.__wrapped__ for task in _TASKS)
 
 
 class Peer(ABC):
@@ -67,10 +75,6 @@ class GraphPeer(BatchPeer):
     @abstractmethod
     def run_grid(self, side: int, workers: int) -> float:
         """Return the seconds that the empty tasks of `grid_steps(side)` take."""
-
-
-_TASKS: tuple[Any, ...] = (cholesky.potrf, cholesky.trsm, cholesky.syrk, cholesky.gemm)
-POTRF, TRSM, SYRK, GEMM = (task.__wrapped__ for task in _TASKS)
 
 
 def empty(*_: object) -> None:

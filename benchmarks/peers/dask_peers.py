@@ -1,4 +1,7 @@
-"""dask's threaded scheduler behind `dask.delayed`, as its tutorial has it."""
+"""dask by `dask.delayed`, as its tutorial has it; by a plain graph, the least that it costs; and distributed.
+
+All run on threads of this process.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`concurrent.futures.ThreadPoolExecutor`, with a barrier after each phase where tasks depend on each other."""
+"""Pools of threads: `concurrent.futures`, with barriers or with dependences kept by hand, and joblib's `Parallel`.
+
+A barrier, or a call of `Parallel`, ends each phase where tasks depend on each other.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,10 @@
 Written from what PolyBench/C 4.2 computes, with its initial values and its order of loops. Names are those of the
 virtual processor's kernels: mm2 and mm3 are PolyBench's 2mm and 3mm.
 
+Operations are counted by the loops. An addition, multiplication, division and square root count one each, also where a
+compiler makes one instruction of two. Factors that a loop does not change are taken out of it, as the C code does; a
+kernel's few operations outside all loops are not counted.
+
 References
 ----------
 L.-N. Pouchet, T. Yuki: PolyBench/C, the polyhedral benchmark suite, version 4.2.1.

@@ -1,4 +1,4 @@
 """Task-parallel programs, each a module with `run(size, workers, during)` and `count_instances(size)`.
 
-`script` makes each of them a script; `blas` has the kernels of linear algebra.
+`outcome` makes each of them a script; `blas` has the kernels of linear algebra.
 """

@@ -1,4 +1,7 @@
-"""What one run of a benchmark program gives back once its result was checked."""
+"""What one run of a benchmark program gives back once its result was checked, and what makes a program a script.
+
+A program runs by ``python -m tprof.benchmarks.programs.NAME --size small --workers 2``, too.
+"""
 
 from __future__ import annotations
 

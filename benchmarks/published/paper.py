@@ -1,4 +1,12 @@
-"""The paper's tables and responses, corrected by recomputing them, and the power of processors that others measured."""
+"""The TProf paper's tables and responses, and the power of processors that others measured.
+
+Tables 2 to 4 and the responses are corrected by recomputing them. Table 6 as printed contradicts the paper's own text
+(section 4.3) in three places; here it stands corrected, and `PaperProgram.notes` says what was changed: its unit is mJ
+and not J (Jacobi's 67.3 is "67.3 mJoules" in the text), the rows of Multisort are swapped (the text gives sort 173.4
+and merge 51.3), and so are potrf and trsm of Cholesky (the text gives trsm 85 to 120 mJ and three tasks that take
+energy; the fourth, near zero, is the one without a correlation). Table 5's MB is 1,024,000 bytes: only so do all its
+footprints follow from the inputs. Tables 5 and 6 are for the paper's machine and no target for another.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +19,9 @@ LOWEST_HZ, HIGHEST_HZ, FREQUENCIES = 1_600_000_000, 3_610_000_000, 19
 """The range of the frequencies of figure 11, and how many there are (section 4.4)."""
 TABLES_HZ = 3_300_000_000
 """Of tables 1 to 3; table 4 is of `LOWEST_HZ`, by the model of this frequency (section 3.3)."""
+SOURCE = "the TProf paper, tables 5 and 6, corrected after its section 4.3"
+MACHINE = "Intel Core i5-2500, 4 cores, 6 MB last-level cache; energy of the processor without the memory"
+BYTES_A_MB = 1_024_000
 
 
 @dataclass(frozen=True)
@@ -88,11 +99,6 @@ def _error(row: dict[str, str], column: str) -> float:
 def _rows(name: str) -> list[dict[str, str]]:
     text = (files(__package__) / "csv" / f"{name}.csv").read_text("utf-8")
     return list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
-
-
-SOURCE = "the TProf paper, tables 5 and 6, corrected after its section 4.3"
-MACHINE = "Intel Core i5-2500, 4 cores, 6 MB last-level cache; energy of the processor without the memory"
-BYTES_A_MB = 1_024_000
 
 
 @dataclass(frozen=True)

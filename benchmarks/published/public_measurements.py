@@ -7,11 +7,11 @@ numbers of cores, energy by a meter.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from tprof.analysis.models.calibration.measured_runs import numbers, read_csv
-from tprof.benchmarks.validation.known_responses import Response
 
 from tprof.errors import UsageError
 from tprof.trace.plain_values import listed
@@ -20,12 +20,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pandas as pd
+    from numpy.typing import NDArray
 
 ZEUS = "zeus/summary_power_v100.csv"
 CORES = "dloghin_time_energy/raw_merged.csv"
 JOB = ("network", "dataset", "batch_size", "optimizer")
 LEAST_COUNTS = 4
 """Of cores, to say something about those that were left out."""
+
+
+@dataclass(frozen=True)
+class Response:
+    """A task's true time and energy over operating points; (m,) each."""
+
+    name: str
+    setting: NDArray[np.float64]
+    workers: NDArray[np.int64]
+    time_s: NDArray[np.float64]
+    energy_j: NDArray[np.float64]
 
 
 def power_limits(folder: Path) -> list[Response]:

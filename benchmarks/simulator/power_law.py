@@ -1,8 +1,23 @@
-"""What a core can run: the paper's PolyBench kernels and the stress kernels that a calibration runs.
+"""What a core does and draws: kernels, and a law of power that no linear model of counters matches exactly.
 
-Every character is **invented**: instructions per cycle and traffic are what one would expect of such a loop on a core
-like that of the paper's processor (Core i5-2500), and where the paper's table 3 gives a kernel's power the character is
-one that leads near it. No figure here was measured. `mix` was drawn once, not chosen.
+Every character of a kernel is **invented**: instructions per cycle and traffic are what one would expect of such a loop
+on a core like that of the paper's processor (Core i5-2500), and where the paper's table 3 gives a kernel's power the
+character is one that leads near it. No figure here was measured. `mix` was drawn once, not chosen.
+
+The law's coefficients are the paper's (table 1, at 3.3 GHz). What bends it was chosen from what processors are known to
+do, before any model was held against it:
+
+- **Time.** A part of a kernel's cycles waits for memory, ``memory = llc / (llc + 10 GB/s)`` at the base frequency
+  f0. The rest goes with the frequency f, the waiting does not, and it grows with what the other cores ask of the
+  shared cache: ``rate = 1 / ((1 - memory) f0/f + memory (1 + crowding * others / limit))``. Instructions and traffic
+  go with the rate, cycles with f.
+- **Power of a core**, with ``v = V(f) / V(f0)``, V linear in f:
+  ``v² [f/f0 (C1 (1 - gating * waiting) + a (1 + scatter * mix) IPC + unseen) + b L2 + c LLC]``.
+  Dynamic power goes with V² f: at the same IPC all of it does, since traffic goes with f too. A waiting core gates a
+  part of its clock; an instruction of one kernel takes more than one of another.
+- **Static power**, ``C2 v²`` at the set frequency, and as much as ``leak`` of each watt that has warmed the package,
+  with a time constant.
+- **Turbo.** If it is on and the base frequency is set, f depends on how many cores are busy.
 """
 
 from __future__ import annotations
@@ -18,6 +33,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tprof.analysis import Coefficients
+
+Floats = NDArray[np.float64]
+LINE_GB = 64e-9
+WIDTH = 4
+"""Instructions that a core can issue in a cycle: where none is issued, the front end counts a stall."""
+MEMORY_GBS = 10.0
+COUNTERS = ("instructions", "cycles", "llc_misses", "l2_refs", "llc_refs", "stalls_frontend")
 
 
 @dataclass(frozen=True)
@@ -103,13 +125,6 @@ def redrawn(kernels: tuple[Kernel, ...], random: np.random.Generator) -> tuple[K
     return tuple(replace(one, mix=float(random.standard_normal())) for one in kernels)
 
 
-Floats = NDArray[np.float64]
-LINE_GB = 64e-9
-WIDTH = 4
-"""Instructions that a core can issue in a cycle: where none is issued, the front end counts a stall."""
-MEMORY_GBS = 10.0
-
-
 def _table_1() -> Coefficients:
     from tprof.analysis import TABLE_1  # noqa: PLC0415 - half a second that a simulated machine's programs do without
 
@@ -179,9 +194,6 @@ class Rates:
     llc_refs: Floats
     llc_misses: Floats
     stalls_frontend: Floats
-
-
-COUNTERS = ("instructions", "cycles", "llc_misses", "l2_refs", "llc_refs", "stalls_frontend")
 
 
 def demand_gbs(law: Law, kernels: Sequence[Kernel], number: NDArray[np.int64], hz: Floats) -> Floats:

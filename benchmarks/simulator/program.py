@@ -24,7 +24,7 @@ from tprof.frequency.cpufreq import CPUFREQ, number_hz
 from tprof.sensors.choose import SYSROOT, sysroot
 from tprof.sensors.powercap import SIMULATED
 
-from .simulated_machine import FIRST, RESPONSES, Response
+from .simulated_machine import FIRST, RESPONSES, TaskLaw
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +78,7 @@ class Machine:
 
 def body(
     machine: Told,
-    law: Response,
+    law: TaskLaw,
     seconds: float,
     *,
     work_for: Callable[[float], object] = pipeline,

@@ -1,9 +1,16 @@
-"""The process that is the machine: it hears what tasks did at which frequency, and advances `energy_uj`.
+"""A machine that is simulated while programs run on it: its frequency can be set, its joules follow from both.
 
-A task reports each slice of its work by a datagram to an abstract socket whose name stands in the tree: what it is,
-the frequency that the tree held, its CPU time. It draws the power of its law for just that CPU time, so that what the
-tasks draw in all is known even where other programs take the processor away from them; besides there is a little idle
-power. The count is overwritten in place by one write of constant length: a reader never sees an empty file.
+Its process receives what tasks did at which frequency, and advances `energy_uj`. A task reports each slice of its work
+by a datagram to an abstract socket whose name stands in the tree of files: what it is, the frequency that the tree
+held, its CPU time. It draws the power of its law for just that CPU time, so that what the tasks draw in all is known
+even where other programs take the processor away from them; besides there is a little idle power. The count is
+overwritten in place by one write of constant length: a reader never sees an empty file.
+
+The law goes through the two ends that the TProf paper prints. With ``x = f / f_max``, a task takes ``t(f) = t_max ((1 -
+m) / x + m)``: a part m of its time waits for memory, which no frequency changes, the rest goes with it. It draws ``P(f)
+= P_max x^n``. The paper prints time and energy at 1.6 GHz against those at 3.61 GHz, which gives m and n exactly;
+between the two ends the law is an assumption, chosen so that the energy of none of these tasks has a minimum in
+between, as in the paper's figure.
 """
 
 from __future__ import annotations
@@ -37,6 +44,19 @@ IDLE_W = 0.05
 TEXT_BYTES = 24
 READY = "ready"
 START = "from tprof.benchmarks.simulator.simulated_machine import main; main()"
+_STEP_HZ = 1_000_000
+FREQUENCIES_HZ = tuple(
+    (LOWEST_HZ + (HIGHEST_HZ - LOWEST_HZ) * place // (FREQUENCIES - 1)) // _STEP_HZ * _STEP_HZ
+    for place in range(FREQUENCIES)
+)
+"""The paper prints both ends and how many there are; the rest is spread evenly."""
+POWER_W = 10.0
+"""Of each task at the highest frequency. Invented: the paper prints ratios."""
+_SLOWEST = LOWEST_HZ / HIGHEST_HZ
+RANGE_UJ = 262_143_328_850  # 32 bits of 2^-14 J, as the kernel prints it
+ZONE = "sys/class/powercap/intel-rapl:0"
+ENERGY = f"{ZONE}/energy_uj"
+FIRST = f"{CPUFREQ}/policy0"
 
 
 class Machine:
@@ -115,19 +135,8 @@ def main() -> None:
             package.advance()
 
 
-_STEP_HZ = 1_000_000
-FREQUENCIES_HZ = tuple(
-    (LOWEST_HZ + (HIGHEST_HZ - LOWEST_HZ) * place // (FREQUENCIES - 1)) // _STEP_HZ * _STEP_HZ
-    for place in range(FREQUENCIES)
-)
-"""The paper prints both ends and how many there are; the rest is spread evenly."""
-POWER_W = 10.0
-"""Of each task at the highest frequency. Invented: the paper prints ratios."""
-_SLOWEST = LOWEST_HZ / HIGHEST_HZ
-
-
 @dataclass(frozen=True)
-class Response(Ratios):
+class TaskLaw(Ratios):
     """A task of the paper with its law between the two frequencies at which the paper gives it."""
 
     @property
@@ -153,19 +162,13 @@ class Response(Ratios):
         return self.power_w(hz) / POWER_W * self.time(hz)
 
 
-RESPONSES = {one.task: Response(**asdict(one)) for one in ratios()}
+RESPONSES = {one.task: TaskLaw(**asdict(one)) for one in ratios()}
 """By the task's name."""
 
 
-def response(task: str) -> Response:
+def response(task: str) -> TaskLaw:
     """Return the response of a task of the paper."""
     return RESPONSES[task]
-
-
-RANGE_UJ = 262_143_328_850  # 32 bits of 2^-14 J, as the kernel prints it
-ZONE = "sys/class/powercap/intel-rapl:0"
-ENERGY = f"{ZONE}/energy_uj"
-FIRST = f"{CPUFREQ}/policy0"
 
 
 @dataclass(frozen=True)

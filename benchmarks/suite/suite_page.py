@@ -1,4 +1,9 @@
-"""The suite's report: `suite.html`, its figures in `suite.json`, and its tables as CSV."""
+"""The suite's report: `suite.html`, its figures in `suite.json`, and its tables as CSV.
+
+The page has the paper's figures 5 to 10: energy over execution time of a program's instances, core by core; bounded in
+size. The four dimensions that the paper's section 4.3 names are drawn besides: energy and time of each instance over
+the run's time, and the cumulative distributions of both.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,9 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tprof.analysis.export.csv import safe_cell
-from tprof.analysis.report.data import clean
-from tprof.analysis.report.density import sample
-from tprof.analysis.report.embed import Parts, embed, write_page
+from tprof.analysis.export import safe_cell
+from tprof.analysis.report.embed import Parts, clean, embed, write_page
+from tprof.analysis.report.profile_page import sample
 from tprof.benchmarks.machine_description import machine_sentence
 from tprof.benchmarks.published.paper import PAPER
 
@@ -31,6 +35,11 @@ if TYPE_CHECKING:
     Rows = NDArray[np.intp]
 
 FILES = ("suite.html", "suite.json", "suite-table5.csv", "suite-table6.csv")
+POINTS = 6_000  # of a program, drawn three times; every input of the paper has fewer instances
+LEAST = 100  # of a rare task, which a plain sample would lose
+CURVE = 200  # points of a cumulative distribution
+CORES = 16
+WIDE = 20  # times the median: an instance so far out presses most points of linear axes into a corner
 
 
 def write_suite(suite: Suite, folder: Path) -> tuple[Path, ...]:
@@ -96,13 +105,6 @@ def _write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
         writer.writerows(
             {key: safe_cell(value) if isinstance(value, str) else value for key, value in row.items()} for row in rows
         )
-
-
-POINTS = 6_000  # of a program, drawn three times; every input of the paper has fewer instances
-LEAST = 100  # of a rare task, which a plain sample would lose
-CURVE = 200  # points of a cumulative distribution
-CORES = 16
-WIDE = 20  # times the median: an instance so far out presses most points of linear axes into a corner
 
 
 def panels(runs: Runs) -> dict[str, Any]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tprof.analysis.report.text_table import Table
 from tprof.benchmarks.measured_figures import number
 from tprof.benchmarks.published.paper import BYTES_A_MB, MACHINE, PAPER
-from tprof.benchmarks.validation.validation_text import NONE, Table
+from tprof.benchmarks.validation.validation_text import NONE
 
 from .suite_tables import Suite, is_absent, table_5, table_6
 

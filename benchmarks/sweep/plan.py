@@ -1,4 +1,7 @@
-"""The points of a sweep, their order and their state."""
+"""The points of a sweep, their order and their state, kept in `sweep-plan.json` so that a sweep can go on.
+
+The file is read back with distrust.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,11 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 WAITING, DONE, FAILED = "waiting", "done", "failed"
+FILE = "sweep-plan.json"
+STATES = (WAITING, DONE, FAILED)
+TEXTS = ("model", "quality", "sensor")
+MOST_BYTES = 64 << 20
+"""Of a plan and of a run's rows, with a kilobyte for each run or task."""
 
 
 @dataclass
@@ -59,7 +67,7 @@ class Plan:
 
     Attributes
     ----------
-    identity : of the program and the machine, see `identity`.
+    identity : of the program and the machine, see `folder.identity_of`.
     changes : what of that changed while the sweep was under way, in words.
     written : whether every file of the finished sweep is.
     """
@@ -124,13 +132,6 @@ class Plan:
             "written": self.written,
             "points": [asdict(point) for point in self.points],
         }
-
-
-FILE = "sweep-plan.json"
-STATES = (WAITING, DONE, FAILED)
-TEXTS = ("model", "quality", "sensor")
-MOST_BYTES = 64 << 20
-"""Of a plan and of a run's rows, with a kilobyte for each run or task."""
 
 
 def save_plan(plan: Plan, folder: Path) -> None:

@@ -1,4 +1,7 @@
-"""The page of a sweep: figure 11 and the table, in one file that needs no network."""
+"""The page of a sweep: the paper's figure 11 and the table, in one file that needs no network.
+
+Figure 11 has energy and time of each task over the frequency, against those at the highest.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .plan import Plan
+
+TASKS = 8
+"""Drawn in each panel, those that take most energy; the table has all."""
 
 
 def write_sweep_page(path: Path, plan: Plan, rows: Sequence[Row], description: Mapping[str, Any]) -> None:
@@ -66,16 +72,12 @@ def _part(row: Row, name: str) -> float | None:
     return None if high is None or not row[name] else high / row[name] - 1
 
 
-TASKS = 8
-"""Drawn in each panel, those that take most energy; the table has all."""
-
-
 def panels(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Return a panel for each number of workers; over workers instead, where no frequency was swept.
 
     A value is the mean over repeats of an instance's mean, as the paper takes it, with the least and the most of the
     repeats; all are divided by the value at the highest setting (frequency), or at the fewest workers. Means as in
-    `summary`: figure and table agree.
+    `points_of`: figure and table agree.
     """
     if any(row["setting"] is not None for row in rows):
         counts = sorted({row["workers"] for row in rows})

@@ -1,4 +1,7 @@
-"""A run as rows of the tidy table: one for each task, and one with an empty task for the whole program."""
+"""The tables of a sweep: rows of a run, and means over the repeats with the 95 % interval that their spread gives.
+
+A run has a row for each task, and one with an empty task for the whole program.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import stdtrit
-from tprof.analysis.export.csv import safe_cell
+from tprof.analysis.export import safe_cell
 
 from tprof.trace.plain_values import shown
 
@@ -32,6 +35,9 @@ TEXTS = ("task", "quality")
 MOST_FIGURE = 1e60
 """Beyond it means and their intervals leave what a float can hold."""
 Row = dict[str, Any]
+FIGURES = ("energy_j", "time_s", "power_w", "edp_js", "ed2p_js2")
+COUNTED = ("stalls_per_cycle", "llc_misses")
+_DOUBT = ("measured", "estimated", "simulated")
 
 
 def rows_of(profile: Profile) -> list[Row]:
@@ -173,11 +179,6 @@ def _cell(value: Any) -> Any:
     if isinstance(value, str):
         return safe_cell(value)
     return "" if value is None or (isinstance(value, float) and not math.isfinite(value)) else value
-
-
-FIGURES = ("energy_j", "time_s", "power_w", "edp_js", "ed2p_js2")
-COUNTED = ("stalls_per_cycle", "llc_misses")
-_DOUBT = ("measured", "estimated", "simulated")
 
 
 def ends(figure: str) -> tuple[str, str]:

@@ -21,8 +21,9 @@ from . import advice_trials, known_responses
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tprof.benchmarks.published.public_measurements import Response
+
     from .advice_trials import Noise, Try
-    from .known_responses import Response
 
 FOLDER = "TPROF_PUBLIC_DATA"
 PERCENT = "%"

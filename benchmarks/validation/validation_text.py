@@ -1,17 +1,16 @@
-"""What `tprof validate` prints: rows of plain text, a table at a time; whoever draws them decides on nothing."""
+"""The tables of `tprof validate` as rows of plain text, and the page that draws what validation found."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from importlib.resources import files
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from tprof.analysis import TABLE_1
-from tprof.analysis.report.data import clean
-from tprof.analysis.report.embed import Parts, embed
+from tprof.analysis.report.embed import Parts, clean, embed
 from tprof.analysis.report.embed import write_page as write
+from tprof.analysis.report.text_table import Table
 from tprof.benchmarks import measured_figures
 
 if TYPE_CHECKING:
@@ -22,17 +21,7 @@ if TYPE_CHECKING:
 
 MODELS = ("fitted + linear", "fitted", "linear", "ipc", "fesc", "cputime", "wall time")
 NONE = "–"
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table ready to be drawn: of a row's cells the first `texts` are words, the rest figures."""
-
-    title: str
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str
-    texts: int = 2
+ERRORS = (("mean_error", "mean energy of a task"), ("instance_error", "single instances"))
 
 
 def tables(result: Mapping[str, Any]) -> Iterator[Table]:
@@ -45,7 +34,7 @@ def tables(result: Mapping[str, Any]) -> Iterator[Table]:
         ("coverage", "how often the 95 % interval of a task's mean held the truth", "Wall time gives no interval."),
     ):
         title = f"{'Error: ' if column != 'coverage' else 'Coverage: '}{what} ({runs})"
-        yield Table(title, ("case", "task", *MODELS), tuple(_by_model(result["rows"], column)), note)
+        yield Table(title, ("case", "task", *MODELS), tuple(_by_model(result["rows"], column)), note, texts=2)
     if result["coverage"]:
         yield _coverage(result)
     yield _table_2(result["tables"])
@@ -80,6 +69,7 @@ def measured_pairs(result: Mapping[str, Any]) -> Table:
         ("pair", "kernel", "alone", "share", "slice", "error", "paper: real", "slice", "error"),
         tuple(rows),
         "Alone: what the package drew above static power. Slice: what the calibrated model gave it beside the other.",
+        texts=2,
     )
 
 
@@ -120,6 +110,7 @@ def _coverage(result: Mapping[str, Any]) -> Table:
         ("case", "task", "held", "error / claimed", "the case"),
         rows,
         "error / claimed: standard deviation of the error in units of the standard error that was claimed.",
+        texts=2,
     )
 
 
@@ -166,6 +157,7 @@ def _pairs(found: Mapping[str, Any], key: str, other: str | None) -> Table:
         ),
         tuple(rows),
         "Slice: the sensor's joules shared by the model. Model alone: equation 1 without the sensor. C2 is in neither.",
+        texts=2,
     )  # fmt: skip
 
 
@@ -236,9 +228,6 @@ def _figures(figures: Sequence[Mapping[str, Any]]) -> Table:
         "part: of 1.",
         texts=1,
     )
-
-
-ERRORS = (("mean_error", "mean energy of a task"), ("instance_error", "single instances"))
 
 
 def write_page(result: Mapping[str, Any], path: Path) -> None:

@@ -1,33 +1,34 @@
-/* What the files of the scheduler share: works (instances of tasks), the data they touch, queues, threads.
+/* What the files of the scheduler share: works (instances of tasks), the data they touch, queues, threads. The files
+ * named binding_* and module.c include Python.h; the others see objects of Python as pointers.
  *
  * One mutex for each scheduler guards all of it. Under the mutex no Python code runs and no reference is dropped: such
- * work is collected in a `struct deferred` and done after the mutex is released. Sections are short (a push, a pop, the
- * release of some successors), so one mutex serves the few dozen threads of a processor. unlocked.h lists what is read
- * without it. */
+ * work is collected in a `struct deferred` and done after the mutex is released, and so is the freeing of a table.
+ * Sections are short (a push, a pop, the release of some successors), so one mutex serves the few dozen threads of a
+ * processor. Two grow with the program: a cancellation visits every queued work, and a failure cancels every work that
+ * depends on it. They take some tens of nanoseconds for a work, once in its life, and no thread may start any of these
+ * works meanwhile. unlocked.h lists what is read without the mutex. */
 #ifndef TPROF_RUNTIME_CORE_H
 #define TPROF_RUNTIME_CORE_H
-
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
 
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "../../tprof/csrc/runtime_api.h"
 #include "shape.h"
 
-#if PY_VERSION_HEX < 0x030D0000
-#define Py_BEGIN_CRITICAL_SECTION(object) {
-#define Py_END_CRITICAL_SECTION() }
-#endif
+/* Only the bindings look into objects of Python. */
+typedef struct _typeobject PyTypeObject;
 
 #define TPROF_LEVELS 64 /* of priority, -32 to 31; one bit each */
 #define TPROF_LEVEL_OF_ZERO 32
 
+struct region;
 struct scheduler;
+struct table;
 struct work;
 
 /* A counter, and the threads that wait until it falls to a given value. */
@@ -70,7 +71,6 @@ struct failures {
 
 /* The works that a with-block spawned, those of inner blocks included. */
 struct group {
-    PyObject_HEAD
     struct scheduler *scheduler;
     struct group *outer; /* of the enclosing block; ignored if it belongs to another scheduler or another work */
     _Atomic bool begun, open; /* the block was entered; it is entered now */
@@ -98,7 +98,6 @@ struct successor {
 enum state { TPROF_PENDING, TPROF_QUEUED, TPROF_RUNNING, TPROF_FINISHED, TPROF_FAILED_WORK, TPROF_CANCELLED };
 
 struct work {
-    PyObject_HEAD
     struct scheduler *scheduler;
     PyObject *callable, *args, *names; /* in the form of vectorcall; the last two are NULL after the deferred work */
     PyObject *result, *error;
@@ -142,7 +141,6 @@ struct thread {
 };
 
 struct scheduler {
-    PyObject_HEAD
     pthread_mutex_t mutex;
     uint32_t slot_count;
     uint32_t active; /* slots from this index on are inactive: a thread that holds one leaves it after its task */
@@ -184,13 +182,12 @@ struct deferred {
     size_t threads_wanted;
     bool edges_wanted;      /* the predecessors of the work that enters are collected */
     uint64_t *edges;        /* their numbers */
+    struct table *table;    /* to free, NULL: none */
     size_t edge_count, edge_capacity;
 };
 
 extern const struct tprof_runtime_api *tprof_api;
 extern _Thread_local struct thread *tprof_current_thread;
-extern PyType_Spec tprof_work_spec, tprof_group_spec, tprof_scheduler_spec;
-extern PyTypeObject *tprof_work_type, *tprof_group_type, *tprof_scheduler_type;
 
 static inline void tprof_lock(struct scheduler *scheduler)
 {
@@ -204,22 +201,13 @@ static inline void tprof_unlock(struct scheduler *scheduler)
 
 #include "unlocked.h"
 
-/* latch.c; under the mutex, except to wait */
+/* domain.c; under the mutex */
 void tprof_latch_rise(struct latch *latch);
 void tprof_latch_fall(struct latch *latch);
 void tprof_latch_add_waiter(struct latch *latch, struct waiter *waiter, size_t enough);
 void tprof_latch_remove_waiter(struct latch *latch, struct waiter *waiter);
-
-/* queues.c; under the mutex */
-int tprof_queues_make(struct scheduler *scheduler);
-void tprof_queues_free(struct scheduler *scheduler);
-void tprof_queue_push(struct scheduler *scheduler, struct work *work, const struct thread *by);
-struct work *tprof_queue_take(struct scheduler *scheduler, const struct thread *by, int *victim);
-void tprof_queue_remove(struct scheduler *scheduler, struct work *work);
-/* The youngest of the slot's own queue if it descends from the work. */
-struct work *tprof_queue_descendant(struct scheduler *scheduler, const struct thread *by, const struct work *work);
-
-/* domain.c; under the mutex */
+/* Acknowledged failures are removed whenever the list would double. */
+void tprof_failures_add(struct failures *failures, struct work *work, struct deferred *deferred);
 struct domain *tprof_domain_of(struct scheduler *scheduler, struct work *parent); /* NULL without memory */
 struct domain *tprof_domain_around(const struct work *work); /* that contains the work */
 /* The domain's works have been waited for: their failures are handled, and unwritten data cancels no work any more. */
@@ -233,6 +221,15 @@ struct works {
 void tprof_graph_touching(struct domain *domain, const struct datum *datum, struct works *works);
 /* The work whose failure left the datum unwritten, with a reference, or NULL. */
 struct work *tprof_graph_poisoned_by(struct domain *domain, const struct datum *datum, struct deferred *deferred);
+
+/* queues.c; under the mutex */
+int tprof_queues_make(struct scheduler *scheduler);
+void tprof_queues_free(struct scheduler *scheduler);
+void tprof_queue_push(struct scheduler *scheduler, struct work *work, const struct thread *by);
+struct work *tprof_queue_take(struct scheduler *scheduler, const struct thread *by, int *victim);
+void tprof_queue_remove(struct scheduler *scheduler, struct work *work);
+/* The youngest of the slot's own queue if it descends from the work. */
+struct work *tprof_queue_descendant(struct scheduler *scheduler, const struct thread *by, const struct work *work);
 
 /* entering.c and ending.c; under the mutex */
 /* Find the work's predecessors, and queue it if there are none. It has as many accesses as there are data. Returns -1
@@ -252,19 +249,30 @@ struct group *tprof_waiting_group(const struct work *work);
  * become ready. */
 void tprof_graph_cancel_all(struct scheduler *scheduler, struct group *group, struct deferred *deferred);
 
-uint16_t tprof_worker_number(const struct scheduler *scheduler, int slot); /* slots.c */
-
 /* A future of another runtime that the work needs has ended. */
-void tprof_graph_future_ended(struct work *work, struct work *needed, struct deferred *deferred); /* ending.c */
-/* Call the callback with this work once it has ended, or at once if it has; work.c, without the mutex. */
-int tprof_work_call_back(struct work *work, PyObject *callback);
+void tprof_graph_future_ended(struct work *work, struct work *needed, struct deferred *deferred);
+/* All predecessors have ended: queue the work, or cancel it if that was requested. */
+void tprof_graph_released(struct work *work, struct deferred *deferred);
+/* Call it when the data is, or will be, written again. */
+void tprof_clear_poison(struct region *region, struct deferred *deferred);
+/* The failed work that left the data unwritten, or NULL. Failures that were handled do not count. */
+struct work *tprof_poisoned_by(struct region *region, const struct domain *domain, struct deferred *deferred);
+/* Set the cause of the work's cancellation unless it has one. */
+void tprof_set_cause(struct work *work, struct work *cause);
+struct work *tprof_root_cause(struct work *work);
+/* Write an event of this work if it is recorded. */
+void tprof_log_event(uint8_t kind, const struct work *work, uint64_t other);
 
-/* deferred.c; the first without the mutex, the others under it */
-void tprof_run_deferred(struct scheduler *scheduler, struct deferred *deferred);
-void tprof_defer_decref(struct deferred *deferred, void *object); /* may be NULL */
+/* binding_deferred.c; works and groups are counted as objects of Python. A reference may be taken under the mutex, and
+ * is dropped after it. All may be NULL. */
+void *tprof_ref(void *body); /* of a work, group or scheduler, which it returns */
+PyObject *tprof_ref_object(PyObject *object);
+void tprof_defer_unref(struct deferred *deferred, void *body);
+void tprof_defer_decref(struct deferred *deferred, PyObject *object);
 void tprof_add_edge(struct deferred *deferred, uint64_t number);
 
 /* slots.c; under the mutex */
+uint16_t tprof_worker_number(const struct scheduler *scheduler, int slot);
 void tprof_slot_take(struct scheduler *scheduler, struct thread *thread, int slot);
 bool tprof_slot_find(struct scheduler *scheduler, struct thread *thread); /* empty, or held by an idle thread */
 void tprof_slot_leave(struct scheduler *scheduler, struct thread *thread);
@@ -274,51 +282,5 @@ void tprof_slots_activate(struct scheduler *scheduler, uint32_t active, struct d
 void tprof_all_ended(struct scheduler *scheduler);
 struct thread *tprof_pop(struct thread **list);
 void tprof_push_last(struct thread **list, struct thread *thread);
-
-/* threads.c; attached to Python, without the mutex */
-void tprof_run(struct thread *thread, struct work *work, int victim);
-void tprof_thread_serve(struct scheduler *scheduler);
-void tprof_thread_sleep(struct thread *thread);
-void tprof_thread_report_slot(struct thread *thread); /* if the slot has changed */
-enum moment { TPROF_TASK_BEGINS, TPROF_TASK_ENDS, TPROF_TASK_PAUSES, TPROF_TASK_RESUMES };
-/* Call `on_task`, which sets the processor's operating point between tasks. An exception that is set stays. */
-void tprof_notify_operator(const struct thread *thread, const struct work *work, enum moment moment);
-
-/* waiting.c; attached to Python, without the mutex. Returns 0, 1 after the timeout, or -1 with an exception set. A
- * worker meanwhile runs works that the wait depends on: the wanted one, and descendants of its own. A timeout below 0
- * is none. In a forked child it returns at once. */
-int tprof_wait(struct scheduler *scheduler, struct latch *latch, size_t enough, struct work *wanted, double timeout_s);
-
-/* Seconds; -1 (no timeout) for NULL and None; -2 with an exception set. work.c */
-double tprof_timeout_of(PyObject *object);
-
-/* data.c; attached to Python, without the mutex */
-struct reading {
-    struct scheduler *scheduler;
-    struct domain *domain; /* NULL without memory */
-    struct datum *data;
-    size_t count, capacity;
-    struct datum few[6];
-};
-/* Regions found between the two calls are not freed. */
-void tprof_reading_begin(struct reading *reading, struct scheduler *scheduler, struct work *parent);
-void tprof_reading_end(struct reading *reading);
-/* Returns -1 with an exception set if the object can carry no dependence, and 1 if it is an array whose extent exceeds
- * any memory. */
-int tprof_data_add(struct reading *reading, PyObject *object, enum mode mode);
-
-/* current.c; attached to Python */
-struct scheduler *tprof_current_scheduler(void); /* with a reference, NULL: none */
-void tprof_initialise_current(void);
-PyObject *tprof_enter_scheduler(PyObject *module, PyObject *scheduler);
-PyObject *tprof_leave_scheduler(PyObject *module, PyObject *scheduler);
-PyObject *tprof_set_default(PyObject *module, PyObject *scheduler);
-PyObject *tprof_current_scheduler_method(PyObject *module, PyObject *unused);
-
-/* spawn.c */
-PyObject *tprof_spawn(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
-/* Returns None if the runtime has ended. */
-PyObject *tprof_submit(struct scheduler *scheduler, PyObject *callable, PyObject *access, PyObject *const *args,
-                       size_t count, PyObject *names);
 
 #endif

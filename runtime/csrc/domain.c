@@ -1,10 +1,83 @@
-/* Domains: the works of one parent, and the table of the data they touch. */
+/* What the program waits for: counters that wake the waiting threads, failures that are kept until the wait, and
+ * domains, which are the works of one parent and the table of the data they touch. */
 #include "core.h"
-
-#include "ending.h"
 #include "regions.h"
 
 #include <stdlib.h>
+
+#define FEW 64 /* failures */
+
+/* Each thread sleeps on a semaphore of its own, since a signal (Ctrl-C) ends such a sleep and would not end the wait
+ * for a condition variable. */
+static void wake_satisfied(struct latch *latch)
+{
+    for (struct waiter **at = &latch->waiters; *at != NULL;) {
+        struct waiter *waiter = *at;
+        if (waiter->enough < tprof_latch_count(latch)) {
+            at = &waiter->next;
+            continue;
+        }
+        *at = waiter->next;
+        waiter->woken = true;
+        sem_post(&waiter->semaphore);
+    }
+}
+
+void tprof_latch_rise(struct latch *latch)
+{
+    tprof_latch_set(latch, tprof_latch_count(latch) + 1);
+}
+
+void tprof_latch_fall(struct latch *latch)
+{
+    tprof_latch_set(latch, tprof_latch_count(latch) - 1);
+    if (latch->waiters != NULL)
+        wake_satisfied(latch);
+}
+
+void tprof_latch_add_waiter(struct latch *latch, struct waiter *waiter, size_t enough)
+{
+    waiter->enough = enough;
+    waiter->woken = false;
+    waiter->next = latch->waiters;
+    latch->waiters = waiter;
+}
+
+void tprof_latch_remove_waiter(struct latch *latch, struct waiter *waiter)
+{
+    for (struct waiter **at = &latch->waiters; *at != NULL; at = &(*at)->next)
+        if (*at == waiter) {
+            *at = waiter->next;
+            return;
+        }
+}
+
+/* A program that asks each future for its result need not wait: without sweeping, the list of a long-lived runtime
+ * would keep every exception. */
+static void sweep(struct failures *failures, struct deferred *deferred)
+{
+    for (struct work **at = &failures->first; *at != NULL;) {
+        struct work *work = *at;
+        if (!tprof_is_acknowledged(work)) {
+            at = &work->next_failed;
+            continue;
+        }
+        *at = work->next_failed;
+        work->next_failed = NULL;
+        failures->count--;
+        tprof_defer_unref(deferred, work);
+    }
+    failures->sweep_at = failures->count < FEW / 2 ? FEW : 2 * failures->count;
+}
+
+void tprof_failures_add(struct failures *failures, struct work *work, struct deferred *deferred)
+{
+    if (failures->count >= failures->sweep_at)
+        sweep(failures, deferred);
+    work->next_failed = failures->first;
+    failures->first = tprof_ref(work);
+    failures->count++;
+}
 
 struct domain *tprof_domain_of(struct scheduler *scheduler, struct work *parent)
 {
@@ -26,8 +99,7 @@ void tprof_graph_mark_handled(struct scheduler *scheduler, struct domain *domain
     /* No work depends on another here any more, so the table is not needed. */
     if (tprof_latch_count(&domain->unfinished) > 0 || scheduler->entering > 0)
         return;
-    if (domain->table != NULL)
-        tprof_table_free(domain->table, deferred);
+    deferred->table = domain->table;
     domain->table = NULL;
 }
 
@@ -43,7 +115,7 @@ static void collect(struct works *works, struct work *work)
         works->list = grown;
         works->capacity = capacity;
     }
-    works->list[works->count++] = (struct work *)Py_NewRef((PyObject *)work);
+    works->list[works->count++] = tprof_ref(work);
 }
 
 static void collect_users(struct region *region, void *context)
@@ -85,5 +157,5 @@ struct work *tprof_graph_poisoned_by(struct domain *domain, const struct datum *
 {
     struct poison_search poison_search = {domain, deferred, NULL};
     visit_touching(domain, datum, find_cause, &poison_search);
-    return (struct work *)Py_XNewRef((PyObject *)poison_search.cause);
+    return tprof_ref(poison_search.cause);
 }

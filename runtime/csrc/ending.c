@@ -1,8 +1,6 @@
 /* How a work leaves the graph: its successors are released or, if it failed, cancelled; threads that wait for the work,
  * its group or its domain are woken. */
-#include "ending.h"
-
-#include "failures.h"
+#include "core.h"
 #include "regions.h"
 
 #include <stdlib.h>
@@ -18,7 +16,7 @@ void tprof_log_event(uint8_t kind, const struct work *work, uint64_t other)
 
 void tprof_clear_poison(struct region *region, struct deferred *deferred)
 {
-    tprof_defer_decref(deferred, region->cause);
+    tprof_defer_unref(deferred, region->cause);
     tprof_defer_decref(deferred, region->keep);
     region->cause = NULL;
     region->keep = NULL;
@@ -35,7 +33,7 @@ struct work *tprof_poisoned_by(struct region *region, const struct domain *domai
 void tprof_set_cause(struct work *work, struct work *cause)
 {
     if (cause != NULL && tprof_cause_of(work) == NULL)
-        atomic_store_explicit(&work->cause, (struct work *)Py_NewRef((PyObject *)cause), memory_order_release);
+        atomic_store_explicit(&work->cause, tprof_ref(cause), memory_order_release);
 }
 
 struct work *tprof_root_cause(struct work *work)
@@ -74,9 +72,9 @@ static void poison(struct access *access, struct work *cause, struct deferred *d
     if (region == NULL || access->mode == TPROF_READS || tprof_is_acknowledged(cause))
         return;
     tprof_clear_poison(region, deferred);
-    region->cause = (struct work *)Py_NewRef((PyObject *)cause);
+    region->cause = tprof_ref(cause);
     region->poisoned_at = ++access->work->scheduler->poison_count;
-    region->keep = Py_NewRef(access->object);
+    region->keep = tprof_ref_object(access->object);
 }
 
 struct group *tprof_group_around(struct group *group, const struct scheduler *scheduler, const struct work *parent)
@@ -191,7 +189,7 @@ static void complete(struct work *work, struct work **ended)
 {
     struct work *failure = work->children == NULL ? NULL : first_failure(work->children);
     if (failure != NULL && work->error == NULL) {
-        work->error = Py_NewRef(failure->error);
+        work->error = tprof_ref_object(failure->error);
         tprof_acknowledge(failure);
     }
     mark_ended(work, work->error != NULL ? TPROF_FAILED_WORK : TPROF_FINISHED, ended);
@@ -229,7 +227,7 @@ static void end_all(struct work *ended, struct deferred *deferred)
         release_successors(work, &ended, deferred);
         count_out(work, &ended, deferred);
         work->next_ended = deferred->ended;
-        deferred->ended = (struct work *)Py_NewRef((PyObject *)work);
+        deferred->ended = tprof_ref(work);
     }
 }
 
@@ -268,7 +266,7 @@ bool tprof_graph_cancel(struct work *work, struct deferred *deferred)
     tprof_request_cancel(work);
     if (state == TPROF_QUEUED) {
         tprof_queue_remove(work->scheduler, work);
-        tprof_defer_decref(deferred, work);
+        tprof_defer_unref(deferred, work);
         cancel(work, NULL, &ended);
         end_all(ended, deferred);
     }

@@ -7,7 +7,6 @@
  * predecessors, since its successors wait for these through it. */
 #include "core.h"
 
-#include "ending.h"
 #include "regions.h"
 
 #include <stdlib.h>
@@ -40,7 +39,7 @@ static int wait_for(struct work *work, struct work *predecessor, bool needs, str
     struct successor *successor = add_successor(predecessor);
     if (successor == NULL)
         return -1;
-    *successor = (struct successor){(struct work *)Py_NewRef((PyObject *)work), needs};
+    *successor = (struct successor){tprof_ref(work), needs};
     work->unmet++;
     tprof_log_event(TPROF_EVENT_DEPENDENCE, work, predecessor->instance.number);
     if (deferred->edges_wanted)

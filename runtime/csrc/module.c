@@ -1,5 +1,5 @@
 /* tprof.runtime._scheduler: the method table and the module's creation. _scheduler.pyi documents each name. */
-#include "core.h"
+#include "binding.h"
 
 const struct tprof_runtime_api *tprof_api;
 PyTypeObject *tprof_work_type, *tprof_group_type, *tprof_scheduler_type;

@@ -51,7 +51,7 @@ void tprof_queue_push(struct scheduler *scheduler, struct work *work, const stru
     queue->back = work;
     scheduler->queued[work->level]++;
     scheduler->levels |= UINT64_C(1) << work->level;
-    Py_INCREF(work);
+    tprof_ref(work);
 }
 
 void tprof_queue_remove(struct scheduler *scheduler, struct work *work)

@@ -5,8 +5,6 @@
  * which may be any object of the program, and making it again costs no more than finding it. */
 #include "regions.h"
 
-#include "ending.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -286,7 +284,7 @@ struct region *tprof_region_add(struct domain *domain, PyObject *handle, uint64_
     struct region *region = make_region(domain, hash, deferred);
     if (region == NULL)
         return NULL;
-    region->handle = Py_NewRef(handle);
+    region->handle = tprof_ref_object(handle);
     put_into_bucket(bucket_of(domain->table, hash), region);
     return region;
 }

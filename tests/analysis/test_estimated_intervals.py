@@ -10,7 +10,7 @@ from support import traces
 from support.properties import examples
 from support.traces import SECOND_NS
 from tprof.analysis.profile.intervals import narrowed, widened
-from tprof.analysis.report.data import page_data
+from tprof.analysis.report.profile_page import page_data
 from tprof.benchmarks.suite.suite_tables import pooled
 
 import tprof
@@ -106,9 +106,9 @@ def test_text_report_and_json_say_how_wide_all_joules_are(tmp_path):
 
     said = f"all joules together are {total['energy_low_j']:.3g} … {total['energy_high_j']:.3g} J (95 %)"
     assert said in stream.getvalue()
-    assert said in page_data(profile)["doubt"]
+    assert said in page_data(profile)["uncertainty"]
     assert summary.as_plain(profile)["info"]["estimate"]["energy_high_j"] == total["energy_high_j"]
-    assert page_data(exact)["doubt"] is None
+    assert page_data(exact)["uncertainty"] is None
 
 
 def test_watts_that_somebody_gave_are_taken_as_exact(tmp_path):

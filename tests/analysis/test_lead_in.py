@@ -12,7 +12,7 @@ from support import traces
 from support.properties import examples
 from tprof.analysis import TABLE_1
 from tprof.analysis.attribution.quanta import Quanta
-from tprof.analysis.report.data import page_data
+from tprof.analysis.report.profile_page import page_data
 
 import tprof
 from tprof.cli.summary import show

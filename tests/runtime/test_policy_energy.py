@@ -3,7 +3,7 @@
 import pytest
 from support import fake_trees
 from support.fake_sensor import wait_for
-from tprof.runtime.operating.power_estimator import Meter
+from tprof.runtime.policy.power_estimator import Meter
 
 JOULE = 1_000_000
 

@@ -77,6 +77,8 @@ class Budget:
         self.exceeded = False
         self.history: deque[Look] = deque(maxlen=LONGEST_HISTORY)
         self._near = self._lag_reported = False
+        self._begun_ns = 0
+        self._read_at_s = self._read_j = 0.0
         self._window: deque[tuple[int, float]] = deque()
         self._lock = threading.Lock()
         self._resources = ExitStack()

@@ -27,7 +27,7 @@ def _print_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
 
 
 def _options(
-    version: Annotated[  # noqa: FBT002 - acts when it is parsed
+    version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:

@@ -10,6 +10,8 @@ import typer
 
 from tprof.errors import UsageError
 
+from .options import AsJson, Energy, Watts
+from .progress import RunProgress, status
 from .render import dump, show_tables
 
 if TYPE_CHECKING:
@@ -61,8 +63,8 @@ def bench(  # noqa: PLR0913 - one parameter an option
         list[str] | None,
         typer.Argument(metavar="[NAME]...", help="Programs, budget, overhead, analysis, runtime, policy."),
     ] = None,
-    listing: Annotated[bool, typer.Option("--list", help="Say what there is; run nothing.")] = False,  # noqa: FBT002
-    everything: Annotated[  # noqa: FBT002 - typer's default
+    listing: Annotated[bool, typer.Option("--list", help="Say what there is; run nothing.")] = False,
+    everything: Annotated[
         bool, typer.Option("--all", help="The paper's six programs, and a report of them: suite.html.")
     ] = False,
     size: Annotated[str | None, typer.Option(help="small or paper; default: small.")] = None,
@@ -71,13 +73,13 @@ def bench(  # noqa: PLR0913 - one parameter an option
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="DIR", help="Where sessions and reports go.")
     ] = Path(),
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace earlier sessions and reports.")] = False,  # noqa: FBT002
-    energy: Annotated[str, typer.Option(help="auto, perf, powercap, estimate or none.")] = "auto",
-    watts: Annotated[str | None, typer.Option(metavar="IDLE,PER_CORE", help="Watts for the estimate.")] = None,
-    quick: Annotated[  # noqa: FBT002 - typer's default
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace earlier sessions and reports.")] = False,
+    energy: Energy = "auto",
+    watts: Watts = None,
+    quick: Annotated[
         bool, typer.Option("--quick", help="Measurements: see that it works; no figures to quote.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
+    as_json: AsJson = False,
 ) -> None:
     """Run what is named, one after the other."""
     from tprof.benchmarks.repeats import Order
@@ -153,7 +155,7 @@ def _run_suite(order: Order, *, quiet: bool) -> dict[str, Any]:
     names = members(SUITE)
     files = [order.folder / name for name in FILES]
     order.check([*(path for name in names for path in order.sessions(name)), *files])
-    progress = Progress(names, order.repeats)
+    progress = RunProgress(names, order.repeats)
     machine = describe_machine()
     suite = Suite(tuple(run(name, order, progress) for name in names), machine)
     write_suite(suite, order.folder)
@@ -171,7 +173,7 @@ def _run(names: Sequence[str], order: Any, *, quick: bool, quiet: bool) -> dict[
         message = f"--repeat is for programs: {' and '.join(sorted(set(names) - set(programs)))} repeats by itself"
         raise UsageError(message)
     prepare(programs, order)
-    progress = Progress(programs, order.repeats)
+    progress = RunProgress(programs, order.repeats)
     return {
         name: profile(name, order, progress, quiet=quiet)
         if name in programs
@@ -183,11 +185,9 @@ def _run(names: Sequence[str], order: Any, *, quick: bool, quiet: bool) -> dict[
 def _measure(name: str, order: Any, *, quick: bool, quiet: bool) -> dict[str, Any]:
     from importlib import import_module
 
-    from rich.console import Console
-
-    benchmark = import_module(f"tprof.benchmarks.overhead.{name}")
+    benchmark = import_module(f"tprof.benchmarks.{_MODULES[name]}")
     effort = _effort(benchmark, order, quick=quick)
-    with Console(file=sys.stderr).status(f"measuring {name}; this takes a few minutes"):
+    with status(f"measuring {name}; this takes a few minutes"):
         result: dict[str, Any] = benchmark.measure(effort)
     if not quiet:
         _print(name, result)
@@ -230,28 +230,13 @@ def _print(name: str, result: Mapping[str, Any]) -> None:
     console.print(table)
 
 
-class Progress:
-    """Says on standard error which run begins, where there are several; no thread draws while a program is measured."""
-
-    def __init__(self, names: Sequence[str], repeats: int) -> None:
-        """Take note of what will run."""
-        self._repeats, self._all, self._done = repeats, len(names) * repeats, 0
-
-    def __call__(self, name: str, number: int) -> None:
-        """Tell that a run begins."""
-        self._done += 1
-        if self._all > 1:
-            run = f", run {number} of {self._repeats}" if self._repeats > 1 else ""
-            print(f"[{self._done}/{self._all}] {name}{run}", file=sys.stderr, flush=True)
-
-
 def prepare(names: Sequence[str], order: Order) -> None:
     """Refuse what cannot be done before anything runs."""
     if names:
         order.check(path for name in names for path in (*order.sessions(name), order.report(name)))
 
 
-def profile(name: str, order: Order, progress: Progress, *, quiet: bool) -> dict[str, Any]:
+def profile(name: str, order: Order, progress: RunProgress, *, quiet: bool) -> dict[str, Any]:
     """Run a program as often as ordered, write the report of the median run, and return what `--json` prints."""
     from tprof.benchmarks.repeats import run
 

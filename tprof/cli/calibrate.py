@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
 from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,10 +12,12 @@ import typer
 
 from tprof.errors import UsageError
 
+from .options import AsJson
+from .progress import bar, status
 from .render import clean, dump, percent, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Mapping
 
     from rich.console import Console
 
@@ -42,6 +43,13 @@ NO_IDLE = (
     "what the idle package draws was not seen, and is not needed for the coefficients: other processes ran before the "
     "first kernel, that time was too short, or the session is of several packages"
 )
+MEANINGS = {
+    "a": ("IPC of a core", "W"),
+    "b": ("L2 traffic", "W per GB/s"),
+    "c": ("LLC traffic", "W per GB/s"),
+    "C1": ("an active core", "W"),
+    "C2": ("the package", "W"),
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -80,9 +88,9 @@ def calibrate(  # noqa: PLR0913 - one parameter an option
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the model there.")
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Table: keep its equation 1 for this machine.")] = False,  # noqa: FBT002
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Keep nothing.")] = False,  # noqa: FBT002 - typer's default
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
+    keep: Annotated[bool, typer.Option("--keep", help="Table: keep its equation 1 for this machine.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Keep nothing.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Calibrate; the command's help says how."""
     chosen = {
@@ -136,8 +144,8 @@ def _fit_counters(
 
     named = counters.split(",") if counters else None
     rows = counters_table(read_csv(table), power=power, group=group, counters=named)
-    with _status("leaving out") as report:
-        found = fit_counters(rows, progress=report)
+    with status("leaving out") as report:
+        found = fit_counters(rows, progress=lambda name: report(f"leaving out {name}"))
     result = {"source": table.name, "power": power, "group": group, **asdict(found)}
     if output is not None:
         _write(result, output)
@@ -173,19 +181,10 @@ def _fit_table(
 def _run_kernels(kernels: str, session: Path | None, seconds: float) -> dict[str, Any]:
     import tempfile
 
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     from tprof.benchmarks.calibration import record
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with tempfile.TemporaryDirectory(prefix="tprof-calibrate-") as folder:
-        with Progress(*columns, console=Console(file=sys.stderr), transient=True) as progress:
-            bar = progress.add_task("calibrating")
-
-            def report(name: str, done: int, total: int) -> None:
-                progress.update(bar, description=name, completed=done, total=total)
-
+        with bar("calibrating") as report:
             path = record(session or Path(folder), seconds_each=seconds, progress=report, kernels=kernels)
         return _fit_session(path)
 
@@ -246,23 +245,6 @@ def _write(model: dict[str, Any], output: Path) -> None:
 
     write_model(plain(model), output)
     print(f"written to {output}", file=sys.stderr)
-
-
-@contextmanager
-def _status(doing: str) -> Iterator[Callable[[str], None]]:
-    from rich.console import Console
-
-    with Console(file=sys.stderr).status(doing) as status:
-        yield lambda name: status.update(f"{doing} {name}")
-
-
-MEANINGS = {
-    "a": ("IPC of a core", "W"),
-    "b": ("L2 traffic", "W per GB/s"),
-    "c": ("LLC traffic", "W per GB/s"),
-    "C1": ("an active core", "W"),
-    "C2": ("the package", "W"),
-}
 
 
 def show_model(model: Mapping[str, Any]) -> None:

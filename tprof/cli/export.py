@@ -9,7 +9,7 @@ import typer
 
 from tprof.errors import UsageError
 
-from .summary import open_profile
+from .options import Session, open_profile
 
 FORMATS = ("csv", "parquet")
 
@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
 
 def export(
-    session: Annotated[Path, typer.Argument(help="Session directory.")],
+    session: Session,
     form: Annotated[str, typer.Argument(metavar="csv|parquet", help="Kind of the files.")],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="DIR", help="By default SESSION.csv or SESSION.parquet.")

@@ -1,20 +1,62 @@
-"""How far a sweep is: a bar on a terminal, plain lines elsewhere; nothing draws while a run is measured."""
+"""How far a command is, on standard error: a bar or a line that changes on a terminal, plain lines elsewhere.
+
+While a program is measured no thread draws: bars of sweeps and benchmarks change between runs only.
+"""
 
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from .render import clean
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
     from types import TracebackType
 
     from tprof.benchmarks.sweep import Point, Sweep
 
 
-class Progress:
-    """Says on standard error which run begins and how long the rest will take."""
+@contextmanager
+def bar(doing: str) -> Iterator[Callable[[str, int, int], None]]:
+    """Draw how much is done; what is yielded takes what is done now, how many are done, and how many there are."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(file=sys.stderr)
+    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as progress:
+        task = progress.add_task(doing, total=None)
+        yield lambda name, done, of: progress.update(task, description=name, completed=done, total=of)
+
+
+@contextmanager
+def status(doing: str) -> Iterator[Callable[[str], None]]:
+    """Show what is done; what is yielded replaces the text."""
+    from rich.console import Console
+
+    with Console(file=sys.stderr).status(doing) as shown:
+        yield shown.update
+
+
+class RunProgress:
+    """Says which run of a benchmark begins, where there are several."""
+
+    def __init__(self, names: Sequence[str], repeats: int) -> None:
+        """Take note of what will run."""
+        self._repeats, self._all, self._done = repeats, len(names) * repeats, 0
+
+    def __call__(self, name: str, number: int) -> None:
+        """Tell that a run begins."""
+        self._done += 1
+        if self._all > 1:
+            run = f", run {number} of {self._repeats}" if self._repeats > 1 else ""
+            print(f"[{self._done}/{self._all}] {name}{run}", file=sys.stderr, flush=True)
+
+
+class SweepProgress:
+    """Says which run of a sweep begins and how long the rest will take."""
 
     def __init__(self, sweep: Sweep) -> None:
         """Take note of the plan."""

@@ -1,4 +1,9 @@
-"""Accounts and tasks as tables for a terminal and as plain values for JSON."""
+"""How commands print: figures with units, strict JSON, and tables as aligned text.
+
+A table is as wide as the terminal. A row's name is what a table is read by. So columns go before it is cut, those of
+least use first, and it is cut in its middle, never so far that two names look the same. Where even that does not fit it
+stands on a line of its own. What is not a terminal (a pipe, a file) gets every column and every name in full.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +20,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import TextIO
 
-    from tprof.benchmarks.validation.validation_text import Table
+    from tprof.analysis.report.text_table import Table
 
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 NOT_RESOLVED = "not resolved"
 PREFIXES = ((1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 DASH = "–"
+BETWEEN = "  "
+LEAST_NAME, AMPLE_NAME = 20, 40
+"""Cells that a name gets before the columns of least use do, and before further ones do."""
+_STEP = 4
+_DEFAULT_WIDTH = 80
 
 
 def clean(text: object) -> str:
@@ -78,13 +88,6 @@ def show_tables(tables: Iterable[Table], stream: TextIO) -> None:
         console.print(table)
         console.print(Text(shown.note))
         console.print()
-
-
-BETWEEN = "  "
-LEAST_NAME, AMPLE_NAME = 20, 40
-"""Cells that a name gets before the columns of least use do, and before further ones do."""
-_STEP = 4
-_DEFAULT_WIDTH = 80
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .summary import open_profile
+from .options import Coefficients, Model, Session, open_profile
 
 
 def register(app: typer.Typer) -> None:
@@ -16,14 +16,12 @@ def register(app: typer.Typer) -> None:
 
 
 def report(
-    session: Annotated[Path, typer.Argument(help="Session directory.")],
+    session: Session,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="By default SESSION.html.")
     ] = None,
-    model: Annotated[str, typer.Option(help="auto, cputime, fitted, ipc, fesc or linear.")] = "auto",
-    coefficients: Annotated[
-        str | None, typer.Option(metavar="NAME|FILE.json|a=..", help="Of the linear model.")
-    ] = None,
+    model: Model = "auto",
+    coefficients: Coefficients = None,
 ) -> None:
     """Write a report that works without a network. Example: tprof report blur.tprof -o blur.html."""
     path = output or Path(session.name).with_suffix(".html")

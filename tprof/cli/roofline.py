@@ -13,17 +13,18 @@ import typer
 
 from tprof.errors import UsageError
 
+from .options import AsJson, Quick, open_profile
+from .progress import bar
 from .render import dump, percent, plain, quantity, show_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tprof.analysis.report.text_table import Table
     from tprof.analysis.theory.roofline import Machine
     from tprof.analysis.theory.roofline_tasks import TaskPoint
     from tprof.benchmarks.roofline import Measured
-    from tprof.benchmarks.validation.validation_text import Table
-
-    from .roofline_machine import Result
+    from tprof.benchmarks.roofline.roofline_machine import Result
 
 
 _HELP = """Draw the roofline of energy of this machine, or of a known one, and place a session's tasks under it.
@@ -44,6 +45,15 @@ Examples:
 
   tprof roofline --machine gtx580 --json
 """
+BEYOND = 1.05
+"""Best run over fitted roof from which on the difference is explained."""
+PICO = 1e12
+UNITS = {
+    "tau_mem_s": ("time a byte", "ps"), "tau_single_s": ("time a flop, single", "ps"),
+    "tau_double_s": ("time a flop, double", "ps"), "eps_single_j": ("energy a flop, single", "pJ"),
+    "eps_double_j": ("energy a flop, double", "pJ"), "delta_double_j": ("what double adds to a flop", "pJ"),
+    "eps_mem_j": ("energy a byte", "pJ"), "pi0_w": ("constant power", "W"),
+}  # fmt: skip
 
 
 def register(app: typer.Typer) -> None:
@@ -60,20 +70,20 @@ def roofline(  # noqa: PLR0913 - one parameter an option
     ] = None,
     precision: Annotated[str, typer.Option(help="Of the tasks' flops: double or single.")] = "double",
     model: Annotated[str, typer.Option(help="Power model for the session: auto, cputime, …")] = "auto",
-    quick: Annotated[bool, typer.Option("--quick", help="See that it works; no figures to quote.")] = False,  # noqa: FBT002
+    quick: Quick = False,
     save: Annotated[
         str | None, typer.Option(metavar="NAME|FILE.json", help="Keep the machine that was measured.")
     ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="Draw it.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
+    as_json: AsJson = False,
 ) -> None:
     """Measure, fit and draw; the command's help says how."""
-    from .roofline_machine import known, measure_here
+    from tprof.benchmarks.roofline.roofline_machine import known
 
     session = session or named
     _check(precision, machine, save, output)
     points, notes, processor = _placed_tasks(session, model) if session is not None else ([], [], None)
-    result = known(machine, processor) if machine is not None else measure_here(quick=quick, processor=processor)
+    result = known(machine, processor) if machine is not None else _measured(quick=quick, processor=processor)
     result.tasks, result.precision = points, precision
     result.notes += notes
     _refuse_precision(result, precision)
@@ -98,7 +108,7 @@ def _check(precision: str, machine: str | None, save: str | None, output: Path |
         message = "--save keeps a machine that was measured: leave --machine out"
         raise UsageError(message)
     if save is not None:
-        from .roofline_machine import saved_path
+        from tprof.benchmarks.roofline.roofline_machine import saved_path
 
         saved_path(save)
     if output is not None and (os.path.isdir(output) or not os.path.isdir(output.absolute().parent)):
@@ -106,11 +116,19 @@ def _check(precision: str, machine: str | None, save: str | None, output: Path |
         raise UsageError(message)
 
 
+def _measured(*, quick: bool, processor: str | None) -> Result:
+    from tprof.benchmarks.roofline.roofline_machine import measure_here
+
+    with bar("measuring") as report:
+        result = measure_here(quick=quick, processor=processor, progress=report)
+    if result.measured is not None:
+        result.notes += _below(result.machine, result.measured)
+    return result
+
+
 def _placed_tasks(session: Path, model: str) -> tuple[list[TaskPoint], list[str], str | None]:
     from tprof.analysis.declared import failed_declarations
     from tprof.analysis.theory.roofline_tasks import task_points
-
-    from .summary import open_profile
 
     profile = open_profile(session, model)
     points, notes = task_points(profile)
@@ -148,8 +166,7 @@ def _save(result: Result, save: str) -> None:
     from dataclasses import replace
 
     from tprof.analysis.theory.roofline_machines import write_machine
-
-    from .roofline_machine import saved_path
+    from tprof.benchmarks.roofline.roofline_machine import saved_path
 
     path = saved_path(save)
     write_machine(replace(result.machine, name=path.stem), path, fit_as_plain(result))
@@ -168,15 +185,6 @@ def _draw(result: Result, output: Path) -> None:
 def _dump(result: Result) -> None:
     plain: dict[str, Any] = as_plain(result)
     dump(plain)
-
-
-PICO = 1e12
-UNITS = {
-    "tau_mem_s": ("time a byte", "ps"), "tau_single_s": ("time a flop, single", "ps"),
-    "tau_double_s": ("time a flop, double", "ps"), "eps_single_j": ("energy a flop, single", "pJ"),
-    "eps_double_j": ("energy a flop, double", "pJ"), "delta_double_j": ("what double adds to a flop", "pJ"),
-    "eps_mem_j": ("energy a byte", "pJ"), "pi0_w": ("constant power", "W"),
-}  # fmt: skip
 
 
 def tables(result: Result) -> Iterator[Table]:
@@ -243,7 +251,7 @@ def _plain_tasks(result: Result) -> list[dict[str, Any]]:
 
 
 def _achieved(measured: Measured) -> Table:
-    from tprof.benchmarks.validation.validation_text import Table
+    from tprof.analysis.report.text_table import Table
 
     part = measured.achieved
     reached = [("bandwidth", "B/s", measured.bytes_per_s, measured.rates["copy"], part["bandwidth"])]
@@ -251,7 +259,9 @@ def _achieved(measured: Measured) -> Table:
         (f"{one} precision", "flop/s", measured.flops_per_s(one), measured.rates[f"product-{one}"], part[one])
         for one in ("single", "double")
     ]
-    rows = [(name, rate(ours, unit), rate(theirs, unit), percent(share)) for name, unit, ours, theirs, share in reached]
+    rows = [
+        (name, _rate(ours, unit), _rate(theirs, unit), percent(share)) for name, unit, ours, theirs, share in reached
+    ]
     note = (
         f"Best of all runs on {len(measured.cpus)} cores with {measured.vectors} vectors over "
         f"{measured.stream_bytes / 1e6:.0f} MB a core; beside it NumPy's copy on the same "
@@ -261,7 +271,7 @@ def _achieved(measured: Measured) -> Table:
 
 
 def _estimates(result: Result) -> Table:
-    from tprof.benchmarks.validation.validation_text import Table
+    from tprof.analysis.report.text_table import Table
 
     fitted = result.fitted
     assert fitted is not None  # noqa: S101 - for the type checker; `tables` has asked
@@ -278,12 +288,12 @@ def _estimates(result: Result) -> Table:
 
 
 def _balances(machine: Machine, result: Result) -> Table:
-    from tprof.benchmarks.validation.validation_text import Table
+    from tprof.analysis.report.text_table import Table
 
     views = [machine.at(one) for one in machine.precisions]
     rows = [
-        ("peak", *(rate(1 / one.tau_flop_s, "flop/s") for one in views)),
-        ("memory", *(rate(1 / one.tau_mem_s, "B/s") for one in views)),
+        ("peak", *(_rate(1 / one.tau_flop_s, "flop/s") for one in views)),
+        ("memory", *(_rate(1 / one.tau_mem_s, "B/s") for one in views)),
         ("time balance", *(f"{_three(one.time_balance)} flop/B" for one in views)),
     ]
     known = [one for one in views if one.has_energy]
@@ -291,7 +301,7 @@ def _balances(machine: Machine, result: Result) -> Table:
         rows += [
             ("energy balance, no constant power", *(f"{_three(one.energy_balance)} flop/B" for one in views)),
             ("half of the best energy from", *(f"{_three(one.half_efficiency)} flop/B" for one in views)),
-            ("best energy", *(rate(one.most_flops_per_j, "flop/J") for one in views)),
+            ("best energy", *(_rate(one.most_flops_per_j, "flop/J") for one in views)),
             ("power: flops alone", *(f"{_three(one.compute_power_w)} W" for one in views)),
             ("power: memory alone", *(f"{_three(one.memory_power_w)} W" for one in views)),
             ("power: most", *(f"{_three(one.most_power_w)} W" for one in views)),
@@ -305,19 +315,19 @@ def _balances(machine: Machine, result: Result) -> Table:
 
 
 def _tasks_table(result: Result) -> Table:
-    from tprof.benchmarks.validation.validation_text import Table
+    from tprof.analysis.report.text_table import Table
 
     machine = result.machine.at(result.precision)
     rows = []
     for point in result.tasks:
         mark = f" ({point.quality})"
-        energy = "not resolved" if point.flops_per_j is None else rate(point.flops_per_j, "flop/J") + mark
+        energy = "not resolved" if point.flops_per_j is None else _rate(point.flops_per_j, "flop/J") + mark
         watts = "not resolved" if point.power_w is None else quantity(point.power_w, "W") + mark
         source = ", ".join(dict.fromkeys((point.flops_from, point.bytes_from)))
         rows.append((
             point.task, source, f"{point.instances:,}", f"{_three(point.intensity)} flop/B",
             "memory" if point.intensity < machine.time_balance else "flops",
-            rate(point.flops_per_s, "flop/s"), percent(point.of_roof(machine)), energy, watts,
+            _rate(point.flops_per_s, "flop/s"), percent(point.of_roof(machine)), energy, watts,
         ))  # fmt: skip
     headings = (
         "task", "flops and bytes", "instances", "intensity", "bound by", "speed", "of the roof", "energy", "power",
@@ -337,7 +347,25 @@ def _interval(low: float, high: float) -> str:
     return "–" if math.isnan(low) else f"{_three(low)} … {_three(high)}"
 
 
-def rate(value: float, unit: str) -> str:
+def _below(machine: Machine, measured: Measured) -> list[str]:
+    """Explain a roof that lies below what was reached."""
+    views = [machine.at(one) for one in machine.precisions]
+    pairs = [("memory", "B/s", measured.bytes_per_s, 1 / machine.tau_mem_s)]
+    pairs += [
+        (f"{one.precision} flops", "flop/s", measured.flops_per_s(one.precision), 1 / one.tau_flop_s) for one in views
+    ]
+    below = [
+        f"{_rate(best, unit)} ({what}; fitted {_rate(fitted, unit)})"
+        for what, unit, best, fitted in pairs
+        if best > BEYOND * fitted
+    ]
+    if not below:
+        return []
+    why = "the fit is through all runs, also those that others slowed, so the roof lies below what was reached"
+    return [f"{why}: the best runs reached {', '.join(below)}"]
+
+
+def _rate(value: float, unit: str) -> str:
     """Write a rate with three digits and a prefix."""
     for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= factor:

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import shlex
-import signal
-import socket
-import subprocess
 import sys
-from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tprof.errors import TprofError, UsageError
-from tprof.session.process_state import SESSION, TASKS
+
+from .options import Counters, Energy, Watts
+from .run_end import End
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import TextIO
+    from collections.abc import Callable, Iterator, Sequence
 
-    from tprof.analysis import Profile
     from tprof.launch.program import Program
-    from tprof.session.recording import Recording
 
-_TOP = 10
-_SUM_UP = "from tprof.cli.run import sum_up; sum_up()"
 _HELP = """Profile a script, a module or a text; its source, arguments, output and exit status stay as they are.
 
 Examples:
@@ -66,36 +57,32 @@ def run(  # noqa: PLR0913 - one parameter an option
             "re:EXPRESSION for module:function.",
         ),
     ] = None,
-    require_tasks: Annotated[  # noqa: FBT002 - typer reads the default
+    require_tasks: Annotated[
         bool, typer.Option("--require-tasks", help="Exit with 1 if a --task meets no function.")
     ] = False,
     list_tasks: Annotated[
         str | None,
         typer.Option("--list-tasks", metavar="MODULE", help="Show what --task can take there; nothing is run."),
     ] = None,
-    energy: Annotated[str, typer.Option(help="auto, perf, powercap, estimate or none.")] = "auto",
-    counters: Annotated[str, typer.Option(help="auto, none, or names with commas.")] = "auto",
-    watts: Annotated[str | None, typer.Option(metavar="IDLE,PER_CORE", help="Watts for the estimate.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier session.")] = False,  # noqa: FBT002
+    energy: Energy = "auto",
+    counters: Counters = "auto",
+    watts: Watts = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier session.")] = False,
     report: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Write a report too.")] = None,
     idle: Annotated[
         float | None, typer.Option("--idle", metavar="SECONDS", help="Idle to read before the program starts.")
     ] = None,
-    best_effort: Annotated[  # noqa: FBT002 - typer reads the default
+    best_effort: Annotated[
         bool, typer.Option("--best-effort", help="Run unprofiled when recording cannot start.")
     ] = False,
-    no_summary: Annotated[  # noqa: FBT002 - see above
-        bool, typer.Option("--no-summary", help="Print no summary after the program.")
-    ] = False,
+    no_summary: Annotated[bool, typer.Option("--no-summary", help="Print no summary after the program.")] = False,
 ) -> None:
     """Record the program, then say where its joules went."""
     import tprof
     from tprof.launch.pattern import parse_patterns
 
     if list_tasks is not None:
-        from .task_patterns import list_tasks as show_tasks
-
-        show_tasks(list_tasks, task or [])
+        _list_tasks(list_tasks, task or [])
         return
     what = _program(program or [])
     parse_patterns(task or [])
@@ -113,7 +100,7 @@ def run(  # noqa: PLR0913 - one parameter an option
         overwrite=overwrite,
         idle_s=idle,
     )
-    end = _End(recording, shlex.join(program or []), report, summary=not no_summary, require_tasks=require_tasks)
+    end = End(recording, shlex.join(program or []), report, summary=not no_summary, require_tasks=require_tasks)
     raise Start(_prepare(what, task or [], end, best_effort=best_effort))
 
 
@@ -170,7 +157,7 @@ class Start(BaseException):
         self.program = program
 
 
-def _prepare(what: Program, tasks: list[str], end: _End, *, best_effort: bool) -> Callable[[], None]:
+def _prepare(what: Program, tasks: list[str], end: End, *, best_effort: bool) -> Callable[[], None]:
     """Begin to record, and return what runs the program."""
     from tprof.launch.program import find_program, run_program
 
@@ -195,206 +182,29 @@ def _prepare(what: Program, tasks: list[str], end: _End, *, best_effort: bool) -
     return execute
 
 
-class _End:
-    """Ends the recording when the interpreter has ended all that the program left running, and lets it be summed up.
+def _list_tasks(where: str, tasks: Sequence[str]) -> None:
+    """Print the functions of a module, package or script that the patterns mean, all without patterns."""
+    from tprof.launch.pattern import parse_patterns
 
-    Only in the process that began it: a fork ends by the same handlers.
-    """
-
-    def __init__(
-        self, recording: Recording, program: str, report: Path | None, *, summary: bool, require_tasks: bool
-    ) -> None:
-        """Take note; names are meant as they are now, wherever the program goes."""
-        self.recorded_in: Path | None = None
-        self.ended_by: type[BaseException] | None = None
-        self.failed = False
-        self._recording = recording
-        self._require_tasks = require_tasks
-        here = recording.path.parent == Path.cwd()
-        self._options = {
-            "session": os.fspath(recording.path),
-            "name": recording.path.name if here else os.fspath(recording.path),
-            "summary": summary,
-            "program": program,
-            "report": None if report is None else os.fspath(report.absolute()),
-            "report_name": None if report is None else os.fspath(report),
-        }
-        self._environment = {name: value for name, value in os.environ.items() if name not in (SESSION, TASKS)}
-        self._python = sys.executable
-        self._pid = os.getpid()
-
-    def begin(self) -> None:
-        """Begin to record. Raises TprofError."""
-        if self._require_tasks:
-            from tprof import _core
-
-            _core.fail_at_exit(0)  # registered before what the program registers, it is called last
-        self._recording.__enter__()
-        self.recorded_in = self._recording.path
-
-    @property
-    def must_record(self) -> bool:
-        """Whether a program that is not recorded is not to run; a job would end without one of its ranks."""
-        return self._recording.is_owner
-
-    def at_exit(self) -> None:
-        """End this process's part."""
-        if self.recorded_in is None:
-            return
-        problem = None
-        try:
-            self._recording.is_left_open = self._has_companions()
-            self._recording.__exit__(self.ended_by, None, None)
-        except TprofError as error:
-            problem = error
-        if os.getpid() != self._pid or not self._recording.is_owner:
-            return
-        stream = sys.__stderr__
-        if stream is None or stream.closed:
-            if self._recording.is_left_open:
-                self._end_later({}, None)
-            return
-        with suppress(OSError, KeyboardInterrupt):  # nobody is there to read it, or to wait for it
-            if problem is not None and self.ended_by is None:
-                print(f"tprof: {problem}", file=stream)
-            met = self._look_at_tasks(stream)
-            stream.flush()
-            self._sum_up(stream, met)
-
-    def _has_companions(self) -> bool:
-        """Tell whether others go on to record. A rank that failed waits for none: its job is to end by that."""
-        from tprof.session.companions import are_awaited, is_rank
-
-        if os.getpid() != self._pid or not self._recording.is_owner or (self.failed and is_rank()):
-            return False
-        return are_awaited()
-
-    def _look_at_tasks(self, stream: TextIO) -> dict[str, object]:
-        """Return what is to be said of the patterns; what they lack is said here where nothing follows."""
-        from tprof.launch.program import matches
-
-        from .task_patterns import near_modules, texts
-
-        found = matches()
-        if found is None:
-            return {}
-        gathered = found.gathered(self._recording.path)
-        modules = near_modules(gathered)
-        if self._require_tasks and gathered.unmet():
-            from tprof import _core
-
-            _core.fail_at_exit(1)
-        if not self._options["summary"] and self._require_tasks:
-            for text in texts(gathered, modules, None):
-                print(f"tprof: {text}", file=stream)
-        return {"tasks": [(one.text, one.shown) for one in gathered.patterns], "near_modules": modules}
-
-    def _sum_up(self, stream: TextIO, met: dict[str, object]) -> None:
-        """Let another process do it: an interpreter that ends imports and starts no more what the analysis needs."""
-        if self._recording.is_left_open:
-            self._end_later(met, stream)
-            return
-        if not self._options["summary"] and self._options["report"] is None:
-            return
-        if sys.stdout is not None and not sys.stdout.closed:
-            with suppress(OSError):  # the interpreter will say so
-                sys.stdout.flush()
-        with _disposed(signal.SIGCHLD, signal.SIG_DFL):  # the program knows nothing of this child
-            process = self._start({**self._options, **met}, stream)
-            try:
-                process.wait()
-            finally:
-                process.kill()
-
-    def _end_later(self, met: dict[str, object], stream: TextIO | None) -> None:
-        """Let another process end the recording when companions have left it, and sum up.
-
-        This one ends now, but for its sensors, as far as others see it: ranks wait for each other at their very end.
-        """
-        from tprof import _core
-
-        ours, theirs = socket.socketpair()
-        quiet = {"summary": False} if stream is None else {}
-        given = {**self._options, **met, **quiet, "ending": self._recording.ending(), "channel": theirs.fileno()}
-        process = self._start(given, stream, theirs.fileno())
-        theirs.close()
-        _core.await_at_exit(process.pid, ours.detach())
-        process.returncode = 0  # it is waited for there
-
-    def _start(self, given: dict[str, object], stream: TextIO | None, *descriptors: int) -> subprocess.Popen[bytes]:
-        words = [self._python, "-P", "-c", _SUM_UP, json.dumps(given)]
-        output = subprocess.DEVNULL if stream is None else stream
-        with _disposed(signal.SIGINT, signal.SIG_IGN):  # which this process ends, without a traceback
-            return subprocess.Popen(  # noqa: S603 - this interpreter and this module
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                cwd="/",
-                env=self._environment,
-                pass_fds=descriptors,
-            )
+    patterns = parse_patterns(tasks)
+    for names, code, function in _functions(where):
+        meant = not patterns and not function.co_name.startswith("<")
+        if meant or any(pattern.means(names, code.co_filename, function.co_qualname) for pattern in patterns):
+            print(f"{names[0]}:{function.co_qualname}  {function.co_filename}:{function.co_firstlineno}")
 
 
-@contextmanager
-def _disposed(number: int, disposition: signal.Handlers) -> Iterator[None]:
-    """Let a signal have another effect."""
-    former = signal.signal(number, disposition)
-    try:
-        yield
-    finally:
-        if former is not None:
-            signal.signal(number, former)
+def _functions(where: str) -> Iterator[tuple[list[str], Any, Any]]:
+    from tprof.launch.codes import code_of, find_modules, functions_in, spec_of_file
 
-
-def sum_up() -> None:
-    """Print on standard error where the joules went, as the arguments say: the process that `tprof run` leaves."""
-    from tprof.trace import load
-
-    from .summary import show
-
-    given = json.loads(sys.argv[1])
-    if "ending" in given:
-        from tprof.session.ending import end_later
-
-        for problem in end_later(given["ending"], given["channel"]):
-            print(f"tprof: {problem}", file=sys.stderr)
-        if not given["summary"] and given["report"] is None:
-            return
-    try:
-        profile = load(given["session"]).profile()
-        if given["summary"]:
-            show(profile, sys.stderr, top=_TOP)
-        _report_tasks(profile, given)
-        if given["summary"]:
-            _suggest_names(profile, given["program"])
-        if given["report"] is not None:
-            profile.to_html(given["report"])
-            print(f"report: {given['report_name']}", file=sys.stderr)
-            return
-    except TprofError as error:
-        print(f"tprof: {error}", file=sys.stderr)
-    print(f"next: tprof report {given['name']}", file=sys.stderr)
-
-
-def _suggest_names(profile: Profile, program: str) -> None:
-    """Where only the program, its threads and processes are tasks, say how its functions become some."""
-    if profile.trace.names_no_task:
-        print(
-            f"these are the whole program, its threads and processes; for its functions: "
-            f"tprof run --task '__main__:*' {program}, or @tprof.task above them",
-            file=sys.stderr,
-        )
-
-
-def _report_tasks(profile: Profile, given: dict[str, Any]) -> None:
-    """Say what the patterns met, here or in a child process, and what of it was called."""
-    from tprof.launch.matches import Matches
-    from tprof.launch.pattern import Pattern
-
-    from .task_patterns import texts
-
-    patterns = [replace(Pattern.parse(text), shown=shown) for text, shown in given.get("tasks", [])]
-    gathered = Matches(patterns).gathered(Path(given["session"]))
-    for text in texts(gathered, given.get("near_modules", []), profile):
-        print(f"tprof: {text}", file=sys.stderr)
+    sys.path[0] = os.getcwd()  # noqa: PTH109 - as python -m has it
+    script = where.endswith(".py") or os.sep in where
+    package = where.removesuffix(".*")
+    specs = [spec_of_file(where, Path(where).stem)] if script else list(find_modules(package))
+    codes = [(spec, code_of(spec)) for spec in specs]
+    if all(code is None for _, code in codes):
+        message = f"cannot list the tasks of {where}: there is no such module or script with code; check the name"
+        raise UsageError(message)
+    for spec, code in codes:
+        names = ["__main__", spec.name] if script else [spec.name]
+        for function in sorted(functions_in(code), key=lambda one: one.co_firstlineno) if code is not None else ():
+            yield names, code, function

@@ -6,18 +6,20 @@ import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tprof.errors import UsageError
 
+from .options import AsJson
 from .render import dump, show_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tprof.analysis.theory.model_page import Figure, Sheet
+    from tprof.analysis.report.text_table import Table
+    from tprof.analysis.theory.model_page import Figure
 
 
 _HELP = """Calculate time and energy of a parallel algorithm from a machine's constants.
@@ -34,6 +36,12 @@ Examples:
 
   tprof scaling addition -n 1e7:1e9 --plot addition.html
 """
+MINIMISED = ("energy", "time", "edp")
+OPTIONS = {"time_s": "--max-time", "energy_j": "--max-energy", "power_w": "--max-power",
+           "processor_power_w": "--max-processor-power"}  # fmt: skip
+MOST_VALUES = 64
+WHOLE = 1e7
+ROUNDING = 1e-7  # percent: what rounding makes of equal energies
 
 
 def register(app: typer.Typer) -> None:
@@ -43,7 +51,7 @@ def register(app: typer.Typer) -> None:
 
 def scaling(  # noqa: PLR0913 - one parameter an option
     algorithm: Annotated[str | None, typer.Argument(help="As --list names it.", show_default=False)] = None,
-    listing: Annotated[bool, typer.Option("--list", help="Say which algorithms and machines there are.")] = False,  # noqa: FBT002
+    listing: Annotated[bool, typer.Option("--list", help="Say which algorithms and machines there are.")] = False,
     machine: Annotated[str | None, typer.Option(metavar="NAME|FILE", help="A name, or a file of TOML or JSON.")] = None,
     size: Annotated[str | None, typer.Option("-n", help="Size of the problem.", metavar="N|LO:HI")] = None,
     count: Annotated[str | None, typer.Option("-p", help="Processors, nodes or cores.", metavar="P|LO:HI")] = None,
@@ -62,10 +70,10 @@ def scaling(  # noqa: PLR0913 - one parameter an option
     ] = None,
     target: Annotated[float | None, typer.Option(metavar="GFLOPS/W", help="How good must the machine become?")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw it as a page of HTML.", metavar="FILE.html")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
+    as_json: AsJson = False,
 ) -> None:
     """Print what is asked for."""
-    from . import scaling_cores, scaling_processors, scaling_two_levels
+    from . import scaling_answers as answers
 
     if listing:
         _show_list(as_json=as_json)
@@ -76,12 +84,16 @@ def scaling(  # noqa: PLR0913 - one parameter an option
                 "processor_power_w": max_processor_power},
         target=target,
     )  # fmt: skip
-    families: tuple[Any, ...] = (scaling_processors, scaling_two_levels, scaling_cores)
-    for family in families:
-        if algorithm is not None and algorithm in family.names():
-            _show(family.answer, algorithm, asked, plot, as_json=as_json)
+    families = (
+        (answers.processor_names(), answers.processor_answer),
+        (answers.node_names(), answers.node_answer),
+        (answers.core_names(), answers.core_answer),
+    )
+    for names, answer in families:
+        if algorithm is not None and algorithm in names:
+            _show(answer, algorithm, asked, plot, as_json=as_json)
             return
-    known = ", ".join(name for family in families for name in family.names())
+    known = ", ".join(name for names, _ in families for name in names)
     wrong = "name an algorithm" if algorithm is None else f"there is no algorithm {algorithm!r}"
     message = f"{wrong}: take {known}, or see --list"
     raise UsageError(message)
@@ -133,14 +145,6 @@ def _listed() -> dict[str, dict[str, Any]]:
         cores.PAPER: "the paper's ratios: k = 1000, β = 2, Mc = 1000, B = 1"
     }
     return listed
-
-
-MINIMISED = ("energy", "time", "edp")
-OPTIONS = {"time_s": "--max-time", "energy_j": "--max-energy", "power_w": "--max-power",
-           "processor_power_w": "--max-processor-power"}  # fmt: skip
-MOST_VALUES = 64
-WHOLE = 1e7
-ROUNDING = 1e-7  # percent: what rounding makes of equal energies
 
 
 @dataclass(frozen=True)
@@ -206,7 +210,7 @@ class Answer:
     title: str
     plain: Mapping[str, Any]
     sentences: Sequence[str]
-    tables: Sequence[Sheet]
+    tables: Sequence[Table]
     notes: Sequence[str]
     figures: Callable[[], Sequence[Figure]]
 
@@ -221,7 +225,7 @@ class Answer:
         print(self.title)
         for sentence in self.sentences:
             print(sentence)
-        show_tables(cast("Any", self.tables), sys.stdout)
+        show_tables(self.tables, sys.stdout)
         for note in self.notes:
             print(note)
 

@@ -1,19 +1,18 @@
-"""`tprof summary`: accounts and tasks of a session in the terminal."""
+"""`tprof summary`: accounts and tasks of a session in the terminal; the tables are those of other commands, too."""
 
 from __future__ import annotations
 
 import math
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tprof.errors import UsageError
-from tprof.trace.plain_values import is_finite, listed, number, shown
-from tprof.trace.user_files import UnreadableError, read_json
+from tprof.trace.plain_values import listed, shown
 
+from .options import AsJson, Coefficients, Model, Session, open_profile
 from .render import DASH, PREFIXES, Column, clean, dump, filled, fitting, lines_of, percent, plain, quantity, width_of
 
 if TYPE_CHECKING:
@@ -24,6 +23,14 @@ if TYPE_CHECKING:
 
     Row = Mapping[Any, Any]
 
+LEAST_CORRELATED = 10  # fewer points correlate by chance
+COLUMNS = (
+    "task", "instances", "energy", "share", "mean", "time", "power", "own-time", "sd", "edp", "correlation",
+)  # fmt: skip
+DEFAULT_COLUMNS = frozenset(COLUMNS[:7])
+WAITED = ("running", "data", "worker", "spawning", "paused")
+SERVED = ("running", "starved", "overhead", "suspended")
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -31,18 +38,16 @@ def register(app: typer.Typer) -> None:
 
 
 def summary(
-    session: Annotated[Path, typer.Argument(help="Session directory.")],
-    model: Annotated[str, typer.Option(help="auto, cputime, fitted, ipc, fesc or linear.")] = "auto",
-    coefficients: Annotated[
-        str | None, typer.Option(metavar="NAME|FILE.json|a=..", help="Of the linear model.")
-    ] = None,
+    session: Session,
+    model: Model = "auto",
+    coefficients: Coefficients = None,
     columns: Annotated[
         str | None, typer.Option(metavar="A,B,…", help="Show these columns of the tasks, in this order.")
     ] = None,
-    everything: Annotated[  # noqa: FBT002 - typer's default
+    everything: Annotated[
         bool, typer.Option("--all", help="Show all columns of the tasks, however narrow the terminal.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
+    as_json: AsJson = False,
 ) -> None:
     """Print where the joules went, task by task. Example: tprof summary blur.tprof --model cputime."""
     chosen = _chosen(columns)
@@ -69,56 +74,6 @@ def _chosen(columns: str | None) -> list[str] | None:
         message = f"--columns takes names of {', '.join(COLUMNS)}, got {listed(unknown) or shown(columns)}"
         raise UsageError(message)
     return names
-
-
-def open_profile(session: Path, model: str = "auto", coefficients: str | None = None) -> Profile:
-    """Load and attribute. Raises TprofError."""
-    from tprof.trace import load
-
-    return load(session).profile(model, coefficients=read_coefficients(coefficients))
-
-
-def read_coefficients(text: str | None) -> str | dict[str, float] | None:
-    """Read NAME, FILE.json or a=1,b=2. Raises UsageError."""
-    if text is None:
-        return None
-    if text.endswith(".json"):
-        return _from_file(Path(text))
-    if "=" not in text:
-        return text
-    try:
-        pairs = [part.partition("=") for part in text.split(",")]
-        return {key.strip(): number(value.strip()) for key, _, value in pairs}
-    except ValueError:
-        message = f"--coefficients must be a name, a file or a=1.5,b=2,c=3,C1=4, got {text!r}"
-        raise UsageError(message) from None
-
-
-def _from_file(path: Path) -> dict[str, float]:
-    try:
-        values = read_json(path)
-    except UnreadableError as error:
-        raise UsageError(_cannot_read(path, error.reason)) from None
-    if not isinstance(values, dict):
-        raise UsageError(_cannot_read(path, "it holds no object"))
-    wrong = next((key for key, value in values.items() if not is_finite(value)), None)
-    if wrong is not None:
-        raise UsageError(_cannot_read(path, f"{shown(wrong)} is {shown(values[wrong])}, which is no number"))
-    coefficients = {key: float(value) for key, value in values.items()}
-    from tprof.analysis.models.linear import coefficients_of
-
-    try:
-        coefficients_of(coefficients)
-    except UsageError as error:
-        raise UsageError(_cannot_read(path, str(error))) from None
-    return coefficients
-
-
-def _cannot_read(path: Path, reason: str) -> str:
-    return f"cannot read coefficients of {path}: {reason}; give a JSON object of names and numbers"
-
-
-LEAST_CORRELATED = 10  # fewer points correlate by chance
 
 
 def as_plain(profile: Profile) -> dict[str, Any]:
@@ -155,7 +110,7 @@ def show(
     columns : of `COLUMNS`, those of the tasks to show; None: what there is room for
     everything : show all columns of the tasks, whatever the width
     """
-    from tprof.analysis.profile.provenance import doubt_text, lead_in_text
+    from tprof.analysis.profile.provenance import lead_in_text, uncertainty_text
 
     width = width_of(stream)
     label = f" ({profile.info['quality']})"
@@ -163,7 +118,7 @@ def show(
     print(*_accounts(profile, label, width), "", *tasks, sep="\n", file=stream)
     lines = [
         *_left_open(profile),
-        *filter(None, (doubt_text(profile.info), lead_in_text(profile.info))),
+        *filter(None, (uncertainty_text(profile.info), lead_in_text(profile.info))),
         *_over_budget(profile),
         *_runtime_lines(profile.runtime, label),
         f"{clean(profile.info['sensor'])}; {clean(profile.info['model_why'])}",
@@ -301,14 +256,6 @@ _TASK_COLUMNS: dict[str, tuple[str, Callable[[Row], str]]] = {
     "correlation": ("corr(E, t)", _correlation),
 }
 """By use, the most useful first; `COLUMNS` has the order in which they stand."""
-COLUMNS = (
-    "task", "instances", "energy", "share", "mean", "time", "power", "own-time", "sd", "edp", "correlation",
-)  # fmt: skip
-DEFAULT_COLUMNS = frozenset(COLUMNS[:7])
-
-
-WAITED = ("running", "data", "worker", "spawning", "paused")
-SERVED = ("running", "starved", "overhead", "suspended")
 
 
 def _runtime_lines(facts: Mapping[str, float | int] | None, label: str) -> list[str]:

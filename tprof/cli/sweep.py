@@ -12,6 +12,8 @@ import typer
 
 from tprof.errors import TprofError, UsageError
 
+from .options import AsJson, Counters, Energy, Watts
+from .progress import SweepProgress
 from .render import dump
 
 if TYPE_CHECKING:
@@ -63,11 +65,11 @@ def sweep(  # noqa: PLR0913 - one parameter an option
         Path | None, typer.Option("-o", "--output", metavar="DIR", help="Where everything goes: NAME.sweep by default.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Of the order of runs; drawn and printed by default.")] = None,
-    resume: Annotated[  # noqa: FBT002 - typer's default
+    resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the folder's sweep; also done unasked where it is unfinished.")
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier sweep.")] = False,  # noqa: FBT002
-    accept_changes: Annotated[  # noqa: FBT002 - typer's default
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier sweep.")] = False,
+    accept_changes: Annotated[
         bool, typer.Option("--accept-changes", help="Go on although the program or the machine is another now.")
     ] = False,
     settle: Annotated[
@@ -80,20 +82,18 @@ def sweep(  # noqa: PLR0913 - one parameter an option
     task: Annotated[
         list[str] | None, typer.Option("--task", metavar="PATTERN", help="Make tasks, as for tprof run.")
     ] = None,
-    energy: Annotated[str, typer.Option(help="auto, perf, powercap, estimate or none.")] = "auto",
-    counters: Annotated[str, typer.Option(help="auto, none, or names with commas.")] = "auto",
-    watts: Annotated[str | None, typer.Option(metavar="IDLE,PER_CORE", help="Watts for the estimate.")] = None,
+    energy: Energy = "auto",
+    counters: Counters = "auto",
+    watts: Watts = None,
     model: Annotated[
         str, typer.Option(help="auto, fitted, linear, cputime, ipc or fesc; one for all runs compares best.")
     ] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
+    as_json: AsJson = False,
 ) -> None:
     """Prepare, run, and say where the files are."""
     from tprof.benchmarks.sweep import Order, prepare
     from tprof.benchmarks.sweep.order import program, read_workers
     from tprof.benchmarks.sweep.sweep_tables import points_of
-
-    from .progress import Progress
 
     how = {"energy": energy, "watts": watts, "counters": counters, "model": model}
     what = program(words, size=size, tasks=tuple(task or ()), **how)
@@ -114,7 +114,7 @@ def sweep(  # noqa: PLR0913 - one parameter an option
     )
     prepared = prepare(order)
     signal.signal(signal.SIGTERM, _leave)
-    with Progress(prepared) as progress:
+    with SweepProgress(prepared) as progress:
         try:
             files = prepared.run(progress)
         except (KeyboardInterrupt, SystemExit) as stop:

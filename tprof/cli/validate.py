@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from .options import AsJson, Quick
+from .progress import bar, status
 from .render import dump, show_tables
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 def register(app: typer.Typer) -> None:
@@ -26,18 +25,18 @@ def validate(
         int | None, typer.Option(min=1, metavar="N", help="Simulated runs of each case; default 20.")
     ] = None,
     case: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this case; may be repeated.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="See that it works; no figures to quote.")] = False,  # noqa: FBT002
+    quick: Quick = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the result as a page of HTML.", metavar="FILE.html")] = None,
-    pairs: Annotated[  # noqa: FBT002 - typer's default
+    pairs: Annotated[
         bool, typer.Option("--pairs", help="Measure the paper's pairs of kernels on this machine, which is calibrated.")
     ] = False,
     session: Annotated[
         Path | None, typer.Option(metavar="DIR", help="With --pairs: keep the recording in this directory.")
     ] = None,
-    watts: Annotated[  # noqa: FBT002 - typer's default
+    watts: Annotated[
         bool, typer.Option("--watts", help="What is assumed without a sensor, tried on public measurements.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - typer's default
+    as_json: AsJson = False,
 ) -> None:
     """Simulate a processor with known power, and print each model's error beside the others'."""
     if watts:
@@ -60,8 +59,8 @@ def validate(
     cases = chosen(tuple(case or ()))
     if plot is not None:
         _refuse_folder(plot)
-    with _progress() as report:
-        result = validation.measure(effort, cases=cases, progress=report)
+    with bar("simulating") as report:
+        result = validation.measure(effort, cases=cases, progress=partial(report, "simulating"))
     if plot is not None:
         from tprof.benchmarks.validation.validation_text import write_page
 
@@ -102,8 +101,6 @@ def _try_assumed_watts(*, as_json: bool) -> None:
 def _measure_pairs(session: Path | None, *, as_json: bool) -> None:
     import tempfile
 
-    from rich.console import Console
-
     from tprof.benchmarks import published
     from tprof.benchmarks.validation.pairs_here import record_pairs, slice_pairs
     from tprof.benchmarks.validation.validation_text import measured_pairs
@@ -111,9 +108,9 @@ def _measure_pairs(session: Path | None, *, as_json: bool) -> None:
     from tprof.trace import load
 
     with tempfile.TemporaryDirectory(prefix="tprof-validate-") as folder:
-        with Console(file=sys.stderr).status("measuring") as status:
+        with status("measuring") as report:
             path = record_pairs(
-                session or Path(folder), progress=lambda name, done, of: status.update(f"{name} ({done} of {of})")
+                session or Path(folder), progress=lambda name, done, of: report(f"{name} ({done} of {of})")
             )
         rows = slice_pairs(load(path))
     result = {"processor": describe_host()["processor"], "pairs": rows, "published": published.table_3()}
@@ -130,14 +127,3 @@ def _refuse_folder(path: Path) -> None:
     if os.path.isdir(path) or not os.path.isdir(path.absolute().parent):
         message = f"cannot write the plot to {path}: name a file in a directory that exists, such as validation.html"
         raise UsageError(message)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("simulating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as progress:
-        task = progress.add_task("simulating", total=None)
-        yield lambda done, of: progress.update(task, completed=done, total=of)

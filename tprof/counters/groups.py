@@ -1,4 +1,9 @@
-"""The counters: named groups of events for perf_event_open, and which of them this machine opens."""
+"""The named counters, with their parameters for perf_event_open, and the choice of those that this machine opens.
+
+Generic events are the kernel's own mapping (linux/perf_event.h). `l2_refs` has none: it is Intel's L2_RQSTS.REFERENCES
+(event 0x24, umask 0xff on client and server cores since Skylake) and is offered on Intel only. None of the
+hardware events has run on hardware here; each is opened, run and read before it is used.
+"""
 
 from __future__ import annotations
 

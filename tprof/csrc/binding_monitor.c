@@ -1,7 +1,7 @@
 /* Monitor: the callbacks of sys.monitoring (PEP 669, Python 3.12) for code objects that are tasks or that
- * tprof/launch/monitored.py observes. They run in the thread of the event, attached to Python. The mark of a code object is in
- * its co_extra, so it holds for every function with this code and is freed with the code. At its first start, code
- * without a mark is passed to Python once, unless its file is known to have no tasks.
+ * tprof/launch/monitored.py observes. They run in the thread of the event, attached to Python. The mark of a code
+ * object is in its co_extra, so it holds for every function with this code and is freed with the code. At its first
+ * start, code without a mark is passed to Python once, unless its file is known to have no tasks.
  *
  * * Each thread has a stack of open calls. Code and the interpreter's frame identify a call; the address of the frame
  * is unique to a generator during its lifetime. Events may be missing (another tool raised, Python 3.13.0 closes

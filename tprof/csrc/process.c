@@ -1,5 +1,5 @@
-/* The fork handlers run in the forking thread, without Python. No thread holds two of the locks at once, so the order in
- * which a fork takes them is free. */
+/* The fork handlers run in the forking thread, without Python. No thread holds two of the locks at once, so the order
+ * in which a fork takes them is free. */
 #include "process.h"
 
 #include <pthread.h>

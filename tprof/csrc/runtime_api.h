@@ -4,12 +4,12 @@
 #ifndef TPROF_RUNTIME_API_H
 #define TPROF_RUNTIME_API_H
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
+#include <stddef.h>
 #include <stdint.h>
 
 #include "layout.h"
+
+typedef struct _object PyObject; /* as in Python.h, which only bindings include */
 
 #define TPROF_RUNTIME_API_NAME "tprof._core.runtime_api"
 

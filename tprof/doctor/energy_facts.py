@@ -1,4 +1,4 @@
-"""Findings about energy: the interface in use, the reasons against the others, and the quality of the figures."""
+"""Findings about energy: the interface in use, reasons against the others, the quality of figures, the power model."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ DISABLE_FILTERING = Remedy(
     "disable SGX in the firmware's set-up",
     f"the noise is there to protect secrets of other programs: {SIDE_CHANNEL}",
 )
+CALIBRATE = (Remedy("tprof calibrate"),)
 
 
 def energy_facts(root: Path, machine: str | None = None) -> tuple[Fact, ...]:
@@ -84,9 +85,6 @@ def _filtering(root: Path) -> Fact:
         "SGX is off; whether the firmware asks for noise all the same (IA32_MISC_PACKAGE_CTLS) cannot be seen from here"
     )
     return Fact(what, State.OK, why)
-
-
-CALIBRATE = (Remedy("tprof calibrate"),)
 
 
 def model_facts(path: Path | None = None) -> tuple[Fact, ...]:

@@ -1,4 +1,4 @@
-"""Findings about the clock and the processors: the cost of a sample, and causes of variation between runs."""
+"""Findings about the machine: clock, processors, frequency, the directory of sessions, installed packages."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import tempfile
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import psutil
 
 import tprof
 from tprof.conflicts import find_conflicts, mending_command
@@ -20,12 +22,20 @@ from tprof.sensors.topology import parse_cpu_list, read_topology
 from .fact import Fact, State, read_proc, read_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tprof.conflicts import Conflict
 
 
 FAST_CLOCKS = {"tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page"}
 """Clocks that are read in user space."""
 PERFORMANCE = Remedy("sudo cpupower frequency-set -g performance", "more power is drawn, until the next start")
+WHAT = "frequency"
+SAMPLE_BYTES = 64
+LITTLE_BYTES = 1 << 30
+FOREIGN = {"nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "lustre", "afs", "fuse.sshfs", "glusterfs", "beegfs"}
+ELSEWHERE = Remedy("tprof run -o /var/tmp/NAME.tprof …")
+_EXTRA = re.compile(r"""^([A-Za-z0-9._-]+).*;.*extra\s*==\s*['"]([^'"]+)['"]""")
 
 
 def processor_facts(root: Path) -> tuple[Fact, ...]:
@@ -85,9 +95,6 @@ def _hypervisor(root: Path) -> Fact | None:
     return Fact("machine", State.LIMITED, why)
 
 
-WHAT = "frequency"
-
-
 def operating_facts(root: Path, machine: str | None = None) -> tuple[Fact, ...]:
     """Return the findings on setting the frequency below `root`; `machine`: the architecture, by default this one's."""
     try:
@@ -109,17 +116,11 @@ def operating_facts(root: Path, machine: str | None = None) -> tuple[Fact, ...]:
     )
 
 
-SAMPLE_BYTES = 64
-LITTLE_BYTES = 1 << 30
-FOREIGN = {"nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "lustre", "afs", "fuse.sshfs", "glusterfs", "beegfs"}
-ELSEWHERE = Remedy("tprof run -o /var/tmp/NAME.tprof …")
-
-
 def place_facts(directory: Path) -> tuple[Fact, ...]:
     """Return whether a session can be made in the directory (by making a folder there), and how large it can get."""
     facts = [_writable(directory)]
     if facts[0].state is State.OK:
-        facts += [_room(directory), _file_system(directory, read_text(Path("/proc/mounts")) or "")]
+        facts += [_room(directory), _file_system(directory)]
     return tuple(facts)
 
 
@@ -133,8 +134,7 @@ def _writable(directory: Path) -> Fact:
 
 
 def _room(directory: Path) -> Fact:
-    disk = os.statvfs(directory)
-    free_bytes = disk.f_bavail * disk.f_frsize
+    free_bytes = psutil.disk_usage(os.fspath(directory)).free
     why = (
         f"{free_bytes / 1e9:.3g} GB free: {free_bytes / SAMPLE_BYTES / 1e6:.3g} million samples of {SAMPLE_BYTES} bytes"
     )
@@ -142,7 +142,11 @@ def _room(directory: Path) -> Fact:
     return Fact("room", State.LIMITED if few else State.OK, why, (ELSEWHERE,) if few else ())
 
 
-def _file_system(directory: Path, mounts: str) -> Fact:
+def _file_system(directory: Path) -> Fact:
+    try:
+        mounts = [(one.mountpoint, one.fstype) for one in psutil.disk_partitions(all=True)]
+    except OSError:
+        mounts = []
     kind = file_system_of(directory.resolve(), mounts)
     if kind in FOREIGN:
         why = f"{kind}: over a network a sample may wait, and a crash may lose what was written last"
@@ -150,7 +154,7 @@ def _file_system(directory: Path, mounts: str) -> Fact:
     return Fact("file system", State.OK, kind or "its kind is not known")
 
 
-def file_system_of(path: Path, mounts: str) -> str | None:
+def file_system_of(path: Path, mounts: Sequence[tuple[str, str]]) -> str | None:
     """Return the kind of file system that holds an absolute path.
 
     Parameters
@@ -158,20 +162,12 @@ def file_system_of(path: Path, mounts: str) -> str | None:
     path
         An absolute path.
     mounts
-        Content of /proc/mounts; the last of the longest matching mount points decides.
+        Mount points and their kinds, in order; the last of the longest that hold the path decides.
     """
-    best, kind = -1, None
-    for line in mounts.splitlines():
-        fields = line.split(" ")
-        if len(fields) < 3:
-            continue
-        place = Path(fields[1].encode().decode("unicode_escape"))
-        if path.is_relative_to(place) and len(place.parts) >= best:
-            best, kind = len(place.parts), fields[2]
-    return kind
-
-
-_EXTRA = re.compile(r"""^([A-Za-z0-9._-]+).*;.*extra\s*==\s*['"]([^'"]+)['"]""")
+    holding: list[tuple[Path, str | None]] = [
+        (Path(place), kind) for place, kind in reversed(mounts) if path.is_relative_to(place)
+    ]
+    return max(holding, key=lambda one: len(one[0].parts), default=(path, None))[1]
 
 
 def installation_facts() -> tuple[Fact, ...]:

@@ -1,8 +1,14 @@
-"""The cpufreq policies below /sys: their processors, frequencies and drivers.
+"""The cpufreq policies below /sys: their processors, frequencies and drivers, and how a frequency is fixed.
 
 A policy is a set of processors with one frequency control: one processor each with intel_pstate and amd-pstate, often
 a whole package with acpi-cpufreq. The kernel writes kHz; here everything is Hz. Attributes as the kernel documents
 them in Documentation/admin-guide/pm/cpufreq.rst, intel_pstate.rst and amd-pstate.rst.
+
+To fix a frequency, both bounds of a policy get the same value. Every driver supports bounds under any governor:
+intel_pstate in its active mode and amd-pstate-epp have no userspace governor, and that governor respects the bounds. If
+it runs, `scaling_setspeed` is written too, to agree with them. A frequency above `base_hz` is only an upper limit: the
+processor may choose a lower one. The kernel rejects a minimum above the maximum, so the current bounds determine the
+order of the two writes.
 """
 
 from __future__ import annotations
@@ -26,6 +32,8 @@ DRIVER = "sudo modprobe acpi_cpufreq"
 OTHER_DRIVERS = "sudo modprobe cppc_cpufreq, or the board's own, such as scmi_cpufreq or cpufreq_dt"
 KHZ = 1000
 MOST_KHZ = 10**12
+MIN, MAX, SETSPEED = "scaling_min_freq", "scaling_max_freq", "scaling_setspeed"
+USERSPACE = "userspace"
 
 
 @dataclass(frozen=True)
@@ -154,10 +162,6 @@ def _words(path: Path) -> list[str]:
         return path.read_text(encoding="ascii", errors="replace").split()
     except OSError:
         return []
-
-
-MIN, MAX, SETSPEED = "scaling_min_freq", "scaling_max_freq", "scaling_setspeed"
-USERSPACE = "userspace"
 
 
 def in_order(now: Bounds, requested: Bounds) -> tuple[tuple[str, int], ...]:

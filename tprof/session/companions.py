@@ -2,6 +2,9 @@
 
 Ranks have a common ancestor, the launcher: the nearest ancestor that is not a rank. Launchers have nothing else in
 common. Other programs were started together if one process started them within a few seconds.
+
+Processes are read from /proc, not by psutil: its start times move with the wall clock, so they do not identify a
+process, and loading it would delay the start of each recording.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import bootstrap
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import mean_absolute_percentage_error, r2_score
 from sklearn.model_selection import LeaveOneGroupOut
@@ -115,13 +116,21 @@ def resampled_intervals(
     """Return the 95 % bootstrap interval of each column's coefficient, by resampling whole groups."""
     names = np.unique(group)
     rows = [np.flatnonzero(group == name) for name in names]
-    random = np.random.default_rng(0)
-    drawn = []
-    for _ in range(RESAMPLED):
-        taken = np.concatenate([rows[place] for place in random.integers(len(names), size=len(names))])
-        drawn.append(solve(columns[taken], watts[taken]))
-    low, high = np.percentile(drawn, (2.5, 97.5), axis=0)
-    return {name: (float(low[place]), float(high[place])) for place, name in enumerate(of)}
+
+    def coefficients(drawn: NDArray[np.intp], axis: int = -1) -> Floats:
+        del axis  # the last one, whose places are groups
+        taken = [np.concatenate([rows[place] for place in groups]) for groups in np.atleast_2d(drawn)]
+        return np.transpose([solve(columns[each], watts[each]) for each in taken])
+
+    groups = np.arange(len(names))
+    if len(names) < 2:
+        low = high = coefficients(groups)[:, 0]
+    else:
+        low, high = bootstrap(
+            (groups,), coefficients, n_resamples=RESAMPLED, vectorized=True, method="percentile",
+            random_state=np.random.default_rng(0),
+        ).confidence_interval  # fmt: skip
+    return dict(zip(of, zip(low.tolist(), high.tolist(), strict=True), strict=True))
 
 
 def inflation_of(columns: Floats, place: int) -> float:

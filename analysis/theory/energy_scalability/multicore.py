@@ -2,7 +2,7 @@
 
 The model is that of "Energy-performance trade-off analysis of parallel algorithms" (Korthikanti and Agha, 2010): a core
 at frequency X draws dynamic power as X³ while it computes and leakage power as X while it is active, cores that have
-nothing to do draw nothing, and memory and messages keep their own pace.
+nothing to do draw nothing, and memory and messages take as long at any frequency.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.analysis.theory.machine_files import ENDINGS, check_range, numbers_for, read_table
+from tprof.analysis.theory.machine_files import check_range, find_machine, numbers_for
 
 from tprof.errors import UsageError
 
@@ -117,17 +116,9 @@ def normalised(
 
 def find_multicore(text: str) -> Multicore:
     """Return the paper's machine by its name, or the one in a file. Raises UsageError if there is neither."""
-    if text == PAPER:
-        return normalised()
-    path = Path(text)
-    if path.suffix not in ENDINGS:
-        message = f"there is no multicore machine {text!r}: take {PAPER}, or a file that ends in .toml or .json"
-        raise UsageError(message)
-    try:
-        return Multicore(**numbers_for(Multicore, read_table(path)))
-    except UsageError as error:
-        message = str(error) if str(path) in str(error) else f"cannot use {path}: {error}"
-        raise UsageError(message) from error
+    return find_machine(
+        "multicore machine", text, {PAPER: normalised()}, lambda _, values: Multicore(**numbers_for(Multicore, values))
+    )
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""An algorithm on cores of one frequency at a glance: over cores, and the three best numbers of them, as plain rows."""
+"""An algorithm on cores of one frequency: rows over cores, the three best numbers of them, and its figures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tprof.analysis.theory.model_page import Axis, Curve, Figure
+from tprof.analysis.theory.model_page import Axis, Figure, curve, figure
 
 from .best_cores import (
     MOST_CORES,
@@ -161,9 +161,9 @@ def figures(overview: Overview) -> list[Figure]:
 
 def _above(overview: Overview, cores: Floats, slowed: Run, least_j: float) -> Figure:
     part = slowed.energy_j / least_j - 1
-    return Figure(
+    return figure(
         "How much more energy than the best number of cores takes", _CORES, Axis("energy above the least, part of 1"),
-        [Curve("each slowed down to the same time", cores.tolist(), np.where(part > 0, part, np.nan).tolist())],
+        [curve("each slowed down to the same time", cores.tolist(), np.where(part > 0, part, np.nan).tolist())],
         f"Iso-performance within {overview.time_s:.6g} {units(overview.machine)[0]}: few cores need a higher "
         "frequency, many make more accesses and messages.",
     )  # fmt: skip
@@ -172,11 +172,11 @@ def _above(overview: Overview, cores: Floats, slowed: Run, least_j: float) -> Fi
 def _frequencies(overview: Overview, cores: Floats, slowed: Run) -> Figure:
     machine = overview.machine
     balanced = efficient(overview.algorithm, machine, overview.n, cores)
-    return Figure(
+    return figure(
         "Frequency over cores", _CORES, Axis("frequency over the highest"),
         [
-            Curve("iso-performance", cores.tolist(), (slowed.frequency_hz / machine.max_hz).tolist()),
-            Curve("least energy times time", cores.tolist(), (balanced.frequency_hz / machine.max_hz).tolist(), "dash"),
+            curve("iso-performance", cores.tolist(), (slowed.frequency_hz / machine.max_hz).tolist()),
+            curve("least energy times time", cores.tolist(), (balanced.frequency_hz / machine.max_hz).tolist(), "dash"),
         ],
     )  # fmt: skip
 
@@ -185,9 +185,9 @@ def _parts(overview: Overview, cores: Floats, slowed: Run) -> Figure:
     joules = units(overview.machine)[1]
     parts = {"computing": slowed.compute_j, "memory": slowed.memory_j, "messages": slowed.message_j,
              "leakage": slowed.leakage_j}  # fmt: skip
-    return Figure(
+    return figure(
         "What energy is made of, each number of cores slowed down to the same time", _CORES, Axis(f"energy, {joules}"),
-        [Curve(name, cores.tolist(), part.tolist()) for name, part in parts.items() if np.nansum(part) > 0],
+        [curve(name, cores.tolist(), part.tolist()) for name, part in parts.items() if np.nansum(part) > 0],
     )  # fmt: skip
 
 
@@ -197,16 +197,16 @@ def _papers(overview: Overview) -> list[Figure]:
     by_size = figure_2(machine, algorithm, sizes)
     within = "within the sequential program's time"
     found = [
-        Figure(
+        figure(
             "Best number of cores over the size", Axis("size n"), _CORES,
-            [Curve(f"least energy {within}", sizes, by_size["best_cores"].tolist())],
+            [curve(f"least energy {within}", sizes, by_size["best_cores"].tolist())],
             "The black curve of the paper's figure 2.",
         )
     ]  # fmt: skip
     if machine.max_hz == 1:
         by_price = figure_3(overview.n, algorithm, RATIOS, machine.block_words)
-        curve = Curve(f"least energy {within}", list(RATIOS), by_price["best_cores"].tolist())
+        line = curve(f"least energy {within}", list(RATIOS), by_price["best_cores"].tolist())
         price = Axis("k, energy of an access over that of a cycle")
-        found.append(Figure("Best number of cores over the price of an access", price, _CORES, [curve],
+        found.append(figure("Best number of cores over the price of an access", price, _CORES, [line],
                             "The paper's figure 3."))  # fmt: skip
     return found

@@ -1,9 +1,13 @@
 """Perfect strong scaling: time, energy and power of communication-avoiding algorithms, and their best executions."""
 
-from .communication_avoiding import ALGORITHMS, OMEGA, Algorithm, Costs, nbody
-from .communication_bounds import (
+from .communication import (
+    ALGORITHMS,
+    OMEGA,
+    Algorithm,
+    Costs,
     figure_3,
     matmul_words,
+    nbody,
     parallel_messages,
     parallel_words,
     sequential_messages,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from .communication_avoiding import Algorithm
+    from .communication import Algorithm
 
 _ABOVE_ZERO = ("gamma_t", "memory_words", "message_words")
 Floats = NDArray[np.float64]

@@ -7,12 +7,9 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tprof.analysis.theory.machine_files import ENDINGS, numbers_for, read_table
-
-from tprof.errors import UsageError
+from tprof.analysis.theory import machine_files
 
 from .distributed_machine import Level, Machine, TwoLevelMachine
 
@@ -87,13 +84,8 @@ def machines() -> dict[str, Machine]:
 
 def find_machine(text: str) -> Machine | TwoLevelMachine:
     """Return the machine of that name, or the one in the file of that name. Raises UsageError if there is neither."""
-    if text in machines():
-        return machines()[text]
-    path = Path(text)
-    if path.suffix in ENDINGS:
-        return read_machine(path)
-    message = f"there is no machine {text!r}: take {', '.join(machines())}, or a file that ends in .toml or .json"
-    raise UsageError(message)
+    named: Mapping[str, Machine | TwoLevelMachine] = machines()
+    return machine_files.find_machine("machine", text, named, _made)
 
 
 def read_machine(path: str | os.PathLike[str]) -> Machine | TwoLevelMachine:
@@ -104,16 +96,15 @@ def read_machine(path: str | os.PathLike[str]) -> Machine | TwoLevelMachine:
     UsageError
         If the file cannot be read, or a constant is missing, unknown, no number, or out of range.
     """
-    values = read_table(path)
-    name = str(values.pop("name", Path(path).stem))
-    try:
-        if "node" not in values and "core" not in values:
-            return _one_level(name, values)
-        node, core = (Level(**numbers_for(Level, values.pop(key, {}), table=key)) for key in ("node", "core"))
-        return TwoLevelMachine(name=name, node=node, core=core, **_constants(values, TwoLevelMachine, ("node", "core")))
-    except UsageError as error:
-        message = f"cannot use {path}: {error}"
-        raise UsageError(message) from error
+    return machine_files.read_machine(path, _made)
+
+
+def _made(stem: str, values: dict[str, Any]) -> Machine | TwoLevelMachine:
+    name = str(values.pop("name", stem))
+    if "node" not in values and "core" not in values:
+        return _one_level(name, values)
+    node, core = (Level(**machine_files.numbers_for(Level, values.pop(key, {}), table=key)) for key in ("node", "core"))
+    return TwoLevelMachine(name=name, node=node, core=core, **_constants(values, TwoLevelMachine, ("node", "core")))
 
 
 def _one_level(name: str, values: Mapping[str, Any]) -> Machine:
@@ -122,7 +113,7 @@ def _one_level(name: str, values: Mapping[str, Any]) -> Machine:
 
 def _constants(values: Mapping[str, Any], kind: type, levels: tuple[str, ...]) -> dict[str, Any]:
     numbers = {key: value for key, value in values.items() if key != "source"}
-    found = numbers_for(kind, numbers, apart=("name", "source", *levels))
+    found = machine_files.numbers_for(kind, numbers, apart=("name", "source", *levels))
     return {**found, "source": str(values.get("source", ""))}
 
 

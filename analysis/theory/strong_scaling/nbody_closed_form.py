@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .communication_avoiding import FLOPS_PER_PAIR, nbody
+from .communication import FLOPS_PER_PAIR, nbody
 from .distributed_machine import evaluate
 from .optimum import Optimum, optimum_of
 

@@ -22,7 +22,7 @@ from .distributed_machine import Run, evaluate
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .communication_avoiding import Algorithm
+    from .communication import Algorithm
     from .distributed_machine import Machine
 
 # Quantities to bound or minimise, by the names of their values in `Run`.

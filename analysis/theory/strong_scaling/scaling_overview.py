@@ -1,4 +1,4 @@
-"""An algorithm on a machine at a glance: over processors, over sizes, and its best execution, as plain rows."""
+"""An algorithm on a machine: rows over processors, its best execution, and the figures of its page."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tprof.analysis.theory.model_page import Axis, Curve, Figure, Surface
+from tprof.analysis.theory.model_page import Axis, Figure, curve, figure, surface
 
-from .communication_avoiding import OMEGA, Floats
-from .communication_bounds import matmul_words
+from .communication import OMEGA, Floats, matmul_words
 from .distributed_machine import Run, evaluate
 from .optimum import Problem, figure_4, optimise
 from .target import generations
@@ -18,7 +17,7 @@ from .target import generations
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .communication_avoiding import Algorithm
+    from .communication import Algorithm
     from .distributed_machine import Machine
     from .optimum import Limits, Optimum
 
@@ -175,15 +174,15 @@ def figures(overview: Overview, best: Optimum, limits: Limits) -> list[Figure]:
     shown = []
     for column, name, unit in (("time_s", "time", "s"), ("energy_j", "energy", "J")):
         pair = (
-            Curve("memory of least energy wherever it can be used", p, found[column].tolist()),
-            Curve("as much memory as is of use", p, found[f"most_memory_{column}"].tolist(), "dot"),
+            curve("memory of least energy wherever it can be used", p, found[column].tolist()),
+            curve("as much memory as is of use", p, found[f"most_memory_{column}"].tolist(), "dot"),
         )
         title = f"{name.capitalize()} over processors"
-        shown.append(Figure(title, _P, Axis(f"{name}, {unit}", unit), pair, band=band))
+        shown.append(figure(title, _P, Axis(f"{name}, {unit}", unit), pair, band=band))
     if "words" in found:
-        curve = Curve("words of all processors together", p, found["words"].tolist())
+        line = curve("words of all processors together", p, found["words"].tolist())
         note = "The least that must be sent (figure 3 of the paper): flat while scaling is perfect, then rising."
-        shown.append(Figure("Words sent, times processors", _P, Axis("words"), (curve,), note, band))
+        shown.append(figure("Words sent, times processors", _P, Axis("words"), (line,), note, band))
     if problem.algorithm.least != problem.algorithm.most:
         shown.append(_region(overview, best, limits, p))
     if best.feasible:
@@ -196,13 +195,13 @@ def _region(overview: Overview, best: Optimum, limits: Limits, p: Sequence[float
     found = figure_4(problem.algorithm, problem.machine, problem.n, limits, p=np.asarray(p))
     energy = found["energy_j"]
     lines = [
-        Curve("one copy of the data", p, found["least_words"].tolist()),
-        Curve("as many copies as are of use", p, found["most_words"].tolist(), "dash"),
+        curve("one copy of the data", p, found["least_words"].tolist()),
+        curve("as many copies as are of use", p, found["most_words"].tolist(), "dash"),
     ]
     if best.feasible:
         ends, words = [best.p_from, best.p_to], [best.memory_words] * 2
-        lines.append(Curve("best executions", ends, words, "dot", points=best.p_from == best.p_to))
-    surface = Surface(
+        lines.append(curve("best executions", ends, words, "dot", points=best.p_from == best.p_to))
+    energies = surface(
         "energy over the least shown",
         p,
         found["memory_words"].tolist(),
@@ -211,9 +210,8 @@ def _region(overview: Overview, best: Optimum, limits: Limits, p: Sequence[float
     note = "Where the algorithm can run (figure 4 of the paper). Energy changes from bottom to top, not along p."
     if not problem.algorithm.scales:
         note = "Where the algorithm can run."
-    return Figure(
-        "Energy over processors and memory", _P, Axis("memory in use of a processor, words"), lines, note,
-        surface=surface,
+    return figure(
+        "Energy over processors and memory", _P, Axis("memory in use of a processor, words"), [energies, *lines], note,
     )  # fmt: skip
 
 
@@ -222,10 +220,10 @@ def _generations(overview: Overview, best: Optimum) -> Figure:
     found = generations(problem.machine, problem.algorithm, problem.n, best.p, best.memory_words)
     steps = found["generation"].tolist()
     names = {"gamma_e": "energy of a flop", "beta_e": "of a word sent", "delta_e": "of memory", "all": "all three"}
-    return Figure(
+    return figure(
         "Efficiency when energies halve with each generation",
         Axis("generation", log=False),
         Axis("GFLOPS/W"),
-        [Curve(name, steps, found[key].tolist()) for key, name in names.items()],
+        [curve(name, steps, found[key].tolist()) for key, name in names.items()],
         f"At {best.p:.4g} processors with {best.memory_words:.4g} words each (figures 6 and 7 of the paper).",
     )

@@ -10,13 +10,13 @@ import numpy as np
 
 from tprof.errors import UsageError
 
-from .communication_avoiding import ALGORITHMS, Floats
+from .communication import ALGORITHMS, Floats
 from .distributed_machine import evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .communication_avoiding import Algorithm
+    from .communication import Algorithm
     from .distributed_machine import Machine
 
 ENERGIES = ("gamma_e", "beta_e", "alpha_e", "delta_e", "epsilon_e")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .communication_avoiding import FLOPS_PER_PAIR, Floats
+from .communication import FLOPS_PER_PAIR, Floats
 from .distributed_machine import Run, check_sizes
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 /* The kernels of PolyBench/C by their mathematics: what each works on, and that each runs without Python.
  *
- * Called by module.c from any thread, without the interpreter's lock. Arrays are row-major, do not overlap, and have
- * the shapes that module.c lists; each file says what its kernels compute. */
+ * Called by polybench_module.c from any thread, without the interpreter's lock. Arrays are row-major, do not overlap,
+ * and have the shapes that polybench_module.c lists; each file says what its kernels compute. */
 #ifndef TPROF_POLYBENCH_H
 #define TPROF_POLYBENCH_H
 

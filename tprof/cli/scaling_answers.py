@@ -1,0 +1,380 @@
+"""What `tprof scaling` answers for algorithms on processors that send messages, on nodes, and on cores."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from tprof.errors import UsageError
+
+from .scaling import Answer, Asked, above, number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tprof.analysis.report.text_table import Table
+    from tprof.analysis.theory.energy_scalability.scalability_overview import Overview as CoreOverview
+    from tprof.analysis.theory.strong_scaling import (
+        Algorithm,
+        Machine,
+        Optimum,
+        Run,
+        TwoLevelAlgorithm,
+        TwoLevelMachine,
+    )
+    from tprof.analysis.theory.strong_scaling.scaling_overview import Overview
+
+NODE_COLUMNS = {"nodes": "nodes", "words a node": "memory_words", "time, s": "time_s", "energy, J": "energy_j",
+           "power, W": "power_w", "GFLOPS/W": "gflops_per_w"}  # fmt: skip
+
+
+def processor_names() -> list[str]:
+    """Return the algorithms' names."""
+    from tprof.analysis.theory.strong_scaling import ALGORITHMS
+
+    return list(ALGORITHMS)
+
+
+def processor_answer(name: str, asked: Asked) -> Answer:
+    """Answer for one algorithm. Raises UsageError for what does not go together."""
+    from tprof.analysis.theory.strong_scaling import Limits, optimise
+    from tprof.analysis.theory.strong_scaling.scaling_overview import Overview, describe, figures, overview_notes
+
+    algorithm, machine = _chosen(name, asked)
+    limits, minimise = Limits(**asked.limits), asked.minimise or "energy"
+    overviews = [Overview(problem, asked.memory, asked.p) for problem in _problems(algorithm, machine, asked)]
+    found = [optimise(overview.problem, minimise, limits) for overview in overviews]
+    reached = _reached(overviews[0], found[0], asked.target)
+    shown = [] if asked.minimise else [overview.as_plain() for overview in overviews]
+    several = len(overviews) > 1
+    title = f"{name}: {algorithm.title}; machine: {machine.name}"
+    sentences = [
+        (f"n = {overview.problem.n:g}. " if several else "") + describe(best, minimise, limits)
+        for overview, best in zip(overviews, found, strict=True)
+    ]
+    tables = [_table(name, one, limits.given()) for one in shown] if not several else [_sizes(name, overviews, found)]
+    plain = {
+        "algorithm": name, "machine": vars(machine), "minimise": minimise, "limits": limits.given(),
+        "best": [{"n": overview.problem.n, **best.as_plain()} for overview, best in zip(overviews, found, strict=True)],
+        "sizes": shown, **({"target": reached} if reached else {}),
+    }  # fmt: skip
+    return Answer(
+        title, plain, [*sentences, *_reached_sentences(reached)], tables,
+        [*overview_notes(algorithm, machine, min(_memories(found, asked))), *_unbounded(overviews[0], found[0])],
+        lambda: figures(overviews[-1], found[-1], limits),
+    )  # fmt: skip
+
+
+def _chosen(name: str, asked: Asked) -> tuple[Algorithm, Machine]:
+    from tprof.analysis.theory.strong_scaling import ALGORITHMS, Machine, find_machine, nbody
+    from tprof.analysis.theory.strong_scaling.machine_tables import DEFAULT
+    from tprof.errors import UsageError
+
+    machine = find_machine(asked.machine or DEFAULT)
+    if isinstance(machine, Machine) and asked.memory is not None and asked.memory > machine.memory_words:
+        message = f"--memory {asked.memory:g} is more than {machine.name} has: {machine.memory_words:.6g} words"
+        raise UsageError(message)
+    if not isinstance(machine, Machine):
+        message = f"{name} needs a machine of one level, and {machine.name} has two: take {name}-two-level, or another"
+        raise UsageError(message)
+    if name == "nbody":
+        return (nbody() if asked.pair is None else nbody(asked.pair)), machine
+    asked.refuse(name, flops_per_pair=asked.pair)
+    return ALGORITHMS[name], machine
+
+
+def _problems(algorithm: Algorithm, machine: Machine, asked: Asked) -> list[Any]:
+    from tprof.analysis.theory.strong_scaling import Problem
+    from tprof.analysis.theory.strong_scaling.scaling_overview import DEFAULT_N, OTHER_N
+
+    ends = (asked.p[0], asked.p[-1]) if asked.p else None
+    sizes = asked.n or [DEFAULT_N.get(algorithm.name, OTHER_N)]
+    return [Problem(algorithm, machine, n, ends) for n in sizes]
+
+
+def _unbounded(overview: Overview, best: Optimum) -> list[str]:
+    """Say where the answer is only as many processors as there can be at all."""
+    problem = overview.problem
+    if problem.p_range or not best.feasible or best.p < problem.ends()[1] * (1 - 1e-6) or best.p == 1:
+        return []
+    return ["These are as many processors as there can be with a word of memory each: bound them with -p."]
+
+
+def _memories(found: Sequence[Optimum], asked: Asked) -> list[float]:
+    words = [best.memory_words for best in found if best.feasible]
+    return words or [asked.memory if asked.memory is not None else math.inf]
+
+
+def _reached(overview: Overview, best: Optimum, target: float | None) -> dict[str, Any] | None:
+    """Return by which factor energies must fall so that the best execution reaches a target."""
+    if target is None or not best.feasible:
+        return None
+    from tprof.analysis.theory.strong_scaling import evaluate, factor_for
+    from tprof.analysis.theory.strong_scaling.target import ENERGIES, SCALED
+
+    problem = overview.problem
+
+    def gflops_per_w(machine: Machine) -> float:
+        return float(evaluate(problem.algorithm, machine, problem.n, best.p, best.memory_words).gflops_per_w)
+
+    groups = {**{name: (name,) for name in SCALED if name != "all"}, "all energies": ENERGIES}
+    factors = {label: vars(factor_for(target, problem.machine, gflops_per_w, of)) for label, of in groups.items()}
+    return {"gflops_per_w": target, "p": best.p, "memory_words": best.memory_words, "factors": factors}
+
+
+def _reached_sentences(reached: dict[str, Any] | None) -> list[str]:
+    if reached is None:
+        return []
+    parts = [
+        f"{label} times {one['factor']:.4g}" if one["feasible"] else f"not by {label} ({one['gflops_per_w']:.4g} at 0)"
+        for label, one in reached["factors"].items()
+    ]
+    return [f"{reached['gflops_per_w']:g} GFLOPS/W at the same processors and memory: {'; '.join(parts)}."]
+
+
+def _table(name: str, one: dict[str, Any], bounds: Mapping[str, float]) -> Table:
+    from tprof.analysis.report.text_table import Table
+
+    limits, columns = one["range"], ("p", "memory_words", "time_s", "energy_j", "power_w", "gflops_per_w")
+    least = min((row["energy_j"] for row in one["rows"]), default=math.nan)
+    rows = tuple(
+        (
+            *(number(row[column]) for column in columns),
+            above(row["energy_j"], least),
+            "perfect" if row["perfect"] else "",
+            *(["yes" if _keeps(row, bounds) else "no"] if bounds else []),
+        )
+        for row in one["rows"]
+    )
+    note = (
+        f"{one['memory_words']:.4g} words each where {limits['p_from']:.4g} to {limits['p_to']:.4g} processors share "
+        "the work; below that more, so that the data fits, above it less, since more would not help."
+        if limits["p_to"] > limits["p_from"]
+        else ""
+    )
+    if one["left_out"]:
+        note = f"{note} Fewer than {one['left_out']:.4g} do not hold the data.".strip()
+    headings = ("processors", "words each", "time, s", "energy, J", "power, W", "GFLOPS/W", "energy above", "scaling")
+    bounded = ("within bounds",) if bounds else ()
+    return Table(f"{name}, n = {one['n']:g}", (*headings, *bounded), rows, note, texts=0)
+
+
+def _keeps(row: Mapping[str, float], bounds: Mapping[str, float]) -> bool:
+    figures = {**row, "processor_power_w": row["power_w"] / row["p"]}
+    return all(figures[name] <= bound for name, bound in bounds.items())
+
+
+def _sizes(name: str, overviews: Sequence[Overview], found: Sequence[Optimum]) -> Table:
+    from tprof.analysis.report.text_table import Table
+
+    rows = tuple(
+        tuple(
+            number(value)
+            for value in (overview.problem.n, best.p_from, best.p_to, best.memory_words, best.time_s, best.energy_j,
+                          best.power_w, best.gflops_per_w)
+        )
+        for overview, best in zip(overviews, found, strict=True)
+    )  # fmt: skip
+    headings = ("n", "processors from", "to", "words each", "time, s", "energy, J", "power, W", "GFLOPS/W")
+    return Table(
+        f"{name}: the best execution of each size", headings, rows, "Time and power on most processors.", texts=0
+    )
+
+
+def node_names() -> list[str]:
+    """Return the algorithms' names."""
+    from tprof.analysis.theory.strong_scaling import TWO_LEVEL_ALGORITHMS
+
+    return list(TWO_LEVEL_ALGORITHMS)
+
+
+def node_answer(name: str, asked: Asked) -> Answer:
+    """Answer for one algorithm. Raises UsageError for what does not go together."""
+    import numpy as np
+
+    from tprof.analysis.report.text_table import Table
+    from tprof.analysis.theory.model_page import Axis, Figure, curve, figure
+    from tprof.analysis.theory.strong_scaling import evaluate_two_levels
+    from tprof.analysis.theory.strong_scaling.scaling_overview import DEFAULT_N, OTHER_N, powers
+
+    limits = {f"max_{key.rpartition('_')[0]}": value for key, value in asked.limits.items()}
+    asked.refuse(name, minimise=asked.minimise, target=asked.target, **limits)
+    algorithm, machine = _chosen_nodes(name, asked)
+    runs, notes = {}, {}
+    for n in asked.n or [DEFAULT_N.get(name.removesuffix("-two-level"), OTHER_N)]:
+        fewest = max(n**algorithm.size_power / machine.node.memory_words, 1.0)
+        nodes = np.asarray(asked.p, float) if asked.p else powers(fewest, 2.0**13 * fewest)
+        held = nodes >= fewest * (1 - 1e-12)
+        notes[n] = "" if held.all() else f"Fewer than {fewest:.4g} do not hold the data."
+        nodes = nodes[held]
+        if not nodes.size:
+            message = f"{name} with n = {n:g} needs {fewest:.6g} nodes of {machine.name} or more"
+            raise UsageError(message)
+        words = np.minimum(algorithm.memory_range(n, nodes)[1], asked.memory or machine.node.memory_words)
+        words = np.maximum(words, algorithm.memory_range(n, nodes)[0])
+        runs[n] = evaluate_two_levels(algorithm, machine, n, nodes, words)
+    rows = {n: _node_rows(run, machine) for n, run in runs.items()}
+    tables = [
+        Table(f"{name}, n = {n:g}", tuple(NODE_COLUMNS),
+              tuple(tuple(number(row[column]) for column in NODE_COLUMNS.values()) for row in found), notes[n], texts=0)
+        for n, found in rows.items()
+    ]  # fmt: skip
+    plain = {"algorithm": name, "machine": asdict(machine), "sizes": [{"n": n, "rows": rows[n]} for n in rows]}
+
+    def figures() -> list[Figure]:
+        axis = Axis("nodes")
+        return [
+            figure(title, axis, Axis(f"{title.lower()}, {unit}", unit),
+                   [curve(f"n = {n:g}", [row["nodes"] for row in found], [row[key] for row in found])
+                    for n, found in rows.items()])
+            for title, key, unit in (("Time", "time_s", "s"), ("Energy", "energy_j", "J"))
+        ]  # fmt: skip
+
+    note = "Calculated from constants of the machine by a model without constant factors; nothing was measured."
+    return Answer(f"{name}: {algorithm.title}; machine: {machine.name}", plain, [], tables, [note], figures)
+
+
+def _chosen_nodes(name: str, asked: Asked) -> tuple[TwoLevelAlgorithm, TwoLevelMachine]:
+    from tprof.analysis.theory.strong_scaling import (
+        TWO_LEVEL_ALGORITHMS,
+        TwoLevelMachine,
+        find_machine,
+        two_level_nbody,
+    )
+
+    machine = find_machine(asked.machine) if asked.machine else None
+    if not isinstance(machine, TwoLevelMachine):
+        message = f"{name} needs a machine of two levels: give --machine FILE with tables node and core"
+        raise UsageError(message)
+    if name.startswith("nbody"):
+        return (two_level_nbody() if asked.pair is None else two_level_nbody(asked.pair)), machine
+    asked.refuse(name, flops_per_pair=asked.pair)
+    return TWO_LEVEL_ALGORITHMS[name], machine
+
+
+def _node_rows(run: Run, machine: TwoLevelMachine) -> list[dict[str, float]]:
+    columns = {key: getattr(run, key) for key in NODE_COLUMNS.values() if key != "nodes"}
+    columns["nodes"] = run.p / machine.cores_per_node
+    return [{key: float(column[at]) for key, column in columns.items()} for at in range(len(run.p))]
+
+
+def core_names() -> list[str]:
+    """Return the algorithms' names."""
+    from tprof.analysis.theory.energy_scalability import ALGORITHMS
+
+    return list(ALGORITHMS)
+
+
+def core_answer(name: str, asked: Asked) -> Answer:
+    """Answer for one algorithm. Raises UsageError for what does not go together."""
+    from dataclasses import asdict
+
+    from tprof.analysis.theory.energy_scalability.scalability_overview import (
+        QUESTIONS,
+        describe,
+        figures,
+        overview_notes,
+    )
+
+    _check_cores(name, asked)
+    overviews = _core_overviews(name, asked)
+    questions = [asked.minimise] if asked.minimise else list(QUESTIONS)
+    several = len(overviews) > 1
+    best = {overview.n: {question: overview.best(question) for question in questions} for overview in overviews}
+    sentences = [
+        (f"n = {overview.n:g}. " if several else "") + describe(best[overview.n][question], question, overview)
+        for overview in overviews
+        for question in questions
+    ]
+    first = overviews[0]
+    shown = [] if asked.minimise else [overview.as_plain() for overview in overviews]
+    tables = [_core_sizes(name, overviews)] if several and shown else [_core_table(name, one, first) for one in shown]
+    plain = {
+        "algorithm": name,
+        "machine": vars(first.machine),
+        "best": [
+            {"n": n, "question": QUESTIONS[question], **asdict(found)}
+            for n, of_size in best.items()
+            for question, found in of_size.items()
+        ],
+        "sizes": shown,
+    }
+    return Answer(
+        f"{name}: {first.algorithm.title}; machine: {asked.machine or 'normalised'}", plain, sentences, tables,
+        overview_notes(first.machine), lambda: figures(overviews[-1]),
+    )  # fmt: skip
+
+
+def _core_overviews(name: str, asked: Asked) -> list[CoreOverview]:
+    from tprof.analysis.theory.energy_scalability import ALGORITHMS, PAPER, find_multicore
+    from tprof.analysis.theory.energy_scalability.scalability_overview import DEFAULT_N, OTHER_N, Overview
+
+    machine = find_multicore(asked.machine or PAPER)
+    limits = asked.limits
+    return [
+        Overview(ALGORITHMS[name], machine, n, limits["time_s"], limits["energy_j"], asked.p)
+        for n in asked.n or [DEFAULT_N.get(name, OTHER_N)]
+    ]
+
+
+def _check_cores(name: str, asked: Asked) -> None:
+    limits = asked.limits
+    asked.refuse(
+        name, memory=asked.memory, flops_per_pair=asked.pair, target=asked.target, max_power=limits["power_w"],
+        max_processor_power=limits["processor_power_w"],
+    )  # fmt: skip
+    for minimise, option, value in (
+        ("energy", "--max-energy", limits["energy_j"]),
+        ("time", "--max-time", limits["time_s"]),
+    ):
+        if asked.minimise == minimise and value is not None:
+            message = (
+                f"{name} is minimised within a bound on the other: {option} does not go with --minimise {minimise}"
+            )
+            raise UsageError(message)
+    if asked.minimise == "edp" and (limits["time_s"] or limits["energy_j"]):
+        message = f"{name} has no bounds with --minimise edp: leave out --max-time and --max-energy"
+        raise UsageError(message)
+
+
+def _core_table(name: str, one: dict[str, Any], overview: CoreOverview) -> Table:
+    from tprof.analysis.report.text_table import Table
+    from tprof.analysis.theory.energy_scalability.scalability_overview import units
+
+    seconds, joules = units(overview.machine)
+    columns = {
+        "cores": "cores", "X/F": "frequency", f"energy, {joules}": "energy_j", "above": "above",
+        "computing": "compute_j", "memory": "memory_j", "messages": "message_j", "leakage": "leakage_j",
+        "X/F for E·T": "edp_frequency",
+        f"time, {seconds}": "edp_time_s", f"energy there, {joules}": "edp_energy_j",
+    }  # fmt: skip
+    least = min((row["energy_j"] for row in one["rows"] if row["energy_j"] > 0), default=math.nan)
+    rows = tuple(
+        tuple(above(row["energy_j"], least) if key == "above" else number(row[key]) for key in columns.values())
+        for row in one["rows"]
+    )
+    note = (
+        f"Left: each number of cores slowed down to {one['max_time_s']:.6g} {seconds}, – where it is too slow. "
+        "Right: each at the frequency where energy times time is least."
+    )
+    return Table(f"{name}, n = {one['n']:g}", tuple(columns), rows, note, texts=0)
+
+
+def _core_sizes(name: str, overviews: Sequence[CoreOverview]) -> Table:
+    from tprof.analysis.report.text_table import Table
+    from tprof.analysis.theory.energy_scalability.scalability_overview import QUESTIONS, units
+
+    _, joules = units(overviews[0].machine)
+    headings = ["n"]
+    for question in QUESTIONS.values():
+        headings += [f"{question}: cores", f"energy, {joules}"]
+    rows = []
+    for overview in overviews:
+        cells = [number(overview.n)]
+        for minimise in QUESTIONS:
+            best = overview.best(minimise)
+            cells += [number(best.cores), number(best.energy_j)]
+        rows.append(tuple(cells))
+    note = "Bounds: time and energy of the sequential program at the highest frequency, where none were given."
+    return Table(f"{name}: the best number of cores of each size", tuple(headings), tuple(rows), note, texts=0)
