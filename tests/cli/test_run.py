@@ -420,3 +420,32 @@ def test_a_text_needs_words(tmp_path):
 
     assert (done.returncode, done.stdout) == (2, "")
     assert "-c needs the text of a program after it" in done.stderr
+
+
+WORDS = st.sampled_from(
+    [
+        *("-o", "x", "--output", "--task", "--energy", "none", "--counters", "--watts", "1,2", "--report", "--idle"),
+        *("0.5", "--overwrite", "--best-effort", "--no-summary", "--require-tasks", "--list-tasks", "-m", "-c", "-"),
+        *("prog.py", "", "--", "--best_effort", "-ox", "--task=x", "-h", "--other"),
+    ]
+)
+
+
+@examples(300)
+@given(st.lists(WORDS, max_size=8))
+def test_options_that_are_read_without_typer_mean_what_typer_reads(words):
+    at_once = read_launch(words)
+
+    if at_once is not None:
+        context = typer.main.get_command(make_app()).commands["run"].make_context("run", list(words))
+        named = {name: tuple(value) if isinstance(value, list) else value for name, value in context.params.items()}
+        assert named.pop("list_tasks") is None
+        assert dataclasses.asdict(at_once) == {**named, "task": named["task"] or (), "program": named["program"]}
+
+
+def test_usual_options_are_read_without_typer():
+    words = "-o x --task a:b --task c:d --idle 0.5 --overwrite --report x.html -m mod --task e".split()
+
+    assert read_launch(words) == Launch(
+        ("-m", "mod", "--task", "e"), output="x", task=("a:b", "c:d"), idle=0.5, overwrite=True, report=Path("x.html")
+    )
