@@ -1,5 +1,6 @@
 """`tprof run` leaves the program as it is, and its tasks and exit status in order."""
 
+import dataclasses
 import json
 import os
 import py_compile
@@ -13,10 +14,16 @@ import zipapp
 from pathlib import Path
 
 import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
 from support import programs
 from support.programs import TPROF
+from support.properties import examples
 
 from tprof import load
+from tprof.cli.app import make_app
+from tprof.cli.run_start import Launch, read_launch
 
 DEADLINE_S = 120
 DEFINE = "import sys\ndef f(n):\n    return sum(range(n))\n"
@@ -444,8 +451,8 @@ def test_options_that_are_read_without_typer_mean_what_typer_reads(words):
 
 
 def test_usual_options_are_read_without_typer():
-    words = "-o x --task a:b --task c:d --idle 0.5 --overwrite --report x.html -m mod --task e".split()
+    options = ("-o", "x", "--task", "a:b", "--task", "c:d", "--idle", "0.5", "--overwrite", "--report", "x.html")
 
-    assert read_launch(words) == Launch(
+    assert read_launch([*options, "-m", "mod", "--task", "e"]) == Launch(
         ("-m", "mod", "--task", "e"), output="x", task=("a:b", "c:d"), idle=0.5, overwrite=True, report=Path("x.html")
     )

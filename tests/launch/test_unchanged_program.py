@@ -5,6 +5,7 @@ import sys
 
 import pytest
 from support.launched import HAS_EVENTS, compare, execute
+from support.programs import TPROF
 from support.recorded import failures, instances
 
 import tprof
@@ -381,6 +382,12 @@ def test_a_program_meets_no_library_that_the_command_line_needs(tmp_path, patter
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may change the root folder")
 @pytest.mark.parametrize("patterns", [(), ("__main__:*",)], ids=["default", "tasks"])
 def test_a_program_may_lose_sight_of_the_files_of_python(tmp_path, patterns):
-    source = "import os\ndef f(): return 1\nos.mkdir('root')\nos.chroot('root')\nos.chdir('/')\nprint(f())\n"
+    (tmp_path / "root").mkdir()
+    source = "import os\ndef f(): return 1\nos.chroot('root')\nos.chdir('/')\nprint(f())\n"
 
     compare(tmp_path, source, *patterns)
+    words = [word for pattern in patterns for word in ("--task", pattern)]
+    said = execute(tmp_path, TPROF, "run", "--energy", "estimate", "-o", "u.tprof", *words, "prog.py")
+
+    advice = "tprof: cannot sum up: no such file or directory; print the summary by: tprof summary u.tprof\n"
+    assert (said.returncode, said.stderr) == (0, advice)
