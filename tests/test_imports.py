@@ -12,14 +12,20 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 TOP = ("tprof", "analysis", "runtime", "benchmarks")
 CORE = "_core"
+HEAVY = ("pandas", "psutil", "sklearn", "plotly", "typer", "rich", "scipy")
 # What each part may import, wherever in its files the import stands. A part is a folder or module of tprof/, or a
-# whole other folder. "tprof" is the package's own face, `_core` its C.
+# whole other folder, but for the folders in APART. "tprof" is the package's own face, `_core` its C.
+APART = ("analysis.attribution", "analysis.operating_points")
 ALLOWED = {
     "__main__": "cli",
-    "analysis": "errors trace",
-    "benchmarks": "analysis counters errors frequency runtime sensors session tprof trace",
+    "analysis": "attribution errors operating_points trace",
+    "attribution": "trace",
+    "operating_points": "analysis errors trace",
+    "benchmarks": (
+        "analysis attribution counters errors frequency operating_points runtime sensors session tprof trace"
+    ),
     "budgets": "_core declarations errors frequency live sensors session trace",
-    "cli": "_core analysis benchmarks distribution doctor errors launch sensors session tprof trace",
+    "cli": "_core analysis benchmarks distribution doctor errors launch operating_points sensors session tprof trace",
     "conflicts": "distribution",
     "counters": "_core errors sensors",
     "declarations": "errors",
@@ -27,8 +33,8 @@ ALLOWED = {
     "doctor": "conflicts counters distribution errors frequency sensors tprof trace",
     "frequency": "errors sensors session trace",
     "launch": "_core errors session task trace",
-    "live": "_core errors trace",
-    "runtime": "_core declarations distribution errors frequency sensors session task trace",
+    "live": "_core attribution errors trace",
+    "runtime": "_core declarations distribution errors frequency operating_points sensors session task trace",
     "sensors": "_core errors trace",
     "session": "_core analysis budgets counters declarations distribution errors launch live sensors trace work",
     "task": "_core declarations distribution session work",
@@ -48,6 +54,9 @@ MODULES = {name_of(path): path for top in TOP for path in sorted((ROOT / top).rg
 
 
 def part_of(module):
+    folder = ".".join(module.split(".")[1:3])
+    if folder in APART:
+        return folder.split(".")[1]
     return module.split(".")[1] if "." in module else "tprof"
 
 
@@ -159,9 +168,9 @@ def test_a_process_follows_forks_in_one_place_in_python_and_in_one_in_c():
     assert places_of("pthread_atfork(", ".c", ".h") == {"tprof/csrc/process.c"}
 
 
-def test_import_tprof_loads_nothing_heavy():
-    heavy = ("pandas", "psutil", "sklearn", "plotly", "typer", "rich", "scipy")
-    code = f"import sys, tprof; print([name for name in {heavy} if name in sys.modules])"
+@pytest.mark.parametrize(("module", "heavy"), [("tprof", ("numpy", *HEAVY)), ("tprof.live", HEAVY)])
+def test_imports_of_a_recorded_program_load_nothing_heavy(module, heavy):
+    code = f"import sys, {module}; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
 
     assert done.stdout.strip() == "[]"

@@ -1,7 +1,7 @@
 """What policies on operating points come to in simulated time: the measurement behind `tprof bench policy`.
 
 Everything but the loop that decides is simulated: a processor of four cores with the paper's frequencies and its
-tasks' printed responses. The loop is the runtime's own (`tprof.runtime.operating.control`); what it costs is measured:
+tasks' printed responses. The loop is the runtime's own (`tprof.runtime.policy.control`); what it costs is measured:
 an empty task of the runtime with and without a policy that changes nothing, in real time.
 """
 
@@ -16,12 +16,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from tprof.analysis.operating_points.goals import Edp
 from tprof.benchmarks.machine_description import describe_machine
 from tprof.benchmarks.measured_figures import Figure
 from tprof.benchmarks.simulator.policy_trials import MIXES, Trial
 from tprof.benchmarks.simulator.simulated_machine import FREQUENCIES_HZ, Machine, Shape
 from tprof.runtime import Runtime
-from tprof.runtime.operating.goals import Edp
 
 import tprof
 from tprof.sensors.choose import SYSROOT
@@ -38,6 +38,9 @@ TARGET = 1.03
 CAP_W, STATIC_W = 40.0, 20.0
 PAIR = 2
 SIMULATED = "simulated"
+HOOK_FREQUENCIES_HZ = (1_600_000_000, 2_600_000_000, 3_600_000_000)
+PLAIN = "an empty task without a policy"
+POLICIES = ("fixed(3.6GHz)", "edp", "power_cap(1000W)")
 
 
 @dataclass(frozen=True)
@@ -134,11 +137,6 @@ def _place(mix: Mix, *, shared: bool) -> str:
 def _figure(name: str, outcome: Outcome, best: Outcome, note: str, target: float | None = None) -> Figure:
     details = f"{note}; {outcome.changes:,} changes, {outcome.energy_j:.3g} J in {outcome.time_s:.3g} s"
     return Figure(name, (outcome.edp_js / best.edp_js,), "EDP / best", target, details)
-
-
-HOOK_FREQUENCIES_HZ = (1_600_000_000, 2_600_000_000, 3_600_000_000)
-PLAIN = "an empty task without a policy"
-POLICIES = ("fixed(3.6GHz)", "edp", "power_cap(1000W)")
 
 
 @tprof.task(name="empty")

@@ -21,9 +21,13 @@ if TYPE_CHECKING:
 MOST_ROWS = 1_000_000
 MOST_COLUMNS = 10_000
 MOST_CELLS = 10_000_000
+EMPTY = {"", "NA", "N/A", "nan", "NaN", "null", "None"}
+"""Texts for missing values in a column that holds no names."""
 MOST_LEVELS = 64
 LONGEST_NUMBER = 100
 LARGEST_INTEGER = 2**64
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""First characters of cells that a spreadsheet takes for formulas."""
 LONGEST_SHOWN = 60
 
 _SIGNS = "0123456789+-.eE"
@@ -305,3 +309,8 @@ def _named(names: list[str], rows: list[list[str]], lines: list[int]) -> Cells:
     if len(kept) < len(names):
         rows = [[row[place] for place in kept] for row in rows]
     return Cells(tuple(names[place] or f"Unnamed: {place}" for place in kept), rows, lines)
+
+
+def unquoted(cell: str) -> str:
+    """Return the name in a cell."""
+    return cell[1:] if cell[:1] == "'" and cell[1:].startswith(FORMULA) else cell

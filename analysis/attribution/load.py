@@ -1,0 +1,144 @@
+"""The load of one domain: all segments, located in its quanta."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tprof.trace.bounds import LEAST_BUSY_CORES
+
+from .lanes import Lane, locate, spread
+from .segments import task_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .hidden import HiddenTime
+    from .quanta import Quanta
+    from .segments import Segments
+
+Floats = NDArray[np.float64]
+LEAST_IDLE_S = 0.1
+
+
+@dataclass(frozen=True)
+class Load:
+    """The segments of all threads in one domain's quanta, and CPU time without samples.
+
+    Attributes
+    ----------
+    quanta : of the domain
+    segments : of all threads
+    lanes : the same segments located in the quanta, with modelled energy; without parts on other packages
+    weights : per thread, the part of each segment on this domain's package; None: all of it
+    other_s, unseen_s : (k,) CPU seconds of other processes, and of our threads without samples
+    """
+
+    quanta: Quanta
+    segments: Sequence[Segments]
+    lanes: tuple[Lane, ...]
+    weights: tuple[Floats | None, ...]
+    other_s: Floats
+    unseen_s: Floats
+
+    @classmethod
+    def of(cls, quanta: Quanta, segments: Sequence[Segments], hidden: HiddenTime, packages: Sequence[int]) -> Load:
+        """Locate all segments in the quanta of a domain; `packages` are the machine's."""
+        edges_ns, package = quanta.edges_ns, quanta.package
+        weights = tuple(_weight(segment, package, packages) for segment in segments)
+        lanes = tuple(
+            Lane(
+                segment.t_ns,
+                segment.modelled if weight is None else segment.modelled * weight,
+                locate(segment.t_ns, edges_ns),
+            )
+            for segment, weight in zip(segments, weights, strict=True)
+        )
+        return cls(quanta, segments, lanes, weights, *hidden.between(edges_ns, package))
+
+    @property
+    def hidden_s(self) -> Floats:
+        """CPU seconds without samples, (k,)."""
+        return self.other_s + self.unseen_s
+
+    def corrected(self, power: Floats) -> Load:
+        """Return the load with each task's modelled energy times its power, (tasks + 1,), last: between tasks."""
+        lanes = tuple(
+            Lane(lane.t_ns, lane.modelled * power[task_of(segment, len(power) - 1)], lane.quantum)
+            for lane, segment in zip(self.lanes, self.segments, strict=True)
+        )
+        return replace(self, lanes=lanes)
+
+    def busy_lane(self, index: int) -> Lane:
+        """Return a thread's lane with CPU seconds; not stored, since those of all threads are as large as the trace."""
+        segment, weight = self.segments[index], self.weights[index]
+        cpu_s = np.where(segment.t_ns[1:] > segment.t_ns[:-1], segment.cpu_s, 0.0)
+        return Lane(segment.t_ns, cpu_s if weight is None else cpu_s * weight, self.lanes[index].quantum)
+
+    def modelled(self) -> Floats:
+        """Return the modelled energy of all threads in each quantum, padded."""
+        edges_ns = self.quanta.edges_ns
+        return sum((spread(lane, edges_ns) for lane in self.lanes), np.zeros(len(edges_ns) + 1))
+
+    def busy_s(self) -> Floats:
+        """Return the CPU seconds of all threads in each quantum, padded."""
+        edges_ns = self.quanta.edges_ns
+        lanes = (self.busy_lane(index) for index in range(len(self.lanes)))
+        return sum((spread(lane, edges_ns) for lane in lanes), np.zeros(len(edges_ns) + 1))
+
+    def without_tasks(self) -> NDArray[np.bool_]:
+        """Return the quanta in which no instance runs, padded."""
+        edges_ns = self.quanta.edges_ns
+        width = len(edges_ns) + 1
+        running = np.zeros(width + 1, np.int64)
+        for segment, lane in zip(self.segments, self.lanes, strict=True):
+            at = np.flatnonzero((segment.slot > 0) & (segment.t_ns[1:] > segment.t_ns[:-1]))
+            last = lane.quantum[at + 1].astype(np.int64)
+            # A segment that ends on an edge has no part in the quantum that begins there.
+            last -= edges_ns[np.maximum(last - 1, 0)] == segment.t_ns[at + 1]
+            running += np.bincount(lane.quantum[at], minlength=width + 1)
+            running -= np.bincount(last + 1, minlength=width + 1)
+        return np.asarray(np.cumsum(running)[:width] == 0)
+
+    def idle_power_w(self) -> float | None:
+        """Return the mean power of idle quanta, or None if they last less than a tenth of a second in total.
+
+        A calibrated static power holds for the frequency, voltage and temperature of the calibration. Idle time in the
+        recording, for example before the program started, gives a better value for this recording.
+        """
+        quanta = self.quanta
+        length_s = np.diff(quanta.edges_ns) * 1e-9
+        busy_s = self.busy_s()[1:-1] + self.hidden_s
+        idle = self.without_tasks()[1:-1] & (busy_s < LEAST_BUSY_CORES * length_s) & quanta.valid
+        total_s = float(length_s[idle].sum())
+        return float(quanta.energy_j[idle].sum()) / total_s if total_s >= LEAST_IDLE_S else None
+
+
+def _weight(segments: Segments, package: int | None, packages: Sequence[int]) -> Floats | None:
+    if segments.package is None or segments.package_end is None:
+        return None
+    return part_on(segments.package, segments.package_end, package, packages)
+
+
+def part_on(
+    begin: NDArray[np.integer[Any]], end: NDArray[np.integer[Any]], package: int | None, packages: Sequence[int]
+) -> Floats | None:
+    """Return the part of each segment that lies on a package: half if one end does, an even part if unknown.
+
+    Parameters
+    ----------
+    begin, end : the packages on which the segments begin and end
+    package, packages : of the domain, and of all domains
+
+    Returns
+    -------
+    (n,) float64; None if all of every segment counts: the domain covers the machine, or there is one package only.
+    """
+    if package is None or len(packages) < 2:
+        return None
+    even = 1.0 / len(packages)
+    on_begin, on_end = (np.where(np.isin(side, packages), side == package, even) for side in (begin, end))
+    return (on_begin + on_end) / 2

@@ -1,0 +1,104 @@
+"""Estimates where in its window an edge between two quanta lies, from the joules on both sides.
+
+A reading gives only a window in which the value changed. Known powers narrow it: a quantum with more joules than its
+load explains began earlier or ended later, and its neighbour lost what it gained. Let E_q be the joules of a quantum,
+A(t) the modelled joules up to t, and e_j the joules between edge j and the mean of its window. Then
+E_q = mean A_(q+1) - mean A_q + e_(q+1) - e_q + the quantum's own noise. The prior variance of e is that of A over the
+window, so the posterior needs one tridiagonal system, O(quanta). Quanta keep their joules; only their load changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from tprof.analysis.attribution.overlaps import STEPS
+
+if TYPE_CHECKING:
+    from tprof.analysis.attribution.load import Load
+    from tprof.analysis.attribution.overlaps import OverlappingQuanta
+    from tprof.analysis.attribution.quanta import Quanta
+
+Floats = NDArray[np.float64]
+UNINFORMATIVE = 1e6
+"""The noise of a quantum without information about its edges, as a multiple of their variance."""
+
+
+def estimate_edges(split: OverlappingQuanta, load: Load, static_w: Floats, hidden_power: float, own_w: float) -> Quanta:
+    """Return the quanta with each overlapping edge at its most likely place and with a narrower window.
+
+    Parameters
+    ----------
+    split : the quanta and their pieces
+    load : of the pieces, with modelled joules
+    static_w : (k,) of the quanta
+    hidden_power : modelled power of CPU time without samples
+    own_w : variance of a quantum's own noise, joules squared per second
+    """
+    quanta = split.measured
+    joules = _running(split, load, static_w, hidden_power)
+    middle = (joules[:, 1:] + joules[:, :-1]) / 2
+    mean, variance = middle.mean(axis=1), middle.var(axis=1)
+    residual = quanta.energy_j - np.diff(mean)
+    length_s = np.diff(quanta.edges_ns) * 1e-9
+    own = own_w * length_s + quanta.unit_j**2 / 6 + 1e-18
+    # It is unknown when the values of the first and the last reading changed; invalid quanta carry no information.
+    uninformative = ~quanta.valid
+    uninformative[[0, -1]] = True
+    own = np.where(uninformative, UNINFORMATIVE * (variance[1:] + variance[:-1] + own), own)
+    moved, left = _posterior(np.where(uninformative, 0.0, residual), variance, own)
+    return _moved(quanta, joules, mean + moved, np.sqrt(left))
+
+
+def _running(split: OverlappingQuanta, load: Load, static_w: Floats, hidden_power: float) -> Floats:
+    """Return the modelled joules up to each point of each edge's window: (k + 1, STEPS + 1)."""
+    quanta, pieces = split.measured, split.pieces
+    ran = load.modelled()[1:-1] + hidden_power * load.hidden_s
+    ran = ran + split.mean_by_piece(static_w) * np.diff(pieces.edges_ns) * 1e-9
+    total = np.concatenate(([0.0], np.cumsum(ran)))
+    window_ns = np.where(split.overlapping, quanta.window_s * 1e9, 0.0)
+    points_ns = quanta.edges_ns[:, None] + np.round(window_ns[:, None] * (np.arange(STEPS + 1) / STEPS - 0.5))
+    return np.asarray(np.interp(points_ns, pieces.edges_ns, total))
+
+
+def _posterior(residual: Floats, variance: Floats, own: Floats) -> tuple[Floats, Floats]:
+    """Return the posterior mean of each edge's shift, in joules, and the remaining part of its variance."""
+    from scipy.linalg import cho_solve_banded, cholesky_banded  # noqa: PLC0415 - see `_fitted` in build.py
+
+    inner = variance[1:-1]
+    band = np.zeros((2, len(residual)))
+    band[1] = variance[1:] + variance[:-1] + own
+    band[0, 1:] = -inner
+    upper = cholesky_banded(band)
+    solved = cho_solve_banded((upper, False), residual)
+    moved = np.zeros(len(variance))
+    moved[1:-1] = inner * (solved[:-1] - solved[1:])
+    # The diagonal of the inverse follows from the pivots of both directions, the neighbouring diagonal from it.
+    forward = upper[1] ** 2
+    backward = cholesky_banded(np.array([np.append(0.0, band[0, :0:-1]), band[1, ::-1]]))[1][::-1] ** 2
+    diagonal = 1 / (forward + backward - band[1])
+    beside = inner / forward[:-1] * diagonal[1:]
+    gain = inner * (diagonal[:-1] + diagonal[1:] - 2 * beside)
+    left = np.ones(len(variance))
+    left[1:-1] = np.clip(1 - gain, 0.0, 1.0)
+    return moved, left
+
+
+def _moved(quanta: Quanta, joules: Floats, target_j: Floats, left: Floats) -> Quanta:
+    """Move each edge to where the modelled joules reach `target_j`, and narrow its window around it."""
+    window_ns = quanta.window_s * 1e9
+    span = np.maximum(joules[:, -1] - joules[:, 0], 1e-300)
+    # Power varies within a window of a millisecond: find the step, then the place in it.
+    step = np.clip((joules <= target_j[:, None]).sum(axis=1) - 1, 0, STEPS - 1)
+    rows = np.arange(len(target_j))
+    below, above = joules[rows, step], joules[rows, step + 1]
+    inside = np.clip((target_j - below) / np.maximum(above - below, 1e-9 * span), 0.0, 1.0)
+    part = (step + inside) / STEPS - 0.5
+    narrowed_ns = window_ns * left
+    reach = np.maximum((window_ns - narrowed_ns) / 2, 0.0)
+    shift_ns = np.clip(part * window_ns, -reach, reach)
+    overlapping = joules[:, -1] > joules[:, 0]
+    edges_ns = quanta.edges_ns + np.where(overlapping, np.round(shift_ns), 0.0).astype(np.int64)
+    return replace(quanta, edges_ns=edges_ns, window_s=np.where(overlapping, narrowed_ns, window_ns) * 1e-9)
