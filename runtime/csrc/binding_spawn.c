@@ -220,7 +220,6 @@ static int enter(struct scheduler *scheduler, struct work *work, const struct re
     if (make_accesses(work, reading->count) < 0)
         return -1;
     work->unmet = (uint32_t)(needed->all - needed->ours);
-    (void)tprof_api->join();
     tprof_ref(work);
     tprof_lock(scheduler);
     int failed = tprof_graph_enter(work, reading->data, needed->works, needed->ours, &deferred);

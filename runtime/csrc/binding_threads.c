@@ -144,7 +144,6 @@ void tprof_run(struct thread *thread, struct work *work, int victim)
     PyObject *error = result == NULL ? failure_of(work) : NULL;
     tprof_notify_operator(thread, work, TPROF_TASK_ENDS);
     thread->work = outer;
-    (void)tprof_api->join();
     tprof_lock(scheduler);
     work->result = result;
     work->error = error;
@@ -201,7 +200,6 @@ static bool step(struct scheduler *scheduler, struct thread *thread, struct defe
         tprof_thread_sleep(thread);
         tprof_thread_report_slot(thread);
     }
-    (void)tprof_api->join();
     tprof_lock(scheduler);
     return true;
 }

@@ -108,7 +108,6 @@ static void lend_slot(struct thread *thread, struct tprof_paused *paused)
 {
     struct scheduler *scheduler = thread->scheduler;
     struct deferred deferred = {0};
-    (void)tprof_api->join();
     tprof_lock(scheduler);
     tprof_slot_leave(scheduler, thread, &deferred);
     if (scheduler->levels != 0)
