@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from tprof.runtime._scheduler import Work
-    from tprof.runtime.operating import Policy
-    from tprof.runtime.operating.operator import Operator
+    from tprof.runtime.policy import Policy
+    from tprof.runtime.policy.operator import Operator
 
     from tprof.declarations import Names, Priority
 
@@ -66,7 +66,7 @@ class Runtime:
         Whether to keep the dependences, for `graph`.
     policy
         How the processor's frequency and the number of active workers are chosen: a name such as ``"edp"`` or
-        ``"max_slowdown(5%)"``, or an object of `tprof.runtime.operating`. None changes neither.
+        ``"max_slowdown(5%)"``, or an object of `tprof.runtime.policy`. None changes neither.
     name
         The beginning of the workers' names.
 
@@ -391,8 +391,8 @@ def _set_default() -> None:
 
 
 def _operator(policy: str | Policy, workers: int, cpus: list[int] | None) -> Operator:
-    from tprof.runtime.operating import policy_of  # noqa: PLC0415 - few programs have a policy
-    from tprof.runtime.operating.operator import Operator  # noqa: PLC0415
+    from tprof.runtime.policy import policy_of  # noqa: PLC0415 - few programs have a policy
+    from tprof.runtime.policy.operator import Operator  # noqa: PLC0415
 
     return Operator(policy_of(policy), workers, cpus)
 

@@ -13,13 +13,15 @@ ROOT = Path(__file__).resolve().parent.parent
 TOP = ("tprof", "analysis", "runtime", "benchmarks")
 CORE = "_core"
 # What each part may import, wherever in its files the import stands. A part is a folder or module of tprof/, or a
-# whole other folder. "tprof" is the package's own face, `_core` its C.
+# whole other folder, but for the folders in APART. "tprof" is the package's own face, `_core` its C.
+APART = ("analysis.operating_points",)
 ALLOWED = {
     "__main__": "cli",
-    "analysis": "errors trace",
-    "benchmarks": "analysis counters errors frequency runtime sensors session tprof trace",
+    "analysis": "errors operating_points trace",
+    "operating_points": "analysis errors trace",
+    "benchmarks": "analysis counters errors frequency operating_points runtime sensors session tprof trace",
     "budgets": "_core declarations errors frequency live sensors session trace",
-    "cli": "_core analysis benchmarks distribution doctor errors launch sensors session tprof trace",
+    "cli": "_core analysis benchmarks distribution doctor errors launch operating_points sensors session tprof trace",
     "conflicts": "distribution",
     "counters": "_core errors sensors",
     "declarations": "errors",
@@ -28,7 +30,7 @@ ALLOWED = {
     "frequency": "errors sensors session trace",
     "launch": "_core errors session task trace",
     "live": "_core errors trace",
-    "runtime": "_core declarations distribution errors frequency sensors session task trace",
+    "runtime": "_core declarations distribution errors frequency operating_points sensors session task trace",
     "sensors": "_core errors trace",
     "session": "_core analysis budgets counters declarations distribution errors launch live sensors trace work",
     "task": "_core declarations distribution session work",
@@ -48,6 +50,9 @@ MODULES = {name_of(path): path for top in TOP for path in sorted((ROOT / top).rg
 
 
 def part_of(module):
+    folder = ".".join(module.split(".")[1:3])
+    if folder in APART:
+        return folder.split(".")[1]
     return module.split(".")[1] if "." in module else "tprof"
 
 

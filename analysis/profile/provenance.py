@@ -70,7 +70,7 @@ def lead_in_text(info: Mapping[str, Any]) -> str | None:
     return f"{info['lead_in_s']:.3g} s were read before the block began ({joules}): they are in none of these figures"
 
 
-def doubt_text(info: Mapping[str, Any]) -> str | None:
+def uncertainty_text(info: Mapping[str, Any]) -> str | None:
     """Return a sentence on the uncertainty of all joules due to assumed watts, or None without any."""
     estimate = info["estimate"]
     if estimate is None or estimate["idle_factor"] == estimate["per_core_factor"] == 1.0:

@@ -1,7 +1,7 @@
 """What policies on operating points come to in simulated time: the measurement behind `tprof bench policy`.
 
 Everything but the loop that decides is simulated: a processor of four cores with the paper's frequencies and its
-tasks' printed responses. The loop is the runtime's own (`tprof.runtime.operating.control`); what it costs is measured:
+tasks' printed responses. The loop is the runtime's own (`tprof.runtime.policy.control`); what it costs is measured:
 an empty task of the runtime with and without a policy that changes nothing, in real time.
 """
 
@@ -16,12 +16,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from tprof.analysis.operating_points.goals import Edp
 from tprof.benchmarks.machine_description import describe_machine
 from tprof.benchmarks.measured_figures import Figure
 from tprof.benchmarks.simulator.policy_trials import MIXES, Trial
 from tprof.benchmarks.simulator.simulated_machine import FREQUENCIES_HZ, Machine, Shape
 from tprof.runtime import Runtime
-from tprof.runtime.operating.goals import Edp
 
 import tprof
 from tprof.sensors.choose import SYSROOT

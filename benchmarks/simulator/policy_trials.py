@@ -18,19 +18,23 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tprof.runtime.operating.control import Control, MachineInterface
-from tprof.runtime.operating.controls import spread
-from tprof.runtime.operating.goals import Fixed, PowerCap
-from tprof.runtime.operating.points import Knowledge, Point
-from tprof.runtime.operating.power_estimator import PowerEstimator
-from tprof.runtime.operating.power_limiter import PowerLimiter
+from tprof.analysis.operating_points.curves import Knowledge, Point
+from tprof.analysis.operating_points.goals import PowerCap
+from tprof.runtime.policy.control import Control, MachineInterface
+from tprof.runtime.policy.controls import spread
+from tprof.runtime.policy.decision import Decision, Thresholds
+from tprof.runtime.policy.learning import Learning
+from tprof.runtime.policy.power_estimator import PowerEstimator
+from tprof.runtime.policy.power_limiter import Capped, PowerLimiter
+from tprof.runtime.policy.strategy import FixedFrequencies, FromTable, Voting
 
 from .simulated_machine import FREQUENCIES_HZ, RESPONSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tprof.runtime.operating.goals import Goal
+    from tprof.analysis.operating_points.goals import Goal
+    from tprof.runtime.policy.strategy import Strategy
 
     Log = Callable[[dict[str, Any]], object]
 
@@ -44,10 +48,6 @@ DONE_S = 1e-12
 
 def discard(decision: dict[str, Any]) -> None:
     """Discard a decision."""
-
-
-def unprepared(control: Control) -> None:
-    """Let a loop begin as it is."""
 
 
 @dataclass(frozen=True)
@@ -66,15 +66,20 @@ class Trial:
 
     def fixed(self, tasks_hz: Mapping[str, int]) -> Outcome:
         """Run with these frequencies."""
-        return self._run(Fixed(None, tasks_hz), unprepared)
+        return self._run(lambda _: FixedFrequencies(None, tasks_hz, self.workers))
 
     def from_table(self, goal: Goal, log: Log = discard) -> Outcome:
         """Run under a policy that knows the sweep."""
-        return self._run(goal, self._use_table, log=log)
+        return self._run(lambda processor: self._from_table(goal, processor), log)
 
     def learning(self, goal: Goal, log: Log = discard) -> Outcome:
         """Run under a policy that knows nothing; what trying costs is in the outcome."""
-        return self._run(goal, unprepared, log=log, learns=True)
+
+        def strategy(processor: Processor) -> Strategy:
+            explored_hz = spread(FREQUENCIES_HZ, EXPLORED)
+            return Learning(goal, processor, explored_hz, PowerEstimator(processor.read_j), workers=self.workers)
+
+        return self._run(strategy, log)
 
     @cached_property
     def single(self) -> dict[int, Outcome]:
@@ -99,33 +104,24 @@ class Trial:
 
     def capped(self, watts: float, log: Log = discard, *, knows: bool = False) -> Outcome:
         """Run under a cap on the power that the sensor keeps, with the sweep or with nothing known of the tasks."""
-        prepare = self._use_table if knows else unprepared
-        return self._run(PowerCap(watts), prepare, log=log, begins_hz=FREQUENCIES_HZ[-1 if knows else 0])
 
-    def _use_table(self, control: Control) -> None:
-        control.use_table({self.workers: self.sweep})
+        def strategy(processor: Processor) -> Strategy:
+            begins_hz = FREQUENCIES_HZ[-1 if knows else 0]
+            limiter = PowerLimiter(FREQUENCIES_HZ, watts, self.workers, processor.read_j, begins_hz)
+            goal, nothing = PowerCap(watts), Decision(Thresholds())
+            if knows:
+                return Capped(limiter, self._from_table(goal, processor))
+            return Capped(limiter, Voting(goal.name, processor, nothing, self.workers))
 
-    def _run(
-        self,
-        goal: Goal | Fixed,
-        prepare: Callable[[Control], object],
-        *,
-        log: Log = discard,
-        learns: bool = False,
-        begins_hz: int | None = None,
-    ) -> Outcome:
+        return self._run(strategy, log)
+
+    def _from_table(self, goal: Goal, processor: Processor) -> Strategy:
+        return FromTable(goal, {self.workers: self.sweep}, processor, Thresholds())
+
+    def _run(self, strategy: Callable[[Processor], Strategy], log: Log = discard) -> Outcome:
         def make(processor: Processor) -> Control:
-            estimator = PowerEstimator(processor.read_j) if learns else None
-            explored = spread(FREQUENCIES_HZ, EXPLORED)
-            limiter = None
-            if isinstance(goal, PowerCap) and begins_hz is not None:
-                limiter = PowerLimiter(FREQUENCIES_HZ, goal.watts, self.workers, processor.read_j, begins_hz)
-            machine = MachineInterface(
-                processor, processor.now_ns, log, processor.set_active, estimator, explored, limiter
-            )
-            control = Control(goal, machine, self.workers)
-            prepare(control)
-            return control
+            machine = MachineInterface(processor, processor.now_ns, log, processor.set_active)
+            return Control(strategy(processor), machine, self.workers)
 
         return Processor(self.mix, self.workers, shared=self.shared, static_w=self.static_w).run(make)
 

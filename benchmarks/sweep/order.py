@@ -6,11 +6,11 @@ import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from tprof.analysis.operating_points.table import MOST_WORKERS
 from tprof.benchmarks.programs.catalogue import PROGRAMS
 from tprof.benchmarks.programs.outcome import check_size
 
 from tprof.errors import UsageError
-from tprof.trace.operating_points import MOST_WORKERS
 from tprof.trace.plain_values import shown, whole
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """How good advice is where the truth is known.
 
-Few points of a response are shown to `analysis.operating`, and the others say how good its choice is; tables of noisy,
+Few points of a response are shown to `tprof advise`, and the others say how good its choice is; tables of noisy,
 repeated runs of tasks with known laws say whether its intervals and conditions hold.
 """
 
@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from tprof.analysis.operating import Advice, Wish, advise, check
-from tprof.analysis.operating.choice import DELAY_POWERS, choose, expected_loss, weighed
-from tprof.analysis.operating.draws import draw
-from tprof.analysis.operating.measured import Measured
-from tprof.analysis.operating.next_point import next_point
-from tprof.analysis.operating.prior import PRIOR, Prior
+from tprof.analysis.operating_points.advice import Advice, advise
+from tprof.analysis.operating_points.choice import Objective, choose, expected_loss, next_point, weighed
+from tprof.analysis.operating_points.draws import draw
+from tprof.analysis.operating_points.goals import delay_product
+from tprof.analysis.operating_points.laws import PRIOR, Prior
+from tprof.analysis.operating_points.measured import Measured
+from tprof.analysis.operating_points.table import check
 
 from .known_responses import HIGH_HZ, LOW_HZ, Floats
 
@@ -70,21 +71,21 @@ def attempt(
     prior: Prior = PRIOR,
 ) -> Try:
     """Show the points `shown` of a response and see what is advised."""
-    places, wish = sorted(shown), Wish(by)
+    places, objective = sorted(shown), Objective(by)
     draws = draw(_measured(response, places, unit, noise), response.setting, response.workers, prior)
-    chosen = choose(wish, draws)
+    chosen = choose(objective, draws)
     if chosen is None:
-        raise AssertionError("a wish without conditions leaves every point")
+        raise AssertionError("an objective without conditions leaves every point")
     seen = np.isin(np.arange(len(response.time_s)), places)
     # A response is known once: running a point again would show the same.
-    proposed = next_point(wish, draws, chosen, measured=seen, repeat=False)
-    cost = response.energy_j * response.time_s ** DELAY_POWERS[by]
+    proposed = next_point(objective, draws, chosen, measured=seen, repeat=False)
+    cost = delay_product(by, response.energy_j, response.time_s)
     low, high = np.percentile(draws.energy_j, (2.5, 97.5), axis=0)
     return Try(
         name=response.name,
         loss=float(cost[chosen] / cost.min() - 1),
         off=abs(chosen - int(np.argmin(cost))),
-        expected=expected_loss(weighed(wish, draws), chosen),
+        expected=expected_loss(weighed(objective, draws), chosen),
         error=(draws.energy_j.mean(axis=0) / response.energy_j - 1)[~seen],
         time_error=(draws.time_s.mean(axis=0) / response.time_s - 1)[~seen],
         covered=((response.energy_j >= low) & (response.energy_j <= high))[~seen].astype(float),
@@ -242,7 +243,7 @@ def _covers(task: _Task, rows: pd.DataFrame) -> bool:
 
 
 def _broken(task: _Task, rows: pd.DataFrame, *, cap_w: float) -> list[bool]:
-    (advice,) = advise(rows, Wish("ed2p", max_power_w=cap_w))
+    (advice,) = advise(rows, Objective("ed2p", max_power_w=cap_w))
     if advice.chosen is None:
         return []
     time_s, energy_j = task.run(_chosen_hz(advice))
@@ -252,5 +253,5 @@ def _broken(task: _Task, rows: pd.DataFrame, *, cap_w: float) -> list[bool]:
 def _chosen_hz(advice: Advice) -> float:
     setting = None if advice.chosen is None else advice.place(advice.chosen)["setting"]
     if setting is None:
-        raise AssertionError("these tables have settings, and a wish without conditions leaves every point")
+        raise AssertionError("these tables have settings, and an objective without conditions leaves every point")
     return float(setting)

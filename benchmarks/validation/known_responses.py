@@ -1,7 +1,7 @@
 """How tasks answer to frequency where the truth is known: the paper's responses, and kernels on the virtual processor.
 
 The paper gives energy and time at 1.6 GHz against 3.61 GHz. Between them a stand-in follows what processors are known
-to do, and what `analysis.operating` does not assume: time ``a + b f0/f``, power ``v² (q + (1 - q) f/f0)`` with static
+to do, and what advice does not assume: time ``a + b f0/f``, power ``v² (q + (1 - q) f/f0)`` with static
 power that falls with the voltage, too. q follows from each response. The voltage is the same for all tasks: at 1.6 GHz
 it is the highest at which every response can be had (the sort task's needs q = 0), above it is linear in f, or, as a
 harsher truth, at its floor up to 2.2 GHz.

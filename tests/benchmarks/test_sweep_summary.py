@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tprof.analysis.operating import by_task, read
+from tprof.analysis.operating_points.measured import by_task
+from tprof.analysis.operating_points.table import read
 from tprof.benchmarks.sweep.sweep_page import panels
 from tprof.benchmarks.sweep.sweep_tables import FIGURES, POINT_COLUMNS, at, ends, points_of, rows_of, write_csv
 

@@ -18,7 +18,9 @@ from support.properties import THOROUGH, examples
 from tprof.analysis.models.calibration import fit
 from tprof.analysis.models.calibration.measured_runs import counters_table, equation_1_table, read_csv
 from tprof.analysis.models.linear import coefficients_of
-from tprof.analysis.operating import by_task, read
+from tprof.analysis.operating_points.curves import read_knowledge
+from tprof.analysis.operating_points.measured import by_task
+from tprof.analysis.operating_points.table import read
 from tprof.analysis.theory import energy_scalability as cores
 from tprof.analysis.theory import strong_scaling as scaling
 from tprof.analysis.theory.roofline_machines import MACHINES, processor_of, read_machine
@@ -28,7 +30,6 @@ from tprof.benchmarks.sweep import What
 from tprof.benchmarks.sweep.output import read_rows
 from tprof.benchmarks.sweep.plan import DONE, FAILED, Plan, Point, load_plan
 from tprof.benchmarks.sweep.sweep_tables import COLUMNS, SETTING
-from tprof.runtime.operating.table import read_table
 
 import tprof
 from tprof.cli.options import read_coefficients
@@ -138,7 +139,7 @@ JSON_READERS = {
 }
 TABLE_READERS = {
     "advice": Reader("sweep.csv", read, table=(SWEPT_COLUMNS, SWEPT)),
-    "policy": Reader("sweep.csv", read_table, table=(SWEPT_COLUMNS, SWEPT)),
+    "policy": Reader("sweep.csv", read_knowledge, table=(SWEPT_COLUMNS, SWEPT)),
     "calibration by equation 1": Reader("runs.csv", calibrated, table=(RUNS_COLUMNS, RUNS)),
     "calibration by counters": Reader("runs.csv", counted, table=(RUNS_COLUMNS, RUNS)),
     "public measurements": Reader(

@@ -9,9 +9,8 @@ from tprof.analysis.report.embed import Parts, embed
 
 ROOM = files("tprof.analysis.report")
 PAGES = {
-    "tprof.analysis.report": ("report",),
+    "tprof.analysis.report": ("report", "advice"),
     "tprof.analysis.theory": ("model_page", "roofline"),
-    "tprof.analysis.operating": ("advice",),
     "tprof.benchmarks.sweep": ("sweep",),
     "tprof.benchmarks.suite": ("suite",),
     "tprof.benchmarks.validation": ("validate",),

@@ -1,16 +1,20 @@
 """The loop that chooses operating points, in simulated time: known optima, what is never done, what is logged."""
 
 import itertools
+import threading
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
+from tprof.analysis.operating_points.curves import Knowledge, Point
+from tprof.analysis.operating_points.goals import Edp, Energy, MaxSlowdown, PowerCap
 from tprof.benchmarks.simulator.policy_trials import FREQUENCIES_HZ, MIXES, Trial, multisort, side_by_side
-from tprof.runtime.operating.control import Control, MachineInterface
-from tprof.runtime.operating.goals import Edp, Energy, Fixed, MaxSlowdown, PowerCap
-from tprof.runtime.operating.points import Knowledge, Point
-from tprof.runtime.operating.power_estimator import PowerEstimator
+from tprof.runtime.policy.control import Control, MachineInterface
+from tprof.runtime.policy.decision import Thresholds
+from tprof.runtime.policy.learning import Learning
+from tprof.runtime.policy.power_estimator import PowerEstimator
+from tprof.runtime.policy.strategy import FixedFrequencies, FromTable
 
 LOWEST, HIGHEST = FREQUENCIES_HZ[0], FREQUENCIES_HZ[-1]
 MULTISORT = multisort(16)
@@ -112,11 +116,18 @@ class Bench:
     def clock_ns(self):
         return self.now_ns
 
-    def make(self, goal, workers=2, estimator=None):
-        machine = MachineInterface(
-            self, self.clock_ns, self.logged.append, self.activate, estimator, self.frequencies_hz
-        )
-        return Control(goal, machine, workers)
+    def make(self, strategy, workers=2):
+        return Control(strategy, MachineInterface(self, self.clock_ns, self.logged.append, self.activate), workers)
+
+    def fixed(self, frequency_hz, tasks_hz, workers=2):
+        return self.make(FixedFrequencies(frequency_hz, tasks_hz, workers), workers)
+
+    def from_table(self, goal, known):
+        return self.make(FromTable(goal, known, self, Thresholds()))
+
+    def learning(self, goal, workers=1):
+        estimator = PowerEstimator(lambda: self.joules)
+        return self.make(Learning(goal, self, self.frequencies_hz, estimator, workers=workers), workers)
 
     def activate(self, number):
         self.active = number
@@ -139,8 +150,7 @@ def known(**tasks):
 
 def test_each_worker_gets_its_tasks_frequency_before_the_body():
     bench = Bench()
-    control = bench.make(Energy())
-    control.use_table(known(slow=((1.0, 2.0, 3.0), 0.1), fast=((3.0, 2.0, 1.0), 0.1)))
+    control = bench.from_table(Energy(), known(slow=((1.0, 2.0, 3.0), 0.1), fast=((3.0, 2.0, 1.0), 0.1)))
 
     control.begin("one", "slow", 0)
     control.begin("two", "fast", 1)
@@ -150,8 +160,7 @@ def test_each_worker_gets_its_tasks_frequency_before_the_body():
 
 def test_tasks_shorter_than_a_change_never_change_the_frequency():
     bench = Bench(count=1)
-    control = bench.make(Energy())
-    control.use_table(known(short=((1.0, 2.0, 3.0), 5e-6), long=((1.0, 2.0, 3.0), 0.1)))
+    control = bench.from_table(Energy(), known(short=((1.0, 2.0, 3.0), 5e-6), long=((1.0, 2.0, 3.0), 0.1)))
 
     bench.run(control, "short", 5e-6)
     assert bench.held == []
@@ -163,8 +172,7 @@ def test_tasks_shorter_than_a_change_never_change_the_frequency():
 
 def test_a_short_task_within_a_long_one_leaves_it_its_frequency():
     bench = Bench(count=1)
-    control = bench.make(Energy())
-    control.use_table(known(short=((3.0, 2.0, 1.0), 5e-6), long=((1.0, 2.0, 3.0), 0.1)))
+    control = bench.from_table(Energy(), known(short=((3.0, 2.0, 1.0), 5e-6), long=((1.0, 2.0, 3.0), 0.1)))
 
     control.begin(0, "long", 0)
     bench.run(control, "short", 5e-6)
@@ -176,8 +184,7 @@ def test_a_short_task_within_a_long_one_leaves_it_its_frequency():
 
 def test_what_a_change_would_save_has_to_be_worth_it():
     bench = Bench(count=1)
-    control = bench.make(Energy())
-    control.use_table(known(even=((1.000, 1.002, 1.004), 0.1), brief=((1.0, 1.0, 1.2), 40e-6)))
+    control = bench.from_table(Energy(), known(even=((1.000, 1.002, 1.004), 0.1), brief=((1.0, 1.0, 1.2), 40e-6)))
 
     bench.run(control, "even", 0.1)
     bench.run(control, "brief", 40e-6)
@@ -196,7 +203,7 @@ def test_where_time_does_not_hang_on_the_frequency_the_lower_one_is_set_whatever
 def test_a_task_whose_energy_is_not_known_runs_at_the_highest_frequency_and_that_is_said():
     bench = Bench(count=1)
     drawn = itertools.cycle([5.0, 0.1])
-    control = bench.make(Energy(), workers=1, estimator=PowerEstimator(lambda: bench.joules))
+    control = bench.learning(Energy())
 
     for place in range(60):
         control.begin(0, "odd", 0)
@@ -212,7 +219,7 @@ def test_a_task_whose_energy_is_not_known_runs_at_the_highest_frequency_and_that
 
 def test_short_tasks_are_not_tried_at_other_frequencies():
     bench = Bench(count=1)
-    control = bench.make(Edp(), workers=1, estimator=PowerEstimator(lambda: bench.joules))
+    control = bench.learning(Edp())
 
     for _ in range(100):
         bench.run(control, "short", 5e-6)
@@ -222,8 +229,7 @@ def test_short_tasks_are_not_tried_at_other_frequencies():
 
 def test_a_task_nobody_knows_runs_at_the_highest_frequency():
     bench = Bench(count=1)
-    control = bench.make(Energy())
-    control.use_table(known(slow=((1.0, 2.0, 3.0), 0.1)))
+    control = bench.from_table(Energy(), known(slow=((1.0, 2.0, 3.0), 0.1)))
 
     bench.run(control, "slow", 0.1)
     bench.run(control, "stranger", 0.1)
@@ -233,7 +239,7 @@ def test_a_task_nobody_knows_runs_at_the_highest_frequency():
 
 def test_a_nested_task_gives_its_parent_the_frequency_back():
     bench = Bench(count=1)
-    control = bench.make(Fixed(None, {"outer": 10**9, "inner": 3 * 10**9}))
+    control = bench.fixed(None, {"outer": 10**9, "inner": 3 * 10**9})
 
     control.begin(0, "outer", 0)
     control.begin(0, "inner", 0)
@@ -245,7 +251,7 @@ def test_a_nested_task_gives_its_parent_the_frequency_back():
 
 def test_a_task_that_waits_has_no_vote_and_gets_its_frequency_back():
     bench = Bench(count=1)
-    control = bench.make(Fixed(None, {"outer": 3 * 10**9, "other": 10**9}))
+    control = bench.fixed(None, {"outer": 3 * 10**9, "other": 10**9})
 
     control.begin(0, "outer", 0)
     control.pause(0)
@@ -259,17 +265,95 @@ def test_a_task_that_waits_has_no_vote_and_gets_its_frequency_back():
 def test_a_table_with_fewer_workers_that_are_better_leaves_the_others_without_tasks():
     bench = Bench()
     one = {10**9: Point(1.0, 1.0)}
-    control = bench.make(Energy())
 
-    control.use_table({2: Knowledge({"work": {10**9: Point(3.0, 2.0)}}), 1: Knowledge({"work": one})})
+    bench.from_table(Energy(), {2: Knowledge({"work": {10**9: Point(3.0, 2.0)}}), 1: Knowledge({"work": one})})
 
     assert bench.active == 1
     assert [(logged["kind"], logged.get("workers")) for logged in bench.logged] == [("chosen", None), ("workers", 1)]
 
 
+def test_a_number_of_workers_that_the_program_sets_outlasts_what_is_learnt():
+    bench = Bench()
+    control = bench.learning(Energy(), workers=2)
+
+    control.on_workers_set(1)
+    for _ in range(40):
+        bench.run(control, "work", 0.1)
+
+    assert [one["task"] for one in bench.logged if one["kind"] == "chosen"] == ["work"]
+    assert bench.active is None
+    assert [(one["workers"], one["why"]) for one in bench.logged if one["kind"] == "workers"] == [(1, "program")]
+
+
+class Reviewing(FixedFrequencies):
+    """Has one review, due as the first task ends, which takes until a test lets it go on."""
+
+    learns = True
+
+    def __init__(self) -> None:
+        super().__init__(None, {"low": 10**9}, workers=2)
+        self.begun, self.may_end, self.answers = threading.Event(), threading.Event(), []
+
+    def on_end(self, run, now_ns):  # noqa: ARG002 - the interface
+        return True
+
+    def review(self):
+        return None if self.begun.is_set() else self.answer
+
+    def answer(self):
+        self.begun.set()
+        return self.may_end.wait(60)
+
+    def apply(self, answer):
+        self.answers.append(answer)
+
+
+def test_no_thread_waits_for_another_ones_review():
+    bench, strategy = Bench(), Reviewing()
+    control = bench.make(strategy)
+    reviewing = threading.Thread(target=bench.run, args=(control, "any", 0.1, 0))
+    other = threading.Thread(target=bench.run, args=(control, "low", 0.1, 1))
+
+    reviewing.start()
+    assert strategy.begun.wait(60)
+    other.start()
+    other.join(60)
+    held, answers = list(bench.held), list(strategy.answers)
+    strategy.may_end.set()
+    reviewing.join(60)
+
+    assert not other.is_alive()
+    assert held == [(1, 10**9)]
+    assert (answers, strategy.answers) == ([], [True])
+
+
+class FailsOnce(Energy):
+    """Has no memory for its first choice."""
+
+    failures = ()
+
+    def choose(self, known):
+        if not self.failures:
+            FailsOnce.failures = (MemoryError(),)
+            raise self.failures[0]
+        return super().choose(known)
+
+
+def test_a_review_that_fails_is_made_again():
+    bench = Bench(count=1)
+    control = bench.learning(FailsOnce())
+
+    with pytest.raises(MemoryError):
+        for _ in range(40):
+            bench.run(control, "work", 0.1)
+    bench.run(control, "work", 0.1)
+
+    assert [one["task"] for one in bench.logged if one["kind"] == "chosen"] == ["work"]
+
+
 def test_after_its_end_nothing_is_set():
     bench = Bench()
-    control = bench.make(Fixed(10**9, {}))
+    control = bench.fixed(10**9, {})
     control.close()
 
     bench.run(control, "work", 0.1)
@@ -281,7 +365,7 @@ def test_after_its_end_nothing_is_set():
 @examples(50)
 def test_what_is_held_is_what_was_said_whatever_order_threads_come_in(steps):
     bench = Bench(count=2)
-    control = bench.make(Fixed(None, {"0": 10**9, "1": 2 * 10**9, "2": 3 * 10**9}), workers=4)
+    control = bench.fixed(None, {"0": 10**9, "1": 2 * 10**9, "2": 3 * 10**9}, workers=4)
     begun = {who: [] for who in range(4)}
 
     for who, what in steps:
@@ -307,8 +391,8 @@ def test_powers_of_kinds_that_run_side_by_side_are_told_apart():
     for place, running in enumerate([(), "ab", "aa", "bb", "ab", "aa", "bb"]):
         estimator.poll(place * 100_000_000, running)
 
-    assert estimator.powers_w()["a"] == pytest.approx(5.0, rel=0.01)
-    assert estimator.powers_w()["b"] == pytest.approx(10.0, rel=0.01)
+    assert estimator.equations().powers_w()["a"] == pytest.approx(5.0, rel=0.01)
+    assert estimator.equations().powers_w()["b"] == pytest.approx(10.0, rel=0.01)
 
 
 def test_windows_that_contradict_each_other_make_powers_doubtful():
@@ -320,7 +404,7 @@ def test_windows_that_contradict_each_other_make_powers_doubtful():
         estimator = PowerEstimator(lambda drawn=drawn: next(drawn))
         for place in range(9):
             estimator.poll(place * 100_000_000, "a" if place else "")
-        uncertainties.append(estimator.uncertainties("a")["a"])
+        uncertainties.append(estimator.equations().uncertainties("a")["a"])
 
     assert uncertainties == [pytest.approx(0.0, abs=1e-6), pytest.approx(0.5 / 7**0.5, rel=0.01)]
 
@@ -332,7 +416,7 @@ def test_kinds_that_never_ran_apart_share_evenly():
     estimator.poll(0, ())
     estimator.poll(100_000_000, "ab")
 
-    assert estimator.powers_w() == pytest.approx({"a": 10.0, "b": 10.0})
+    assert estimator.equations().powers_w() == pytest.approx({"a": 10.0, "b": 10.0})
 
 
 def test_what_is_drawn_while_it_rests_is_nobodys():
@@ -344,4 +428,4 @@ def test_what_is_drawn_while_it_rests_is_nobodys():
     estimator.poll(1_000_000_000, "a")
     estimator.poll(1_100_000_000, "a")
 
-    assert estimator.powers_w() == pytest.approx({"a": 10.0})
+    assert estimator.equations().powers_w() == pytest.approx({"a": 10.0})

@@ -10,7 +10,7 @@ from support.browser import opened
 from support.fake_sensor import wait_for
 from tprof.benchmarks.simulator.simulated_machine import Machine, Shape, make_tree
 from tprof.runtime import Runtime
-from tprof.runtime.operating import fixed, power_cap
+from tprof.runtime.policy import fixed, power_cap
 
 import tprof
 from tprof.errors import SensorError
@@ -26,7 +26,7 @@ PROGRAM = """
 import os, sys
 import tprof
 from tprof.runtime import Runtime
-from tprof.runtime.operating import edp, fixed
+from tprof.runtime.policy import edp, fixed
 @tprof.task
 def sort(): pass
 """

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 from support.fake_sensor import wait_for
 from tprof.benchmarks.simulator.simulated_machine import ENERGY, RESPONSES, Shape, make_tree
-from tprof.runtime.operating import edp, fixed, policy_of, power_cap
-from tprof.runtime.operating.operator import BEGINS, CHECK_PERIOD_NS, ENDS, Operator
+from tprof.runtime.policy import edp, fixed, policy_of, power_cap
+from tprof.runtime.policy.operator import BEGINS, CHECK_PERIOD_NS, ENDS, Operator
 
 from tprof.errors import SensorError, UsageError
 from tprof.frequency import Bounds, find_policies, read_bounds

@@ -6,11 +6,11 @@ import sys
 
 import numpy as np
 import pytest
-from tprof.analysis.operating import read
+from tprof.analysis.operating_points.curves import for_workers, read_knowledge
+from tprof.analysis.operating_points.table import read
 from tprof.benchmarks.sweep.sweep_tables import COLUMNS
 from tprof.runtime import Runtime
-from tprof.runtime.operating import edp, fixed, max_slowdown, policy_of, power_cap
-from tprof.runtime.operating.table import for_workers, read_table
+from tprof.runtime.policy import edp, fixed, max_slowdown, policy_of, power_cap
 
 from tprof.errors import UsageError
 
@@ -33,7 +33,7 @@ def write(path, rows):
 def test_rows_are_means_of_an_instance_over_repeats(tmp_path):
     rows = [row("work", GHZ, 10.0, 4.0, 2), row("work", GHZ, 14.0, 4.0, 2, repeat=2), row("work", 2 * GHZ, 20, 2, 2)]
 
-    known = read_table(write(tmp_path / "sweep.csv", rows).parent)[2]
+    known = read_knowledge(write(tmp_path / "sweep.csv", rows).parent)[2]
 
     assert known.curves["work"][GHZ].energy_j == pytest.approx(6.0)
     assert known.curves["work"][GHZ].time_s == pytest.approx(2.0)
@@ -43,7 +43,7 @@ def test_rows_are_means_of_an_instance_over_repeats(tmp_path):
 def test_the_whole_program_tells_what_is_drawn_beside_tasks_and_how_workers_starve(tmp_path):
     rows = [row("", GHZ, 30.0, 4.0, 1), row("work", GHZ, 10.0, 4.0, 2)]
 
-    known = read_table(write(tmp_path / "sweep.csv", rows))[2]
+    known = read_knowledge(write(tmp_path / "sweep.csv", rows))[2]
 
     assert known.outside_w == pytest.approx(5.0)
     assert known.stretch == pytest.approx(2.0)
@@ -53,7 +53,7 @@ def test_the_whole_program_tells_what_is_drawn_beside_tasks_and_how_workers_star
 def test_rows_whose_energy_was_not_resolved_say_nothing(tmp_path):
     rows = [row("work", GHZ, "", 4.0, 2), row("work", 2 * GHZ, 3.0, 4.0, 2)]
 
-    assert list(read_table(write(tmp_path / "sweep.csv", rows))[2].curves["work"]) == [2 * GHZ]
+    assert list(read_knowledge(write(tmp_path / "sweep.csv", rows))[2].curves["work"]) == [2 * GHZ]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_what_is_wrong_is_refused_by_file_row_and_column(tmp_path, changed, says
     path = write(tmp_path / "sweep.csv", [good, good | changed])
 
     with pytest.raises(UsageError, match=says) as refused:
-        read_table(path)
+        read_knowledge(path)
 
     assert str(refused.value).startswith(str(path))
 
@@ -90,7 +90,7 @@ def test_a_policy_and_advice_read_a_table_alike(tmp_path):
     rows = [row("'=SUM(1)", GHZ, "", 4.0, 3, power_w=5), row("", GHZ, 30.0, 4.0, "")]
     path = write(tmp_path / "sweep.csv", rows)
 
-    known, table = read_table(path)[2], read(path)
+    known, table = read_knowledge(path)[2], read(path)
 
     assert list(known.curves) == [name for name in table["task"] if name]
     assert known.curves["=SUM(1)"][GHZ].energy_j * 3 == pytest.approx(table["energy_j"][0]) == pytest.approx(20.0)
@@ -99,8 +99,19 @@ def test_a_policy_and_advice_read_a_table_alike(tmp_path):
 def test_a_table_brings_neither_pandas_nor_numpy_into_the_program(tmp_path):
     path = write(tmp_path / "sweep.csv", [row("work", GHZ, 10.0, 4.0, 2)])
     code = (
-        "import sys; from tprof.runtime.operating.table import read_table; "
-        f"read_table({str(path)!r}); print([name for name in ('numpy', 'pandas') if name in sys.modules])"
+        "import sys; from tprof.analysis.operating_points.curves import read_knowledge; "
+        f"read_knowledge({str(path)!r}); print([name for name in ('numpy', 'pandas') if name in sys.modules])"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
+
+    assert done.stdout.strip() == "[]"
+
+
+def test_no_policy_brings_pandas_or_scipy_into_the_program():
+    code = (
+        "import sys; from tprof.runtime.policy import learning, operator; "
+        "print([name for name in ('pandas', 'scipy', 'sklearn', 'plotly') if name in sys.modules])"
     )
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
@@ -111,7 +122,7 @@ def test_a_table_brings_neither_pandas_nor_numpy_into_the_program(tmp_path):
 def test_a_table_by_hand_needs_a_frequency_a_time_and_energy_or_power(tmp_path):
     (tmp_path / "mine.csv").write_text("task,setting,setting_unit,time_s,power_w\nwork,1e9,Hz,2,5\n", encoding="utf-8")
 
-    known = read_table(tmp_path / "mine.csv")[1]
+    known = read_knowledge(tmp_path / "mine.csv")[1]
 
     assert known.curves["work"][GHZ].energy_j == pytest.approx(10.0)
     assert known.quality == "given"
@@ -133,7 +144,7 @@ def test_what_is_no_table_is_said_in_one_sentence(tmp_path, content, says):
     (tmp_path / "sweep.csv").write_text(content, encoding="utf-8")
 
     with pytest.raises(UsageError, match=says):
-        read_table(tmp_path / "sweep.csv")
+        read_knowledge(tmp_path / "sweep.csv")
 
 
 def test_a_table_that_is_not_there_is_said_when_the_runtime_is_made(tmp_path):
@@ -152,7 +163,7 @@ def test_names_are_policies():
     assert policy_of("max_slowdown(5%)") == max_slowdown(0.05)
     assert policy_of("power_cap(35 W)") == power_cap(35.0)
     assert policy_of("fixed(2.4GHz)") == fixed(2.4e9)
-    assert policy_of(fixed(tasks={"sort": 3e9})).goal.given_hz("sort") == 3 * GHZ
+    assert policy_of(fixed(tasks={"sort": 3e9})).tasks_hz == {"sort": 3 * GHZ}
 
 
 @pytest.mark.parametrize(

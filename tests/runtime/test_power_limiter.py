@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
 from tprof.benchmarks.simulator.policy_trials import FREQUENCIES_HZ, MIXES, Trial
-from tprof.runtime.operating.power_limiter import PATIENCE, SPAN_S, SPARE, PowerLimiter
+from tprof.runtime.policy.power_limiter import PATIENCE, SPAN_S, SPARE, PowerLimiter
 
 LOWEST, HIGHEST = FREQUENCIES_HZ[0], FREQUENCIES_HZ[-1]
 STEP_NS = round(SPAN_S * 1e9)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
-from tprof.runtime.operating.goals import Edp, Energy, MaxSlowdown
-from tprof.runtime.operating.worker_search import SHARE, WorkerSearch
+from tprof.analysis.operating_points.goals import Edp, Energy, MaxSlowdown
+from tprof.runtime.policy.worker_search import SHARE, WorkerSearch
 
 INSTANCE_S = 0.01
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from tprof.analysis.operating import Measured
+from tprof.analysis.operating_points.measured import Measured
 
 
 def measured(setting, time_s, power_w, *, unit="Hz", workers=None, noise=0.005, waiting=None):

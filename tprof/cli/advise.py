@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tprof.errors import UsageError
-from tprof.trace.operating_points import MOST_WORKERS
 from tprof.trace.plain_values import number, shown, whole
 
 from .options import AsJson
@@ -24,8 +23,10 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from tprof.analysis.operating import Advice, Sized, Wish
-    from tprof.analysis.operating.draws import Draws
+    from tprof.analysis.operating_points.advice import Advice
+    from tprof.analysis.operating_points.algorithm import SizedAlgorithm
+    from tprof.analysis.operating_points.choice import Objective
+    from tprof.analysis.operating_points.draws import Draws
     from tprof.analysis.report.text_table import Table
 
 
@@ -94,16 +95,17 @@ def advise(  # noqa: PLR0913 - one parameter an option
     as_json: AsJson = False,
 ) -> None:
     """Read the table, advise, print."""
-    from tprof.analysis.operating import read, write_page
+    from tprof.analysis.operating_points.table import read
+    from tprof.analysis.report.advice_page import write_page
 
-    wish, named = _wish(by, max_slowdown, max_power, sure), _algorithm(algorithm, size)
+    objective, named = _objective(by, max_slowdown, max_power, sure), _algorithm(algorithm, size)
     rows = read(table)
     choices = {
         "settings": () if settings is None else settings_in(settings, str(rows["setting_unit"].iloc[0])),
         "workers": counts(workers),
         "tasks": tuple(task or ()) if task or named or every else _significant(rows),
     }
-    advices = _advised(rows, wish, named, choices)
+    advices = _advised(rows, objective, named, choices)
     if output is not None:
         write_page(advices, output)
     if as_json:
@@ -113,7 +115,7 @@ def advise(  # noqa: PLR0913 - one parameter an option
 
 
 def _significant(rows: pd.DataFrame) -> tuple[str, ...]:
-    from tprof.analysis.operating import significant_tasks
+    from tprof.analysis.operating_points.measured import significant_tasks
 
     names, left, part_of_energy = significant_tasks(rows)
     if left:
@@ -125,25 +127,27 @@ def _significant(rows: pd.DataFrame) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _advised(rows: pd.DataFrame, wish: Wish, named: Sized | None, choices: dict[str, Any]) -> list[Advice]:
-    from tprof.analysis.operating import advise as advise_on
+def _advised(
+    rows: pd.DataFrame, objective: Objective, named: SizedAlgorithm | None, choices: dict[str, Any]
+) -> list[Advice]:
+    from tprof.analysis.operating_points.advice import advise as advise_on
 
     with bar("advising") as report:
-        return advise_on(rows, wish, algorithm=named, done=partial(report, "advising"), **choices)
+        return advise_on(rows, objective, algorithm=named, done=partial(report, "advising"), **choices)
 
 
-def _algorithm(name: str | None, size: float | None) -> Sized | None:
-    from tprof.analysis.operating import sized
+def _algorithm(name: str | None, size: float | None) -> SizedAlgorithm | None:
+    from tprof.analysis.operating_points.algorithm import sized_algorithm
 
     if (name is None) != (size is None):
         raise UsageError("--algorithm and --size go together: the name of what was run and its size")
-    return None if name is None or size is None else sized(name, size)
+    return None if name is None or size is None else sized_algorithm(name, size)
 
 
-def _wish(by: str, max_slowdown: str | None, max_power: str | None, sure: str) -> Wish:
-    from tprof.analysis.operating import Wish
+def _objective(by: str, max_slowdown: str | None, max_power: str | None, sure: str) -> Objective:
+    from tprof.analysis.operating_points.choice import Objective
 
-    return Wish(
+    return Objective(
         by,
         None if max_slowdown is None else part("--max-slowdown", max_slowdown),
         None if max_power is None else watts("--max-power", max_power),
@@ -169,6 +173,8 @@ def settings_in(text: str, unit: str) -> tuple[float, ...]:
 
 def counts(text: str | None) -> Sequence[int]:
     """Return numbers of workers. Raises UsageError."""
+    from tprof.analysis.operating_points.table import MOST_WORKERS
+
     words = [] if text is None else [one.strip() for one in text.split(",")]
     found = [whole(word, MOST_WORKERS) for word in words]
     if not all(found):
@@ -218,12 +224,12 @@ def advice_tables(advices: Sequence[Advice]) -> list[Table]:
     """Return one table of choices, with the reasons below."""
     from tprof.analysis.report.text_table import Table
 
-    wish = advices[0].wish
+    objective = advices[0].objective
     conditions = [
-        "" if wish.max_slowdown is None else f"at most {percent(wish.max_slowdown)} of extra time",
-        "" if wish.max_power_w is None else f"at most {wish.max_power_w:g} W",
+        "" if objective.max_slowdown is None else f"at most {percent(objective.max_slowdown)} of extra time",
+        "" if objective.max_power_w is None else f"at most {objective.max_power_w:g} W",
     ]
-    title = ", ".join([f"Where to run for the least {_BY[wish.by]}", *filter(None, conditions)])
+    title = ", ".join([f"Where to run for the least {_BY[objective.by]}", *filter(None, conditions)])
     headings = (
         "task", "run at", "instead of", f"energy saved ({', '.join(_qualities(advices))})", "95 % interval",
         "extra time", "95 % interval", "may lose", "measure next",
@@ -264,7 +270,7 @@ def _next(advice: Advice) -> str:
 
 
 def _note(advices: Sequence[Advice]) -> str:
-    from tprof.analysis.operating.advice import doubt_text
+    from tprof.analysis.operating_points.advice import uncertainty_text
 
     lines = [f"{clean(advice.measured.task) or '(program)'}: {_detail(advice)}" for advice in advices]
     lines.append(
@@ -273,8 +279,8 @@ def _note(advices: Sequence[Advice]) -> str:
     if any(advice.measured.task and advice.measured.workers.max() > 1 for advice in advices):
         lines.append("The time of a task is that of its instances over the workers that they can fill.")
     lines += [_QUALITY[one] for one in _qualities(advices) if one in _QUALITY]
-    doubt = doubt_text(advices)
-    lines += [] if doubt is None else [doubt]
+    uncertainty = uncertainty_text(advices)
+    lines += [] if uncertainty is None else [uncertainty]
     return "\n".join(lines)
 
 

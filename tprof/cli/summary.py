@@ -110,7 +110,7 @@ def show(
     columns : of `COLUMNS`, those of the tasks to show; None: what there is room for
     everything : show all columns of the tasks, whatever the width
     """
-    from tprof.analysis.profile.provenance import doubt_text, lead_in_text
+    from tprof.analysis.profile.provenance import lead_in_text, uncertainty_text
 
     width = width_of(stream)
     label = f" ({profile.info['quality']})"
@@ -118,7 +118,7 @@ def show(
     print(*_accounts(profile, label, width), "", *tasks, sep="\n", file=stream)
     lines = [
         *_left_open(profile),
-        *filter(None, (doubt_text(profile.info), lead_in_text(profile.info))),
+        *filter(None, (uncertainty_text(profile.info), lead_in_text(profile.info))),
         *_over_budget(profile),
         *_runtime_lines(profile.runtime, label),
         f"{clean(profile.info['sensor'])}; {clean(profile.info['model_why'])}",

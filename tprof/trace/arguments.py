@@ -248,8 +248,8 @@ def check_static_power(static_power_w: Mapping[str, float] | None, domains: Iter
     return {name: float(watts) for name, watts in given_w.items()}
 
 
-NEEDED_OF_EVENTS = ("t_ns", "kind", "instance")
-OPTIONAL_OF_EVENTS = ("other", "task", "worker")
+OF_EVENT = ("t_ns", "kind", "instance")
+OF_SOME_EVENTS = ("other", "task", "worker")
 
 
 def check_events(where: str, given: Any, task_count: int) -> npt.NDArray[np.void] | None:
@@ -257,11 +257,9 @@ def check_events(where: str, given: Any, task_count: int) -> npt.NDArray[np.void
     if given is None:
         return None
     where = f"{where}['events']"
-    named = f"{', '.join(NEEDED_OF_EVENTS)} and, where they mean something, {', '.join(OPTIONAL_OF_EVENTS)}"
+    named = f"{', '.join(OF_EVENT)} and, where they mean something, {', '.join(OF_SOME_EVENTS)}"
     refuse_if(not isinstance(given, Mapping), f"{where} must be a dict of arrays: {named}")
-    odd = [key for key in given if key not in NEEDED_OF_EVENTS + OPTIONAL_OF_EVENTS] + [
-        key for key in NEEDED_OF_EVENTS if key not in given
-    ]
+    odd = [key for key in given if key not in OF_EVENT + OF_SOME_EVENTS] + [key for key in OF_EVENT if key not in given]
     refuse_if(bool(odd), f"{where} must hold {named}; see {odd[0] if odd else None!r}")
     t_ns = whole(where, "t_ns", given["t_ns"])
     refuse_if(bool((t_ns < 0).any()), f"{where}: t_ns must not be negative, got {first_where(t_ns, t_ns < 0)}")

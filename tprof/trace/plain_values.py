@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 MOST_ROWS = 1_000_000
 MOST_COLUMNS = 10_000
 MOST_CELLS = 10_000_000
+EMPTY = {"", "NA", "N/A", "nan", "NaN", "null", "None"}
+"""Texts for missing values in a column that holds no names."""
 MOST_LEVELS = 64
 LONGEST_NUMBER = 100
 LARGEST_INTEGER = 2**64

@@ -12,8 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tprof.errors import UsageError
-from tprof.trace.operating_points import EMPTY
-from tprof.trace.plain_values import floats, is_finite, listed, number, parse_cells, shown
+from tprof.trace.plain_values import EMPTY, floats, is_finite, listed, number, parse_cells, shown
 from tprof.trace.user_files import MOST_TABLE_BYTES, UnreadableError, read_text
 
 from .observations import Observations

@@ -1,0 +1,219 @@
+"""The measurements of each task by operating point: means of a table's rows, with their noise.
+
+An **operating point** is a setting (a frequency in Hz or a power limit in W) and a number of workers. Runs at one point
+are averaged, and all points of a task are brought to the same number of instances, so that they do the same work.
+
+**Time of a task.** `time_s` of a task's row is the sum over its instances, which ran concurrently. A choice needs the
+task's part of the program's time, which is estimated as `time_s` over the workers that its instances can have
+occupied, ``min(workers, instances)``. A row of the whole program (task "") has the wall time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .table import PROGRAM
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+ASSUMED_NOISE = 0.02
+"""Relative standard deviation of a single run; repeated runs differ by 1 to 5 %."""
+LEAST_NOISE = 0.005
+NORMAL_95 = 1.96
+MISS_S = 20e-9
+"""Delay of a core by a miss of the last cache: about 80 ns, of which three quarters are hidden."""
+MOST_TASKS = 30
+"""Greatest number of tasks with advice, the program not counted."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """The runs at one operating point, without a law.
+
+    Attributes
+    ----------
+    energy_j, time_s : medians.
+    quality : as of `Measured`, of this point alone.
+    """
+
+    energy_j: float
+    time_s: float
+    quality: str
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One task, or the program (`task` ""), at n operating points.
+
+    Attributes
+    ----------
+    setting : (n,) in `unit`; NaN where the table has no settings.
+    unit : "Hz", "W", or "" where the table has no settings.
+    workers : (n,)
+    time_s, energy_j : (n,) for the same work at each point.
+    time_noise, energy_noise : (n,) relative standard deviations of the means.
+    waiting, waiting_sd : share of memory stalls in the time at the highest setting, from counters, and its standard
+        deviation; None without counters.
+    quality : "measured", "estimated", "simulated", "given", or several with a comma.
+    runs : of each point, the medians of its own runs and their quality; empty if only means are known.
+    watts_factor : error factor of all joules, 95 %, if they are estimated from assumed watts; else 1.
+    """
+
+    task: str
+    unit: str
+    setting: Floats
+    workers: NDArray[np.int64]
+    time_s: Floats
+    energy_j: Floats
+    time_noise: Floats
+    energy_noise: Floats
+    waiting: float | None = None
+    waiting_sd: float = 0.0
+    quality: str = ""
+    runs: tuple[Run, ...] = ()
+    watts_factor: float = 1.0
+
+    @property
+    def power_w(self) -> Floats:
+        """Mean power at each point: (n,)."""
+        return np.asarray(self.energy_j / self.time_s)
+
+    @property
+    def power_noise(self) -> Floats:
+        """Relative standard deviation of the power, with independent errors of energy and time: (n,)."""
+        return np.asarray(np.hypot(self.time_noise, self.energy_noise))
+
+    def at(self, setting: float, workers: int) -> int | None:
+        """Return the place of this point, None if it was not measured."""
+        same = _same_setting(self.setting, setting) & (self.workers == workers)
+        return int(np.flatnonzero(same)[0]) if same.any() else None
+
+    def run(self, place: int) -> Run:
+        """Return the runs at a point."""
+        if self.runs:
+            return self.runs[place]
+        return Run(float(self.energy_j[place]), float(self.time_s[place]), self.quality)
+
+
+def by_task(rows: pd.DataFrame) -> list[Measured]:
+    """Turn checked rows (see `table.read`) into one entry for each task, the program first.
+
+    Parameters
+    ----------
+    rows
+        Of one machine; `setting` may be all NaN. Rows without an energy are left out, and a task that has no other.
+    """
+    rows = rows[rows["energy_j"].notna()]
+    return [_measured(name, rows[rows["task"] == name]) for name in tasks_of(rows)]
+
+
+def tasks_of(rows: pd.DataFrame) -> list[str]:
+    """Return the tasks that have an energy, the program first."""
+    return sorted(set(rows["task"][rows["energy_j"].notna()]), key=lambda name: (name != PROGRAM, name))
+
+
+def significant_tasks(rows: pd.DataFrame, most: int = MOST_TASKS) -> tuple[list[str], int, float]:
+    """Return the program and the tasks with the most energy, the number of other tasks, and their share of the energy.
+
+    Parameters
+    ----------
+    rows
+        As `table.read` returns them.
+    most
+        Greatest number of tasks, the program not counted.
+    """
+    known = rows[rows["energy_j"].notna()]
+    energy_j = known[known["task"] != PROGRAM].groupby("task")["energy_j"].sum().sort_values(ascending=False)
+    names = [*([PROGRAM] if (known["task"] == PROGRAM).any() else []), *map(str, energy_j.index[:most])]
+    left = energy_j.iloc[most:]
+    return names, len(left), float(left.sum() / energy_j.sum()) if len(left) else 0.0
+
+
+def _measured(task: str, rows: pd.DataFrame) -> Measured:
+    rows = _as_wall(rows) if task != PROGRAM else rows
+    rows = rows.assign(_setting=rows["setting"].fillna(-1.0))
+    points = rows.groupby(["_setting", "workers"], sort=True)
+    mean, counts = points.mean(numeric_only=True), np.asarray(points.size(), np.int64)
+    waiting, waiting_sd = _waiting(mean)
+    return Measured(
+        task=task,
+        unit=str(rows["setting_unit"].iloc[0]),
+        setting=mean["setting"].to_numpy(float),
+        workers=mean.index.get_level_values("workers").to_numpy(np.int64),
+        time_s=mean["time_s"].to_numpy(float),
+        energy_j=mean["energy_j"].to_numpy(float),
+        time_noise=_noise(points["time_s"].std() / mean["time_s"], counts),
+        energy_noise=np.maximum(_noise(points["energy_j"].std() / mean["energy_j"], counts), _resolved(mean)),
+        waiting=waiting,
+        waiting_sd=waiting_sd,
+        quality=_qualities(rows),
+        runs=tuple(
+            Run(float(runs["energy_j"].median()), float(runs["time_s"].median()), _qualities(runs))
+            for _, runs in points
+        ),
+        watts_factor=max((1.0, *rows["watts_factor"].dropna())),
+    )
+
+
+def _qualities(rows: pd.DataFrame) -> str:
+    return ", ".join(sorted(set(rows["quality"])))
+
+
+def _as_wall(rows: pd.DataFrame) -> pd.DataFrame:
+    side_by_side = rows["workers"].to_numpy(float)
+    work = np.ones(len(rows))
+    if rows["instances"].notna().all():
+        side_by_side = np.minimum(side_by_side, np.maximum(rows["instances"].to_numpy(float), 1.0))
+        work = np.asarray(rows["instances"].median() / rows["instances"], float)
+    scaled = {name: rows[name] * work for name in ("energy_j", "energy_low_j", "energy_high_j")}
+    return rows.assign(time_s=rows["time_s"] / side_by_side * work, **scaled, llc_misses=rows["llc_misses"] * work)
+
+
+def _noise(spread: pd.Series, counts: NDArray[np.int64]) -> Floats:
+    """Pool the spread of repeated runs over the points of a task; (n,) of the means."""
+    repeated = counts > 1
+    one = ASSUMED_NOISE
+    if repeated.any():
+        freedom = counts[repeated] - 1
+        one = float(np.sqrt(np.average(spread.to_numpy(float)[repeated] ** 2, weights=freedom)))
+        one = _widened(one, float(freedom.sum()))
+    return np.maximum(one / np.sqrt(counts), LEAST_NOISE)
+
+
+def _widened(spread: float, freedom: float) -> float:
+    """Return a spread estimated from few runs: shrunk towards the assumed one, and widened by Student's t.
+
+    A spread below the assumed one is averaged with it, as if one more run had that spread. The factor is the ratio of
+    the 97.5th percentiles of Student's t and the normal z, from its first terms in 1/freedom: right to 1 % from 5 on.
+    """
+    all_freedom, z = freedom + 1, NORMAL_95
+    pulled = float(np.sqrt((freedom * spread**2 + ASSUMED_NOISE**2) / all_freedom))
+    factor = 1 + (z**2 + 1) / (4 * all_freedom) + (5 * z**4 + 16 * z**2 + 3) / (96 * all_freedom**2)
+    return max(spread, pulled) * factor
+
+
+def _resolved(mean: pd.DataFrame) -> Floats:
+    """Return the standard deviations of the energies' own 95 % intervals, 0 without any."""
+    half = (mean["energy_high_j"] - mean["energy_low_j"]).to_numpy(float) / 2
+    return np.asarray(np.nan_to_num(half / NORMAL_95 / mean["energy_j"].to_numpy(float), nan=0.0))
+
+
+def _waiting(mean: pd.DataFrame) -> tuple[float | None, float]:
+    at_top = mean.reset_index(drop=True).iloc[-1]
+    if np.isfinite(at_top["stalls_per_cycle"]):
+        return float(np.clip(at_top["stalls_per_cycle"], 0.0, 1.0)), 0.2
+    if np.isfinite(at_top["llc_misses"]):
+        return float(np.clip(at_top["llc_misses"] * MISS_S / at_top["time_s"], 0.0, 1.0)), 0.3
+    return None, 0.0
+
+
+def _same_setting(settings: Floats, setting: float) -> NDArray[np.bool_]:
+    if np.isnan(setting):
+        return np.isnan(settings)
+    return np.isclose(settings, setting, rtol=1e-6, atol=0.0)

@@ -1,0 +1,210 @@
+"""Keeps a cap on the package's power by polling its sensor: limits the frequencies and workers of another strategy.
+
+Readings vary though nothing changes, so the limiter uses the mean since the last change and the spread of the spans. A
+span far above the cap lowers the frequency at once, a mean above the cap after some spans. Power is modelled as
+proportional to f^k. k begins at 3, the highest possible, so that a raise does not pass the cap; large steps correct k.
+If power stays below the cap and the model allows no raise, the limiter tries one step, later each time that a try has
+passed the cap. At the lowest frequency it reduces the number of workers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from tprof.analysis.operating_points.curves import POWER_EXPONENTS
+
+from .strategy import Change, Strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .strategy import Entry, Run
+
+SPAN_S = 0.05
+"""Length of a span, whose mean is one reading; over a shorter one the counter is accurate to a few percent only."""
+SPARE = 0.97
+"""Part of the cap that a raise aims at."""
+LEAST_BUSY = 0.5
+"""A span in which tasks ran for a smaller part is ignored."""
+LEAST_STEP = 0.1
+"""Smaller steps of the frequency's logarithm do not correct k."""
+PATIENCE = 4, 256
+"""Spans below the cap before a step up is tried, and their number if tries have always passed the cap."""
+FAR = 2.0
+"""Standard deviations above the cap at which one span lowers the frequency."""
+ENOUGH, MOST = 4, 16
+"""Spans that make a mean, and those after which it is a mean of the latest."""
+SMOOTHING = 0.2
+"""Weight of a new span in the variance."""
+
+
+class PowerLimiter:
+    """Limits frequency and workers by the package's energy; call `poll` whenever a task begins or ends.
+
+    Parameters
+    ----------
+    frequencies_hz
+        Those available, ascending.
+    watts, workers
+        The cap, and the number of workers.
+    read_j
+        Reads the package's joules so far.
+    begins_hz
+        The first frequency: the lowest if nothing is known of the tasks.
+    quality
+        Of the joules: "measured", "estimated", …
+    """
+
+    def __init__(
+        self,
+        frequencies_hz: Sequence[int],
+        watts: float,
+        workers: int,
+        read_j: Callable[[], float],
+        begins_hz: int,
+        quality: str = "simulated",
+    ) -> None:
+        """Begin without a reading."""
+        self.quality = quality
+        self._frequencies_hz, self._watts, self._most, self._read_j = frequencies_hz, watts, workers, read_j
+        self.highest_hz, self.workers = begins_hz, workers
+        self.drawn_w = 0.0
+        self._exponent = POWER_EXPONENTS[1]
+        self._worker_w: float | None = None
+        self._former: tuple[int, int, float] | None = None
+        self._raised = False
+        self._patience = PATIENCE[0]
+        self._spans, self._mean_w, self._variance = 0, 0.0, 0.0
+        self._since: tuple[int, float] | None = None
+        self._last_ns = 0
+        self._busy_s = 0.0
+
+    def poll(self, now_ns: int, *, busy: bool) -> bool:
+        """Read the sensor; `busy`: tasks ran since the last call. Returns whether the limits have changed."""
+        if self._since is None:
+            self._begin(now_ns)
+            return False
+        self._busy_s += (now_ns - self._last_ns) * 1e-9 if busy else 0.0
+        self._last_ns = now_ns
+        lasted_s = (now_ns - self._since[0]) * 1e-9
+        if lasted_s < SPAN_S:
+            return False
+        before = self._since[1]
+        counts = self._busy_s >= LEAST_BUSY * lasted_s
+        self._begin(now_ns)
+        return counts and self._evaluate((self._since[1] - before) / lasted_s)
+
+    def _begin(self, now_ns: int) -> None:
+        self._since, self._last_ns, self._busy_s = (now_ns, self._read_j()), now_ns, 0.0
+
+    def _evaluate(self, drawn_w: float) -> bool:
+        former = self.highest_hz, self.workers
+        self._add(drawn_w)
+        if self._is_above(drawn_w):
+            self._patience = min(2 * self._patience, PATIENCE[1]) if self._raised else self._patience
+            self._learn()
+            self._lower()
+        elif self._mean_w + self._uncertainty_w() < SPARE * self._watts:
+            if self._raised and self._spans >= ENOUGH:
+                self._raised, self._patience = False, max(self._patience // 2, PATIENCE[0])
+            self._learn()
+            self._raise(tries=self._spans >= self._patience)
+        changed = former != (self.highest_hz, self.workers)
+        if changed:
+            self._raised = former < (self.highest_hz, self.workers)
+            self._former, self._spans = (*former, self._mean_w), 0
+        return changed
+
+    def _add(self, drawn_w: float) -> None:
+        if self._spans:
+            # The variance of the difference of two spans is twice that of one.
+            self._variance += SMOOTHING * ((drawn_w - self.drawn_w) ** 2 / 2 - self._variance)
+        self.drawn_w = drawn_w
+        self._mean_w += (drawn_w - self._mean_w) / min(self._spans + 1, MOST)
+        self._spans += 1
+
+    def _uncertainty_w(self) -> float:
+        return math.sqrt(self._variance / min(self._spans, MOST))
+
+    def _is_above(self, drawn_w: float) -> bool:
+        if drawn_w > self._watts + FAR * math.sqrt(self._variance) and self._mean_w > self._watts:
+            return True
+        return self._spans >= ENOUGH and self._mean_w > self._watts
+
+    def _learn(self) -> None:
+        """Correct the model by the effect of the last step."""
+        if self._former is None or min(self._mean_w, self._former[2]) <= 0:
+            return
+        hz, workers, former_w = self._former
+        if hz != self.highest_hz and abs(math.log(self.highest_hz / hz)) >= LEAST_STEP:
+            seen = math.log(self._mean_w / former_w) / math.log(self.highest_hz / hz)
+            self._exponent = (self._exponent + min(max(seen, POWER_EXPONENTS[0]), POWER_EXPONENTS[1])) / 2
+        if workers != self.workers:
+            self._worker_w = max((self._mean_w - former_w) / (self.workers - workers), 0.0)
+        self._former = None
+
+    def _lower(self) -> None:
+        lower = [hz for hz in self._frequencies_hz if hz < self.highest_hz]
+        if not lower:
+            self.workers = max(self.workers - 1, 1)
+            return
+        target_hz = self.highest_hz * (self._watts / self._mean_w) ** (1 / self._exponent)
+        self.highest_hz = max((hz for hz in lower if hz <= target_hz), default=lower[0])
+
+    def _raise(self, *, tries: bool) -> None:
+        aim_w, likely_w = SPARE * self._watts, self._mean_w + self._uncertainty_w()
+        if self.workers < self._most:
+            more_w = likely_w / self.workers if self._worker_w is None else self._worker_w
+            self.workers += 1 if tries or likely_w + more_w <= aim_w else 0
+            return
+        target_hz = self.highest_hz * (aim_w / max(likely_w, 1e-9)) ** (1 / self._exponent)
+        higher = [hz for hz in self._frequencies_hz if hz > self.highest_hz]
+        within = [hz for hz in higher if hz <= target_hz] or higher[: int(tries)]
+        self.highest_hz = within[-1] if within else self.highest_hz
+
+
+class Capped(Strategy):
+    """Another strategy's decisions within the limits of a `PowerLimiter`. No task is ignored: each one draws power."""
+
+    reads_sensor = True
+
+    def __init__(self, limiter: PowerLimiter, inner: Strategy) -> None:
+        """Take both."""
+        self.name, self._limiter, self._inner = inner.name, limiter, inner
+
+    @property
+    def workers(self) -> int:
+        """The other strategy's number, within the limit."""
+        return min(self._inner.workers, self._limiter.workers)
+
+    def keep_workers(self, workers: int) -> None:
+        """Keep this number, within the limit."""
+        self._inner.keep_workers(workers)
+
+    def begin(self) -> Change | None:
+        """Return the other strategy's first decision."""
+        return self._inner.begin()
+
+    def state(self) -> list[Entry]:
+        """Return the limit and the other strategy's state."""
+        return [self._allowed(self._limiter.highest_hz, "held"), *self._inner.state()]
+
+    def request(self, run: Run, sharing: Sequence[Run], running: Sequence[Run], held_hz: int) -> tuple[int | None, str]:
+        """Return the other strategy's frequency, or the highest allowed."""
+        hz, why = self._inner.request(run, sharing, running, held_hz)
+        if (held_hz if hz is None else hz) <= self._limiter.highest_hz:
+            return hz, why
+        return self._limiter.highest_hz, "cap"
+
+    def poll(self, now_ns: int, running: Sequence[Run], held_hz: Sequence[int]) -> Change | None:  # noqa: ARG002 - the interface
+        """Read the sensor; returns a change if the limits have changed."""
+        limiter = self._limiter
+        former_hz = limiter.highest_hz
+        if not limiter.poll(now_ns, busy=bool(running)):
+            return None
+        why = f"{limiter.drawn_w:.4g} W drawn, {limiter.quality}"
+        return Change(why, [self._allowed(former_hz, why)])
+
+    def _allowed(self, former_hz: int, why: str) -> Entry:
+        return {"kind": "allowed", "frequency_hz": self._limiter.highest_hz, "former_hz": former_hz, "why": why}

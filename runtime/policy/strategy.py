@@ -1,0 +1,218 @@
+"""What a policy decides for the loop: fixed frequencies, those of a table, and the base of those that are learnt."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tprof.analysis.operating_points.goals import FORBIDDEN
+
+from .decision import Decision
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tprof.analysis.operating_points.curves import Knowledge
+    from tprof.analysis.operating_points.goals import Choice, Goal
+
+    from .controls import Controls
+    from .decision import Thresholds
+
+Entry = dict[str, Any]
+"""A decision as it is recorded, without its time and the policy's name."""
+Review = Callable[[], Any]
+"""Finds out something that takes long, from a copy of what a strategy knows, so without the loop's lock."""
+
+
+@dataclass(eq=False)
+class Run:
+    """An instance of a task that runs on a thread.
+
+    Attributes
+    ----------
+    task, control : its task, and the control of its core's frequency.
+    begin_ns, hz : when it began, and at what frequency.
+    clean : whether it ran at one frequency and without interruption.
+    explored : whether it began while its task was explored.
+    """
+
+    task: str
+    control: int
+    begin_ns: int = 0
+    hz: int = 0
+    clean: bool = True
+    explored: bool = False
+
+
+@dataclass(frozen=True)
+class Change:
+    """A strategy has decided anew: what to record of it, and why the number of workers may change."""
+
+    why: str
+    entries: Sequence[Entry] = field(default_factory=list)
+
+
+class Strategy(ABC):
+    """Decides on frequencies and workers; the loop holds its lock during each call.
+
+    Attributes
+    ----------
+    name : of the policy.
+    ignored : tasks that change nothing, so the loop ignores them.
+    reads_sensor : whether `poll` is called; it costs each begin and end of a task.
+    learns : whether it is told of the beginnings and ends of tasks, and asked for reviews; for the same reason.
+    """
+
+    name: str
+    ignored: frozenset[str] = frozenset()
+    reads_sensor = False
+    learns = False
+
+    @property
+    @abstractmethod
+    def workers(self) -> int:
+        """The number of workers that are to be active."""
+
+    @abstractmethod
+    def keep_workers(self, workers: int) -> None:
+        """Keep a number of workers that the program itself has set, which has priority."""
+
+    @abstractmethod
+    def request(self, run: Run, sharing: Sequence[Run], running: Sequence[Run], held_hz: int) -> tuple[int | None, str]:
+        """Return the frequency for a control and why; None: the one that it has.
+
+        Parameters
+        ----------
+        run
+            Which has begun or goes on.
+        sharing
+            All that run on the control.
+        running
+            All that run.
+        held_hz
+            The control's present frequency.
+        """
+
+    def begin(self) -> Change | None:
+        """Return the first decision, if there is one."""
+        return None
+
+    def state(self) -> list[Entry]:
+        """Return what holds now, for a recording that begins."""
+        return []
+
+    def poll(self, now_ns: int, running: Sequence[Run], held_hz: Sequence[int]) -> Change | None:  # noqa: ARG002 - the interface
+        """Read sensors; called before anything changes. `held_hz` are the frequencies of the controls."""
+        return None
+
+    def on_begin(self, run: Run) -> bool:  # noqa: ARG002 - the interface
+        """Count an instance that begins; returns whether a review is due."""
+        return False
+
+    def on_set(self, now_ns: int, running: Sequence[Run]) -> None:  # noqa: B027 - most learn nothing
+        """Go on after a task has begun or continued, at its frequency."""
+
+    def on_end(self, run: Run, now_ns: int) -> bool:  # noqa: ARG002 - the interface
+        """Learn from an instance that ended; returns whether a review is due."""
+        return False
+
+    def adapt_workers(self, task: str, now_ns: int, running: Sequence[Run]) -> Change | None:  # noqa: ARG002 - the interface
+        """Count an ended instance for the search for the number of workers."""
+        return None
+
+    def explores(self, task: str) -> bool:  # noqa: ARG002 - the interface
+        """Return whether a task is being explored."""
+        return False
+
+    def review(self) -> Review | None:
+        """Return what to find out now, if anything; `apply` gets the answer, or None if that failed."""
+        return None
+
+    def apply(self, answer: Any) -> Change | None:  # noqa: ARG002 - the interface
+        """Take over the answer of a review."""
+        return None
+
+
+class FixedFrequencies(Strategy):
+    """Given frequencies: by task, or one for all others; without one they keep the present frequency."""
+
+    name = "fixed"
+
+    def __init__(self, frequency_hz: int | None, tasks_hz: Mapping[str, int], workers: int) -> None:
+        """Take the frequencies."""
+        self._frequency_hz, self._tasks_hz, self._workers = frequency_hz, tasks_hz, workers
+
+    @property
+    def workers(self) -> int:
+        """All workers."""
+        return self._workers
+
+    def keep_workers(self, workers: int) -> None:
+        """Keep this number."""
+        self._workers = workers
+
+    def request(self, run: Run, sharing: Sequence[Run], running: Sequence[Run], held_hz: int) -> tuple[int | None, str]:  # noqa: ARG002 - the interface
+        """Return the highest frequency given for the tasks that share the control."""
+        given = (self._tasks_hz.get(one.task, self._frequency_hz) for one in sharing)
+        return max((hz for hz in given if hz is not None), default=None), "fixed"
+
+
+class Voting(Strategy):
+    """Tasks that share a control vote by their costs; a task without costs runs at the highest frequency."""
+
+    def __init__(self, name: str, controls: Controls, decision: Decision, workers: int) -> None:
+        """Begin with a decision."""
+        self.name, self._controls, self._decision, self._workers = name, controls, decision, workers
+        self._highest_hz = controls.frequencies_hz[-1]
+
+    @property
+    def workers(self) -> int:
+        """The best number as far as is known."""
+        return self._workers
+
+    def keep_workers(self, workers: int) -> None:
+        """Keep this number."""
+        self._workers = workers
+
+    def request(self, run: Run, sharing: Sequence[Run], running: Sequence[Run], held_hz: int) -> tuple[int | None, str]:  # noqa: ARG002 - the interface
+        """Return the frequency that the tasks agree on."""
+        hz, why = self._decision.frequency_for([one.task for one in sharing], held_hz, self._controls.transition_s)
+        return (self._highest_hz if why == "unknown" else hz), why
+
+    def state(self) -> list[Entry]:
+        """Return the choice of each task."""
+        return self._chosen(dict.fromkeys(self._decision.best, "held"))
+
+    def _chosen(self, tasks: Mapping[str, str]) -> list[Entry]:
+        """Return the choices of tasks, for the reasons that are given."""
+        known, best = self._decision.known, self._decision.best
+        return [
+            {"kind": "chosen", "task": task, "frequency_hz": best[task], "why": why, "energy_j": point.energy_j,
+             "time_s": point.time_s, "quality": known.quality}
+            for task, why in tasks.items()
+            if (point := known.curves.get(task, {}).get(best[task])) is not None
+        ]  # fmt: skip
+
+
+class FromTable(Voting):
+    """Decides once, from what a sweep found by the number of workers."""
+
+    def __init__(self, goal: Goal, known: Mapping[int, Knowledge], controls: Controls, thresholds: Thresholds) -> None:
+        """Decide."""
+        choice = goal.choose(known)
+        decision, self._changed = Decision(thresholds).updated(
+            choice.costs, known[choice.workers], controls.transition_s
+        )
+        super().__init__(goal.name, controls, decision, choice.workers)
+        self.ignored, self._why = decision.short, reason(choice, "table")
+
+    def begin(self) -> Change:
+        """Return the choices."""
+        return Change(self._why, self._chosen(dict.fromkeys(self._changed, self._why)))
+
+
+def reason(choice: Choice, why: str) -> str:
+    """Return why a choice was made, and whether it breaks the goal's bound."""
+    return f"{why}; the bound cannot be kept" if choice.score >= FORBIDDEN else why
