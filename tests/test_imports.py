@@ -18,7 +18,6 @@ APART = ("analysis.operating_points",)
 ALLOWED = {
     "__main__": "cli",
     "analysis": "errors operating_points trace",
-    "operating_points": "analysis errors trace",
     "benchmarks": "analysis counters errors frequency operating_points runtime sensors session tprof trace",
     "budgets": "_core declarations errors frequency live sensors session trace",
     "cli": "_core analysis benchmarks distribution doctor errors launch operating_points sensors session tprof trace",
@@ -30,6 +29,7 @@ ALLOWED = {
     "frequency": "errors sensors session trace",
     "launch": "_core errors session task trace",
     "live": "_core errors trace",
+    "operating_points": "analysis errors trace",
     "runtime": "_core declarations distribution errors frequency operating_points sensors session task trace",
     "sensors": "_core errors trace",
     "session": "_core analysis budgets counters declarations distribution errors launch live sensors trace work",
