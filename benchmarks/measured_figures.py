@@ -11,6 +11,9 @@ from .machine_description import machine_sentence
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+DIGITS = 3
+NOT_MEASURED = "not measured"
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -52,10 +55,6 @@ class Figure:
         if value is None or self.target is None or not self.comparable:
             return None
         return value <= self.target
-
-
-DIGITS = 3
-NOT_MEASURED = "not measured"
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Shared set-up: tests run on the installed wheel, never on the checkout."""
 
+import gc
 import os
 import signal
 import sys
@@ -28,6 +29,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     """Tell the modules of tests, which draw up their properties when they are imported."""
+    gc.disable()  # until all are loaded, of which nothing is garbage
     if config.getoption("--thorough"):
         os.environ[THOROUGH] = "1"
 
@@ -39,6 +41,13 @@ def pytest_collection_modifyitems(config, items):
         if left_out:
             config.hook.pytest_deselected(items=left_out)
             items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+
+
+def pytest_collection_finish():
+    """Take all modules out of the collector's sight: tests that collect garbage would have it search them each time."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter, config):
@@ -57,7 +66,10 @@ def pytest_terminal_summary(terminalreporter, config):
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory):
-    """Keep what programs keep out of the user's cache folder, for children too."""
+    """Keep what programs keep out of the user's cache folder, for children too; what they make takes seconds."""
+    place = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        place = place.parent  # of all test processes
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_CACHE_HOME", str(place / "cache"))
         yield

@@ -12,13 +12,17 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 TOP = ("tprof", "analysis", "runtime", "benchmarks")
 CORE = "_core"
+HEAVY = ("pandas", "psutil", "sklearn", "plotly", "typer", "rich", "scipy")
 # What each part may import, wherever in its files the import stands. A part is a folder or module of tprof/, or a
 # whole other folder, but for the folders in APART. "tprof" is the package's own face, `_core` its C.
-APART = ("analysis.operating_points",)
+APART = ("analysis.attribution", "analysis.operating_points")
 ALLOWED = {
     "__main__": "cli",
-    "analysis": "errors operating_points trace",
-    "benchmarks": "analysis counters errors frequency operating_points runtime sensors session tprof trace",
+    "analysis": "attribution errors operating_points trace",
+    "attribution": "trace",
+    "benchmarks": (
+        "analysis attribution counters errors frequency operating_points runtime sensors session tprof trace"
+    ),
     "budgets": "_core declarations errors frequency live sensors session trace",
     "cli": "_core analysis benchmarks distribution doctor errors launch operating_points sensors session tprof trace",
     "conflicts": "distribution",
@@ -28,7 +32,7 @@ ALLOWED = {
     "doctor": "conflicts counters distribution errors frequency sensors tprof trace",
     "frequency": "errors sensors session trace",
     "launch": "_core errors session task trace",
-    "live": "_core errors trace",
+    "live": "_core attribution errors trace",
     "operating_points": "analysis errors trace",
     "runtime": "_core declarations distribution errors frequency operating_points sensors session task trace",
     "sensors": "_core errors trace",
@@ -156,9 +160,9 @@ def test_a_process_follows_forks_in_one_place_in_python_and_in_one_in_c():
     assert places_of("pthread_atfork(", ".c", ".h") == {"tprof/csrc/process.c"}
 
 
-def test_import_tprof_loads_nothing_heavy():
-    heavy = ("pandas", "psutil", "sklearn", "plotly", "typer", "rich", "scipy")
-    code = f"import sys, tprof; print([name for name in {heavy} if name in sys.modules])"
+@pytest.mark.parametrize(("module", "heavy"), [("tprof", ("numpy", *HEAVY)), ("tprof.live", HEAVY)])
+def test_imports_of_a_recorded_program_load_nothing_heavy(module, heavy):
+    code = f"import sys, {module}; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
 
     assert done.stdout.strip() == "[]"

@@ -104,6 +104,8 @@ class Follower:
         own: bool,
         column: int,
         packages: bytes,
+        end_ns: int | None = None,
+        cut_off_ns: float = ...,
     ) -> Self: ...
     def follow(
         self, edges_ns: bytes, now_ns: int, learn: Callable[[int], tuple[int, bool]], /

@@ -241,7 +241,7 @@ def _wrap(function: Callable[..., Any], number: int, access: Access | None, does
             "so it cannot say what it reads or writes"
         )
         raise TypeError(message)
-    called = work.count_calls(function, number, does, this_process.sums)
+    called = work.count_calls(function, number, does, this_process)
     wrapped: Callable[..., Any]
     if flags & COROUTINE:
         wrapped = _wrap_coroutine(called, number)

@@ -15,13 +15,20 @@ TYPE_CHECKING = False  # `typing` takes longer to import than all of this packag
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from inspect import Signature
-    from typing import Any, TypeAlias
+    from typing import Any, Protocol, TypeAlias
 
     Amount: TypeAlias = float | Callable[..., float] | None
     Work: TypeAlias = tuple[Amount, Amount]  # flops and bytes of an instance
     Failure: TypeAlias = tuple[str, str]  # of "flops" or "bytes", and what went wrong
     # Calls, their flops and bytes, calls without a number, the first of these.
     Sum: TypeAlias = tuple[int, float, float, int, Failure | None]
+
+    class OwnsSums(Protocol):
+        """The state of the process."""
+
+        sums: Sums | None
+        """Of the recording that runs."""
+
 
 ATTRIBUTE = "__tprof_work__"
 UNDECLARED: Work = (None, None)
@@ -116,20 +123,15 @@ def summed(work: Work, sums: Sum) -> dict[str, float | str]:
     return {"calls": calls, "calls_failed": failed, **finite, **first}
 
 
-def count_calls(
-    function: Callable[..., Any], number: int, work: Work, sums_now: Callable[[], Sums | None]
-) -> Callable[..., Any]:
-    """Return a wrapper that adds up a call's flops and bytes before the call; the function itself without any.
-
-    `sums_now` returns the sums of the recording that runs, or None.
-    """
+def count_calls(function: Callable[..., Any], number: int, work: Work, owner: OwnsSums) -> Callable[..., Any]:
+    """Return a wrapper that adds up a call's flops and bytes before the call; the function itself without any."""
     flops, traffic = (value if callable(value) else None for value in work)
     if flops is None and traffic is None:
         return function
 
     @functools.wraps(function)
     def counting(*args: Any, **kwargs: Any) -> Any:
-        sums = sums_now()
+        sums = owner.sums
         if sums is not None:
             sums.add(number, (flops, traffic), args, kwargs)
         return function(*args, **kwargs)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from tprof.errors import TprofError, UsageError
-from tprof.trace.cells import FORMULA
+from tprof.trace.plain_values import FORMULA
 
 if TYPE_CHECKING:
     import os

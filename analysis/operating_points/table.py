@@ -14,10 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tprof.errors import TprofError, UsageError
-from tprof.trace.cells import unquoted
 from tprof.trace.kinds import Quality
 from tprof.trace.manifest import MANIFEST
-from tprof.trace.plain_values import EMPTY, MOST_CELLS, listed, number, parse_cells, shown
+from tprof.trace.plain_values import EMPTY, MOST_CELLS, listed, number, parse_cells, shown, unquoted
 from tprof.trace.user_files import MOST_TABLE_BYTES, UnreadableError, read_bytes, read_text
 
 if TYPE_CHECKING:

@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from tprof.analysis.accounts import Account, Totals, settle
-from tprof.analysis.busy import measure_unseen
-from tprof.analysis.cut_off import find_cut_off
-from tprof.analysis.edge_estimation import estimate_edges
-from tprof.analysis.idle import idle_power_w
-from tprof.analysis.instances import join_rows
-from tprof.analysis.load import Load
+from tprof.analysis.attribution.accounts import Account, Totals, settle
+from tprof.analysis.attribution.hidden import HiddenTime, measure_hidden
+from tprof.analysis.attribution.instances import join_rows
+from tprof.analysis.attribution.load import Load
+from tprof.analysis.attribution.overlaps import distribute_energy, has_overlaps, split_overlaps
+from tprof.analysis.attribution.quanta import Quanta, build_quanta
+from tprof.analysis.attribution.segments import Segments, find_cut_off, read_segments, seen_s
+from tprof.analysis.attribution.sharing import Sharing, plan_sharing, split_static, static_watts
 from tprof.analysis.models import Chosen, Coefficients, choose_model, needs_fit, stored_model
-from tprof.analysis.overlapping_quanta import distribute_energy, has_overlaps, split_overlaps
-from tprof.analysis.quanta import Quanta, build_quanta
-from tprof.analysis.segments import Segments, read_segments
-from tprof.analysis.sharing import Sharing, plan_sharing
 
 from tprof.trace import Quality
 from tprof.trace.estimate import EXACT, most_watts, watts_error
@@ -32,7 +29,6 @@ from .task_graph import lifecycle_columns
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tprof.analysis.busy import Unseen
     from tprof.analysis.models.fitted import Belief, Fit
 
     from tprof.trace import Trace
@@ -74,35 +70,45 @@ class Recipe:
         _fill_uncounted(segments)
         return segments
 
-    def load(self, domain: Quanta, segments: Sequence[Segments], unseen: Unseen) -> Load:
+    def load(self, domain: Quanta, segments: Sequence[Segments], hidden: HiddenTime) -> Load:
         """Return the load of a domain's quanta."""
-        return Load.of(domain, segments, unseen, self.packages)
+        return Load.of(domain, segments, hidden, self.packages)
 
-    def plan(self, domain: Quanta, segments: Sequence[Segments], unseen: Unseen) -> Sharing:
+    def plan(self, domain: Quanta, segments: Sequence[Segments], hidden: HiddenTime) -> Sharing:
         """Compute the shares of a domain's joules."""
         fit = self.fits.get(domain.name)
         if fit is None:
-            return plan_sharing(self.load(domain, segments, unseen), self.static_power_w.get(domain.name, 0.0))
+            return plan_sharing(self.load(domain, segments, hidden), self.static_power_w.get(domain.name, 0.0))
         if not has_overlaps(domain):
-            load = self.load(domain, segments, unseen).corrected(fit.power)
+            load = self.load(domain, segments, hidden).corrected(fit.power)
             return plan_sharing(load, fit.static_w, fit.other)
         split = split_overlaps(domain)
-        pieces = self.load(split.pieces, segments, unseen).corrected(fit.power)
+        pieces = self.load(split.pieces, segments, hidden).corrected(fit.power)
+        from tprof.analysis.models.fitted.edges import estimate_edges  # noqa: PLC0415 - as in _fitted
+
         domain = estimate_edges(split, pieces, fit.static_w, fit.other, fit.own_w)
-        static_j = np.minimum(domain.energy_j, fit.static_w * np.diff(domain.edges_ns) * 1e-9)
-        dynamic_j = domain.energy_j - static_j
+        static_j, dynamic_j = split_static(domain.energy_j, fit.static_w, np.diff(domain.edges_ns) * 1e-9)
         split = split_overlaps(domain)
-        pieces = self.load(split.pieces, segments, unseen).corrected(fit.power)
+        pieces = self.load(split.pieces, segments, hidden).corrected(fit.power)
         sharing = plan_sharing(distribute_energy(split, pieces, dynamic_j, fit.other), 0.0, fit.other)
         sharing = replace(sharing, measured=domain, owner=split.owner, dynamic_j=dynamic_j)
-        return sharing.with_static(self.load(domain, segments, unseen), static_j)
+        return sharing.with_static(self.load(domain, segments, hidden), static_j)
 
     def again(self, trace: Trace) -> tuple[list[Segments], list[Sharing]]:
         """Read the trace once more and compute the shares of its counted domains."""
         segments = self.read(trace)
-        unseen = measure_unseen(trace, segments)
+        hidden = hidden_time(trace, segments)
         domains = [domain for domain in self.quanta if domain.counted and len(domain)]
-        return segments, [self.plan(domain, segments, unseen) for domain in domains]
+        return segments, [self.plan(domain, segments, hidden) for domain in domains]
+
+
+def hidden_time(trace: Trace, segments: Sequence[Segments]) -> HiddenTime:
+    """Return the CPU time without samples."""
+    first_ns = min((int(one.t_ns[0]) for one in segments), default=0)
+    before_s = sum(min(one.earlier_s, max(int(one.t_ns[0]) - first_ns, 0) * 1e-9) for one in segments)
+    return measure_hidden(
+        trace.readings, first_ns if segments else None, lambda grid_ns: seen_s(segments, grid_ns), before_s
+    )
 
 
 def build_profile(
@@ -135,8 +141,8 @@ def build_profile(
     packages = tuple(sorted({q.package for q in quanta if q.package is not None}))
     recipe = Recipe(chosen, quanta, whole, packages, _static_power(trace, chosen, quanta), {})
     segments = recipe.read(trace)
-    unseen = measure_unseen(trace, segments)
-    recipe = _fitted(_idled(recipe, trace, segments, unseen), trace, segments, unseen, asked=model)
+    hidden = hidden_time(trace, segments)
+    recipe = _fitted(_idled(recipe, trace, segments, hidden), trace, segments, hidden, asked=model)
     joined = join_rows([one.rows for one in segments])
     for one, place in zip(segments, joined.places, strict=True):
         if isinstance(place, slice):
@@ -146,7 +152,7 @@ def build_profile(
     stuck = []
     for domain in quanta:
         if len(domain):
-            plan = recipe.plan(domain, segments, unseen)
+            plan = recipe.plan(domain, segments, hidden)
             accounts[domain.name] = settle(plan, segments, joined, totals if domain.counted else None)
             stuck += stuck_sensor_warnings(domain, plan, trace.start_ns)
             del plan
@@ -154,7 +160,7 @@ def build_profile(
     about_model = [
         text for text in (trace.manifest.get("power_model_problem"), stored_problem) if isinstance(text, str)
     ]
-    warnings = [*trace.graph.notes, *about_model, *stuck, *sample_warnings(segments, unseen, joined.rows, recipe.model)]
+    warnings = [*trace.graph.notes, *about_model, *stuck, *sample_warnings(segments, hidden, joined.rows, recipe.model)]
     warnings += fit_warnings(recipe.fits, names)
     info = describe(trace, recipe, warnings)
     is_estimate = info["quality"] == Quality.ESTIMATED
@@ -179,7 +185,7 @@ def build_profile(
     return Profile(trace, tasks, frame.set_index("domain"), info, recipe, joined.rows.own_s, errors_j, watts)
 
 
-def _fitted(recipe: Recipe, trace: Trace, segments: list[Segments], unseen: Unseen, *, asked: str) -> Recipe:
+def _fitted(recipe: Recipe, trace: Trace, segments: list[Segments], hidden: HiddenTime, *, asked: str) -> Recipe:
     """Fit powers if requested, or if `auto` finds that they separate the tasks."""
     if not needs_fit(asked, recipe.model):
         return recipe
@@ -188,10 +194,9 @@ def _fitted(recipe: Recipe, trace: Trace, segments: list[Segments], unseen: Unse
         if domain.counted and len(domain) and domain.quality != "estimated" and (asked == "fitted" or domain.timed):
             from tprof.analysis.models.fitted import fit_powers  # noqa: PLC0415 - SciPy takes as long to load as all of a short summary
 
-            load = recipe.load(domain, segments, unseen)
+            load = recipe.load(domain, segments, hidden)
             belief = _belief(recipe, domain.name)
-            hidden_s = load.other_s + load.unseen_s
-            fit = fit_powers(domain, load.lanes, segments, hidden_s, tasks=len(trace.tasks), belief=belief)
+            fit = fit_powers(domain, load.lanes, segments, load.hidden_s, tasks=len(trace.tasks), belief=belief)
             block, part = domain.between(trace.start_ns, trace.end_ns)
             if fit is not None and len(block):
                 fits[domain.name] = replace(fit, static_w=fit.static_w[part])
@@ -212,24 +217,19 @@ def _belief(recipe: Recipe, domain: str) -> Belief:
 
 def _static_power(trace: Trace, model: Chosen, quanta: tuple[Quanta, ...]) -> dict[str, float]:
     """Static watts by domain: from the manifest, else the model's C2 for packages."""
-    given_w = trace.manifest.get("static_power_w")
-    known = {
-        str(name): float(watts)
-        for name, watts in (given_w.items() if isinstance(given_w, dict) else ())
-        if isinstance(watts, int | float) and np.isfinite(watts) and watts > 0
-    }
+    known = static_watts(trace.manifest)
     if model.coefficients is not None and model.coefficients.c2 > 0:
         return {q.name: model.coefficients.c2 for q in quanta if q.scope == "package"} | known
     return known
 
 
-def _idled(recipe: Recipe, trace: Trace, segments: list[Segments], unseen: Unseen) -> Recipe:
+def _idled(recipe: Recipe, trace: Trace, segments: list[Segments], hidden: HiddenTime) -> Recipe:
     """Replace a calibrated C2, which holds for its own frequency and temperature, by the power of idle quanta."""
     coefficients, static_w = recipe.model.coefficients, dict(recipe.static_power_w)
     given_w = trace.manifest.get("static_power_w") or {}
     for domain in recipe.whole:
         if coefficients is not None and domain.name in static_w and domain.name not in given_w and len(domain):
-            idle_w = idle_power_w(recipe.load(domain, segments, unseen))
+            idle_w = recipe.load(domain, segments, hidden).idle_power_w()
             static_w[domain.name] = static_w[domain.name] if idle_w is None else idle_w
     return replace(recipe, static_power_w=static_w)
 

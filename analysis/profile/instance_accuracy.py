@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from tprof.analysis.attribution import Lane, Rate, gather, locate, padded, rates, spread, sum_by
-from tprof.analysis.edge_estimation import estimate_edges
-from tprof.analysis.load import Load
-from tprof.analysis.overlapping_quanta import distribute_energy, has_overlaps, split_overlaps
-from tprof.analysis.segments import task_of
+from tprof.analysis.attribution.lanes import Lane, Rate, gather, locate, padded, rates, spread, sum_by
+from tprof.analysis.attribution.load import Load
+from tprof.analysis.attribution.overlaps import distribute_energy, has_overlaps, split_overlaps
+from tprof.analysis.attribution.segments import task_of
+from tprof.analysis.models.fitted.edges import estimate_edges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tprof.analysis.attribution.quanta import Quanta
+    from tprof.analysis.attribution.segments import Segments
+    from tprof.analysis.attribution.sharing import Sharing
     from tprof.analysis.models.fitted import Fit
-    from tprof.analysis.quanta import Quanta
-    from tprof.analysis.segments import Segments
-    from tprof.analysis.sharing import Sharing
 
     from .profile import Profile
 

@@ -1,71 +1,17 @@
-"""Uncertainty of figures: bounds from the sensor's resolution, intervals of means.
-
-In its first and its last quantum an instance may have drawn anything between 0 and the quantum's whole
-dynamic energy. The model shares the quanta between them; these bounds do not include its error.
-"""
+"""Intervals of mean energies, and of figures that are estimated."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution import Shares, padded, sum_by
 
 if TYPE_CHECKING:
-    from tprof.analysis.instances import InstanceRows
-    from tprof.analysis.quanta import Quanta
-
     from tprof.trace.estimate import WattsError
 
 Floats = NDArray[np.float64]
 _NORMAL_95 = 1.96
-
-
-@dataclass
-class Bounds:
-    """Bounds of the instances in one domain; `edge_j` sums their parts in first and last quanta."""
-
-    dynamic_j: Floats
-    valid_before: NDArray[np.int64]
-    first: NDArray[np.int32]
-    last: NDArray[np.int32]
-    edge_j: Floats
-    everywhere: bool
-
-    @classmethod
-    def of(cls, quanta: Quanta, dynamic_j: Floats, rows: InstanceRows) -> Bounds:
-        """Find each instance's first and last quantum."""
-        first = np.searchsorted(quanta.edges_ns, rows.start_ns, side="right").astype(np.int32)
-        last = np.searchsorted(quanta.edges_ns, rows.end_ns, side="left").astype(np.int32)
-        valid = np.cumsum(np.concatenate(([False], quanta.valid, [False])))
-        return cls(padded(dynamic_j), valid, first, np.maximum(first, last), np.zeros(len(rows)), rows.package is None)
-
-    def edge_part(
-        self, quantum: NDArray[np.int32], shares: Shares, slot: NDArray[np.int32], place: slice | NDArray[np.intp]
-    ) -> Floats:
-        """Return by slot the joules of segments in their instance's first or last quantum."""
-        first = np.concatenate((np.array([-1], np.int32), self.first[place]))
-        last = np.concatenate((np.array([-1], np.int32), self.last[place]))
-        own_first, own_last = first[slot], last[slot]
-        at_edge = (quantum[:-1] == own_first) | (quantum[:-1] == own_last)
-        edge_j = shares.energy_j * at_edge
-        at = shares.at
-        behind = (quantum[at + 1] == own_first[at]) | (quantum[at + 1] == own_last[at])
-        edge_j[at] = shares.head_j * at_edge[at] + shares.tail_j * behind
-        return sum_by(slot, edge_j, len(first))
-
-    def finish(self, low_j: Floats, high_j: Floats, covered: NDArray[np.bool_]) -> None:
-        """Widen the bounds by the dynamic energy of first and last quanta, less the shares in them."""
-        low_j -= self.edge_j
-        # An instance without joules here may not have run on this package at all.
-        high_j -= self.edge_j
-        here = self.everywhere | (self.edge_j > 0)
-        high_j += np.where(here, self.dynamic_j[self.first], 0.0)
-        high_j += np.where(here & (self.last != self.first), self.dynamic_j[self.last], 0.0)
-        before = np.maximum(self.first - 1, 0)
-        covered |= self.valid_before[self.last] > self.valid_before[before]
 
 
 def mean_interval(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
-    from tprof.analysis.quanta import Quanta
+    from tprof.analysis.attribution.quanta import Quanta
 
     from tprof.trace import Trace
     from tprof.trace.estimate import WattsError

@@ -9,13 +9,13 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tprof.analysis.busy import Unseen
-    from tprof.analysis.instances import InstanceRows
+    from tprof.analysis.attribution.hidden import HiddenTime
+    from tprof.analysis.attribution.instances import InstanceRows
+    from tprof.analysis.attribution.quanta import Quanta
+    from tprof.analysis.attribution.segments import Segments
+    from tprof.analysis.attribution.sharing import Sharing
     from tprof.analysis.models import Chosen
     from tprof.analysis.models.fitted import Fit
-    from tprof.analysis.quanta import Quanta
-    from tprof.analysis.segments import Segments
-    from tprof.analysis.sharing import Sharing
 
 UNSEEN_SHARE = 0.05
 UNCERTAIN_LEVEL = 0.2
@@ -39,7 +39,7 @@ def stuck_sensor_warnings(quanta: Quanta, plan: Sharing, start_ns: int) -> list[
     return [f"{quanta.name} was stuck since {since_s:.3f} s of the recording{again}"]
 
 
-def sample_warnings(segments: Sequence[Segments], unseen: Unseen, rows: InstanceRows, model: Chosen) -> list[str]:
+def sample_warnings(segments: Sequence[Segments], hidden: HiddenTime, rows: InstanceRows, model: Chosen) -> list[str]:
     """Warn of samples that make a figure uncertain."""
     out = []
     if (disordered := sum(one.disordered for one in segments)) > 0:
@@ -60,15 +60,15 @@ def sample_warnings(segments: Sequence[Segments], unseen: Unseen, rows: Instance
     )
     if moved:
         out.append(f"{moved} segments began on one package and ended on another: half of each is counted on either")
-    if unseen.unseen_share > UNSEEN_SHARE:
+    if hidden.unseen_share > UNSEEN_SHARE:
         out.append(
-            f"{unseen.unseen_share:.0%} of the program's CPU time ran in threads that run no task (in `runtime`): "
+            f"{hidden.unseen_share:.0%} of the program's CPU time ran in threads that run no task (in `runtime`): "
             "if they are a BLAS or OpenMP pool, limit it to one thread with threadpoolctl or OMP_NUM_THREADS=1; "
             "if they are yours, decorate what they run with @tprof.task"
         )
-    if unseen.before_share > UNSEEN_SHARE:
+    if hidden.before_share > UNSEEN_SHARE:
         out.append(
-            f"{unseen.before_share:.0%} of the program's CPU time passed before the first task of its processes and "
+            f"{hidden.before_share:.0%} of the program's CPU time passed before the first task of its processes and "
             "threads (in `runtime`): mostly starts of Python and imports in child processes"
         )
     begun = sum(one.starts for one in segments)

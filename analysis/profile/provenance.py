@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tprof.analysis.attribution.load import LEAST_IDLE_S
 from tprof.analysis.declared import failed_declarations
-from tprof.analysis.idle import LEAST_S
 
 from tprof.trace import Quality
 from tprof.trace.estimate import assumed_words, watts_error
@@ -18,7 +18,7 @@ from .intervals import widened
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tprof.analysis.quanta import Quanta
+    from tprof.analysis.attribution.quanta import Quanta
 
     from tprof.trace import Trace
 
@@ -64,13 +64,13 @@ def describe(trace: Trace, recipe: Recipe, warnings: Sequence[str]) -> dict[str,
 
 def lead_in_text(info: Mapping[str, Any]) -> str | None:
     """Return a sentence on the idle time read before the block, or None if there is hardly any."""
-    if info["lead_in_s"] < LEAST_S:
+    if info["lead_in_s"] < LEAST_IDLE_S:
         return None
     joules = "its joules are not known" if info["lead_in_j"] is None else f"{info['lead_in_j']:.3g} J"
     return f"{info['lead_in_s']:.3g} s were read before the block began ({joules}): they are in none of these figures"
 
 
-def doubt_text(info: Mapping[str, Any]) -> str | None:
+def uncertainty_text(info: Mapping[str, Any]) -> str | None:
     """Return a sentence on the uncertainty of all joules due to assumed watts, or None without any."""
     estimate = info["estimate"]
     if estimate is None or estimate["idle_factor"] == estimate["per_core_factor"] == 1.0:

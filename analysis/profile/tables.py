@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
-    from tprof.analysis.accounts import Totals
-    from tprof.analysis.instances import InstanceRows
-    from tprof.analysis.quanta import Quanta
-    from tprof.analysis.segments import Segments
-    from tprof.analysis.sharing import Sharing
+    from tprof.analysis.attribution.accounts import Totals
+    from tprof.analysis.attribution.instances import InstanceRows
+    from tprof.analysis.attribution.quanta import Quanta
+    from tprof.analysis.attribution.segments import Segments
+    from tprof.analysis.attribution.sharing import Sharing
 
     from tprof.trace import Thread, Trace
     from tprof.trace.estimate import WattsError

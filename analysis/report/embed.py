@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tprof.errors import TprofError
-from tprof.trace.whole_file import replace_file
+from tprof.trace.user_files import replace_file
 
 # Characters that could end a script element, or a line for an old parser; the JSON escape is the same character.
 _ESCAPES: dict[int, str | int | None] = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from tprof.analysis.names import shown
-from tprof.analysis.profile.provenance import doubt_text, lead_in_text
+from tprof.analysis.profile.provenance import lead_in_text, uncertainty_text
 
 from .embed import Parts, clean, embed, write_page
 from .runtime_sections import operating_data, runtime_data
@@ -55,7 +55,7 @@ def page_data(profile: Profile) -> dict[str, Any]:
     data = {
         "info": {key: info.get(key) for key in keys} | {"warnings": list(info.get("warnings", []))},
         "lead_in": lead_in_text(info),
-        "doubt": doubt_text(info),
+        "uncertainty": uncertainty_text(info),
         "left_out": list(info.get("left_out", [])),
         "argv": _command([str(word) for word in info.get("argv", [])]),
         "accounts": _accounts(profile),

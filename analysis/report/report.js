@@ -16,7 +16,7 @@ function cost() {
     const one = make(at("figures"), "div", undefined, "figure");
     make(one, "b", text); make(one, "span", label, "quiet");
   }
-  at("sensor").textContent = `Sensor: ${info.sensor}. Power ${info.model_why}. Program: ${data.argv.join(" ") || "not known"}.${data.lead_in ? ` ${data.lead_in}.` : ""}${data.doubt ? ` ${data.doubt[0].toUpperCase()}${data.doubt.slice(1)}.` : ""}`;
+  at("sensor").textContent = `Sensor: ${info.sensor}. Power ${info.model_why}. Program: ${data.argv.join(" ") || "not known"}.${data.lead_in ? ` ${data.lead_in}.` : ""}${data.uncertainty ? ` ${data.uncertainty[0].toUpperCase()}${data.uncertainty.slice(1)}.` : ""}`;
   const lost = Object.entries(info.dropped || {}).filter((pair) => pair[1]).map(([why, n]) => `${n} samples dropped (${why})`);
   const left = data.left_out.map((one) => `${one.name} not counted: ${one.why}`);
   const warnings = [...info.warnings, ...lost, ...left];

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tprof.analysis.attribution.segments import task_of
 from tprof.analysis.names import places, shown
-from tprof.analysis.segments import task_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.profile import Profile
-    from tprof.analysis.segments import Segments
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

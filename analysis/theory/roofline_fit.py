@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import lsq_linear
+from scipy.stats import median_abs_deviation
 from scipy.stats import t as student
 
 from tprof.errors import UsageError
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 RIDGE = 2.0
 ROUNDS = 20
-TO_DEVIATION = 1.4826  # from the median absolute deviation of normal errors to their standard deviation
 MEDIAN_ERROR = (np.pi / 2) ** 0.5  # of the median, in errors of the mean
 LEAST_SPARE = 3
 """Runs with an energy that there must be beyond the number of coefficients."""
@@ -180,7 +180,7 @@ def _check_sides(memory: Floats, compute: dict[str, Floats]) -> None:
 def _middle(name: str, values: Floats) -> Estimate:
     logs = np.log(values)
     middle, n = float(np.median(logs)), len(logs)
-    spread = TO_DEVIATION * float(np.median(np.abs(logs - middle)))
+    spread = float(median_abs_deviation(logs, scale="normal"))
     half = student.ppf(0.975, n - 1) * MEDIAN_ERROR * spread / n**0.5 if n > 1 else np.nan
     return Estimate(name, float(np.exp(middle)), float(np.exp(middle - half)), float(np.exp(middle + half)))
 

@@ -74,7 +74,7 @@ def page_data(shown: Shown) -> dict[str, Any]:
 
 
 def describe(machine: Machine) -> dict[str, Any]:
-    """Return the machine's balances, limits and verdict in its precision, as plain values with units as suffixes."""
+    """Return the machine's balances and limits in its precision, as plain values with units as suffixes."""
     values: dict[str, Any] = {
         "time_balance_flops_per_byte": machine.time_balance,
         "peak_flops_per_s": 1 / machine.tau_flop_s,

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 PAUSE_S = 0.1
 WHAT = "a calibration"
+ASK = 'see "tprof doctor" for what would grant it'
+COUNTERS = (("llc_refs", "l2_refs"), ("llc_refs",))
 
 
 def record(
@@ -85,10 +87,6 @@ def record(
             run_together([Part(phase.name, phase.kernel, cpu) for cpu in phase.cpus], seconds_each)
             time.sleep(PAUSE_S)
     return path
-
-
-ASK = 'see "tprof doctor" for what would grant it'
-COUNTERS = (("llc_refs", "l2_refs"), ("llc_refs",))
 
 
 def check_energy(energy: str, root: Path, *, what: str) -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from tprof.sensors.topology import Cpu
 
+SETS = ("stress", "polybench", "all")
+
 
 @dataclass(frozen=True)
 class Phase:
@@ -91,9 +93,6 @@ def run_together(parts: Sequence[Part], seconds: float) -> None:
     first = next((error for error in failed if not isinstance(error, threading.BrokenBarrierError)), None)
     if first is not None:
         raise first
-
-
-SETS = ("stress", "polybench", "all")
 
 
 def chosen(name: str, caches: Caches, cores: int) -> tuple[Kernel, ...]:

@@ -18,6 +18,7 @@ LINE_BYTES = 64
 MOST_BYTES = 256 << 20
 BUSY = 12
 """Multiply-adds on each number of a line, where a kernel computes on what it moves."""
+UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 @dataclass(frozen=True)
@@ -93,9 +94,6 @@ def ring(lines: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
 
 def _lines(size: int) -> int:
     return max(size // LINE_BYTES, 1)
-
-
-UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 @dataclass(frozen=True)

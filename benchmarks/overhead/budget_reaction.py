@@ -33,6 +33,11 @@ ENERGY_US = 0.2
 """Of `recording.energy()`, for an instance: about what recording one takes."""
 INSTANCES = 100_000
 THREAD_NAME = "tprof-budget"
+STEP_J, LIMIT_J = 40.0, 1.0
+"""A step of which even a small part, where others keep the machine busy, is too much."""
+DEADLINE_S = 30
+BUSY_W = 6.0
+TASK_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -121,13 +126,6 @@ def watch(place: Path, duration_s: float, *, limit_j: float) -> float:
         while time.perf_counter() - begin_s < duration_s:
             time.sleep(0.01)
         return (cpu_time_ns(THREAD_NAME) - begin_ns) * 1e-9 / (time.perf_counter() - begin_s)
-
-
-STEP_J, LIMIT_J = 40.0, 1.0
-"""A step of which even a small part, where others keep the machine busy, is too much."""
-DEADLINE_S = 30
-BUSY_W = 6.0
-TASK_S = 0.02
 
 
 class Crossing:

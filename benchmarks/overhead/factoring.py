@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+RECORDED, ONE_WORKER, TWO_WORKERS = "tprof, recorded", "tprof, 1 worker", "tprof, 2 workers"
+RECORDING_PERCENT, OVER_BEST, TWO_OVER_ONE = 3.0, 1.1, 1 / 1.7
+FREE_SHARE = 0.9  # of the workers' processors: 1.7 times as fast cannot be asked of less than 1.8 processors
+
 
 @dataclass
 class Factoring:
@@ -98,11 +102,6 @@ def _busy_s() -> float:
     """Return how long this machine's processors have been busy, time that a hypervisor gave to others included."""
     times = psutil.cpu_times()._asdict()
     return float(sum(times[name] for name in ("user", "nice", "system", "irq", "softirq", "steal")))
-
-
-RECORDED, ONE_WORKER, TWO_WORKERS = "tprof, recorded", "tprof, 1 worker", "tprof, 2 workers"
-RECORDING_PERCENT, OVER_BEST, TWO_OVER_ONE = 3.0, 1.1, 1 / 1.7
-FREE_SHARE = 0.9  # of the workers' processors: 1.7 times as fast cannot be asked of less than 1.8 processors
 
 
 @dataclass(frozen=True)

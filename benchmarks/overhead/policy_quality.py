@@ -38,6 +38,9 @@ TARGET = 1.03
 CAP_W, STATIC_W = 40.0, 20.0
 PAIR = 2
 SIMULATED = "simulated"
+HOOK_FREQUENCIES_HZ = (1_600_000_000, 2_600_000_000, 3_600_000_000)
+PLAIN = "an empty task without a policy"
+POLICIES = ("fixed(3.6GHz)", "edp", "power_cap(1000W)")
 
 
 @dataclass(frozen=True)
@@ -134,11 +137,6 @@ def _place(mix: Mix, *, shared: bool) -> str:
 def _figure(name: str, outcome: Outcome, best: Outcome, note: str, target: float | None = None) -> Figure:
     details = f"{note}; {outcome.changes:,} changes, {outcome.energy_j:.3g} J in {outcome.time_s:.3g} s"
     return Figure(name, (outcome.edp_js / best.edp_js,), "EDP / best", target, details)
-
-
-HOOK_FREQUENCIES_HZ = (1_600_000_000, 2_600_000_000, 3_600_000_000)
-PLAIN = "an empty task without a policy"
-POLICIES = ("fixed(3.6GHz)", "edp", "power_cap(1000W)")
 
 
 @tprof.task(name="empty")

@@ -30,6 +30,9 @@ from .timing import differences, interleave, no_collection, time_calls
 
 SENSOR_SHARE = 0.01
 OVER_BARE = "over the plain call"
+SAMPLES_PER_TASK = 2
+SAMPLE_BYTES = 64
+WRITE_BYTES = 32_768  # what the recorder appends at a time
 
 
 @dataclass(frozen=True)
@@ -226,11 +229,6 @@ def _time_child(code: str, directory: Path) -> float:
         [sys.executable, "-c", code], check=True, cwd=directory, env=environment
     )
     return (time.perf_counter_ns() - begin_ns) / 1e6
-
-
-SAMPLES_PER_TASK = 2
-SAMPLE_BYTES = 64
-WRITE_BYTES = 32_768  # what the recorder appends at a time
 
 
 @dataclass(frozen=True)

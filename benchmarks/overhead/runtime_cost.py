@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 
 
 MOST_MB = 1_000.0
+ALONE = "an empty task"
+LINKED = "an empty task that depends on three others"
+RECORDED = f"{ALONE}, recorded"
+OVER_EXECUTOR, OVER_EXECUTOR_LINKED, OVER_DASK = 0.5, 1.0, 0.2
+CHAINS = 1_000
+DEADLINE_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -119,12 +125,6 @@ def _memory(name: str, peaks: list[Peak]) -> Figure:
     return Figure(name, tuple(peak.peak_bytes / 1e6 for peak in peaks), "MB", MOST_MB, note)
 
 
-ALONE = "an empty task"
-LINKED = "an empty task that depends on three others"
-RECORDED = f"{ALONE}, recorded"
-OVER_EXECUTOR, OVER_EXECUTOR_LINKED, OVER_DASK = 0.5, 1.0, 0.2
-
-
 def measure_spawning(directory: Path, tasks: int, workers: int, rounds: int) -> list[Figure]:
     """Measure batches of empty tasks, independent and not, in interleaved rounds; a slow peer's are smaller."""
     taken = take_turns(_subjects(directory, tasks, workers), rounds=rounds)
@@ -202,10 +202,6 @@ def _over_dask(what: str, ours: tuple[float, ...], taken: dict[str, tuple[float,
     if label not in taken:
         return Figure(name, (), "×", target, "not installed", comparable=False)
     return Figure(name, ratios(ours, taken[label]), "×", target)
-
-
-CHAINS = 1_000
-DEADLINE_S = 600.0
 
 
 @dataclass(frozen=True)

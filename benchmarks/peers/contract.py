@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     Position = tuple[int, int]
     Kernel = Callable[..., None]
 
+_TASKS: tuple[Any, ...] = (cholesky.potrf, cholesky.trsm, cholesky.syrk, cholesky.gemm)
+POTRF, TRSM, SYRK, GEMM = (task.__wrapped__ for task in _TASKS)
+
 
 class Peer(ABC):
     """A way to run functions on threads.
@@ -72,10 +75,6 @@ class GraphPeer(BatchPeer):
     @abstractmethod
     def run_grid(self, side: int, workers: int) -> float:
         """Return the seconds that the empty tasks of `grid_steps(side)` take."""
-
-
-_TASKS: tuple[Any, ...] = (cholesky.potrf, cholesky.trsm, cholesky.syrk, cholesky.gemm)
-POTRF, TRSM, SYRK, GEMM = (task.__wrapped__ for task in _TASKS)
 
 
 def empty(*_: object) -> None:

@@ -19,6 +19,9 @@ LOWEST_HZ, HIGHEST_HZ, FREQUENCIES = 1_600_000_000, 3_610_000_000, 19
 """The range of the frequencies of figure 11, and how many there are (section 4.4)."""
 TABLES_HZ = 3_300_000_000
 """Of tables 1 to 3; table 4 is of `LOWEST_HZ`, by the model of this frequency (section 3.3)."""
+SOURCE = "the TProf paper, tables 5 and 6, corrected after its section 4.3"
+MACHINE = "Intel Core i5-2500, 4 cores, 6 MB last-level cache; energy of the processor without the memory"
+BYTES_A_MB = 1_024_000
 
 
 @dataclass(frozen=True)
@@ -96,11 +99,6 @@ def _error(row: dict[str, str], column: str) -> float:
 def _rows(name: str) -> list[dict[str, str]]:
     text = (files(__package__) / "csv" / f"{name}.csv").read_text("utf-8")
     return list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
-
-
-SOURCE = "the TProf paper, tables 5 and 6, corrected after its section 4.3"
-MACHINE = "Intel Core i5-2500, 4 cores, 6 MB last-level cache; energy of the processor without the memory"
-BYTES_A_MB = 1_024_000
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 TYPES = {"single": np.float32, "double": np.float64}
+SIZES = {"single": 4, "double": 8}
+"""Bytes of a number."""
+MOST_BYTES = 256 << 20
 
 
 def one_a_core(topology: Sequence[Cpu]) -> tuple[int, ...]:
@@ -95,11 +98,6 @@ class Crew:
         counts = {name: max(self._bytes // size, len(block)) for name, size in SIZES.items()}
         self._own.streams = {name: np.resize(block.astype(TYPES[name]), counts[name]) for name in SIZES}
         self._own.buffer = np.ones_like(self._own.streams["double"])
-
-
-SIZES = {"single": 4, "double": 8}
-"""Bytes of a number."""
-MOST_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)

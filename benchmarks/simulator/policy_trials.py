@@ -39,6 +39,11 @@ if TYPE_CHECKING:
     Log = Callable[[dict[str, Any]], object]
 
 EXPLORED = 3
+CHUNKS = 64
+SORT_S, MERGE_S = 0.080, 0.008
+TRANSITION_S = 10e-6
+UPDATE_S = 1e-3
+DONE_S = 1e-12
 
 
 def discard(decision: dict[str, Any]) -> None:
@@ -121,10 +126,6 @@ class Trial:
         return Processor(self.mix, self.workers, shared=self.shared, static_w=self.static_w).run(make)
 
 
-CHUNKS = 64
-SORT_S, MERGE_S = 0.080, 0.008
-
-
 @dataclass(frozen=True)
 class Job:
     """An instance: seconds at the highest frequency, and the jobs before it by their places."""
@@ -172,11 +173,6 @@ def side_by_side(tasks: tuple[str, ...], instances: int = 60, seconds: float = 0
 
 
 MIXES = (multisort(), side_by_side(("sort", "merge")), side_by_side(tuple(RESPONSES)))
-
-
-TRANSITION_S = 10e-6
-UPDATE_S = 1e-3
-DONE_S = 1e-12
 
 
 @dataclass(frozen=True)

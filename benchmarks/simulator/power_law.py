@@ -34,6 +34,13 @@ if TYPE_CHECKING:
 
     from tprof.analysis import Coefficients
 
+Floats = NDArray[np.float64]
+LINE_GB = 64e-9
+WIDTH = 4
+"""Instructions that a core can issue in a cycle: where none is issued, the front end counts a stall."""
+MEMORY_GBS = 10.0
+COUNTERS = ("instructions", "cycles", "llc_misses", "l2_refs", "llc_refs", "stalls_frontend")
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -118,13 +125,6 @@ def redrawn(kernels: tuple[Kernel, ...], random: np.random.Generator) -> tuple[K
     return tuple(replace(one, mix=float(random.standard_normal())) for one in kernels)
 
 
-Floats = NDArray[np.float64]
-LINE_GB = 64e-9
-WIDTH = 4
-"""Instructions that a core can issue in a cycle: where none is issued, the front end counts a stall."""
-MEMORY_GBS = 10.0
-
-
 def _table_1() -> Coefficients:
     from tprof.analysis import TABLE_1  # noqa: PLC0415 - half a second that a simulated machine's programs do without
 
@@ -194,9 +194,6 @@ class Rates:
     llc_refs: Floats
     llc_misses: Floats
     stalls_frontend: Floats
-
-
-COUNTERS = ("instructions", "cycles", "llc_misses", "l2_refs", "llc_refs", "stalls_frontend")
 
 
 def demand_gbs(law: Law, kernels: Sequence[Kernel], number: NDArray[np.int64], hz: Floats) -> Floats:

@@ -44,6 +44,19 @@ IDLE_W = 0.05
 TEXT_BYTES = 24
 READY = "ready"
 START = "from tprof.benchmarks.simulator.simulated_machine import main; main()"
+_STEP_HZ = 1_000_000
+FREQUENCIES_HZ = tuple(
+    (LOWEST_HZ + (HIGHEST_HZ - LOWEST_HZ) * place // (FREQUENCIES - 1)) // _STEP_HZ * _STEP_HZ
+    for place in range(FREQUENCIES)
+)
+"""The paper prints both ends and how many there are; the rest is spread evenly."""
+POWER_W = 10.0
+"""Of each task at the highest frequency. Invented: the paper prints ratios."""
+_SLOWEST = LOWEST_HZ / HIGHEST_HZ
+RANGE_UJ = 262_143_328_850  # 32 bits of 2^-14 J, as the kernel prints it
+ZONE = "sys/class/powercap/intel-rapl:0"
+ENERGY = f"{ZONE}/energy_uj"
+FIRST = f"{CPUFREQ}/policy0"
 
 
 class Machine:
@@ -122,17 +135,6 @@ def main() -> None:
             package.advance()
 
 
-_STEP_HZ = 1_000_000
-FREQUENCIES_HZ = tuple(
-    (LOWEST_HZ + (HIGHEST_HZ - LOWEST_HZ) * place // (FREQUENCIES - 1)) // _STEP_HZ * _STEP_HZ
-    for place in range(FREQUENCIES)
-)
-"""The paper prints both ends and how many there are; the rest is spread evenly."""
-POWER_W = 10.0
-"""Of each task at the highest frequency. Invented: the paper prints ratios."""
-_SLOWEST = LOWEST_HZ / HIGHEST_HZ
-
-
 @dataclass(frozen=True)
 class TaskLaw(Ratios):
     """A task of the paper with its law between the two frequencies at which the paper gives it."""
@@ -167,12 +169,6 @@ RESPONSES = {one.task: TaskLaw(**asdict(one)) for one in ratios()}
 def response(task: str) -> TaskLaw:
     """Return the response of a task of the paper."""
     return RESPONSES[task]
-
-
-RANGE_UJ = 262_143_328_850  # 32 bits of 2^-14 J, as the kernel prints it
-ZONE = "sys/class/powercap/intel-rapl:0"
-ENERGY = f"{ZONE}/energy_uj"
-FIRST = f"{CPUFREQ}/policy0"
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ Floats = NDArray[np.float64]
 PARTS = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999, 1.0)
 BITS = 32
 CLOSE_S = 50e-6
+DOMAIN = "package-0"
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,6 @@ class Sensor:
 ICE_LAKE = Sensor((0.6127, 0.6835, 0.7267, 0.8093, 0.8839, 1.264, 1.5229, 1.6496, 1.8283, 2.8333), 2.0**-14)
 BROADWELL = Sensor((0.8202, 0.8722, 0.9298, 0.9807, 1.0011, 1.0218, 1.0724, 1.1076, 1.1595, 1.2033), 2.0**-14)
 KNIGHTS_LANDING = Sensor((0.9022, 0.915, 0.9294, 1.0025, 1.0082, 1.0155, 1.0275, 1.0402, 1.0741, 1.0963), 2.0**-16)
-
-
-DOMAIN = "package-0"
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     Rows = NDArray[np.intp]
 
 FILES = ("suite.html", "suite.json", "suite-table5.csv", "suite-table6.csv")
+POINTS = 6_000  # of a program, drawn three times; every input of the paper has fewer instances
+LEAST = 100  # of a rare task, which a plain sample would lose
+CURVE = 200  # points of a cumulative distribution
+CORES = 16
+WIDE = 20  # times the median: an instance so far out presses most points of linear axes into a corner
 
 
 def write_suite(suite: Suite, folder: Path) -> tuple[Path, ...]:
@@ -100,13 +105,6 @@ def _write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
         writer.writerows(
             {key: safe_cell(value) if isinstance(value, str) else value for key, value in row.items()} for row in rows
         )
-
-
-POINTS = 6_000  # of a program, drawn three times; every input of the paper has fewer instances
-LEAST = 100  # of a rare task, which a plain sample would lose
-CURVE = 200  # points of a cumulative distribution
-CORES = 16
-WIDE = 20  # times the median: an instance so far out presses most points of linear axes into a corner
 
 
 def panels(runs: Runs) -> dict[str, Any]:

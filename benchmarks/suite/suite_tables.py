@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 
 Row = dict[str, Any]
+# In the order of the paper's figures 5 to 10.
+SUITE = ("jacobi", "fft", "multisort", "ferret", "cholesky", "blackscholes")
 
 
 @dataclass(frozen=True)
@@ -161,10 +163,6 @@ def pooled(profiles: Sequence[Profile]) -> pd.DataFrame:
 def is_absent(value: float | None) -> bool:
     """Tell whether there is no such figure."""
     return value is None or math.isnan(value)
-
-
-# In the order of the paper's figures 5 to 10.
-SUITE = ("jacobi", "fft", "multisort", "ferret", "cholesky", "blackscholes")
 
 
 def members(names: Sequence[str] = SUITE) -> tuple[str, ...]:

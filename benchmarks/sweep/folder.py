@@ -32,6 +32,10 @@ FILES = ("sweep.csv", "sweep-points.csv", "sweep.json", "sweep.html")
 POINTS = "points"
 WARM_UP = "warm-up"
 _OF_A_RUN = re.compile(rf"(?:(?:\d+[kM]Hz-)?\d+w-\d+|{WARM_UP})\.(?:tprof|json|log)|\..*\.json\.new")
+ELSEWHERE = "choose another folder with -o DIR, or replace it with --overwrite"
+Identity = dict[str, str | int | None]
+PROGRAM = "program"
+"""The digest of its file; of a benchmark the version of tprof, and None for what is no file."""
 
 
 def make(folder: Path) -> None:
@@ -88,9 +92,6 @@ def clear(folder: Path) -> None:
         except OSError as error:
             message = f"cannot remove {path} of the earlier sweep: {error.strerror}; choose another folder with -o DIR"
             raise TprofError(message) from error
-
-
-ELSEWHERE = "choose another folder with -o DIR, or replace it with --overwrite"
 
 
 def earlier(order: Order, plan: Plan, *, refused: str | None) -> Plan | None:
@@ -189,11 +190,6 @@ def _frequencies(plan: Plan) -> str:
 
 def _numbers(plan: Plan) -> str:
     return ",".join(map(str, plan.workers))
-
-
-Identity = dict[str, str | int | None]
-PROGRAM = "program"
-"""The digest of its file; of a benchmark the version of tprof, and None for what is no file."""
 
 
 def identity_of(file: Path | None, *, benchmark: bool) -> Identity:

@@ -32,6 +32,13 @@ if TYPE_CHECKING:
 
     from .plan import Plan, Point
 
+HAD_PROCESSOR = 0.9
+"""If simulated tasks run for less than this part of their time, the host dominates their times."""
+OUTSIDE = 0.05
+"""Part of the program's joules outside tasks above which a run gets a warning."""
+FIGURE = re.compile(r"(?<![\w.-])\d+(?:\.\d+)?(?:e[+-]?\d+)?(?= ?%| (?:±|[WJs]\b))")
+"""A number with its unit; numbers in names, statuses and settings distinguish runs and stay."""
+
 
 def write_output(
     folder: Path, plan: Plan, policies: Sequence[Policy], rows: Sequence[Row], *, page: bool
@@ -135,12 +142,6 @@ def _is_nan(value: object) -> bool:
     return isinstance(value, float) and not math.isfinite(value)
 
 
-HAD_PROCESSOR = 0.9
-"""If simulated tasks run for less than this part of their time, the host dominates their times."""
-OUTSIDE = 0.05
-"""Part of the program's joules outside tasks above which a run gets a warning."""
-
-
 def host_warnings(profile: Profile) -> list[str]:
     """Return a warning if the tasks of a simulated machine waited for a processor.
 
@@ -167,10 +168,6 @@ def outside_tasks(profile: Profile) -> list[str]:
         return []
     where = "imports and code between tasks, see `runtime` in tprof summary"
     return [f"more than {OUTSIDE:.0%} of the program's joules are in no task's row ({where})"]
-
-
-FIGURE = re.compile(r"(?<![\w.-])\d+(?:\.\d+)?(?:e[+-]?\d+)?(?= ?%| (?:±|[WJs]\b))")
-"""A number with its unit; numbers in names, statuses and settings distinguish runs and stay."""
 
 
 def without_figures(text: str) -> str:

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 WAITING, DONE, FAILED = "waiting", "done", "failed"
+FILE = "sweep-plan.json"
+STATES = (WAITING, DONE, FAILED)
+TEXTS = ("model", "quality", "sensor")
+MOST_BYTES = 64 << 20
+"""Of a plan and of a run's rows, with a kilobyte for each run or task."""
 
 
 @dataclass
@@ -127,13 +132,6 @@ class Plan:
             "written": self.written,
             "points": [asdict(point) for point in self.points],
         }
-
-
-FILE = "sweep-plan.json"
-STATES = (WAITING, DONE, FAILED)
-TEXTS = ("model", "quality", "sensor")
-MOST_BYTES = 64 << 20
-"""Of a plan and of a run's rows, with a kilobyte for each run or task."""
 
 
 def save_plan(plan: Plan, folder: Path) -> None:

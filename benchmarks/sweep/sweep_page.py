@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from .plan import Plan
 
+TASKS = 8
+"""Drawn in each panel, those that take most energy; the table has all."""
+
 
 def write_sweep_page(path: Path, plan: Plan, rows: Sequence[Row], description: Mapping[str, Any]) -> None:
     """Write the page. Raises TprofError."""
@@ -67,10 +70,6 @@ def _shown(row: Row) -> dict[str, Any]:
 def _part(row: Row, name: str) -> float | None:
     high = row[ends(name)[1]]
     return None if high is None or not row[name] else high / row[name] - 1
-
-
-TASKS = 8
-"""Drawn in each panel, those that take most energy; the table has all."""
 
 
 def panels(rows: Sequence[Row]) -> list[dict[str, Any]]:

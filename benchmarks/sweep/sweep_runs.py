@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 MOST_FAILURES = 3
 """So many runs in a row that fail end a sweep: the next would, too."""
 MOST_TOLD = 3
+SEEDS = 1 << 32
 
 
 class Tell(Protocol):
@@ -229,9 +230,6 @@ class _Runner:
         if not self._lasted_s:
             return None
         return len(self._sweep.plan.waiting) * sum(self._lasted_s) / len(self._lasted_s)
-
-
-SEEDS = 1 << 32
 
 
 @dataclass(frozen=True)

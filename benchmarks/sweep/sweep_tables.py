@@ -35,6 +35,9 @@ TEXTS = ("task", "quality")
 MOST_FIGURE = 1e60
 """Beyond it means and their intervals leave what a float can hold."""
 Row = dict[str, Any]
+FIGURES = ("energy_j", "time_s", "power_w", "edp_js", "ed2p_js2")
+COUNTED = ("stalls_per_cycle", "llc_misses")
+_DOUBT = ("measured", "estimated", "simulated")
 
 
 def rows_of(profile: Profile) -> list[Row]:
@@ -176,11 +179,6 @@ def _cell(value: Any) -> Any:
     if isinstance(value, str):
         return safe_cell(value)
     return "" if value is None or (isinstance(value, float) and not math.isfinite(value)) else value
-
-
-FIGURES = ("energy_j", "time_s", "power_w", "edp_js", "ed2p_js2")
-COUNTED = ("stalls_per_cycle", "llc_misses")
-_DOUBT = ("measured", "estimated", "simulated")
 
 
 def ends(figure: str) -> tuple[str, str]:

@@ -32,6 +32,8 @@ UNCHANGED = tuple((low, low + 0.1, low + 0.2) for low in (0.05, 0.10, 0.15, 0.20
 """Parts of the highest power limit."""
 WANTED_COVERAGE = 0.95
 EXACT_NOISE, RUN_NOISE = 0.005, 0.02
+FREQUENCIES_HZ = np.array([LOW_HZ, 2.2e9, 2.8e9, HIGH_HZ])
+MOST_W = 50.0
 
 
 @dataclass(frozen=True)
@@ -174,10 +176,6 @@ def _measured(response: Response, places: Sequence[int], unit: str, noise: float
         energy_noise=np.full(len(shown), noise),
         quality="simulated",
     )
-
-
-FREQUENCIES_HZ = np.array([LOW_HZ, 2.2e9, 2.8e9, HIGH_HZ])
-MOST_W = 50.0
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
     Kernels = tuple[Kernel, ...]
 
+RUN_S = 2.0
+INSTANCE_S = 0.01
+PHASE_S = 0.25
+SEED = 1000
+
 
 def _pairs_of(rows: Sequence[Row]) -> tuple[tuple[str, ...], ...]:
     """Return the kernels of each pair of a published table."""
@@ -40,8 +45,6 @@ def _pairs_of(rows: Sequence[Row]) -> tuple[tuple[str, ...], ...]:
 
 
 TABLE_3, TABLE_4 = _pairs_of(published.table_3()), _pairs_of(published.table_4())
-RUN_S = 2.0
-INSTANCE_S = 0.01
 
 
 def table_2(package: Package, model: Coefficients, *, seed: int) -> list[Row]:
@@ -123,9 +126,6 @@ def _model_w(own: pd.DataFrame, model: Coefficients) -> float:
     return float(model.c1 + model.a * ipc + model.b * l2_gbs + model.c * llc_gbs)
 
 
-PHASE_S = 0.25
-
-
 @dataclass(frozen=True)
 class Phases:
     """A session of phases: each kernel on each number of cores."""
@@ -159,9 +159,6 @@ def predicted_w(model: Coefficients, seen: Observations) -> NDArray[np.float64]:
     return np.asarray(
         model.a * seen.ipc + model.b * seen.l2_gbs + model.c * seen.llc_gbs + model.c1 * seen.active_cores + model.c2
     )
-
-
-SEED = 1000
 
 
 def calibrate(package: Package, kernels: Sequence[Kernel] = STRESS) -> tuple[Coefficients, dict[str, Any]]:

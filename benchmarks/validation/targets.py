@@ -31,6 +31,10 @@ SPEED = 3.0
 SIMULATED = "simulated"
 ENOUGH_RUNS = 100
 """Runs for a coverage that can be compared with a range of four percent."""
+TASKS = tuple(stated(f"task {number}", 20e-6 * 1.2**number, 4.0 + number / 2) for number in range(20))
+SAMPLES = 5_000_000
+PER_SECOND = 117_000.0
+"""Samples a second that four busy cores make of these tasks."""
 
 
 def target_figures(
@@ -94,12 +98,6 @@ def _speed(*, measured: bool) -> dict[str, Any]:
         samples, ratios = measure_speed()
         figure = replace(figure, values=ratios, note=f"{samples:,} samples, disk to profile.tasks")
     return figure.as_plain()
-
-
-TASKS = tuple(stated(f"task {number}", 20e-6 * 1.2**number, 4.0 + number / 2) for number in range(20))
-SAMPLES = 5_000_000
-PER_SECOND = 117_000.0
-"""Samples a second that four busy cores make of these tasks."""
 
 
 def measure_speed(samples: int = SAMPLES, *, rounds: int = 3) -> tuple[int, tuple[float, ...]]:

@@ -39,6 +39,10 @@ PACKAGE = Package(Law())
 TABLES_SEED = 1
 COVERAGE_SEED = 10_000
 """Of the first run that is counted for coverage: none of those whose errors are printed."""
+Result = TypeVar("Result")
+LEAST = 4
+"""Fewer simulations than these do not pay for starting processes."""
+_limits = ExitStack()
 
 
 @dataclass(frozen=True)
@@ -204,13 +208,6 @@ def _root_mean_square(values: Sequence[np.ndarray]) -> np.ndarray:
 
 def _plain(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
-
-
-Result = TypeVar("Result")
-LEAST = 4
-"""Fewer simulations than these do not pay for starting processes."""
-
-_limits = ExitStack()
 
 
 def run_all(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MODELS = ("fitted + linear", "fitted", "linear", "ipc", "fesc", "cputime", "wall time")
 NONE = "–"
+ERRORS = (("mean_error", "mean energy of a task"), ("instance_error", "single instances"))
 
 
 def tables(result: Mapping[str, Any]) -> Iterator[Table]:
@@ -227,9 +228,6 @@ def _figures(figures: Sequence[Mapping[str, Any]]) -> Table:
         "part: of 1.",
         texts=1,
     )
-
-
-ERRORS = (("mean_error", "mean energy of a task"), ("instance_error", "single instances"))
 
 
 def write_page(result: Mapping[str, Any], path: Path) -> None:

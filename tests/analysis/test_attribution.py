@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
-from tprof.analysis.attribution import attribute
+from tprof.analysis.attribution.lanes import attribute
 
 _SPEC = importlib.util.spec_from_file_location(
     "attribution_oracle", Path(__file__).parent.parent / "oracles" / "attribution_oracle.py"

@@ -53,7 +53,7 @@ def test_the_realised_chain_is_the_makespan_without_gaps(tmp_path, tasks, worker
 
     path = profile_of(tmp_path, played.lanes).critical_path()
 
-    begin_s, length_s = path.realised["start_s"].to_numpy(), path.realised["duration_s"].to_numpy()
+    begin_s, length_s = path.observed["start_s"].to_numpy(), path.observed["duration_s"].to_numpy()
     assert path.makespan_s * 1e9 == pytest.approx(played.end_ns)
     assert sum(path.parts.values()) == pytest.approx(path.makespan_s)
     assert begin_s[1:] == pytest.approx(begin_s[:-1] + length_s[:-1])
@@ -106,9 +106,9 @@ def test_a_run_on_one_worker_divides_as_counted_by_hand(tmp_path):
 
     path = profile_of(tmp_path, played.lanes).critical_path()
 
-    assert path.realised["kind"].tolist() == ["worker", "running", "worker", "running"]
-    assert (path.realised["duration_s"] * 1e9).round().tolist() == [4, 30, 4, 20]
-    assert path.realised["instance"].tolist() == [1, 1, 2, 2]
+    assert path.observed["kind"].tolist() == ["worker", "running", "worker", "running"]
+    assert (path.observed["duration_s"] * 1e9).round().tolist() == [4, 30, 4, 20]
+    assert path.observed["instance"].tolist() == [1, 1, 2, 2]
     assert path.span_s * 1e9 == pytest.approx(50)
     assert path.share == pytest.approx(50 / 58)
     assert path.parallelism == pytest.approx(1.0)

@@ -6,36 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.measured_quanta import MS, consecutive, quanta
 from support.properties import examples
-from tprof.analysis.attribution import Lane, locate
-from tprof.analysis.edge_estimation import estimate_edges
-from tprof.analysis.load import Load
-from tprof.analysis.overlapping_quanta import split_overlaps
-from tprof.analysis.quanta import Quanta
+from tprof.analysis.attribution.lanes import Lane, locate
+from tprof.analysis.attribution.load import Load
+from tprof.analysis.attribution.overlaps import split_overlaps
+from tprof.analysis.models.fitted.edges import estimate_edges
 from tprof.benchmarks.simulator import ICE_LAKE, Mix, Package, Run, random_mix, stated, write
 
 import tprof
 
-MS = 1_000_000
 TASKS = (stated("short", 50e-6, 4.0), stated("long", 200e-6, 12.0))
-
-
-def quanta(edges_ms, windows_ms, energy_j):
-    count = len(energy_j)
-    return Quanta(
-        name="package-0",
-        scope="package",
-        package=None,
-        counted=True,
-        quality="measured",
-        edges_ns=np.round(np.array(edges_ms) * MS).astype(np.int64),
-        energy_j=np.array(energy_j, float),
-        valid=np.ones(count, bool),
-        stuck=np.zeros(count, bool),
-        window_s=np.array([0.0, *windows_ms, 0.0]) * 1e-3,
-        unit_j=1e-9,
-        warnings=(),
-    )
 
 
 def estimated(measured, t_ms, power_w, own_w=0.0):
@@ -79,8 +60,7 @@ def some(draw):
     windows = [share * min(lengths[i : i + 2]) for i, share in enumerate(shares)]
     energies = draw(st.lists(st.floats(0.0, 0.1), min_size=count, max_size=count))
     valid = np.array(draw(st.lists(st.booleans(), min_size=count, max_size=count)))
-    measured = quanta(np.concatenate(([0.0], np.cumsum(lengths))), windows, np.where(valid, energies, 0.0))
-    return dataclasses.replace(measured, valid=valid)
+    return consecutive(lengths, windows, np.where(valid, energies, 0.0), valid)
 
 
 @given(some(), st.lists(st.floats(0.0, 30.0), min_size=4, max_size=4), st.floats(0, 1e-3))

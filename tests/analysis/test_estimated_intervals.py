@@ -106,9 +106,9 @@ def test_text_report_and_json_say_how_wide_all_joules_are(tmp_path):
 
     said = f"all joules together are {total['energy_low_j']:.3g} … {total['energy_high_j']:.3g} J (95 %)"
     assert said in stream.getvalue()
-    assert said in page_data(profile)["doubt"]
+    assert said in page_data(profile)["uncertainty"]
     assert summary.as_plain(profile)["info"]["estimate"]["energy_high_j"] == total["energy_high_j"]
-    assert page_data(exact)["doubt"] is None
+    assert page_data(exact)["uncertainty"] is None
 
 
 def test_watts_that_somebody_gave_are_taken_as_exact(tmp_path):

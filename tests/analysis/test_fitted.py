@@ -38,6 +38,13 @@ def profiled(
     return tprof.load(path).profile(model=model), truth
 
 
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory):
+    """Profile four cores that are always busy; returns the path of the trace, the profile and the truth."""
+    path = tmp_path_factory.mktemp("busy") / "t.tprof"
+    return path, *profiled(path)
+
+
 def errors(profile, truth, tasks=TASKS):
     """Return by how much the mean dynamic energy of each task is off, as a part of it."""
     rows = profile.tasks.set_index("instance").loc[truth.instance]
@@ -49,9 +56,9 @@ def errors(profile, truth, tasks=TASKS):
     return {task.name: abs(got / true - 1) for task, (got, true) in zip(tasks, means, strict=True)}
 
 
-@pytest.mark.parametrize("mix", [{}, {"busy": 0.5}, {"changing": True}], ids=["busy", "half idle", "changing"])
-def test_tasks_of_20_to_200_us_get_their_energy_within_two_percent(tmp_path, mix):
-    profile, truth = profiled(tmp_path / "t.tprof", **mix)
+@pytest.mark.parametrize("mix", [None, {"busy": 0.5}, {"changing": True}], ids=["busy", "half idle", "changing"])
+def test_tasks_of_20_to_200_us_get_their_energy_within_two_percent(tmp_path, busy, mix):
+    profile, truth = profiled(tmp_path / "t.tprof", **mix) if mix else busy[1:]
 
     assert max(errors(profile, truth).values()) < 0.02
     assert profile.info["model"] == "fitted"
@@ -61,14 +68,16 @@ def test_tasks_of_20_to_200_us_get_their_energy_within_two_percent(tmp_path, mix
     assert parts == pytest.approx(account["measured_j"], rel=1e-9)
 
 
-def test_cpu_time_alone_is_wrong_by_more_than_a_third_on_the_same_data(tmp_path):
-    profile, truth = profiled(tmp_path / "t.tprof", model="cputime")
+def test_cpu_time_alone_is_wrong_by_more_than_a_third_on_the_same_data(busy):
+    path, _, truth = busy
+
+    profile = tprof.load(path).profile(model="cputime")
 
     assert max(errors(profile, truth).values()) > 0.3
 
 
-def test_intervals_are_narrow_and_hold_the_truth(tmp_path):
-    profile, truth = profiled(tmp_path / "t.tprof")
+def test_intervals_are_narrow_and_hold_the_truth(busy):
+    _, profile, truth = busy
 
     summary, rows = profile.summary(), profile.tasks.set_index("instance").loc[truth.instance]
     for number, task in enumerate(TASKS):
@@ -79,10 +88,10 @@ def test_intervals_are_narrow_and_hold_the_truth(tmp_path):
         assert (high - low) / true < 0.1
 
 
-def test_auto_takes_it_where_tasks_differ_and_not_where_they_do_not(tmp_path):
+def test_auto_takes_it_where_tasks_differ_and_not_where_they_do_not(tmp_path, busy):
     alike = tuple(stated(task.name, task.duration_s, 8.0) for task in TASKS)
 
-    differ, _ = profiled(tmp_path / "a.tprof", model="auto")
+    differ = tprof.load(busy[0]).profile(model="auto")
     same, _ = profiled(tmp_path / "b.tprof", alike, model="auto")
 
     assert differ.info["model"] == "fitted"
@@ -142,10 +151,8 @@ def test_a_task_that_is_hardly_seen_is_uncertain_rather_than_absurd(tmp_path):
     assert profile.summary().loc["short", "instances"] > 1000
 
 
-def test_a_burst_that_no_task_explains_does_not_decide(tmp_path):
-    path = tmp_path / "t.tprof"
-    profiled(path)
-    trace = tprof.load(path)
+def test_a_burst_that_no_task_explains_does_not_decide(busy):
+    trace = tprof.load(busy[0])
     reading = trace.readings["package-0"]
     value = reading.value.copy()
     value[1000:] += np.uint64(round(2.0 / reading.unit))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support import traces
 from support.properties import examples
 from tprof.analysis import TABLE_1
-from tprof.analysis.quanta import Quanta
+from tprof.analysis.attribution.quanta import Quanta
 from tprof.analysis.report.profile_page import page_data
 
 import tprof
@@ -104,6 +104,8 @@ def test_time_0_of_every_table_is_the_blocks_begin(tmp_path):
 
 def test_live_figures_begin_with_the_block(tmp_path):
     path = recorded(tmp_path / "t.tprof")
+    ended = Meter(path).energy()
+    (path / "end.json").unlink()
 
     meter = Meter(path)
     energy = meter.energy()
@@ -112,6 +114,7 @@ def test_live_figures_begin_with_the_block(tmp_path):
     assert energy.measured_j == pytest.approx(4.0 + 0.8)
     assert energy.tasks["work"].energy_j == pytest.approx(4.0)
     assert meter.read_j == pytest.approx(0.453 * 40)
+    assert (ended.until_s, ended.measured_j) == pytest.approx((0.1, 4.0))
 
 
 def test_a_quantum_that_the_blocks_begin_cuts_gives_its_part_by_time(tmp_path):

@@ -6,31 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.measured_quanta import consecutive
 from support.properties import examples
-from tprof.analysis.load import Load
-from tprof.analysis.overlapping_quanta import STEPS, distribute_energy, has_overlaps, split_overlaps
-from tprof.analysis.quanta import Quanta
-
-MS = 1_000_000
-
-
-def quanta(lengths_ms, windows_ms, energy_j, valid=None):
-    edges_ns = np.concatenate(([0], np.cumsum(np.round(np.array(lengths_ms) * MS)))).astype(np.int64)
-    count = len(lengths_ms)
-    return Quanta(
-        name="package-0",
-        scope="package",
-        package=None,
-        counted=True,
-        quality="measured",
-        edges_ns=edges_ns,
-        energy_j=np.array(energy_j, float),
-        valid=np.ones(count, bool) if valid is None else np.array(valid),
-        stuck=np.zeros(count, bool),
-        window_s=np.array([0.0, *windows_ms, 0.0]) * 1e-3,
-        unit_j=1e-6,
-        warnings=(),
-    )
+from tprof.analysis.attribution.load import Load
+from tprof.analysis.attribution.overlaps import STEPS, distribute_energy, has_overlaps, split_overlaps
 
 
 def idle_load(pieces, busy_w):
@@ -47,7 +26,7 @@ def some_quanta(draw):
     shares = draw(st.lists(st.floats(0.0, 0.9), min_size=count - 1, max_size=count - 1))
     windows = [share * min(pair) for share, pair in zip(shares, itertools.pairwise(lengths), strict=True)]
     valid = draw(st.lists(st.booleans(), min_size=count, max_size=count))
-    return quanta(lengths, windows, np.where(valid, energies, 0.0), valid)
+    return consecutive(lengths, windows, np.where(valid, energies, 0.0), valid)
 
 
 @given(some_quanta(), st.data())
@@ -81,15 +60,15 @@ def test_pieces_tile_the_quanta_and_belong_to_the_ones_they_touch(measured):
 
 
 def test_edges_that_are_known_well_are_left_as_they_are():
-    assert not has_overlaps(quanta([1.0, 1.0], [0.05], [1.0, 2.0]))
+    assert not has_overlaps(consecutive([1.0, 1.0], [0.05], [1.0, 2.0]))
 
 
 def test_an_edge_next_to_an_interval_without_a_reading_does_not_overlap():
-    assert not has_overlaps(quanta([1.0, 1.0], [0.8], [1.0, 0.0], [True, False]))
+    assert not has_overlaps(consecutive([1.0, 1.0], [0.8], [1.0, 0.0], [True, False]))
 
 
 def test_where_nothing_changes_power_slides_from_one_quantum_to_the_next():
-    split = split_overlaps(quanta([1.0, 1.0], [0.6], [1e-3, 3e-3]))
+    split = split_overlaps(consecutive([1.0, 1.0], [0.6], [1e-3, 3e-3]))
 
     load = distribute_energy(split, idle_load(split.pieces, 1.0), split.measured.energy_j, 1.0)
 

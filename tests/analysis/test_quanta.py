@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
-from tprof.analysis.quanta import build_quanta
+from tprof.analysis.attribution.quanta import build_quanta
 
 from tprof.trace import Quality, Readings
 

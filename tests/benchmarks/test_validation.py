@@ -194,6 +194,7 @@ def test_one_seed_gives_one_result():
     assert first.mean_error.tolist() == again.mean_error.tolist()
 
 
+@pytest.mark.thorough  # starting the processes takes longer than all others here; the result above came from some too
 def test_results_of_many_processes_come_in_the_order_of_their_jobs():
     told = []
 

@@ -1,14 +1,11 @@
 """`tprof advise` reads a table, prints, draws, and refuses in one sentence."""
 
 import json
-import sysconfig
-from pathlib import Path
 
 import pytest
 from support.command_line import tprof as run_tprof
 from support.operating_points import table
 
-TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
 ROWS = (
     ("", 1.6e9, 4, 60, 3),
     ("", 3.3e9, 4, 100, 2),

@@ -3,8 +3,6 @@
 import json
 import shlex
 import subprocess
-import sysconfig
-from pathlib import Path
 
 import pytest
 from support import fake_trees
@@ -15,7 +13,6 @@ from tprof.doctor import Fact, Group, State, examine, what_is_recorded
 from tprof.doctor.energy_facts import energy_facts
 from tprof.sensors import advice
 
-TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
 DEADLINE_S = 60
 WORKS = (0, 1000, 50, 50)
 GROUPS = [

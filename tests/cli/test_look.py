@@ -2,16 +2,14 @@
 
 import json
 import subprocess
-import sysconfig
-from pathlib import Path
 
 import pytest
 from support import traces
 from support.command_line import tprof as run_tprof
+from support.programs import TPROF
 
 import tprof as package
 
-TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
 HOSTILE = ("\x1b]0;owned\x07\x1b[31mred", "[bold red]markup[/]", "right\u202eleft\u2028line")
 
 

@@ -1,14 +1,10 @@
 """`tprof roofline` measures, keeps and draws a machine, places a session's tasks, and refuses in one sentence."""
 
 import json
-import sysconfig
-from pathlib import Path
 
 import pytest
 from support import traces
 from support.command_line import tprof as run_tprof
-
-TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
 
 
 def roofline(home, *words):

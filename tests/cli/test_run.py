@@ -40,29 +40,21 @@ def tasks(folder, session="prog.tprof"):
     return load(folder / session).profile().summary()["instances"].to_dict()
 
 
-def test_standard_output_is_the_programs_own(tmp_path):
-    done = run(tmp_path, DEFINE + "print(f(10), sys.argv)\n", arguments=["--x", "1"], summary=True)
+@pytest.fixture(scope="module")
+def summed_up(tmp_path_factory):
+    """Run a program with options of many kinds and a summary; returns its folder and what was said."""
+    folder = tmp_path_factory.mktemp("summed_up")
+    options = [word for name in ("__main__:f", "__main__:g", "json:dumbs") for word in ("--task", name)]
+    options += ["--watts", "10,5", "--report", "here.html"]
+    source = DEFINE + "print(f(10), sys.argv)\n"
+    return folder, run(folder, source, *options, arguments=["--x", "1"], summary=True)
+
+
+def test_standard_output_is_the_programs_own(summed_up):
+    _, done = summed_up
 
     assert done.stdout == "45 ['prog.py', '--x', '1']\n"
     assert done.returncode == 0
-
-
-@pytest.mark.parametrize(
-    ("end", "status"), [("sys.exit(7)", 7), ("sys.exit()", 0), ("sys.exit('gone')", 1), ("1/0", 1)]
-)
-def test_exit_status_is_kept_and_the_recording_is_whole(tmp_path, end, status):
-    done = run(tmp_path, DEFINE + f"f(9)\n{end}\n", "--task", "__main__:*")
-
-    assert done.returncode == status
-    assert (tmp_path / "prog.tprof" / "end.json").exists()
-    assert tasks(tmp_path) == {"f": 1}
-
-
-def test_a_traceback_shows_the_program_only(tmp_path):
-    done = run(tmp_path, DEFINE + "raise ValueError('boom')\n", summary=True)
-
-    assert "ValueError: boom" in done.stderr
-    assert "tprof/launch" not in done.stderr
 
 
 def test_an_interrupt_ends_the_recording_whole_and_the_process_by_the_signal(tmp_path):
@@ -102,18 +94,8 @@ def test_a_pattern_without_colon_is_a_usage_error(tmp_path):
     assert not (tmp_path / "prog.tprof").exists()
 
 
-def test_a_pattern_that_meets_no_function_is_named(tmp_path):
-    done = run(
-        tmp_path,
-        DEFINE + "f(3)\n",
-        "--task",
-        "__main__:f",
-        "--task",
-        "__main__:g",
-        "--task",
-        "json:dumbs",
-        summary=True,
-    )
+def test_a_pattern_that_meets_no_function_is_named(summed_up):
+    _, done = summed_up
 
     assert done.returncode == 0
     assert "--task __main__:g met no function" in done.stderr
@@ -162,15 +144,15 @@ def test_process_pools_of_an_unchanged_program_make_the_same_tasks(tmp_path, met
     assert tasks(tmp_path) == {"f": 20}
 
 
-def test_a_report_can_be_written_at_once(tmp_path):
-    done = run(tmp_path, DEFINE + "f(9)\n", "--task", "__main__:f", "--report", "here.html", summary=True)
+def test_a_report_can_be_written_at_once(summed_up):
+    folder, done = summed_up
 
     assert "report: here.html" in done.stderr
-    assert (tmp_path / "here.html").read_text().startswith("<!doctype html>")
+    assert (folder / "here.html").read_text().startswith("<!doctype html>")
 
 
-def test_given_watts_stand_beside_the_figures(tmp_path):
-    done = run(tmp_path, DEFINE + "f(9)\n", "--watts", "10,5", summary=True)
+def test_given_watts_stand_beside_the_figures(summed_up):
+    _, done = summed_up
 
     assert "estimated from 10.0 W idle and 5.0 W a busy core, as given" in " ".join(done.stderr.split())
 
@@ -403,8 +385,19 @@ def run_text(folder, words, kind):
     return done
 
 
-@pytest.mark.parametrize("options", [(), ("--task", "__main__:*")], ids=["no names", "names"])
-@pytest.mark.parametrize("kind", ["-c", "-", "pipe"])
+NAMES = ("--task", "__main__:*")
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("-c", NAMES),
+        ("-", ()),
+        ("pipe", NAMES),
+        *(pytest.param(*one, marks=pytest.mark.thorough) for one in [("-c", ()), ("-", NAMES), ("pipe", ())]),
+    ],
+    ids=str,
+)
 def test_a_text_is_run_as_python_runs_it(tmp_path, kind, options):
     plain = run_text(tmp_path, [sys.executable], kind)
 

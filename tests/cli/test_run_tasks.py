@@ -38,9 +38,23 @@ def run(folder, *options, source=PROGRAM, program=("prog.py",)):
     )
 
 
-def test_functions_that_were_never_called_are_counted(tmp_path):
-    done = run(tmp_path, "--task", "__main__:*", "--task", "__main__:load", "--task", "prog.py:Filter.*")
+NEAR = {
+    "__main__:lode": "; did you mean __main__:load?",
+    "prog.py:Filter.aply": "; did you mean prog.py:Filter.apply?",
+    "jsn:dumps": "; did you mean json:dumps?",
+    "nowhere_at_all:f": ": take the name of the module as it is imported",
+    "re:compile": ": all of module:function must match compile; the module re is [r]e",
+}
 
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """Run the program with patterns that met functions and patterns that met none."""
+    patterns = ["__main__:*", "__main__:load", "prog.py:Filter.*", *NEAR]
+    return run(tmp_path_factory.mktemp("done"), *(word for pattern in patterns for word in ("--task", pattern)))
+
+
+def test_functions_that_were_never_called_are_counted(done):
     assert "tprof: --task __main__:* matched 4 functions, 1 was called\n" in done.stderr
     assert "tprof: --task prog.py:Filter.* matched 1 function, none was called\n" in done.stderr
     assert "--task __main__:load" not in done.stderr
@@ -61,34 +75,35 @@ def test_a_function_that_only_a_child_process_called_was_called(tmp_path):
     assert done.returncode == 0
 
 
-@pytest.mark.parametrize(
-    ("pattern", "near"),
-    [
-        ("__main__:lode", "; did you mean __main__:load?"),
-        ("prog.py:Filter.aply", "; did you mean prog.py:Filter.apply?"),
-        ("jsn:dumps", "; did you mean json:dumps?"),
-        ("nowhere_at_all:f", ": take the name of the module as it is imported"),
-        ("re:compile", ": all of module:function must match compile; the module re is [r]e"),
-    ],
-)
-def test_near_misses_of_a_pattern_that_met_no_function_are_named(tmp_path, pattern, near):
-    done = run(tmp_path, "--task", pattern)
-
+def test_near_misses_of_patterns_that_met_no_function_are_named(done):
     assert done.returncode == 0
-    assert f"tprof: --task {pattern} met no function{near}" in done.stderr
+    for pattern, near in NEAR.items():
+        assert f"tprof: --task {pattern} met no function{near}" in done.stderr
+
+
+QUIET = ["--no-summary"]
 
 
 @pytest.mark.parametrize(
-    ("end", "patterns", "status"),
+    ("end", "patterns", "status", "summary"),
     [
-        ("", ["__main__:load"], 0),
-        ("", ["__main__:load", "__main__:gone"], 1),
-        ("sys.exit(0)", ["__main__:gone"], 1),
-        ("sys.exit(5)", ["__main__:gone"], 5),
-        ("", ["__main__:blur"], 0),
+        ("", ["__main__:load"], 0, QUIET),
+        ("", ["__main__:load", "__main__:gone"], 1, QUIET),
+        ("sys.exit(0)", ["__main__:gone"], 1, []),
+        ("sys.exit(5)", ["__main__:gone"], 5, QUIET),
+        ("", ["__main__:blur"], 0, []),
+        *(
+            pytest.param(*words, marks=pytest.mark.thorough)
+            for words in [
+                ("", ["__main__:load"], 0, []),
+                ("", ["__main__:load", "__main__:gone"], 1, []),
+                ("sys.exit(0)", ["__main__:gone"], 1, QUIET),
+                ("sys.exit(5)", ["__main__:gone"], 5, []),
+                ("", ["__main__:blur"], 0, QUIET),
+            ]
+        ),
     ],
 )
-@pytest.mark.parametrize("summary", [[], ["--no-summary"]])
 def test_required_tasks_make_a_successful_program_fail(tmp_path, end, patterns, status, summary):
     words = [word for pattern in patterns for word in ("--task", pattern)]
     source = PROGRAM + "import atexit\natexit.register(print, 'at exit')\n" + end
@@ -102,7 +117,7 @@ def test_required_tasks_make_a_successful_program_fail(tmp_path, end, patterns, 
 def test_a_forked_child_keeps_its_own_status_where_tasks_are_required(tmp_path):
     source = "import os, sys\nif os.fork() == 0: sys.exit(0)\nprint(os.waitstatus_to_exitcode(os.wait()[1]))\n"
 
-    done = run(tmp_path, "--require-tasks", "--task", "__main__:gone", source=source)
+    done = run(tmp_path, "--require-tasks", "--task", "__main__:gone", "--no-summary", source=source)
 
     assert (done.returncode, done.stdout) == (1, "0\n")
 

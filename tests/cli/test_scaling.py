@@ -1,14 +1,11 @@
 """`tprof scaling` prints, draws and refuses."""
 
 import json
-import sysconfig
-from pathlib import Path
 
 import pytest
 from support.browser import opened
 from support.command_line import tprof as run_tprof
 
-TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
 ALL = (
     "matmul", "matmul-3d", "strassen", "strassen-unlimited", "lu", "nbody", "fft-tree", "fft-naive", "addition",
     "reduction", "prefix-sums", "product",

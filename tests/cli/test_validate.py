@@ -4,15 +4,11 @@ import json
 import os
 import signal
 import subprocess
-import sysconfig
 import time
-from pathlib import Path
 
 import pytest
 from support.command_line import tprof as run_tprof
-from support.programs import DEADLINE_S
-
-TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
+from support.programs import DEADLINE_S, TPROF
 
 
 def validate(folder, *words):

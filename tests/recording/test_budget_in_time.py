@@ -16,8 +16,6 @@ import tprof
 from tprof.budgets import block
 from tprof.budgets.monitor import Monitor
 from tprof.live import Meter
-from tprof.live.share import Hidden, share, share_of_process
-from tprof.live.thread import Stretch
 
 MODULUS = fake_trees.RANGE_UJ + 1
 LONGEST_STEP_S = 0.02
@@ -131,25 +129,3 @@ def test_steps_of_any_length_give_the_same(tmp_path_factory, instances, quanta, 
         name: task.instances for name, task in whole.tasks.items()
     }
     assert all(one <= other for one, other in itertools.pairwise(seen))
-
-
-@examples(60)
-@given(st.lists(st.integers(1, 20), min_size=1, max_size=20), st.floats(0.001, 4), st.floats(0, 4), st.floats(0, 5))
-def test_a_process_gets_what_its_samples_would_get(lengths, cores, other_cores, static_w):
-    edges_ns = np.concatenate(([0], np.cumsum(lengths))) * SECOND_NS
-    count, length_s = len(lengths), np.array(lengths, float)
-    energy_j = np.linspace(1, 30, count)
-    hidden = Hidden(other_cores * length_s.sum(), 0.0)
-
-    def by_samples(task):
-        one = np.ones(count, np.int64)
-        columns = (edges_ns[:-1], edges_ns[1:], cores * length_s, one * task, one.astype(np.uint64), one > 1, one, one)
-        shared = share(Stretch(*columns), edges_ns, energy_j, hidden=hidden, static_w=static_w, weight=None)
-        return shared.segment_j.sum()
-
-    process_j = share_of_process(cores * length_s.sum(), edges_ns, energy_j, hidden=hidden, static_w=static_w)
-
-    assert process_j == pytest.approx(by_samples(-1))
-    assert process_j <= by_samples(0) + 1e-9
-    if cores + other_cores > 1:
-        assert process_j == pytest.approx(by_samples(0))

@@ -5,8 +5,9 @@ import warnings
 
 import numpy as np
 import pytest
-from support import budgeted, programs
+from support import budgeted
 from support.budgeted import record, spin, spin_until
+from support.command_line import tprof as command
 from support.fake_sensor import wait_for
 from tprof.runtime import Runtime
 
@@ -68,9 +69,7 @@ def test_a_session_is_shown_with_who_was_over_budget(tmp_path):
     with pytest.warns(RuntimeWarning):
         recording = record_calls(tmp_path, (thrifty, 0.2), (thrifty, 0))
 
-    shown = programs.run(
-        tmp_path, "from tprof.cli import main; main()", "summary", str(recording.path), "--model", "cputime"
-    )
+    shown = command("summary", recording.path, "--model", "cputime", cwd=tmp_path)
     assert "thrifty: over budget: 1 of 2 (more than 2 J each, measured)" in shown.stdout
 
 

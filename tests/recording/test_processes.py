@@ -103,12 +103,13 @@ print("done")
 """
 
 
-def test_forks_while_eight_threads_record_never_hang(tmp_path):
-    done = programs.run(tmp_path, FORK_WITH_THREADS, "t.tprof", "100")
+@pytest.mark.parametrize("forks", [25, pytest.param(100, marks=pytest.mark.thorough)])
+def test_forks_while_eight_threads_record_never_hang(tmp_path, forks):
+    done = programs.run(tmp_path, FORK_WITH_THREADS, "t.tprof", str(forks))
 
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
     trace = tprof.load(tmp_path / "t.tprof")
-    assert len({thread.pid for thread in trace.threads}) == 101
+    assert len({thread.pid for thread in trace.threads}) == forks + 1
 
 
 SUBPROCESS = """

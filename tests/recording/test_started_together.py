@@ -138,7 +138,9 @@ sys.exit(max(rank.wait() for rank in ranks))
 """
 
 
-@pytest.mark.parametrize("variable", RANKS)
+@pytest.mark.parametrize(
+    "variable", [RANKS[0], *(pytest.param(name, marks=pytest.mark.thorough) for name in RANKS[1:])]
+)
 def test_ranks_are_known_by_what_their_launcher_tells_them(tmp_path, variable):
     (tmp_path / "launcher.py").write_text(LAUNCHER)
 
@@ -148,6 +150,26 @@ def test_ranks_are_known_by_what_their_launcher_tells_them(tmp_path, variable):
 
     assert done.returncode == 0, done.stderr
     assert instances(tprof.load(tmp_path / "x.tprof")) == {"work": 9}
+
+
+@pytest.mark.parametrize("variable", RANKS)
+def test_processes_with_unlike_values_of_a_launchers_variable_are_ranks_of_it(variable):
+    ranks = [
+        subprocess.Popen(
+            ["sh", "-c", "read line; true"], env={**os.environ, variable: str(rank)}, stdin=subprocess.PIPE
+        )
+        for rank in range(2)
+    ]
+
+    try:
+        one, two = (Origin.of(rank.pid) for rank in ranks)
+    finally:
+        for rank in ranks:
+            rank.communicate()
+
+    assert one.rank == (variable, "0")
+    assert one.launcher[0] == os.getpid()
+    assert one.is_together_with(two)
 
 
 def test_who_was_started_by_others_or_long_before_is_refused():

@@ -1,20 +1,16 @@
 """Where a task runtime ran, report, summary and exports say what held it up; elsewhere they say nothing of it."""
 
 import json
-import subprocess
-import sysconfig
-from pathlib import Path
 
 import pandas as pd
 import pytest
 from support import task_graphs, traces
 from support.browser import opened
+from support.command_line import tprof as command
 from support.task_graphs import Flat
 
 import tprof
 from tprof.trace import EventKind
-
-TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
 
 
 @pytest.fixture
@@ -60,9 +56,8 @@ def test_a_page_without_a_runtime_hides_the_section(tmp_path):
 
 
 def summary(folder, *options):
-    done = subprocess.run(
-        [TPROF, "summary", "t.tprof", *options], cwd=folder, capture_output=True, text=True, check=True
-    )
+    done = command("summary", "t.tprof", *options, cwd=folder)
+    assert done.returncode == 0, done.stderr
     return done.stdout
 
 

@@ -332,7 +332,8 @@ def test_many_runtimes_one_after_the_other_leave_no_thread():
     assert threading.active_count() == before
 
 
-def test_the_interpreter_ends_in_the_midst_of_all_sorts(tmp_path):
+@pytest.mark.parametrize("first", [0, pytest.param(4, marks=pytest.mark.thorough)])
+def test_the_interpreter_ends_in_the_midst_of_all_sorts(tmp_path, first):
     """At moments that nobody chose: whatever the threads do, there is no word and no crash."""
     source = (
         START
@@ -358,13 +359,12 @@ while time.monotonic() < end:
 """
     )
     path = programs.write(tmp_path, source)
-    for seed in range(0, 8, 4):
-        processes = [
-            subprocess.Popen(
-                [sys.executable, str(path), str(seed + at)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-            )
-            for at in range(4)
-        ]
-        for process in processes:
-            out, _ = process.communicate(timeout=programs.DEADLINE_S)
-            assert (out, process.returncode) == ("", 0)
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(path), str(seed)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        for seed in range(first, first + 4)
+    ]
+    for process in processes:
+        out, _ = process.communicate(timeout=programs.DEADLINE_S)
+        assert (out, process.returncode) == ("", 0)

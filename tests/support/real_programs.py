@@ -174,7 +174,7 @@ class Sums(unittest.TestCase):
     ),
     RealProgram(
         "pytest on two processes",
-        ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp=base", "-n", "2", "test_sums.py"),
+        ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "xdist", "--basetemp=base", "-n", "2", "test_sums.py"),
         files={
             "sums.py": WORK,
             "test_sums.py": """
@@ -201,6 +201,7 @@ def test_other():  # none fails: where its letter stands among the dots is left 
             "-p",
             "no:cacheprovider",
             "--basetemp=base",
+            "--noconftest",  # which imports all that it finds
             "--pyargs",
             "networkx.algorithms.tests.test_boundary",
         ),

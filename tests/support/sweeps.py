@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sysconfig
-from pathlib import Path
 
 from support.command_line import tprof
+from support.programs import TPROF
 
-TPROF = str(Path(sysconfig.get_path("scripts")) / "tprof")
 QUICK = ("--energy", "none", "--counters", "none", "--settle", "0")
 
 

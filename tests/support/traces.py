@@ -71,6 +71,16 @@ def set_readings(path: Path, readings: np.ndarray[Any, Any], **fields: Any) -> N
     set_header(path, committed=len(readings), flushed=len(readings), **fields)
 
 
+def add_cpu_times(path: Path, name: str, *, quantity: str, package: int | None, readings: np.ndarray[Any, Any]) -> None:
+    """Add readings of CPU time in nanoseconds to a trace: of the machine ("busy") or of the program."""
+    file = path / "readings" / f"{name}.readings"
+    shutil.copy(next((path / "readings").iterdir()), file)
+    described = {"name": name, "quantity": quantity, "package": package, "scope": "machine", "quality": "measured"}
+    text = json.dumps(described).encode()
+    description = np.void(text.ljust(layout.DESCRIPTION_BYTES, b"\0"))
+    set_readings(file, readings, unit=1e-9, modulus=0, description=description, description_bytes=len(text))
+
+
 def contents(path: Path) -> dict[str, bytes]:
     """Return every file below a directory with what it holds."""
     return {str(one.relative_to(path)): one.read_bytes() for one in sorted(path.rglob("*")) if one.is_file()}

@@ -285,14 +285,7 @@ class Budget:
 
     def _is_alone(self) -> bool:
         """Return whether no other process of the recording has run anything."""
-        accounts, own = self._meter.accounts, this_process.membership
-        of_others = (
-            joules
-            for of_processes in (accounts.process_tasks_j, accounts.process_runtime_j)
-            for process, joules in enumerate(of_processes.tolist())
-            if own is None or process != own.process
-        )
-        return not any(of_others)
+        return not self._meter.accounts.others_j
 
 
 def _check_names(name: str, names: Iterable[str] | str) -> frozenset[str]:

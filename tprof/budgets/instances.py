@@ -20,8 +20,7 @@ from .response import Response
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tprof.live import Meter
-    from tprof.live.thread import Stretch
+    from tprof.live import Meter, Rows
     from tprof.session.membership import Membership
 
 EACH_S = 0.2
@@ -133,7 +132,7 @@ class InstanceBudgets:
     def _how(self) -> str:
         return "by an ESTIMATE" if self._meter.quality == "estimated" else self._meter.quality
 
-    def _add(self, ran: Stretch, segment_j: NDArray[np.float64]) -> None:
+    def _add(self, ran: Rows, segment_j: NDArray[np.float64]) -> None:
         """Add the joules of instances of tasks with a budget; called by the meter, under its lock."""
         limits = self._limits_now()
         of_ours = np.flatnonzero(np.isfinite(limits[ran.task]) & (ran.task >= 0))

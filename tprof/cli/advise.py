@@ -16,7 +16,7 @@ from tprof.trace.plain_values import number, shown, whole
 
 from .options import AsJson
 from .progress import bar
-from .render import clean, dump, percent, quantity, show_tables
+from .render import DASH, clean, dump, percent, quantity, show_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +45,17 @@ Examples:
 
   tprof advise sums.sweep --algorithm addition --size 1e8 --workers 8,16,32
 """
+_NUMBER = r"\s*(\d+(?:\.\d*)?(?:e\d+)?)\s*"
+_UNITS = {"Hz": {"ghz": 1e9, "mhz": 1e6, "khz": 1e3, "hz": 1.0, "": 1e9}, "W": {"w": 1.0, "kw": 1e3, "": 1.0}}
+_BARE_GHZ = 100.0
+"""A frequency without a unit is in GHz; from here up it surely is not."""
+_MOST = 200
+_BY = {"energy": "energy", "edp": "energy × time", "ed2p": "energy × time²"}
+_QUALITY = {
+    "estimated": "Energies in the table are estimated.",
+    "simulated": "Energies in the table are simulated.",
+    "given": "Energies are taken as given: the table does not say that they were measured.",
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -144,13 +155,6 @@ def _objective(by: str, max_slowdown: str | None, max_power: str | None, sure: s
     )
 
 
-_NUMBER = r"\s*(\d+(?:\.\d*)?(?:e\d+)?)\s*"
-_UNITS = {"Hz": {"ghz": 1e9, "mhz": 1e6, "khz": 1e3, "hz": 1.0, "": 1e9}, "W": {"w": 1.0, "kw": 1e3, "": 1.0}}
-_BARE_GHZ = 100.0
-"""A frequency without a unit is in GHz; from here up it surely is not."""
-_MOST = 200
-
-
 def settings_in(text: str, unit: str) -> tuple[float, ...]:
     """Return the settings that a list or `LOW..HIGH:N` names, in `unit`. Raises UsageError."""
     if not unit:
@@ -216,15 +220,6 @@ def _value(digits: str) -> float:
         return math.nan
 
 
-_BY = {"energy": "energy", "edp": "energy × time", "ed2p": "energy × time²"}
-_DASH = "–"
-_QUALITY = {
-    "estimated": "Energies in the table are estimated.",
-    "simulated": "Energies in the table are simulated.",
-    "given": "Energies are taken as given: the table does not say that they were measured.",
-}
-
-
 def advice_tables(advices: Sequence[Advice]) -> list[Table]:
     """Return one table of choices, with the reasons below."""
     from tprof.analysis.report.text_table import Table
@@ -245,14 +240,14 @@ def advice_tables(advices: Sequence[Advice]) -> list[Table]:
 def point(advice: Advice, place: int | None) -> str:
     """Write an operating point."""
     if place is None or advice.candidates is None:
-        return _DASH
+        return DASH
     return advice.candidates.named(place)
 
 
 def _row(advice: Advice) -> tuple[str, ...]:
     name = advice.measured.task or "(program)"
     if advice.chosen is None:
-        return (name, *[_DASH] * 8)
+        return (name, *[DASH] * 8)
     energy, time = advice.saving("energy"), advice.saving("time")
     return (
         name,
@@ -269,7 +264,7 @@ def _row(advice: Advice) -> tuple[str, ...]:
 
 def _next(advice: Advice) -> str:
     if advice.proposed is None:
-        return _DASH
+        return DASH
     again = " again" if advice.proposed.again else ""
     return f"{point(advice, advice.proposed.place)}{again} (then {percent(advice.proposed.loss_after)})"
 

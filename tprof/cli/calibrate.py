@@ -43,6 +43,13 @@ NO_IDLE = (
     "what the idle package draws was not seen, and is not needed for the coefficients: other processes ran before the "
     "first kernel, that time was too short, or the session is of several packages"
 )
+MEANINGS = {
+    "a": ("IPC of a core", "W"),
+    "b": ("L2 traffic", "W per GB/s"),
+    "c": ("LLC traffic", "W per GB/s"),
+    "C1": ("an active core", "W"),
+    "C2": ("the package", "W"),
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -238,15 +245,6 @@ def _write(model: dict[str, Any], output: Path) -> None:
 
     write_model(plain(model), output)
     print(f"written to {output}", file=sys.stderr)
-
-
-MEANINGS = {
-    "a": ("IPC of a core", "W"),
-    "b": ("L2 traffic", "W per GB/s"),
-    "c": ("LLC traffic", "W per GB/s"),
-    "C1": ("an active core", "W"),
-    "C2": ("the package", "W"),
-}
 
 
 def show_model(model: Mapping[str, Any]) -> None:

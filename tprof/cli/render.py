@@ -27,6 +27,11 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069
 NOT_RESOLVED = "not resolved"
 PREFIXES = ((1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 DASH = "–"
+BETWEEN = "  "
+LEAST_NAME, AMPLE_NAME = 20, 40
+"""Cells that a name gets before the columns of least use do, and before further ones do."""
+_STEP = 4
+_DEFAULT_WIDTH = 80
 
 
 def clean(text: object) -> str:
@@ -83,13 +88,6 @@ def show_tables(tables: Iterable[Table], stream: TextIO) -> None:
         console.print(table)
         console.print(Text(shown.note))
         console.print()
-
-
-BETWEEN = "  "
-LEAST_NAME, AMPLE_NAME = 20, 40
-"""Cells that a name gets before the columns of least use do, and before further ones do."""
-_STEP = 4
-_DEFAULT_WIDTH = 80
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,15 @@ Examples:
 
   tprof roofline --machine gtx580 --json
 """
+BEYOND = 1.05
+"""Best run over fitted roof from which on the difference is explained."""
+PICO = 1e12
+UNITS = {
+    "tau_mem_s": ("time a byte", "ps"), "tau_single_s": ("time a flop, single", "ps"),
+    "tau_double_s": ("time a flop, double", "ps"), "eps_single_j": ("energy a flop, single", "pJ"),
+    "eps_double_j": ("energy a flop, double", "pJ"), "delta_double_j": ("what double adds to a flop", "pJ"),
+    "eps_mem_j": ("energy a byte", "pJ"), "pi0_w": ("constant power", "W"),
+}  # fmt: skip
 
 
 def register(app: typer.Typer) -> None:
@@ -176,17 +185,6 @@ def _draw(result: Result, output: Path) -> None:
 def _dump(result: Result) -> None:
     plain: dict[str, Any] = as_plain(result)
     dump(plain)
-
-
-BEYOND = 1.05
-"""Best run over fitted roof from which on the difference is explained."""
-PICO = 1e12
-UNITS = {
-    "tau_mem_s": ("time a byte", "ps"), "tau_single_s": ("time a flop, single", "ps"),
-    "tau_double_s": ("time a flop, double", "ps"), "eps_single_j": ("energy a flop, single", "pJ"),
-    "eps_double_j": ("energy a flop, double", "pJ"), "delta_double_j": ("what double adds to a flop", "pJ"),
-    "eps_mem_j": ("energy a byte", "pJ"), "pi0_w": ("constant power", "W"),
-}  # fmt: skip
 
 
 def tables(result: Result) -> Iterator[Table]:

@@ -36,6 +36,12 @@ Examples:
 
   tprof scaling addition -n 1e7:1e9 --plot addition.html
 """
+MINIMISED = ("energy", "time", "edp")
+OPTIONS = {"time_s": "--max-time", "energy_j": "--max-energy", "power_w": "--max-power",
+           "processor_power_w": "--max-processor-power"}  # fmt: skip
+MOST_VALUES = 64
+WHOLE = 1e7
+ROUNDING = 1e-7  # percent: what rounding makes of equal energies
 
 
 def register(app: typer.Typer) -> None:
@@ -139,14 +145,6 @@ def _listed() -> dict[str, dict[str, Any]]:
         cores.PAPER: "the paper's ratios: k = 1000, β = 2, Mc = 1000, B = 1"
     }
     return listed
-
-
-MINIMISED = ("energy", "time", "edp")
-OPTIONS = {"time_s": "--max-time", "energy_j": "--max-energy", "power_w": "--max-power",
-           "processor_power_w": "--max-processor-power"}  # fmt: skip
-MOST_VALUES = 64
-WHOLE = 1e7
-ROUNDING = 1e-7  # percent: what rounding makes of equal energies
 
 
 @dataclass(frozen=True)

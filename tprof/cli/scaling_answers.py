@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     )
     from tprof.analysis.theory.strong_scaling.scaling_overview import Overview
 
+NODE_COLUMNS = {"nodes": "nodes", "words a node": "memory_words", "time, s": "time_s", "energy, J": "energy_j",
+           "power, W": "power_w", "GFLOPS/W": "gflops_per_w"}  # fmt: skip
+
 
 def processor_names() -> list[str]:
     """Return the algorithms' names."""
@@ -177,10 +180,6 @@ def _sizes(name: str, overviews: Sequence[Overview], found: Sequence[Optimum]) -
     return Table(
         f"{name}: the best execution of each size", headings, rows, "Time and power on most processors.", texts=0
     )
-
-
-NODE_COLUMNS = {"nodes": "nodes", "words a node": "memory_words", "time, s": "time_s", "energy, J": "energy_j",
-           "power, W": "power_w", "GFLOPS/W": "gflops_per_w"}  # fmt: skip
 
 
 def node_names() -> list[str]:

@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 
     Row = Mapping[Any, Any]
 
+LEAST_CORRELATED = 10  # fewer points correlate by chance
+COLUMNS = (
+    "task", "instances", "energy", "share", "mean", "time", "power", "own-time", "sd", "edp", "correlation",
+)  # fmt: skip
+DEFAULT_COLUMNS = frozenset(COLUMNS[:7])
+WAITED = ("running", "data", "worker", "spawning", "paused")
+SERVED = ("running", "starved", "overhead", "suspended")
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -68,9 +76,6 @@ def _chosen(columns: str | None) -> list[str] | None:
     return names
 
 
-LEAST_CORRELATED = 10  # fewer points correlate by chance
-
-
 def as_plain(profile: Profile) -> dict[str, Any]:
     """Return accounts, tasks and info as plain values."""
     tables = {"accounts": profile.accounts, "tasks": profile.summary()}
@@ -105,7 +110,7 @@ def show(
     columns : of `COLUMNS`, those of the tasks to show; None: what there is room for
     everything : show all columns of the tasks, whatever the width
     """
-    from tprof.analysis.profile.provenance import doubt_text, lead_in_text
+    from tprof.analysis.profile.provenance import lead_in_text, uncertainty_text
 
     width = width_of(stream)
     label = f" ({profile.info['quality']})"
@@ -113,7 +118,7 @@ def show(
     print(*_accounts(profile, label, width), "", *tasks, sep="\n", file=stream)
     lines = [
         *_left_open(profile),
-        *filter(None, (doubt_text(profile.info), lead_in_text(profile.info))),
+        *filter(None, (uncertainty_text(profile.info), lead_in_text(profile.info))),
         *_over_budget(profile),
         *_runtime_lines(profile.runtime, label),
         f"{clean(profile.info['sensor'])}; {clean(profile.info['model_why'])}",
@@ -251,14 +256,6 @@ _TASK_COLUMNS: dict[str, tuple[str, Callable[[Row], str]]] = {
     "correlation": ("corr(E, t)", _correlation),
 }
 """By use, the most useful first; `COLUMNS` has the order in which they stand."""
-COLUMNS = (
-    "task", "instances", "energy", "share", "mean", "time", "power", "own-time", "sd", "edp", "correlation",
-)  # fmt: skip
-DEFAULT_COLUMNS = frozenset(COLUMNS[:7])
-
-
-WAITED = ("running", "data", "worker", "spawning", "paused")
-SERVED = ("running", "starved", "overhead", "suspended")
 
 
 def _runtime_lines(facts: Mapping[str, float | int] | None, label: str) -> list[str]:

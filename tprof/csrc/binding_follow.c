@@ -1,6 +1,7 @@
 /* Types for following a running recording: tails of readings, and threads with their rows. Each is used by one thread
  * at a time (the lock of tprof/live's meters). Python's lock is held throughout: see tail.h. */
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -122,19 +123,26 @@ static bool ask(void *owner, struct tprof_known *known)
 
 static PyObject *create_follower(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"path", "record_bytes", "body_at", "process",  "pid",
-                            "tid",  "own",          "column",  "packages", NULL};
-    PyObject *path;
-    struct tprof_follower given = {.learn = ask};
+    static char *names[] = {"path", "record_bytes", "body_at",  "process", "pid",        "tid",
+                            "own",  "column",       "packages", "end_ns",  "cut_off_ns", NULL};
+    PyObject *path, *end_ns = Py_None;
+    struct tprof_follower given = {.learn = ask, .cut_off_ns = HUGE_VAL};
     int own;
-    long long process;
+    unsigned int process;
     Py_buffer packages;
     unsigned long long body_at;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OIKLIIpiy*", names, &path, &given.tail.record_bytes, &body_at,
-                                     &process, &given.pid, &given.tid, &own, &given.cpu_column, &packages))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OIKIIIpiy*|Od", names, &path, &given.tail.record_bytes, &body_at,
+                                     &process, &given.pid, &given.tid, &own, &given.cpu_column, &packages, &end_ns,
+                                     &given.cut_off_ns))
         return NULL;
+    given.finished = end_ns != Py_None;
+    given.end_ns = given.finished ? PyLong_AsUnsignedLongLong(end_ns) : 0;
     const int columns = ((int)given.tail.record_bytes - (int)sizeof(struct tprof_sample)) / 8;
     struct follower *self = NULL;
+    if (PyErr_Occurred()) {
+        PyBuffer_Release(&packages);
+        return NULL;
+    }
     if (given.tail.record_bytes % 8 != 0 || given.cpu_column >= columns || columns > TPROF_MAX_COLUMNS)
         PyErr_SetString(PyExc_ValueError, "samples of this size do not hold such a column");
     else
@@ -144,7 +152,7 @@ static PyObject *create_follower(PyTypeObject *type, PyObject *args, PyObject *k
         return NULL;
     }
     given.tail.body_at = body_at;
-    given.process = process;
+    given.process = (int32_t)process;
     given.own = own != 0;
     given.packages = packages.buf;
     given.cpus = (uint32_t)(packages.len / (Py_ssize_t)sizeof(int16_t));

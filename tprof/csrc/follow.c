@@ -25,7 +25,7 @@ struct step {
 };
 
 /* CPU time of the thread by now; 0 if its clock cannot be read. */
-static uint64_t used_ns(const struct tprof_follower *follower)
+static uint64_t thread_clock_ns(const struct tprof_follower *follower)
 {
     char path[64], text[64];
     if (follower->own)
@@ -90,12 +90,13 @@ static struct tprof_known *who_runs(struct tprof_follower *follower)
 }
 
 static bool goes_on(const struct tprof_follower *follower, const struct tprof_known *who, size_t interval,
-                    int64_t package)
+                    const struct tprof_row *more)
 {
     if (who->row == NO_ROW || who->interval != interval)
         return false;
     const struct tprof_row *row = &follower->rows[who->row];
-    return row->package == package && (!who->watched || row->instance == follower->instance);
+    return row->package == more->package && row->package_end == more->package_end &&
+           (!who->watched || row->instance == follower->instance);
 }
 
 static struct tprof_row *new_row(struct tprof_follower *follower)
@@ -111,14 +112,18 @@ static struct tprof_row *new_row(struct tprof_follower *follower)
     return &follower->rows[follower->row_count++];
 }
 
-static void add(struct tprof_follower *follower, struct step *step, uint64_t begin_ns, uint64_t end_ns, double cpu_s)
+static int32_t package_of(const struct tprof_follower *follower, uint16_t cpu)
+{
+    return cpu < follower->cpus ? follower->packages[cpu] : -1;
+}
+
+static void add(struct tprof_follower *follower, struct step *step, const struct tprof_row *more)
 {
     struct tprof_known *who = who_runs(follower);
-    const int64_t package = follower->cpu < follower->cpus ? follower->packages[follower->cpu] : -1;
-    if (goes_on(follower, who, step->interval, package)) {
+    if (goes_on(follower, who, step->interval, more)) {
         struct tprof_row *row = &follower->rows[who->row];
-        row->cpu_s += cpu_s;
-        row->end_ns = (int64_t)end_ns;
+        row->cpu_s += more->cpu_s;
+        row->end_ns = more->end_ns;
         return;
     }
     struct tprof_row *row = new_row(follower);
@@ -126,52 +131,49 @@ static void add(struct tprof_follower *follower, struct step *step, uint64_t beg
         step->no_memory = true;
         return;
     }
-    *row = (struct tprof_row){
-        .begin_ns = (int64_t)begin_ns,
-        .end_ns = (int64_t)end_ns,
-        .cpu_s = cpu_s,
-        .task = who->index,
-        .instance = follower->instance,
-        .package = package,
-        .process = follower->process,
-    };
+    *row = *more;
+    row->task = who->index;
+    row->instance = follower->instance;
+    row->process = follower->process;
     who->row = follower->row_count - 1;
     who->interval = step->interval;
 }
 
-/* The current task ran until `t_ns`. The counts of a segment without length go to the next one. */
-static void run_until(struct tprof_follower *follower, struct step *step, uint64_t t_ns, uint64_t cpu_ns)
+/* CPU time of the current segment if it ends at this time with this count; a count that fell is damage. */
+static double grown_ns(const struct tprof_follower *follower, uint64_t t_ns, uint64_t cpu_ns)
 {
+    if (follower->cpu_column < 0)
+        return follower->instance != 0 && t_ns > follower->since_ns ? (double)(t_ns - follower->since_ns) : 0;
+    const int64_t grown = (int64_t)(cpu_ns - follower->cpu_ns);
+    return grown > 0 ? (double)grown : 0;
+}
+
+/* The current segment, which ends at `end_ns` with so much CPU time, ran on until `t_ns`, or to the step's end. */
+static void run(struct tprof_follower *follower, struct step *step, uint64_t end_ns, double used_ns,
+                int32_t package_end)
+{
+    const uint64_t t_ns = end_ns < step->until_ns ? end_ns : step->until_ns;
     if (t_ns <= follower->t_ns)
         return;
-    if (cpu_ns < follower->cpu_ns)
-        cpu_ns = follower->cpu_ns;
-    const double cpu_s = (double)(cpu_ns - follower->cpu_ns) * 1e-9;
-    uint64_t begin_ns = follower->t_ns;
+    const double left_ns = used_ns > follower->given_ns ? used_ns - follower->given_ns : 0;
+    const double span_ns = (double)(end_ns - follower->t_ns);
+    const uint64_t first_ns = (uint64_t)step->edges_ns[0];
+    struct tprof_row more = {.package = package_of(follower, follower->cpu), .package_end = package_end};
+    uint64_t begin_ns = follower->t_ns < first_ns ? first_ns : follower->t_ns;
     while (begin_ns < t_ns) {
         while ((uint64_t)step->edges_ns[step->interval + 1] <= begin_ns)
             step->interval++;
         const uint64_t edge_ns = (uint64_t)step->edges_ns[step->interval + 1];
-        const uint64_t end_ns = edge_ns < t_ns ? edge_ns : t_ns;
-        const bool whole = end_ns - begin_ns == t_ns - follower->t_ns; /* nearly always, and without a division */
-        const double part = whole ? 1 : (double)(end_ns - begin_ns) / (double)(t_ns - follower->t_ns);
-        add(follower, step, begin_ns, end_ns, cpu_s * part);
-        begin_ns = end_ns;
+        const uint64_t until_ns = edge_ns < t_ns ? edge_ns : t_ns;
+        const bool whole = begin_ns == follower->t_ns && until_ns == end_ns; /* nearly always: without a division */
+        more.begin_ns = (int64_t)begin_ns;
+        more.end_ns = (int64_t)until_ns;
+        more.cpu_s = left_ns * 1e-9 * (whole ? 1 : (double)(until_ns - begin_ns) / span_ns);
+        add(follower, step, &more);
+        begin_ns = until_ns;
     }
+    follower->given_ns += t_ns == end_ns ? left_ns : left_ns * ((double)(t_ns - follower->t_ns) / span_ns);
     follower->t_ns = t_ns;
-    follower->cpu_ns = cpu_ns;
-}
-
-/* Run up to the end of the step, on the way to a time after it. */
-static void run_towards(struct tprof_follower *follower, struct step *step, uint64_t t_ns, uint64_t cpu_ns)
-{
-    if (t_ns <= follower->t_ns || step->until_ns <= follower->t_ns)
-        return;
-    if (cpu_ns < follower->cpu_ns)
-        cpu_ns = follower->cpu_ns;
-    const double part = (double)(step->until_ns - follower->t_ns) / (double)(t_ns - follower->t_ns);
-    const double more_ns = part * (double)(cpu_ns - follower->cpu_ns);
-    run_until(follower, step, step->until_ns, follower->cpu_ns + (uint64_t)(more_ns + 0.5));
 }
 
 static void end_instance(struct tprof_follower *follower)
@@ -181,57 +183,84 @@ static void end_instance(struct tprof_follower *follower)
         follower->rows[who->row].ends = 1;
 }
 
-static void begin(struct tprof_follower *follower, uint64_t t_ns, uint64_t since_ns, uint64_t cpu_ns)
+static void begin(struct tprof_follower *follower, uint64_t t_ns, uint64_t since_ns)
 {
     follower->begun = true;
     follower->first_ns = t_ns;
-    follower->t_ns = t_ns < since_ns ? since_ns : t_ns;
-    follower->cpu_ns = cpu_ns;
+    follower->t_ns = t_ns < since_ns && !follower->finished ? since_ns : t_ns;
+}
+
+/* Samples are in order, whatever their times say; none of a finished file is after its end. */
+static uint64_t time_of(const struct tprof_follower *follower, const struct tprof_sample *sample)
+{
+    return follower->finished && sample->t_ns > follower->end_ns ? follower->end_ns : sample->t_ns;
+}
+
+static uint64_t count_of(const struct tprof_follower *follower, const uint64_t *columns)
+{
+    return follower->cpu_column < 0 ? 0 : columns[follower->cpu_column];
 }
 
 /* Process one sample that is not after the step's end. */
 static enum tprof_follow_result take(struct tprof_follower *follower, struct step *step,
-                                     const struct tprof_sample *sample)
+                                     const struct tprof_sample *sample, uint64_t t_ns)
 {
-    const uint64_t cpu_ns = follower->cpu_column < 0 ? 0 : sample->columns[follower->cpu_column];
-    if (!follower->begun)
-        begin(follower, sample->t_ns, (uint64_t)step->edges_ns[0], cpu_ns);
-    else
-        run_until(follower, step, sample->t_ns, cpu_ns);
+    const uint64_t cpu_ns = count_of(follower, sample->columns);
+    if (!follower->begun) {
+        begin(follower, t_ns, (uint64_t)step->edges_ns[0]);
+    } else {
+        const double used_ns = grown_ns(follower, t_ns, cpu_ns);
+        run(follower, step, t_ns, used_ns, package_of(follower, sample->cpu));
+        follower->given_ns = follower->finished ? 0 : follower->given_ns - used_ns;
+    }
     if (sample->kind == TPROF_FINISH)
         end_instance(follower);
+    follower->instance = sample->instance;
     if (sample->instance != 0) {
         const enum tprof_follow_result met = meet(follower, sample->task);
         if (met != TPROF_FOLLOWED)
             return met;
+        if (follower->known[follower->place].index < 0)
+            follower->instance = 0;
     }
-    follower->instance = sample->instance;
     follower->cpu = sample->cpu;
+    follower->cpu_ns = cpu_ns;
+    if (t_ns > follower->since_ns)
+        follower->since_ns = t_ns;
     if (sample->kind == TPROF_START)
         who_runs(follower)->starts++;
     return TPROF_FOLLOWED;
 }
 
+/* CPU time of a last segment that nothing in the file closes. */
+static double cut_off_ns(const struct tprof_follower *follower, uint64_t end_ns)
+{
+    if (follower->instance == 0 || end_ns <= follower->since_ns)
+        return 0;
+    const double length_ns = (double)(end_ns - follower->since_ns);
+    return length_ns < follower->cut_off_ns ? length_ns : follower->cut_off_ns;
+}
+
 /* After the last sample: run up to the thread's end, or towards now. */
 static void finish(struct tprof_follower *follower, struct step *step, const struct tprof_tail_state *state,
-                   uint64_t now_ns, uint64_t used)
+                   uint64_t now_ns, uint64_t clock_ns)
 {
     if (!follower->begun)
         return;
-    const bool lost = state->first_drop_ns != 0;
-    if (!lost && state->end_reason == TPROF_OPEN) {
-        run_towards(follower, step, now_ns, used);
+    const int32_t package = package_of(follower, follower->cpu);
+    const bool lost = state->first_drop_ns != 0, open = lost || state->end_reason == TPROF_OPEN;
+    if (open && !lost && !follower->finished) {
+        run(follower, step, now_ns, grown_ns(follower, now_ns, clock_ns), package);
         return;
     }
-    const uint64_t end_ns = lost ? state->first_drop_ns : state->end_ns;
-    const uint64_t cpu_ns = lost || follower->cpu_column < 0 ? 0 : state->end_columns[follower->cpu_column];
-    if (end_ns > step->until_ns) {
-        run_towards(follower, step, end_ns, cpu_ns);
-        return;
+    const uint64_t end_ns = follower->finished ? follower->end_ns : lost ? state->first_drop_ns : state->end_ns;
+    const double used_ns =
+        open ? cut_off_ns(follower, end_ns) : grown_ns(follower, end_ns, count_of(follower, state->end_columns));
+    run(follower, step, end_ns, used_ns, package);
+    if (end_ns <= step->until_ns) {
+        follower->instance = 0;
+        follower->ended = true;
     }
-    run_until(follower, step, end_ns, cpu_ns);
-    follower->instance = 0;
-    follower->ended = true;
 }
 
 static enum tprof_follow_result read_samples(struct tprof_follower *follower, struct step *step, int fd,
@@ -243,14 +272,15 @@ static enum tprof_follow_result read_samples(struct tprof_follower *follower, st
         for (ssize_t i = 0; i < got; i++) {
             const void *record = follower->buffer + (size_t)i * tail->record_bytes;
             const struct tprof_sample *sample = record;
-            if (sample->t_ns > step->until_ns) {
+            const uint64_t t_ns = time_of(follower, sample);
+            if (t_ns > step->until_ns) {
                 if (follower->begun)
-                    run_towards(follower, step, sample->t_ns,
-                                follower->cpu_column < 0 ? 0 : sample->columns[follower->cpu_column]);
+                    run(follower, step, t_ns, grown_ns(follower, t_ns, count_of(follower, sample->columns)),
+                        package_of(follower, sample->cpu));
                 *reached = true;
                 return TPROF_FOLLOWED;
             }
-            const enum tprof_follow_result result = take(follower, step, sample);
+            const enum tprof_follow_result result = take(follower, step, sample, t_ns);
             if (result != TPROF_FOLLOWED)
                 return result;
             tail->done++;
@@ -259,7 +289,7 @@ static enum tprof_follow_result read_samples(struct tprof_follower *follower, st
     return got < 0 ? TPROF_FOLLOW_GONE : TPROF_FOLLOWED;
 }
 
-static bool get_ready(struct tprof_follower *follower, const struct step *step)
+static bool get_ready(struct tprof_follower *follower)
 {
     if (follower->buffer == NULL)
         follower->buffer = malloc((size_t)CHUNK_RECORDS * follower->tail.record_bytes);
@@ -268,9 +298,6 @@ static bool get_ready(struct tprof_follower *follower, const struct step *step)
     follower->nobody.row = NO_ROW;
     for (size_t i = 0; i < follower->capacity; i++)
         follower->known[i].row = NO_ROW;
-    /* Samples that come too late count from here. */
-    if (follower->begun && follower->t_ns < (uint64_t)step->edges_ns[0])
-        follower->t_ns = (uint64_t)step->edges_ns[0];
     return follower->buffer != NULL;
 }
 
@@ -280,12 +307,12 @@ enum tprof_follow_result tprof_follow(struct tprof_follower *follower, const int
     struct step step = {.edges_ns = edges_ns, .until_ns = (uint64_t)edges_ns[edges - 1]};
     struct tprof_tail_state state;
     bool reached = false;
-    if (!get_ready(follower, &step))
+    if (!get_ready(follower))
         return TPROF_FOLLOW_NO_MEMORY;
     if (follower->ended)
         return TPROF_FOLLOWED;
     /* Read the clock before the samples: a later sample is more exact than the clock. */
-    const uint64_t used = used_ns(follower);
+    const uint64_t clock_ns = follower->finished ? 0 : thread_clock_ns(follower);
     const int fd = tprof_tail_open(&follower->tail, &state);
     if (fd < 0)
         return TPROF_FOLLOW_GONE;
@@ -294,7 +321,7 @@ enum tprof_follow_result tprof_follow(struct tprof_follower *follower, const int
     close(fd);
     errno = error;
     if (result == TPROF_FOLLOWED && !reached)
-        finish(follower, &step, &state, now_ns, used);
+        finish(follower, &step, &state, now_ns, clock_ns);
     return step.no_memory ? TPROF_FOLLOW_NO_MEMORY : result;
 }
 

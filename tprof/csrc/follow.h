@@ -1,8 +1,14 @@
-/* Follows one thread of a running recording: gathers its samples between two times into as few rows as possible.
+/* Gathers the samples of one thread between two times into as few rows as possible: the kernel of
+ * analysis/attribution/incremental.py.
  *
- * * Joules are shared by CPU time in each interval between two edges (readings of a sensor), so all instances of a task
- * in one interval form one row: later work is proportional to intervals and tasks, not to samples. Instances of watched
- * tasks get their own rows. The state between two steps is the time of the last step, and the task that ran then. */
+ * Joules are shared by CPU time in each interval between two edges (readings of a sensor), so all instances of a task in
+ * one interval form one row: later work is proportional to intervals and tasks, not to samples. Instances of watched
+ * tasks get their own rows. The state between two steps is the time of the last step, the task that ran then, and how
+ * much of its segment's CPU time has been given out.
+ *
+ * A file that nobody writes any more (`finished`) gives the segments of analysis/attribution/segments.py, however the
+ * time is cut into steps. While the recording runs, the thread's clock stands in for the sample that will close the
+ * segment, and the counts of samples that come too late go to the next segment. */
 #ifndef TPROF_FOLLOW_H
 #define TPROF_FOLLOW_H
 
@@ -15,12 +21,12 @@ struct tprof_row {
     double cpu_s;
     int64_t task; /* -1: none */
     uint64_t instance;
-    int64_t package; /* -1: not known */
-    int64_t process;
-    uint64_t ends; /* whether the instance ends with it */
+    int32_t package, package_end; /* where its segments begin and end; -1: not known */
+    int32_t process;
+    uint32_t ends; /* whether the instance ends with it */
 };
 
-static_assert(sizeof(struct tprof_row) == 64, "ROW in tprof/live/thread.py");
+static_assert(sizeof(struct tprof_row) == 56, "ROW in analysis/attribution/incremental.py");
 
 /* A task's number in this process, and its index for the follower's owner. */
 struct tprof_known {
@@ -33,18 +39,23 @@ struct tprof_known {
 
 struct tprof_follower {
     struct tprof_tail tail;
-    int64_t process;
+    int32_t process;
     uint32_t pid, tid;
-    bool own;       /* the thread's clock can be read directly */
-    int cpu_column; /* -1: none */
+    bool own;          /* the thread's clock can be read directly */
+    bool finished;     /* nobody writes the file any more */
+    uint64_t end_ns;   /* of a finished file's last segment */
+    double cut_off_ns; /* most CPU time of a last segment that nothing in the file closes */
+    int cpu_column;    /* -1: none, a task's CPU time is its length */
     const int16_t *packages;
     uint32_t cpus;
-    /* Fills in the index of a new number; returns whether it could. */
+    /* Fills in the index of a new number, -1 if it counts as no task; returns whether it could. */
     bool (*learn)(void *owner, struct tprof_known *known);
     void *owner;
 
     bool begun, ended;
-    uint64_t first_ns, t_ns, cpu_ns, instance;
+    uint64_t first_ns, t_ns;
+    uint64_t since_ns, cpu_ns, instance; /* of the last sample */
+    double given_ns;                     /* CPU time of its segment up to t_ns; negative: owed by earlier ones */
     uint16_t cpu;
 
     struct tprof_known *known; /* open addressing; `capacity` is a power of two */

@@ -26,6 +26,7 @@ DISABLE_FILTERING = Remedy(
     "disable SGX in the firmware's set-up",
     f"the noise is there to protect secrets of other programs: {SIDE_CHANNEL}",
 )
+CALIBRATE = (Remedy("tprof calibrate"),)
 
 
 def energy_facts(root: Path, machine: str | None = None) -> tuple[Fact, ...]:
@@ -84,9 +85,6 @@ def _filtering(root: Path) -> Fact:
         "SGX is off; whether the firmware asks for noise all the same (IA32_MISC_PACKAGE_CTLS) cannot be seen from here"
     )
     return Fact(what, State.OK, why)
-
-
-CALIBRATE = (Remedy("tprof calibrate"),)
 
 
 def model_facts(path: Path | None = None) -> tuple[Fact, ...]:

@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 FAST_CLOCKS = {"tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page"}
 """Clocks that are read in user space."""
 PERFORMANCE = Remedy("sudo cpupower frequency-set -g performance", "more power is drawn, until the next start")
+WHAT = "frequency"
+SAMPLE_BYTES = 64
+LITTLE_BYTES = 1 << 30
+FOREIGN = {"nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "lustre", "afs", "fuse.sshfs", "glusterfs", "beegfs"}
+ELSEWHERE = Remedy("tprof run -o /var/tmp/NAME.tprof …")
+_EXTRA = re.compile(r"""^([A-Za-z0-9._-]+).*;.*extra\s*==\s*['"]([^'"]+)['"]""")
 
 
 def processor_facts(root: Path) -> tuple[Fact, ...]:
@@ -89,9 +95,6 @@ def _hypervisor(root: Path) -> Fact | None:
     return Fact("machine", State.LIMITED, why)
 
 
-WHAT = "frequency"
-
-
 def operating_facts(root: Path, machine: str | None = None) -> tuple[Fact, ...]:
     """Return the findings on setting the frequency below `root`; `machine`: the architecture, by default this one's."""
     try:
@@ -111,12 +114,6 @@ def operating_facts(root: Path, machine: str | None = None) -> tuple[Fact, ...]:
             f"can be set from {low_hz / 1e9:g} to {high_hz / 1e9:g} GHz, {each} (driver {policies[0].driver})",
         ),
     )
-
-
-SAMPLE_BYTES = 64
-LITTLE_BYTES = 1 << 30
-FOREIGN = {"nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "lustre", "afs", "fuse.sshfs", "glusterfs", "beegfs"}
-ELSEWHERE = Remedy("tprof run -o /var/tmp/NAME.tprof …")
 
 
 def place_facts(directory: Path) -> tuple[Fact, ...]:
@@ -171,9 +168,6 @@ def file_system_of(path: Path, mounts: Sequence[tuple[str, str]]) -> str | None:
         (Path(place), kind) for place, kind in reversed(mounts) if path.is_relative_to(place)
     ]
     return max(holding, key=lambda one: len(one[0].parts), default=(path, None))[1]
-
-
-_EXTRA = re.compile(r"""^([A-Za-z0-9._-]+).*;.*extra\s*==\s*['"]([^'"]+)['"]""")
 
 
 def installation_facts() -> tuple[Fact, ...]:

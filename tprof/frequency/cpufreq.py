@@ -32,6 +32,8 @@ DRIVER = "sudo modprobe acpi_cpufreq"
 OTHER_DRIVERS = "sudo modprobe cppc_cpufreq, or the board's own, such as scmi_cpufreq or cpufreq_dt"
 KHZ = 1000
 MOST_KHZ = 10**12
+MIN, MAX, SETSPEED = "scaling_min_freq", "scaling_max_freq", "scaling_setspeed"
+USERSPACE = "userspace"
 
 
 @dataclass(frozen=True)
@@ -160,10 +162,6 @@ def _words(path: Path) -> list[str]:
         return path.read_text(encoding="ascii", errors="replace").split()
     except OSError:
         return []
-
-
-MIN, MAX, SETSPEED = "scaling_min_freq", "scaling_max_freq", "scaling_setspeed"
-USERSPACE = "userspace"
 
 
 def in_order(now: Bounds, requested: Bounds) -> tuple[tuple[str, int], ...]:

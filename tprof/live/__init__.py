@@ -1,9 +1,13 @@
-"""Joules while a recording runs: new readings and samples are shared by CPU time."""
+"""Joules while a recording runs: `tprof.analysis.attribution` in steps, on what the recorder has committed so far.
+
+It reads the files of the session, like any reader, so the recording threads do no extra work.
+"""
 
 from __future__ import annotations
 
-from .figures import Energy, TaskEnergy
-from .meter import Meter
+from tprof.analysis.attribution.incremental import Rows
+
+from .meter import Energy, Meter, TaskEnergy
 from .usage import Usage
 
-__all__ = ["Energy", "Meter", "TaskEnergy", "Usage"]
+__all__ = ["Energy", "Meter", "Rows", "TaskEnergy", "Usage"]

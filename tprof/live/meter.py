@@ -1,12 +1,11 @@
-"""Follows a running recording: each read shares the joules that came since the last one.
+"""Follows a session: each read shares the joules that came since the last one.
 
-It reads what the recorder has committed, like any reader of the session, so the recording threads do no extra work.
 Joules are shared up to the last time with known load and known energy: a millisecond ago with a sensor, up to 20 with
 an estimate. A running task counts by its thread's CPU clock. A read proceeds in steps of a slice of the recording, so
 that budgets can act between steps. The core gathers the samples of a step into a row for each task and quantum
 (csrc/follow.h); the work in Python is proportional to these rows.
 
-NumPy only: `tprof.analysis` would bring pandas into the program that is measured.
+Of a session that has ended everything is known, so its figures are those of the profile by the model `cputime`.
 """
 
 from __future__ import annotations
@@ -15,31 +14,63 @@ import os
 import threading
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tprof import _core
+from tprof.analysis.attribution.incremental import IncrementalSharing, Rows, all_edges
+from tprof.analysis.attribution.sharing import static_watts
 from tprof.errors import TraceError
-from tprof.trace.manifest import read_manifest
+from tprof.trace import load
+from tprof.trace.manifest import END, read_manifest
 from tprof.trace.metadata import packages_of_cpus, sound_manifest, start_ns_of
 from tprof.trace.tasks import TaskTable
+from tprof.trace.thread import open_thread
 
-from .accounts import Accounts
-from .figures import Energy, TaskEnergy
-from .readings import Readings
-from .thread import LiveThread, Stretch
+from .readings import Readings, RunningReadings
+from .threads import FollowedThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    import numpy as np
-    from numpy.typing import NDArray
 
 SLICE_NS = 100_000_000
 READ_S = 0.002
 """CPU time of one `read`; the rest is left to the next one."""
 SHORTEST_NS, LONGEST_NS = 5_000_000, 200_000_000
 """Bounds of a slice; its length adapts so that a step takes a part of that time."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnergy:
+    """Joules that a task's instances took so far, nested tasks left out, and how many have begun."""
+
+    energy_j: float
+    instances: int
+
+
+@dataclass(frozen=True, slots=True)
+class Energy:
+    """Where the joules of a running recording went, from the begin of its block to `until_s`.
+
+    Attributes
+    ----------
+    tasks : by name
+    tasks_j, runtime_j, other_j, idle_j : as the accounts of a profile; they sum to `measured_j`
+    measured_j : of the counted domains; NaN where nothing is measured
+    quality : `measured`, `estimated`, …, that of the least trustworthy domain; `none` without any
+    until_s : seconds from the begin of the block up to which the joules are shared out
+    """
+
+    tasks: dict[str, TaskEnergy]
+    tasks_j: float
+    runtime_j: float
+    other_j: float
+    idle_j: float
+    measured_j: float
+    quality: str
+    until_s: float
 
 
 class Meter:
@@ -60,26 +91,43 @@ class Meter:
         TraceError
             If it cannot be read.
         """
-        manifest, _ = sound_manifest(read_manifest(session))
-        static = manifest.get("static_power_w")
         self.session = session
-        self.static_w: dict[str, float] = static if isinstance(static, dict) else {}
-        self.table = TaskTable()
-        self.accounts = Accounts()
-        self.listeners: list[Callable[[Stretch, NDArray[np.float64]], None]] = []
-        self.readings = Readings(session, self.static_w)
+        self._process = process
         self._count_threads = count_threads
         self._threads_directory = os.fspath(session / "threads")
-        self._process = process
-        self._start_ns = start_ns_of(manifest) or 0
-        self._lead_in_j: float | None = None
-        self._packages_of_cpus = packages_of_cpus(manifest)
         self._files: set[str] = set()
-        self._threads: list[LiveThread] = []
-        self._began_ns: int | None = None
-        self._until_ns: int | None = None
+        self._first_ns: int | None = None
+        self._stepped_ns: int | None = None
+        self._shared_ns: int | None = None
         self._slice_ns = SHORTEST_NS
         self._lock = threading.Lock()
+        if (session / END).exists():
+            self._read_ended()
+        else:
+            self._follow_running()
+        self._sharing = IncrementalSharing(self.readings.domains, self.readings.packages, process)
+        self.accounts, self.listeners = self._sharing.accounts, self._sharing.listeners
+
+    def _follow_running(self) -> None:
+        manifest, _ = sound_manifest(read_manifest(self.session))
+        self.static_w = static_watts(manifest)
+        self.table = TaskTable()
+        self.readings: Readings = RunningReadings(self.session, self.static_w)
+        self._start_ns, self._end_ns = start_ns_of(manifest) or 0, None
+        self._packages_of_cpus = packages_of_cpus(manifest)
+        self._threads: list[FollowedThread] = []
+        self._left_out: frozenset[int] = frozenset()
+
+    def _read_ended(self) -> None:
+        from .ended import EndedReadings, followed  # noqa: PLC0415 - a recording that runs does without
+
+        trace = load(self.session)
+        self.static_w = static_watts(trace.manifest)
+        self.table = trace.threads[0].table if trace.threads else TaskTable()
+        self._start_ns, self._end_ns = trace.start_ns, trace.end_ns
+        self._left_out = frozenset(self.table.left_out())
+        self.readings = EndedReadings(trace, self._learn)
+        self._threads = followed(trace)
 
     @property
     def quality(self) -> str:
@@ -89,12 +137,12 @@ class Meter:
     @property
     def read_j(self) -> float:
         """Shared joules since the first sensor reading, which precedes the recorded block."""
-        return (self._lead_in_j or 0.0) + self.accounts.measured_j
+        return sum(domain.lead_in_j for domain in self.readings.domains) + self.accounts.measured_j
 
     @property
     def until_ns(self) -> int:
         """Time up to which the joules are shared."""
-        return self._until_ns or self._start_ns
+        return self._start_ns if self._shared_ns is None else self._shared_ns
 
     def energy(self) -> Energy:
         """Share all joules known now, and return all figures."""
@@ -111,14 +159,11 @@ class Meter:
     def shared_j(self, tasks: frozenset[str] | None) -> float:
         """Return the shared joules of tasks with these names; None: of this whole process."""
         with self._lock:
-            accounts = self.accounts
-            if tasks is not None:
-                names = enumerate(entry.name for entry in self.table.entries[: len(accounts.task_j)])
-                return float(sum(accounts.task_j[index] for index, name in names if name in tasks))
-            own = (accounts.process_tasks_j, accounts.process_runtime_j)
-            return (
-                float(sum(values[self._process] for values in own if len(values) > self._process)) + accounts.unseen_j
-            )
+            if tasks is None:
+                return self.accounts.own_j
+            task_j = self.accounts.task_j
+            names = enumerate(entry.name for entry in self.table.entries[: len(task_j)])
+            return float(sum(task_j[index] for index, name in names if name in tasks))
 
     def step(self, slice_ns: int = SLICE_NS) -> bool:
         """Share the joules of the next slice of the recording; returns whether there is more. Raises TraceError."""
@@ -156,15 +201,16 @@ class Meter:
             before = tasks.get(entry.name, TaskEnergy(0.0, 0))
             if starts or energy_j:
                 tasks[entry.name] = TaskEnergy(before.energy_j + energy_j, before.instances + starts)
-        known = bool(self.readings.domains)
-        tasks_j = float(accounts.task_j.sum())
-        figures = (tasks_j, accounts.runtime_j, accounts.other_j, accounts.idle_j, accounts.measured_j)
-        figures = figures if known else (float("nan"),) * 5
+        figures = (accounts.tasks_j, accounts.runtime_j, accounts.other_j, accounts.idle_j, accounts.measured_j)
+        figures = figures if self.readings.domains else (float("nan"),) * 5
         return Energy(tasks, *figures, self.quality, (self.until_ns - self._start_ns) * 1e-9)
+
+    def _now_ns(self) -> int:
+        return _core.now_ns() if self._end_ns is None else self._end_ns
 
     def _catch_up(self) -> None:
         """Share the joules known at the call, not those that arrive meanwhile."""
-        now_ns = _core.now_ns()
+        now_ns = self._now_ns()
         while self._step(SLICE_NS) and self.until_ns < now_ns:
             pass
 
@@ -178,49 +224,42 @@ class Meter:
     def _share_more(self, slice_ns: int) -> bool:
         readings = self.readings
         more = readings.read()
-        if not readings.is_whole:
+        if readings.domains and readings.last_ns is None:
             return False
-        now_ns = _core.now_ns()
+        now_ns = self._now_ns()
         # After reading the sensors: threads that began before have a file by now.
         self._find_threads()
-        if self._until_ns is None:
-            first_ns = readings.first_ns
-            self._until_ns = self._start_ns if first_ns is None else max(first_ns, self._start_ns)
-        since_ns, at_most_ns = self._until_ns, self._until_ns + slice_ns
-        until_ns = readings.until(since_ns, at_most_ns) if readings.domains else now_ns
+        if self._stepped_ns is None:
+            self._stepped_ns = max(readings.first_ns or 0, self._start_ns)
+            readings.begin(self._stepped_ns)
+        since_ns = self._stepped_ns
+        until_ns = readings.until(since_ns, since_ns + slice_ns, now_ns)
         if until_ns is None:
             return more
-        if self._lead_in_j is None:
-            self._lead_in_j = readings.read_j(since_ns)
-        self._share(since_ns, until_ns, now_ns)
-        self._until_ns = until_ns
+        rows = self._rows(since_ns, until_ns, now_ns)
+        readings.learn(since_ns, until_ns, rows, self._first_ns)
+        self._stepped_ns = until_ns
+        self._shared_ns = self._sharing.step(rows, until_ns, readings.hidden)
+        readings.leave(self._shared_ns)
         return more or until_ns < (readings.last_ns or now_ns)
 
-    def _share(self, since_ns: int, until_ns: int, now_ns: int) -> None:
-        edges_ns = self.readings.edges(since_ns, until_ns).tobytes()
-        rows = [self._follow(thread, edges_ns, now_ns) for thread in tuple(self._threads)]
-        ran = Stretch.of(b"".join(rows))
-        shares = self.readings.share(ran, since_ns, until_ns, began_ns=self._began_ns)
-        segment_j = self.accounts.settle(ran, shares)
-        for listener in self.listeners:
-            listener(ran, segment_j)
+    def _rows(self, since_ns: int, until_ns: int, now_ns: int) -> Rows:
+        edges_ns = all_edges(self.readings.domains, since_ns, until_ns).tobytes()
+        return Rows.of(b"".join(self._follow(thread, edges_ns, now_ns) for thread in tuple(self._threads)))
 
-    def _follow(self, thread: LiveThread, edges_ns: bytes, now_ns: int) -> bytes:
-        def learn(number: int) -> tuple[int, bool]:
-            return self._know(thread.process, number)
-
+    def _follow(self, thread: FollowedThread, edges_ns: bytes, now_ns: int) -> bytes:
         try:
-            rows, starts = thread.follow(edges_ns, now_ns, learn)
+            rows, starts = thread.follow(edges_ns, now_ns, self._learn)
         except OSError:
             # The file was removed: its content is unknown.
             self._threads.remove(thread)
             return b""
         self.accounts.count(starts)
-        if self._began_ns is None:
-            self._began_ns = thread.first_ns
+        if self._first_ns is None:
+            self._first_ns = thread.first_ns
         return rows
 
-    def _know(self, process: int, number: int) -> tuple[int, bool]:
+    def _learn(self, process: int, number: int) -> tuple[int, bool]:
         """Return a task's index, and whether its instances have budgets."""
         if number not in self.table.numbers(process):
             with suppress(TraceError):  # without a table it is a lost name
@@ -228,10 +267,12 @@ class Meter:
             if number not in self.table.numbers(process):
                 self.table.lost(process, number)
         index = self.table.numbers(process)[number]
-        return index, self.table.entries[index].budget_j is not None
+        return -1 if index in self._left_out else index, self.table.entries[index].budget_j is not None
 
     def _find_threads(self) -> None:
         """Open the files of threads that are new. To list a folder gives the interpreter's lock away."""
+        if self._end_ns is not None:
+            return
         if self._count_threads is not None and self._count_threads() == len(self._files):
             return
         for name in os.listdir(self._threads_directory):  # noqa: PTH208 - it is hot
@@ -241,7 +282,8 @@ class Meter:
     def _open_thread(self, name: str) -> None:
         path = self.session / "threads" / name
         try:
-            self._threads.append(LiveThread(path, self.table, self._packages_of_cpus, self._process))
+            thread = open_thread(path, self.table, self._packages_of_cpus)
         except TraceError:
             return  # its header is not whole yet: next time
+        self._threads.append(FollowedThread(thread, own=thread.process == self._process))
         self._files.add(name)

@@ -1,163 +1,187 @@
-"""The readings of a running session: joules of its domains, and CPU time of the machine and of the program."""
+"""The readings of a session: joules of its domains, and CPU time of the machine and of the program."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tprof import _core
+from tprof.analysis.attribution.hidden import Growth, Hidden, HiddenSoFar
+from tprof.analysis.attribution.incremental import GrowingQuanta
 from tprof.errors import TraceError
-
-from .domain import Curve, Domain
-from .hidden import HiddenTime
-from .share import Hidden, share, share_of_process
+from tprof.trace import layout
+from tprof.trace.increments import Counter
+from tprof.trace.kinds import Quality, ReadingFlag, StreamKind
+from tprof.trace.readings import unit_of
+from tprof.trace.stream import open_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from tprof.analysis.attribution.hidden import SeenTime
+    from tprof.trace.stream import Stream
 
-    from .share import Shared
-    from .thread import Stretch
-
+Records = np.ndarray[Any, np.dtype[np.void]]
+STILL_NS = 1_000_000_000
+"""A count that stands still for longer counts as 0 J."""
 MOST_RECORDS = 1 << 16
 """Of one file at a time: the first read of a long recording then takes no more memory than of a short one."""
 _LEAST_CERTAIN_FIRST = ("estimated", "simulated", "given", "measured")
 
 
 class Readings:
-    """The readings of a session, up to the last time at which all domains are known."""
+    """What is known of a session's readings.
 
-    def __init__(self, session: Path, static_w: Mapping[str, float]) -> None:
-        """Open the files of readings, which exist from the session's start."""
-        self.domains: list[Domain] = []
-        self._directory = session / "readings"
-        self._opened: set[str] = set()
-        self._static_w = static_w
-        self._hidden_time = HiddenTime()
-        self._open()
+    Attributes
+    ----------
+    domains : the counted ones
+    packages : numbers of the packages that have a domain
+    hidden : CPU time without samples
+    packages_only : whether all domains are packages; `tprof._core.drawn_uj` then has their joules without a read
+    """
+
+    def __init__(self, hidden: Hidden) -> None:
+        """Begin without domains."""
+        self.domains: list[GrowingQuanta] = []
+        self.packages: list[int] = []
+        self.hidden = hidden
+        self.packages_only = True
+        self._qualities: set[str] = set()
+        self._begin_ns = 0
 
     @property
     def quality(self) -> str:
         """Quality of the joules; `none` without any."""
-        qualities = {domain.quality for domain in self.domains}
-        return next((name for name in _LEAST_CERTAIN_FIRST if name in qualities), "none")
-
-    @property
-    def packages_only(self) -> bool:
-        """Whether all domains are packages; `tprof._core.drawn_uj` then has their joules without a read."""
-        return all(
-            domain.package is not None and domain.description.get("scope") == "package" for domain in self.domains
-        )
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether every domain has values."""
-        return all(len(domain.t_ns) for domain in self.domains)
+        return next((name for name in _LEAST_CERTAIN_FIRST if name in self._qualities), "none")
 
     @property
     def first_ns(self) -> int | None:
-        """Time from which the joules of all domains are known; None without domains, or before their first reading."""
-        return max((int(domain.t_ns[0]) for domain in self.domains), default=None) if self.is_whole else None
+        """Time from which the joules of any domain are known; None without domains."""
+        return min((domain.first_ns for domain in self.domains if domain.first_ns is not None), default=None)
 
     @property
     def last_ns(self) -> int | None:
         """Time up to which the joules of all domains are known; None without domains, or before their first reading."""
-        return min((int(domain.t_ns[-1]) for domain in self.domains), default=None) if self.is_whole else None
+        lasts = [domain.last_ns for domain in self.domains]
+        return min((last_ns for last_ns in lasts if last_ns is not None), default=None) if None not in lasts else None
+
+    def begin(self, t_ns: int) -> None:
+        """Drop the joules before a time."""
+        self._begin_ns = t_ns
+        for domain in self.domains:
+            domain.begin(t_ns)
+
+    def read(self) -> bool:
+        """Read what is new; returns whether there is more. Raises OSError."""
+        return False
+
+    def learn(self, since_ns: int, until_ns: int, seen: SeenTime, first_ns: int | None) -> tuple[float, float]:
+        """Learn the CPU time without samples in a step, if it is not known; as `HiddenSoFar.extend`."""
+        del since_ns, until_ns, seen, first_ns
+        return 0.0, 0.0
+
+    def leave(self, t_ns: int) -> None:
+        """Forget the CPU time without samples before a time."""
+
+    def until(self, since_ns: int, at_most_ns: int, now_ns: int) -> int | None:
+        """Return the end of a step that begins at `since_ns`: the last edge not after `at_most_ns`.
+
+        A step ends with its quantum if that is longer, and now without domains. None if nothing new is known after
+        `since_ns`.
+        """
+        last_ns = self.last_ns if self.domains else now_ns
+        if last_ns is None or last_ns <= since_ns:
+            return None
+        ends = [end for domain in self.domains if (end := domain.edge(since_ns, at_most_ns)) is not None]
+        return min(last_ns, max((end for end in ends if end <= at_most_ns), default=min(ends, default=last_ns)))
+
+    def _enter(self, name: str, quality: str, package: int | None, static_w: Mapping[str, float]) -> GrowingQuanta:
+        """Return a new counted domain."""
+        domain = GrowingQuanta(name, package, static_w.get(name, 0.0))
+        domain.begin(self._begin_ns)
+        self.domains.append(domain)
+        self._qualities.add(quality)
+        return domain
+
+    def _know_package(self, package: int | None) -> None:
+        if package is not None and package not in self.packages:
+            self.packages.append(package)
+
+
+class RunningReadings(Readings):
+    """The readings of a session that runs, as far as they are committed."""
+
+    def __init__(self, session: Path, static_w: Mapping[str, float]) -> None:
+        """Open the files of readings, which exist from the session's start."""
+        self.so_far = HiddenSoFar()
+        super().__init__(self.so_far)
+        self._directory = session / "readings"
+        self._static_w = static_w
+        self._files: dict[str, tuple[_core.Tail, Callable[[Records], None]] | None] = {}
+        self._open()
 
     def read(self) -> bool:
         """Read what is new; returns whether there is more. Raises OSError."""
         if not self.domains:
             self._open()
-        curves: tuple[Curve, ...] = (*self.domains, *self._hidden_time.busy, *self._hidden_time.program)
-        more = [curve.read(MOST_RECORDS) for curve in curves]
-        return any(more)
+        more = False
+        for tail, follow in filter(None, self._files.values()):
+            read, has_more = tail.read(MOST_RECORDS)
+            more |= has_more
+            if read:
+                follow(np.frombuffer(read, layout.READING))
+        return more
 
-    def read_j(self, t_ns: int) -> float:
-        """Return the joules from the first reading of each domain to a time not before the last step."""
-        return sum(domain.at(t_ns) for domain in self.domains)
+    def learn(self, since_ns: int, until_ns: int, seen: SeenTime, first_ns: int | None) -> tuple[float, float]:
+        """Learn the CPU time without samples in a step; as `HiddenSoFar.extend`."""
+        return self.so_far.extend(since_ns, until_ns, seen, first_ns=first_ns)
 
-    def until(self, since_ns: int, at_most_ns: int) -> int | None:
-        """Return the end of a step that begins at `since_ns`: the last edge not after `at_most_ns`.
-
-        A step ends with its quantum if that is longer. None without new joules after `since_ns`, or without domains.
-        """
-        last_ns = self.last_ns
-        if last_ns is None or last_ns <= since_ns:
-            return None
-        ends = [domain.edge(at_most_ns, since_ns) for domain in self.domains]
-        return min(last_ns, max((end for end in ends if end <= at_most_ns), default=min(ends)))
-
-    def edges(self, since_ns: int, until_ns: int) -> NDArray[np.int64]:
-        """Return all domains' edges between two times, with these two."""
-        if len(self.domains) == 1:
-            return self.domains[0].edges(since_ns, until_ns)
-        both = [np.array([since_ns, until_ns], np.int64)]
-        return np.unique(np.concatenate([*both, *(domain.edges(since_ns, until_ns) for domain in self.domains)]))
-
-    def share(self, ran: Stretch, since_ns: int, until_ns: int, *, began_ns: int | None) -> list[Shared]:
-        """Share the joules between two times, by domain; drops all values before the second one.
-
-        Parameters
-        ----------
-        ran : the load between them
-        since_ns, until_ns : the two times
-        began_ns : of the first sample; CPU time of the program before it was our own start
-        """
-        hidden = self._hidden_time.claim(since_ns, until_ns, ran, began_ns=began_ns)
-        packages = self._packages
-        shares = []
-        for domain in self.domains:
-            edges_ns, energy_j = domain.take(since_ns, until_ns)
-            even = self._even(domain)
-            wide = domain.package is None or len(packages) < 2
-            weight = None if wide else _weight(ran.package, domain.package or 0, len(packages))
-            of_it = Hidden(hidden.other_s * even, hidden.unseen_s * even)
-            static_w = self._static_w.get(domain.name, 0.0)
-            shares.append(share(ran, edges_ns, energy_j, hidden=of_it, static_w=static_w, weight=weight))
-        return shares
-
-    def share_of_process(self, ran: Stretch, since_ns: int, until_ns: int) -> tuple[float, float]:
-        """Return the joules of a process between two times, and the number of busy cores.
-
-        As `share`, with one row in `ran` for the whole process.
-        """
-        hidden = self._hidden_time.claim(since_ns, until_ns, ran, began_ns=since_ns)
-        own_s, process_j = float(ran.cpu_s[0]), 0.0
-        for domain in self.domains:
-            edges_ns, energy_j = domain.take(since_ns, until_ns)
-            even, static_w = self._even(domain), self._static_w.get(domain.name, 0.0)
-            of_it = Hidden(hidden.other_s * even, hidden.unseen_s * even)
-            process_j += share_of_process(own_s * even, edges_ns, energy_j, hidden=of_it, static_w=static_w)
-        return process_j, (own_s + hidden.other_s + hidden.unseen_s) / (until_ns - since_ns) * 1e9
-
-    @property
-    def _packages(self) -> set[int]:
-        return {domain.package for domain in self.domains if domain.package is not None}
-
-    def _even(self, domain: Domain) -> float:
-        """Return the domain's part of CPU time whose package is unknown."""
-        wide = domain.package is None or len(self._packages) < 2
-        return 1.0 if wide else 1.0 / len(self.domains)
+    def leave(self, t_ns: int) -> None:
+        """Forget the CPU time without samples before a time."""
+        self.so_far.leave(t_ns)
 
     def _open(self) -> None:
         for path in self._directory.iterdir():
-            if path.name not in self._opened:
-                self._open_one(path)
+            if path.name not in self._files:
+                try:
+                    self._open_one(path)
+                except TraceError:
+                    continue  # its header is not whole yet: next time
 
     def _open_one(self, path: Path) -> None:
-        try:
-            curve = Curve(path)
-            if curve.description.get("quantity") == "energy" and curve.description.get("counted") is True:
-                self.domains.append(Domain(path))
-        except TraceError:
-            return
-        kinds = {"busy": self._hidden_time.busy, "program": self._hidden_time.program}
-        if curve.description.get("quantity") in kinds:
-            kinds[curve.description["quantity"]].append(curve)
-        self._opened.add(path.name)
+        stream = open_stream(path, StreamKind.READINGS)
+        description, follow = stream.description, None
+        package = description.get("package")
+        package = package if isinstance(package, int) else None
+        quantity = description.get("quantity")
+        if quantity == "energy":
+            follow = self._domain(path, stream, package)
+        elif quantity in ("busy", "program"):
+            growth = Growth(unit_of(stream), package)
+            (self.so_far.busy if quantity == "busy" else self.so_far.program).append(growth)
+            follow = _follow_time(growth)
+        tail = _core.Tail(os.fspath(path), layout.READING.itemsize, layout.HEADER_BYTES + stream.number("window_bytes"))
+        self._files[path.name] = None if follow is None else (tail, follow)
+
+    def _domain(self, path: Path, stream: Stream, package: int | None) -> Callable[[Records], None] | None:
+        description = stream.description
+        unit_j, quality, scope = unit_of(stream), description.get("quality"), str(description.get("scope"))
+        self._know_package(package)
+        if description.get("counted") is not True:
+            return None
+        quality = quality if isinstance(quality, str) and quality in set(Quality) else str(Quality.ESTIMATED)
+        counter = Counter(unit_j=unit_j, modulus=stream.number("modulus"), quality=quality, scope=scope)
+        domain = self._enter(str(description.get("name", path.stem)), quality, package, self._static_w)
+        self.packages_only &= package is not None and scope == "package"
+        return lambda records: domain.add(counter.follow(records, longest_still_ns=STILL_NS))
 
 
-def _weight(package: NDArray[np.int64], package_index: int, count: int) -> NDArray[np.float64]:
-    return np.where(package < 0, 1.0 / count, (package == package_index).astype(np.float64))
+def _follow_time(growth: Growth) -> Callable[[Records], None]:
+    def follow(records: Records) -> None:
+        good = records[(records["flags"] & ReadingFlag.MISSING) == 0]
+        growth.add(good["t_ns"].astype(np.int64), good["value"])
+
+    return follow

@@ -3,20 +3,118 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from typing import TYPE_CHECKING
 
 from tprof import _core
+from tprof.analysis.attribution.incremental import IncrementalSharing, Rows, all_edges
+from tprof.errors import TraceError
 
-from .process import ProcessMeter
+from .readings import RunningReadings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from .meter import Meter
 
 SAMPLES_EACH_NS = 200_000_000
 """How far samples may lag behind the joules of the process, which are known without samples."""
 SETTLE_S, SETTLE_STEP_S = 0.06, 0.002
+BUSY_CORES = 0.8
+SMOOTHED_NS = 100_000_000
+
+
+class ProcessMeter:
+    """The joules of this whole process, from now on: its part of all CPU time in each quantum.
+
+    This needs no samples, so its cost does not depend on their number. When less than one core is busy, samples add
+    information: a waiting task also accounts for joules. So this only replaces samples that have not been read yet.
+    Used by one thread at a time.
+
+    Attributes
+    ----------
+    is_sure : whether the machine was so busy at the last read that samples would not add information
+    """
+
+    def __init__(self, session: Path, static_w: Mapping[str, float]) -> None:
+        """Begin with the joules known now. Raises TraceError."""
+        self.is_sure = False
+        self._cores = 0.0
+        self._session = session
+        self._readings = RunningReadings(session, static_w)
+        self._sharing = IncrementalSharing(self._readings.domains, self._readings.packages, process=0)
+        self._clock = deque([(_core.now_ns(), _core.used_ns())])
+        self._points: deque[tuple[int, float]] = deque()
+        self._stepped_ns = 0
+        self.read()
+
+    @property
+    def until_ns(self) -> int:
+        """Time up to which the joules are known."""
+        return self._points[-1][0] if self._points else 0
+
+    @property
+    def read_j(self) -> float:
+        """Joules of all domains from their first reading to `until_ns`."""
+        return sum(domain.lead_in_j for domain in self._readings.domains) + self._sharing.accounts.measured_j
+
+    def since(self, t_ns: int) -> float:
+        """Return the joules since a time; times of successive calls must not decrease."""
+        points = self._points
+        while len(points) > 1 and points[1][0] <= t_ns:
+            points.popleft()
+        if not points or t_ns >= points[-1][0]:
+            return 0.0
+        return points[-1][1] - _between(points, t_ns)
+
+    def read(self) -> None:
+        """Read what is new. Raises TraceError."""
+        try:
+            while self._readings.read():
+                pass
+        except OSError as error:
+            message = f"cannot read {self._session} any more: {error.strerror}; its joules so far are not known"
+            raise TraceError(message) from error
+        self._clock.append((_core.now_ns(), _core.used_ns()))
+        until_ns = self._readings.last_ns
+        if until_ns is None or until_ns <= self._stepped_ns:
+            return
+        if not self._points:
+            # The process's clock is known only from here on.
+            self._stepped_ns = max(until_ns, self._clock[0][0])
+            self._readings.begin(self._stepped_ns)
+            self._points.append((self._stepped_ns, 0.0))
+            return
+        self._share(self._stepped_ns, until_ns)
+        while len(self._clock) > 2 and self._clock[1][0] <= until_ns:
+            self._clock.popleft()
+
+    def _share(self, since_ns: int, until_ns: int) -> None:
+        readings = self._readings
+        own_s = (_between(self._clock, until_ns) - _between(self._clock, since_ns)) * 1e-9
+        rows = Rows.of_process(all_edges(readings.domains, since_ns, until_ns), own_s)
+        hidden_s = readings.learn(since_ns, until_ns, rows, since_ns)
+        shared_ns = self._sharing.step(rows, until_ns, readings.hidden)
+        readings.leave(shared_ns)
+        # Ticks are too coarse for the busy time of a few milliseconds.
+        cores = (own_s + sum(hidden_s)) / (until_ns - since_ns) * 1e9
+        self._cores += (cores - self._cores) * min((until_ns - since_ns) / SMOOTHED_NS, 1.0)
+        self.is_sure = self._cores >= BUSY_CORES
+        self._stepped_ns = until_ns
+        if shared_ns > self.until_ns:
+            self._points.append((shared_ns, self._sharing.accounts.runtime_j))
+
+
+def _between(points: deque[tuple[int, float]] | deque[tuple[int, int]], t_ns: int) -> float:
+    """Return the value at a time; outside, that of the nearest point."""
+    before_ns, before = points[0]
+    for after_ns, after in points:
+        if after_ns >= t_ns:
+            part = (t_ns - before_ns) / (after_ns - before_ns) if after_ns > before_ns else 1.0
+            return before + (after - before) * max(part, 0.0)
+        before_ns, before = after_ns, after
+    return before
 
 
 class Usage:

@@ -24,6 +24,37 @@ if TYPE_CHECKING:
 TABLE = "watts.csv"
 GUEST_RANGE = 4.0
 """A guest's chip may have from a quarter to four times the table's cores: servers have 8 to 192."""
+UNKNOWN = "unknown"
+_BY_NAME = tuple(
+    (re.compile(pattern, re.IGNORECASE), kind)
+    for pattern, kind in (
+        (r"EPYC 4\d{3}", "desktop"),
+        (r"EPYC|Opteron|Hygon", "amd-server"),
+        (r"Threadripper", "desktop"),
+        (r"Ryzen.*\d{4}H[SX]?\b|Ryzen AI.*\bHX\b|Ryzen AI Max", "laptop"),
+        (r"(Ryzen|Athlon).*\d{4}[UC]\b|Ryzen (AI|Z\d)", "thin-laptop"),
+        (r"Ryzen|Athlon", "desktop"),
+        (r"Xeon.*(\bE3-|\bE-\d|\bW-1\d{3}|\b63\d\dP)", "desktop"),
+        (r"Xeon|Atom.*\b[CP]\d{4}", "intel-server"),
+        (r"Core.*\d{3,5}(U|UE|Y|V|P|G[1-7])\b|\bm[357]-|\bi\d-\dY\d\d", "thin-laptop"),
+        (r"Core.*\d{3,5}(H|HK|HQ|HX|HF|HS|M|MQ|MX|QM|XM)\b", "laptop"),
+        (r"Atom|Intel.*\bN\d{2,4}\b|(Celeron|Pentium).*\b[NJ]\d{4}", "thin-laptop"),
+        (r"(Core|Pentium|Celeron).*\d{3}", "desktop"),
+    )
+)
+_GENERIC = re.compile(r"Intel Core Processor|QEMU|KVM")
+"""Model names made up by hypervisors."""
+_SERVERS_OF = {"GenuineIntel": "intel-server", "AuthenticAMD": "amd-server", "HygonGenuine": "amd-server"}
+_ARM_SERVER_MAKERS = {0x43, 0x46, 0x48, 0x50, 0x6D, 0xC0}
+"""Cavium and Marvell, Fujitsu, HiSilicon, Applied Micro, Microsoft, Ampere."""
+_ARM_LAPTOP_MAKERS = {0x51, 0x61}
+"""Qualcomm, Apple."""
+_ARM, _NEOVERSE = 0x41, {0xD0C, 0xD40, 0xD49, 0xD4F, 0xD84, 0xD8E}
+_PORTABLE = {"8", "9", "10", "11", "14", "30", "31", "32"}
+"""Chassis types of SMBIOS 3.6, table 17: portable, laptop, notebook, hand held, sub notebook, tablet, and the like."""
+_HYPERVISORS = ("QEMU", "Xen", "VMware", "Microsoft Corporation", "Google", "Amazon EC2", "Parallels")
+"""Makers of virtual machines, for Arm, whose processors have no flag for guests."""
+LEAST_SERVER_CORES = 24
 
 
 @dataclass(frozen=True)
@@ -110,39 +141,6 @@ def _of_unknown_size(factor: float, exponent: float) -> float:
 def _rounded(idle_w: float, per_core_w: float, idle_factor: float, per_core_factor: float, processor: str) -> Assumed:
     numbers = [float(f"{number:.3g}") for number in (idle_w, per_core_w, idle_factor, per_core_factor)]
     return Assumed(numbers[0], numbers[1], numbers[2], numbers[3], processor)
-
-
-UNKNOWN = "unknown"
-_BY_NAME = tuple(
-    (re.compile(pattern, re.IGNORECASE), kind)
-    for pattern, kind in (
-        (r"EPYC 4\d{3}", "desktop"),
-        (r"EPYC|Opteron|Hygon", "amd-server"),
-        (r"Threadripper", "desktop"),
-        (r"Ryzen.*\d{4}H[SX]?\b|Ryzen AI.*\bHX\b|Ryzen AI Max", "laptop"),
-        (r"(Ryzen|Athlon).*\d{4}[UC]\b|Ryzen (AI|Z\d)", "thin-laptop"),
-        (r"Ryzen|Athlon", "desktop"),
-        (r"Xeon.*(\bE3-|\bE-\d|\bW-1\d{3}|\b63\d\dP)", "desktop"),
-        (r"Xeon|Atom.*\b[CP]\d{4}", "intel-server"),
-        (r"Core.*\d{3,5}(U|UE|Y|V|P|G[1-7])\b|\bm[357]-|\bi\d-\dY\d\d", "thin-laptop"),
-        (r"Core.*\d{3,5}(H|HK|HQ|HX|HF|HS|M|MQ|MX|QM|XM)\b", "laptop"),
-        (r"Atom|Intel.*\bN\d{2,4}\b|(Celeron|Pentium).*\b[NJ]\d{4}", "thin-laptop"),
-        (r"(Core|Pentium|Celeron).*\d{3}", "desktop"),
-    )
-)
-_GENERIC = re.compile(r"Intel Core Processor|QEMU|KVM")
-"""Model names made up by hypervisors."""
-_SERVERS_OF = {"GenuineIntel": "intel-server", "AuthenticAMD": "amd-server", "HygonGenuine": "amd-server"}
-_ARM_SERVER_MAKERS = {0x43, 0x46, 0x48, 0x50, 0x6D, 0xC0}
-"""Cavium and Marvell, Fujitsu, HiSilicon, Applied Micro, Microsoft, Ampere."""
-_ARM_LAPTOP_MAKERS = {0x51, 0x61}
-"""Qualcomm, Apple."""
-_ARM, _NEOVERSE = 0x41, {0xD0C, 0xD40, 0xD49, 0xD4F, 0xD84, 0xD8E}
-_PORTABLE = {"8", "9", "10", "11", "14", "30", "31", "32"}
-"""Chassis types of SMBIOS 3.6, table 17: portable, laptop, notebook, hand held, sub notebook, tablet, and the like."""
-_HYPERVISORS = ("QEMU", "Xen", "VMware", "Microsoft Corporation", "Google", "Amazon EC2", "Parallels")
-"""Makers of virtual machines, for Arm, whose processors have no flag for guests."""
-LEAST_SERVER_CORES = 24
 
 
 @dataclass(frozen=True)

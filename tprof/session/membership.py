@@ -89,7 +89,7 @@ class Membership:
         self._decisions: TableFile | None = None
         self._decided = 0
         self._deciding = threading.Lock()
-        self.sums: work.Sums | None = work.Sums()
+        this_process.sums = work.Sums()
         this_process.tasks.listen(self._append)
         for other in _core.table_begin(os.fspath(self._table.path)):
             self._write(_foreign(*other))
@@ -124,7 +124,7 @@ class Membership:
 
     def _append_sums(self) -> None:
         """Write the sums of declared work; a full disk loses them."""
-        sums, self.sums = self.sums, None
+        sums, this_process.sums = this_process.sums, None
         for number, sum_ in sums.total().items() if sums is not None else ():
             definition = this_process.tasks.definition_of(number)
             line = {**_named(definition), **work.summed(definition.work, sum_)}

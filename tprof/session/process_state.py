@@ -83,6 +83,7 @@ class ProcessState:
     tasks : the tasks that are defined.
     runtimes : the task runtimes that run.
     membership : in the session that is recorded, or None.
+    sums : of the tasks' declared work, while a recording runs.
     budgets : what budgets share.
     monitored : the tool that marks unchanged code as tasks, or None.
     parents : the membership of the parent, in a forked child that has not joined yet.
@@ -93,6 +94,7 @@ class ProcessState:
         self.tasks = Registry()
         self.runtimes = Runtimes()
         self.membership: Membership | None = None
+        self.sums: Sums | None = None
         self.budgets = SharedByBudgets()
         self.monitored: Monitored | None = None
         self.parents: Membership | None = None
@@ -100,11 +102,6 @@ class ProcessState:
         self._pausing: list[Pausing] = []
         self._resets: list[Callable[[], object]] = []
         self._joins: list[Callable[[], object]] = []
-
-    def sums(self) -> Sums | None:
-        """Return the sums of declared work while a recording runs."""
-        member = self.membership
-        return None if member is None else member.sums
 
     def leave(self) -> None:
         """End the membership, if there is one."""
@@ -163,7 +160,7 @@ class ProcessState:
             reset()
 
     def _leave_parents_session(self) -> None:
-        self.parents, self.membership = self.membership, None
+        self.parents, self.membership, self.sums = self.membership, None, None
         _core.set_pause(0)  # the budgets that throttle the parent do not cover its child
         if self.parents is not None:
             self.parents.close_table()

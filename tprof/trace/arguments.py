@@ -13,9 +13,7 @@ import numpy as np
 from tprof.errors import UsageError
 
 from . import kinds, layout
-from .arrays import first_where, numbers, refuse_if, unsigned, whole
 from .bounds import MAX_JOULES, MAX_WATTS, SMALLEST_UNIT, is_between
-from .event_arguments import check_events
 from .metadata import MAX_PACKAGES
 from .tasks import MAX_TASKS
 from .thread import MAX_COLUMN_CHARACTERS, MAX_PID, is_column_name
@@ -117,7 +115,7 @@ def _check_thread(where: str, thread: Mapping[str, Any], task_count: int) -> Giv
         instance=instance,
         task=task,
         cpu=cpu,
-        kind=_kind(where, thread["kind"], length) if "kind" in thread else None,
+        kind=_kind(where, thread["kind"], length, max(kinds.Kind)) if "kind" in thread else None,
         flags=_flags(where, thread.get("flags"), length),
         columns={name: _column(where, name, thread[name], length) for name in names},
         events=check_events(where, thread.get("events"), task_count),
@@ -188,9 +186,9 @@ def _column(where: str, name: str, values: Any, length: int) -> npt.NDArray[np.u
     return column
 
 
-def _kind(where: str, values: Any, length: int) -> npt.NDArray[np.uint8]:
-    kind = unsigned(where, "kind", values, length, below=max(kinds.Kind) + 1)
-    refuse_if(bool((kind == 0).any()), f"{where}: kind must be from 1 to {int(max(kinds.Kind))}, got 0")
+def _kind(where: str, values: Any, length: int, last: int) -> npt.NDArray[np.uint8]:
+    kind = unsigned(where, "kind", values, length, below=last + 1)
+    refuse_if(bool((kind == 0).any()), f"{where}: kind must be from 1 to {last}, got 0")
     return kind.astype(np.uint8)
 
 
@@ -248,3 +246,103 @@ def check_static_power(static_power_w: Mapping[str, float] | None, domains: Iter
         allowed = f"must be watts, not negative, got {watts!r} (at most {MAX_WATTS:g})"
         refuse_if(not sound, f"static_power_w[{name!r}] {allowed}")
     return {name: float(watts) for name, watts in given_w.items()}
+
+
+OF_EVENT = ("t_ns", "kind", "instance")
+OF_SOME_EVENTS = ("other", "task", "worker")
+
+
+def check_events(where: str, given: Any, task_count: int) -> npt.NDArray[np.void] | None:
+    """Return the events as file records, None without any. Raises UsageError."""
+    if given is None:
+        return None
+    where = f"{where}['events']"
+    named = f"{', '.join(OF_EVENT)} and, where they mean something, {', '.join(OF_SOME_EVENTS)}"
+    refuse_if(not isinstance(given, Mapping), f"{where} must be a dict of arrays: {named}")
+    odd = [key for key in given if key not in OF_EVENT + OF_SOME_EVENTS] + [key for key in OF_EVENT if key not in given]
+    refuse_if(bool(odd), f"{where} must hold {named}; see {odd[0] if odd else None!r}")
+    t_ns = whole(where, "t_ns", given["t_ns"])
+    refuse_if(bool((t_ns < 0).any()), f"{where}: t_ns must not be negative, got {first_where(t_ns, t_ns < 0)}")
+    refuse_if(bool((t_ns[1:] < t_ns[:-1]).any()), f"{where}: t_ns must not decrease; sort the events by time")
+    events = np.zeros(len(t_ns), layout.EVENT)
+    events["t_ns"] = t_ns
+    events["kind"] = _kind(where, given["kind"], len(t_ns), max(kinds.EventKind))
+    events["instance"] = unsigned(where, "instance", given["instance"], len(t_ns))
+    events["other"] = unsigned(where, "other", given["other"], len(t_ns)) if "other" in given else 0
+    events["task"] = _or_none(where, "task", given, len(t_ns), task_count) if "task" in given else layout.NO_TASK
+    worker = "worker" in given
+    events["worker"] = _or_none(where, "worker", given, len(t_ns), layout.NO_WORKER) if worker else layout.NO_WORKER
+    return events
+
+
+def _or_none(where: str, key: str, given: Mapping[str, Any], length: int, below: int) -> npt.NDArray[np.int64]:
+    """Return numbers with -1 (none) as in the file: with all bits set."""
+    marked = whole(where, key, given[key], length)
+    outside = (marked < -1) | (marked >= below)
+    refuse_if(bool(outside.any()), f"{where}: {key} must be from -1 to {below - 1}, got {first_where(marked, outside)}")
+    return np.where(marked == -1, np.iinfo(layout.EVENT[key].type).max, marked)
+
+
+LARGEST_FLOAT_STEP = 2.0**63
+
+
+def refuse_if(wrong: bool, message: str) -> None:  # noqa: FBT001 - a condition
+    """Raise UsageError with the message if something is wrong."""
+    if wrong:
+        raise UsageError(message)
+
+
+def first_where(values: npt.NDArray[Any], where: npt.NDArray[np.bool_]) -> int:
+    """Return the first of the values that are marked, for a message."""
+    return int(values[where][0]) if where.any() else 0
+
+
+def numbers(where: str, key: str, values: Any, length: int | None = None) -> npt.NDArray[Any]:
+    """Return finite numbers as a one-dimensional array, of this length if it is given. Raises UsageError."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        message = f"{where}: {key} must be one-dimensional, got rows of different lengths"
+        raise UsageError(message) from None
+    refuse_if(array.ndim != 1, f"{where}: {key} must be one-dimensional, got shape {array.shape}")
+    refuse_if(array.size > 0 and array.dtype.kind not in "iuf", f"{where}: {key} must hold numbers, got {array.dtype}")
+    wrong = length is not None and len(array) != length
+    refuse_if(wrong, f"{where}: t_ns has {length} entries, {key} {len(array)}")
+    if array.dtype.kind == "f":
+        refuse_if(not bool(np.isfinite(array).all()), f"{where}: {key} must be finite")
+    return array
+
+
+def whole(where: str, key: str, values: Any, length: int | None = None) -> npt.NDArray[np.int64]:
+    """Return whole numbers that fit into 64 bits with sign. Raises UsageError."""
+    array = numbers(where, key, values, length)
+    if array.dtype.kind == "f":
+        refuse_if(bool((array != np.trunc(array)).any()), f"{where}: {key} must hold whole numbers")
+        outside = np.abs(array) >= LARGEST_FLOAT_STEP
+    elif array.dtype.kind == "u":
+        outside = array > np.uint64(2**63 - 1)
+    else:
+        return array.astype(np.int64, copy=False)
+    refuse_if(bool(outside.any()), f"{where}: {key} must be below 2**63")
+    return array.astype(np.int64)
+
+
+def unsigned(
+    where: str,
+    key: str,
+    values: Any,
+    length: int,
+    *,
+    below: int = 2**64,
+    cut: bool = False,
+) -> npt.NDArray[np.uint64]:
+    """Return whole numbers from 0 to before `below`; with `cut`, fractions are cut off. Raises UsageError."""
+    array = numbers(where, key, values, length)
+    if not len(array):
+        return array.astype(np.uint64)
+    if array.dtype.kind == "f" and not cut:
+        refuse_if(bool((array != np.trunc(array)).any()), f"{where}: {key} must hold whole numbers")
+    lowest, highest = array.min(), array.max()
+    refuse_if(bool(lowest < 0), f"{where}: {key} must not be negative, got {lowest}")
+    refuse_if(int(highest) >= below, f"{where}: {key} must be below {below}, got {highest}")
+    return array.astype(np.uint64, copy=False)

@@ -26,6 +26,8 @@ EMPTY = {"", "NA", "N/A", "nan", "NaN", "null", "None"}
 MOST_LEVELS = 64
 LONGEST_NUMBER = 100
 LARGEST_INTEGER = 2**64
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""First characters of cells that a spreadsheet takes for formulas."""
 LONGEST_SHOWN = 60
 
 _SIGNS = "0123456789+-.eE"
@@ -307,3 +309,8 @@ def _named(names: list[str], rows: list[list[str]], lines: list[int]) -> Cells:
     if len(kept) < len(names):
         rows = [[row[place] for place in kept] for row in rows]
     return Cells(tuple(names[place] or f"Unnamed: {place}" for place in kept), rows, lines)
+
+
+def unquoted(cell: str) -> str:
+    """Return the name in a cell."""
+    return cell[1:] if cell[:1] == "'" and cell[1:].startswith(FORMULA) else cell

@@ -20,8 +20,7 @@ from tprof.errors import TprofError
 
 from .bounds import MAX_HZ, MAX_SCALE, MAX_WATTS, is_between
 from .plain_values import is_finite, shown
-from .user_files import UnreadableError, read_json
-from .whole_file import replace_file
+from .user_files import UnreadableError, read_json, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Reads untrusted files completely, or rejects them with the reason as a clause.
+"""Reads untrusted files completely, or rejects them with the reason as a clause. Writes files whole or not at all.
 
 The path of a power model, a machine, a table, a plan or a trace may be a pipe, a device, a directory or an endless
 file. Reading it takes bounded time and memory in any case; `plain_values` parses its text. Both modules are in
@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tprof.errors import TprofError
@@ -19,7 +20,6 @@ from .plain_values import decoded, parse_json
 if TYPE_CHECKING:
     from collections.abc import Callable
     from io import BufferedIOBase, BufferedReader
-    from pathlib import Path
 
 MOST_BYTES = 1 << 20
 """Limit for a file of settings; a power model and a machine have some kilobytes."""
@@ -142,3 +142,17 @@ def _unpacked(path: Path, file: BufferedReader, most_bytes: int) -> bytes:
             return unpacked.read(most_bytes + 1)
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise UnreadableError(path, f"what is compressed in it is damaged ({error})") from error
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace the content of the file by `data`; it is unchanged until all is written. Raises OSError."""
+    import tempfile  # noqa: PLC0415 - children of a recorded program read a file here, and write none
+
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

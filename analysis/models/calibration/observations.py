@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from tprof.analysis.busy import machine_busy_s
+from tprof.analysis.attribution.hidden import machine_busy_s
 from tprof.analysis.profile.build import build_profile
 
 from tprof.errors import UsageError
 from tprof.trace.bounds import LEAST_BUSY_CORES
 
 if TYPE_CHECKING:
-    from tprof.analysis.quanta import Quanta
+    from tprof.analysis.attribution.quanta import Quanta
 
     from tprof.trace import Trace
 
@@ -172,7 +172,9 @@ def _idle(trace: Trace, packages: list[Quanta], phase_ns: int) -> dict[str, obje
     quanta = packages[0]
     inside = _whole(quanta, quanta.edges_ns[0], min(phase_ns, _first_sample_ns(trace)))
     length_s = np.diff(quanta.edges_ns) * 1e-9
-    quiet = (quanta.valid & (machine_busy_s(trace, quanta.edges_ns) < LEAST_BUSY_CORES * length_s))[inside]
+    quiet = (quanta.valid & (machine_busy_s(trace.readings.values(), quanta.edges_ns) < LEAST_BUSY_CORES * length_s))[
+        inside
+    ]
     total_s = float(length_s[inside][quiet].sum())
     if quiet.sum() < LEAST_QUANTA or total_s < IDLE_LEAST_S:
         return None

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution import locate, spread
-from tprof.analysis.segments import task_of
+from tprof.analysis.attribution.lanes import locate, spread
+from tprof.analysis.attribution.segments import task_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tprof.analysis.attribution import Lane
-    from tprof.analysis.quanta import Quanta
-    from tprof.analysis.segments import Segments
+    from tprof.analysis.attribution.lanes import Lane
+    from tprof.analysis.attribution.quanta import Quanta
+    from tprof.analysis.attribution.segments import Segments
 
 Floats = NDArray[np.float64]
 FEWEST, MOST, SPACING_NS = 4, 24, 20_000

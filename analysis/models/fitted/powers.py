@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution import sum_by
+from tprof.analysis.attribution.lanes import sum_by
+from tprof.analysis.attribution.segments import task_of
 from tprof.analysis.names import places
-from tprof.analysis.segments import task_of
 
 from .equations import LEAST_ROWS, TRENDS, Equations, equations
 from .least_squares import Noise, Prior, Solution, edge_variance, solve
@@ -17,10 +17,10 @@ from .least_squares import Noise, Prior, Solution, edge_variance, solve
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tprof.analysis.attribution import Lane
-    from tprof.analysis.instances import InstanceRows
-    from tprof.analysis.quanta import Quanta
-    from tprof.analysis.segments import Segments
+    from tprof.analysis.attribution.instances import InstanceRows
+    from tprof.analysis.attribution.lanes import Lane
+    from tprof.analysis.attribution.quanta import Quanta
+    from tprof.analysis.attribution.segments import Segments
 
 Floats = NDArray[np.float64]
 SMOOTHED_S = 0.02

@@ -47,7 +47,7 @@ class CriticalPath:
     that had ended when it resumed. Nothing else delays it: with any number of workers, and spawning at no cost, the
     same instances could not have ended sooner than `span_s`.
     `heaviest` is the heaviest by joules in the same graph; it need not be the longest.
-    `realised` is the observed chain of waits, backwards from the instance that ended last. The start of an instance
+    `observed` is the observed chain of waits, backwards from the instance that ended last. The start of an instance
     waited for the latest of three events: its worker became free, its last dependence ended, or it was spawned. If no
     instance spawned it, the program outside its tasks did, and waited for the last time at which all instances spawned
     before had ended.
@@ -62,7 +62,7 @@ class CriticalPath:
     energy_j : joules of the resolved instances of `chain`
     heaviest_j : joules of `heaviest`
     chain, heaviest : task, instance, start_s, path_s (its time on the path), energy_j (its joules on the path)
-    realised : kind, start_s, duration_s, task, instance
+    observed : kind, start_s, duration_s, task, instance
     parts : the makespan by kind, which sum to it: running_s, data_s (from the end of the last dependence to the
         release), worker_s (ready, until a worker took it), spawning_s (the program outside its tasks, and from
         spawn to release without dependences), paused_s (inside an instance, for a reason not in the trace)
@@ -76,7 +76,7 @@ class CriticalPath:
     heaviest_j: float
     chain: pd.DataFrame = field(repr=False)
     heaviest: pd.DataFrame = field(repr=False)
-    realised: pd.DataFrame = field(repr=False)
+    observed: pd.DataFrame = field(repr=False)
     contradicting: int
 
     @property
@@ -92,7 +92,7 @@ class CriticalPath:
     @property
     def parts(self) -> dict[str, float]:
         """Seconds of the makespan by kind."""
-        sums = self.realised.groupby("kind", observed=True)["duration_s"].sum()
+        sums = self.observed.groupby("kind", observed=True)["duration_s"].sum()
         return {f"{kind}_s": float(sums.get(kind, 0.0)) for kind in PARTS}
 
     def __repr__(self) -> str:
@@ -132,7 +132,7 @@ def critical_path(profile: Profile) -> CriticalPath:
         heaviest_j=heaviest_j if profile.tasks["energy_j"].notna().any() else float("nan"),
         chain=chain,
         heaviest=heaviest,
-        realised=table,
+        observed=table,
         contradicting=execution.contradicting,
     )
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
+    from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.profile import Profile
-    from tprof.analysis.segments import Segments
 
     from tprof.trace import Graph
 

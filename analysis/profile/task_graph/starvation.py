@@ -17,9 +17,9 @@ from .lifecycle import Places, first_events
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tprof.analysis.attribution.segments import Segments
+    from tprof.analysis.attribution.sharing import Sharing
     from tprof.analysis.profile import Profile
-    from tprof.analysis.segments import Segments
-    from tprof.analysis.sharing import Sharing
 
     from tprof.trace import Graph, Thread, Trace
 

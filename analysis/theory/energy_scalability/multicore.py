@@ -2,7 +2,7 @@
 
 The model is that of "Energy-performance trade-off analysis of parallel algorithms" (Korthikanti and Agha, 2010): a core
 at frequency X draws dynamic power as X³ while it computes and leakage power as X while it is active, cores that have
-nothing to do draw nothing, and memory and messages keep their own pace.
+nothing to do draw nothing, and memory and messages take as long at any frequency.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An algorithm on cores of one frequency at a glance: over cores, and the three best numbers of them, as plain rows."""
+"""An algorithm on cores of one frequency: rows over cores, the three best numbers of them, and its figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An algorithm on a machine at a glance: over processors, over sizes, and its best execution, as plain rows."""
+"""An algorithm on a machine: rows over processors, its best execution, and the figures of its page."""
 
 from __future__ import annotations
 

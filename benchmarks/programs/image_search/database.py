@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from tprof.trace.whole_file import replace_file
+from tprof.trace.user_files import replace_file
 
 from .features import FEATURES, SEGMENTS, extract
 from .images import make_image

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 
 import pytest
 from tprof.benchmarks import measured_figures
@@ -18,8 +19,14 @@ from tprof.errors import UsageError
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory):
-    return runtime.measure(runtime.QUICK, directory=tmp_path_factory.mktemp("runtime"))
+def folder(tmp_path_factory):
+    """Return the folder in which the result is measured."""
+    return tmp_path_factory.mktemp("runtime")
+
+
+@pytest.fixture(scope="module")
+def result(folder):
+    return runtime.measure(runtime.QUICK, directory=folder)
 
 
 def test_each_target_has_its_figure(result):
@@ -48,15 +55,20 @@ def test_every_peer_stands_beside_the_runtime_measured_or_named(result):
         assert (f"an empty task: {peer.name}" in figures) == isinstance(peer, BatchPeer)
 
 
-def test_the_result_is_plain_names_its_machine_and_leaves_nothing_behind(tmp_path):
+def test_the_result_is_plain_names_its_machine_and_leaves_nothing_behind(folder, result):
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
+    assert result["machine"]["python"] in measured_figures.heading(result)
+    assert result["effort"] == {**dataclasses.asdict(runtime.QUICK), "workers": len(os.sched_getaffinity(0))}
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.thorough
+def test_one_worker_is_enough(tmp_path):
     small = dataclasses.replace(runtime.QUICK, tasks=10, rows=64, tile_rows=32, workers=1)
 
     result = runtime.measure(small, directory=tmp_path)
 
-    assert json.loads(json.dumps(result, allow_nan=False)) == result
-    assert result["machine"]["python"] in measured_figures.heading(result)
     assert result["effort"]["workers"] == 1
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_measurement_inside_a_recording_is_refused(tmp_path):

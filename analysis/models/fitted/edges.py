@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-
-from .overlapping_quanta import STEPS
+from tprof.analysis.attribution.overlaps import STEPS
 
 if TYPE_CHECKING:
-    from .load import Load
-    from .overlapping_quanta import OverlappingQuanta
-    from .quanta import Quanta
+    from tprof.analysis.attribution.load import Load
+    from tprof.analysis.attribution.overlaps import OverlappingQuanta
+    from tprof.analysis.attribution.quanta import Quanta
 
 Floats = NDArray[np.float64]
 UNINFORMATIVE = 1e6
@@ -56,7 +55,7 @@ def estimate_edges(split: OverlappingQuanta, load: Load, static_w: Floats, hidde
 def _running(split: OverlappingQuanta, load: Load, static_w: Floats, hidden_power: float) -> Floats:
     """Return the modelled joules up to each point of each edge's window: (k + 1, STEPS + 1)."""
     quanta, pieces = split.measured, split.pieces
-    ran = load.modelled()[1:-1] + hidden_power * (load.other_s + load.unseen_s)
+    ran = load.modelled()[1:-1] + hidden_power * load.hidden_s
     ran = ran + split.mean_by_piece(static_w) * np.diff(pieces.edges_ns) * 1e-9
     total = np.concatenate(([0.0], np.cumsum(ran)))
     window_ns = np.where(split.overlapping, quanta.window_s * 1e9, 0.0)

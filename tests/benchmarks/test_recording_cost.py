@@ -1,6 +1,5 @@
 """`overhead.measure` gives every figure of the design with its target; how large they are is not tested."""
 
-import dataclasses
 import json
 import os
 
@@ -17,8 +16,14 @@ from tprof.errors import TprofError, UsageError
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory):
-    return overhead.measure(overhead.QUICK, directory=tmp_path_factory.mktemp("overhead"))
+def folder(tmp_path_factory):
+    """Return the folder in which the result is measured."""
+    return tmp_path_factory.mktemp("overhead")
+
+
+@pytest.fixture(scope="module")
+def result(folder):
+    return overhead.measure(overhead.QUICK, directory=folder)
 
 
 def test_each_target_of_the_design_has_its_figure(result):
@@ -63,12 +68,9 @@ def test_every_figure_becomes_a_row_in_the_same_order(result):
     assert [row.name for row in measured_figures.rows(result)] == [figure["name"] for figure in result["figures"]]
 
 
-def test_nothing_stays_behind(tmp_path):
-    small = dataclasses.replace(overhead.QUICK, calls=10, rounds=1, tasks=10, sensor_s=0.0)
-
-    overhead.measure(small, directory=tmp_path)
-
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.usefixtures("result")
+def test_nothing_stays_behind(folder):
+    assert list(folder.iterdir()) == []
 
 
 def test_a_measurement_inside_a_recording_is_refused(tmp_path):

@@ -121,7 +121,7 @@ def distribute_energy(split: OverlappingQuanta, load: Load, dynamic_j: Floats, h
     """
     piece_s = np.diff(split.pieces.edges_ns) * 1e-9
     shared_s = np.maximum(split.sum_by_quantum(piece_s), 1e-12)
-    ran = load.modelled()[1:-1] + hidden_power * (load.other_s + load.unseen_s)
+    ran = load.modelled()[1:-1] + hidden_power * load.hidden_s
     inside = split.sum_by_quantum(ran)
     idle = np.maximum(IDLE_SHARE * hidden_power * shared_s - inside, 0.0) / shared_s
     idle = np.where(inside + idle > 0, idle, 1.0)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .attribution import Lane, locate, spread
+from tprof.trace.bounds import LEAST_BUSY_CORES
+
+from .lanes import Lane, locate, spread
 from .segments import task_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .busy import Unseen
+    from .hidden import HiddenTime
     from .quanta import Quanta
     from .segments import Segments
 
 Floats = NDArray[np.float64]
+LEAST_IDLE_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class Load:
     unseen_s: Floats
 
     @classmethod
-    def of(cls, quanta: Quanta, segments: Sequence[Segments], unseen: Unseen, packages: Sequence[int]) -> Load:
+    def of(cls, quanta: Quanta, segments: Sequence[Segments], hidden: HiddenTime, packages: Sequence[int]) -> Load:
         """Locate all segments in the quanta of a domain; `packages` are the machine's."""
         edges_ns, package = quanta.edges_ns, quanta.package
         weights = tuple(_weight(segment, package, packages) for segment in segments)
@@ -54,8 +57,12 @@ class Load:
             )
             for segment, weight in zip(segments, weights, strict=True)
         )
-        other_s, unseen_s = unseen.other_in(edges_ns, package), unseen.unseen_in(edges_ns, package)
-        return cls(quanta, segments, lanes, weights, other_s, unseen_s)
+        return cls(quanta, segments, lanes, weights, *hidden.between(edges_ns, package))
+
+    @property
+    def hidden_s(self) -> Floats:
+        """CPU seconds without samples, (k,)."""
+        return self.other_s + self.unseen_s
 
     def corrected(self, power: Floats) -> Load:
         """Return the load with each task's modelled energy times its power, (tasks + 1,), last: between tasks."""
@@ -96,12 +103,42 @@ class Load:
             running -= np.bincount(last + 1, minlength=width + 1)
         return np.asarray(np.cumsum(running)[:width] == 0)
 
+    def idle_power_w(self) -> float | None:
+        """Return the mean power of idle quanta, or None if they last less than a tenth of a second in total.
+
+        A calibrated static power holds for the frequency, voltage and temperature of the calibration. Idle time in the
+        recording, for example before the program started, gives a better value for this recording.
+        """
+        quanta = self.quanta
+        length_s = np.diff(quanta.edges_ns) * 1e-9
+        busy_s = self.busy_s()[1:-1] + self.hidden_s
+        idle = self.without_tasks()[1:-1] & (busy_s < LEAST_BUSY_CORES * length_s) & quanta.valid
+        total_s = float(length_s[idle].sum())
+        return float(quanta.energy_j[idle].sum()) / total_s if total_s >= LEAST_IDLE_S else None
+
 
 def _weight(segments: Segments, package: int | None, packages: Sequence[int]) -> Floats | None:
-    """Part of each segment that lies on a package: half if one end does, an even part if unknown."""
-    if package is None or len(packages) < 2 or segments.package is None or segments.package_end is None:
+    if segments.package is None or segments.package_end is None:
+        return None
+    return part_on(segments.package, segments.package_end, package, packages)
+
+
+def part_on(
+    begin: NDArray[np.integer[Any]], end: NDArray[np.integer[Any]], package: int | None, packages: Sequence[int]
+) -> Floats | None:
+    """Return the part of each segment that lies on a package: half if one end does, an even part if unknown.
+
+    Parameters
+    ----------
+    begin, end : the packages on which the segments begin and end
+    package, packages : of the domain, and of all domains
+
+    Returns
+    -------
+    (n,) float64; None if all of every segment counts: the domain covers the machine, or there is one package only.
+    """
+    if package is None or len(packages) < 2:
         return None
     even = 1.0 / len(packages)
-    sides = (segments.package, segments.package_end)
-    begin, end = (np.where(np.isin(side, packages), side == package, even) for side in sides)
-    return (begin + end) / 2
+    on_begin, on_end = (np.where(np.isin(side, packages), side == package, even) for side in (begin, end))
+    return (on_begin + on_end) / 2

@@ -89,7 +89,7 @@ def spread(
     ----------
     lane : segments
     edges_ns : (k + 1,) int64
-    row : (n,) int64, optional: which of `rows` sums a segment goes to (its core)
+    row : (n,) int64, optional: which of `rows` sums a segment goes to
 
     Returns
     -------
@@ -123,10 +123,7 @@ def _whole_quanta(parts: Crossing) -> tuple[NDArray[np.int64], NDArray[np.intp]]
 
 @dataclass(frozen=True)
 class Rate:
-    """Joules per unit of modelled energy in each quantum, with its running sum over time.
-
-    `per_quantum` is padded, flattened over rows (cores) if there are several.
-    """
+    """Joules per unit of modelled energy in each quantum, padded, with its running sum over time."""
 
     per_quantum: Floats
     running: NDArray[np.longdouble]
@@ -135,8 +132,7 @@ class Rate:
     def of(cls, per_quantum: Floats, edges_ns: NDArray[np.int64]) -> Rate:
         """Prepare the running sum in extended precision."""
         length_ns = padded(np.diff(edges_ns).astype(np.float64))
-        weighted = per_quantum.reshape(-1, len(length_ns)).astype(np.longdouble) * length_ns
-        return cls(per_quantum, np.cumsum(weighted, axis=1).ravel())
+        return cls(per_quantum, np.cumsum(per_quantum.astype(np.longdouble) * length_ns))
 
 
 @dataclass(frozen=True)
@@ -149,19 +145,14 @@ class Shares:
     tail_j: Floats
 
 
-def gather(
-    lane: Lane, edges_ns: NDArray[np.int64], rate: Rate, *, row: NDArray[np.integer[Any]] | None = None
-) -> Shares:
+def gather(lane: Lane, edges_ns: NDArray[np.int64], rate: Rate) -> Shares:
     """Return each segment's joules: its modelled energy times the rate of the quanta it overlaps."""
-    width = len(edges_ns) + 1
-    key = lane.quantum[:-1] if row is None else lane.quantum[:-1] + row * width
-    energy_j = rate.per_quantum[key]
+    energy_j = rate.per_quantum[lane.quantum[:-1]]
     energy_j *= lane.modelled
     parts = crossing(lane, edges_ns)
-    base = 0 if row is None else row[parts.at] * width
-    head_j = parts.head * rate.per_quantum[base + parts.first]
-    tail_j = parts.tail * rate.per_quantum[base + parts.last]
-    whole = rate.running[base + parts.last - 1] - rate.running[base + parts.first]
+    head_j = parts.head * rate.per_quantum[parts.first]
+    tail_j = parts.tail * rate.per_quantum[parts.last]
+    whole = rate.running[parts.last - 1] - rate.running[parts.first]
     energy_j[parts.at] = head_j + tail_j + (parts.per_ns * whole).astype(np.float64)
     return Shares(energy_j, parts.at, head_j, tail_j)
 

@@ -1,0 +1,323 @@
+"""CPU time without samples: of other processes, and of the program's threads that run no task.
+
+The machine's busy time is counted in ticks of 10 ms, and a thread that is between tasks for long has a
+sample of its CPU time only at the end. So over a short interval the difference of two such counts may be too
+large, or negative. The result is the largest non-decreasing curve below the difference: no later count
+contradicts it, and its total is right.
+
+While a recording runs, later counts are not known. `HiddenSoFar` then claims what is certain: at each reading the
+excess over the earlier claims and a margin of some ticks, never negative. The growth until the next reading is
+extrapolated.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from tprof.trace import Readings
+
+Floats = NDArray[np.float64]
+_INTERVAL_NS = 100_000_000
+# Part of the recording's length on one core: about what the sensor thread takes.
+_NEGLIGIBLE = 0.01
+TICKS_S = 0.02
+SKEW_S = 0.005
+"""Error of the CPU time at a moment inside a segment: its course within the segment is unknown."""
+LATELY_NS = 200_000_000
+
+
+class Hidden(Protocol):
+    """CPU time without samples, whole or so far."""
+
+    def between(self, edges_ns: NDArray[np.int64], package: int | None) -> tuple[Floats, Floats]:
+        """Return CPU seconds of other processes, and of our threads without samples, in each quantum: (k,) float64."""
+
+
+@dataclass(frozen=True)
+class HiddenTime:
+    """Cumulative CPU seconds at times `t_ns` of other processes (by package) and of the program without samples.
+
+    `before_s` of the latter passed in threads that run tasks, before the first of them.
+    """
+
+    t_ns: NDArray[np.int64]
+    other_s: dict[int | None, Floats]
+    unseen_s: Floats
+    before_s: float
+    program_s: float
+
+    def between(self, edges_ns: NDArray[np.int64], package: int | None) -> tuple[Floats, Floats]:
+        """Return both in each quantum of a package; threads without samples are split evenly over packages."""
+        if not len(self.t_ns):
+            return np.zeros(max(len(edges_ns) - 1, 0)), np.zeros(max(len(edges_ns) - 1, 0))
+        known = self.other_s.get(package)
+        other_s = known if known is not None else sum(self.other_s.values(), np.zeros(len(self.t_ns)))
+        share = 1.0 if known is None else 1.0 / len(self.other_s)
+        other_s, unseen_s = (np.diff(np.interp(edges_ns, self.t_ns, total)) for total in (other_s, self.unseen_s))
+        return other_s, unseen_s * share
+
+    @property
+    def unseen_share(self) -> float:
+        """Share of the program's CPU time in threads that run no task; 0 if unknown or negligible."""
+        return self._share(float(self.unseen_s[-1]) - self.before_s) if len(self.unseen_s) else 0.0
+
+    @property
+    def before_share(self) -> float:
+        """Share of the program's CPU time before the first task of a thread; 0 if unknown or negligible."""
+        return self._share(self.before_s)
+
+    def _share(self, cpu_s: float) -> float:
+        if not len(self.t_ns) or cpu_s < _NEGLIGIBLE * (self.t_ns[-1] - self.t_ns[0]) * 1e-9:
+            return 0.0
+        return cpu_s / self.program_s
+
+
+def measure_hidden(
+    readings: Mapping[str, Readings],
+    first_ns: int | None,
+    seen_at: Callable[[NDArray[np.int64]], Floats],
+    before_s: float = 0.0,
+) -> HiddenTime:
+    """Return the CPU time without samples; empty if the trace has no busy or program readings.
+
+    Parameters
+    ----------
+    readings : of a trace
+    first_ns : of the first sample, None without samples; CPU time of the program before it was the recording's start
+    seen_at : returns the CPU seconds of all segments from the first of some times to each of them
+    before_s : CPU seconds of threads that run tasks, before the first of them
+    """
+    busy, program = (
+        [one for one in readings.values() if one.quantity == quantity and len(one.t_ns) > 1]
+        for quantity in ("busy", "program")
+    )
+    if not program:
+        return HiddenTime(np.empty(0, np.int64), {}, np.empty(0), 0.0, 0.0)
+    grid_ns = _grid([*busy, *program])
+    program_s = sum((_cumulative(reading, grid_ns) for reading in program), np.zeros(len(grid_ns)))
+    started_s = np.minimum(program_s, np.interp(grid_ns[0] if first_ns is None else first_ns, grid_ns, program_s))
+    unseen_s = _never_falling(program_s - seen_at(grid_ns) - started_s)
+    busy_s = {reading.package: _cumulative(reading, grid_ns) for reading in busy}
+    other_s = _never_falling(sum(busy_s.values()) - program_s) if busy else np.zeros(len(grid_ns))
+    shares = _shares({package: float(values[-1]) for package, values in busy_s.items()})
+    other_by_package_s = {package: other_s * share for package, share in shares.items()}
+    return HiddenTime(grid_ns, other_by_package_s, unseen_s, min(before_s, float(unseen_s[-1])), float(program_s[-1]))
+
+
+def machine_busy_s(readings: Iterable[Readings], edges_ns: NDArray[np.int64]) -> Floats:
+    """Return the CPU seconds of all processes in each quantum, (k,); 0 without readings of them."""
+    busy = [reading for reading in readings if reading.quantity == "busy" and len(reading.t_ns) > 1]
+    total_s = sum((_cumulative(reading, edges_ns) for reading in busy), np.zeros(len(edges_ns)))
+    return np.diff(total_s)
+
+
+def _shares(busy_s: Mapping[int | None, float]) -> dict[int | None, float]:
+    """Return each package's share of the machine's busy time."""
+    whole_s = sum(busy_s.values())
+    return {package: one_s / whole_s if whole_s > 0 else 1.0 / len(busy_s) for package, one_s in busy_s.items()}
+
+
+def _grid(readings: Sequence[Readings]) -> NDArray[np.int64]:
+    begin = max(int(reading.t_ns[0]) for reading in readings)
+    end = min(int(reading.t_ns[-1]) for reading in readings)
+    steps = max((end - begin) // _INTERVAL_NS, 1)
+    return np.linspace(begin, max(end, begin + 1), int(min(steps, 10_000_000)) + 1).astype(np.int64)
+
+
+def grown(value: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return the growth of a count of CPU time; if it falls it was reset (a processor went offline), which is no time.
+
+    (n,) counts give (n - 1,) differences.
+    """
+    return np.maximum(np.diff(value).view(np.int64), 0)
+
+
+def _cumulative(reading: Readings, grid_ns: NDArray[np.int64]) -> Floats:
+    good = ~reading.missing
+    t_ns, value = reading.t_ns[good], reading.value[good]
+    if not len(t_ns):
+        return np.zeros(len(grid_ns))
+    total_s = np.concatenate(([0.0], np.cumsum(grown(value) * reading.unit)))
+    at_s: Floats = np.interp(grid_ns, np.maximum.accumulate(t_ns), total_s)
+    moved_s: Floats = at_s - at_s[0]
+    return moved_s
+
+
+def _never_falling(cumulative_s: Floats) -> Floats:
+    below: Floats = np.minimum.accumulate(cumulative_s[::-1])[::-1]
+    return np.maximum(below, 0.0)
+
+
+class Growth:
+    """A count of CPU time that grows, with its last values. Not searched by NumPy: see `added` in `incremental`."""
+
+    def __init__(self, unit: float, package: int | None) -> None:
+        """Begin without values; `unit` is seconds of one count."""
+        self.package = package
+        self.whole_s = 0.0
+        self._unit = unit
+        self._value = np.empty(0, np.uint64)
+        self._t_ns: list[int] = []
+        self._total_s: list[float] = []
+
+    def __len__(self) -> int:
+        return len(self._t_ns)
+
+    def add(self, t_ns: NDArray[np.int64], value: NDArray[np.uint64]) -> None:
+        """Add counts."""
+        if not len(value):
+            return
+        both = np.concatenate((self._value if len(self._value) else value[:1], value))
+        self._value = value[-1:].copy()
+        for at_ns, moved_s in zip(t_ns.tolist(), (grown(both) * self._unit).tolist(), strict=True):
+            self.whole_s += moved_s
+            self._t_ns.append(max(at_ns, self._t_ns[-1]) if self._t_ns else at_ns)
+            self._total_s.append(self.whole_s)
+
+    def at(self, t_ns: int) -> float:
+        """Return the CPU seconds up to a time; before the first value and after the last, those of that value."""
+        return _interpolated(self._t_ns, self._total_s, t_ns)
+
+    def last_before(self, t_ns: int) -> int:
+        """Return the time of the last value not after `t_ns`, else of the first."""
+        return self._t_ns[max(bisect_right(self._t_ns, t_ns) - 1, 0)]
+
+    def leave(self, t_ns: int) -> None:
+        """Drop all values before a time."""
+        first = max(bisect_right(self._t_ns, t_ns) - 1, 0)
+        del self._t_ns[:first], self._total_s[:first]
+
+
+class _Claims:
+    """A growing quantity, and the part of it that was claimed."""
+
+    def __init__(self, margin_s: float) -> None:
+        """Begin without claims; `margin_s` is never claimed."""
+        self.claimed_s = 0.0
+        self._margin_s = margin_s
+        self._points: deque[tuple[int, float]] = deque()
+
+    def add(self, t_ns: int, value_s: float) -> None:
+        """Add a value; drops values that are too old."""
+        points = self._points
+        if not points or t_ns > points[-1][0]:
+            points.append((t_ns, value_s))
+        while len(points) > 2 and points[1][0] < t_ns - LATELY_NS:
+            points.popleft()
+
+    def claim(self, until_ns: int) -> float:
+        """Claim the excess at a time over the earlier claims; returns all that is claimed."""
+        if self._points:
+            (first_ns, first_s), (last_ns, last_s) = self._points[0], self._points[-1]
+            per_ns = max(last_s - first_s, 0.0) / max(last_ns - first_ns, 1)
+            self.claimed_s = max(self.claimed_s, last_s + per_ns * (until_ns - last_ns) - self._margin_s)
+        return self.claimed_s
+
+
+class HiddenSoFar:
+    """The CPU time without samples of a recording that runs.
+
+    Attributes
+    ----------
+    busy, program : the counts, to which their readers add
+    """
+
+    def __init__(self) -> None:
+        """Begin without counts."""
+        self.busy: list[Growth] = []
+        self.program: list[Growth] = []
+        self._began_s: float | None = None
+        self._other_began_s: float | None = None
+        self._seen_s = 0.0
+        self._other, self._unseen = _Claims(TICKS_S), _Claims(SKEW_S)
+        self._t_ns: list[int] = []
+        self._other_s: list[float] = []
+        self._unseen_s: list[float] = []
+
+    def extend(self, since_ns: int, until_ns: int, seen: SeenTime, *, first_ns: int | None) -> tuple[float, float]:
+        """Go on to a time, and return the CPU seconds of other processes, and of our threads without samples.
+
+        Parameters
+        ----------
+        since_ns, until_ns : of this step; CPU time of others before the first step does not count
+        seen : the samples' CPU time since the last step
+        first_ns : of the first sample; CPU time of the program before it was our own start
+        """
+        counts = (*self.program, *self.busy)
+        if not self._t_ns:
+            self._append(since_ns)
+        if self.program and all(len(count) for count in counts):
+            # Compare with the samples at a reading: values between two readings are less exact.
+            at_ns = min(count.last_before(until_ns) for count in counts)
+            program_s = sum(count.at(at_ns) for count in self.program)
+            if self._began_s is None and first_ns is not None:
+                self._began_s = sum(count.at(min(first_ns, at_ns)) for count in self.program)
+            self._unseen.add(at_ns, program_s - (self._began_s or 0.0) - self._seen_s - seen.before(at_ns))
+            if self.busy:
+                if self._other_began_s is None:
+                    self._other_began_s = self._other_at(min(since_ns, at_ns))
+                self._other.add(at_ns, self._other_at(at_ns) - self._other_began_s)
+            for count in counts:
+                count.leave(at_ns)
+        self._seen_s += seen.whole_s
+        self._other.claim(until_ns)
+        self._unseen.claim(until_ns)
+        self._append(until_ns)
+        return self._other_s[-1] - self._other_s[-2], self._unseen_s[-1] - self._unseen_s[-2]
+
+    def between(self, edges_ns: NDArray[np.int64], package: int | None) -> tuple[Floats, Floats]:
+        """As `HiddenTime.between`, for times since the last `leave`."""
+        shares = _shares({count.package: count.whole_s for count in self.busy})
+        known = package in shares
+        other_s, unseen_s = (self._differences(edges_ns, total) for total in (self._other_s, self._unseen_s))
+        if not known:
+            return other_s, unseen_s
+        return other_s * shares[package], unseen_s / len(shares)
+
+    def leave(self, t_ns: int) -> None:
+        """Forget what was before a time."""
+        first = max(bisect_right(self._t_ns, t_ns) - 1, 0)
+        del self._t_ns[:first], self._other_s[:first], self._unseen_s[:first]
+
+    def _append(self, t_ns: int) -> None:
+        self._t_ns.append(t_ns)
+        self._other_s.append(self._other.claimed_s)
+        self._unseen_s.append(self._unseen.claimed_s)
+
+    def _other_at(self, t_ns: int) -> float:
+        return sum(count.at(t_ns) for count in self.busy) - sum(count.at(t_ns) for count in self.program)
+
+    def _differences(self, edges_ns: NDArray[np.int64], total_s: list[float]) -> Floats:
+        if len(self._t_ns) == 2 and edges_ns[0] >= self._t_ns[0] and edges_ns[-1] <= self._t_ns[1]:
+            per_ns = (total_s[1] - total_s[0]) / max(self._t_ns[1] - self._t_ns[0], 1)
+            return np.diff(edges_ns) * per_ns
+        return np.diff([_interpolated(self._t_ns, total_s, t_ns) for t_ns in edges_ns.tolist()])
+
+
+class SeenTime(Protocol):
+    """The CPU time of the samples of one step."""
+
+    whole_s: float
+
+    def before(self, t_ns: int) -> float:
+        """Return the CPU seconds up to a moment."""
+
+
+def _interpolated(t_ns: list[int], values: list[float], at_ns: int) -> float:
+    """Return the value at a time; outside, the nearest one, and 0 without any."""
+    if not t_ns:
+        return 0.0
+    after = bisect_right(t_ns, at_ns)
+    if after in (0, len(t_ns)):
+        return values[max(after - 1, 0)]
+    begin_ns, end_ns = t_ns[after - 1], t_ns[after]
+    return values[after - 1] + (values[after] - values[after - 1]) * (at_ns - begin_ns) / (end_ns - begin_ns)

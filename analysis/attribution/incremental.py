@@ -1,0 +1,329 @@
+"""Attribution in steps, by the model `cputime`: the joules of whole quanta are shared as soon as the quanta have ended.
+
+The core gathers a step's samples into a row for each task and quantum (tprof/csrc/follow.h); the rules of `sharing`
+divide the joules among these rows. Where quanta of several domains overlap, rows wait until each domain's quantum has
+ended. So it makes no difference where a step ends, and for a trace that has ended the result is the profile's.
+
+Other threads of the program run Python meanwhile, so nothing here gives the interpreter's lock away: see `added`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .load import part_on
+from .sharing import dynamic_rates, split_static, static_rates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tprof.trace.increments import Increments
+
+    from .hidden import Hidden
+
+Floats = NDArray[np.float64]
+Times = NDArray[np.int64]
+
+ROW = np.dtype(
+    [
+        ("begin_ns", "<i8"),
+        ("end_ns", "<i8"),
+        ("cpu_s", "<f8"),
+        ("task", "<i8"),
+        ("instance", "<u8"),
+        ("package", "<i4"),
+        ("package_end", "<i4"),
+        ("process", "<i4"),
+        ("ends", "<u4"),
+    ]
+)
+"""The struct tprof_row of csrc/follow.h."""
+
+
+def added(sums: Floats, key: NDArray[np.int64], values: Floats) -> Floats:
+    """Return the sums with values added under their keys, longer where a key is new; keeps the interpreter's lock.
+
+    NumPy's own (bincount, add.at, searchsorted, interp) give it away, and where other threads run Python, to win it
+    back takes milliseconds each time. The arrays of one step are short.
+    """
+    if not len(key):
+        return sums
+    keys = key.tolist()
+    more: list[float] = sums.tolist()
+    more += [0.0] * (max(keys) + 1 - len(more))
+    for at, value in zip(keys, values.tolist(), strict=True):
+        more[at] += value
+    return np.array(more)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The load of threads: a row for each task of a thread between two edges, or for each of its instances.
+
+    Attributes
+    ----------
+    begin_ns, end_ns : (n,) int64
+    cpu_s : (n,) float64, CPU seconds
+    task : (n,) int64, index in the table; -1: none
+    instance : (n,) uint64, one of those that the row stands for
+    package, package_end : (n,) where its segments begin and end, -1: not known
+    process : (n,)
+    ends : (n,) whether its instance ends with it; known only if each instance has its own rows
+    """
+
+    begin_ns: Times
+    end_ns: Times
+    cpu_s: Floats
+    task: NDArray[np.int64]
+    instance: NDArray[np.uint64]
+    package: NDArray[np.int32]
+    package_end: NDArray[np.int32]
+    process: NDArray[np.int32]
+    ends: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, rows: bytes) -> Rows:
+        """Decode the rows of the core."""
+        table = np.frombuffer(rows, ROW)
+        return cls(**{name: table[name].astype(bool) if name == "ends" else table[name] for name in cls.__slots__})
+
+    @classmethod
+    def of_process(cls, edges_ns: Times, cpu_s: float) -> Rows:
+        """Return rows for a process that used so much CPU time evenly between the edges, by threads without a task."""
+        length_ns, count = np.diff(edges_ns), len(edges_ns) - 1
+        place, nobody = np.zeros(count, np.int32), np.full(count, -1)
+        used_s = length_ns * (cpu_s / float(length_ns.sum()))
+        return cls(
+            edges_ns[:-1], edges_ns[1:], used_s, nobody, np.zeros(count, np.uint64), place - 1, place - 1, place,
+            place > 0,
+        )  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self.cpu_s)
+
+    @property
+    def whole_s(self) -> float:
+        """CPU seconds of all."""
+        return float(self.cpu_s.sum())
+
+    def before(self, t_ns: int) -> float:
+        """Return the CPU seconds up to a moment."""
+        part = np.clip((t_ns - self.begin_ns) / (self.end_ns - self.begin_ns), 0.0, 1.0)
+        return float((part * self.cpu_s).sum())
+
+    def kept(self, which: NDArray[np.bool_]) -> Rows:
+        """Return some of the rows."""
+        return self if which.all() else Rows(*(getattr(self, name)[which] for name in self.__slots__))
+
+    def joined(self, more: Rows) -> Rows:
+        """Return these rows and others."""
+        if not len(self):
+            return more
+        return Rows(*(np.concatenate((getattr(self, name), getattr(more, name))) for name in self.__slots__))
+
+
+class GrowingQuanta:
+    """The quanta of one domain, as they become known; those that were shared are dropped.
+
+    Attributes
+    ----------
+    lead_in_j : joules before `begin`
+    is_whole : whether all of them are known
+    """
+
+    def __init__(self, name: str, package: int | None, static_w: float) -> None:
+        """Begin without quanta."""
+        self.name, self.package, self.static_w = name, package, static_w
+        self.lead_in_j = 0.0
+        self.is_whole = False
+        self._begin_ns: int | None = None
+        self._edges_ns: Times = np.empty(0, np.int64)
+        self._energy_j: Floats = np.empty(0)
+
+    @property
+    def first_ns(self) -> int | None:
+        """The first edge that is known and not dropped: where the last shared quantum ended. None without quanta."""
+        done = self.is_whole and not len(self._energy_j)
+        return int(self._edges_ns[0]) if len(self._edges_ns) and not done else None
+
+    @property
+    def last_ns(self) -> int | None:
+        """The last edge that is known; None without edges."""
+        return int(self._edges_ns[-1]) if len(self._edges_ns) else None
+
+    def add(self, found: Increments) -> None:
+        """Add what a counter found; the best estimate of the time of a change is the middle of its window."""
+        if len(found.t_ns):
+            # The very first reading ends no quantum.
+            energy_j = found.energy_j if len(self._edges_ns) else found.energy_j[1:]
+            self.append(found.t_ns - found.window_ns // 2, energy_j)
+
+    def append(self, edges_ns: Times, energy_j: Floats) -> None:
+        """Add the edges at which quanta end, and the joules of each; the very first edge ends none."""
+        self._edges_ns = np.concatenate((self._edges_ns, edges_ns))
+        self._energy_j = np.concatenate((self._energy_j, energy_j))
+        self._cut()
+
+    def begin(self, t_ns: int) -> None:
+        """Drop what is before a time; a quantum that is cut keeps its part by time."""
+        self._begin_ns = t_ns
+        self._cut()
+
+    def _cut(self) -> None:
+        if self._begin_ns is None or not len(self._edges_ns) or self._edges_ns[0] >= self._begin_ns:
+            return
+        first = bisect_right(self._edges_ns, self._begin_ns) - 1
+        self.lead_in_j += float(self._energy_j[:first].sum())
+        self._edges_ns, self._energy_j = self._edges_ns[first:].copy(), self._energy_j[first:].copy()
+        if len(self._energy_j):
+            part = (self._edges_ns[1] - self._begin_ns) / (self._edges_ns[1] - self._edges_ns[0])
+            self.lead_in_j += float(self._energy_j[0] * (1 - part))
+            self._energy_j[0] *= part
+            self._edges_ns[0] = self._begin_ns
+
+    def edge(self, since_ns: int, at_most_ns: int) -> int | None:
+        """Return the last edge after one time and not after another, else the next one; None without any."""
+        after = bisect_right(self._edges_ns, since_ns)
+        if after == len(self._edges_ns):
+            return None
+        return int(self._edges_ns[max(bisect_right(self._edges_ns, at_most_ns) - 1, after)])
+
+    def inside(self, since_ns: int, until_ns: int) -> Times:
+        """Return the edges between two times."""
+        return self._edges_ns[bisect_right(self._edges_ns, since_ns) : bisect_left(self._edges_ns, until_ns)]
+
+    def take(self, until_ns: int) -> tuple[Times, Floats]:
+        """Return the edges and joules of the whole quanta up to a time, and drop them."""
+        last = max(bisect_right(self._edges_ns, until_ns) - 1, 0)
+        edges_ns, energy_j = self._edges_ns[: last + 1], self._energy_j[:last]
+        self._edges_ns, self._energy_j = self._edges_ns[last:], self._energy_j[last:]
+        return edges_ns, energy_j
+
+
+def all_edges(domains: Sequence[GrowingQuanta], since_ns: int, until_ns: int) -> Times:
+    """Return all domains' edges between two times, with these two."""
+    if len(domains) == 1:
+        return np.concatenate(([since_ns], domains[0].inside(since_ns, until_ns), [until_ns]), dtype=np.int64)
+    edges = {since_ns, until_ns}.union(*(domain.inside(since_ns, until_ns).tolist() for domain in domains))
+    return np.array(sorted(edges), np.int64)
+
+
+@dataclass
+class Accounts:
+    """Joules so far.
+
+    Attributes
+    ----------
+    task_j, starts : by index in the task table; joules, and instances that have begun
+    tasks_j, runtime_j, other_j, idle_j, measured_j : of all
+    own_j : the part of `tasks_j` and `runtime_j` of this process and of threads that tprof does not see
+    others_j : the rest of the two
+    """
+
+    task_j: Floats = field(default_factory=lambda: np.zeros(0))
+    starts: Floats = field(default_factory=lambda: np.zeros(0))
+    tasks_j: float = 0.0
+    runtime_j: float = 0.0
+    other_j: float = 0.0
+    idle_j: float = 0.0
+    measured_j: float = 0.0
+    own_j: float = 0.0
+    others_j: float = 0.0
+
+    def count(self, starts: list[tuple[int, int]]) -> None:
+        """Add instances that have begun: of which task, how many."""
+        if starts:
+            index, counts = zip(*starts, strict=True)
+            self.starts = added(self.starts, np.array(index, np.int64), np.array(counts, np.float64))
+
+    def add(self, task: NDArray[np.int64], row_j: Floats, own: NDArray[np.bool_], unseen_j: float) -> None:
+        """Add joules of rows, and of threads without samples."""
+        of_task = task >= 0
+        self.task_j = added(self.task_j, task[of_task], row_j[of_task])
+        self.tasks_j += float(row_j[of_task].sum())
+        self.runtime_j += float(row_j[~of_task].sum()) + unseen_j
+        self.own_j += float(row_j[own].sum()) + unseen_j
+        self.others_j += float(row_j[~own].sum())
+
+
+class IncrementalSharing:
+    """Shares the joules of a session's counted domains in steps.
+
+    Attributes
+    ----------
+    listeners : called with rows and the joules of each, once all domains have shared theirs
+    """
+
+    def __init__(self, domains: Sequence[GrowingQuanta], packages: Sequence[int], process: int) -> None:
+        """Begin without joules.
+
+        Parameters
+        ----------
+        domains : whose joules are shared; may grow before the first step
+        packages : of all domains, counted or not; likewise
+        process : ordinal of this process
+        """
+        self.accounts = Accounts()
+        self.listeners: list[Callable[[Rows, Floats], None]] = []
+        self._domains, self._packages, self._process = domains, packages, process
+        self._rows = Rows.of(b"")
+        self._row_j: Floats = np.zeros(0)
+
+    def step(self, rows: Rows, until_ns: int, hidden: Hidden) -> int:
+        """Share the quanta that have ended; returns the time up to which all domains' joules are shared.
+
+        Parameters
+        ----------
+        rows : the load since the step before; no row crosses an edge
+        until_ns : end of this step
+        hidden : CPU time without samples, at least since the time that the step before returned
+        """
+        rows = self._rows.joined(rows)
+        row_j = np.concatenate((self._row_j, np.zeros(len(rows) - len(self._row_j))))
+        for domain in self._domains:
+            edges_ns, energy_j = domain.take(until_ns)
+            if len(energy_j):
+                self._share(domain, rows, row_j, edges_ns, energy_j, hidden)
+        firsts = (domain.first_ns for domain in self._domains)
+        shared_ns = min((until_ns if first_ns is None else first_ns for first_ns in firsts), default=until_ns)
+        done = rows.end_ns <= shared_ns
+        for listener in self.listeners:
+            listener(rows.kept(done), row_j if done.all() else row_j[done])
+        self._rows, self._row_j = (Rows.of(b""), np.zeros(0)) if done.all() else (rows.kept(~done), row_j[~done])
+        return shared_ns
+
+    def _share(
+        self, domain: GrowingQuanta, rows: Rows, row_j: Floats, edges_ns: Times, energy_j: Floats, hidden: Hidden
+    ) -> None:
+        """Share the joules of whole quanta; adds those of each row to `row_j`."""
+        inside = (rows.begin_ns >= edges_ns[0]) & (rows.begin_ns < edges_ns[-1])
+        rows = rows.kept(inside)
+        weight = part_on(rows.package, rows.package_end, domain.package, self._packages)
+        cpu_s = rows.cpu_s if weight is None else rows.cpu_s * weight
+        quantum = _quanta_of(rows.begin_ns, edges_ns)
+        other_s, unseen_s = hidden.between(edges_ns, domain.package)
+        used_s = added(other_s + unseen_s, quantum, cpu_s)
+        seconds = np.diff(edges_ns) * 1e-9
+        without_tasks = np.ones(len(seconds), bool)
+        without_tasks[quantum[rows.task >= 0]] = False
+        static_j, dynamic_j = split_static(energy_j, domain.static_w, seconds)
+        dynamic, idle_j = dynamic_rates(dynamic_j, used_s, seconds, lambda: without_tasks)
+        static, static_idle_j = static_rates(static_j, used_s, seconds)
+        per_s = dynamic + static
+        given_j = cpu_s * per_s[quantum]
+        row_j[inside] += given_j
+        accounts = self.accounts
+        accounts.add(rows.task, given_j, rows.process == self._process, float((per_s * unseen_s).sum()))
+        accounts.other_j += float((per_s * other_s).sum())
+        accounts.idle_j += idle_j + static_idle_j
+        accounts.measured_j += float(energy_j.sum())
+
+
+def _quanta_of(begin_ns: Times, edges_ns: Times) -> NDArray[np.int64]:
+    edges = edges_ns.tolist()
+    return np.array([bisect_right(edges, one_ns) - 1 for one_ns in begin_ns.tolist()], np.int64)

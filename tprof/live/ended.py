@@ -1,0 +1,90 @@
+"""A session that has ended: all its inputs are known, so its figures are those of the profile."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tprof.analysis.attribution.hidden import measure_hidden
+from tprof.analysis.attribution.incremental import Rows
+from tprof.analysis.attribution.quanta import build_quanta
+from tprof.analysis.attribution.segments import find_cut_off, thread_end_ns
+from tprof.analysis.attribution.sharing import static_watts
+
+from .readings import Readings
+from .threads import FollowedThread
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tprof.trace import Trace
+
+    from .threads import Learn
+
+CELLS = 4096
+"""Of the grid of hidden CPU time, followed at a time."""
+
+
+class EndedReadings(Readings):
+    """The readings of a trace."""
+
+    def __init__(self, trace: Trace, learn: Learn) -> None:
+        """Read them. Raises TraceError."""
+        self._end_ns = trace.end_ns
+        watcher = _Watcher(trace, learn)
+        super().__init__(measure_hidden(trace.readings, watcher.first_ns, watcher.seen_s))
+        static_w = static_watts(trace.manifest)
+        for reading in sorted(trace.readings.values(), key=lambda one: one.name):
+            if reading.quantity != "energy":
+                continue
+            self._know_package(reading.package)
+            whole = build_quanta(reading)
+            quanta = whole.between(trace.start_ns, trace.end_ns)[0]
+            if reading.counted and len(quanta):
+                domain = self._enter(quanta.name, quanta.quality, quanta.package, static_w)
+                domain.append(quanta.edges_ns, quanta.energy_j)
+                domain.lead_in_j = float(whole.between(int(whole.edges_ns[0]), trace.start_ns)[0].energy_j.sum())
+                domain.is_whole = True
+
+    @property
+    def last_ns(self) -> int | None:
+        """Time up to which everything is known."""
+        return self._end_ns
+
+
+def followed(trace: Trace) -> list[FollowedThread]:
+    """Return the threads, from their first samples on. Raises TraceError."""
+    cut_off = find_cut_off(trace)
+    return [
+        FollowedThread(
+            thread,
+            end_ns=thread_end_ns(trace, thread),
+            cut_off_s=cut_off[thread.ordinal].cpu_s if thread.ordinal in cut_off else math.inf,
+        )
+        for thread in trace.threads
+    ]
+
+
+class _Watcher:
+    """Sums the CPU time of the samples, before they are followed for their joules."""
+
+    def __init__(self, trace: Trace, learn: Learn) -> None:
+        self._trace, self._learn = trace, learn
+        parts = [thread.stream.read_part(thread.dtype, 0, 1) for thread in trace.threads if thread.count]
+        ends = [thread_end_ns(trace, thread) for thread in trace.threads if thread.count]
+        firsts = [min(int(part["t_ns"][0]), end_ns) for part, end_ns in zip(parts, ends, strict=True) if len(part)]
+        self.first_ns = min(firsts, default=None)
+
+    def seen_s(self, grid_ns: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the CPU seconds of all segments from the first of some times to each of them."""
+        used_s = np.zeros(len(grid_ns))
+        threads = followed(self._trace)
+        for first in range(0, len(grid_ns) - 1, CELLS):
+            edges_ns = grid_ns[first : first + CELLS + 1]
+            for thread in threads:
+                rows = Rows.of(thread.follow(edges_ns.tobytes(), int(edges_ns[-1]), self._learn)[0])
+                cell = np.searchsorted(edges_ns, rows.begin_ns, side="right") + first
+                used_s += np.bincount(cell, weights=rows.cpu_s, minlength=len(grid_ns))
+        return np.cumsum(used_s)
