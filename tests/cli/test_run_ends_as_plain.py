@@ -103,6 +103,7 @@ ENDINGS = [
     f()
 """,
         9,
+        thorough=True,
     ),
     Ending(
         "scikit-learn's search on two processes",
