@@ -20,7 +20,6 @@ ALLOWED = {
     "__main__": "cli",
     "analysis": "attribution errors operating_points trace",
     "attribution": "trace",
-    "operating_points": "analysis errors trace",
     "benchmarks": (
         "analysis attribution counters errors frequency operating_points runtime sensors session tprof trace"
     ),
@@ -34,6 +33,7 @@ ALLOWED = {
     "frequency": "errors sensors session trace",
     "launch": "_core errors session task trace",
     "live": "_core attribution errors trace",
+    "operating_points": "analysis errors trace",
     "runtime": "_core declarations distribution errors frequency operating_points sensors session task trace",
     "sensors": "_core errors trace",
     "session": "_core analysis budgets counters declarations distribution errors launch live sensors trace work",
@@ -153,6 +153,14 @@ def test_files_without_python_do_not_include_bindings():
         "tprof/csrc/module.c",
         "runtime/csrc/module.c",
     }
+
+
+def test_the_scheduler_writes_no_events_under_its_mutex():
+    """The graph, the queues and the slots run under the mutex: they only collect events."""
+    files = places_of("tprof_api->tell(", ".c", ".h") | places_of("tprof_api->join(", ".c", ".h")
+
+    assert files
+    assert all(Path(file).name.startswith("binding_") for file in files)
 
 
 def test_a_process_follows_forks_in_one_place_in_python_and_in_one_in_c():

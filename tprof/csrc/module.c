@@ -1,6 +1,5 @@
 /* tprof._core: the method table and the initialisation of the module. _core.pyi documents each function. */
 #include "binding.h"
-#include "binding_task.h"
 #include "clock.h"
 #include "descriptor.h"
 #include "process.h"

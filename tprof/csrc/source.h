@@ -51,8 +51,7 @@ struct tprof_source {
 bool tprof_source_poll(struct tprof_source *source, bool force);
 void tprof_source_close(struct tprof_source *source);
 
-/* Implemented by the kinds (source_file.c, source_busy.c): 0 or errno. */
+/* source_file.c: 0 or errno. */
 int tprof_file_read(struct tprof_source *source, uint64_t *value);
-int tprof_busy_read(struct tprof_source *source, uint64_t *busy_ns);
 
 #endif
