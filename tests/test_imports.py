@@ -158,6 +158,14 @@ def test_files_without_python_do_not_include_bindings():
     }
 
 
+def test_the_scheduler_writes_no_events_under_its_mutex():
+    """The graph, the queues and the slots run under the mutex: they only collect events."""
+    files = places_of("tprof_api->tell(", ".c", ".h") | places_of("tprof_api->join(", ".c", ".h")
+
+    assert files
+    assert all(Path(file).name.startswith("binding_") for file in files)
+
+
 def test_a_process_follows_forks_in_one_place_in_python_and_in_one_in_c():
     assert places_of("os.register_at_fork(", ".py") == {"tprof/session/process_state.py"}
     assert places_of("pthread_atfork(", ".c", ".h") == {"tprof/csrc/process.c"}

@@ -59,6 +59,8 @@ static inline void tprof_unref(const void *body)
     } while (0)
 
 /* binding_deferred.c; attached to Python, without the mutex */
+/* Before any other event of this thread; `tprof_run_deferred` does it first. */
+void tprof_write_events(struct deferred *deferred);
 void tprof_run_deferred(struct scheduler *scheduler, struct deferred *deferred);
 /* Empties the list and acknowledges its works. Returns those that were not acknowledged before, in the order of
  * failure, or NULL with an exception set. */

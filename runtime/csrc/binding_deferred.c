@@ -4,6 +4,7 @@
 #include "regions.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void *tprof_ref(void *body)
 {
@@ -97,6 +98,38 @@ static void drop_children(struct work *work, struct deferred *deferred)
     free(children);
 }
 
+/* Without memory the event is lost. */
+void tprof_add_event(struct deferred *deferred, uint64_t generation, const struct tprof_graph_event *event)
+{
+    if (deferred->events == NULL) {
+        deferred->events = deferred->few_events;
+        deferred->event_capacity = sizeof deferred->few_events / sizeof *deferred->few_events;
+    }
+    if (deferred->event_count == deferred->event_capacity) {
+        const bool few = deferred->events == deferred->few_events;
+        const size_t capacity = deferred->event_capacity * 4;
+        struct logged *grown = realloc(few ? NULL : deferred->events, capacity * sizeof *grown);
+        if (grown == NULL)
+            return;
+        if (few)
+            memcpy(grown, deferred->few_events, sizeof deferred->few_events);
+        deferred->events = grown;
+        deferred->event_capacity = capacity;
+    }
+    deferred->events[deferred->event_count++] = (struct logged){generation, *event};
+}
+
+void tprof_write_events(struct deferred *deferred)
+{
+    for (size_t i = 0; i < deferred->event_count; i++)
+        if (deferred->events[i].generation == tprof_api->join())
+            tprof_api->tell(&deferred->events[i].event);
+    if (deferred->events != deferred->few_events)
+        free(deferred->events);
+    deferred->events = NULL;
+    deferred->event_count = deferred->event_capacity = 0;
+}
+
 static void call_back(struct work *work)
 {
     PyObject *callbacks;
@@ -150,6 +183,7 @@ static void start_threads(struct scheduler *scheduler, size_t count)
 
 void tprof_run_deferred(struct scheduler *scheduler, struct deferred *deferred)
 {
+    tprof_write_events(deferred);
     start_threads(scheduler, deferred->threads_wanted);
     for (struct work *work = deferred->ended, *next; work != NULL; work = next) {
         next = work->next_ended;

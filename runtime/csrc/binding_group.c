@@ -115,7 +115,6 @@ static PyObject *cancel_method(PyObject *object, PyObject *unused)
     (void)unused;
     if (self->scheduler->dead)
         Py_RETURN_NONE;
-    (void)tprof_api->join();
     tprof_lock(self->scheduler);
     tprof_graph_cancel_all(self->scheduler, self, &deferred);
     tprof_wake_for(self->scheduler, deferred.readied, &deferred);

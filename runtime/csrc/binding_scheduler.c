@@ -226,7 +226,6 @@ static PyObject *cancel_method(PyObject *object, PyObject *unused)
     struct scheduler *self = tprof_as_scheduler(object);
     struct deferred deferred = {0};
     (void)unused;
-    (void)tprof_api->join();
     tprof_lock(self);
     tprof_graph_cancel_all(self, NULL, &deferred);
     tprof_wake_for(self, deferred.readied, &deferred);

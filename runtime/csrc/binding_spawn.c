@@ -179,6 +179,7 @@ static struct work *make_work(struct scheduler *scheduler, PyObject *callable, P
     }
     if (tprof_api->view(callable, &view))
         work->instance = tprof_api->number();
+    work->spawner = tprof_api->running();
     work->task = view.number;
     if (work->args == NULL || find_group(work) < 0) {
         Py_DECREF(future);
@@ -219,12 +220,12 @@ static int enter(struct scheduler *scheduler, struct work *work, const struct re
     if (make_accesses(work, reading->count) < 0)
         return -1;
     work->unmet = (uint32_t)(needed->all - needed->ours);
-    (void)tprof_api->join();
     tprof_ref(work);
     tprof_lock(scheduler);
     int failed = tprof_graph_enter(work, reading->data, needed->works, needed->ours, &deferred);
     tprof_wake_for(scheduler, deferred.readied, &deferred);
     tprof_unlock(scheduler);
+    tprof_write_events(&deferred);
     if (failed < 0)
         PyErr_NoMemory();
     else if (!failed && scheduler->graph != NULL)

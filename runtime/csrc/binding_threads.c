@@ -144,7 +144,6 @@ void tprof_run(struct thread *thread, struct work *work, int victim)
     PyObject *error = result == NULL ? failure_of(work) : NULL;
     tprof_notify_operator(thread, work, TPROF_TASK_ENDS);
     thread->work = outer;
-    (void)tprof_api->join();
     tprof_lock(scheduler);
     work->result = result;
     work->error = error;
@@ -164,7 +163,7 @@ void tprof_run(struct thread *thread, struct work *work, int victim)
 static void release_slot(struct scheduler *scheduler, struct thread *thread)
 {
     struct deferred deferred = {0};
-    tprof_slot_leave(scheduler, thread);
+    tprof_slot_leave(scheduler, thread, &deferred);
     if (scheduler->levels != 0)
         tprof_wake_for(scheduler, 1, &deferred);
     tprof_unlock(scheduler);
@@ -172,8 +171,9 @@ static void release_slot(struct scheduler *scheduler, struct thread *thread)
     tprof_lock(scheduler);
 }
 
-/* One step of a worker that has a slot; under the mutex, which it releases meanwhile. Returns whether it goes on. */
-static bool step(struct scheduler *scheduler, struct thread *thread)
+/* One step of a worker that has a slot; under the mutex, which it releases meanwhile. Returns whether it goes on. `left`
+ * gets the event of a slot that it has left while it keeps the mutex. */
+static bool step(struct scheduler *scheduler, struct thread *thread, struct deferred *left)
 {
     int victim;
     if ((uint32_t)thread->slot >= scheduler->active) {
@@ -181,7 +181,7 @@ static bool step(struct scheduler *scheduler, struct thread *thread)
         return true;
     }
     if (scheduler->returning != NULL) {
-        tprof_slot_leave(scheduler, thread);
+        tprof_slot_leave(scheduler, thread, left);
         return true;
     }
     struct work *work = tprof_queue_take(scheduler, thread, &victim);
@@ -200,18 +200,18 @@ static bool step(struct scheduler *scheduler, struct thread *thread)
         tprof_thread_sleep(thread);
         tprof_thread_report_slot(thread);
     }
-    (void)tprof_api->join();
     tprof_lock(scheduler);
     return true;
 }
 
 /* Sleep without a slot and without a task until another thread assigns a slot. Returns whether it goes on. */
-static bool park(struct scheduler *scheduler, struct thread *thread)
+static bool park(struct scheduler *scheduler, struct thread *thread, struct deferred *left)
 {
     if (tprof_is_stopping(scheduler) && scheduler->unfinished == 0)
         return false;
     tprof_push_last(&scheduler->parked, thread);
     tprof_unlock(scheduler);
+    tprof_write_events(left);
     tprof_thread_sleep(thread);
     tprof_thread_report_slot(thread);
     tprof_lock(scheduler);
@@ -245,12 +245,14 @@ void tprof_thread_serve(struct scheduler *scheduler)
     tprof_run_deferred(scheduler, &deferred);
     tprof_thread_report_slot(&thread);
     tprof_lock(scheduler);
+    struct deferred left = {0};
     bool goes_on = true;
     while (goes_on && !scheduler->dead)
-        goes_on = thread.slot >= 0 ? step(scheduler, &thread) : park(scheduler, &thread);
-    tprof_slot_leave(scheduler, &thread);
+        goes_on = thread.slot >= 0 ? step(scheduler, &thread, &left) : park(scheduler, &thread, &left);
+    tprof_slot_leave(scheduler, &thread, &left);
     scheduler->threads--;
     tprof_unlock(scheduler);
+    tprof_write_events(&left);
     tprof_current_thread = NULL;
     sem_destroy(&thread.semaphore);
 }

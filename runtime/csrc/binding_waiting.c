@@ -108,9 +108,8 @@ static void lend_slot(struct thread *thread, struct tprof_paused *paused)
 {
     struct scheduler *scheduler = thread->scheduler;
     struct deferred deferred = {0};
-    (void)tprof_api->join();
     tprof_lock(scheduler);
-    tprof_slot_leave(scheduler, thread);
+    tprof_slot_leave(scheduler, thread, &deferred);
     if (scheduler->levels != 0)
         tprof_wake_for(scheduler, 1, &deferred);
     tprof_unlock(scheduler);

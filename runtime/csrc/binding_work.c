@@ -129,7 +129,6 @@ static PyObject *cancel_method(PyObject *object, PyObject *unused)
     (void)unused;
     if (scheduler->dead)
         Py_RETURN_FALSE;
-    (void)tprof_api->join();
     tprof_lock(scheduler);
     const bool cancelled = tprof_graph_cancel(self, &deferred) || tprof_state_of(self) == TPROF_CANCELLED;
     tprof_wake_for(scheduler, deferred.readied, &deferred);
@@ -213,7 +212,6 @@ static PyObject *on_future_ended(PyObject *object, PyObject *future)
     struct work *work = tprof_as_work(object);
     struct scheduler *scheduler = work->scheduler;
     struct deferred deferred = {0};
-    (void)tprof_api->join();
     tprof_lock(scheduler);
     tprof_graph_future_ended(work, tprof_as_work(future), &deferred);
     tprof_wake_for(scheduler, deferred.readied, &deferred);

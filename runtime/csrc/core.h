@@ -2,7 +2,8 @@
  * named binding_* and module.c include Python.h; the others see objects of Python as pointers.
  *
  * One mutex for each scheduler guards all of it. Under the mutex no Python code runs and no reference is dropped: such
- * work is collected in a `struct deferred` and done after the mutex is released, and so is the freeing of a table.
+ * work is collected in a `struct deferred` and done after the mutex is released, and so are the freeing of a table and
+ * the writing of events, since a full stream of events is appended to its file.
  * Sections are short (a push, a pop, the release of some successors), so one mutex serves the few dozen threads of a
  * processor. Two grow with the program: a cancellation visits every queued work, and a failure cancels every work that
  * depends on it. They take some tens of nanoseconds for a work, once in its life, and no thread may start any of these
@@ -120,6 +121,7 @@ struct work {
     bool body_ended, callbacks_called;
     struct latch done;
     struct tprof_instance instance;
+    uint64_t spawner; /* the instance that spawned it, 0: none or not recorded */
     uint64_t number; /* from 1, in the order of spawning */
     struct work *next, *previous; /* in a queue */
     struct work *next_ended, *next_failed;
@@ -173,8 +175,16 @@ struct scheduler {
     PyObject *graph; /* list of what was spawned, NULL: not kept */
 };
 
+/* An event for the recording of this generation. */
+struct logged {
+    uint64_t generation;
+    struct tprof_graph_event event;
+};
+
 /* Work that a section under the mutex defers until the mutex is free. */
 struct deferred {
+    struct logged *events, few_events[4]; /* in their order */
+    size_t event_count, event_capacity;
     struct work *ended;     /* linked by `next_ended`, each with a reference */
     PyObject **references;  /* to drop */
     size_t reference_count, reference_capacity;
@@ -260,8 +270,8 @@ struct work *tprof_poisoned_by(struct region *region, const struct domain *domai
 /* Set the cause of the work's cancellation unless it has one. */
 void tprof_set_cause(struct work *work, struct work *cause);
 struct work *tprof_root_cause(struct work *work);
-/* Write an event of this work if it is recorded. */
-void tprof_log_event(uint8_t kind, const struct work *work, uint64_t other);
+/* Log an event of this work if it is recorded. */
+void tprof_log_event(uint8_t kind, const struct work *work, uint64_t other, struct deferred *deferred);
 
 /* binding_deferred.c; works and groups are counted as objects of Python. A reference may be taken under the mutex, and
  * is dropped after it. All may be NULL. */
@@ -270,12 +280,13 @@ PyObject *tprof_ref_object(PyObject *object);
 void tprof_defer_unref(struct deferred *deferred, void *body);
 void tprof_defer_decref(struct deferred *deferred, PyObject *object);
 void tprof_add_edge(struct deferred *deferred, uint64_t number);
+void tprof_add_event(struct deferred *deferred, uint64_t generation, const struct tprof_graph_event *event);
 
 /* slots.c; under the mutex */
 uint16_t tprof_worker_number(const struct scheduler *scheduler, int slot);
 void tprof_slot_take(struct scheduler *scheduler, struct thread *thread, int slot);
 bool tprof_slot_find(struct scheduler *scheduler, struct thread *thread); /* empty, or held by an idle thread */
-void tprof_slot_leave(struct scheduler *scheduler, struct thread *thread);
+void tprof_slot_leave(struct scheduler *scheduler, struct thread *thread, struct deferred *deferred);
 void tprof_wake_for(struct scheduler *scheduler, size_t works, struct deferred *deferred);
 void tprof_wake_all(struct scheduler *scheduler);
 void tprof_slots_activate(struct scheduler *scheduler, uint32_t active, struct deferred *deferred);

@@ -5,13 +5,13 @@
 
 #include <stdlib.h>
 
-void tprof_log_event(uint8_t kind, const struct work *work, uint64_t other)
+void tprof_log_event(uint8_t kind, const struct work *work, uint64_t other, struct deferred *deferred)
 {
-    if (work->instance.number == 0 || work->instance.generation != tprof_api->join())
+    if (work->instance.number == 0)
         return;
     const struct tprof_graph_event event = {
         tprof_api->now_ns(), work->instance.number, other, work->task, TPROF_NO_WORKER, kind, 0};
-    tprof_api->tell(&event);
+    tprof_add_event(deferred, work->instance.generation, &event);
 }
 
 void tprof_clear_poison(struct region *region, struct deferred *deferred)
@@ -126,10 +126,10 @@ static void mark_ended(struct work *work, enum state state, struct work **ended)
     *ended = work;
 }
 
-static void cancel(struct work *work, struct work *cause, struct work **ended)
+static void cancel(struct work *work, struct work *cause, struct work **ended, struct deferred *deferred)
 {
     tprof_set_cause(work, cause);
-    tprof_log_event(TPROF_EVENT_CANCEL, work, cause == NULL ? 0 : cause->instance.number);
+    tprof_log_event(TPROF_EVENT_CANCEL, work, cause == NULL ? 0 : cause->instance.number, deferred);
     mark_ended(work, TPROF_CANCELLED, ended);
 }
 
@@ -138,10 +138,10 @@ static void make_ready(struct work *work, const struct work *released_by, struct
 {
     if (is_unwanted(work)) {
         tprof_acknowledge(work);
-        cancel(work, NULL, ended);
+        cancel(work, NULL, ended, deferred);
         return;
     }
-    tprof_log_event(TPROF_EVENT_READY, work, released_by == NULL ? 0 : released_by->instance.number);
+    tprof_log_event(TPROF_EVENT_READY, work, released_by == NULL ? 0 : released_by->instance.number, deferred);
     tprof_queue_push(work->scheduler, work, tprof_current_thread);
     deferred->readied++;
 }
@@ -150,7 +150,7 @@ static void make_ready(struct work *work, const struct work *released_by, struct
 static void release(struct work *work, const struct work *released_by, struct work **ended, struct deferred *deferred)
 {
     if (tprof_is_cancel_requested(work))
-        cancel(work, tprof_cause_of(work), ended);
+        cancel(work, tprof_cause_of(work), ended, deferred);
     else
         make_ready(work, released_by, ended, deferred);
 }
@@ -267,7 +267,7 @@ bool tprof_graph_cancel(struct work *work, struct deferred *deferred)
     if (state == TPROF_QUEUED) {
         tprof_queue_remove(work->scheduler, work);
         tprof_defer_unref(deferred, work);
-        cancel(work, NULL, &ended);
+        cancel(work, NULL, &ended, deferred);
         end_all(ended, deferred);
     }
     return true;

@@ -41,7 +41,7 @@ static int wait_for(struct work *work, struct work *predecessor, bool needs, str
         return -1;
     *successor = (struct successor){tprof_ref(work), needs};
     work->unmet++;
-    tprof_log_event(TPROF_EVENT_DEPENDENCE, work, predecessor->instance.number);
+    tprof_log_event(TPROF_EVENT_DEPENDENCE, work, predecessor->instance.number, deferred);
     if (deferred->edges_wanted)
         tprof_add_edge(deferred, predecessor->number);
     return 0;
@@ -174,7 +174,7 @@ int tprof_graph_enter(struct work *work, const struct datum *data, struct work *
     if (tprof_is_stopping(work->scheduler) && work->scheduler->unfinished == 0)
         return 1;
     count_in(work, domain);
-    tprof_log_event(TPROF_EVENT_SPAWN, work, tprof_api->running());
+    tprof_log_event(TPROF_EVENT_SPAWN, work, work->spawner, deferred);
     const int failed =
         enter_needed(work, needed, needed_count, deferred) < 0 || enter_data(work, domain, data, deferred) < 0;
     if (failed || tprof_cause_of(work) != NULL)

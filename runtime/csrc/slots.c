@@ -56,7 +56,7 @@ bool tprof_slot_find(struct scheduler *scheduler, struct thread *thread)
     return true;
 }
 
-void tprof_slot_leave(struct scheduler *scheduler, struct thread *thread)
+void tprof_slot_leave(struct scheduler *scheduler, struct thread *thread, struct deferred *deferred)
 {
     const int slot = thread->slot;
     if (slot < 0)
@@ -66,7 +66,7 @@ void tprof_slot_leave(struct scheduler *scheduler, struct thread *thread)
                                                 .task = TPROF_NO_TASK,
                                                 .worker = tprof_worker_number(scheduler, slot),
                                                 .kind = TPROF_EVENT_END};
-        tprof_api->tell(&event);
+        tprof_add_event(deferred, thread->logged_generation, &event);
         thread->logged_generation = 0;
     }
     thread->slot = -1;

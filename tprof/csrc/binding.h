@@ -42,7 +42,7 @@ extern PyType_Spec tprof_monitor_spec; /* binding_monitor.c: unchanged code obje
 extern PyType_Spec tprof_thread_task_spec; /* binding_thread.c: the run of a thread as a task */
 
 /* binding_follow.c */
-extern PyType_Spec tprof_tail_spec, tprof_follower_spec;
+extern PyType_Spec tprof_tail_spec, tprof_follower_spec, tprof_energy_counter_spec;
 PyObject *tprof_py_session_threads(PyObject *module, PyObject *unused);
 PyObject *tprof_py_used_ns(PyObject *module, PyObject *unused);
 
@@ -90,7 +90,28 @@ PyObject *tprof_py_table_begin(PyObject *module, PyObject *path);
 PyObject *tprof_py_table_end(PyObject *module, PyObject *unused);
 PyObject *tprof_py_table_lost(PyObject *module, PyObject *unused);
 
-/* binding_task.c */
+/* binding_task.c: a callable around a function */
+struct task {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *function;
+    PyObject *access; /* its declared data accesses, for runtimes; NULL: a runtime does not spawn its calls */
+    PyObject *dict;
+    PyObject *weak_references;
+    PyObject *module; /* lives longer than the interpreter's tasks */
+    struct tprof_state *state;
+    uint32_t number;
+};
+
+bool tprof_is_task(PyObject *object);
+
+/* Pause of a thread after an outermost task, in nanoseconds per 1000 of the task. */
+extern uint32_t tprof_pause_share;
+struct tprof_frame;
+void tprof_pause_after(const struct tprof_frame *frame, uint64_t began_ns);
+
+/* Run it here as an instance: with this number, or with a new one if it is 0. */
+PyObject *tprof_task_run(struct task *self, PyObject *const *args, size_t count, PyObject *names, uint64_t instance);
 PyObject *tprof_py_set_pause(PyObject *module, PyObject *share);
 
 /* binding_runtime.c */

@@ -3,14 +3,13 @@
  * object is in its co_extra, so it holds for every function with this code and is freed with the code. At its first
  * start, code without a mark is passed to Python once, unless its file is known to have no tasks.
  *
- * * Each thread has a stack of open calls. Code and the interpreter's frame identify a call; the address of the frame
+ * Each thread has a stack of open calls. Code and the interpreter's frame identify a call; the address of the frame
  * is unique to a generator during its lifetime. Events may be missing (another tool raised, Python 3.13.0 closes
  * generators silently), so the end of a call is searched down the stack, and stale entries are dropped when their frame
  * is reused. A suspended generator or coroutine is one instance, kept in the table of suspended ones (suspended.h). */
 #include "binding.h"
 
 #if PY_VERSION_HEX >= 0x030C0000
-#include "binding_task.h"
 #include "recorder.h"
 #include "suspended.h"
 

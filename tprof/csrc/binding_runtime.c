@@ -1,6 +1,5 @@
 /* The recorder's interface for task runtimes, and the hook with which a running one takes over the calls of tasks. */
 #include "binding.h"
-#include "binding_task.h"
 #include "process.h"
 #include "recorder.h"
 #include "runtime_api.h"

@@ -1,5 +1,5 @@
 /* Task: a callable around a function. Without a recording it only passes the call on. */
-#include "binding_task.h"
+#include "binding.h"
 
 #include "recorder.h"
 
