@@ -25,7 +25,8 @@ ALLOWED = {
     ),
     "budgets": "_core declarations errors frequency live sensors session trace",
     "cli": (
-        "_core analysis benchmarks distribution doctor errors launch operating_points sensors session theory tprof trace"
+        "_core analysis benchmarks distribution doctor errors launch operating_points sensors session theory "
+        "tprof trace"
     ),
     "conflicts": "distribution",
     "counters": "_core errors sensors",
