@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tprof.sensors.topology import describe_host, read_topology
+from tprof.sensors.topology import describe_host, read_text, read_topology
 
 CLOCK_SOURCE = "sys/devices/system/clocksource/clocksource0/current_clocksource"
 GOVERNOR = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
@@ -63,7 +63,7 @@ def find_hypervisor(root: Path) -> str | None:
         return named
     if "kvm-clock" in (_first_line(root / CLOCK_SOURCE.replace("current", "available")) or ""):
         return "KVM"
-    return "unnamed" if " hypervisor" in _text(root / "proc/cpuinfo") else None
+    return "unnamed" if " hypervisor" in (read_text(root / "proc/cpuinfo") or "") else None
 
 
 def machine_sentence(machine: dict[str, Any]) -> str:
@@ -78,11 +78,4 @@ def machine_sentence(machine: dict[str, Any]) -> str:
 
 
 def _first_line(path: Path) -> str | None:
-    return _text(path).partition("\n")[0].strip() or None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+    return (read_text(path) or "").partition("\n")[0].strip() or None

@@ -20,7 +20,6 @@ ALLOWED = {
     "__main__": "cli",
     "analysis": "attribution errors operating_points trace",
     "attribution": "trace",
-    "operating_points": "analysis errors trace",
     "benchmarks": (
         "analysis attribution counters errors frequency operating_points runtime sensors session tprof trace"
     ),
@@ -34,6 +33,7 @@ ALLOWED = {
     "frequency": "errors sensors session trace",
     "launch": "_core errors session task trace",
     "live": "_core attribution errors trace",
+    "operating_points": "analysis errors trace",
     "runtime": "_core declarations distribution errors frequency operating_points sensors session task trace",
     "sensors": "_core errors trace",
     "session": "_core analysis budgets counters declarations distribution errors launch live sensors trace work",

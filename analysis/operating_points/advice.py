@@ -257,7 +257,7 @@ def _points(objective: Objective, measured: Measured, candidates: Candidates, dr
     """
     columns = {"time": draws.time_s, "energy": draws.energy_j, "power": draws.power_w}
     shown = {name: (values.mean(axis=0), *np.percentile(values, INTERVAL, axis=0)) for name, values in columns.items()}
-    places = [measured.at(*pair) for pair in zip(candidates.setting, candidates.workers, strict=True)]
+    places = measured.places(candidates.setting, candidates.workers)
     noises = {"time": measured.time_noise, "energy": measured.energy_noise, "power": measured.power_noise}
     means = {"time": measured.time_s, "energy": measured.energy_j, "power": measured.power_w}
     for here, place in enumerate(places):

@@ -54,8 +54,7 @@ class Candidates:
 
     def measured(self, measured: Measured) -> NDArray[np.bool_]:
         """Mark the candidates that were run: (m,)."""
-        pairs = zip(self.setting, self.workers, strict=True)
-        return np.array([measured.at(setting, workers) is not None for setting, workers in pairs])
+        return np.array([place is not None for place in measured.places(self.setting, self.workers)])
 
     def named(self, place: int, *, workers: bool = True) -> str:
         """Return the name of an operating point, with its workers if they vary."""

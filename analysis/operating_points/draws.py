@@ -114,10 +114,17 @@ def draw(
     top = int(np.argmax(np.nan_to_num(measured.setting) * 1e6 + measured.workers))
     at_top = parts[:, None, :] * law.time[shapes][:, top : top + 1, :]
     waiting = at_top[..., law.waiting].sum(axis=(1, 2)) / np.maximum(at_top.sum(axis=(1, 2)), 1e-300)
-    return Draws(
-        times[:, count:], powers[:, count:], waiting, *_noises(measured, setting, workers),
-        max(time.missed, power.missed), _ran(measured, setting, workers),
-    )  # fmt: skip
+    places = measured.places(setting, workers)
+    time_noise, energy_noise = (
+        np.array([noise.mean() if place is None else noise[place] for place in places])
+        for noise in (measured.time_noise, measured.energy_noise)
+    )
+    ran = Ran(*(
+        np.array([np.nan if place is None else values[place] for place in places])
+        for values in (measured.time_s, measured.energy_j)
+    ))  # fmt: skip
+    missed = max(time.missed, power.missed)
+    return Draws(times[:, count:], powers[:, count:], waiting, time_noise, energy_noise, missed, ran)
 
 
 def draw_as_run(measured: Measured, missed: float) -> Draws:
@@ -129,24 +136,6 @@ def draw_as_run(measured: Measured, missed: float) -> Draws:
     ran = Ran(measured.time_s, measured.energy_j)
     waiting = np.full(DRAWS, np.nan)
     return Draws(time_s, energy_j / time_s, waiting, measured.time_noise, measured.energy_noise, missed, ran)
-
-
-def _noises(measured: Measured, setting: Floats, workers: NDArray[np.int64]) -> tuple[Floats, Floats]:
-    places = [measured.at(*pair) for pair in zip(setting, workers, strict=True)]
-    time, energy = (
-        np.array([noise.mean() if place is None else noise[place] for place in places])
-        for noise in (measured.time_noise, measured.energy_noise)
-    )
-    return time, energy
-
-
-def _ran(measured: Measured, setting: Floats, workers: NDArray[np.int64]) -> Ran:
-    places = [measured.at(*pair) for pair in zip(setting, workers, strict=True)]
-    time_s, energy_j = (
-        np.array([np.nan if place is None else values[place] for place in places])
-        for values in (measured.time_s, measured.energy_j)
-    )
-    return Ran(time_s, energy_j)
 
 
 def _waiting_row(law: Law, measured: Measured) -> tuple[Floats, float] | None:

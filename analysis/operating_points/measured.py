@@ -94,6 +94,10 @@ class Measured:
         same = _same_setting(self.setting, setting) & (self.workers == workers)
         return int(np.flatnonzero(same)[0]) if same.any() else None
 
+    def places(self, setting: Floats, workers: NDArray[np.int64]) -> list[int | None]:
+        """Return the places of points, each as `at`."""
+        return [self.at(*pair) for pair in zip(setting, workers, strict=True)]
+
     def run(self, place: int) -> Run:
         """Return the runs at a point."""
         if self.runs:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from tprof.analysis.names import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tprof.analysis.attribution.hidden import HiddenTime
     from tprof.analysis.attribution.instances import InstanceRows
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.sharing import Sharing
     from tprof.analysis.models import Chosen
     from tprof.analysis.models.fitted import Fit
+
+    from tprof.trace.tasks import TaskEntry
 
 UNSEEN_SHARE = 0.05
 UNCERTAIN_LEVEL = 0.2
@@ -103,3 +106,17 @@ def fit_warnings(fits: Mapping[str, Fit], names: Sequence[str]) -> list[str]:
                 "it the common level of all tasks: leave a third of a second idle in the recording"
             )
     return out
+
+
+def failed_declarations(tasks: Iterable[TaskEntry]) -> list[str]:
+    """Return a sentence for each task whose declared functions gave no number for some calls."""
+    return [_declaration_failed(one) for one in tasks if one.calls_failed]
+
+
+def _declaration_failed(entry: TaskEntry) -> str:
+    of = entry.failed or "flops or bytes"
+    why = f" ({shown(' '.join(entry.failure.split()))})" if entry.failure else ""
+    asked = entry.calls + entry.calls_failed
+    return (
+        f"{of} of task {shown(entry.name)}: the declared function failed for {entry.calls_failed} of {asked} calls{why}"
+    )

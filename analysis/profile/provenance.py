@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tprof.analysis.attribution.load import LEAST_IDLE_S
-from tprof.analysis.declared import failed_declarations
+from tprof.analysis.profile.profile_warnings import failed_declarations
 
 from tprof.trace import Quality
 from tprof.trace.estimate import assumed_words, watts_error

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.analysis.declared import failed_declarations
+from tprof.analysis.profile.profile_warnings import failed_declarations
 
 if TYPE_CHECKING:
     import pandas as pd

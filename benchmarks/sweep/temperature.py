@@ -7,6 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tprof.sensors.topology import read_text
 from tprof.trace.plain_values import whole
 
 if TYPE_CHECKING:
@@ -33,18 +34,18 @@ class Settled:
 def find_sensor(root: Path) -> Path | None:
     """Return the file that holds the processor's temperature in thousandths of a degree, None if there is none."""
     for zone in sorted((root / "sys/class/thermal").glob("thermal_zone*")):
-        if _text(zone / "type") in ZONES and read_c(zone / "temp") is not None:
+        if read_text(zone / "type") in ZONES and read_c(zone / "temp") is not None:
             return zone / "temp"
     for chip in sorted((root / "sys/class/hwmon").glob("hwmon*")):
         # The first input is the package's with all three drivers.
-        if _text(chip / "name") in CHIPS and read_c(chip / "temp1_input") is not None:
+        if read_text(chip / "name") in CHIPS and read_c(chip / "temp1_input") is not None:
             return chip / "temp1_input"
     return None
 
 
 def read_c(path: Path) -> float | None:
     """Return degrees, None where the sensor does not say."""
-    text = _text(path) or ""
+    text = read_text(path) or ""
     thousandths = whole(text.removeprefix("-"))
     if thousandths is None:
         return None
@@ -81,10 +82,3 @@ def settle(
         while seen and now_s - seen[0][0] >= WINDOW_S:
             seen.popleft()
         wait(PERIOD_S)
-
-
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="ascii", errors="replace").strip()
-    except OSError:
-        return None

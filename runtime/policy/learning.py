@@ -77,14 +77,10 @@ class Learning(Voting):
         self._short: frozenset[str] = frozenset()
         self._in_review = False
 
-    @property
-    def workers(self) -> int:
-        """The number that the search has reached."""
-        return self._workers if self._search is None else self._search.workers
-
     def keep_workers(self, workers: int) -> None:
         """Keep this number and end the search."""
-        self._search, self._workers = None, workers
+        super().keep_workers(workers)
+        self._search = None
 
     def explores(self, task: str) -> bool:
         """Return whether a task is being explored."""
@@ -156,6 +152,7 @@ class Learning(Voting):
         else:
             search.on_end(means_s.get(task, 0.0))
             changed = search.poll(now_ns, max(means_s.values()))
+        self.workers = search.workers
         return Change("explore" if search.is_trying else "learnt") if changed else None
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tprof import _core
 from tprof.errors import SensorError
-from tprof.sensors.contract import FileReader, Unavailable
-from tprof.sensors.powercap import find_domains
+from tprof.sensors.choose import choose
+from tprof.session.preparation import energy_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
@@ -174,55 +174,28 @@ class Equations:
         return dict(zip(self.kinds, relative.tolist(), strict=True))
 
 
-@dataclass
-class _Counter:
-    descriptor: int
-    unit_j: float
-    modulus: int | None
-    count: int
-    joules: float = 0.0
-
-
 class Meter:
-    """The sum of the counted domains of powercap below a root, across wrap-around."""
+    """The sum of the counted domains of this machine's sensor, read as a recording reads it."""
 
     def __init__(self, root: Path) -> None:
         """Open them. Raises SensorError if there are none."""
-        found = find_domains(root)
-        if isinstance(found, Unavailable):
+        choice = choose("auto", root=root)
+        if choice.estimate is not None:
             message = (
-                f"a policy that learns, or caps power, needs the package's energy, and {found.why} (an estimate from "
-                "busy time cannot tell frequencies apart): give it what a sweep found on this machine, "
+                f"a policy that learns, or caps power, needs the package's energy, and {choice.left_out[-1][1]} (an "
+                "estimate from busy time cannot tell frequencies apart): give it what a sweep found on this machine, "
                 'profile="sweep.csv"'
             )
             raise SensorError(message)
-        self._counters = []
-        for domain in found[0]:
-            if domain.counted and isinstance(domain.reader, FileReader):
-                descriptor = os.open(domain.reader.path, os.O_RDONLY | os.O_CLOEXEC)
-                self._counters.append(_Counter(descriptor, domain.unit_j, domain.modulus, _read(descriptor) or 0))
-        self.quality = str(found[0][0].quality)
+        counted = [domain for domain in choice.domains if domain.counted]
+        self._counters = [_core.EnergyCounter({**energy_source(domain), "file": ""}) for domain in counted]
+        self.quality = str(counted[0].quality)
+        self.read_j()
 
     def read_j(self) -> float:
         """Return the joules since it was opened."""
-        for counter in self._counters:
-            count = _read(counter.descriptor)
-            if count is None:
-                continue  # a simulated file may be read while it is written: the next reading includes it
-            ticks = count - counter.count
-            if ticks < 0:
-                ticks = ticks + counter.modulus if counter.modulus is not None else 0
-            counter.joules += ticks * counter.unit_j
-            counter.count = count
-        return sum(counter.joules for counter in self._counters)
+        return sum(counter.read_uj() for counter in self._counters) * 1e-6
 
     def close(self) -> None:
         """Close the files."""
-        for counter in self._counters:
-            os.close(counter.descriptor)
         self._counters.clear()
-
-
-def _read(descriptor: int) -> int | None:
-    text = os.pread(descriptor, 64, 0).strip()
-    return int(text) if text.isdigit() else None

@@ -172,15 +172,12 @@ class Capped(Strategy):
     def __init__(self, limiter: PowerLimiter, inner: Strategy) -> None:
         """Take both."""
         self.name, self._limiter, self._inner = inner.name, limiter, inner
-
-    @property
-    def workers(self) -> int:
-        """The other strategy's number, within the limit."""
-        return min(self._inner.workers, self._limiter.workers)
+        self.keep_workers(inner.workers)
 
     def keep_workers(self, workers: int) -> None:
         """Keep this number, within the limit."""
         self._inner.keep_workers(workers)
+        self.workers = min(workers, self._limiter.workers)
 
     def begin(self) -> Change | None:
         """Return the other strategy's first decision."""
@@ -203,6 +200,7 @@ class Capped(Strategy):
         former_hz = limiter.highest_hz
         if not limiter.poll(now_ns, busy=bool(running)):
             return None
+        self.workers = min(self._inner.workers, limiter.workers)
         why = f"{limiter.drawn_w:.4g} W drawn, {limiter.quality}"
         return Change(why, [self._allowed(former_hz, why)])
 

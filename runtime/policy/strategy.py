@@ -60,24 +60,17 @@ class Strategy(ABC):
     Attributes
     ----------
     name : of the policy.
+    workers : the number of workers that are to be active.
     ignored : tasks that change nothing, so the loop ignores them.
     reads_sensor : whether `poll` is called; it costs each begin and end of a task.
     learns : whether it is told of the beginnings and ends of tasks, and asked for reviews; for the same reason.
     """
 
     name: str
+    workers: int
     ignored: frozenset[str] = frozenset()
     reads_sensor = False
     learns = False
-
-    @property
-    @abstractmethod
-    def workers(self) -> int:
-        """The number of workers that are to be active."""
-
-    @abstractmethod
-    def keep_workers(self, workers: int) -> None:
-        """Keep a number of workers that the program itself has set, which has priority."""
 
     @abstractmethod
     def request(self, run: Run, sharing: Sequence[Run], running: Sequence[Run], held_hz: int) -> tuple[int | None, str]:
@@ -94,6 +87,10 @@ class Strategy(ABC):
         held_hz
             The control's present frequency.
         """
+
+    def keep_workers(self, workers: int) -> None:
+        """Keep a number of workers that the program itself has set, which has priority."""
+        self.workers = workers
 
     def begin(self) -> Change | None:
         """Return the first decision, if there is one."""
@@ -142,16 +139,7 @@ class FixedFrequencies(Strategy):
 
     def __init__(self, frequency_hz: int | None, tasks_hz: Mapping[str, int], workers: int) -> None:
         """Take the frequencies."""
-        self._frequency_hz, self._tasks_hz, self._workers = frequency_hz, tasks_hz, workers
-
-    @property
-    def workers(self) -> int:
-        """All workers."""
-        return self._workers
-
-    def keep_workers(self, workers: int) -> None:
-        """Keep this number."""
-        self._workers = workers
+        self._frequency_hz, self._tasks_hz, self.workers = frequency_hz, tasks_hz, workers
 
     def request(self, run: Run, sharing: Sequence[Run], running: Sequence[Run], held_hz: int) -> tuple[int | None, str]:  # noqa: ARG002 - the interface
         """Return the highest frequency given for the tasks that share the control."""
@@ -164,17 +152,8 @@ class Voting(Strategy):
 
     def __init__(self, name: str, controls: Controls, decision: Decision, workers: int) -> None:
         """Begin with a decision."""
-        self.name, self._controls, self._decision, self._workers = name, controls, decision, workers
+        self.name, self._controls, self._decision, self.workers = name, controls, decision, workers
         self._highest_hz = controls.frequencies_hz[-1]
-
-    @property
-    def workers(self) -> int:
-        """The best number as far as is known."""
-        return self._workers
-
-    def keep_workers(self, workers: int) -> None:
-        """Keep this number."""
-        self._workers = workers
 
     def request(self, run: Run, sharing: Sequence[Run], running: Sequence[Run], held_hz: int) -> tuple[int | None, str]:  # noqa: ARG002 - the interface
         """Return the frequency that the tasks agree on."""

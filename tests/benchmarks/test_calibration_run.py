@@ -72,6 +72,7 @@ def test_the_kernels_are_recorded_as_phases_with_the_watts_of_the_sensor(tmp_pat
     assert found.active_cores.max() <= 2.01
 
 
+@pytest.mark.thorough  # 34 phases; which kernels a set has is asked below, how they are recorded above
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor only")
 def test_polybench_runs_instead_where_it_is_asked_for(tmp_path, machine):
     sensor = FakeSensor(watts=20.0, modulus=fake_trees.RANGE_UJ + 1).drives(machine.energy_of("intel-rapl:0"))

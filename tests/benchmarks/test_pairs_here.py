@@ -45,6 +45,7 @@ def test_each_kernel_runs_alone_on_the_core_of_its_first_pair_and_each_pair_on_t
     assert len(runs) == len({name for pair in TABLE_3 for name in pair}) + len(TABLE_3)
 
 
+@pytest.mark.thorough  # kernels compute on both cores for six seconds; what slices are made of is simulated below
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor only")
 def test_the_runs_of_pairs_are_recorded_so_that_every_slice_is_found(tmp_path, machine):
     keep_a_model()

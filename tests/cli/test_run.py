@@ -1,5 +1,6 @@
 """`tprof run` leaves the program as it is, and its tasks and exit status in order."""
 
+import dataclasses
 import json
 import os
 import py_compile
@@ -13,10 +14,16 @@ import zipapp
 from pathlib import Path
 
 import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
 from support import programs
 from support.programs import TPROF
+from support.properties import examples
 
 from tprof import load
+from tprof.cli.app import make_app
+from tprof.cli.run_start import Launch, read_launch
 
 DEADLINE_S = 120
 DEFINE = "import sys\ndef f(n):\n    return sum(range(n))\n"
@@ -413,3 +420,32 @@ def test_a_text_needs_words(tmp_path):
 
     assert (done.returncode, done.stdout) == (2, "")
     assert "-c needs the text of a program after it" in done.stderr
+
+
+WORDS = st.sampled_from(
+    [
+        *("-o", "x", "--output", "--task", "--energy", "none", "--counters", "--watts", "1,2", "--report", "--idle"),
+        *("0.5", "--overwrite", "--best-effort", "--no-summary", "--require-tasks", "--list-tasks", "-m", "-c", "-"),
+        *("prog.py", "", "--", "--best_effort", "-ox", "--task=x", "-h", "--other"),
+    ]
+)
+
+
+@examples(300)
+@given(st.lists(WORDS, max_size=8))
+def test_options_that_are_read_without_typer_mean_what_typer_reads(words):
+    at_once = read_launch(words)
+
+    if at_once is not None:
+        context = typer.main.get_command(make_app()).commands["run"].make_context("run", list(words))
+        named = {name: tuple(value) if isinstance(value, list) else value for name, value in context.params.items()}
+        assert named.pop("list_tasks") is None
+        assert dataclasses.asdict(at_once) == {**named, "task": named["task"] or (), "program": named["program"]}
+
+
+def test_usual_options_are_read_without_typer():
+    options = ("-o", "x", "--task", "a:b", "--task", "c:d", "--idle", "0.5", "--overwrite", "--report", "x.html")
+
+    assert read_launch([*options, "-m", "mod", "--task", "e"]) == Launch(
+        ("-m", "mod", "--task", "e"), output="x", task=("a:b", "c:d"), idle=0.5, overwrite=True, report=Path("x.html")
+    )

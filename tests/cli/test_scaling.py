@@ -119,7 +119,14 @@ def test_the_list_names_every_algorithm_and_machine(tmp_path):
     assert all(f"  {name}: " in text for name in (*ALL, "matmul-two-level", "jaketown", "gtx590", "normalised"))
 
 
-@pytest.mark.parametrize("name", ["matmul", "lu", "fft-tree", "addition", "prefix-sums"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "matmul",
+        "addition",
+        *(pytest.param(name, marks=pytest.mark.thorough) for name in ("lu", "fft-tree", "prefix-sums")),
+    ],
+)
 def test_the_page_draws_itself(tmp_path, name):
     page = tmp_path / "page.html"
     said(tmp_path, name, "--plot", str(page))

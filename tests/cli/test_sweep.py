@@ -124,7 +124,9 @@ def test_workers_reach_the_program_and_the_temperature_is_waited_for(tmp_path, t
     assert re.search(r"[13]w-1: the temperature was not steady after", done.stderr)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, pytest.param(signal.SIGTERM, marks=THOROUGH)])
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, *(pytest.param(number, marks=THOROUGH) for number in (signal.SIGINT, signal.SIGTERM))]
+)
 def test_a_sweep_that_was_ended_goes_on_with_what_is_left(tmp_path, tree, number):
     (tmp_path / "waits.py").write_text(WAITS)
     seen = tmp_path / "seen"

@@ -108,7 +108,9 @@ def library(tmp_path_factory):
         pytest.skip("there is no C compiler, or no source to compile")
     place = tmp_path_factory.mktemp("counters")
     (place / "harness.c").write_text(HARNESS)
-    command = [compiler, "-std=c11", "-shared", "-fPIC", f"-I{CSRC}", "-o", place / "harness.so", place / "harness.c"]
+    sources = [place / "harness.c", CSRC / "descriptor.c"]
+    command = [compiler, "-std=gnu11", "-shared", "-fPIC", f"-I{CSRC}"]
+    command += ["-o", place / "harness.so", *sources]
     subprocess.run(command, check=True)
     return ctypes.CDLL(str(place / "harness.so"))
 

@@ -1,9 +1,11 @@
 """`--task` finds a program's functions, whoever holds them, and the program cannot tell."""
 
+import os
 import sys
 
 import pytest
 from support.launched import HAS_EVENTS, compare, execute
+from support.programs import TPROF
 from support.recorded import failures, instances
 
 import tprof
@@ -350,3 +352,42 @@ def test_code_that_the_program_drops_is_dropped(tmp_path):
     ran = compare(tmp_path, source, "__main__:*")
 
     assert ran == ({"make": 1, "gone": 1} if HAS_EVENTS else {"make": 1})
+
+
+CHILDREN = """
+import subprocess, sys, venv
+venv.create("other", symlinks=True)
+for python in (sys.executable, "other/bin/python"):
+    subprocess.run([python, "-c", "import sys; print(sys.path)"], check=True)
+"""
+
+
+@pytest.mark.parametrize("patterns", [(), ("__main__:*",)], ids=["default", "tasks"])
+def test_python_children_search_where_they_search_by_themselves(tmp_path, patterns):
+    compare(tmp_path, CHILDREN, *patterns)
+
+
+LIBRARIES = """
+import os
+import sys
+print(sorted({name.partition(".")[0] for name in sys.modules} - sys.stdlib_module_names - {"tprof"}))
+"""
+
+
+@pytest.mark.parametrize("patterns", [(), ("__main__:*",)], ids=["default", "tasks"])
+def test_a_program_meets_no_library_that_the_command_line_needs(tmp_path, patterns):
+    compare(tmp_path, LIBRARIES, *patterns)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may change the root folder")
+@pytest.mark.parametrize("patterns", [(), ("__main__:*",)], ids=["default", "tasks"])
+def test_a_program_may_lose_sight_of_the_files_of_python(tmp_path, patterns):
+    (tmp_path / "root").mkdir()
+    source = "import os\ndef f(): return 1\nos.chroot('root')\nos.chdir('/')\nprint(f())\n"
+
+    compare(tmp_path, source, *patterns)
+    words = [word for pattern in patterns for word in ("--task", pattern)]
+    said = execute(tmp_path, TPROF, "run", "--energy", "estimate", "-o", "u.tprof", *words, "prog.py")
+
+    advice = "tprof: cannot sum up: no such file or directory; print the summary by: tprof summary u.tprof\n"
+    assert (said.returncode, said.stderr) == (0, advice)

@@ -26,6 +26,7 @@ class RealProgram:
     launcher : words before the program
     in_any_order : whether lines come from several processes, with times, process numbers and the like in them
     least : whether `named` is the least, since the library calls some functions as often as it sees fit
+    unnamed : whether it also runs without any name of a task where tests are to be quick, for all of its kind
     thorough : whether it takes long
     """
 
@@ -41,6 +42,7 @@ class RealProgram:
     launcher: tuple[str, ...] = ()
     in_any_order: bool = False
     least: bool = False
+    unnamed: bool = False
     thorough: bool = False
 
 
@@ -122,6 +124,7 @@ if __name__ == "__main__":
 """,
         named={"work": 6},
         marked={"marked": 6},
+        unnamed=True,
     ),
     RealProgram(
         "a pool that is terminated",
@@ -135,6 +138,7 @@ if __name__ == "__main__":
 """,
         named={"work": 12},
         marked={"marked": 12},
+        unnamed=True,
     ),
     RealProgram(
         "processes that end by os._exit and by signals",
@@ -151,6 +155,7 @@ if __name__ == "__main__":
 """,
         named={"work": 3},
         marked={"marked": 3},
+        unnamed=True,
     ),
     RealProgram(
         "a module of the standard library", ("-m", "json.tool", "data.json"), files={"data.json": '{"a": [1]}'}
@@ -227,6 +232,7 @@ for _ in range(7):
 os.kill(server, signal.SIGTERM)
 """,
         in_any_order=True,
+        unnamed=True,
     ),
     RealProgram(
         "uvicorn",
@@ -505,6 +511,7 @@ os.kill(server, signal.SIGINT)
         task=("other.py:work",),
         named={"work": 1},
         marked={"marked": 1},
+        unnamed=True,
     ),
     RealProgram(
         "polars with a function of the program",

@@ -1,23 +1,13 @@
-"""The list of commands, how their help reads, and the one place where an error becomes a line and an exit status."""
+"""The list of commands, and how their help reads."""
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from tprof.distribution import NAME, refuse_damage, version
-from tprof.errors import TprofError, UsageError
-
-from .render import clean
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-USAGE_STATUS = 2
-ERROR_STATUS = 1
+from tprof.distribution import NAME, version
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
@@ -99,26 +89,3 @@ def make_app() -> typer.Typer:
         command.cls = _Command
         command.help = command.help and _as_paragraphs(command.help)
     return app
-
-
-def main() -> None:
-    """Run the command that was typed."""
-    from .run import Start
-
-    try:
-        refuse_damage()
-    except ImportError as error:
-        sys.exit(f"tprof: {error}")
-    start: Callable[[], None] | None = None
-    try:
-        typer.main.get_command(make_app())()  # calling the app itself would set sys.excepthook, which programs see
-    except Start as asked:
-        start = asked.program
-    except TprofError as error:
-        print(f"tprof: {clean(error)}", file=sys.stderr)
-        sys.exit(USAGE_STATUS if isinstance(error, UsageError) else ERROR_STATUS)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of a pipe went away: nobody is left to tell
-        sys.exit(ERROR_STATUS)
-    if start is not None:
-        start()

@@ -127,7 +127,7 @@ def _measured(*, quick: bool, processor: str | None) -> Result:
 
 
 def _placed_tasks(session: Path, model: str) -> tuple[list[TaskPoint], list[str], str | None]:
-    from tprof.analysis.declared import failed_declarations
+    from tprof.analysis.profile.profile_warnings import failed_declarations
     from tprof.analysis.theory.roofline_tasks import task_points
 
     profile = open_profile(session, model)

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tprof.errors import TprofError, UsageError
+from tprof.errors import UsageError
 
 from .options import Counters, Energy, Watts
-from .run_end import End
+from .run_start import Launch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from tprof.launch.program import Program
+    from collections.abc import Iterator, Sequence
 
 _HELP = """Profile a script, a module or a text; its source, arguments, output and exit status stay as they are.
 
@@ -78,108 +74,33 @@ def run(  # noqa: PLR0913 - one parameter an option
     no_summary: Annotated[bool, typer.Option("--no-summary", help="Print no summary after the program.")] = False,
 ) -> None:
     """Record the program, then say where its joules went."""
-    import tprof
-    from tprof.launch.pattern import parse_patterns
-
     if list_tasks is not None:
         _list_tasks(list_tasks, task or [])
         return
-    what = _program(program or [])
-    parse_patterns(task or [])
-    if require_tasks and not task:
-        message = "--require-tasks needs a --task that it can require"
-        raise UsageError(message)
-    session = Path(output) if output else _free_name(what.stem)
-    _check_report(report)
-    names = [part.strip() for part in counters.split(",")]
-    recording = tprof.record(
-        session,
-        energy=energy,
-        counters=names if len(names) > 1 else counters,
-        watts=watts,
-        overwrite=overwrite,
-        idle_s=idle,
+    raise Start(
+        Launch(
+            program=tuple(program or ()),
+            output=output,
+            task=tuple(task or ()),
+            require_tasks=require_tasks,
+            energy=energy,
+            counters=counters,
+            watts=watts,
+            overwrite=overwrite,
+            report=report,
+            idle=idle,
+            best_effort=best_effort,
+            no_summary=no_summary,
+        )
     )
-    end = End(recording, shlex.join(program or []), report, summary=not no_summary, require_tasks=require_tasks)
-    raise Start(_prepare(what, task or [], end, best_effort=best_effort))
-
-
-def _program(words: list[str]) -> Program:
-    from tprof.launch.program import Program
-
-    if not words:
-        message = "name the program to run: tprof run SCRIPT, -m MODULE, -c TEXT or - for standard input"
-        raise UsageError(message)
-    if words[0] == "-m":
-        if len(words) == 1:
-            message = "-m needs the name of a module after it"
-            raise UsageError(message)
-        return Program(words[1], tuple(words[2:]), is_module=True)
-    if words[0] == "-c":
-        if len(words) == 1:
-            message = "-c needs the text of a program after it"
-            raise UsageError(message)
-        return Program(words[0], tuple(words[2:]), text=words[1])
-    if words[0] == "-":
-        return Program(words[0], tuple(words[1:]))
-    if words[0].startswith("-"):
-        message = f"there is no option {words[0]}: see tprof run --help; the program's own options go after the script"
-        raise UsageError(message)
-    return Program(words[0], tuple(words[1:]))
-
-
-def _check_report(report: Path | None) -> None:
-    """Refuse a place for the report before the program runs, not after."""
-    if report is None:
-        return
-    folder = report.absolute().parent
-    if not os.path.isdir(folder) or os.path.isdir(report) or not os.access(folder, os.W_OK):
-        message = f"cannot write the report to {report}: name a file in a folder that can be written"
-        raise UsageError(message)
-
-
-def _free_name(stem: str) -> Path:
-    from tprof.session.companions import is_rank, shares
-
-    number = 1
-    path = Path(f"{stem}.tprof")
-    while os.path.lexists(path) and not (is_rank() and shares(path)):
-        number += 1
-        path = Path(f"{stem}-{number}.tprof")
-    return path
 
 
 class Start(BaseException):
     """Takes a program out of the command line, which would see its exceptions and stand in its tracebacks."""
 
-    def __init__(self, program: Callable[[], None]) -> None:
-        """Take what runs it."""
-        self.program = program
-
-
-def _prepare(what: Program, tasks: list[str], end: End, *, best_effort: bool) -> Callable[[], None]:
-    """Begin to record, and return what runs the program."""
-    from tprof.launch.program import find_program, run_program
-
-    main = find_program(what)
-    # What is registered first is called last: what the program leaves to its own end is recorded.
-    atexit.register(end.at_exit)
-    try:
-        end.begin()
-    except TprofError as error:
-        if end.must_record and not best_effort:
-            raise
-        print(f"tprof: {error}; the program runs unprofiled", file=sys.stderr)
-
-    def execute() -> None:
-        try:
-            run_program(what, main, tasks, recorded_in=end.recorded_in)
-        except BaseException as error:
-            end.ended_by = type(error)  # not the error, which would keep the program's objects alive
-            end.failed = not (isinstance(error, SystemExit) and not error.code)
-            raise
-
-    return execute
+    def __init__(self, launch: Launch) -> None:
+        """Take what is to be run."""
+        self.launch = launch
 
 
 def _list_tasks(where: str, tasks: Sequence[str]) -> None:

@@ -1,4 +1,8 @@
-"""The end of `tprof run`: ends the recording once the program has ended, and sums it up in another process."""
+"""The end of `tprof run`: ends the recording once the program has ended, and sums it up in another process.
+
+Whatever the end needs is imported before the program starts. The program may change its root folder or its rights, and
+an import that evaluates text (a named tuple does) makes Python forget that Ctrl-C ended the program.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ import subprocess
 import sys
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,7 +137,13 @@ class End:
             with suppress(OSError):  # the interpreter will say so
                 sys.stdout.flush()
         with _disposed(signal.SIGCHLD, signal.SIG_DFL):  # the program knows nothing of this child
-            process = self._start({**self._options, **met}, stream)
+            try:
+                process = self._start({**self._options, **met}, stream)
+            except OSError as error:  # the program changed its root folder or its rights, or used up what there is
+                why = (error.strerror or str(error)).lower()
+                name = self._options["name"]
+                print(f"tprof: cannot sum up: {why}; print the summary by: tprof summary {name}", file=stream)
+                return
             try:
                 process.wait()
             finally:
@@ -232,8 +243,6 @@ def _report_tasks(profile: Profile, given: dict[str, Any]) -> None:
 
 def _near_modules(gathered: Gathered) -> list[str]:
     """Return names of modules of this process that patterns which met nothing may mean."""
-    from difflib import get_close_matches
-
     known = ["__main__", *(name for name in sys.modules if not name.startswith("_"))]
     meant = [pattern.module for pattern in gathered.unmet() if pattern.module is not None]
     return sorted({name for module in meant for name in get_close_matches(module, known, 3, 0.6)})

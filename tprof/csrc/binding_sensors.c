@@ -1,4 +1,5 @@
-/* Descriptions of sensors from Python (tprof/session.py) to sources, and the probe of a perf event. */
+/* Descriptions of sensors from Python (tprof/session/preparation.py) to sources, counters of energy that are read
+ * without a recording, and the probe of a perf event. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -14,6 +15,11 @@ struct description {
     const char *file, *text, *path, *search, *zone, *subzone;
     unsigned long long modulus;
     double unit;
+};
+
+struct energy_counter {
+    PyObject_HEAD
+    struct tprof_source source;
 };
 
 static int copy_text(char *to, size_t size, const char *from)
@@ -89,7 +95,8 @@ static int parse_source(struct tprof_source *source, PyObject *given)
     source->kind = (enum tprof_source_kind)kind;
     source->period_ns = period_ns;
     source->event = (struct tprof_event){.type = type, .config = config};
-    source->live = tprof_session_live;
+    source->modulus = text.modulus;
+    source->unit = text.unit;
     if (copy_text(source->path, sizeof source->path, text.path) < 0 ||
         copy_text(source->search, sizeof source->search, text.search) < 0 ||
         copy_text(source->zone, sizeof source->zone, text.zone) < 0 ||
@@ -97,6 +104,9 @@ static int parse_source(struct tprof_source *source, PyObject *given)
         return -1;
     if (cpus != NULL && parse_cpus(source, cpus) < 0)
         return -1;
+    if (text.file[0] == '\0')
+        return 0;
+    source->live = tprof_session_live;
     return create_stream(source, &text);
 }
 
@@ -150,6 +160,58 @@ PyObject *tprof_py_sensors_stop(PyObject *module, PyObject *unused)
     Py_END_ALLOW_THREADS
     return PyLong_FromUnsignedLongLong(cpu_ns);
 }
+
+static PyObject *create_counter(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"source", NULL};
+    PyObject *given;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!", names, &PyDict_Type, &given))
+        return NULL;
+    struct energy_counter *self = (struct energy_counter *)type->tp_alloc(type, 0);
+    if (self != NULL && parse_source(&self->source, given) < 0)
+        Py_CLEAR(self);
+    if (self != NULL && self->source.kind != TPROF_FILE && self->source.kind != TPROF_PERF) {
+        PyErr_SetString(PyExc_ValueError, "only counters of energy are read without a recording");
+        Py_CLEAR(self);
+    }
+    return (PyObject *)self;
+}
+
+/* A read takes microseconds; Python's lock is held, since to get it back may take milliseconds. */
+static PyObject *read_uj(PyObject *object, PyObject *unused)
+{
+    struct tprof_source *source = &((struct energy_counter *)object)->source;
+    (void)unused;
+    (void)tprof_source_poll(source, false);
+    return PyFloat_FromDouble(source->total_uj);
+}
+
+static void free_counter(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    tprof_source_close(&((struct energy_counter *)object)->source);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static PyMethodDef counter_methods[] = {
+    {"read_uj", read_uj, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot counter_slots[] = {
+    {Py_tp_new, create_counter},
+    {Py_tp_dealloc, free_counter},
+    {Py_tp_methods, counter_methods},
+    {0, NULL},
+};
+
+PyType_Spec tprof_energy_counter_spec = {
+    .name = "tprof._core.EnergyCounter",
+    .basicsize = sizeof(struct energy_counter),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = counter_slots,
+};
 
 PyObject *tprof_py_perf_open_probe(PyObject *module, PyObject *args, PyObject *kwargs)
 {

@@ -1,4 +1,4 @@
-/* Called by the sensor thread alone; needs neither Python nor a lock. */
+/* Called by one thread at a time for each source; needs neither Python nor a lock. */
 #include "source.h"
 
 #include <errno.h>
@@ -125,25 +125,26 @@ static int read_in_time(struct tprof_source *source, uint64_t *value, uint64_t *
  * domain can draw, a jump or a fall that only seems to be a wrap, and for the first rise after such a fall. */
 static double plausible_j(struct tprof_source *source, uint64_t value, uint64_t now_ns)
 {
-    const struct tprof_header *header = source->stream.header;
     const bool falls = value < source->last_value, after_fall = source->fell;
     source->fell = false;
-    if (header == NULL || source->reopened)
+    if (source->reopened)
         return 0;
-    const bool wraps = falls && header->modulus > source->last_value;
-    const uint64_t increment = wraps ? header->modulus - source->last_value + value : value - source->last_value;
-    const double joules = (double)increment * header->unit;
+    const bool wraps = falls && source->modulus > source->last_value;
+    const uint64_t increment = wraps ? source->modulus - source->last_value + value : value - source->last_value;
+    const double joules = (double)increment * source->unit;
     const double most_j = source->max_power_w * (double)(now_ns - source->last_change_ns + LATE_NS) / 1e9;
     source->fell = falls && (!wraps || joules > most_j);
     return source->fell || after_fall || joules > most_j ? 0 : joules;
 }
 
-/* Update the last reading, which samples copy; the analysis uses the raw values. */
-static void show_live(struct tprof_source *source, uint64_t value, uint64_t now_ns)
+/* Update the sum, and the live page's reading, which samples copy; the analysis uses the raw values. */
+static void add_up(struct tprof_source *source, uint64_t value, uint64_t now_ns)
 {
-    if (source->package < 0 || source->package >= TPROF_MAX_PACKAGES || !source->has_value)
+    if (!source->has_value)
         return;
     source->total_uj += plausible_j(source, value, now_ns) * 1e6;
+    if (source->live == NULL || source->package < 0 || source->package >= TPROF_MAX_PACKAGES)
+        return;
     __atomic_store_n(&source->live->energy_uj[source->package], (uint64_t)source->total_uj, __ATOMIC_RELAXED);
 }
 
@@ -161,15 +162,17 @@ static uint32_t window_before(const struct tprof_source *source, uint64_t now_ns
 static void record(struct tprof_source *source, uint64_t now_ns, uint64_t value, int error)
 {
     struct tprof_reading *reading = tprof_stream_slot(&source->stream);
-    if (reading == NULL)
+    if (reading != NULL) {
+        reading->t_ns = now_ns;
+        reading->value = value;
+        reading->window_ns = window_before(source, now_ns);
+        reading->flags = (uint16_t)((error != 0 ? TPROF_MISSING : 0) | (source->reopened ? TPROF_REOPENED : 0));
+        reading->error = (uint16_t)error;
+        reading->suspended_ns = tprof_suspended_ns();
+        tprof_stream_commit(&source->stream);
+    } else if (source->stream.header != NULL) {
         return;
-    reading->t_ns = now_ns;
-    reading->value = value;
-    reading->window_ns = window_before(source, now_ns);
-    reading->flags = (uint16_t)((error != 0 ? TPROF_MISSING : 0) | (source->reopened ? TPROF_REOPENED : 0));
-    reading->error = (uint16_t)error;
-    reading->suspended_ns = tprof_suspended_ns();
-    tprof_stream_commit(&source->stream);
+    }
     source->last_record_ns = now_ns;
     if (error == 0)
         source->reopened = false;
@@ -198,7 +201,7 @@ bool tprof_source_poll(struct tprof_source *source, bool force)
     }
     const bool changed = !source->has_value || value != source->last_value;
     if (changed)
-        show_live(source, value, now_ns);
+        add_up(source, value, now_ns);
     if (changed || force || source->missing || now_ns - source->last_record_ns >= HEARTBEAT_NS)
         record(source, now_ns, value, 0);
     source->missing = false;

@@ -1,5 +1,6 @@
 /* A source is polled while recording: an energy domain, the machine's busy time, the program's CPU time. A failed read
- * is missing, never zero; the analysis decides whether a falling value is a wrap. */
+ * is missing, never zero; the analysis decides whether a falling value is a wrap. A source without a stream and a live
+ * page keeps its sum only. */
 #ifndef TPROF_SOURCE_H
 #define TPROF_SOURCE_H
 
@@ -19,6 +20,8 @@ struct tprof_source {
     int package; /* its slot of the live page; -1: none */
     struct tprof_stream stream;
     struct tprof_live *live;
+    double unit;      /* joules or seconds of one count */
+    uint64_t modulus; /* the count wraps to 0 at this value; 0: not known */
 
     char path[PATH_MAX];   /* FILE: energy_uj; BUSY, ESTIMATE: proc/stat */
     char search[PATH_MAX]; /* FILE: where to search for its zone if the path is gone */
@@ -39,7 +42,7 @@ struct tprof_source {
     bool close_polling;                         /* until the next update */
     bool exact;                                 /* the last update was seen within about a period */
     uint64_t started_ns, started_busy_ns; /* ESTIMATE */
-    double total_uj;                      /* what the live page shows */
+    double total_uj;                      /* plausible energy since the first value; what the live page shows */
     uint32_t changes, failures;
 };
 

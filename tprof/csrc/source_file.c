@@ -1,6 +1,6 @@
 /* An energy counter that the kernel shows as a file (powercap's energy_uj). Its descriptor stays open, since opening is
  * the larger part of a read's cost. When the zone vanishes (a package goes offline), it is searched for by name,
- * because it may return with another number. Called by the sensor thread alone. */
+ * because it may return with another number. Called by one thread at a time for each source. */
 #include "source.h"
 
 #include <ctype.h>

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from tprof.counters.groups import DEFAULT, LLC_REFS, SOFTWARE_EVENTS, STALLS_FRONTEND, Event, probe_event
 from tprof.sensors.advice import CONTAINER_PERF, ONE_RUN, PERF_COUNTERS, Remedy, explain_perf_error
-from tprof.sensors.topology import is_x86
+from tprof.sensors.topology import is_x86, read_text
 from tprof.trace.plain_values import whole
 
-from .fact import Fact, State, read_proc, read_text
+from .fact import Fact, State, read_proc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,6 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tprof.sensors.topology import read_text
+
 if TYPE_CHECKING:
     from tprof.sensors.advice import Remedy
 
@@ -43,14 +45,6 @@ class Group:
 
     title: str
     facts: tuple[Fact, ...]
-
-
-def read_text(path: Path) -> str | None:
-    """Return a file's stripped text; None if it cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return None
 
 
 def read_proc(root: Path, name: str) -> str | None:

@@ -17,9 +17,9 @@ from tprof.distribution import NAME
 from tprof.errors import SensorError
 from tprof.frequency import find_policies, refusal
 from tprof.sensors.advice import Remedy
-from tprof.sensors.topology import parse_cpu_list, read_topology
+from tprof.sensors.topology import parse_cpu_list, read_text, read_topology
 
-from .fact import Fact, State, read_proc, read_text
+from .fact import Fact, State, read_proc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

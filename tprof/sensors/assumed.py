@@ -17,6 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .topology import read_text
+
 if TYPE_CHECKING:
     from .topology import Cpu
 
@@ -192,9 +194,9 @@ def _hex(text: str) -> int:
 
 def _cpuinfo(root: Path) -> dict[str, list[str]]:
     """Return the distinct values of each key; if `root` has only /sys, those of this machine's own /proc."""
-    text = _read(root / "proc/cpuinfo")
+    text = read_text(root / "proc/cpuinfo")
     found: dict[str, list[str]] = {}
-    for line in ((_read(Path("/proc/cpuinfo")) if text is None else text) or "").splitlines():
+    for line in ((read_text(Path("/proc/cpuinfo")) if text is None else text) or "").splitlines():
         key, _, value = line.partition(":")
         values = found.setdefault(key.strip(), [])
         if value.strip() not in values:
@@ -205,24 +207,18 @@ def _cpuinfo(root: Path) -> dict[str, list[str]]:
 def _is_guest(root: Path, fields: dict[str, list[str]]) -> bool:
     if "flags" in fields:
         return any("hypervisor" in flags.split() for flags in fields["flags"])
-    maker, product = (_read(root / "sys/class/dmi/id" / name) or "" for name in ("sys_vendor", "product_name"))
+    maker, product = (read_text(root / "sys/class/dmi/id" / name) or "" for name in ("sys_vendor", "product_name"))
     # Physical machines of these makers have such names; their other products are virtual machines.
     whole = product.endswith(".metal") or (maker.startswith("Microsoft") and product != "Virtual Machine")
     return maker.startswith(_HYPERVISORS) and not whole
 
 
 def _is_portable(root: Path) -> bool:
-    if _read(root / "sys/class/dmi/id/chassis_type") in _PORTABLE:
+    if read_text(root / "sys/class/dmi/id/chassis_type") in _PORTABLE:
         return True
     supplies = root / "sys/class/power_supply"
     # A mouse has a battery as well; its scope is Device.
     return any(
-        _read(place / "type") == "Battery" and _read(place / "scope") != "Device" for place in supplies.glob("*")
+        read_text(place / "type") == "Battery" and read_text(place / "scope") != "Device"
+        for place in supplies.glob("*")
     )
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return None

@@ -12,7 +12,7 @@ from tprof.trace.plain_values import number, whole
 
 from . import advice
 from .contract import Domain, PerfReader, Quality, Unavailable
-from .topology import Cpu, is_amd, is_x86, parse_cpu_list, read_topology
+from .topology import Cpu, is_amd, is_x86, parse_cpu_list, read_text, read_topology
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +52,7 @@ def find_domains(root: Path, machine: str | None = None) -> tuple[list[Domain], 
         The architecture, as uname names it; by default this one's.
     """
     pmu = root / "sys/bus/event_source/devices/power"
-    kind = whole(_text(pmu / "type") or "", MOST_TYPE)
+    kind = whole(read_text(pmu / "type") or "", MOST_TYPE)
     if kind is None:
         why = "a virtual machine, or a processor the kernel's power PMU does not know"
         return Unavailable(f"{pmu} does not exist: {why if is_x86(machine) else 'the kernel has it for x86 only'}")
@@ -83,7 +83,7 @@ def _places(root: Path, pmu: Path, left_out: dict[str, str]) -> list[Place]:
     socket's counter.
     """
     topology = read_topology(root)
-    mask = parse_cpu_list(_text(pmu / "cpumask") or "")
+    mask = parse_cpu_list(read_text(pmu / "cpumask") or "")
     mirrored = not mask or is_amd(root)
     places: list[Place] = []
     for cpu in (cpu for cpu in topology if not mask or cpu.cpu in mask):
@@ -98,7 +98,8 @@ def _places(root: Path, pmu: Path, left_out: dict[str, str]) -> list[Place]:
 
 def _events(pmu: Path, kind: int, place: Place) -> Iterator[tuple[Domain, PerfReader]]:
     for event, (scope, counted) in SCOPES.items():
-        config, unit_j = _config(_text(pmu / "events" / event)), _unit_j(_text(pmu / "events" / f"{event}.scale"))
+        config = _config(read_text(pmu / "events" / event))
+        unit_j = _unit_j(read_text(pmu / "events" / f"{event}.scale"))
         if config is None or unit_j is None:
             continue
         reader = PerfReader(kind, config, place.cpu.cpu)
@@ -123,10 +124,3 @@ def _unit_j(text: str | None) -> float | None:
 def _config(text: str | None) -> int | None:
     match = re.search(r"event=(0x[0-9a-fA-F]{1,16}|[0-9]{1,19})\b", text or "")
     return int(match.group(1), 0) if match else None
-
-
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
-        return None

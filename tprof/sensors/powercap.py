@@ -15,7 +15,7 @@ from tprof.trace.plain_values import whole
 
 from . import advice
 from .contract import Domain, FileReader, Quality, Unavailable
-from .topology import is_amd, is_x86
+from .topology import is_amd, is_x86, read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,7 +81,7 @@ def _zones(search: Path) -> list[Zone]:
         folders = sorted(folder for folder in search.iterdir() if folder.name.startswith("intel-rapl"))
     except OSError:
         return []
-    names = {folder.name: name for folder in folders if (name := _text(folder / "name")) is not None}
+    names = {folder.name: name for folder in folders if (name := read_text(folder / "name")) is not None}
     return [
         Zone(folder, names[folder.name], names.get(folder.name.rpartition(":")[0]))
         for folder in folders
@@ -132,7 +132,7 @@ def _domain(zone: Zone, search: Path, quality: Quality) -> Domain | None:
 
 def _modulus(folder: Path) -> int | None:
     """Return the largest count plus one; None if unknown, so that wraps are not corrected."""
-    largest = whole(_text(folder / "max_energy_range_uj") or "", (1 << 63) - 1)
+    largest = whole(read_text(folder / "max_energy_range_uj") or "", (1 << 63) - 1)
     return largest + 1 if largest else None
 
 
@@ -158,10 +158,3 @@ def _why_not_counted(domain: Domain) -> str:
         "psys": "it stands around the packages and would count them twice",
     }
     return reasons[domain.scope]
-
-
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return None

@@ -82,6 +82,14 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
+def read_text(path: Path) -> str | None:
+    """Return the stripped text of one of the kernel's files; None if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None
+
+
 def is_x86(machine: str | None = None) -> bool:
     """Return whether a machine of this name, by default this one, is x86: only these have RAPL and its drivers."""
     return (machine or platform.machine()).lower() in X86
@@ -90,35 +98,23 @@ def is_x86(machine: str | None = None) -> bool:
 def is_amd(root: Path) -> bool:
     """Return whether AMD or Hygon made the processor, whose dies mirror their socket's energy."""
     for path in (root / "proc/cpuinfo", Path("/proc/cpuinfo")):
-        try:
-            text = path.read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            continue
-        return "AuthenticAMD" in text or "HygonGenuine" in text
+        text = read_text(path)
+        if text is not None:
+            return "AuthenticAMD" in text or "HygonGenuine" in text
     return False
 
 
 def _online(place: Path) -> tuple[int, ...]:
-    try:
-        return parse_cpu_list((place / "online").read_text(encoding="ascii"))
-    except (OSError, ValueError):
-        return ()
+    return parse_cpu_list(read_text(place / "online") or "")
 
 
 def _core_types(root: Path) -> dict[int, str]:
     types: dict[int, str] = {}
     for name in ("core", "atom"):
-        try:
-            text = (root / f"sys/devices/cpu_{name}/cpus").read_text(encoding="ascii")
-        except (OSError, ValueError):
-            continue
-        types |= dict.fromkeys(parse_cpu_list(text), name)
+        types |= dict.fromkeys(parse_cpu_list(read_text(root / f"sys/devices/cpu_{name}/cpus") or ""), name)
     return types
 
 
 def _number(path: Path, default: int) -> int:
-    try:
-        number = whole(path.read_text(encoding="ascii").strip(), MOST_ID)
-    except (OSError, ValueError):
-        return default
+    number = whole(read_text(path) or "", MOST_ID)
     return default if number is None else number

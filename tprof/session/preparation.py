@@ -71,13 +71,11 @@ class Preparation:
     def sources(self) -> tuple[dict[str, Any], ...]:
         """Return one description for each file of readings: its source, and how often the native thread reads it."""
         stat = _proc_stat(self.root)
-        sources = [_energy(domain, stat) for domain in self.choice.domains]
+        sources = [energy_source(domain, stat) for domain in self.choice.domains]
         sources += [_busy(package, cpus, stat) for package, cpus in _by_package(self.topology).items()]
         sources.append(_source(Kind.PROGRAM, "program", quantity="program", scope="machine", package=None))
-        for source in sources:
-            name = source.pop("name")
-            source["file"] = str(self.plan.directory / "readings" / f"{name}.readings")
-        return tuple(sources)
+        folder = self.plan.directory / "readings"
+        return tuple({**source, "file": str(folder / source["file"])} for source in sources)
 
 
 def prepare(
@@ -200,7 +198,7 @@ def _source(  # noqa: PLR0913 - the fields of a reading file
     }
     return {
         "kind": int(kind),
-        "name": re.sub(r"[^A-Za-z0-9_.-]", "_", name),
+        "file": re.sub(r"[^A-Za-z0-9_.-]", "_", name) + ".readings",
         "description": json.dumps(description, separators=(",", ":")),
         "modulus": modulus or 0,
         "unit": unit,
@@ -215,7 +213,8 @@ def _busy(package: int, cpus: tuple[int, ...], stat: str) -> dict[str, Any]:
     return source | {"path": stat, "cpus": cpus}
 
 
-def _energy(domain: Domain, stat: str) -> dict[str, Any]:
+def energy_source(domain: Domain, stat: str = "") -> dict[str, Any]:
+    """Describe a domain's counter for the core, with the name of its file; `stat` is what an estimate reads."""
     reader = domain.reader
     kinds = {FileReader: Kind.FILE, PerfReader: Kind.PERF, EstimateReader: Kind.ESTIMATE}
     source = _source(

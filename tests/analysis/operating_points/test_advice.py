@@ -309,6 +309,7 @@ def test_the_benchmark_says_which_figures_lack_their_data(tmp_path):
 
 
 @public
+@pytest.mark.thorough  # without the data it measures the same in half the time above
 def test_the_benchmark_measures_public_data_where_they_are():
     result = benchmark.measure(benchmark.QUICK, folder=SHARED)
 

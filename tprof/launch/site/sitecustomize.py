@@ -8,8 +8,7 @@ _HERE = os.path.realpath(f"{__file__}/..")
 
 
 def _import_hidden() -> None:
-    path = [entry for entry in sys.path if os.path.realpath(entry or ".") != _HERE]
-    spec = PathFinder.find_spec("sitecustomize", path)
+    spec = PathFinder.find_spec("sitecustomize", sys.path)
     if spec is not None and spec.loader is not None:
         from importlib.util import module_from_spec
 
@@ -18,6 +17,8 @@ def _import_hidden() -> None:
         spec.loader.exec_module(module)
 
 
+# A child searches where it would by itself. Its own children find this folder by the environment.
+sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry or ".") != _HERE]
 if "TPROF_TASKS" in os.environ:
     try:
         from tprof.launch.descendants import install_from_environment

@@ -1,0 +1,62 @@
+"""The command `tprof`, and the one place where an error becomes a line and an exit status."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from tprof.distribution import refuse_damage
+from tprof.errors import TprofError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .run_start import Launch
+
+USAGE_STATUS = 2
+ERROR_STATUS = 1
+
+
+def main() -> None:
+    """Run the command that was typed."""
+    try:
+        refuse_damage()
+    except ImportError as error:
+        sys.exit(f"tprof: {error}")
+    start: Callable[[], None] | None = None
+    try:
+        launch = _launch_of(sys.argv[1:])
+        if launch is not None:
+            from .run_start import prepare
+
+            start = prepare(launch)
+    except TprofError as error:
+        from .render import clean
+
+        print(f"tprof: {clean(error)}", file=sys.stderr)
+        sys.exit(USAGE_STATUS if isinstance(error, UsageError) else ERROR_STATUS)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of a pipe went away: nobody is left to tell
+        sys.exit(ERROR_STATUS)
+    if start is not None:
+        start()
+
+
+def _launch_of(words: list[str]) -> Launch | None:
+    """Return what `tprof run` is to run; None after any other command, which has run by then."""
+    if words[:1] == ["run"]:
+        from .run_start import read_launch
+
+        launch = read_launch(words[1:])
+        if launch is not None:
+            return launch
+    import typer
+
+    from .app import make_app
+    from .run import Start
+
+    try:
+        typer.main.get_command(make_app())()  # calling the app itself would set sys.excepthook, which programs see
+    except Start as asked:
+        return asked.launch
+    return None

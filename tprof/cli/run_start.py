@@ -1,0 +1,169 @@
+"""The start of `tprof run`: begins the recording and the program.
+
+A program finds loaded what was imported for it, so this imports no library. The usual options are read here too, since
+typer would load some hundred modules, pydantic among them. `run.py` declares the options, reads all others, explains
+what is wrong and shows the help.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tprof
+from tprof.errors import TprofError, UsageError
+
+from .run_end import End
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tprof.launch.program import Program
+
+_VALUES: dict[str, Callable[[str], Any]] = {
+    "output": str,
+    "task": str,
+    "energy": str,
+    "counters": str,
+    "watts": str,
+    "report": Path,
+    "idle": float,
+}
+_FLAGS = ("require_tasks", "overwrite", "best_effort", "no_summary")
+_SHORT = {"-o": "--output"}
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What `tprof run` is asked to run and how; the help of the command says what each option means."""
+
+    program: tuple[str, ...]
+    output: str | None = None
+    task: tuple[str, ...] = ()
+    require_tasks: bool = False
+    energy: str = "auto"
+    counters: str = "auto"
+    watts: str | None = None
+    overwrite: bool = False
+    report: Path | None = None
+    idle: float | None = None
+    best_effort: bool = False
+    no_summary: bool = False
+
+
+def read_launch(words: Sequence[str]) -> Launch | None:
+    """Read the words after `tprof run`; None where they need the command line's own parser, errors too."""
+    given: dict[str, Any] = {}
+    rest = list(words)
+    while rest and rest[0].startswith("-") and rest[0] not in ("-m", "-c", "-"):
+        word = rest.pop(0)
+        name = _SHORT.get(word, word).removeprefix("--").replace("-", "_")
+        if not _SHORT.get(word, word).startswith("--") or "_" in word:
+            return None
+        if name in _FLAGS:
+            given[name] = True
+            continue
+        if name not in _VALUES or not rest or rest[0].startswith("-"):
+            return None
+        try:
+            value = _VALUES[name](rest.pop(0))
+        except ValueError:
+            return None
+        given[name] = (*given.get(name, ()), value) if name == "task" else value
+    if not rest or (rest[0] in ("-m", "-c") and (len(rest) == 1 or rest[1].startswith("-"))):
+        return None
+    return Launch(tuple(rest), **given)
+
+
+def prepare(launch: Launch) -> Callable[[], None]:
+    """Begin to record, and return what runs the program. Raises TprofError."""
+    from tprof.launch.pattern import parse_patterns
+    from tprof.launch.program import find_program, run_program
+
+    what = _program(launch.program)
+    parse_patterns(launch.task)
+    if launch.require_tasks and not launch.task:
+        message = "--require-tasks needs a --task that it can require"
+        raise UsageError(message)
+    session = Path(launch.output) if launch.output else _free_name(what.stem)
+    _check_report(launch.report)
+    names = [part.strip() for part in launch.counters.split(",")]
+    recording = tprof.record(
+        session,
+        energy=launch.energy,
+        counters=names if len(names) > 1 else launch.counters,
+        watts=launch.watts,
+        overwrite=launch.overwrite,
+        idle_s=launch.idle,
+    )
+    text = shlex.join(launch.program)
+    end = End(recording, text, launch.report, summary=not launch.no_summary, require_tasks=launch.require_tasks)
+    main = find_program(what)
+    # What is registered first is called last: what the program leaves to its own end is recorded.
+    atexit.register(end.at_exit)
+    try:
+        end.begin()
+    except TprofError as error:
+        if end.must_record and not launch.best_effort:
+            raise
+        print(f"tprof: {error}; the program runs unprofiled", file=sys.stderr)
+
+    def execute() -> None:
+        try:
+            run_program(what, main, launch.task, recorded_in=end.recorded_in)
+        except BaseException as error:
+            end.ended_by = type(error)  # not the error, which would keep the program's objects alive
+            end.failed = not (isinstance(error, SystemExit) and not error.code)
+            raise
+
+    return execute
+
+
+def _program(words: Sequence[str]) -> Program:
+    from tprof.launch.program import Program
+
+    if not words:
+        message = "name the program to run: tprof run SCRIPT, -m MODULE, -c TEXT or - for standard input"
+        raise UsageError(message)
+    if words[0] == "-m":
+        if len(words) == 1:
+            message = "-m needs the name of a module after it"
+            raise UsageError(message)
+        return Program(words[1], tuple(words[2:]), is_module=True)
+    if words[0] == "-c":
+        if len(words) == 1:
+            message = "-c needs the text of a program after it"
+            raise UsageError(message)
+        return Program(words[0], tuple(words[2:]), text=words[1])
+    if words[0] == "-":
+        return Program(words[0], tuple(words[1:]))
+    if words[0].startswith("-"):
+        message = f"there is no option {words[0]}: see tprof run --help; the program's own options go after the script"
+        raise UsageError(message)
+    return Program(words[0], tuple(words[1:]))
+
+
+def _check_report(report: Path | None) -> None:
+    """Refuse a place for the report before the program runs, not after."""
+    if report is None:
+        return
+    folder = report.absolute().parent
+    if not os.path.isdir(folder) or os.path.isdir(report) or not os.access(folder, os.W_OK):
+        message = f"cannot write the report to {report}: name a file in a folder that can be written"
+        raise UsageError(message)
+
+
+def _free_name(stem: str) -> Path:
+    from tprof.session.companions import is_rank, shares
+
+    number = 1
+    path = Path(f"{stem}.tprof")
+    while os.path.lexists(path) and not (is_rank() and shares(path)):
+        number += 1
+        path = Path(f"{stem}-{number}.tprof")
+    return path
