@@ -306,7 +306,9 @@ class HiddenSoFar:
 class SeenTime(Protocol):
     """The CPU time of the samples of one step."""
 
-    whole_s: float
+    @property
+    def whole_s(self) -> float:
+        """All CPU seconds."""
 
     def before(self, t_ns: int) -> float:
         """Return the CPU seconds up to a moment."""

@@ -1,4 +1,4 @@
-"""The load of one domain: all segments, located in its quanta."""
+"""What ran in a recording, and the load that this is for one domain: all segments, located in its quanta."""
 
 from __future__ import annotations
 
@@ -10,18 +10,80 @@ from numpy.typing import NDArray
 
 from tprof.trace.bounds import LEAST_BUSY_CORES
 
+from .hidden import measure_hidden
 from .lanes import Lane, locate, spread
-from .segments import task_of
+from .segments import find_cut_off, read_segments, seen_s, task_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tprof.trace import Trace
+
     from .hidden import HiddenTime
     from .quanta import Quanta
-    from .segments import Segments
+    from .segments import Model, Segments
 
 Floats = NDArray[np.float64]
 LEAST_IDLE_S = 0.1
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What ran in a recording.
+
+    Attributes
+    ----------
+    segments : of all threads that have samples
+    hidden : CPU time without samples
+    packages : numbers of the packages that have a domain
+    """
+
+    segments: list[Segments]
+    hidden: HiddenTime
+    packages: tuple[int, ...]
+
+    def load(self, quanta: Quanta) -> Load:
+        """Locate all segments in the quanta of a domain."""
+        edges_ns, package = quanta.edges_ns, quanta.package
+        weights = tuple(_weight(segment, package, self.packages) for segment in self.segments)
+        lanes = tuple(
+            Lane(
+                segment.t_ns,
+                segment.modelled if weight is None else segment.modelled * weight,
+                locate(segment.t_ns, edges_ns),
+            )
+            for segment, weight in zip(self.segments, weights, strict=True)
+        )
+        return Load(quanta, self.segments, lanes, weights, *self.hidden.between(edges_ns, package))
+
+
+def read_activity(trace: Trace, model: Model, packages: tuple[int, ...]) -> Activity:
+    """Read what ran, with modelled energy. Raises TraceError."""
+    cut_off = find_cut_off(trace)
+    read = (
+        read_segments(trace, one, model, packages=len(packages) > 1, cut_off=cut_off.get(one.ordinal))
+        for one in trace.threads
+    )
+    segments = [one for one in read if one is not None]
+    _fill_uncounted(segments)
+    first_ns = min((int(one.t_ns[0]) for one in segments), default=0)
+    before_s = sum(min(one.earlier_s, max(int(one.t_ns[0]) - first_ns, 0) * 1e-9) for one in segments)
+    hidden = measure_hidden(
+        trace.readings, first_ns if segments else None, lambda grid_ns: seen_s(segments, grid_ns), before_s
+    )
+    return Activity(segments, hidden, packages)
+
+
+def _fill_uncounted(segments: list[Segments]) -> None:
+    """Give threads without the model's counters the mean modelled power per CPU second of the other threads."""
+    if all(one.counted for one in segments):
+        return
+    modelled = sum(float(one.modelled.sum()) for one in segments if one.counted)
+    cpu_s = sum(float(one.cpu_s.sum()) for one in segments if one.counted)
+    mean = modelled / cpu_s if cpu_s > 0 and modelled > 0 else 1.0
+    for one in segments:
+        if not one.counted:
+            one.modelled = one.modelled * mean
 
 
 @dataclass(frozen=True)
@@ -43,21 +105,6 @@ class Load:
     weights: tuple[Floats | None, ...]
     other_s: Floats
     unseen_s: Floats
-
-    @classmethod
-    def of(cls, quanta: Quanta, segments: Sequence[Segments], hidden: HiddenTime, packages: Sequence[int]) -> Load:
-        """Locate all segments in the quanta of a domain; `packages` are the machine's."""
-        edges_ns, package = quanta.edges_ns, quanta.package
-        weights = tuple(_weight(segment, package, packages) for segment in segments)
-        lanes = tuple(
-            Lane(
-                segment.t_ns,
-                segment.modelled if weight is None else segment.modelled * weight,
-                locate(segment.t_ns, edges_ns),
-            )
-            for segment, weight in zip(segments, weights, strict=True)
-        )
-        return cls(quanta, segments, lanes, weights, *hidden.between(edges_ns, package))
 
     @property
     def hidden_s(self) -> Floats:

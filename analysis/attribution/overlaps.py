@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tprof.trace.bounds import LEAST_BUSY_CORES
+
 if TYPE_CHECKING:
     from .load import Load
     from .quanta import Quanta
@@ -24,8 +26,6 @@ Floats = NDArray[np.float64]
 STEPS = 6
 WIDE_WINDOW = 0.1
 """Part of the shorter neighbour: an edge with a narrower window is cut at its middle."""
-IDLE_SHARE = 0.05
-"""Part of a busy core: where less runs, idle time gets joules too."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def distribute_energy(split: OverlappingQuanta, load: Load, dynamic_j: Floats, h
     shared_s = np.maximum(split.sum_by_quantum(piece_s), 1e-12)
     ran = load.modelled()[1:-1] + hidden_power * load.hidden_s
     inside = split.sum_by_quantum(ran)
-    idle = np.maximum(IDLE_SHARE * hidden_power * shared_s - inside, 0.0) / shared_s
+    idle = np.maximum(LEAST_BUSY_CORES * hidden_power * shared_s - inside, 0.0) / shared_s
     idle = np.where(inside + idle > 0, idle, 1.0)
     rate = dynamic_j / (inside + idle * shared_s)
     energy_j = split.mean_by_piece(rate) * ran + split.mean_by_piece(rate * idle) * piece_s

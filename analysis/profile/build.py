@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 from tprof.analysis.attribution.accounts import Account, Totals, settle
-from tprof.analysis.attribution.hidden import HiddenTime, measure_hidden
 from tprof.analysis.attribution.instances import join_rows
-from tprof.analysis.attribution.load import Load
+from tprof.analysis.attribution.load import read_activity
 from tprof.analysis.attribution.overlaps import distribute_energy, has_overlaps, split_overlaps
 from tprof.analysis.attribution.quanta import Quanta, build_quanta
-from tprof.analysis.attribution.segments import Segments, find_cut_off, read_segments, seen_s
 from tprof.analysis.attribution.sharing import Sharing, plan_sharing, split_static, static_watts
 from tprof.analysis.models import Chosen, Coefficients, choose_model, needs_fit, stored_model
 
@@ -27,8 +25,11 @@ from .tables import tasks_table
 from .task_graph import lifecycle_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
+    from tprof.analysis.attribution.instances import InstanceRows
+    from tprof.analysis.attribution.load import Activity
+    from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.models.fitted import Belief, Fit
 
     from tprof.trace import Trace
@@ -59,56 +60,34 @@ class Recipe:
     static_power_w: dict[str, float]
     fits: dict[str, Fit]
 
-    def read(self, trace: Trace) -> list[Segments]:
-        """Read the segments of all threads."""
-        packages, cut_off = len(self.packages) > 1, find_cut_off(trace)
-        read = (
-            read_segments(trace, one, self.model, packages=packages, cut_off=cut_off.get(one.ordinal))
-            for one in trace.threads
-        )
-        segments = [one for one in read if one is not None]
-        _fill_uncounted(segments)
-        return segments
+    def read(self, trace: Trace) -> Activity:
+        """Read what ran in the trace."""
+        return read_activity(trace, self.model, self.packages)
 
-    def load(self, domain: Quanta, segments: Sequence[Segments], hidden: HiddenTime) -> Load:
-        """Return the load of a domain's quanta."""
-        return Load.of(domain, segments, hidden, self.packages)
-
-    def plan(self, domain: Quanta, segments: Sequence[Segments], hidden: HiddenTime) -> Sharing:
+    def plan(self, domain: Quanta, activity: Activity) -> Sharing:
         """Compute the shares of a domain's joules."""
         fit = self.fits.get(domain.name)
         if fit is None:
-            return plan_sharing(self.load(domain, segments, hidden), self.static_power_w.get(domain.name, 0.0))
+            return plan_sharing(activity.load(domain), self.static_power_w.get(domain.name, 0.0))
         if not has_overlaps(domain):
-            load = self.load(domain, segments, hidden).corrected(fit.power)
-            return plan_sharing(load, fit.static_w, fit.other)
-        split = split_overlaps(domain)
-        pieces = self.load(split.pieces, segments, hidden).corrected(fit.power)
-        from tprof.analysis.models.fitted.edges import estimate_edges  # noqa: PLC0415 - as in _fitted
+            return plan_sharing(activity.load(domain).corrected(fit.power), fit.static_w, fit.other)
+        from tprof.analysis.models.fitted.edges import estimate_edges  # noqa: PLC0415 - SciPy, as in _fitted
 
+        split = split_overlaps(domain)
+        pieces = activity.load(split.pieces).corrected(fit.power)
         domain = estimate_edges(split, pieces, fit.static_w, fit.other, fit.own_w)
         static_j, dynamic_j = split_static(domain.energy_j, fit.static_w, np.diff(domain.edges_ns) * 1e-9)
         split = split_overlaps(domain)
-        pieces = self.load(split.pieces, segments, hidden).corrected(fit.power)
+        pieces = activity.load(split.pieces).corrected(fit.power)
         sharing = plan_sharing(distribute_energy(split, pieces, dynamic_j, fit.other), 0.0, fit.other)
         sharing = replace(sharing, measured=domain, owner=split.owner, dynamic_j=dynamic_j)
-        return sharing.with_static(self.load(domain, segments, hidden), static_j)
+        return sharing.with_static(activity.load(domain), static_j)
 
     def again(self, trace: Trace) -> tuple[list[Segments], list[Sharing]]:
         """Read the trace once more and compute the shares of its counted domains."""
-        segments = self.read(trace)
-        hidden = hidden_time(trace, segments)
+        activity = self.read(trace)
         domains = [domain for domain in self.quanta if domain.counted and len(domain)]
-        return segments, [self.plan(domain, segments, hidden) for domain in domains]
-
-
-def hidden_time(trace: Trace, segments: Sequence[Segments]) -> HiddenTime:
-    """Return the CPU time without samples."""
-    first_ns = min((int(one.t_ns[0]) for one in segments), default=0)
-    before_s = sum(min(one.earlier_s, max(int(one.t_ns[0]) - first_ns, 0) * 1e-9) for one in segments)
-    return measure_hidden(
-        trace.readings, first_ns if segments else None, lambda grid_ns: seen_s(segments, grid_ns), before_s
-    )
+        return activity.segments, [self.plan(domain, activity) for domain in domains]
 
 
 def build_profile(
@@ -139,28 +118,17 @@ def build_profile(
     whole = tuple(build_quanta(reading, max_power_w) for reading in readings)
     quanta = tuple(domain.between(trace.start_ns, trace.end_ns)[0] for domain in whole)
     packages = tuple(sorted({q.package for q in quanta if q.package is not None}))
-    recipe = Recipe(chosen, quanta, whole, packages, _static_power(trace, chosen, quanta), {})
-    segments = recipe.read(trace)
-    hidden = hidden_time(trace, segments)
-    recipe = _fitted(_idled(recipe, trace, segments, hidden), trace, segments, hidden, asked=model)
-    joined = join_rows([one.rows for one in segments])
-    for one, place in zip(segments, joined.places, strict=True):
-        if isinstance(place, slice):
-            one.rows = joined.rows.view(place)  # frees each thread's own copy, as large as all its columns
-    totals = Totals.zeros(len(joined.rows))
-    accounts = {q.name: Account(q.name, *[float("nan")] * 5) for q in quanta}
-    stuck = []
-    for domain in quanta:
-        if len(domain):
-            plan = recipe.plan(domain, segments, hidden)
-            accounts[domain.name] = settle(plan, segments, joined, totals if domain.counted else None)
-            stuck += stuck_sensor_warnings(domain, plan, trace.start_ns)
-            del plan
+    known_w = static_watts(trace.manifest)
+    recipe = Recipe(chosen, quanta, whole, packages, _static_power(known_w, chosen, quanta), {})
+    activity = recipe.read(trace)
+    block_ns = (trace.start_ns, trace.end_ns)
+    recipe = _fitted(_idled(recipe, known_w, activity), activity, block_ns, len(trace.tasks), asked=model)
+    rows, totals, accounts, stuck = _share(recipe, activity, trace.start_ns)
     names = [entry.name for entry in trace.tasks]
     about_model = [
         text for text in (trace.manifest.get("power_model_problem"), stored_problem) if isinstance(text, str)
     ]
-    warnings = [*trace.graph.notes, *about_model, *stuck, *sample_warnings(segments, hidden, joined.rows, recipe.model)]
+    warnings = [*trace.graph.notes, *about_model, *stuck, *sample_warnings(activity, rows, recipe.model)]
     warnings += fit_warnings(recipe.fits, names)
     info = describe(trace, recipe, warnings)
     is_estimate = info["quality"] == Quality.ESTIMATED
@@ -173,31 +141,52 @@ def build_profile(
     if recipe.fits:
         from tprof.analysis.models.fitted.powers import mean_errors  # noqa: PLC0415 - as in _fitted
 
-        errors_j = mean_errors(recipe.fits, segments, joined.rows, names)
-    threads = [one.thread for one in segments]
-    del segments
-    tasks = tasks_table(trace, threads, joined.rows, totals, watts, most_w)
+        errors_j = mean_errors(recipe.fits, activity.segments, rows, names)
+    threads = [one.thread for one in activity.segments]
+    del activity
+    tasks = tasks_table(trace, threads, rows, totals, watts, most_w)
     if len(trace.graph):
         tasks = tasks.assign(**lifecycle_columns(trace, tasks))
     frame = pd.DataFrame([vars(account) for account in accounts.values()], columns=list(Account.__annotations__))
     frame["quality"] = [domain.quality for domain in quanta]
     tasks["quality"] = pd.Categorical.from_codes(np.zeros(len(tasks), np.int8), categories=pd.Index([info["quality"]]))
-    return Profile(trace, tasks, frame.set_index("domain"), info, recipe, joined.rows.own_s, errors_j, watts)
+    return Profile(trace, tasks, frame.set_index("domain"), info, recipe, rows.own_s, errors_j, watts)
 
 
-def _fitted(recipe: Recipe, trace: Trace, segments: list[Segments], hidden: HiddenTime, *, asked: str) -> Recipe:
+def _share(
+    recipe: Recipe, activity: Activity, start_ns: int
+) -> tuple[InstanceRows, Totals, dict[str, Account], list[str]]:
+    """Share the joules of all domains: returns the instances, their joules, the accounts, and warnings."""
+    joined = join_rows([one.rows for one in activity.segments])
+    for one, place in zip(activity.segments, joined.places, strict=True):
+        if isinstance(place, slice):
+            one.rows = joined.rows.view(place)  # frees each thread's own copy, as large as all its columns
+    totals = Totals.zeros(len(joined.rows))
+    accounts = {domain.name: Account(domain.name, *[float("nan")] * 5) for domain in recipe.quanta}
+    stuck = []
+    for domain in recipe.quanta:
+        if len(domain):
+            plan = recipe.plan(domain, activity)
+            accounts[domain.name] = settle(plan, activity.segments, joined, totals if domain.counted else None)
+            stuck += stuck_sensor_warnings(domain, plan, start_ns)
+            del plan
+    return joined.rows, totals, accounts, stuck
+
+
+def _fitted(recipe: Recipe, activity: Activity, block_ns: tuple[int, int], tasks: int, *, asked: str) -> Recipe:
     """Fit powers if requested, or if `auto` finds that they separate the tasks."""
     if not needs_fit(asked, recipe.model):
         return recipe
     fits = {}
     for domain in recipe.whole:
         if domain.counted and len(domain) and domain.quality != "estimated" and (asked == "fitted" or domain.timed):
-            from tprof.analysis.models.fitted import fit_powers  # noqa: PLC0415 - SciPy takes as long to load as all of a short summary
+            # SciPy takes as long to load as all of a short summary.
+            from tprof.analysis.models.fitted import fit_powers  # noqa: PLC0415 - see above
 
-            load = recipe.load(domain, segments, hidden)
+            load = activity.load(domain)
             belief = _belief(recipe, domain.name)
-            fit = fit_powers(domain, load.lanes, segments, load.hidden_s, tasks=len(trace.tasks), belief=belief)
-            block, part = domain.between(trace.start_ns, trace.end_ns)
+            fit = fit_powers(domain, load.lanes, activity.segments, load.hidden_s, tasks=tasks, belief=belief)
+            block, part = domain.between(*block_ns)
             if fit is not None and len(block):
                 fits[domain.name] = replace(fit, static_w=fit.static_w[part])
     chosen = recipe.model.fitted(asked, fits, [domain.quality for domain in recipe.quanta if domain.counted])
@@ -215,32 +204,18 @@ def _belief(recipe: Recipe, domain: str) -> Belief:
     return Belief(static_w, CALIBRATED_STATIC_SHARE, min(CALIBRATED_SPREAD * stored.residual_share, 1.0))
 
 
-def _static_power(trace: Trace, model: Chosen, quanta: tuple[Quanta, ...]) -> dict[str, float]:
-    """Static watts by domain: from the manifest, else the model's C2 for packages."""
-    known = static_watts(trace.manifest)
+def _static_power(known_w: dict[str, float], model: Chosen, quanta: tuple[Quanta, ...]) -> dict[str, float]:
+    """Static watts by domain: those of the manifest, else the model's C2 for packages."""
     if model.coefficients is not None and model.coefficients.c2 > 0:
-        return {q.name: model.coefficients.c2 for q in quanta if q.scope == "package"} | known
-    return known
+        return {q.name: model.coefficients.c2 for q in quanta if q.scope == "package"} | known_w
+    return known_w
 
 
-def _idled(recipe: Recipe, trace: Trace, segments: list[Segments], hidden: HiddenTime) -> Recipe:
+def _idled(recipe: Recipe, known_w: dict[str, float], activity: Activity) -> Recipe:
     """Replace a calibrated C2, which holds for its own frequency and temperature, by the power of idle quanta."""
     coefficients, static_w = recipe.model.coefficients, dict(recipe.static_power_w)
-    given_w = trace.manifest.get("static_power_w") or {}
     for domain in recipe.whole:
-        if coefficients is not None and domain.name in static_w and domain.name not in given_w and len(domain):
-            idle_w = recipe.load(domain, segments, hidden).idle_power_w()
+        if coefficients is not None and domain.name in static_w and domain.name not in known_w and len(domain):
+            idle_w = activity.load(domain).idle_power_w()
             static_w[domain.name] = static_w[domain.name] if idle_w is None else idle_w
     return replace(recipe, static_power_w=static_w)
-
-
-def _fill_uncounted(segments: list[Segments]) -> None:
-    """Give threads without the model's counters the mean modelled power per CPU second of the other threads."""
-    if all(one.counted for one in segments):
-        return
-    modelled = sum(float(one.modelled.sum()) for one in segments if one.counted)
-    cpu_s = sum(float(one.cpu_s.sum()) for one in segments if one.counted)
-    mean = modelled / cpu_s if cpu_s > 0 and modelled > 0 else 1.0
-    for one in segments:
-        if not one.counted:
-            one.modelled = one.modelled * mean

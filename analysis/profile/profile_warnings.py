@@ -10,10 +10,9 @@ from tprof.analysis.names import shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tprof.analysis.attribution.hidden import HiddenTime
     from tprof.analysis.attribution.instances import InstanceRows
+    from tprof.analysis.attribution.load import Activity
     from tprof.analysis.attribution.quanta import Quanta
-    from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.attribution.sharing import Sharing
     from tprof.analysis.models import Chosen
     from tprof.analysis.models.fitted import Fit
@@ -42,8 +41,9 @@ def stuck_sensor_warnings(quanta: Quanta, plan: Sharing, start_ns: int) -> list[
     return [f"{quanta.name} was stuck since {since_s:.3f} s of the recording{again}"]
 
 
-def sample_warnings(segments: Sequence[Segments], hidden: HiddenTime, rows: InstanceRows, model: Chosen) -> list[str]:
+def sample_warnings(activity: Activity, rows: InstanceRows, model: Chosen) -> list[str]:
     """Warn of samples that make a figure uncertain."""
+    segments, hidden = activity.segments, activity.hidden
     out = []
     if (disordered := sum(one.disordered for one in segments)) > 0:
         out.append(f"{disordered} time stamps went backwards within a thread and were raised to the one before")

@@ -12,6 +12,7 @@ from tprof.analysis.profile.profile_warnings import failed_declarations
 
 from tprof.trace import Quality
 from tprof.trace.estimate import assumed_words, watts_error
+from tprof.trace.kinds import least_certain
 
 from .intervals import widened
 
@@ -24,16 +25,13 @@ if TYPE_CHECKING:
 
     from .build import Recipe
 
-# The quality of the whole is that of the least certain domain.
-_DOUBT = ("estimated", "simulated", "given", "measured")
-
 
 def describe(trace: Trace, recipe: Recipe, warnings: Sequence[str]) -> dict[str, Any]:
     """Collect the provenance of the tables, as plain values for JSON."""
     model, quanta = recipe.model, recipe.quanta
     counted = [q for q in quanta if q.counted] or list(quanta)
     qualities = {q.quality for q in counted}
-    quality = next((name for name in _DOUBT if name in qualities), "none")
+    quality = least_certain(qualities)
     duration_s = max(trace.end_ns - trace.start_ns, 0) * 1e-9
     return {
         "sensor": _sensor(trace, counted, quality),

@@ -81,7 +81,7 @@ def timeline_data(profile: Profile, *, pieces: int = PIECES) -> dict[str, Any]:
     """
     trace = profile.trace
     names, number = places([shown(entry.name) for entry in trace.tasks])
-    segments = [one for one in profile.recipe.read(trace) if (one.slot > 0).any()]
+    segments = [one for one in profile.recipe.read(trace).segments if (one.slot > 0).any()]
     # Threads of a process stand together, in the order in which they began.
     segments.sort(key=lambda one: (one.thread.process, one.thread.ordinal))
     kept = segments[:LANES]

@@ -113,7 +113,8 @@ class Meter:
         self.static_w = static_watts(manifest)
         self.table = TaskTable()
         self.readings: Readings = RunningReadings(self.session, self.static_w)
-        self._start_ns, self._end_ns = start_ns_of(manifest) or 0, None
+        self._start_ns = start_ns_of(manifest) or 0
+        self._end_ns: int | None = None
         self._packages_of_cpus = packages_of_cpus(manifest)
         self._threads: list[FollowedThread] = []
         self._left_out: frozenset[int] = frozenset()

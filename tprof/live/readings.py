@@ -13,7 +13,7 @@ from tprof.analysis.attribution.incremental import GrowingQuanta
 from tprof.errors import TraceError
 from tprof.trace import layout
 from tprof.trace.increments import Counter
-from tprof.trace.kinds import Quality, ReadingFlag, StreamKind
+from tprof.trace.kinds import Quality, ReadingFlag, StreamKind, least_certain
 from tprof.trace.readings import unit_of
 from tprof.trace.stream import open_stream
 
@@ -29,7 +29,6 @@ STILL_NS = 1_000_000_000
 """A count that stands still for longer counts as 0 J."""
 MOST_RECORDS = 1 << 16
 """Of one file at a time: the first read of a long recording then takes no more memory than of a short one."""
-_LEAST_CERTAIN_FIRST = ("estimated", "simulated", "given", "measured")
 
 
 class Readings:
@@ -55,7 +54,7 @@ class Readings:
     @property
     def quality(self) -> str:
         """Quality of the joules; `none` without any."""
-        return next((name for name in _LEAST_CERTAIN_FIRST if name in self._qualities), "none")
+        return least_certain(self._qualities)
 
     @property
     def first_ns(self) -> int | None:

@@ -1,5 +1,6 @@
 """The enumerations of the format; without NumPy, which recording does not need."""
 
+from collections.abc import Collection
 from enum import IntEnum, IntFlag, StrEnum
 
 
@@ -66,3 +67,9 @@ class Quality(StrEnum):
     ESTIMATED = "estimated"
     SIMULATED = "simulated"
     GIVEN = "given"
+
+
+def least_certain(qualities: Collection[str]) -> str:
+    """Return the quality of figures of several qualities: that of the least certain one; "none" without any."""
+    doubt = (Quality.ESTIMATED, Quality.SIMULATED, Quality.GIVEN, Quality.MEASURED)
+    return next((str(quality) for quality in doubt if quality in qualities), "none")

@@ -72,7 +72,7 @@ def read_execution(profile: Profile) -> Execution:
     """Combine a profile with its trace's events; reads the trace's samples again."""
     tasks, trace = profile.tasks, profile.trace
     places = Places.of(tasks["instance"].to_numpy())
-    runs = read_runs(profile.recipe.read(trace), places, trace.start_ns)
+    runs = read_runs(profile.recipe.read(trace).segments, places, trace.start_ns)
     start_ns = _ns(tasks["start_s"].to_numpy())
     end_ns = start_ns + _ns(tasks["duration_s"].to_numpy())
     spawn_ns = _ns_or(tasks["spawn_s"].to_numpy(), start_ns)
