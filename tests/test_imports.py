@@ -15,16 +15,19 @@ CORE = "_core"
 HEAVY = ("pandas", "psutil", "sklearn", "plotly", "typer", "rich", "scipy")
 # What each part may import, wherever in its files the import stands. A part is a folder or module of tprof/, or a
 # whole other folder, but for the folders in APART. "tprof" is the package's own face, `_core` its C.
-APART = ("analysis.attribution", "analysis.operating_points")
+APART = ("analysis.attribution", "analysis.operating_points", "analysis.theory")
 ALLOWED = {
     "__main__": "cli",
     "analysis": "attribution errors operating_points trace",
     "attribution": "trace",
     "benchmarks": (
-        "analysis attribution counters errors frequency operating_points runtime sensors session tprof trace"
+        "analysis attribution counters errors frequency operating_points runtime sensors session theory tprof trace"
     ),
     "budgets": "_core declarations errors frequency live sensors session trace",
-    "cli": "_core analysis benchmarks distribution doctor errors launch operating_points sensors session tprof trace",
+    "cli": (
+        "_core analysis benchmarks distribution doctor errors launch operating_points sensors session theory "
+        "tprof trace"
+    ),
     "conflicts": "distribution",
     "counters": "_core errors sensors",
     "declarations": "errors",
@@ -33,11 +36,12 @@ ALLOWED = {
     "frequency": "errors sensors session trace",
     "launch": "_core errors session task trace",
     "live": "_core attribution errors trace",
-    "operating_points": "analysis errors trace",
+    "operating_points": "errors theory trace",
     "runtime": "_core declarations distribution errors frequency operating_points sensors session task trace",
     "sensors": "_core errors trace",
     "session": "_core analysis budgets counters declarations distribution errors launch live sensors trace work",
     "task": "_core declarations distribution session work",
+    "theory": "analysis errors trace",
     "tprof": "_core budgets distribution errors session task trace",
     "trace": "_core analysis errors sensors",
 }

@@ -231,7 +231,7 @@ def test_with_the_true_linear_model_every_instance_is_right(tmp_path) -> None:
     n, end = 2000, 100 * MS
     threads, truth, steps = [], {}, []
     for core in range(4):
-        t = np.concatenate(([0], np.sort(rng.choice(np.arange(1, end), n - 1, replace=False)), [end])).astype(np.int64)
+        t = np.concatenate(([0], 1 + np.sort(rng.choice(end - 1, n - 1, replace=False)), [end])).astype(np.int64)
         d = np.diff(t)
         cycles = d * 3
         instructions, l2, llc = (rng.integers(0, high, n) for high in (200_000, 9_000, 3_000))

@@ -23,7 +23,8 @@ from support.properties import examples
 
 from tprof import load
 from tprof.cli.app import make_app
-from tprof.cli.run_start import Launch, read_launch
+from tprof.cli.run_start import Launch, prepare, read_launch
+from tprof.errors import UsageError
 
 DEADLINE_S = 120
 DEFINE = "import sys\ndef f(n):\n    return sum(range(n))\n"
@@ -118,6 +119,16 @@ def test_a_program_that_is_not_there_leaves_nothing_behind(tmp_path, words):
     assert done.stderr.startswith("tprof: cannot run ")
     assert done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_working_folder_that_was_removed_is_named(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+
+    with pytest.raises(UsageError, match="the working folder was removed: change to one that exists"):
+        prepare(Launch(("-c", "pass"), output=os.fspath(tmp_path / "t.tprof")))
 
 
 def test_a_module_runs_as_python_would_run_it(tmp_path):

@@ -114,7 +114,7 @@ def test_a_table_of_a_hundred_million_lines_is_not_read_to_its_end(trace, tmp_pa
     assert any(note.startswith("00000000.jsonl: what follows") for note in told["said"])
 
 
-@pytest.mark.parametrize("megabytes", [100, 1024])
+@pytest.mark.parametrize("megabytes", [100, pytest.param(1024, marks=pytest.mark.thorough)])
 def test_a_name_as_large_as_the_disk_is_left_out(trace, tmp_path, megabytes):
     path = trace / "tasks" / "00000000.jsonl"
     with path.open("wb") as file:

@@ -91,7 +91,8 @@ def test_a_recording_inside_the_block_has_what_begins_in_it(tmp_path):
 
 
 @tprof.task(updates="x")
-def hold(x, gate):
+def hold(x, begun, gate):
+    begun.set()
     gate.wait(30)
 
 
@@ -102,8 +103,9 @@ def test_a_worker_that_meets_a_recording_as_its_task_ends_keeps_nobody_out(tmp_p
     try:
         with Runtime(workers=2) as runtime:
             for number in range(20):
-                x, gate = np.zeros(1), threading.Event()
-                hold(x, gate)
+                x, begun, gate = np.zeros(1), threading.Event(), threading.Event()
+                hold(x, begun, gate)
+                assert begun.wait(30)
 
                 def body(x=x, gate=gate):
                     change(x)

@@ -85,6 +85,7 @@ def prepare(launch: Launch) -> Callable[[], None]:
     from tprof.launch.pattern import parse_patterns
     from tprof.launch.program import find_program, run_program
 
+    _check_working_folder()
     what = _program(launch.program)
     parse_patterns(launch.task)
     if launch.require_tasks and not launch.task:
@@ -146,6 +147,14 @@ def _program(words: Sequence[str]) -> Program:
         message = f"there is no option {words[0]}: see tprof run --help; the program's own options go after the script"
         raise UsageError(message)
     return Program(words[0], tuple(words[1:]))
+
+
+def _check_working_folder() -> None:
+    try:
+        os.getcwd()  # noqa: PTH109 - os raises, and no Path is wanted
+    except OSError as error:
+        message = "the working folder was removed: change to one that exists"
+        raise UsageError(message) from error
 
 
 def _check_report(report: Path | None) -> None:
