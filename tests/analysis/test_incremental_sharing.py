@@ -22,7 +22,8 @@ MISSING = 1
 
 
 def assert_as_the_profile(path, slice_ns):
-    stepped = Meter(path)
+    stepped, listened_j = Meter(path), []
+    stepped.listeners.append(lambda rows, row_j: listened_j.append(row_j[rows.task >= 0].sum()))
     while stepped.step(slice_ns):
         pass
     trace = tprof.load(path)
@@ -36,6 +37,7 @@ def assert_as_the_profile(path, slice_ns):
         if counted and len(accounts) and not np.isnan(live.measured_j):
             assert {name: getattr(live, name) for name in expected} == pytest.approx(expected, **close)
             assert {name: task.energy_j for name, task in live.tasks.items()} == pytest.approx(tasks_j, **close)
+    assert sum(listened_j) == pytest.approx(stepped.accounts.tasks_j, **close)
     return expected
 
 

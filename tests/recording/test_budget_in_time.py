@@ -111,10 +111,12 @@ def test_a_look_handles_a_row_for_each_task_and_quantum(tmp_path):
 
 
 @examples(20)
-@given(st.integers(1, 300), st.integers(1, 12), st.integers(1, 5 * SECOND_NS))
-def test_steps_of_any_length_give_the_same(tmp_path_factory, instances, quanta, slice_ns):
+@given(st.integers(1, 300), st.integers(1, 12), st.integers(1, 5 * SECOND_NS), st.booleans())
+def test_steps_of_any_length_give_the_same(tmp_path_factory, instances, quanta, slice_ns, has_ended):
     path = tmp_path_factory.mktemp("steps") / "t.tprof"
     written(path, instances, quanta)
+    if not has_ended:
+        (path / "end.json").unlink()
     stepped = Meter(path)
 
     seen = [0.0]
