@@ -38,8 +38,8 @@ ROW = np.dtype(
         ("instance", "<u8"),
         ("package", "<i4"),
         ("package_end", "<i4"),
-        ("process", "<i4"),
-        ("ends", "<u4"),
+        ("process", "<i8"),
+        ("ends", "<u8"),
     ]
 )
 """The struct tprof_row of csrc/follow.h."""
@@ -83,7 +83,7 @@ class Rows:
     instance: NDArray[np.uint64]
     package: NDArray[np.int32]
     package_end: NDArray[np.int32]
-    process: NDArray[np.int32]
+    process: NDArray[np.int64]
     ends: NDArray[np.bool_]
 
     @classmethod
@@ -96,11 +96,11 @@ class Rows:
     def of_process(cls, edges_ns: Times, cpu_s: float) -> Rows:
         """Return rows for a process that used so much CPU time evenly between the edges, by threads without a task."""
         length_ns, count = np.diff(edges_ns), len(edges_ns) - 1
-        place, nobody = np.zeros(count, np.int32), np.full(count, -1)
+        own, unknown, nobody = np.zeros(count, np.int64), np.full(count, -1, np.int32), np.full(count, -1)
         used_s = length_ns * (cpu_s / float(length_ns.sum()))
         return cls(
-            edges_ns[:-1], edges_ns[1:], used_s, nobody, np.zeros(count, np.uint64), place - 1, place - 1, place,
-            place > 0,
+            edges_ns[:-1], edges_ns[1:], used_s, nobody, np.zeros(count, np.uint64), unknown, unknown, own,
+            own > 0,
         )  # fmt: skip
 
     def __len__(self) -> int:

@@ -152,7 +152,7 @@ static PyObject *create_follower(PyTypeObject *type, PyObject *args, PyObject *k
         return NULL;
     }
     given.tail.body_at = body_at;
-    given.process = (int32_t)process;
+    given.process = process;
     given.own = own != 0;
     given.packages = packages.buf;
     given.cpus = (uint32_t)(packages.len / (Py_ssize_t)sizeof(int16_t));

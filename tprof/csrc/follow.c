@@ -12,7 +12,7 @@
 
 #include "clock.h"
 
-#define CHUNK_RECORDS 512u
+#define CHUNK_RECORDS 1024u
 #define NO_ROW SIZE_MAX
 /* CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED of the kernel's posix-timers.h */
 #define THREAD_CLOCK 6
@@ -89,13 +89,20 @@ static struct tprof_known *who_runs(struct tprof_follower *follower)
     return follower->instance == 0 ? &follower->nobody : &follower->known[follower->place];
 }
 
+/* What a part of the current segment adds. */
+struct part {
+    uint64_t begin_ns, end_ns;
+    double cpu_ns;
+    int32_t package_end;
+};
+
 static bool goes_on(const struct tprof_follower *follower, const struct tprof_known *who, size_t interval,
-                    const struct tprof_row *more)
+                    int32_t package_end)
 {
     if (who->row == NO_ROW || who->interval != interval)
         return false;
     const struct tprof_row *row = &follower->rows[who->row];
-    return row->package == more->package && row->package_end == more->package_end &&
+    return row->package == follower->package && row->package_end == package_end &&
            (!who->watched || row->instance == follower->instance);
 }
 
@@ -117,26 +124,40 @@ static int32_t package_of(const struct tprof_follower *follower, uint16_t cpu)
     return cpu < follower->cpus ? follower->packages[cpu] : -1;
 }
 
-static void add(struct tprof_follower *follower, struct step *step, const struct tprof_row *more)
+/* Inlined or not so that what happens at nearly every sample stays short: a sample takes 12 ns. */
+__attribute__((noinline)) static void begin_row(struct tprof_follower *follower, struct step *step, struct part part)
 {
     struct tprof_known *who = who_runs(follower);
-    if (goes_on(follower, who, step->interval, more)) {
-        struct tprof_row *row = &follower->rows[who->row];
-        row->cpu_s += more->cpu_s;
-        row->end_ns = more->end_ns;
-        return;
-    }
     struct tprof_row *row = new_row(follower);
     if (row == NULL) {
         step->no_memory = true;
         return;
     }
-    *row = *more;
-    row->task = who->index;
-    row->instance = follower->instance;
-    row->process = follower->process;
+    *row = (struct tprof_row){
+        .begin_ns = (int64_t)part.begin_ns,
+        .end_ns = (int64_t)part.end_ns,
+        .cpu_s = part.cpu_ns * 1e-9,
+        .task = who->index,
+        .instance = follower->instance,
+        .package = follower->package,
+        .package_end = part.package_end,
+        .process = follower->process,
+    };
     who->row = follower->row_count - 1;
     who->interval = step->interval;
+}
+
+static inline __attribute__((always_inline)) void add(struct tprof_follower *follower, struct step *step,
+                                                      struct part part)
+{
+    const struct tprof_known *who = who_runs(follower);
+    if (goes_on(follower, who, step->interval, part.package_end)) {
+        struct tprof_row *row = &follower->rows[who->row];
+        row->cpu_s += part.cpu_ns * 1e-9;
+        row->end_ns = (int64_t)part.end_ns;
+    } else {
+        begin_row(follower, step, part);
+    }
 }
 
 /* CPU time of the current segment if it ends at this time with this count; a count that fell is damage. */
@@ -148,31 +169,40 @@ static double grown_ns(const struct tprof_follower *follower, uint64_t t_ns, uin
     return grown > 0 ? (double)grown : 0;
 }
 
-/* The current segment, which ends at `end_ns` with so much CPU time, ran on until `t_ns`, or to the step's end. */
-static void run(struct tprof_follower *follower, struct step *step, uint64_t end_ns, double used_ns,
-                int32_t package_end)
+__attribute__((noinline)) static void split(struct tprof_follower *follower, struct step *step, uint64_t t_ns,
+                                            uint64_t end_ns, double left_ns, int32_t package_end)
 {
-    const uint64_t t_ns = end_ns < step->until_ns ? end_ns : step->until_ns;
-    if (t_ns <= follower->t_ns)
-        return;
-    const double left_ns = used_ns > follower->given_ns ? used_ns - follower->given_ns : 0;
     const double span_ns = (double)(end_ns - follower->t_ns);
     const uint64_t first_ns = (uint64_t)step->edges_ns[0];
-    struct tprof_row more = {.package = package_of(follower, follower->cpu), .package_end = package_end};
     uint64_t begin_ns = follower->t_ns < first_ns ? first_ns : follower->t_ns;
     while (begin_ns < t_ns) {
         while ((uint64_t)step->edges_ns[step->interval + 1] <= begin_ns)
             step->interval++;
         const uint64_t edge_ns = (uint64_t)step->edges_ns[step->interval + 1];
         const uint64_t until_ns = edge_ns < t_ns ? edge_ns : t_ns;
-        const bool whole = begin_ns == follower->t_ns && until_ns == end_ns; /* nearly always: without a division */
-        more.begin_ns = (int64_t)begin_ns;
-        more.end_ns = (int64_t)until_ns;
-        more.cpu_s = left_ns * 1e-9 * (whole ? 1 : (double)(until_ns - begin_ns) / span_ns);
-        add(follower, step, &more);
+        const double cpu_ns = left_ns * ((double)(until_ns - begin_ns) / span_ns);
+        add(follower, step, (struct part){begin_ns, until_ns, cpu_ns, package_end});
         begin_ns = until_ns;
     }
-    follower->given_ns += t_ns == end_ns ? left_ns : left_ns * ((double)(t_ns - follower->t_ns) / span_ns);
+}
+
+/* The current segment, which ends at `end_ns` with so much CPU time, ran on until then, or to the step's end. */
+static inline __attribute__((always_inline)) void run(struct tprof_follower *follower, struct step *step,
+                                                      uint64_t end_ns, double used_ns, int32_t package_end)
+{
+    const uint64_t begin_ns = follower->t_ns;
+    const uint64_t t_ns = end_ns < step->until_ns ? end_ns : step->until_ns;
+    if (t_ns <= begin_ns)
+        return;
+    const double left_ns = used_ns > follower->given_ns ? used_ns - follower->given_ns : 0;
+    const int64_t *edges_ns = &step->edges_ns[step->interval];
+    /* Nearly always, and without a division. */
+    if (t_ns == end_ns && (uint64_t)edges_ns[0] <= begin_ns && end_ns <= (uint64_t)edges_ns[1])
+        add(follower, step, (struct part){begin_ns, end_ns, left_ns, package_end});
+    else
+        split(follower, step, t_ns, end_ns, left_ns, package_end);
+    if (t_ns != end_ns)
+        follower->given_ns += left_ns * ((double)(t_ns - begin_ns) / (double)(end_ns - begin_ns));
     follower->t_ns = t_ns;
 }
 
@@ -201,17 +231,27 @@ static uint64_t count_of(const struct tprof_follower *follower, const uint64_t *
     return follower->cpu_column < 0 ? 0 : columns[follower->cpu_column];
 }
 
+/* The segment ended: what it was given too much or, as it came too late, too little counts in the next one. */
+__attribute__((noinline)) static void settle(struct tprof_follower *follower, double used_ns, bool late)
+{
+    const double too_much_ns = follower->given_ns - used_ns;
+    follower->given_ns = !follower->finished && (late || too_much_ns > 0) ? too_much_ns : 0;
+}
+
 /* Process one sample that is not after the step's end. */
 static enum tprof_follow_result take(struct tprof_follower *follower, struct step *step,
                                      const struct tprof_sample *sample, uint64_t t_ns)
 {
     const uint64_t cpu_ns = count_of(follower, sample->columns);
+    const int32_t package = package_of(follower, sample->cpu);
     if (!follower->begun) {
         begin(follower, t_ns, (uint64_t)step->edges_ns[0]);
     } else {
         const double used_ns = grown_ns(follower, t_ns, cpu_ns);
-        run(follower, step, t_ns, used_ns, package_of(follower, sample->cpu));
-        follower->given_ns = follower->finished ? 0 : follower->given_ns - used_ns;
+        const bool late = t_ns <= follower->t_ns;
+        run(follower, step, t_ns, used_ns, package);
+        if (late || follower->given_ns != 0)
+            settle(follower, used_ns, late);
     }
     if (sample->kind == TPROF_FINISH)
         end_instance(follower);
@@ -223,7 +263,7 @@ static enum tprof_follow_result take(struct tprof_follower *follower, struct ste
         if (follower->known[follower->place].index < 0)
             follower->instance = 0;
     }
-    follower->cpu = sample->cpu;
+    follower->package = package;
     follower->cpu_ns = cpu_ns;
     if (t_ns > follower->since_ns)
         follower->since_ns = t_ns;
@@ -247,16 +287,15 @@ static void finish(struct tprof_follower *follower, struct step *step, const str
 {
     if (!follower->begun)
         return;
-    const int32_t package = package_of(follower, follower->cpu);
     const bool lost = state->first_drop_ns != 0, open = lost || state->end_reason == TPROF_OPEN;
     if (open && !lost && !follower->finished) {
-        run(follower, step, now_ns, grown_ns(follower, now_ns, clock_ns), package);
+        run(follower, step, now_ns, grown_ns(follower, now_ns, clock_ns), follower->package);
         return;
     }
     const uint64_t end_ns = follower->finished ? follower->end_ns : lost ? state->first_drop_ns : state->end_ns;
     const double used_ns =
         open ? cut_off_ns(follower, end_ns) : grown_ns(follower, end_ns, count_of(follower, state->end_columns));
-    run(follower, step, end_ns, used_ns, package);
+    run(follower, step, end_ns, used_ns, follower->package);
     if (end_ns <= step->until_ns) {
         follower->instance = 0;
         follower->ended = true;

@@ -22,11 +22,11 @@ struct tprof_row {
     int64_t task; /* -1: none */
     uint64_t instance;
     int32_t package, package_end; /* where its segments begin and end; -1: not known */
-    int32_t process;
-    uint32_t ends; /* whether the instance ends with it */
+    int64_t process;
+    uint64_t ends; /* whether the instance ends with it */
 };
 
-static_assert(sizeof(struct tprof_row) == 56, "ROW in analysis/attribution/incremental.py");
+static_assert(sizeof(struct tprof_row) == 64, "ROW in analysis/attribution/incremental.py");
 
 /* A task's number in this process, and its index for the follower's owner. */
 struct tprof_known {
@@ -39,7 +39,7 @@ struct tprof_known {
 
 struct tprof_follower {
     struct tprof_tail tail;
-    int32_t process;
+    int64_t process;
     uint32_t pid, tid;
     bool own;          /* the thread's clock can be read directly */
     bool finished;     /* nobody writes the file any more */
@@ -56,7 +56,7 @@ struct tprof_follower {
     uint64_t first_ns, t_ns;
     uint64_t since_ns, cpu_ns, instance; /* of the last sample */
     double given_ns;                     /* CPU time of its segment up to t_ns; negative: owed by earlier ones */
-    uint16_t cpu;
+    int32_t package;
 
     struct tprof_known *known; /* open addressing; `capacity` is a power of two */
     struct tprof_known nobody;
