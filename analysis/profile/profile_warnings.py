@@ -80,7 +80,10 @@ def sample_warnings(activity: Activity, rows: InstanceRows, model: Chosen) -> li
             f"{begun - len(rows)} instances begin more than once: their ids are not unique, and they count as one"
         )
     if len(rows) == 0:
-        out.append("the trace has no task instances: mark functions with @tprof.task")
+        out.append(
+            "the trace has no task instances: mark functions with @tprof.task, or name with tprof run --task functions "
+            "that the program calls"
+        )
     return out
 
 

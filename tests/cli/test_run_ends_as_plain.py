@@ -374,8 +374,10 @@ def test_a_real_program_is_the_same_when_recorded_and_all_its_processes_tasks_ar
     here = tmp_path / "here"  # messages name it
 
     plain = begin(here, program, [*program.launcher, sys.executable, *program.words])
-    check_recorded(here, record_property, program, plain, {**program.marked, **program.named}, summaries=1)
-    if program.task and (program.unnamed or os.environ.get(THOROUGH)):  # and without the summary, which is the same
+    in_full = program.in_full or THOROUGH in os.environ
+    named = {**program.marked, **program.named}
+    check_recorded(here, record_property, program, plain, named, summaries=int(in_full))
+    if program.task and in_full:  # without the summary, which is the same
         check_recorded(here, record_property, replace(program, task=()), plain, program.marked, summaries=0)
 
 

@@ -13,7 +13,7 @@ from support.command_line import tprof
 from support.properties import examples
 
 import tprof as package
-from tprof.cli.render import BETWEEN, Column, fitting, lines_of, shortened
+from tprof.cli.render import BETWEEN, Column, fitting, lines_of, quantity, shortened, three_digits
 from tprof.cli.summary import COLUMNS, show
 
 DEFAULT = ["task", "instances", "energy", "share", "mean (95 %)", "time", "power"]
@@ -212,3 +212,14 @@ def test_a_table_fits_wherever_names_and_one_column_do(drawn, sizes, width):
     assert kept == [column for column in columns if column in kept]
     if len(lines) == 1 + len(drawn) and kept and max(map(cell_len, drawn)) > len("task"):
         assert max(map(cell_len, lines)) <= width
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(2.345, "2.35"), (999.7, "1000"), (2861, "2860"), (0.0001234, "0.000123"), (1e6, "1e+06")]
+)
+def test_figures_have_three_digits_and_no_exponent_that_is_not_needed(value, text):
+    assert three_digits(value) == text
+
+
+def test_a_figure_just_below_a_prefix_has_no_exponent():
+    assert quantity(0.9997, "J") == "1000 mJ"

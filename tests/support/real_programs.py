@@ -26,7 +26,7 @@ class RealProgram:
     launcher : words before the program
     in_any_order : whether lines come from several processes, with times, process numbers and the like in them
     least : whether `named` is the least, since the library calls some functions as often as it sees fit
-    unnamed : whether it also runs without any name of a task where tests are to be quick, for all of its kind
+    in_full : whether it also runs with a summary, and without any name of a task, where tests are to be quick
     thorough : whether it takes long
     """
 
@@ -42,7 +42,7 @@ class RealProgram:
     launcher: tuple[str, ...] = ()
     in_any_order: bool = False
     least: bool = False
-    unnamed: bool = False
+    in_full: bool = False
     thorough: bool = False
 
 
@@ -124,7 +124,7 @@ if __name__ == "__main__":
 """,
         named={"work": 6},
         marked={"marked": 6},
-        unnamed=True,
+        in_full=True,
     ),
     RealProgram(
         "a pool that is terminated",
@@ -138,7 +138,7 @@ if __name__ == "__main__":
 """,
         named={"work": 12},
         marked={"marked": 12},
-        unnamed=True,
+        in_full=True,
     ),
     RealProgram(
         "processes that end by os._exit and by signals",
@@ -155,7 +155,7 @@ if __name__ == "__main__":
 """,
         named={"work": 3},
         marked={"marked": 3},
-        unnamed=True,
+        in_full=True,
     ),
     RealProgram(
         "a module of the standard library", ("-m", "json.tool", "data.json"), files={"data.json": '{"a": [1]}'}
@@ -232,7 +232,7 @@ for _ in range(7):
 os.kill(server, signal.SIGTERM)
 """,
         in_any_order=True,
-        unnamed=True,
+        in_full=True,
     ),
     RealProgram(
         "uvicorn",
@@ -495,6 +495,7 @@ os.kill(server, signal.SIGINT)
 """,
         task=("http.server:SimpleHTTPRequestHandler.*",),
         in_any_order=True,
+        in_full=True,
     ),
     RealProgram(
         "compileall on two processes",
@@ -511,7 +512,7 @@ os.kill(server, signal.SIGINT)
         task=("other.py:work",),
         named={"work": 1},
         marked={"marked": 1},
-        unnamed=True,
+        in_full=True,
     ),
     RealProgram(
         "polars with a function of the program",

@@ -45,8 +45,14 @@ def quantity(value: float, unit: str) -> str:
         return NOT_RESOLVED
     for factor, prefix in PREFIXES:
         if abs(value) >= factor:
-            return f"{value / factor:.3g} {prefix}{unit}"
+            return f"{three_digits(value / factor)} {prefix}{unit}"
     return f"0 {unit}" if value == 0 else f"< 1 n{unit}"
+
+
+def three_digits(value: float) -> str:
+    """Write three significant digits, below a million without an exponent."""
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:.0f}" if 1000 <= abs(rounded) < 1e6 else f"{rounded:.3g}"
 
 
 def percent(value: float) -> str:

@@ -15,7 +15,7 @@ from tprof.errors import UsageError
 
 from .options import AsJson, Quick, open_profile
 from .progress import bar
-from .render import dump, percent, plain, quantity, show_tables
+from .render import dump, percent, plain, quantity, show_tables, three_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -279,8 +279,10 @@ def _estimates(result: Result) -> Table:
     for one in fitted.estimates:
         meaning, unit = UNITS[one.name]
         factor = 1.0 if unit == "W" else PICO
-        interval = "–" if one.low != one.low else f"{_three(one.low * factor)} … {_three(one.high * factor)}"
-        rows.append((meaning, f"{_three(one.value * factor)} {unit}", interval))
+        interval = (
+            "–" if one.low != one.low else f"{three_digits(one.low * factor)} … {three_digits(one.high * factor)}"
+        )
+        rows.append((meaning, f"{three_digits(one.value * factor)} {unit}", interval))
     note = f"From {fitted.runs} runs; the model's error on them is {100 * fitted.time_error:.1f} % in time"
     if fitted.energy_error is not None:
         note += f" and {100 * fitted.energy_error:.1f} % in energy (R² of equation 9: {fitted.r2:.4f})"
@@ -294,21 +296,21 @@ def _balances(machine: Machine, result: Result) -> Table:
     rows = [
         ("peak", *(_rate(1 / one.tau_flop_s, "flop/s") for one in views)),
         ("memory", *(_rate(1 / one.tau_mem_s, "B/s") for one in views)),
-        ("time balance", *(f"{_three(one.time_balance)} flop/B" for one in views)),
+        ("time balance", *(f"{three_digits(one.time_balance)} flop/B" for one in views)),
     ]
     known = [one for one in views if one.has_energy]
     if len(known) == len(views):
         rows += [
-            ("energy balance, no constant power", *(f"{_three(one.energy_balance)} flop/B" for one in views)),
-            ("half of the best energy from", *(f"{_three(one.half_efficiency)} flop/B" for one in views)),
+            ("energy balance, no constant power", *(f"{three_digits(one.energy_balance)} flop/B" for one in views)),
+            ("half of the best energy from", *(f"{three_digits(one.half_efficiency)} flop/B" for one in views)),
             ("best energy", *(_rate(one.most_flops_per_j, "flop/J") for one in views)),
-            ("power: flops alone", *(f"{_three(one.compute_power_w)} W" for one in views)),
-            ("power: memory alone", *(f"{_three(one.memory_power_w)} W" for one in views)),
-            ("power: most", *(f"{_three(one.most_power_w)} W" for one in views)),
+            ("power: flops alone", *(f"{three_digits(one.compute_power_w)} W" for one in views)),
+            ("power: memory alone", *(f"{three_digits(one.memory_power_w)} W" for one in views)),
+            ("power: most", *(f"{three_digits(one.most_power_w)} W" for one in views)),
             ("race to halt saves energy", *("yes" if one.race_to_halt else "not always" for one in views)),
         ]
     if machine.cap_w is not None:
-        rows.append(("power cap", *(f"{_three(machine.cap_w)} W" for _ in views)))
+        rows.append(("power cap", *(f"{three_digits(machine.cap_w)} W" for _ in views)))
     headings = ("", *(f"{one} precision" for one in machine.precisions))
     note = " ".join([result.where, *_sentences(result.notes)])
     return Table(f"Machine: {machine.name}", headings, tuple(rows), note, 1)
@@ -325,7 +327,7 @@ def _tasks_table(result: Result) -> Table:
         watts = "not resolved" if point.power_w is None else quantity(point.power_w, "W") + mark
         source = ", ".join(dict.fromkeys((point.flops_from, point.bytes_from)))
         rows.append((
-            point.task, source, f"{point.instances:,}", f"{_three(point.intensity)} flop/B",
+            point.task, source, f"{point.instances:,}", f"{three_digits(point.intensity)} flop/B",
             "memory" if point.intensity < machine.time_balance else "flops",
             _rate(point.flops_per_s, "flop/s"), percent(point.of_roof(machine)), energy, watts,
         ))  # fmt: skip
@@ -344,7 +346,7 @@ def _sentences(notes: list[str]) -> list[str]:
 
 
 def _interval(low: float, high: float) -> str:
-    return "–" if math.isnan(low) else f"{_three(low)} … {_three(high)}"
+    return "–" if math.isnan(low) else f"{three_digits(low)} … {three_digits(high)}"
 
 
 def _below(machine: Machine, measured: Measured) -> list[str]:
@@ -371,7 +373,3 @@ def _rate(value: float, unit: str) -> str:
         if value >= factor:
             return f"{value / factor:.3g} {prefix}{unit}"
     return f"{value:.3g} {unit}"
-
-
-def _three(value: float) -> str:
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"

@@ -13,7 +13,21 @@ from tprof.errors import UsageError
 from tprof.trace.plain_values import listed, shown
 
 from .options import AsJson, Coefficients, Model, Session, open_profile
-from .render import DASH, PREFIXES, Column, clean, dump, filled, fitting, lines_of, percent, plain, quantity, width_of
+from .render import (
+    DASH,
+    PREFIXES,
+    Column,
+    clean,
+    dump,
+    filled,
+    fitting,
+    lines_of,
+    percent,
+    plain,
+    quantity,
+    three_digits,
+    width_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -154,6 +168,8 @@ class _Shown:
 
 def _tasks(profile: Profile, label: str, shown: _Shown) -> list[str]:
     summary = profile.summary()
+    if summary.empty:
+        return [f"Tasks{label}: none ran"]
     table = summary if shown.top is None else summary.head(shown.top)
     rows: list[Row] = list(table.to_dict("records"))
     names = [clean(name) for name in table.index]
@@ -213,7 +229,7 @@ def _mean(row: Row) -> str:
     if not row["resolved"]:
         return f"≤ {quantity(high_j, 'J')}"
     factor, prefix = next(((factor, prefix) for factor, prefix in PREFIXES if mean_j >= factor), PREFIXES[-1])
-    low, mean, high = (f"{value / factor:.3g}" for value in (low_j, mean_j, high_j))
+    low, mean, high = (three_digits(value / factor) for value in (low_j, mean_j, high_j))
     return f"{mean} ({low} … {high}) {prefix}J"
 
 
