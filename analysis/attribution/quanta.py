@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tprof.trace.bounds import is_calculated
-from tprof.trace.increments import Counter, Fault
+from tprof.trace.increments import STILL_NS, USUAL_UPDATES, Counter, Fault
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from tprof.trace import Readings
     from tprof.trace.increments import Increments
 
-_STUCK_GAPS = 20
-_STUCK_NS = 100_000_000
 _WHY = {
     Fault.REOPENED: "reopened (its counter may have been reset)",
     Fault.SLEPT: "interrupted by a suspend",
@@ -132,7 +130,7 @@ def build_quanta(readings: Readings, max_power_w: float | None = None) -> Quanta
 def _stuck(gap_ns: NDArray[np.int64], *, still: bool) -> NDArray[np.bool_]:
     """Mark intervals far longer than the sensor's usual one; `still`: the last one ends without a new value."""
     usual_ns = np.median(gap_ns[:-1] if still and len(gap_ns) > 1 else gap_ns)
-    stuck = (gap_ns > _STUCK_GAPS * usual_ns) & (gap_ns >= _STUCK_NS)
+    stuck = (gap_ns > USUAL_UPDATES * usual_ns) & (gap_ns >= STILL_NS)
     return np.asarray(stuck, bool)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tprof.trace.stream import Stream
 
 Records = np.ndarray[Any, np.dtype[np.void]]
-STILL_NS = 1_000_000_000
+NOTHING_DRAWN_NS = 1_000_000_000
 """A count that stands still for longer counts as 0 J."""
 MOST_RECORDS = 1 << 16
 """Of one file at a time: the first read of a long recording then takes no more memory than of a short one."""
@@ -175,7 +175,7 @@ class RunningReadings(Readings):
         counter = Counter(unit_j=unit_j, modulus=stream.number("modulus"), quality=quality, scope=scope)
         domain = self._enter(str(description.get("name", path.stem)), quality, package, self._static_w)
         self.packages_only &= package is not None and scope == "package"
-        return lambda records: domain.add(counter.follow(records, longest_still_ns=STILL_NS))
+        return lambda records: domain.add(counter.follow(records, longest_still_ns=NOTHING_DRAWN_NS))
 
 
 def _follow_time(growth: Growth) -> Callable[[Records], None]:
