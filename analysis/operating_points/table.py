@@ -11,6 +11,7 @@ import io
 import math
 import os
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tprof.errors import TprofError, UsageError
@@ -21,7 +22,6 @@ from tprof.trace.user_files import MOST_TABLE_BYTES, UnreadableError, read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
     from typing import TypeAlias
 
     import pandas as pd
@@ -69,7 +69,7 @@ def table_of(path: Path) -> Path:
     return path / SWEPT
 
 
-def read(path: Path) -> pd.DataFrame:
+def read(path: str | os.PathLike[str]) -> pd.DataFrame:
     """Return the checked rows of a table.
 
     Parameters
@@ -86,7 +86,7 @@ def read(path: Path) -> pd.DataFrame:
     """
     import pandas as pd  # noqa: PLC0415 - a policy reads columns without it
 
-    path = table_of(path)
+    path = table_of(Path(path))
     if path.suffix == PARQUET:
         return check(_parquet(path), where=str(path))
     return pd.DataFrame(read_columns(path))

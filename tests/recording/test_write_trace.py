@@ -363,3 +363,26 @@ def test_the_samples_given_are_the_samples_read(tmp_path):
     samples = tprof.load(path).threads[0].read()
 
     assert {name: samples[name].tolist() for name in given} == {name: one.tolist() for name, one in given.items()}
+
+
+def test_one_package_stands_for_a_whole_thread(tmp_path):
+    energy = {f"package-{number}": ([0, 9], [0.0, 1.0]) for number in (0, 1)}
+    threads = [thread(package=0), thread(package=1, instance=[3, 4, 0])]
+
+    tprof.write_trace(tmp_path / "t.tprof", tasks=["a", "b"], threads=threads, energy=energy)
+
+    assert set(tprof.load(tmp_path / "t.tprof").profile().tasks["package"]) == {0, 1}
+
+
+@pytest.mark.parametrize("window_s", [0.0, 0.5])
+def test_windows_of_given_joules_count_as_those_of_a_sensor(tmp_path, window_s):
+    t_ns = np.arange(0, 11) * 10**9
+    window_ns = np.full(11, round(window_s * 1e9))
+
+    tprof.write_trace(
+        tmp_path / "t.tprof", tasks=["a", "b"], threads=[thread()],
+        energy={"package-0": (t_ns, t_ns * 5e-9, window_ns)},
+    )  # fmt: skip
+
+    (whole,) = tprof.load(tmp_path / "t.tprof").profile().recipe.whole
+    assert whole.window_s[1:-1] == pytest.approx(window_s)

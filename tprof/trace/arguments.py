@@ -212,18 +212,24 @@ def _cpu(where: str, thread: Mapping[str, Any], length: int) -> npt.NDArray[np.u
     if "cpu" in thread:
         return unsigned(where, "cpu", thread["cpu"], length, below=layout.NO_CPU).astype(np.uint16)
     if "package" in thread:
-        return unsigned(where, "package", thread["package"], length, below=MAX_PACKAGES).astype(np.uint16)
+        return _package(where, thread["package"], length).astype(np.uint16)
     return np.full(length, layout.NO_CPU, np.uint16)
 
 
 def _packages(where: str, thread: Mapping[str, Any], cpu: npt.NDArray[np.uint16], length: int) -> dict[int, int]:
     if "package" not in thread:
         return {}
-    package = unsigned(where, "package", thread["package"], length, below=MAX_PACKAGES)
+    package = _package(where, thread["package"], length)
     pairs = np.unique(cpu.astype(np.int64) << 16 | package.astype(np.int64))
     found = {int(pair) >> 16: int(pair) & 0xFFFF for pair in pairs}
     refuse_if(len(found) < len(pairs), f"{where}: a processor is given in two packages; name each processor once")
     return found
+
+
+def _package(where: str, given: Any, length: int) -> npt.NDArray[np.uint64]:
+    """Return the package at each sample; one value stands for all."""
+    values = np.full(length, given) if isinstance(given, int | np.integer) else given
+    return unsigned(where, "package", values, length, below=MAX_PACKAGES)
 
 
 def check_host(host: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -143,7 +143,7 @@ class Counter:
         self._is_limited = np.isfinite(self.limit_w)
         self._unit_j, self._modulus = unit_j, modulus or 0
         self._can_stand_still = is_calculated(quality)
-        self._updates_are_timed = quality not in (Quality.GIVEN, Quality.ESTIMATED)
+        self._updates_are_timed = quality != Quality.ESTIMATED
         self._seen = self._kept = _NO_RECORDS
         self._since_ns = 0
         self._reopened = False

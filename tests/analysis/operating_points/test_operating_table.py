@@ -52,7 +52,7 @@ def test_a_comma_at_the_end_of_each_row_is_harmless(tmp_path, head):
     path = tmp_path / "t.csv"
     path.write_text(f"task,setting,setting_unit,energy_j,time_s{head}\na,1e9,Hz,5,2,\na,2e9,Hz,6,1,\n", "utf-8")
 
-    rows = read(path)
+    rows = read(str(path))
 
     assert list(rows["task"]) == ["a", "a"]
     assert list(rows["setting"]) == [1e9, 2e9]
