@@ -60,8 +60,8 @@ def write_trace(
         ``cpu``, ``package``, ``kind``, ``flags``, and cumulative counter columns of any other name
         (``cpu_ns``, ``instructions``, ``cycles``, ``llc_misses``, …); ``package`` may be one value.
         Optional, one value: ``pid``, ``tid``, ``name``. Optional, of a task runtime: ``events``, a dict of
-        (e,) arrays ``t_ns``, ``kind`` (`tprof.trace.EventKind`), ``instance`` and, if the kind has them, ``other``, ``task`` and
-        ``worker`` (-1: none). Times are CLOCK_MONOTONIC nanoseconds, not decreasing.
+        (e,) arrays ``t_ns``, ``kind`` (`tprof.trace.EventKind`), ``instance`` and, if the kind has them,
+        ``other``, ``task`` and ``worker`` (-1: none). Times are CLOCK_MONOTONIC nanoseconds, not decreasing.
     energy
         Domain (``"package-0"``, ``"dram-0"``, ``"core-0"``, ``"psys"``, ``"gpu-0"``) to (m,) arrays:
         ``t_ns`` and cumulative joules, neither decreasing, and, if known, ``window_ns``: time before
