@@ -58,7 +58,7 @@ class Monitor:
         cls,
         define: Callable[[CodeType], int],
         observe: Callable[[CodeType, Any], object],
-        meet: Callable[[CodeType], object],
+        classify: Callable[[CodeType], object],
         files: dict[str, bool],
         disable: object,
     ) -> Self: ...

@@ -49,7 +49,7 @@ class Selection:
         """Select in imported modules, and from now on in all code at its first start."""
         self._tool.unseen(Selection._select_alive, self)
         self._tool.files[_WRITTEN] = True
-        self._tool.begin(self._meet)
+        self._tool.begin(self._classify)
 
     def know_main(self, code: types.CodeType) -> None:
         """Select in the main program if it is a text, since generated code has the same file name."""
@@ -113,7 +113,7 @@ class Selection:
         # A tool such as coverage runs the program as __main__; another process runs another program.
         return own if self._is_child else ["__main__", *own]
 
-    def _meet(self, frame: types.FrameType) -> None:
+    def _classify(self, frame: types.FrameType) -> None:
         """Handle the first start of code."""
         code = frame.f_code
         file = code.co_filename
