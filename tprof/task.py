@@ -97,7 +97,7 @@ def task(  # noqa: PLR0913 - one parameter per option
     budget_j
         Joules that each instance may use while a recording runs.
     over_budget
-        Action if an instance uses more: ``"warn"``; ``"slow"``, which throttles by one notch as `tprof.budget` does,
+        Action if an instance uses more: ``"warn"``; ``"slow"``, which throttles by one step as `tprof.budget` does,
         until the instance has ended; ``"cancel"``, which cancels pending tasks of this process's runtimes and raises in
         the next wait for each of them, and at the end of the recording.
 

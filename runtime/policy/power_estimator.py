@@ -156,7 +156,7 @@ class Equations:
     def uncertainties(self, asked: Iterable[Hashable]) -> dict[Hashable, float]:
         """Return the relative standard deviations of some kinds' powers, from the residuals of the windows.
 
-        They are 0 if there are too few windows or too many kinds to tell.
+        They are 0 if there are too few windows or too many kinds for an estimate.
         """
         found = self._uncertainties
         return {kind: found.get(kind, math.inf) if found else 0.0 for kind in asked}
