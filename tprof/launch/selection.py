@@ -57,7 +57,7 @@ class Selection:
             self._tool.unseen(self._choose_in_main, code)
 
     def _choose_in_main(self, code: types.CodeType) -> None:
-        if self._matches.means(self._main_names, _WRITTEN):
+        if self._matches.may_match(self._main_names, _WRITTEN):
             self._choose(_WRITTEN, list(functions_in(code)), self._main_names)
 
     def _select_alive(self) -> None:
@@ -121,7 +121,7 @@ class Selection:
         is_module = code.co_name == "<module>" and not code.co_flags & FUNCTION
         if is_module and names == ["dataclasses"]:
             self._tool.on_return(code, lambda ended, _: self._observe_dataclass(ended.f_globals))
-        elif not self._matches.means(names, file):
+        elif not self._matches.may_match(names, file):
             self._tool.files[file] = True
         elif is_module:
             self._choose(file, list(functions_in(code)), names)
@@ -151,7 +151,7 @@ def modules_meant(matches: Matches, main_names: Sequence[str]) -> list[tuple[str
         and module.__name__ == name
         and name not in main_names
         and name.partition(".")[0] != "tprof"
-        and matches.means([name], getattr(module, "__file__", None))
+        and matches.may_match([name], getattr(module, "__file__", None))
     ]
 
 
