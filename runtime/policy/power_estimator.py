@@ -183,7 +183,7 @@ class Meter:
         if choice.estimate is not None:
             message = (
                 f"a policy that learns, or caps power, needs the package's energy, and {choice.left_out[-1][1]} (an "
-                "estimate from busy time cannot tell frequencies apart): give it what a sweep found on this machine, "
+                "estimate from busy time has the same watts at each frequency): give it what a sweep found on this machine, "
                 'profile="sweep.csv"'
             )
             raise SensorError(message)
