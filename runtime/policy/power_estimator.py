@@ -183,8 +183,8 @@ class Meter:
         if choice.estimate is not None:
             message = (
                 f"a policy that learns, or caps power, needs the package's energy, and {choice.left_out[-1][1]} (an "
-                "estimate from busy time has the same watts at each frequency): give it what a sweep found on this machine, "
-                'profile="sweep.csv"'
+                "estimate from busy time has the same watts at each frequency): give it what a sweep found on this "
+                'machine, profile="sweep.csv"'
             )
             raise SensorError(message)
         counted = [domain for domain in choice.domains if domain.counted]
