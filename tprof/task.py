@@ -258,7 +258,7 @@ def _wrap(function: Callable[..., Any], number: int, access: Access | None, does
 
 
 def _pass_defaults(wrapped: Any) -> None:
-    """Give the function the defaults that somebody has set at what stands for it."""
+    """Give the function the defaults that were set on what stands for it."""
     function = wrapped.__wrapped__
     if wrapped.__defaults__ is not function.__defaults__:
         function.__defaults__ = wrapped.__defaults__

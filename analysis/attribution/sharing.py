@@ -77,7 +77,7 @@ def static_rates(energy_j: Floats, busy_s: Floats, seconds: Floats) -> tuple[Flo
 
 
 def _rates(energy_j: Floats, used: Floats, claimed: Floats) -> tuple[Floats, float]:
-    """Return joules per unit that is claimed, and the joules of idle time and of quanta that nobody claims."""
+    """Return joules per unit that is claimed, and the joules of idle time and of quanta without claims."""
     rate = rates(energy_j, claimed)
     return rate, float(energy_j[claimed <= 0].sum() + (rate * (claimed - used)).sum())
 

@@ -155,5 +155,5 @@ class Tasks:
             return self._rewriting.compile_main(source, file)
         code: types.CodeType = compile(source, file, "exec", dont_inherit=True) if isinstance(source, bytes) else source
         if self._selection is not None:
-            self._selection.know_main(code)
+            self._selection.select_in_main(code)
         return code

@@ -51,7 +51,7 @@ class Selection:
         self._tool.files[_WRITTEN] = True
         self._tool.begin(self._classify)
 
-    def know_main(self, code: types.CodeType) -> None:
+    def select_in_main(self, code: types.CodeType) -> None:
         """Select in the main program if it is a text, since generated code has the same file name."""
         if code.co_filename == _WRITTEN:
             self._tool.unseen(self._choose_in_main, code)

@@ -39,7 +39,7 @@ class EndedReadings(Readings):
         for reading in sorted(trace.readings.values(), key=lambda one: one.name):
             if reading.quantity != "energy":
                 continue
-            self._know_package(reading.package)
+            self._add_package(reading.package)
             whole = build_quanta(reading)
             quanta = whole.between(trace.start_ns, trace.end_ns)[0]
             if reading.counted and len(quanta):
