@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 MAX_PENDING = 100_000
 _ENDED = "this runtime has ended"
-PATIENCE_S = 5.0
-"""How long a program that ends inside the block waits for running tasks."""
+END_TIMEOUT_S = 5.0
+"""Longest wait for running tasks of a program that ends inside the block."""
 
 
 class Runtime:
@@ -443,7 +443,7 @@ def _end_with_program() -> None:
     Running tasks have some time to end. The interpreter stops threads anywhere, and a numerical library in the middle
     of a product may hang when the process unloads it.
     """
-    deadline_s = time.monotonic() + PATIENCE_S
+    deadline_s = time.monotonic() + END_TIMEOUT_S
     for runtime in reversed(_running()):
         runtime._scheduler.cancel()  # noqa: SLF001 - the same module
         with contextlib.suppress(KeyboardInterrupt):

@@ -48,7 +48,7 @@ __all__ = [
     "write_trace",
 ]
 
-_ROOMS = {
+_MODULES = {
     "Budget": "budgets",
     "budget": "budgets",
     "Recording": "session.recording",
@@ -63,12 +63,12 @@ def __getattr__(name: str) -> object:
     """Load names for recording and reading at first use: a program that only has tasks starts sooner."""
     if name == "__version__":
         return _distribution.version()
-    if name not in _ROOMS:
+    if name not in _MODULES:
         message = f"module 'tprof' has no attribute {name!r}"
         raise AttributeError(message)
     from importlib import import_module  # noqa: PLC0415 - see above
 
-    value = getattr(import_module(f"tprof.{_ROOMS[name]}"), name)
+    value = getattr(import_module(f"tprof.{_MODULES[name]}"), name)
     globals()[name] = value
     return value
 

@@ -58,7 +58,7 @@ class Monitor:
         cls,
         define: Callable[[CodeType], int],
         observe: Callable[[CodeType, Any], object],
-        meet: Callable[[CodeType], object],
+        classify: Callable[[CodeType], object],
         files: dict[str, bool],
         disable: object,
     ) -> Self: ...
@@ -71,8 +71,8 @@ class Monitor:
     def mark(self, code: CodeType, mark: int, /) -> None:
         """Mark a code object.
 
-        0 is nothing yet, 1 nothing for good, 2 lets `observe` be told of returns, 3 is a task that `define` numbers at
-        its first call, 4 and more are the task of the number that is 4 less.
+        0 is nothing yet, 1 nothing for good, 2 calls `observe` at each return, 3 is a task that `define` numbers at its
+        first call, 4 and more are the task of the number that is 4 less.
         """
 
     def marked(self, code: CodeType, /) -> int:
@@ -112,7 +112,7 @@ class Follower:
     ) -> tuple[bytes, list[tuple[int, int]]]:
         """Return the rows between the first edge and the last, and the number of instances of each task that began.
 
-        `learn` is told each task number that is new, and returns the task's index and whether each of its instances
+        `learn` is called with each new task number, and returns the task's index and whether each of its instances
         is to have rows of its own. Raises OSError if the file is gone.
         """
 

@@ -51,7 +51,7 @@ def pack(function: Callable[..., Any], *, reads: Names, writes: Names, updates: 
         return (*NOTHING[:-1], priority)
     code: CodeType | None = getattr(function, "__code__", None)
     if code is None:
-        message = f"what {function!r} does with its arguments cannot be said: it does not tell their names"
+        message = f"what {function!r} does with its arguments cannot be declared: their names are not known"
         raise TypeError(message)
     count = code.co_argcount + code.co_kwonlyargcount
     names = code.co_varnames[:count]

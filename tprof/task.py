@@ -97,7 +97,7 @@ def task(  # noqa: PLR0913 - one parameter per option
     budget_j
         Joules that each instance may use while a recording runs.
     over_budget
-        Action if an instance uses more: ``"warn"``; ``"slow"``, which throttles by one notch as `tprof.budget` does,
+        Action if an instance uses more: ``"warn"``; ``"slow"``, which throttles by one step as `tprof.budget` does,
         until the instance has ended; ``"cancel"``, which cancels pending tasks of this process's runtimes and raises in
         the next wait for each of them, and at the end of the recording.
 
@@ -258,7 +258,7 @@ def _wrap(function: Callable[..., Any], number: int, access: Access | None, does
 
 
 def _pass_defaults(wrapped: Any) -> None:
-    """Give the function the defaults that somebody has set at what stands for it."""
+    """Give the function the defaults that were set on what stands for it."""
     function = wrapped.__wrapped__
     if wrapped.__defaults__ is not function.__defaults__:
         function.__defaults__ = wrapped.__defaults__

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .lanes import Shares, padded, sum_by
+from .segment_energy import Shares, padded, sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tprof.trace import Flag, Kind
 
-from .lanes import sum_by
+from .segment_energy import sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

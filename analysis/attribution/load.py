@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tprof.trace.bounds import LEAST_BUSY_CORES
 
 from .hidden import measure_hidden
-from .lanes import Lane, locate, spread
+from .segment_energy import LocatedSegments, locate, spread
 from .segments import find_cut_off, read_segments, seen_s, task_of
 
 if TYPE_CHECKING:
@@ -46,15 +46,15 @@ class Activity:
         """Locate all segments in the quanta of a domain."""
         edges_ns, package = quanta.edges_ns, quanta.package
         weights = tuple(_weight(segment, package, self.packages) for segment in self.segments)
-        lanes = tuple(
-            Lane(
+        located = tuple(
+            LocatedSegments(
                 segment.t_ns,
                 segment.modelled if weight is None else segment.modelled * weight,
                 locate(segment.t_ns, edges_ns),
             )
             for segment, weight in zip(self.segments, weights, strict=True)
         )
-        return Load(quanta, self.segments, lanes, weights, *self.hidden.between(edges_ns, package))
+        return Load(quanta, self.segments, located, weights, *self.hidden.between(edges_ns, package))
 
 
 def read_activity(trace: Trace, model: Model, packages: tuple[int, ...]) -> Activity:
@@ -94,14 +94,14 @@ class Load:
     ----------
     quanta : of the domain
     segments : of all threads
-    lanes : the same segments located in the quanta, with modelled energy; without parts on other packages
+    located : the same segments with their quanta and modelled energy; without parts on other packages
     weights : per thread, the part of each segment on this domain's package; None: all of it
     other_s, unseen_s : (k,) CPU seconds of other processes, and of our threads without samples
     """
 
     quanta: Quanta
     segments: Sequence[Segments]
-    lanes: tuple[Lane, ...]
+    located: tuple[LocatedSegments, ...]
     weights: tuple[Floats | None, ...]
     other_s: Floats
     unseen_s: Floats
@@ -113,40 +113,40 @@ class Load:
 
     def corrected(self, power: Floats) -> Load:
         """Return the load with each task's modelled energy times its power, (tasks + 1,), last: between tasks."""
-        lanes = tuple(
-            Lane(lane.t_ns, lane.modelled * power[task_of(segment, len(power) - 1)], lane.quantum)
-            for lane, segment in zip(self.lanes, self.segments, strict=True)
+        located = tuple(
+            LocatedSegments(thread.t_ns, thread.modelled * power[task_of(segment, len(power) - 1)], thread.quantum)
+            for thread, segment in zip(self.located, self.segments, strict=True)
         )
-        return replace(self, lanes=lanes)
+        return replace(self, located=located)
 
-    def busy_lane(self, index: int) -> Lane:
-        """Return a thread's lane with CPU seconds; not stored, since those of all threads are as large as the trace."""
+    def busy_segments(self, index: int) -> LocatedSegments:
+        """Return a thread's segments with CPU seconds; not stored: those of all threads are as large as the trace."""
         segment, weight = self.segments[index], self.weights[index]
         cpu_s = np.where(segment.t_ns[1:] > segment.t_ns[:-1], segment.cpu_s, 0.0)
-        return Lane(segment.t_ns, cpu_s if weight is None else cpu_s * weight, self.lanes[index].quantum)
+        return LocatedSegments(segment.t_ns, cpu_s if weight is None else cpu_s * weight, self.located[index].quantum)
 
     def modelled(self) -> Floats:
         """Return the modelled energy of all threads in each quantum, padded."""
         edges_ns = self.quanta.edges_ns
-        return sum((spread(lane, edges_ns) for lane in self.lanes), np.zeros(len(edges_ns) + 1))
+        return sum((spread(thread, edges_ns) for thread in self.located), np.zeros(len(edges_ns) + 1))
 
     def busy_s(self) -> Floats:
         """Return the CPU seconds of all threads in each quantum, padded."""
         edges_ns = self.quanta.edges_ns
-        lanes = (self.busy_lane(index) for index in range(len(self.lanes)))
-        return sum((spread(lane, edges_ns) for lane in lanes), np.zeros(len(edges_ns) + 1))
+        busy = (self.busy_segments(index) for index in range(len(self.located)))
+        return sum((spread(thread, edges_ns) for thread in busy), np.zeros(len(edges_ns) + 1))
 
     def without_tasks(self) -> NDArray[np.bool_]:
         """Return the quanta in which no instance runs, padded."""
         edges_ns = self.quanta.edges_ns
         width = len(edges_ns) + 1
         running = np.zeros(width + 1, np.int64)
-        for segment, lane in zip(self.segments, self.lanes, strict=True):
+        for segment, thread in zip(self.segments, self.located, strict=True):
             at = np.flatnonzero((segment.slot > 0) & (segment.t_ns[1:] > segment.t_ns[:-1]))
-            last = lane.quantum[at + 1].astype(np.int64)
+            last = thread.quantum[at + 1].astype(np.int64)
             # A segment that ends on an edge has no part in the quantum that begins there.
             last -= edges_ns[np.maximum(last - 1, 0)] == segment.t_ns[at + 1]
-            running += np.bincount(lane.quantum[at], minlength=width + 1)
+            running += np.bincount(thread.quantum[at], minlength=width + 1)
             running -= np.bincount(last + 1, minlength=width + 1)
         return np.asarray(np.cumsum(running)[:width] == 0)
 

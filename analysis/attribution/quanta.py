@@ -148,8 +148,8 @@ def _faults(readings: Readings, found: Increments, limit_w: float) -> list[str]:
     for fault, why in _WHY.items():
         bad = found.fault == fault
         if bad.any():
-            doubtful_j = float(found.doubtful_j[bad].sum())
-            shown = f", and {doubtful_j:.3g} J that it showed are in doubt" if doubtful_j else ""
+            uncertain_j = float(found.uncertain_j[bad].sum())
+            shown = f", and {uncertain_j:.3g} J that it showed are in doubt" if uncertain_j else ""
             warnings.append(
                 f"{readings.name} was {why.format(limit_w=limit_w)} in {bad.sum()} intervals "
                 f"({found.length_ns[bad].sum() * 1e-9:.3g} s): no energy is given for that time{shown}"

@@ -83,7 +83,7 @@ def task_of(segment: Segments, tasks: int) -> NDArray[np.int32]:
 def seen_s(segments: Iterable[Segments], grid_ns: NDArray[np.int64]) -> Floats:
     """Return the CPU seconds of all segments from the first of some times to each of them.
 
-    Counts of a segment of no length lie in no quantum: nobody is seen to have used them.
+    Counts of a segment of no length lie in no quantum: they are left out.
     """
     total_s = np.zeros(len(grid_ns))
     for one in segments:

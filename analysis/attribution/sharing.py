@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tprof.trace.bounds import LEAST_BUSY_CORES
 
-from .lanes import Rate, Shares, gather, padded, rates
+from .segment_energy import Rate, Shares, gather, padded, rates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -77,7 +77,7 @@ def static_rates(energy_j: Floats, busy_s: Floats, seconds: Floats) -> tuple[Flo
 
 
 def _rates(energy_j: Floats, used: Floats, claimed: Floats) -> tuple[Floats, float]:
-    """Return joules per unit that is claimed, and the joules of idle time and of quanta that nobody claims."""
+    """Return joules per unit that is claimed, and the joules of idle time and of quanta without claims."""
     rate = rates(energy_j, claimed)
     return rate, float(energy_j[claimed <= 0].sum() + (rate * (claimed - used)).sum())
 
@@ -110,16 +110,16 @@ class Sharing:
 
     def quantum(self, index: int) -> NDArray[np.int32]:
         """Return the measured quantum of each of a thread's samples, padded."""
-        quantum = self.load.lanes[index].quantum
+        quantum = self.load.located[index].quantum
         return quantum if self.owner is None else self.owner[quantum]
 
     def segment_shares(self, index: int) -> tuple[Shares, Floats | None]:
         """Return dynamic shares and static joules of one thread's segments."""
-        shares = gather(self.load.lanes[index], self.load.quanta.edges_ns, self.rate)
+        shares = gather(self.load.located[index], self.load.quanta.edges_ns, self.rate)
         if self.static_rate is None:
             return shares, None
         load = self.static_load
-        return shares, gather(load.busy_lane(index), load.quanta.edges_ns, self.static_rate).energy_j
+        return shares, gather(load.busy_segments(index), load.quanta.edges_ns, self.static_rate).energy_j
 
     def with_static(self, load: Load, static_j: Floats) -> Sharing:
         """Return the same sharing with static joules, (k,) of the measured quanta, shared among their load."""

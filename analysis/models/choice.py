@@ -63,7 +63,7 @@ class Chosen:
         base = self.base or self.name
         why = f"powers of tasks were fitted to the sensor's readings, correcting {base}"
         if asked == "auto":
-            why += f", and tell tasks apart better than {base} alone"
+            why += f", and distinguish tasks better than {base} alone"
         return replace(self, name="fitted", why=why, base=base)
 
 

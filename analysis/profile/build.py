@@ -185,7 +185,7 @@ def _fitted(recipe: Recipe, activity: Activity, block_ns: tuple[int, int], tasks
 
             load = activity.load(domain)
             belief = _belief(recipe, domain.name)
-            fit = fit_powers(domain, load.lanes, activity.segments, load.hidden_s, tasks=tasks, belief=belief)
+            fit = fit_powers(domain, load.located, activity.segments, load.hidden_s, tasks=tasks, belief=belief)
             block, part = domain.between(*block_ns)
             if fit is not None and len(block):
                 fits[domain.name] = replace(fit, static_w=fit.static_w[part])

@@ -14,9 +14,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from tprof.analysis.attribution.lanes import Lane, Rate, gather, locate, padded, rates, spread, sum_by
 from tprof.analysis.attribution.load import Load
 from tprof.analysis.attribution.overlaps import distribute_energy, has_overlaps, split_overlaps
+from tprof.analysis.attribution.segment_energy import (
+    LocatedSegments,
+    Rate,
+    gather,
+    locate,
+    padded,
+    rates,
+    spread,
+    sum_by,
+)
 from tprof.analysis.attribution.segments import task_of
 from tprof.analysis.models.fitted.edges import estimate_edges
 
@@ -70,9 +79,9 @@ def expected_errors(profile: Profile) -> pd.DataFrame:
 
 def _slice(plan: Sharing, segments: Sequence[Segments], tasks: int, *, known: bool) -> Played | None:
     """Cut a slice out of the middle, with modelled joules scaled to the measured level."""
-    quanta, lanes = plan.measured, plan.load.lanes
-    samples = sum(len(lane.t_ns) for lane in lanes)
-    modelled = sum(float(lane.modelled.sum()) for lane in lanes)
+    quanta, located = plan.measured, plan.load.located
+    samples = sum(len(thread.t_ns) for thread in located)
+    modelled = sum(float(thread.modelled.sum()) for thread in located)
     if modelled <= 0 or len(quanta) < 3:
         return None
     part = min(MOST_SAMPLES / max(samples, 1), 1.0)
@@ -80,7 +89,7 @@ def _slice(plan: Sharing, segments: Sequence[Segments], tasks: int, *, known: bo
     last = max(len(quanta) - first, first + 3)
     begin_ns, end_ns = quanta.edges_ns[first], quanta.edges_ns[min(last, len(quanta))]
     level = 1.0 if known else float(plan.dynamic_j.sum()) / modelled
-    cuts = [slice(*np.searchsorted(lane.t_ns, (begin_ns, end_ns))) for lane in lanes]
+    cuts = [slice(*np.searchsorted(thread.t_ns, (begin_ns, end_ns))) for thread in located]
     cuts = [slice(cut.start, max(cut.stop - 1, cut.start)) for cut in cuts]
     return Played(
         replace(
@@ -92,8 +101,8 @@ def _slice(plan: Sharing, segments: Sequence[Segments], tasks: int, *, known: bo
             stuck=quanta.stuck[first:last],
         ),
         float((quanta.energy_j - plan.dynamic_j).sum() / (np.diff(quanta.edges_ns).sum() * 1e-9)),
-        [lane.t_ns[cut.start : cut.stop + 1] for lane, cut in zip(lanes, cuts, strict=True)],
-        [lane.modelled[cut] * level for lane, cut in zip(lanes, cuts, strict=True)],
+        [thread.t_ns[cut.start : cut.stop + 1] for thread, cut in zip(located, cuts, strict=True)],
+        [thread.modelled[cut] * level for thread, cut in zip(located, cuts, strict=True)],
         [one.slot[cut] for one, cut in zip(segments, cuts, strict=True)],
         [task_of(one, tasks)[cut] for one, cut in zip(segments, cuts, strict=True)],
     )
@@ -105,7 +114,7 @@ def _replay(played: Played, fit: Fit | None, random: np.random.Generator) -> tup
     edges_ns = _drawn_edges(quanta, random)
     drawn_j = np.zeros(len(edges_ns) + 1)
     for t_ns, joules in zip(played.t_ns, played.joules, strict=True):
-        drawn_j += spread(Lane(t_ns, joules, locate(t_ns, edges_ns)), edges_ns)
+        drawn_j += spread(LocatedSegments(t_ns, joules, locate(t_ns, edges_ns)), edges_ns)
     static_j = played.static_w * np.diff(edges_ns) * 1e-9
     energy_j = _counted(drawn_j[1:-1] + static_j, quanta.unit_j)
     energy_j = np.maximum(energy_j - played.static_w * np.diff(quanta.edges_ns) * 1e-9, 0.0)
@@ -155,15 +164,15 @@ def _shared(
 
 
 def _load(quanta: Quanta, t_ns: Sequence[NDArray[np.int64]], assumed: Sequence[Floats]) -> Load:
-    lanes = tuple(Lane(t, j, locate(t, quanta.edges_ns)) for t, j in zip(t_ns, assumed, strict=True))
+    located = tuple(LocatedSegments(t, j, locate(t, quanta.edges_ns)) for t, j in zip(t_ns, assumed, strict=True))
     nothing = np.zeros(len(quanta))
-    return Load(quanta, (), lanes, (), nothing, nothing)
+    return Load(quanta, (), located, (), nothing, nothing)
 
 
 def _shares_of(load: Load) -> list[Floats]:
     edges_ns = load.quanta.edges_ns
     rate = Rate.of(rates(padded(load.quanta.energy_j), load.modelled()), edges_ns)
-    return [gather(lane, edges_ns, rate).energy_j for lane in load.lanes]
+    return [gather(thread, edges_ns, rate).energy_j for thread in load.located]
 
 
 def _instances(

@@ -29,8 +29,8 @@ def stuck_sensor_warnings(quanta: Quanta, plan: Sharing, start_ns: int) -> list[
     if not quanta.stuck.any():
         return []
     ran = np.zeros(len(quanta) + 2, bool)
-    for index, lane in enumerate(plan.load.lanes):
-        at, quantum = np.flatnonzero(lane.modelled > 0), plan.quantum(index)
+    for index, thread in enumerate(plan.load.located):
+        at, quantum = np.flatnonzero(thread.modelled > 0), plan.quantum(index)
         ran[quantum[at]] = True
         ran[quantum[at + 1]] = True
     at = np.flatnonzero(quanta.stuck & ran[1:-1])

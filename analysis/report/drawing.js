@@ -19,7 +19,7 @@ const si = (value, unit) => {
 };
 // A name in a legend or beside an axis; hovering shows all of it.
 const short = (text, most = 36) => { const all = Array.from(String(text)); return plain(all.length > most ? `${all.slice(0, most - 1).join("")}…` : text); };
-// Each stands out from the paper of its mode; symbols tell apart what colours may not.
+// Each stands out from the paper of its mode; symbols distinguish what colours may not.
 const LIGHT = ["#0072b2", "#b86e00", "#00805a", "#cc4c02", "#b3478c", "#128099", "#7d7300", "#6c757d"];
 const DARK = ["#5eb1ef", "#f0a830", "#2fbf8f", "#ff8a5c", "#e08cc0", "#4fd0e0", "#d8cc50", "#a0a8b0"];
 const COLOURS = [...LIGHT];

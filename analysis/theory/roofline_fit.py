@@ -6,7 +6,7 @@ machines overlap worst there (the paper's section IV-B). Where the point lies fo
 repeated until it stays.
 
 Joules: E/W = eps + eps_mem Q/W + pi0 T/W, with eps of the run's precision (the paper has that of single precision and
-what double adds), by least squares of relative errors, none of them negative. pi0 is told from the others only by runs
+what double adds), by least squares of relative errors, none of them negative. pi0 is separable only by runs
 on both sides of the balance point: on each side alone T follows Q or W.
 """
 
@@ -198,14 +198,12 @@ def _with_energies(fitted: Fitted, runs: Runs) -> Fitted:
     fitted = replace(fitted, estimates=(*fitted.estimates, *_with_added(estimates)), energy_runs=len(runs))
     zero = [one.name for one in estimates if one.value <= 0 and one.name.startswith(("eps_single", "eps_double"))]
     if zero:
-        text = f"{zero[0]} came out as 0, so the runs do not tell energies apart: run longer, on an idle machine"
+        text = f"{zero[0]} came out as 0, so the runs do not separate energies: run longer, on an idle machine"
         return replace(fitted, warnings=(*fitted.warnings, text))
     found = {one.name: one.value for one in estimates}
     model = columns @ values
     per_flop = runs.energy_j / runs.flops
-    unclear = tuple(
-        f"{one.name} is not told from 0: its interval reaches it" for one in estimates if one.low <= 0 < one.high
-    )
+    unclear = tuple(f"{one.name} may be 0: its interval reaches it" for one in estimates if one.low <= 0 < one.high)
     return replace(
         fitted,
         machine=replace(

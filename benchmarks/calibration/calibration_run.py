@@ -65,7 +65,7 @@ def record(
         If there are no such kernels.
     SensorError
         If no sensor measures energy here, or the processor's counters cannot be read, or there is one core only: C1
-        and C2 cannot be told apart then. Nothing has run in that case.
+        and C2 cannot be separated then. Nothing has run in that case.
     """
     check_set(kernels)
     root = sensors.sysroot()
@@ -74,7 +74,7 @@ def record(
     named = counters_here(root, what=WHAT) if counters is None else counters
     if len(cpus) < 2:
         message = (
-            f"{WHAT} needs two cores or more, or the power of a core and of the package cannot be told apart: got 1"
+            f"{WHAT} needs two cores or more, or the power of a core and of the package cannot be separated: got 1"
         )
         raise SensorError(message)
     phases = plan_phases(chosen(kernels, read_caches(root), len(cpus)), cpus)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tprof.analysis.attribution.lanes import attribute
+from tprof.analysis.attribution.segment_energy import attribute
 from tprof.benchmarks.machine_description import describe_machine
 from tprof.benchmarks.measured_figures import Figure
 
@@ -119,7 +119,7 @@ def _profile_rounds(
 
 def _arrays(cores: int, effort: Effort, numbers: NDArray[np.int64]) -> tuple[float, ...]:
     t_ns = _times(cores, effort.samples)
-    modelled = [np.diff(lane) * 1e-9 for lane in t_ns]
+    modelled = [np.diff(one) * 1e-9 for one in t_ns]
     edges_ns, energy_j = _readings(effort.samples)
     return tuple(
         _seconds(lambda: attribute(t_ns, modelled, edges_ns, energy_j[1:])) / _seconds(lambda: np.argsort(numbers))

@@ -123,7 +123,7 @@ void tprof_write_events(struct deferred *deferred)
 {
     for (size_t i = 0; i < deferred->event_count; i++)
         if (deferred->events[i].generation == tprof_api->join())
-            tprof_api->tell(&deferred->events[i].event);
+            tprof_api->write_event(&deferred->events[i].event);
     if (deferred->events != deferred->few_events)
         free(deferred->events);
     deferred->events = NULL;

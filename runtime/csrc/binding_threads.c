@@ -26,7 +26,7 @@ static void log_begin(struct thread *thread)
                                             .task = TPROF_NO_TASK,
                                             .worker = tprof_worker_number(thread->scheduler, thread->slot),
                                             .kind = TPROF_EVENT_BEGIN};
-    tprof_api->tell(&event);
+    tprof_api->write_event(&event);
 }
 
 void tprof_thread_report_slot(struct thread *thread)
@@ -100,7 +100,7 @@ static void log_steal(const struct work *work, int victim)
                                             TPROF_EVENT_STEAL,
                                             0};
     if (work->instance.number != 0 && work->instance.generation == tprof_api->join())
-        tprof_api->tell(&event);
+        tprof_api->write_event(&event);
 }
 
 /* Relaxed: a callback that is added meanwhile may be called by the thread that adds it. */

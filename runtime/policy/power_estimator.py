@@ -156,7 +156,7 @@ class Equations:
     def uncertainties(self, asked: Iterable[Hashable]) -> dict[Hashable, float]:
         """Return the relative standard deviations of some kinds' powers, from the residuals of the windows.
 
-        They are 0 if there are too few windows or too many kinds to tell.
+        They are 0 if there are too few windows or too many kinds for an estimate.
         """
         found = self._uncertainties
         return {kind: found.get(kind, math.inf) if found else 0.0 for kind in asked}
@@ -183,8 +183,8 @@ class Meter:
         if choice.estimate is not None:
             message = (
                 f"a policy that learns, or caps power, needs the package's energy, and {choice.left_out[-1][1]} (an "
-                "estimate from busy time cannot tell frequencies apart): give it what a sweep found on this machine, "
-                'profile="sweep.csv"'
+                "estimate from busy time has the same watts at each frequency): give it what a sweep found on this "
+                'machine, profile="sweep.csv"'
             )
             raise SensorError(message)
         counted = [domain for domain in choice.domains if domain.counted]

@@ -29,7 +29,7 @@ LEAST_BUSY = 0.5
 """A span in which tasks ran for a smaller part is ignored."""
 LEAST_STEP = 0.1
 """Smaller steps of the frequency's logarithm do not correct k."""
-PATIENCE = 4, 256
+TRY_AFTER = 4, 256
 """Spans below the cap before a step up is tried, and their number if tries have always passed the cap."""
 FAR = 2.0
 """Standard deviations above the cap at which one span lowers the frequency."""
@@ -74,7 +74,7 @@ class PowerLimiter:
         self._worker_w: float | None = None
         self._former: tuple[int, int, float] | None = None
         self._raised = False
-        self._patience = PATIENCE[0]
+        self._try_after = TRY_AFTER[0]
         self._spans, self._mean_w, self._variance = 0, 0.0, 0.0
         self._since: tuple[int, float] | None = None
         self._last_ns = 0
@@ -102,14 +102,14 @@ class PowerLimiter:
         former = self.highest_hz, self.workers
         self._add(drawn_w)
         if self._is_above(drawn_w):
-            self._patience = min(2 * self._patience, PATIENCE[1]) if self._raised else self._patience
+            self._try_after = min(2 * self._try_after, TRY_AFTER[1]) if self._raised else self._try_after
             self._learn()
             self._lower()
         elif self._mean_w + self._uncertainty_w() < SPARE * self._watts:
             if self._raised and self._spans >= ENOUGH:
-                self._raised, self._patience = False, max(self._patience // 2, PATIENCE[0])
+                self._raised, self._try_after = False, max(self._try_after // 2, TRY_AFTER[0])
             self._learn()
-            self._raise(tries=self._spans >= self._patience)
+            self._raise(tries=self._spans >= self._try_after)
         changed = former != (self.highest_hz, self.workers)
         if changed:
             self._raised = former < (self.highest_hz, self.workers)

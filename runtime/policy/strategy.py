@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Entry = dict[str, Any]
 """A decision as it is recorded, without its time and the policy's name."""
 Review = Callable[[], Any]
-"""Finds out something that takes long, from a copy of what a strategy knows, so without the loop's lock."""
+"""Computes what takes long, from a copy of a strategy's data, so without the loop's lock."""
 
 
 @dataclass(eq=False)
@@ -63,7 +63,7 @@ class Strategy(ABC):
     workers : the number of workers that are to be active.
     ignored : tasks that change nothing, so the loop ignores them.
     reads_sensor : whether `poll` is called; it costs each begin and end of a task.
-    learns : whether it is told of the beginnings and ends of tasks, and asked for reviews; for the same reason.
+    learns : whether its methods for begins and ends of tasks and for reviews are called; for the same reason.
     """
 
     name: str

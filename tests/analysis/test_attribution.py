@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
-from tprof.analysis.attribution.lanes import attribute
+from tprof.analysis.attribution.segment_energy import attribute
 
 _SPEC = importlib.util.spec_from_file_location(
     "attribution_oracle", Path(__file__).parent.parent / "oracles" / "attribution_oracle.py"
@@ -38,10 +38,10 @@ def quanta(draw):
     return edges, [draw(st.integers(0, 9)) for _ in edges[1:]]
 
 
-def run(lanes, edges, energies):
+def run(threads, edges, energies):
     return attribute(
-        [np.array(t, np.int64) for t, _ in lanes],
-        [np.array(m, float) for _, m in lanes],
+        [np.array(t, np.int64) for t, _ in threads],
+        [np.array(m, float) for _, m in threads],
         np.array(edges, np.int64),
         np.array(energies, float),
     )
@@ -49,10 +49,10 @@ def run(lanes, edges, energies):
 
 @examples(300)
 @given(threads(), quanta())
-def test_energies_agree_with_the_slow_obvious_attribution(lanes, readings) -> None:
-    expected, _ = oracle.attribute_slowly(lanes, *readings)
+def test_energies_agree_with_the_slow_obvious_attribution(threads, readings) -> None:
+    expected, _ = oracle.attribute_slowly(threads, *readings)
 
-    got = run(lanes, *readings)
+    got = run(threads, *readings)
 
     for mine, theirs in zip(got, expected, strict=True):
         np.testing.assert_allclose(mine, [float(x) for x in theirs], rtol=1e-9, atol=1e-12)
@@ -60,10 +60,10 @@ def test_energies_agree_with_the_slow_obvious_attribution(lanes, readings) -> No
 
 @examples(200)
 @given(threads(), quanta())
-def test_joules_of_every_quantum_are_conserved_and_none_is_negative(lanes, readings) -> None:
-    _, idle = oracle.attribute_slowly(lanes, *readings)
+def test_joules_of_every_quantum_are_conserved_and_none_is_negative(threads, readings) -> None:
+    _, idle = oracle.attribute_slowly(threads, *readings)
 
-    got = run(lanes, *readings)
+    got = run(threads, *readings)
 
     assert all((energy >= 0).all() for energy in got)
     assert sum(energy.sum() for energy in got) + float(idle) == pytest.approx(sum(readings[1]), rel=1e-9)
@@ -71,10 +71,10 @@ def test_joules_of_every_quantum_are_conserved_and_none_is_negative(lanes, readi
 
 @examples(100)
 @given(threads(), quanta())
-def test_the_order_of_threads_is_irrelevant(lanes, readings) -> None:
-    forward = run(lanes, *readings)
+def test_the_order_of_threads_is_irrelevant(threads, readings) -> None:
+    forward = run(threads, *readings)
 
-    backward = run(lanes[::-1], *readings)[::-1]
+    backward = run(threads[::-1], *readings)[::-1]
 
     for a, b in zip(forward, backward, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-15)

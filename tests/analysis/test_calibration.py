@@ -116,7 +116,7 @@ def test_columns_that_go_together_are_named():
 
     warnings = fit(runs).goodness.warnings
 
-    assert any("b, c can hardly be told from the other coefficients" in text for text in warnings)
+    assert any("b, c can hardly be separated from the other coefficients" in text for text in warnings)
 
 
 def test_an_idle_run_gives_the_idle_power_and_is_not_fitted():

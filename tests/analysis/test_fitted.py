@@ -95,7 +95,7 @@ def test_auto_takes_it_where_tasks_differ_and_not_where_they_do_not(tmp_path, bu
     same, _ = profiled(tmp_path / "b.tprof", alike, model="auto")
 
     assert differ.info["model"] == "fitted"
-    assert "tell tasks apart better than cputime" in differ.info["model_why"]
+    assert "distinguish tasks better than cputime" in differ.info["model_why"]
     assert same.info["model"] == "cputime"
 
 

@@ -158,7 +158,7 @@ def test_how_readings_are_cut_into_looks_changes_nothing(history, sizes):
     for size in [*sizes, len(rows)]:
         parts.append(follower.follow(rows[first : first + size], longest_still_ns=1 << 60))
         first += size
-    for column in ("t_ns", "energy_j", "fault", "window_ns", "doubtful_j"):
+    for column in ("t_ns", "energy_j", "fault", "window_ns", "uncertain_j"):
         assert np.concatenate([getattr(part, column) for part in parts]).tolist() == getattr(whole, column).tolist()
 
 

@@ -1,4 +1,4 @@
-"""What `--task` means: modules, packages, files and expressions."""
+"""What `--task` matches: modules, packages, files and expressions."""
 
 import os
 
@@ -35,7 +35,7 @@ from tprof.launch.pattern import Pattern
     ],
 )
 def test_a_pattern_means_these_functions(text, names, file, qualname, meant):
-    assert Pattern.parse(text).means(names, file, qualname) is meant
+    assert Pattern.parse(text).matches(names, file, qualname) is meant
 
 
 def test_a_file_is_meant_from_the_folder_where_it_was_named(tmp_path, monkeypatch):
@@ -44,7 +44,7 @@ def test_a_file_is_meant_from_the_folder_where_it_was_named(tmp_path, monkeypatc
     pattern = Pattern.parse("part/prog.py:f")
 
     assert (pattern.text, str(pattern)) == (f"{tmp_path}/part/prog.py:f", "part/prog.py:f")
-    assert pattern.means(["prog"], os.fspath(tmp_path / "part" / "prog.py"), "f")
+    assert pattern.matches(["prog"], os.fspath(tmp_path / "part" / "prog.py"), "f")
 
 
 @pytest.mark.parametrize("text", ["blur", "a:b:c", ":f", "mod:", ".*", ""])

@@ -132,7 +132,7 @@ def slow_for_one(place, told):
         told.append(runtime.active_workers)
 
 
-def test_an_instance_over_budget_slows_by_one_notch_until_it_has_ended(tmp_path):
+def test_an_instance_over_budget_slows_by_one_step_until_it_has_ended(tmp_path):
     active = []
     with pytest.warns(RuntimeWarning) as told:
         slow_for_one(tmp_path, active)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
 from tprof.benchmarks.simulator.policy_trials import FREQUENCIES_HZ, MIXES, Trial
-from tprof.runtime.policy.power_limiter import PATIENCE, SPAN_S, SPARE, PowerLimiter
+from tprof.runtime.policy.power_limiter import SPAN_S, SPARE, TRY_AFTER, PowerLimiter
 
 LOWEST, HIGHEST = FREQUENCIES_HZ[0], FREQUENCIES_HZ[-1]
 STEP_NS = round(SPAN_S * 1e9)
@@ -64,7 +64,7 @@ def test_a_step_more_would_pass_the_cap_in_the_end(laws, part):
     watts = lowest_w + part * (full_w - lowest_w)
     package = Package(watts, *laws)
 
-    package.run(10 * PATIENCE[0] * len(FREQUENCIES_HZ))
+    package.run(10 * TRY_AFTER[0] * len(FREQUENCIES_HZ))
 
     place = FREQUENCIES_HZ.index(package.limiter.highest_hz)
     above_hz = FREQUENCIES_HZ[min(place + 2, len(FREQUENCIES_HZ) - 1)]

@@ -115,7 +115,9 @@ NEVER_LEFT = {
 def test_a_program_that_never_leaves_the_block_ends(tmp_path, what):
     source = NEVER_LEFT[what].replace("\\n", "\n")
 
-    begin = "from tprof.runtime import runtime as face\nface.PATIENCE_S = 0.3\nruntime = Runtime(workers=2).__enter__()"
+    begin = (
+        "from tprof.runtime import runtime as face\nface.END_TIMEOUT_S = 0.3\nruntime = Runtime(workers=2).__enter__()"
+    )
     out, err, status = run(tmp_path, f"{begin}\n{source}\n")
 
     assert (err, status) == ("", 0)
@@ -274,7 +276,7 @@ def test_a_daemon_thread_dies_inside_its_runtime(tmp_path):
         tmp_path,
         """
         from tprof.runtime import runtime as face
-        face.PATIENCE_S = 0.3
+        face.END_TIMEOUT_S = 0.3
         inside = threading.Event()
         def body():
             with Runtime(workers=2) as runtime:

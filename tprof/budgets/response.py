@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .throttling import Throttle
 
-NOTCH_S = 0.5
+STEP_S = 0.5
 """Throttling affects the power only after a while."""
 
 
@@ -41,7 +41,7 @@ class Response:
         self._refusals: list[BudgetExceededError] = []
         self._throttles: list[Throttle] = []
         self._why_not = ""
-        self._last_notch_s = 0.0
+        self._last_step_s = 0.0
 
     def get_ready(self) -> None:
         """Prepare the frequency's throttle: its guard starts more slowly than a budget may react."""
@@ -53,8 +53,8 @@ class Response:
         """Take the action; `describe` returns a sentence about the excess."""
         if self._action == "slow":
             now_s = time.monotonic()
-            if now_s - self._last_notch_s >= NOTCH_S:
-                self._last_notch_s = now_s
+            if now_s - self._last_step_s >= STEP_S:
+                self._last_step_s = now_s
                 self.slow(describe)
         elif self._action == "cancel":
             self.cancel(describe, again=False)
@@ -94,7 +94,7 @@ class Response:
                     _note(f"warned: {message}")
 
     def slow(self, describe: Callable[[], str]) -> None:
-        """Throttle one notch further; use the next throttle if one fails."""
+        """Throttle one step further; use the next throttle if one fails."""
         try:
             done = self._throttle().tighten()
         except SensorError as error:
@@ -108,15 +108,15 @@ class Response:
         self.warn(describe, f"; {done or 'nothing could be slowed down'}{why}")
 
     def slow_once(self, describe: Callable[[], str]) -> None:
-        """Throttle one notch, unless it is throttled already."""
-        self._last_notch_s = time.monotonic()
+        """Throttle one step, unless it is throttled already."""
+        self._last_step_s = time.monotonic()
         if not self._throttles:
             self.get_ready()
             self.slow(describe)
 
     def ease_later(self) -> None:
         """Release the throttles after a while: the next excess may follow soon, and a guard starts slowly."""
-        if time.monotonic() - self._last_notch_s >= NOTCH_S:
+        if time.monotonic() - self._last_step_s >= STEP_S:
             self.ease()
 
     def _throttle(self) -> Throttle:

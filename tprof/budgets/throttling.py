@@ -1,4 +1,4 @@
-"""Throttling: lowers a program's power by a lower frequency, fewer workers or pauses between tasks, in notches.
+"""Throttling: lowers a program's power by a lower frequency, fewer workers or pauses between tasks, in steps.
 
 The first way that the machine and the program allow is used. A throttle is released when its budget's block ends. If
 several budgets throttle the same thing, the strictest request applies; a value that others set meanwhile stays.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Runtimes = Callable[[], Sequence[Runs]]
 
 HZ_PER_GHZ = 1e9
-NOTCHES = 4
+STEPS = 4
 PAUSES = (1.0, 3.0, 7.0)
 """Relative to the task before the pause: tasks keep a half, a quarter, an eighth of the time."""
 
@@ -32,20 +32,20 @@ class Throttle(Protocol):
     """A way to lower a program's power."""
 
     def tighten(self) -> str | None:
-        """Tighten by one notch; returns a description, or None at the last notch. Raises SensorError."""
+        """Tighten by one step; returns a description, or None at the last step. Raises SensorError."""
 
     def release(self) -> None:
         """Restore the former state. Raises SensorError."""
 
 
 class Frequency:
-    """The processor's frequency, a quarter of its range per notch; a guard restores it however the process ends."""
+    """The processor's frequency, a quarter of its range per step; a guard restores it however the process ends."""
 
     def __init__(self, policies: tuple[Policy, ...]) -> None:
         """Start the guard; its start is slower than the reaction of a budget may be. Raises SensorError."""
         from tprof.frequency import Guard, read_bounds  # noqa: PLC0415 - loaded when used
 
-        self._notch = 0
+        self._step = 0
         self._resources = ExitStack()
         self._guard = self._resources.enter_context(Guard(policies))
         # Read after the guard started: an earlier holder of the frequency may just have restored it.
@@ -56,10 +56,10 @@ class Frequency:
         """Lower the frequency of each policy."""
         from tprof.frequency import hold  # noqa: PLC0415 - see above
 
-        if self._notch == NOTCHES:
+        if self._step == STEPS:
             return None
-        self._notch += 1
-        held_hz = [hold(policy, _at_notch(policy, top_hz, self._notch)).highest_hz for policy, top_hz in self._policies]
+        self._step += 1
+        held_hz = [hold(policy, _at_step(policy, top_hz, self._step)).highest_hz for policy, top_hz in self._policies]
         return f"the processor's frequency is held at {max(held_hz) / HZ_PER_GHZ:.2f} GHz"
 
     def release(self) -> None:
@@ -78,10 +78,10 @@ class WorkerLimit:
 
 
 class Workers:
-    """The workers of the runtimes that a budget may throttle, halved at each notch."""
+    """The workers of the runtimes that a budget may throttle, halved at each step."""
 
     def __init__(self, runtimes: Runtimes) -> None:
-        """Begin without a limit; `runtimes` is called at each notch."""
+        """Begin without a limit; `runtimes` is called at each step."""
         self._runtimes = runtimes
         self._limited: list[Runs] = []
 
@@ -177,5 +177,5 @@ def other_throttle(runtimes: Runtimes) -> Throttle:
     return Pauses()
 
 
-def _at_notch(policy: Policy, top_hz: int, notch: int) -> int:
-    return top_hz - (top_hz - policy.range.lowest_hz) * notch // NOTCHES
+def _at_step(policy: Policy, top_hz: int, step: int) -> int:
+    return top_hz - (top_hz - policy.range.lowest_hz) * step // STEPS

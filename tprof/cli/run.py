@@ -110,7 +110,7 @@ def _list_tasks(where: str, tasks: Sequence[str]) -> None:
     patterns = parse_patterns(tasks)
     for names, code, function in _functions(where):
         meant = not patterns and not function.co_name.startswith("<")
-        if meant or any(pattern.means(names, code.co_filename, function.co_qualname) for pattern in patterns):
+        if meant or any(pattern.matches(names, code.co_filename, function.co_qualname) for pattern in patterns):
             print(f"{names[0]}:{function.co_qualname}  {function.co_filename}:{function.co_firstlineno}")
 
 

@@ -104,16 +104,16 @@ static void free_tail(PyObject *object)
     Py_DECREF(type);
 }
 
-static bool ask(void *owner, struct tprof_known *known)
+static bool call_learn(void *owner, struct tprof_known *known)
 {
-    PyObject *told = PyObject_CallFunction(owner, "I", known->number);
+    PyObject *answer = PyObject_CallFunction(owner, "I", known->number);
     long long index;
     int watched;
-    const bool good = told != NULL && PyTuple_Check(told) && PyArg_ParseTuple(told, "Lp", &index, &watched);
-    Py_XDECREF(told);
+    const bool good = answer != NULL && PyTuple_Check(answer) && PyArg_ParseTuple(answer, "Lp", &index, &watched);
+    Py_XDECREF(answer);
     if (!good) {
         if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_TypeError, "who learns of a task returns its index and whether it is watched");
+            PyErr_SetString(PyExc_TypeError, "`learn` returns a task's index and whether it is watched");
         return false;
     }
     known->index = index;
@@ -126,7 +126,7 @@ static PyObject *create_follower(PyTypeObject *type, PyObject *args, PyObject *k
     static char *names[] = {"path", "record_bytes", "body_at",  "process", "pid",        "tid",
                             "own",  "column",       "packages", "end_ns",  "cut_off_ns", NULL};
     PyObject *path, *end_ns = Py_None;
-    struct tprof_follower given = {.learn = ask, .cut_off_ns = HUGE_VAL};
+    struct tprof_follower given = {.learn = call_learn, .cut_off_ns = HUGE_VAL};
     int own;
     unsigned int process;
     Py_buffer packages;

@@ -17,13 +17,13 @@
 #include <stdlib.h>
 
 /* Values in co_extra; from FIRST_TASK on the task's number is added. */
-enum { UNMARKED, IGNORED, TELL_RETURN, UNDEFINED, FIRST_TASK };
+enum { UNMARKED, IGNORED, OBSERVED, UNDEFINED, FIRST_TASK };
 
 struct monitor {
     PyObject_HEAD
     PyObject *define;  /* code -> number of its task; called before the first instance */
     PyObject *observe; /* (code, value): called when an observed code returns the value */
-    PyObject *meet;    /* code: called at its first start; may mark it */
+    PyObject *classify; /* code: called at its first start; may mark it */
     PyObject *files;   /* files without tasks, as keys of a dict */
     PyObject *disable; /* sys.monitoring.DISABLE: no more start events of this code until events are restarted */
     Py_ssize_t extra_index;
@@ -226,12 +226,12 @@ static PyObject *begin_marked(const struct monitor *self, PyObject *const *args,
 }
 
 /* Return the mark of a new code object, or -1 with an exception. */
-static intptr_t meet(const struct monitor *self, PyObject *code)
+static intptr_t classify(const struct monitor *self, PyObject *code)
 {
     const int known = PyDict_Contains(self->files, ((PyCodeObject *)code)->co_filename);
     if (known != 0)
         return known > 0 ? IGNORED : -1;
-    PyObject *result = call_unseen(self->meet, code, NULL);
+    PyObject *result = call_unseen(self->classify, code, NULL);
     if (result == NULL)
         return -1;
     Py_DECREF(result);
@@ -259,7 +259,7 @@ static PyObject *on_start(PyObject *object, PyObject *const *args, Py_ssize_t co
     const struct monitor *self = (struct monitor *)object;
     (void)count;
     intptr_t mark = (intptr_t)mark_of(self, args[0]);
-    if (mark == UNMARKED && (mark = meet(self, args[0])) < 0)
+    if (mark == UNMARKED && (mark = classify(self, args[0])) < 0)
         return NULL;
     return mark < UNDEFINED ? Py_NewRef(self->disable) : begin_marked(self, args, (uintptr_t)mark, STARTS);
 }
@@ -299,7 +299,7 @@ static PyObject *on_return(PyObject *object, PyObject *const *args, Py_ssize_t c
     const struct monitor *self = (struct monitor *)object;
     (void)count;
     const uintptr_t mark = mark_of(self, args[0]);
-    if (mark == TELL_RETURN)
+    if (mark == OBSERVED)
         return observe(self, args[0], args[2]);
     if (may_be_open(self, args[0]))
         end(args[0], 0);
@@ -348,10 +348,10 @@ static PyObject *unseen(PyObject *object, PyObject *args)
 
 static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"define", "observe", "meet", "files", "disable", NULL};
+    static char *names[] = {"define", "observe", "classify", "files", "disable", NULL};
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    PyObject *define, *observe, *meet, *files, *disable;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOO!O", names, &define, &observe, &meet, &PyDict_Type, &files,
+    PyObject *define, *observe, *classify, *files, *disable;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOO!O", names, &define, &observe, &classify, &PyDict_Type, &files,
                                      &disable))
         return NULL;
     pthread_once(&once, initialise);
@@ -365,7 +365,7 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     self->define = Py_NewRef(define);
     self->observe = Py_NewRef(observe);
-    self->meet = Py_NewRef(meet);
+    self->classify = Py_NewRef(classify);
     self->files = Py_NewRef(files);
     self->disable = Py_NewRef(disable);
     self->extra_index = extra_index;
@@ -378,7 +378,7 @@ static int traverse(PyObject *object, visitproc visit, void *arg)
     const struct monitor *self = (struct monitor *)object;
     Py_VISIT(self->define);
     Py_VISIT(self->observe);
-    Py_VISIT(self->meet);
+    Py_VISIT(self->classify);
     Py_VISIT(self->files);
     Py_VISIT(self->disable);
     return 0;
@@ -391,7 +391,7 @@ static void deallocate(PyObject *object)
     struct monitor *self = (struct monitor *)object;
     Py_CLEAR(self->define);
     Py_CLEAR(self->observe);
-    Py_CLEAR(self->meet);
+    Py_CLEAR(self->classify);
     Py_CLEAR(self->files);
     Py_CLEAR(self->disable);
     type->tp_free(object);

@@ -38,7 +38,7 @@ static uint64_t running(void)
     return thread == NULL ? 0 : thread->instance;
 }
 
-static void tell(const struct tprof_graph_event *event)
+static void write_event(const struct tprof_graph_event *event)
 {
     struct tprof_thread *thread = here();
     if (thread != NULL)
@@ -90,7 +90,7 @@ static const struct tprof_runtime_api api = {
     .join = join,
     .number = number,
     .running = running,
-    .tell = tell,
+    .write_event = write_event,
     .view = view,
     .run = run,
     .pause = pause_here,

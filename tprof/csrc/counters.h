@@ -29,7 +29,7 @@ struct tprof_counters {
     bool user_read;
     uint64_t enabled_ns, running_ns; /* at the last read(2) */
     /* Reads in user space since then see no times, but happen only while nothing was lost; the thread's CPU time at
-     * the last of them tells for how long its events have been enabled since. */
+     * the last of them gives the time that its events have been enabled since. */
     bool read_by_user;
     uint64_t user_cpu_ns;
     uint64_t raw[TPROF_MAX_EVENTS], values[TPROF_MAX_EVENTS];

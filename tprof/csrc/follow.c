@@ -66,7 +66,7 @@ static bool grow(struct tprof_follower *follower)
 }
 
 /* Find the number's place; `learn` adds a new one. The place is unchanged if that fails. */
-static enum tprof_follow_result meet(struct tprof_follower *follower, uint32_t number)
+static enum tprof_follow_result find_or_learn(struct tprof_follower *follower, uint32_t number)
 {
     if (follower->count != 0 && follower->known[follower->place].number == number)
         return TPROF_FOLLOWED;
@@ -74,17 +74,17 @@ static enum tprof_follow_result meet(struct tprof_follower *follower, uint32_t n
         return TPROF_FOLLOW_NO_MEMORY;
     struct tprof_known *found = place_of(follower->known, follower->capacity, number);
     if (!found->used) {
-        struct tprof_known told = {.number = number, .used = true, .row = NO_ROW};
-        if (!follower->learn(follower->owner, &told))
+        struct tprof_known added = {.number = number, .used = true, .row = NO_ROW};
+        if (!follower->learn(follower->owner, &added))
             return TPROF_FOLLOW_REFUSED;
-        *found = told;
+        *found = added;
         follower->count++;
     }
     follower->place = (size_t)(found - follower->known);
     return TPROF_FOLLOWED;
 }
 
-static struct tprof_known *who_runs(struct tprof_follower *follower)
+static struct tprof_known *running_task(struct tprof_follower *follower)
 {
     return follower->instance == 0 ? &follower->nobody : &follower->known[follower->place];
 }
@@ -127,7 +127,7 @@ static int32_t package_of(const struct tprof_follower *follower, uint16_t cpu)
 /* Inlined or not so that what happens at nearly every sample stays short: a sample takes 12 ns. */
 __attribute__((noinline)) static void begin_row(struct tprof_follower *follower, struct step *step, struct part part)
 {
-    struct tprof_known *who = who_runs(follower);
+    struct tprof_known *who = running_task(follower);
     struct tprof_row *row = new_row(follower);
     if (row == NULL) {
         step->no_memory = true;
@@ -150,7 +150,7 @@ __attribute__((noinline)) static void begin_row(struct tprof_follower *follower,
 static inline __attribute__((always_inline)) void add(struct tprof_follower *follower, struct step *step,
                                                       struct part part)
 {
-    const struct tprof_known *who = who_runs(follower);
+    const struct tprof_known *who = running_task(follower);
     if (goes_on(follower, who, step->interval, part.package_end)) {
         struct tprof_row *row = &follower->rows[who->row];
         row->cpu_s += part.cpu_ns * 1e-9;
@@ -208,7 +208,7 @@ static inline __attribute__((always_inline)) void run(struct tprof_follower *fol
 
 static void end_instance(struct tprof_follower *follower)
 {
-    const struct tprof_known *who = who_runs(follower);
+    const struct tprof_known *who = running_task(follower);
     if (who->watched && who->row != NO_ROW && follower->rows[who->row].instance == follower->instance)
         follower->rows[who->row].ends = 1;
 }
@@ -257,9 +257,9 @@ static enum tprof_follow_result take(struct tprof_follower *follower, struct ste
         end_instance(follower);
     follower->instance = sample->instance;
     if (sample->instance != 0) {
-        const enum tprof_follow_result met = meet(follower, sample->task);
-        if (met != TPROF_FOLLOWED)
-            return met;
+        const enum tprof_follow_result result = find_or_learn(follower, sample->task);
+        if (result != TPROF_FOLLOWED)
+            return result;
         if (follower->known[follower->place].index < 0)
             follower->instance = 0;
     }
@@ -268,7 +268,7 @@ static enum tprof_follow_result take(struct tprof_follower *follower, struct ste
     if (t_ns > follower->since_ns)
         follower->since_ns = t_ns;
     if (sample->kind == TPROF_START)
-        who_runs(follower)->starts++;
+        running_task(follower)->starts++;
     return TPROF_FOLLOWED;
 }
 

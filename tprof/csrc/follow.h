@@ -6,7 +6,7 @@
  * tasks get their own rows. The state between two steps is the time of the last step, the task that ran then, and how
  * much of its segment's CPU time has been given out.
  *
- * A file that nobody writes any more (`finished`) gives the segments of analysis/attribution/segments.py, however the
+ * A file that is no longer written (`finished`) gives the segments of analysis/attribution/segments.py, however the
  * time is cut into steps. While the recording runs, the thread's clock stands in for the sample that will close the
  * segment, and the counts of samples that come too late go to the next segment. */
 #ifndef TPROF_FOLLOW_H
@@ -42,7 +42,7 @@ struct tprof_follower {
     int64_t process;
     uint32_t pid, tid;
     bool own;          /* the thread's clock can be read directly */
-    bool finished;     /* nobody writes the file any more */
+    bool finished;     /* the file is no longer written */
     uint64_t end_ns;   /* of a finished file's last segment */
     double cut_off_ns; /* most CPU time of a last segment that nothing in the file closes */
     int cpu_column;    /* -1: none, a task's CPU time is its length */

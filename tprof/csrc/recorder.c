@@ -16,7 +16,7 @@
 
 /* Longest wait at the end of a recording for threads that write, for example to a slow disk; after it their last counts
  * may be wrong. */
-#define PATIENCE_NS UINT64_C(1000000000)
+#define END_TIMEOUT_NS UINT64_C(1000000000)
 
 uint64_t tprof_generation;
 _Thread_local struct tprof_thread *tprof_self;
@@ -293,7 +293,7 @@ void tprof_recorder_stop(void)
     pthread_mutex_lock(&lock);
     __atomic_store_n(&tprof_generation, 0, __ATOMIC_SEQ_CST);
     let_all_threads_see();
-    const uint64_t deadline_ns = tprof_now_ns() + PATIENCE_NS;
+    const uint64_t deadline_ns = tprof_now_ns() + END_TIMEOUT_NS;
     for (struct tprof_thread *thread = threads; thread != NULL; thread = thread->next) {
         if (thread->finished || thread->plan != current_plan)
             continue;

@@ -36,7 +36,7 @@ struct tprof_runtime_api {
     uint64_t (*join)(void);
     struct tprof_instance (*number)(void);
     uint64_t (*running)(void); /* the instance that this thread runs, 0: none */
-    void (*tell)(const struct tprof_graph_event *event);
+    void (*write_event)(const struct tprof_graph_event *event);
     /* Returns whether it is a task, and if so its parts, borrowed. */
     int (*view)(PyObject *callable, struct tprof_task_view *view);
     /* Run the callable here; as this instance if it is a task. */

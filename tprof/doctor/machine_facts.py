@@ -120,7 +120,7 @@ def place_facts(directory: Path) -> tuple[Fact, ...]:
     """Return whether a session can be made in the directory (by making a folder there), and how large it can get."""
     facts = [_writable(directory)]
     if facts[0].state is State.OK:
-        facts += [_room(directory), _file_system(directory)]
+        facts += [_free_space(directory), _file_system(directory)]
     return tuple(facts)
 
 
@@ -133,7 +133,7 @@ def _writable(directory: Path) -> Fact:
         return Fact("writable", State.MISSING, why, (ELSEWHERE,))
 
 
-def _room(directory: Path) -> Fact:
+def _free_space(directory: Path) -> Fact:
     free_bytes = psutil.disk_usage(os.fspath(directory)).free
     why = (
         f"{free_bytes / 1e9:.3g} GB free: {free_bytes / SAMPLE_BYTES / 1e6:.3g} million samples of {SAMPLE_BYTES} bytes"

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 LOCKED, HELD, READY, END = "locked", "held", "ready", "end"
 GRACE_S = 5.0
 """A run that does not end at SIGTERM within this time is killed."""
-PATIENCE_S, STEP_S = 0.3, 0.02
+LOCK_TIMEOUT_S, STEP_S = 0.3, 0.02
 """Longest wait for the lock: the guard of a killed program needs some time to restore."""
-DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+IGNORED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def main() -> None:
     """Lock, store, wait, restore, and report failures."""
-    for number in DEAF_TO:
+    for number in IGNORED_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     folder = _parse(sys.stdin.readline())
     if not isinstance(folder, str):
@@ -90,7 +90,7 @@ def _written(folder: Path, name: str, text: str) -> str | None:
 
 def _lock(folder: str) -> int:
     """Lock the folder until the result is closed. Raises BlockingIOError if another guard keeps the lock."""
-    give_up_s = time.monotonic() + PATIENCE_S
+    give_up_s = time.monotonic() + LOCK_TIMEOUT_S
     file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     while True:
         try:

@@ -20,7 +20,7 @@ def replace_callables(namespace: dict[str, Any], matches: Matches, names: Sequen
     """Replace callables without Python code, such as C functions, by tasks if a pattern names them in full."""
     file, name = namespace.get("__file__"), namespace.get("__name__")
     for pattern in matches.patterns:
-        if not pattern.exact or pattern.function is None or not pattern.means_module(names, file):
+        if not pattern.exact or pattern.function is None or not pattern.matches_module(names, file):
             continue
         owner, value = _find(namespace, pattern.function)
         if not _is_defined_in(value, name) or _has_code(value) or isinstance(value, type) or not callable(value):
@@ -49,7 +49,7 @@ def _has_code(value: Any) -> bool:
 def patch_module(module: types.ModuleType, matches: Matches, names: Sequence[str]) -> None:
     """Replace the functions and methods of a loaded module by tasks: one without source, or imported before."""
     file = getattr(module, "__file__", None)
-    if not matches.means(names, file):
+    if not matches.may_match(names, file):
         return
     found = []
     for owner, qualified, value in _members(module, module, ""):

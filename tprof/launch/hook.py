@@ -51,7 +51,7 @@ class _Rewriting(importlib.abc.MetaPathFinder):
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(name, path, target)
             if spec is not None:
-                meant = self.matches.means(self._names(name), spec.origin)
+                meant = self.matches.may_match(self._names(name), spec.origin)
                 if meant and spec.loader is not None and not isinstance(spec.loader, type):
                     self._extend(spec.loader, name)
                 return spec
@@ -76,7 +76,7 @@ class _Rewriting(importlib.abc.MetaPathFinder):
         """Whether a pattern names in full an object that the module's source does not define as a function."""
         file = loader.get_filename(name)
         source: bytes = loader.get_data(file)
-        exact = [one for one in self.matches.patterns if one.exact and one.means_module(self._names(name), file)]
+        exact = [one for one in self.matches.patterns if one.exact and one.matches_module(self._names(name), file)]
         return any(f"def {(one.function or '').rpartition('.')[2]}".encode() not in source for one in exact)
 
     def _adopt_after(self, loader: Any, *, compiled: bool) -> None:
@@ -118,7 +118,7 @@ class _Rewriting(importlib.abc.MetaPathFinder):
 
     def _with_tasks(self, code: types.CodeType, names: Sequence[str]) -> types.CodeType:
         file = code.co_filename
-        if not self.matches.means(names, file):
+        if not self.matches.may_match(names, file):
             return code
         try:
             return compile_with_tasks(Path(file).read_bytes(), file, self.matches, names)
@@ -155,5 +155,5 @@ class Tasks:
             return self._rewriting.compile_main(source, file)
         code: types.CodeType = compile(source, file, "exec", dont_inherit=True) if isinstance(source, bytes) else source
         if self._selection is not None:
-            self._selection.know_main(code)
+            self._selection.select_in_main(code)
         return code

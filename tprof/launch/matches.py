@@ -33,11 +33,11 @@ class Matches:
         self._file: TableFile | None = None
         self._process: int | None = None
 
-    def means(self, names: Sequence[str], file: str | None) -> bool:
+    def may_match(self, names: Sequence[str], file: str | None) -> bool:
         """Whether functions of a module can match; those of tprof itself cannot."""
         if names and names[0].startswith("tprof.") and not names[0].startswith("tprof.benchmarks."):
             return False
-        return any(pattern.means_module(names, file) for pattern in self.patterns)
+        return any(pattern.matches_module(names, file) for pattern in self.patterns)
 
     def choose(self, file: str, codes: Iterable[types.CodeType], names: Sequence[str]) -> list[types.CodeType]:
         """Return the matching functions of a module, and note all of its functions; `names` are the module's."""
@@ -47,7 +47,7 @@ class Matches:
 
     def which(self, names: Sequence[str], file: str | None, qualname: str) -> list[int]:
         """Return the indices of the patterns that match the function."""
-        return [index for index, pattern in enumerate(self.patterns) if pattern.means(names, file, qualname)]
+        return [index for index, pattern in enumerate(self.patterns) if pattern.matches(names, file, qualname)]
 
     def note(self, names: Sequence[str], file: str, functions: Sequence[tuple[str, int, list[int]]]) -> None:
         """Write functions of a module with the patterns that match each, and the names of other functions."""
@@ -65,7 +65,7 @@ class Matches:
             self._write({"module": names[0] if names else "", "file": file, "functions": [], "others": sorted(new)})
 
     def _meaning(self, names: Sequence[str], file: str) -> list[Pattern]:
-        return [one for one in self.patterns if one.means_module(names, file) and one.module != "*"]
+        return [one for one in self.patterns if one.matches_module(names, file) and one.module != "*"]
 
     def _write(self, line: dict[str, Any]) -> None:
         self._lines.append(line)
@@ -120,7 +120,7 @@ class Gathered:
         found = []
         meant = False
         for (module, file), functions in self._others.items():
-            if pattern.means_module([module], file):
+            if pattern.matches_module([module], file):
                 meant = True
                 where = module if pattern.module is not None else os.path.basename(file)  # noqa: PTH119 - a name
                 found += [f"{where}:{name}" for name in get_close_matches(pattern.function, functions, 3, 0.6)]

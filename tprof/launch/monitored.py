@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # A debugger, coverage, a profiler and an optimizer have 0, 1, 2 and 5 by PEP 669.
 _TOOLS = (4, 3)
-_UNMARKED, _IGNORED, _TELL_RETURN, _UNDEFINED, _FIRST_TASK = range(5)  # as csrc/binding_monitor.c has them
+_UNMARKED, _IGNORED, _OBSERVED, _UNDEFINED, _FIRST_TASK = range(5)  # as csrc/binding_monitor.c has them
 _RESUMED = 0x20 | 0x80 | 0x100 | 0x200  # bits of co_flags: generators and coroutines of all kinds
 
 
@@ -31,7 +31,7 @@ class Monitored:
         self._observers: dict[int, tuple[CodeType, Observer]] = {}
         self._observer: Callable[[FrameType], object] | None = None
         self.files: dict[str, bool] = {}
-        self._monitor = _core.Monitor(self._define, self._observe, self._meet, self.files, monitoring.DISABLE)
+        self._monitor = _core.Monitor(self._define, self._observe, self._classify, self.files, monitoring.DISABLE)
         events = monitoring.events
         self._ends = events.PY_RETURN
         self._steps = events.PY_RETURN | events.PY_RESUME | events.PY_YIELD
@@ -81,7 +81,7 @@ class Monitored:
     def on_return(self, code: CodeType, observer: Observer) -> None:
         """Call the observer with the frame and the return value when the code returns."""
         self._observers[id(code)] = (code, observer)
-        self._monitor.mark(code, _TELL_RETURN)
+        self._monitor.mark(code, _OBSERVED)
         self._monitoring.set_local_events(self._tool, code, self._monitoring.events.PY_RETURN)
 
     def _listen(self, code: CodeType) -> None:
@@ -98,7 +98,7 @@ class Monitored:
             number = self._numbers.setdefault(place, number)
         return number
 
-    def _meet(self, _: CodeType) -> None:
+    def _classify(self, _: CodeType) -> None:
         if self._observer is not None:
             self._observer(sys._getframe(1))  # noqa: SLF001 - the only way to the frame
 

@@ -72,7 +72,7 @@ class Pattern:
     def __str__(self) -> str:
         return self.shown
 
-    def means_module(self, names: Iterable[str], file: str | None) -> bool:
+    def matches_module(self, names: Iterable[str], file: str | None) -> bool:
         """Whether it can match functions of a module with these names, or of this file."""
         if self.expression is not None:
             return True
@@ -80,9 +80,9 @@ class Pattern:
             return file is not None and _is_file(file, self.file)
         return any(self._names_module(name) for name in names)
 
-    def means(self, names: Iterable[str], file: str | None, qualname: str) -> bool:
+    def matches(self, names: Iterable[str], file: str | None, qualname: str) -> bool:
         """Whether it matches the function by its qualified name; an inner function also by shorter names."""
-        if not self.means_module(names, file) or (_is_nameless(qualname) and not self._spells(qualname)):
+        if not self.matches_module(names, file) or (_is_nameless(qualname) and not self._spells(qualname)):
             return False
         if self.expression is not None:
             return any(self.expression.fullmatch(f"{name}:{one}") for name in names for one in _called(qualname))

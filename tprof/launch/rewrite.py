@@ -31,7 +31,7 @@ def compile_with_tasks(
     """Return the code of a module with its matching functions as tasks."""
     tree = source if isinstance(source, ast.Module) else ast.parse(source, file)
     rewriter = _Rewriter(matches, names, file)
-    if matches.means(names, file):
+    if matches.may_match(names, file):
         tree = rewriter.visit(tree)
         matches.note(names, file, rewriter.functions)
     code: types.CodeType = compile(tree, file, "exec", dont_inherit=True)

@@ -49,15 +49,15 @@ class Selection:
         """Select in imported modules, and from now on in all code at its first start."""
         self._tool.unseen(Selection._select_alive, self)
         self._tool.files[_WRITTEN] = True
-        self._tool.begin(self._meet)
+        self._tool.begin(self._classify)
 
-    def know_main(self, code: types.CodeType) -> None:
+    def select_in_main(self, code: types.CodeType) -> None:
         """Select in the main program if it is a text, since generated code has the same file name."""
         if code.co_filename == _WRITTEN:
             self._tool.unseen(self._choose_in_main, code)
 
     def _choose_in_main(self, code: types.CodeType) -> None:
-        if self._matches.means(self._main_names, _WRITTEN):
+        if self._matches.may_match(self._main_names, _WRITTEN):
             self._choose(_WRITTEN, list(functions_in(code)), self._main_names)
 
     def _select_alive(self) -> None:
@@ -113,7 +113,7 @@ class Selection:
         # A tool such as coverage runs the program as __main__; another process runs another program.
         return own if self._is_child else ["__main__", *own]
 
-    def _meet(self, frame: types.FrameType) -> None:
+    def _classify(self, frame: types.FrameType) -> None:
         """Handle the first start of code."""
         code = frame.f_code
         file = code.co_filename
@@ -121,7 +121,7 @@ class Selection:
         is_module = code.co_name == "<module>" and not code.co_flags & FUNCTION
         if is_module and names == ["dataclasses"]:
             self._tool.on_return(code, lambda ended, _: self._observe_dataclass(ended.f_globals))
-        elif not self._matches.means(names, file):
+        elif not self._matches.may_match(names, file):
             self._tool.files[file] = True
         elif is_module:
             self._choose(file, list(functions_in(code)), names)
@@ -151,7 +151,7 @@ def modules_meant(matches: Matches, main_names: Sequence[str]) -> list[tuple[str
         and module.__name__ == name
         and name not in main_names
         and name.partition(".")[0] != "tprof"
-        and matches.means([name], getattr(module, "__file__", None))
+        and matches.may_match([name], getattr(module, "__file__", None))
     ]
 
 

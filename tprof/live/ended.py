@@ -33,13 +33,13 @@ class EndedReadings(Readings):
     def __init__(self, trace: Trace, learn: Learn) -> None:
         """Read them. Raises TraceError."""
         self._end_ns = trace.end_ns
-        watcher = _Watcher(trace, learn)
-        super().__init__(measure_hidden(trace.readings, watcher.first_ns, watcher.seen_s))
+        usage = _CpuTime(trace, learn)
+        super().__init__(measure_hidden(trace.readings, usage.first_ns, usage.seen_s))
         static_w = static_watts(trace.manifest)
         for reading in sorted(trace.readings.values(), key=lambda one: one.name):
             if reading.quantity != "energy":
                 continue
-            self._know_package(reading.package)
+            self._add_package(reading.package)
             whole = build_quanta(reading)
             quanta = whole.between(trace.start_ns, trace.end_ns)[0]
             if reading.counted and len(quanta):
@@ -67,7 +67,7 @@ def followed(trace: Trace) -> list[FollowedThread]:
     ]
 
 
-class _Watcher:
+class _CpuTime:
     """Sums the CPU time of the samples, before they are followed for their joules."""
 
     def __init__(self, trace: Trace, learn: Learn) -> None:

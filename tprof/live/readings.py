@@ -105,7 +105,7 @@ class Readings:
         self._qualities.add(quality)
         return domain
 
-    def _know_package(self, package: int | None) -> None:
+    def _add_package(self, package: int | None) -> None:
         if package is not None and package not in self.packages:
             self.packages.append(package)
 
@@ -168,7 +168,7 @@ class RunningReadings(Readings):
     def _domain(self, path: Path, stream: Stream, package: int | None) -> Callable[[Records], None] | None:
         description = stream.description
         unit_j, quality, scope = unit_of(stream), description.get("quality"), str(description.get("scope"))
-        self._know_package(package)
+        self._add_package(package)
         if description.get("counted") is not True:
             return None
         quality = quality if isinstance(quality, str) and quality in set(Quality) else str(Quality.ESTIMATED)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tprof.trace import Thread
 
 Learn = Callable[[int, int], tuple[int, bool]]
-"""Told process and number of a new task; returns its index, and whether each of its instances gets its own rows."""
+"""Called with process and number of a new task; returns its index, and whether each instance gets its own rows."""
 
 
 class FollowedThread:
@@ -62,7 +62,7 @@ class FollowedThread:
         ----------
         edges_ns : int64, increasing; the first is the last one of the step before
         now_ns : not before the last edge
-        learn : knows the tasks
+        learn : called with each new task
 
         Raises
         ------

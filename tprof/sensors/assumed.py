@@ -1,10 +1,10 @@
 """The assumed watts of a processor without a sensor, and their error, from a table by kind of processor.
 
-The name of a processor tells its kind first: its suffix is the power class (U and P: thin laptops; H: laptops; none:
+The name of a processor gives its kind first: its suffix is the power class (U and P: thin laptops; H: laptops; none:
 desktops). Without a suffix a battery or the chassis indicates a laptop, and sockets and cores indicate a server. On Arm
 the kernel has no name, only the maker and the part of each core.
 
-A virtual machine does not know the size of its chip: it is assumed to have the table's size, and the machine's share of
+In a virtual machine the size of the chip is unknown: the table's size is assumed, and the machine's share of
 the idle watts is its share of the chip's logical processors.
 """
 

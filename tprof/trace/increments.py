@@ -71,7 +71,7 @@ class Increments:
     length_ns : since the one before
     energy_j : joules since the one before; 0 after a fault
     fault : of type `Fault`
-    doubtful_j : joules of an invalid rise
+    uncertain_j : joules of an invalid rise
     """
 
     t_ns: Ints
@@ -80,7 +80,7 @@ class Increments:
     length_ns: Ints
     energy_j: Floats
     fault: Faults
-    doubtful_j: Floats
+    uncertain_j: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,8 @@ class _Moves:
 
 
 @dataclass(slots=True)
-class _Doubt:
-    """The last valid count, to be dropped after `left` more valid rises."""
+class _BeforeFault:
+    """The last valid count before a fault, to be dropped after `left` more valid rises."""
 
     value: int
     t_ns: int
@@ -147,7 +147,7 @@ class Counter:
         self._seen = self._kept = _NO_RECORDS
         self._since_ns = 0
         self._reopened = False
-        self._doubt: _Doubt | None = None
+        self._before_fault: _BeforeFault | None = None
         self._learnt = 0
         self._usual: deque[tuple[int, float]] = deque(maxlen=_HISTORY)
 
@@ -222,7 +222,7 @@ class Counter:
         if kept["flags"].any():
             fault[(kept["flags"] & ReadingFlag.REOPENED != 0) & (length_ns > 0)] = Fault.REOPENED
         stood_ns = seen_ns - self._since(changed, t_ns)
-        self._judge(_Moves(value, t_ns, slack_ns, moved_j, stood_ns, fault))
+        self._find_faults(_Moves(value, t_ns, slack_ns, moved_j, stood_ns, fault))
         known = changed & (counts != 0) if self._updates_are_timed else np.zeros(len(kept), bool)
         believed = fault == Fault.NONE
         return Increments(
@@ -240,7 +240,7 @@ class Counter:
         self._since_ns = int(since_ns[-1])
         return since_ns[:-1]
 
-    def _judge(self, moves: _Moves) -> None:
+    def _find_faults(self, moves: _Moves) -> None:
         """Find the faults that depend on earlier intervals, in order of time."""
         noticed = [
             *np.flatnonzero((moves.fault != Fault.NONE) | (moves.stood_ns >= STILL_NS)).tolist(),
@@ -248,52 +248,52 @@ class Counter:
         ]
         index = self._learnt = 0
         while True:
-            if self._doubt is None:
+            if self._before_fault is None:
                 index = noticed[bisect_left(noticed, index)]
             if index == len(moves.fault):
                 break
-            self._weigh(moves, index)
+            self._classify(moves, index)
             index += 1
         self._learn_usual(moves, index)
 
-    def _weigh(self, moves: _Moves, index: int) -> None:
+    def _classify(self, moves: _Moves, index: int) -> None:
         """Classify one interval."""
-        fault, doubt = int(moves.fault[index]), self._doubt
-        back = doubt is not None and self._is_back(moves, index, doubt)
+        fault, before = int(moves.fault[index]), self._before_fault
+        back = before is not None and self._is_back(moves, index, before)
         if fault in (Fault.REOPENED, Fault.SLEPT):
-            self._doubt = None
+            self._before_fault = None
         elif fault == Fault.FELL:
-            self._lose_trust(moves, index, next_rise=True, back=back)
+            self._distrust(moves, index, next_rise=True, back=back)
         elif not moves.moved_j[index]:
             return
-        elif doubt is not None and (doubt.next_rise or (back and self._leapt(moves, index, doubt))):
+        elif before is not None and (before.next_rise or (back and self._leapt(moves, index, before))):
             moves.fault[index] = Fault.AFTER_FALL
-            self._lose_trust(moves, index, next_rise=False, back=back)
+            self._distrust(moves, index, next_rise=False, back=back)
         elif fault == Fault.SPIKE:
-            self._lose_trust(moves, index, next_rise=False, back=back)
+            self._distrust(moves, index, next_rise=False, back=back)
         elif moves.stood_ns[index] >= STILL_NS and self._caught_up(moves, index):
             moves.fault[index] = Fault.STOOD_STILL
-        elif doubt is not None:
-            doubt.left -= 1
-            self._doubt = doubt if doubt.left else None
+        elif before is not None:
+            before.left -= 1
+            self._before_fault = before if before.left else None
 
-    def _is_back(self, moves: _Moves, index: int, doubt: _Doubt) -> bool:
+    def _is_back(self, moves: _Moves, index: int, before: _BeforeFault) -> bool:
         """Return whether the count is where it would be without the fall."""
-        rise_j = (int(moves.value[index + 1]) - doubt.value) * self._unit_j
-        since_s = (int(moves.t_ns[index + 1]) - doubt.t_ns + int(moves.slack_ns[index])) * 1e-9
+        rise_j = (int(moves.value[index + 1]) - before.value) * self._unit_j
+        since_s = (int(moves.t_ns[index + 1]) - before.t_ns + int(moves.slack_ns[index])) * 1e-9
         return 0 <= rise_j <= self.limit_w * since_s
 
-    def _lose_trust(self, moves: _Moves, index: int, *, next_rise: bool, back: bool) -> None:
+    def _distrust(self, moves: _Moves, index: int, *, next_rise: bool, back: bool) -> None:
         if back:
-            self._doubt = None
-        elif self._doubt is None:
-            self._doubt = _Doubt(int(moves.value[index]), int(moves.t_ns[index]), next_rise)
+            self._before_fault = None
+        elif self._before_fault is None:
+            self._before_fault = _BeforeFault(int(moves.value[index]), int(moves.t_ns[index]), next_rise)
         else:
-            self._doubt.next_rise, self._doubt.left = next_rise, TRUSTED_AFTER
+            self._before_fault.next_rise, self._before_fault.left = next_rise, TRUSTED_AFTER
 
-    def _leapt(self, moves: _Moves, index: int, doubt: _Doubt) -> bool:
+    def _leapt(self, moves: _Moves, index: int, before: _BeforeFault) -> bool:
         """Return whether the count jumped over the value before its fall, by more than a usual rise."""
-        if int(moves.value[index]) >= doubt.value:
+        if int(moves.value[index]) >= before.value:
             return False
         usual = self._usual_update(moves, index)
         return usual is None or float(moves.moved_j[index]) > USUAL_UPDATES * usual[1]

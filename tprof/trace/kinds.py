@@ -71,5 +71,5 @@ class Quality(StrEnum):
 
 def least_certain(qualities: Collection[str]) -> str:
     """Return the quality of figures of several qualities: that of the least certain one; "none" without any."""
-    doubt = (Quality.ESTIMATED, Quality.SIMULATED, Quality.GIVEN, Quality.MEASURED)
-    return next((str(quality) for quality in doubt if quality in qualities), "none")
+    order = (Quality.ESTIMATED, Quality.SIMULATED, Quality.GIVEN, Quality.MEASURED)
+    return next((str(quality) for quality in order if quality in qualities), "none")

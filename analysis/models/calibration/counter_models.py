@@ -85,7 +85,7 @@ def fit_counters(table: Table, progress: Callable[[str], None] | None = None) ->
         raise UsageError(message)
     names = np.unique(table.group)
     if len(names) < 2:
-        message = f'all rows are of one group ("{names[0]}"): name a column with --group that tells programs apart'
+        message = f'all rows are of one group ("{names[0]}"): name a column with --group that distinguishes programs'
         raise UsageError(message)
     line, curve, mean = _left_out(table, progress)
     columns = _with_constant(table.counters)
@@ -105,7 +105,7 @@ def fit_counters(table: Table, progress: Callable[[str], None] | None = None) ->
         {str(name): float(error[table.group == name].mean()) for name in names},
         len(table.power_w),
         len(names),
-        (f"{', '.join(collinear)} can hardly be told from the other counters (inflation)",) if collinear else (),
+        (f"{', '.join(collinear)} can hardly be separated from the other counters (inflation)",) if collinear else (),
     )
 
 

@@ -72,7 +72,7 @@ def fit(observations: Observations) -> Calibration:
     Raises
     ------
     UsageError
-        If there are too few runs, or all at one number of active cores: then C1 and C2 cannot be told apart.
+        If there are too few runs, or all at one number of active cores: then C1 and C2 cannot be separated.
     """
     busy = observations.where(observations.active_cores >= BUSY)
     busy = busy.where(_usable(busy))
@@ -118,7 +118,7 @@ def _check(busy: Observations) -> None:
     if len(cores) < 2:
         message = (
             f"all runs had {cores[0]:g} active cores, so the power of a core (C1) and that of the package (C2) cannot "
-            "be told apart: add runs with another number of busy cores"
+            "be separated: add runs with another number of busy cores"
         )
         raise UsageError(message)
 

@@ -151,10 +151,10 @@ def _warnings(observations: Observations, inflation: dict[str, float]) -> list[s
     uncertain = [name for name, factor in inflation.items() if factor > COLLINEAR]
     if uncertain:
         out.append(
-            f"{', '.join(uncertain)} can hardly be told from the other coefficients (variance inflation above "
+            f"{', '.join(uncertain)} can hardly be separated from the other coefficients (variance inflation above "
             f"{COLLINEAR:g}): their sum is known, each is not; add kernels that stress one part alone"
         )
     cores = observations.active_cores
     if cores.std() < NEARLY_ONE_CORE_COUNT * cores.mean() / 2:
-        out.append("the numbers of active cores hardly differ: C1 and C2 can hardly be told apart")
+        out.append("the numbers of active cores hardly differ: C1 and C2 can hardly be separated")
     return out

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution.lanes import locate, spread
+from tprof.analysis.attribution.segment_energy import locate, spread
 from tprof.analysis.attribution.segments import task_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tprof.analysis.attribution.lanes import Lane
     from tprof.analysis.attribution.quanta import Quanta
+    from tprof.analysis.attribution.segment_energy import LocatedSegments
     from tprof.analysis.attribution.segments import Segments
 
 Floats = NDArray[np.float64]
@@ -58,21 +58,21 @@ class Equations:
 
 
 def equations(
-    quanta: Quanta, lanes: Sequence[Lane], segments: Sequence[Segments], hidden_s: Floats, tasks: int
+    quanta: Quanta, located: Sequence[LocatedSegments], segments: Sequence[Segments], hidden_s: Floats, tasks: int
 ) -> Equations:
     """Set up the equations of one domain.
 
     Parameters
     ----------
     quanta : of the domain
-    lanes : of all threads, with the modelled energy that the fit corrects
+    located : of all threads, with the modelled energy that the fit corrects
     segments : the same threads
     hidden_s : (k,) CPU seconds without samples
     tasks : their number
     """
     length_s = np.diff(quanta.edges_ns) * 1e-9
     edges = _edges(quanta, tasks + 4 + TRENDS)
-    time = _blurred(quanta, edges, lanes, [task_of(segment, tasks) for segment in segments], tasks + 1)
+    time = _blurred(quanta, edges, located, [task_of(segment, tasks) for segment in segments], tasks + 1)
     known = np.column_stack([hidden_s, length_s, quanta.energy_j])[: edges[-1]]
     sums = np.add.reduceat(known, edges[:-1], axis=0)
     whole = np.logical_and.reduceat(quanta.valid[: edges[-1]], edges[:-1])
@@ -109,7 +109,11 @@ def _edges(quanta: Quanta, columns: int) -> NDArray[np.intp]:
 
 
 def _blurred(
-    quanta: Quanta, edges: NDArray[np.intp], lanes: Sequence[Lane], rows: Sequence[NDArray[np.int32]], count: int
+    quanta: Quanta,
+    edges: NDArray[np.intp],
+    located: Sequence[LocatedSegments],
+    rows: Sequence[NDArray[np.int32]],
+    count: int,
 ) -> Floats:
     """Return (k, count) modelled time of each row between edges, as a mean over the windows of these edges.
 
@@ -123,8 +127,8 @@ def _blurred(
     points_ns = quanta.edges_ns[edges][:, None] + np.round(window_ns[:, None] * offsets).astype(np.int64)
     grid_ns, place = np.unique(points_ns, return_inverse=True)
     table = np.zeros((count, len(grid_ns) + 1))
-    for lane, row in zip(lanes, rows, strict=True):
-        against = replace(lane, quantum=locate(lane.t_ns, grid_ns))
+    for thread, row in zip(located, rows, strict=True):
+        against = replace(thread, quantum=locate(thread.t_ns, grid_ns))
         table += spread(against, grid_ns, row=row, rows=count).reshape(table.shape)
     np.cumsum(table, axis=1, out=table)
     at_edges = sum(table[:, column] for column in place.reshape(points_ns.shape).T)

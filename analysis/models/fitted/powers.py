@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution.lanes import sum_by
+from tprof.analysis.attribution.segment_energy import sum_by
 from tprof.analysis.attribution.segments import task_of
 from tprof.analysis.names import places
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tprof.analysis.attribution.instances import InstanceRows
-    from tprof.analysis.attribution.lanes import Lane
     from tprof.analysis.attribution.quanta import Quanta
+    from tprof.analysis.attribution.segment_energy import LocatedSegments
     from tprof.analysis.attribution.segments import Segments
 
 Floats = NDArray[np.float64]
@@ -79,7 +79,7 @@ class Fit:
 
 def fit_powers(
     quanta: Quanta,
-    lanes: Sequence[Lane],
+    located: Sequence[LocatedSegments],
     segments: Sequence[Segments],
     hidden_s: Floats,
     *,
@@ -91,7 +91,7 @@ def fit_powers(
     Parameters
     ----------
     quanta : of the domain
-    lanes : of all threads, with modelled energy
+    located : of all threads, with modelled energy
     segments : the same threads
     hidden_s : (k,) CPU seconds without samples
     tasks : their number
@@ -101,7 +101,7 @@ def fit_powers(
     -------
     None with fewer than 30 valid quanta, or fewer than three per column.
     """
-    rows = equations(quanta, lanes, segments, hidden_s, tasks)
+    rows = equations(quanta, located, segments, hidden_s, tasks)
     if len(rows.energy_j) < max(LEAST_ROWS, 3 * rows.time.shape[1]):
         return None
     noise = _expected_noise(rows, quanta.unit_j)

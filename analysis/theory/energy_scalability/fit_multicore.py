@@ -2,7 +2,7 @@
 
 Time is linear in β, the access time and the message time, energy in E_d, E_m, E_l and E_t, so that two fits by least
 squares of relative errors find them, none below 0. A synchronisation is taken to last as long as an access. What a
-sweep does not vary cannot be told apart: accesses and leakage, say, at one frequency; then the fit refuses.
+sweep does not vary cannot be separated: accesses and leakage, say, at one frequency; then the fit refuses.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def fit_sweep(
     Raises
     ------
     UsageError
-        If columns differ in length, hold what is not above 0, do not tell the constants apart, or if no run's time
+        If columns differ in length, hold what is not above 0, do not determine the constants, or if no run's time
         is that of computing.
     """
     hz, count, took, joules = _columns((frequency_hz, cores, time_s, energy_j))
@@ -99,7 +99,7 @@ def _fit(what: str, columns: dict[str, Floats], measured: Floats) -> tuple[dict[
     scale = np.linalg.norm(matrix, axis=0)
     if len(measured) < len(used) or np.linalg.cond(matrix / scale) > _CONDITION:
         message = (
-            f"these runs do not tell apart what their {what} is made of ({', '.join(used)}): "
+            f"these runs do not separate what their {what} is made of ({', '.join(used)}): "
             "measure more frequencies and more numbers of cores"
         )
         raise UsageError(message)

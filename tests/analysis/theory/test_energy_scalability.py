@@ -190,7 +190,7 @@ def test_a_noisy_sweep_predicts_other_runs_to_within_its_noise():
 @pytest.mark.parametrize(
     ("ask", "said"),
     [
-        (lambda: cores.fit_sweep(ADDITION, 1e4, [1e9] * 3, [1] * 3, [1] * 3, [1] * 3), "do not tell apart"),
+        (lambda: cores.fit_sweep(ADDITION, 1e4, [1e9] * 3, [1] * 3, [1] * 3, [1] * 3), "do not separate"),
         (lambda: cores.fit_sweep(ADDITION, 1e4, [1e9] * 3, [1, 2, 4], [1] * 3, [1] * 3), "no computing to fit"),
         (lambda: cores.fit_sweep(ADDITION, 1e4, [1e9], [1], [1], [1, 2]), "as many values"),
         (lambda: cores.fit_sweep(ADDITION, 1e4, [1e9, 2e9], [1, 1], [1, -1], [1, 1]), "time_s of a sweep .* row 2"),

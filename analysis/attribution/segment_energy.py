@@ -28,8 +28,8 @@ def sum_by(key: NDArray[Any], weights: Floats, count: int) -> Floats:
 
 
 @dataclass(frozen=True)
-class Lane:
-    """The segments of one thread, with the quantum in which each begins and ends.
+class LocatedSegments:
+    """The segments of one thread, with modelled energy and the quantum in which each begins and ends.
 
     Attributes
     ----------
@@ -68,12 +68,12 @@ class Crossing:
     per_ns: Floats
 
 
-def crossing(lane: Lane, edges_ns: NDArray[np.int64]) -> Crossing:
+def crossing(segments: LocatedSegments, edges_ns: NDArray[np.int64]) -> Crossing:
     """Split the segments that cross an edge."""
-    at = np.flatnonzero(lane.quantum[:-1] != lane.quantum[1:])
-    first, last = lane.quantum[at].astype(np.int64), lane.quantum[at + 1].astype(np.int64)
-    begin_ns, end_ns = lane.t_ns[at], lane.t_ns[at + 1]
-    per_ns = lane.modelled[at] / (end_ns - begin_ns)
+    at = np.flatnonzero(segments.quantum[:-1] != segments.quantum[1:])
+    first, last = segments.quantum[at].astype(np.int64), segments.quantum[at + 1].astype(np.int64)
+    begin_ns, end_ns = segments.t_ns[at], segments.t_ns[at + 1]
+    per_ns = segments.modelled[at] / (end_ns - begin_ns)
     # Integer differences first: only their result becomes a float.
     head = per_ns * (edges_ns[first] - begin_ns)
     tail = per_ns * (end_ns - edges_ns[last - 1])
@@ -81,13 +81,17 @@ def crossing(lane: Lane, edges_ns: NDArray[np.int64]) -> Crossing:
 
 
 def spread(
-    lane: Lane, edges_ns: NDArray[np.int64], *, row: NDArray[np.integer[Any]] | None = None, rows: int = 1
+    segments: LocatedSegments,
+    edges_ns: NDArray[np.int64],
+    *,
+    row: NDArray[np.integer[Any]] | None = None,
+    rows: int = 1,
 ) -> Floats:
     """Return the modelled energy in each quantum.
 
     Parameters
     ----------
-    lane : segments
+    segments : of one thread
     edges_ns : (k + 1,) int64
     row : (n,) int64, optional: which of `rows` sums a segment goes to
 
@@ -96,12 +100,12 @@ def spread(
     (rows * (k + 2),) float64, padded for the time before and after
     """
     width = len(edges_ns) + 1
-    parts = crossing(lane, edges_ns)
-    inside = lane.modelled
+    parts = crossing(segments, edges_ns)
+    inside = segments.modelled
     if len(parts.at):
         inside = inside.copy()
         inside[parts.at] = 0.0
-    key = lane.quantum[:-1] if row is None else lane.quantum[:-1] + row * width
+    key = segments.quantum[:-1] if row is None else segments.quantum[:-1] + row * width
     total = sum_by(key, inside, rows * width)
     base = np.zeros(len(parts.at), np.int64) if row is None else row[parts.at] * width
     # Within one thread an edge is crossed once, so no index repeats and plain += is right.
@@ -145,11 +149,11 @@ class Shares:
     tail_j: Floats
 
 
-def gather(lane: Lane, edges_ns: NDArray[np.int64], rate: Rate) -> Shares:
+def gather(segments: LocatedSegments, edges_ns: NDArray[np.int64], rate: Rate) -> Shares:
     """Return each segment's joules: its modelled energy times the rate of the quanta it overlaps."""
-    energy_j = rate.per_quantum[lane.quantum[:-1]]
-    energy_j *= lane.modelled
-    parts = crossing(lane, edges_ns)
+    energy_j = rate.per_quantum[segments.quantum[:-1]]
+    energy_j *= segments.modelled
+    parts = crossing(segments, edges_ns)
     head_j = parts.head * rate.per_quantum[parts.first]
     tail_j = parts.tail * rate.per_quantum[parts.last]
     whole = rate.running[parts.last - 1] - rate.running[parts.first]
@@ -187,9 +191,9 @@ def attribute(
     >>> attribute([np.array([0, 5, 10])], [np.array([1.0, 3.0])], np.array([0, 10]), np.array([8.0]))
     [array([2., 6.])]
     """
-    lanes = [Lane(t, m, locate(t, edges_ns)) for t, m in zip(t_ns, modelled, strict=True)]
+    threads = [LocatedSegments(t, m, locate(t, edges_ns)) for t, m in zip(t_ns, modelled, strict=True)]
     total = np.zeros(len(edges_ns) + 1)
-    for lane in lanes:
-        total += spread(lane, edges_ns)
+    for segments in threads:
+        total += spread(segments, edges_ns)
     rate = Rate.of(rates(padded(energy_j), total), edges_ns)
-    return [gather(lane, edges_ns, rate).energy_j for lane in lanes]
+    return [gather(segments, edges_ns, rate).energy_j for segments in threads]
