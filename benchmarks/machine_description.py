@@ -33,7 +33,7 @@ def describe_machine(root: Path = Path("/")) -> dict[str, Any]:
     dict
         processor, cpus (logical), usable_cpus, cores, packages, kernel, architecture, python,
         free_threaded, virtual (None, or which hypervisor), clock_source, governor, load_1_min.
-        What this machine does not tell is None.
+        What this machine does not expose is None.
     """
     host = describe_host()
     topology = read_topology(root)

@@ -102,7 +102,7 @@ def measure(effort: Effort, *, energy: str = "auto", progress: Progress | None =
     energy
         The sensor, as for `tprof.record`.
     progress
-        Told what runs, how many runs are done, and how many there are.
+        Called with what runs, how many runs are done, and how many there are.
 
     Raises
     ------
@@ -154,7 +154,7 @@ class _Runner:
         for repeat in range(self.effort.repeats):
             order = np.random.default_rng(repeat).permutation(len(jobs) + len(NUMPY))
             for place in order:
-                self._tell(total)
+                self._report(total)
                 if place < len(jobs):
                     self._polynomial(jobs[place][0], jobs[place][1], repeat)
                 else:
@@ -180,7 +180,7 @@ class _Runner:
             rate = product_flops_per_s(name.removeprefix("product-"), self.effort.matrix, self.effort.seconds)
         self.rates[name] = max(rate, self.rates.get(name, 0.0))
 
-    def _tell(self, total: int) -> None:
+    def _report(self, total: int) -> None:
         if self.progress is not None:
             self.progress("measuring", self.done, total)
         self.done += 1

@@ -89,7 +89,7 @@ def measure_here(*, quick: bool, processor: str | None, progress: Progress | Non
     processor
         On which the session was recorded that is placed under the roof; None: none is.
     progress
-        Told what runs, how many runs are done, and how many there are.
+        Called with what runs, how many runs are done, and how many there are.
 
     Raises
     ------

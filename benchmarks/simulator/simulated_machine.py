@@ -74,7 +74,7 @@ class Machine:
         return {**os.environ, SYSROOT: str(self.root)}
 
     def __enter__(self) -> Self:
-        """Start it and wait until it hears."""
+        """Start it and wait until it receives reports."""
         environment = {name: value for name, value in os.environ.items() if name != SESSION}
         self._process = subprocess.Popen(  # noqa: S603 - this interpreter
             [sys.executable, "-P", "-c", START, str(self.root), self._address],
@@ -100,7 +100,7 @@ class Package:
         self._clock_s = clock_s
         self._joules, self._since_s = 0.0, clock_s()
 
-    def hear(self, message: str) -> None:
+    def add(self, message: str) -> None:
         """Add what a slice drew (TASK HZ NANOSECONDS)."""
         task, hz, cpu_ns = message.split()
         self._joules += RESPONSES[task].power_w(int(hz)) * int(cpu_ns) * 1e-9
@@ -119,11 +119,11 @@ def main() -> None:
     import selectors  # noqa: PLC0415 - only the process needs it
 
     root, address = sys.argv[1:]
-    heard = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    heard.bind(f"\0{address}")
+    reports = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    reports.bind(f"\0{address}")
     package = Package(Path(root))
     with selectors.DefaultSelector() as selector:
-        for source in (heard, sys.stdin):
+        for source in (reports, sys.stdin):
             selector.register(source, selectors.EVENT_READ)
         sys.stdout.write(f"{READY}\n")
         sys.stdout.flush()
@@ -131,7 +131,7 @@ def main() -> None:
             for key, _ in selector.select(PERIOD_S):
                 if key.fileobj is sys.stdin:
                     return
-                package.hear(heard.recv(256).decode())
+                package.add(reports.recv(256).decode())
             package.advance()
 
 

@@ -161,7 +161,7 @@ def pooled(profiles: Sequence[Profile]) -> pd.DataFrame:
 
 
 def is_absent(value: float | None) -> bool:
-    """Tell whether there is no such figure."""
+    """Return whether there is no such figure."""
     return value is None or math.isnan(value)
 
 

@@ -164,7 +164,7 @@ def _apart(existing: Plan, plan: Plan) -> dict[str, str]:
 
 
 def _check_right(order: Order, existing: Plan, plan: Plan, refused: str | None) -> None:
-    """Tell a sweep whose frequencies came or went with the right to set them from another one."""
+    """Raises SensorError or UsageError if the right to set frequencies came or went since the sweep began."""
     if plan.frequencies_hz is None:
         message = f"{order.folder} holds this sweep, and its frequencies cannot be set any more: {refused}"
         raise SensorError(f"{message}; then the same command goes on")
@@ -174,7 +174,7 @@ def _check_right(order: Order, existing: Plan, plan: Plan, refused: str | None) 
 
 
 def _take_over(order: Order, existing: Plan, plan: Plan) -> None:
-    """Let what is left belong to the program and machine of now, if that is the same or wanted."""
+    """Assign the remaining runs to the present program and machine, if these are the same or accepted."""
     changes = changed(existing.identity, plan.identity, order.what.title) if existing.done else []
     if changes and not order.accept_changes:
         message = f"{order.folder} holds this sweep, but {' and '.join(changes)} since it began"
@@ -207,7 +207,7 @@ def digest(file: Path | None) -> str | None:
 
 
 def changed(before: Mapping[str, str | int | None], now: Mapping[str, str | int | None], program: str) -> list[str]:
-    """Say what is another than before."""
+    """Return what differs from before."""
     names = [name for name in now if name in before and before[name] != now[name]]
     return [f"{program} was edited" if name == PROGRAM else _now(name, before, now) for name in names]
 

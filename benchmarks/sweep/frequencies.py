@@ -63,7 +63,7 @@ def visited(text: str, policies: Sequence[Policy]) -> Visits:
 
 
 def clamped(policies: Sequence[Policy], frequencies_hz: Sequence[int]) -> list[str]:
-    """Say which policies cannot take which frequencies: cores of another kind stay at their nearest meanwhile."""
+    """Return a note for each kind of core that cannot take some frequencies and takes the nearest instead."""
     alike: dict[tuple[int, int, tuple[int, ...]], list[str]] = {}
     for policy in policies:
         lacking = tuple(hz for hz in frequencies_hz if policy.nearest_hz(hz) != hz)
@@ -144,7 +144,7 @@ def _check(hz: int, policies: Sequence[Policy]) -> None:
 
 
 def shown(hz: float) -> str:
-    """Write a frequency; seven digits tell two of them apart that differ by one kHz."""
+    """Write a frequency; seven digits distinguish two that differ by one kHz."""
     return f"{hz / 1e9:.7g} GHz"
 
 

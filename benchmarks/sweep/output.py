@@ -112,7 +112,7 @@ def _described() -> Path:
 
 
 def is_simulated() -> bool:
-    """Tell whether frequencies and joules are those of a simulation."""
+    """Return whether frequencies and joules are those of a simulation."""
     return (sysroot() / SIMULATED).exists()
 
 

@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 MOST_FAILURES = 3
 """So many runs in a row that fail end a sweep: the next would, too."""
-MOST_TOLD = 3
+MOST_SHOWN = 3
 SEEDS = 1 << 32
 
 
-class Tell(Protocol):
-    """What a sweep says while it runs."""
+class SweepReporter(Protocol):
+    """What a sweep reports while it runs."""
 
     def begin(self, point: Point | None, left_s: float | None) -> None:
-        """Say that a run begins (None: the warm-up), and how long all that is left will take, where that is known."""
+        """Report that a run begins (None: the warm-up), and how long all that is left takes, where that is known."""
 
     def note(self, text: str) -> None:
-        """Say what a user must know."""
+        """Report what a user must know."""
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Sweep:
     continues: bool = False
     claim: ExitStack = field(default_factory=ExitStack)
 
-    def run(self, tell: Tell) -> tuple[Path, ...]:
+    def run(self, report: SweepReporter) -> tuple[Path, ...]:
         """Run what waits, write the tables after each point, and return the files.
 
         The former frequencies are back when this returns or raises, and shortly after this process was killed. A run
@@ -79,10 +79,10 @@ class Sweep:
         """
         with self.claim:
             for text in self.notes:
-                tell.note(text)
+                report.note(text)
             if self.plan.waiting:
                 with Guard(self.policies) as guard:
-                    _Runner(self, guard, tell).run()
+                    _Runner(self, guard, report).run()
             files = self.write(page=True)
             self.plan.written = True
             save_plan(self.plan, self.order.folder)
@@ -94,8 +94,8 @@ class Sweep:
         failed = self.plan.failed
         if not failed:
             return None
-        failures = "; ".join(f"{point.name}: {point.facts['why']}" for point in failed[:MOST_TOLD])
-        more = f"; and {len(failed) - MOST_TOLD} more" if len(failed) > MOST_TOLD else ""
+        failures = "; ".join(f"{point.name}: {point.facts['why']}" for point in failed[:MOST_SHOWN])
+        more = f"; and {len(failed) - MOST_SHOWN} more" if len(failed) > MOST_SHOWN else ""
         what = f"{len(failed)} of {len(self.plan.points)} runs failed"
         return f"{what}, the same command tries them again ({failures}{more})"
 
@@ -118,8 +118,8 @@ def _place(row: Row) -> tuple[Any, ...]:
 class _Runner:
     """The loop's state: what the points took so far, how many failed in a row, and the temperature's sensor."""
 
-    def __init__(self, sweep: Sweep, guard: Guard, tell: Tell) -> None:
-        self._sweep, self._guard, self._tell = sweep, guard, tell
+    def __init__(self, sweep: Sweep, guard: Guard, report: SweepReporter) -> None:
+        self._sweep, self._guard, self._report = sweep, guard, report
         self._folder = sweep.order.folder
         self._sensor = find_sensor(sysroot()) if sweep.order.settle_s else None
         self._lasted_s = [float(point.facts["lasted_s"]) for point in sweep.plan.done]
@@ -132,7 +132,7 @@ class _Runner:
         for point in self._sweep.plan.waiting:
             try:
                 self._warm_up(point)
-                self._tell.begin(point, self._left_s())
+                self._report.begin(point, self._left_s())
                 begin_s = time.monotonic()
                 point.facts = self._point(point)
                 point.facts["lasted_s"] = time.monotonic() - begin_s
@@ -147,7 +147,7 @@ class _Runner:
     def _warm_up(self, point: Point) -> None:
         if self._warm:
             return
-        self._tell.begin(None, self._left_s())
+        self._report.begin(None, self._left_s())
         self._hold(point)
         self._record(point, WARM_UP)
         shutil.rmtree(self._session(WARM_UP), ignore_errors=True)
@@ -160,7 +160,7 @@ class _Runner:
         if self._failed_in_a_row == MOST_FAILURES and self._sweep.plan.waiting:
             message = f"{MOST_FAILURES} runs failed one after the other, the last: {error}"
             raise TprofError(message) from error
-        self._tell.note(f"{point.name}: {error}")
+        self._report.note(f"{point.name}: {error}")
 
     def _keep(self, point: Point) -> None:
         """Save what came of a point; at the end of each round also the page, to look at meanwhile."""
@@ -190,11 +190,11 @@ class _Runner:
         }
 
     def _warn(self, point: Point, warnings: Sequence[str]) -> None:
-        """Say each once; the page names every run that it is about."""
+        """Report each once; the page names every run that it is about."""
         for text in warnings:
             if text not in self._warned:
                 self._warned.add(text)
-                self._tell.note(f"{point.name}: {text}")
+                self._report.note(f"{point.name}: {text}")
 
     def _hold(self, point: Point) -> list[Bounds]:
         if point.frequency_hz is None:

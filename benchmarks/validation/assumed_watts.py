@@ -43,7 +43,7 @@ class Processor:
 
     Attributes
     ----------
-    kind : one of `KINDS`, or `UNKNOWN` where kinds are not told apart.
+    kind : one of `KINDS`, or `UNKNOWN` where kinds are not distinguished.
     cores, cpus, packages : cores and logical processors of a package, and packages of the machine.
     idle_w : watts of an idle package; None where nobody measured them.
     loads : (busy processors, watts of all packages) of each point that is not idle.

@@ -206,7 +206,7 @@ def _fit_session(path: Path) -> dict[str, Any]:
 
 
 def _is_of_this_machine(model: dict[str, Any]) -> bool:
-    """Tell whether a session's model may be kept: one of another machine, or of a simulated one, is only shown."""
+    """Return whether a session's model may be kept: one of another machine, or of a simulated one, is only shown."""
     from tprof.sensors.topology import describe_host
 
     here = describe_host()["processor"]

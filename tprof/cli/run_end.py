@@ -101,7 +101,7 @@ class End:
             self._sum_up(stream, met)
 
     def _has_companions(self) -> bool:
-        """Tell whether others go on to record. A rank that failed waits for none: its job is to end by that."""
+        """Return whether others go on to record. A failed rank waits for none: its failure ends the job."""
         from tprof.session.companions import are_awaited, is_rank
 
         if os.getpid() != self._pid or not self._recording.is_owner or (self.failed and is_rank()):
