@@ -13,8 +13,8 @@ from tprof.benchmarks.machine_description import describe_machine, machine_sente
 from tprof.errors import UsageError
 from tprof.trace.power_model import model_path
 
-from .crew import FULL, QUICK
 from .intensity_runs import measure
+from .thread_team import FULL, QUICK
 
 if TYPE_CHECKING:
     from tprof.analysis.theory.roofline import Machine

@@ -9,7 +9,7 @@ do, before any model was held against it:
 
 - **Time.** A part of a kernel's cycles waits for memory, ``memory = llc / (llc + 10 GB/s)`` at the base frequency
   f0. The rest goes with the frequency f, the waiting does not, and it grows with what the other cores ask of the
-  shared cache: ``rate = 1 / ((1 - memory) f0/f + memory (1 + crowding * others / limit))``. Instructions and traffic
+  shared cache: ``rate = 1 / ((1 - memory) f0/f + memory (1 + contention * others / limit))``. Instructions and traffic
   go with the rate, cycles with f.
 - **Power of a core**, with ``v = V(f) / V(f0)``, V linear in f:
   ``v² [f/f0 (C1 (1 - gating * waiting) + a (1 + scatter * mix) IPC + unseen) + b L2 + c LLC]``.
@@ -143,7 +143,7 @@ class Law:
     volts, volts_per_ghz : V at the base frequency, and by how much it rises; V² f at 1.6 GHz is 0.33 of that at
         3.3 GHz, as in the paper's tables 3 and 4.
     gating : part of C1 that a core saves while it waits for memory.
-    crowding, limit_gbs : by how much waiting grows when the others ask `limit_gbs` of the shared cache.
+    contention, limit_gbs : by how much waiting grows when the others take `limit_gbs` from the shared cache.
     scatter : standard deviation of the energy of an instruction between kernels.
     leak, warm_s : static watts for each watt that has warmed the package, and how long warming takes.
     """
@@ -158,7 +158,7 @@ class Law:
     volts: float = 1.10
     volts_per_ghz: float = 0.112
     gating: float = 0.15
-    crowding: float = 1.0
+    contention: float = 1.0
     limit_gbs: float = 30.0
     scatter: float = 0.10
     leak: float = 0.025
@@ -179,7 +179,7 @@ class Law:
         return float(self.static_w * self.voltage(set_hz) ** 2)
 
 
-STATED = Law(static_w=10.0, core_w=0.0, ipc_w=0.0, l2_w=0.0, llc_w=0.0, gating=0.0, crowding=0.0, leak=0.0)
+STATED = Law(static_w=10.0, core_w=0.0, ipc_w=0.0, l2_w=0.0, llc_w=0.0, gating=0.0, contention=0.0, leak=0.0)
 """A core draws what its kernel says, 10 W static: a law without anything that bends it."""
 
 
@@ -218,7 +218,7 @@ def rates(law: Law, kernels: Sequence[Kernel], number: NDArray[np.int64], hz: Fl
         np.append(_characters(kernels, name), 0.0)[number] for name in ("ipc", "l2_gbs", "llc_gbs", "mix", "unseen_w")
     )
     running = number >= 0
-    stretch = 1 + law.crowding * others_gbs / law.limit_gbs
+    stretch = 1 + law.contention * others_gbs / law.limit_gbs
     speed = _speed(law, llc, hz, stretch)
     cycles = hz * running
     instructions = ipc * law.base_hz * speed

@@ -28,7 +28,7 @@ KERNELS = (
     Task("100 ms, gemm", 100e-3, kernel("gemm")),
 )
 WARMING = Law(
-    static_w=10.0, core_w=0.0, ipc_w=0.0, l2_w=0.0, llc_w=0.0, gating=0.0, crowding=0.0, leak=0.05, warm_s=5.0
+    static_w=10.0, core_w=0.0, ipc_w=0.0, l2_w=0.0, llc_w=0.0, gating=0.0, contention=0.0, leak=0.05, warm_s=5.0
 )
 HALF = Mix(busy=0.5)
 SLOW = Package(Law(), set_hz=LOWEST_HZ)

@@ -41,7 +41,7 @@ def one_a_core(topology: Sequence[Cpu]) -> tuple[int, ...]:
     return tuple(cores.values()) or tuple(sorted(usable))
 
 
-class Crew:
+class ThreadTeam:
     """The threads, as a context manager; what they do begins together."""
 
     def __init__(self, cpus: Sequence[int], stream_bytes: int) -> None:
@@ -134,11 +134,11 @@ def flops_of(degree: int) -> int:
     return 2 * degree + 1
 
 
-def copy_bytes_per_s(crew: Crew, seconds: float) -> float:
+def copy_bytes_per_s(team: ThreadTeam, seconds: float) -> float:
     """Return the bytes a second that all cores' copies read and write; what a write reads first is not counted."""
 
     def work() -> float:
-        source, target = crew.stream("double"), crew.other()
+        source, target = team.stream("double"), team.other()
         begin = now = time.perf_counter()
         done = 0
         while now - begin < seconds:
@@ -147,7 +147,7 @@ def copy_bytes_per_s(crew: Crew, seconds: float) -> float:
             now = time.perf_counter()
         return done / (now - begin)
 
-    return sum(crew.all(work))
+    return sum(team.all(work))
 
 
 def product_flops_per_s(precision: str, rows: int, seconds: float) -> float:
