@@ -55,7 +55,7 @@ def describe_machine(root: Path = Path("/")) -> dict[str, Any]:
 
 
 def find_hypervisor(root: Path) -> str | None:
-    """Return the hypervisor below `root`, "unnamed" for one that keeps quiet, None on bare hardware."""
+    """Return the hypervisor below `root`, "unnamed" for one without a name, None on bare hardware."""
     vendor = _first_line(root / "sys/class/dmi/id/sys_vendor") or ""
     product = _first_line(root / "sys/class/dmi/id/product_name") or ""
     named = next((name for mark, name in HYPERVISORS.items() if mark in f"{vendor} {product}"), None)

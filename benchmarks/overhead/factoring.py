@@ -148,7 +148,7 @@ class Factored:
         ]
 
     def _best(self) -> str:
-        """Return the one peer whose median is the least: each round's best would be whoever had luck in it."""
+        """Return the one peer whose median is the least: the best of each round would be chosen by chance."""
         names = [peer.name for peer in PEERS if peer.name in self.duration_s]
         return min(names, key=lambda name: statistics.median(self.duration_s[name]))
 

@@ -129,7 +129,7 @@ def measure(effort: Effort, *, energy: str = "auto", progress: Progress | None =
 
 
 def _why_no_energy(energy: str, root: Path) -> str | None:
-    """Return why there will be no energies, or None."""
+    """Return why no energies are recorded, or None."""
     choice = sensors.choose(energy, root=root)
     if choice.estimate is None and any(one.counted and one.scope == "package" for one in choice.domains):
         return None

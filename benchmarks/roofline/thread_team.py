@@ -42,7 +42,7 @@ def one_a_core(topology: Sequence[Cpu]) -> tuple[int, ...]:
 
 
 class ThreadTeam:
-    """The threads, as a context manager; what they do begins together."""
+    """The threads, as a context manager; their runs begin together."""
 
     def __init__(self, cpus: Sequence[int], stream_bytes: int) -> None:
         """Begin with none."""
@@ -64,10 +64,10 @@ class ThreadTeam:
         self._pool.shutdown()
 
     def all(self, work: Callable[[], T]) -> list[T]:
-        """Let each thread do this once, all at the same time, and return what they found."""
+        """Let each thread do this once, all at the same time, and return their results."""
 
         def together() -> T:
-            # Nobody takes two turns: the barrier holds each thread until all are there.
+            # No thread runs it twice: the barrier holds each until all are there.
             self._together.wait()
             return work()
 
@@ -79,7 +79,7 @@ class ThreadTeam:
         return view
 
     def other(self) -> np.ndarray[Any, Any]:
-        """Return the calling thread's room to copy its float64 stream to."""
+        """Return the calling thread's buffer for a copy of its float64 stream."""
         buffer: np.ndarray[Any, Any] = self._own.buffer
         return buffer
 

@@ -70,7 +70,7 @@ class Machine:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a program needs to see the machine: the environment of now and the root of its /sys."""
+        """What a program needs to see the machine: the present environment and the root of its /sys."""
         return {**os.environ, SYSROOT: str(self.root)}
 
     def __enter__(self) -> Self:
@@ -115,7 +115,7 @@ class Package:
 
 
 def main() -> None:
-    """Be the machine until standard input ends."""
+    """Run the machine until standard input ends."""
     import selectors  # noqa: PLC0415 - only the process needs it
 
     root, address = sys.argv[1:]
@@ -189,9 +189,9 @@ class Shape:
 
 
 def make_tree(root: Path, shape: Shape, address: str) -> None:
-    """Write every file; `address` is where tasks report, and its file says that all of it is simulated."""
+    """Write every file; `address` is where tasks report, and its file marks all of it as simulated."""
     _write(root, SIMULATED, address)
-    # Nobody but the tasks draws power here, so nobody else may be seen to run.
+    # Only the tasks draw power here, so nothing else may appear to run.
     _write(root, "proc/stat", "\n".join(f"cpu{cpu} 0 0 0 0 0 0 0 0 0 0" for cpu in range(shape.cpus)))
     _write(root, f"{ZONE}/name", "package-0")
     _write(root, f"{ZONE}/max_energy_range_uj", RANGE_UJ)

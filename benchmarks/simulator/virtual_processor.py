@@ -33,7 +33,7 @@ class Core:
     Attributes
     ----------
     begin_s, end_s : whole nanoseconds.
-    scale : of each instance's power, against what the law says of its kernel.
+    scale : of each instance's power, relative to the law's power of its kernel.
     """
 
     begin_s: Floats

@@ -1,4 +1,4 @@
-"""A sweep's folder: held by one sweep at a time, emptied of an earlier one only, and gone on with if it is the same.
+"""A sweep's folder: held by one sweep at a time, emptied of an earlier one only, and resumed if it is the same.
 
 The same is a sweep of the same points, program text and machine.
 """
@@ -52,10 +52,10 @@ def make(folder: Path) -> None:
 
 @contextmanager
 def claimed(folder: Path) -> Iterator[str | None]:
-    """Hold the folder against other sweeps; the kernel lets go of it however this process ends.
+    """Hold the folder against other sweeps; the kernel releases it however this process ends.
 
-    Yields why it is not held where its file system locks no folders (NFS), else None. Raises UsageError where another
-    sweep holds it.
+    Yields why it is not held if its file system locks no folders (NFS), else None. Raises UsageError if another sweep
+    holds it.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -73,12 +73,12 @@ def claimed(folder: Path) -> Iterator[str | None]:
 
 
 def clear(folder: Path) -> None:
-    """Take away an earlier sweep: its tables first, so that none is ever read beside another's plan.
+    """Remove an earlier sweep: its tables first, so that none is ever read beside another's plan.
 
     Raises
     ------
     TprofError
-        If something cannot be taken away.
+        If something cannot be removed.
     """
     points = folder / POINTS
     runs = sorted(points.iterdir()) if points.is_dir() else []
@@ -95,7 +95,7 @@ def clear(folder: Path) -> None:
 
 
 def earlier(order: Order, plan: Plan, *, refused: str | None) -> Plan | None:
-    """Return the plan that is gone on with, None where there is none.
+    """Return the plan to resume, None if there is none.
 
     Parameters
     ----------

@@ -77,7 +77,7 @@ def clamped(policies: Sequence[Policy], frequencies_hz: Sequence[int]) -> list[s
 
 
 def _asked(text: str, policies: Sequence[Policy]) -> tuple[int, ...]:
-    # The widest policy's list stands for all: of two kinds of core the faster decides how finely.
+    # The list of the widest policy is used for all, so the faster of two kinds of core decides the steps.
     listed = max(policies, key=lambda policy: policy.range.highest_hz).listed_hz
     if text.strip().lower() == "all":
         return listed or _spread(*_ends(policies), GRID)

@@ -62,12 +62,12 @@ class Order:
 
     Attributes
     ----------
-    frequencies : as typed; None where nothing was said: all if they can be set, else none.
+    frequencies : as typed; None if not given: all if they can be set, else none.
     workers : numbers of workers.
     repeats : runs of each setting.
     folder : where everything goes.
     seed : of the order of points; None for any.
-    resume : go on with what the folder holds, whatever its seed; an unfinished sweep of the same plan is gone on with
+    resume : go on with what the folder holds, whatever its seed; an unfinished sweep of the same plan is resumed
         anyway.
     overwrite : replace what the folder holds.
     settle_s : wait as long as this for a steady temperature before each run, where there is a sensor.

@@ -107,7 +107,7 @@ def _of_runs(plan: Plan) -> list[str]:
 
 
 def _described() -> Path:
-    """Return whose /sys describes the machine: a simulated one lends frequencies and joules, no processor."""
+    """Return whose /sys describes the machine: a simulated one has frequencies and joules, but no processor."""
     return Path("/") if is_simulated() else sysroot()
 
 

@@ -163,7 +163,7 @@ class _Runner:
         self._report.note(f"{point.name}: {error}")
 
     def _keep(self, point: Point) -> None:
-        """Save what came of a point; at the end of each round also the page, to look at meanwhile."""
+        """Save what came of a point; at the end of each round also the page, to read meanwhile."""
         save_plan(self._sweep.plan, self._folder)
         self._sweep.write(page=all(other.repeat > point.repeat for other in self._sweep.plan.waiting))
 
@@ -210,7 +210,7 @@ class _Runner:
         return self._folder / POINTS / f"{name}.tprof"
 
     def _judged(self, point: Point, bounds: Sequence[Bounds], settled: Settled | None) -> list[str]:
-        """Return what was not as it should be, now that the run has ended."""
+        """Return warnings about what was not as requested during the run."""
         warnings = []
         for policy, held in zip(self._sweep.policies, bounds, strict=False):
             asked_hz = policy.nearest_hz(point.frequency_hz or 0)
@@ -243,7 +243,7 @@ class Reach:
 
 
 def prepare(order: Order) -> Sweep:
-    """Find out what can be swept, draw the plan or take up the one that the folder holds, and save it.
+    """Find out what can be swept, draw the plan or resume the one that the folder holds, and save it.
 
     The folder is held from here on, until the sweep has run or this process ends.
 

@@ -33,7 +33,7 @@ COLUMNS = (
 SETTING = ("setting", "setting_unit", "workers", "repeat")
 TEXTS = ("task", "quality")
 MOST_FIGURE = 1e60
-"""Beyond it means and their intervals leave what a float can hold."""
+"""Beyond it means and their intervals exceed the range of a float."""
 Row = dict[str, Any]
 FIGURES = ("energy_j", "time_s", "power_w", "edp_js", "ed2p_js2")
 COUNTED = ("stalls_per_cycle", "llc_misses")
@@ -57,7 +57,7 @@ def rows_of(profile: Profile) -> list[Row]:
 
 
 def _counted(tasks: pd.DataFrame) -> dict[str, Row]:
-    """Return by task what counters say of waiting for memory; instances that lack them count as the others' mean."""
+    """Return stalls per cycle and LLC misses by task; instances without these counters count as the others' mean."""
     known = {}
     for name, group in tasks.groupby("task", observed=True):
         stalls, cycles, misses = (_column(group, column) for column in ("stalls_frontend", "cycles", "llc_misses"))
@@ -234,5 +234,5 @@ def _interval(values: Sequence[float]) -> tuple[float | None, float | None, floa
 
 
 def _doubt(quality: str) -> int:
-    """Rank qualities: of runs that differ, what is said is the least sure."""
+    """Rank qualities: if runs differ, the least certain is reported."""
     return _DOUBT.index(quality) if quality in _DOUBT else len(_DOUBT)

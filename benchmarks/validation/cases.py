@@ -47,7 +47,7 @@ class Case:
     key : as `--case` takes it.
     name : in words.
     tasks, package, sensor : what runs and how it is read.
-    mix : how `random_mix` lays it out; its length is that of the effort.
+    mix : how `random_mix` lays it out; the effort sets its length.
     models : which are compared; with counters in the trace for those that need them.
     """
 
@@ -79,7 +79,7 @@ CASES = (
     Case("slow", "kernels, 1.6 GHz, calibrated at 3.3", KERNELS, SLOW, models=WITH_COUNTERS),
 )  # fmt: skip
 TARGET_CASES = ("steady", "changing", "half-idle")
-"""Where `fitted` is held to its figures."""
+"""Cases in which `fitted` has targets."""
 
 
 def chosen(keys: tuple[str, ...]) -> tuple[Case, ...]:

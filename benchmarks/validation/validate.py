@@ -41,7 +41,7 @@ COVERAGE_SEED = 10_000
 """Of the first run that is counted for coverage: none of those whose errors are printed."""
 Result = TypeVar("Result")
 LEAST = 4
-"""Fewer simulations than these do not pay for starting processes."""
+"""With fewer simulations, starting processes costs more than it saves."""
 _limits = ExitStack()
 
 
@@ -252,6 +252,6 @@ def _reported(result: Result, number: int, of: int, report: Progress) -> Result:
 
 
 def _prepare_process() -> None:
-    """Each process has a processor: threads of its linear algebra would take the others'. Its parent ends it."""
+    """Limit linear algebra to one thread, since each process has one processor; ignore SIGINT: the parent ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _limits.enter_context(threadpool_limits(1))
