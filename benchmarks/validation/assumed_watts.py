@@ -1,11 +1,11 @@
 """The watts that a recording without a sensor assumes, and how far they are off on processors left out of the fit.
 
-A package is taken to draw ``idle + busy * (busy processors / its processors)`` watts. Both terms are ``level of the
-kind * cores ** exponent``: a straight line in logarithms, fitted by least squares to one value of each processor. For
-`busy` that is the mean, in logarithms, of its points, each extrapolated to all processors, so that loads count equally:
-few busy processors clock higher, and a line through idle and full load would underestimate them. Servers at the plug
-(SPECpower) have a factor of their own, for their fans, memory and supplies. They determine the exponents and the ratio
-between the makers; the level comes from processors measured by themselves.
+A package is taken to draw ``idle + busy * (busy processors / its processors)`` watts. Both terms are
+``level of the kind * cores ** exponent``: a straight line in logarithms, fitted by least squares to one value of each
+processor. For `busy` that is the mean, in logarithms, of its points, each extrapolated to all processors, so that loads
+count equally: few busy processors clock higher, and a line through idle and full load would underestimate them. Servers
+at the plug (SPECpower) have a factor of their own, for their fans, memory and supplies. They determine the exponents
+and the ratio between the makers; the level comes from processors measured by themselves.
 
 Tried and left out: the nominal frequency as a third column (the error falls from a factor of 3.2 to 2.9, and names of
 many processors do not contain it). The table that recordings read, `tprof/sensors/watts.csv`, is `table()`.

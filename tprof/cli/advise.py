@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tprof.analysis.report.text_table import Table
 
 
-_HELP = """Say at what frequency or power limit and on how many workers each task and the program should run.
+_HELP = """Advise on the frequency or power limit and the number of workers for each task and the program.
 
 TABLE is what tprof sweep wrote (or its folder), or a CSV with the columns task, setting, setting_unit (Hz or W),
 workers, time_s and energy_j. Points that were not run are predicted, with their uncertainty.

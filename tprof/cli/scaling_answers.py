@@ -94,7 +94,7 @@ def _problems(algorithm: Algorithm, machine: Machine, asked: Asked) -> list[Any]
 
 
 def _unbounded(overview: Overview, best: Optimum) -> list[str]:
-    """Say where the answer is only as many processors as there can be at all."""
+    """Return a note if the answer is the largest number of processors that is possible."""
     problem = overview.problem
     if problem.p_range or not best.feasible or best.p < problem.ends()[1] * (1 - 1e-6) or best.p == 1:
         return []
