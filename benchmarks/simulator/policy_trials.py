@@ -237,7 +237,7 @@ class Processor:
         """Return the processors of a control."""
         return tuple(range(self._workers)) if self._shared else (control,)
 
-    def nearest_hz(self, control: int, hz: int) -> int:  # noqa: ARG002 - all cores are alike
+    def nearest_hz(self, control: int, hz: int) -> int:  # noqa: ARG002 - all cores are equal
         """Return a frequency as it is: it takes any."""
         return hz
 

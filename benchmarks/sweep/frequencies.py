@@ -26,7 +26,7 @@ MOST_GRID = 1000
 LARGEST = 1e15
 """In whatever unit; beyond it the number was mistyped."""
 LARGEST_BARE = 100
-"""A number without a unit is in GHz, and above this surely is not."""
+"""A number without a unit is in GHz; above this it is an error."""
 MOST_NAMED = 4
 
 
@@ -64,15 +64,15 @@ def visited(text: str, policies: Sequence[Policy]) -> Visits:
 
 def clamped(policies: Sequence[Policy], frequencies_hz: Sequence[int]) -> list[str]:
     """Return a note for each kind of core that cannot take some frequencies and takes the nearest instead."""
-    alike: dict[tuple[int, int, tuple[int, ...]], list[str]] = {}
+    by_range: dict[tuple[int, int, tuple[int, ...]], list[str]] = {}
     for policy in policies:
         lacking = tuple(hz for hz in frequencies_hz if policy.nearest_hz(hz) != hz)
         if lacking:
             ends = (policy.range.lowest_hz, policy.range.highest_hz)
-            alike.setdefault((*ends, lacking), []).append(policy.folder.name)
+            by_range.setdefault((*ends, lacking), []).append(policy.folder.name)
     return [
         f"{_some(names)} ({shown(low)} to {shown(high)}) cannot take {named(lacking)}: held at the nearest instead"
-        for (low, high, lacking), names in alike.items()
+        for (low, high, lacking), names in by_range.items()
     ]
 
 

@@ -62,7 +62,7 @@ class Point:
 class Plan:
     """All points in the order in which they run; each repeat is a block of all settings, shuffled.
 
-    Drift (a room that warms up) so falls on all settings alike, and a sweep that was cut short still has most
+    Drift (a room that warms up) so affects all settings equally, and a sweep that was cut short still has most
     settings equally often.
 
     Attributes

@@ -180,7 +180,7 @@ class _Runner:
         self._warn(point, warnings)
         names = [policy.folder.name for policy in self._sweep.policies]
         return {
-            "held": {name: asdict(held) for name, held in zip(names, bounds, strict=False)},
+            "held": {name: asdict(taken) for name, taken in zip(names, bounds, strict=False)},
             "settled": None if settled is None else asdict(settled),
             "ended_c": ended_c,
             "model": str(profile.info["model"]),
@@ -212,12 +212,12 @@ class _Runner:
     def _judged(self, point: Point, bounds: Sequence[Bounds], settled: Settled | None) -> list[str]:
         """Return warnings about what was not as requested during the run."""
         warnings = []
-        for policy, held in zip(self._sweep.policies, bounds, strict=False):
+        for policy, found in zip(self._sweep.policies, bounds, strict=False):
             asked_hz = policy.nearest_hz(point.frequency_hz or 0)
-            if (held.lowest_hz, held.highest_hz) != (asked_hz, asked_hz):
-                taken = f"{shown(held.lowest_hz)} to {shown(held.highest_hz)}"
+            if (found.lowest_hz, found.highest_hz) != (asked_hz, asked_hz):
+                taken = f"{shown(found.lowest_hz)} to {shown(found.highest_hz)}"
                 warnings.append(f"{policy.folder.name} was asked for {shown(asked_hz)} and took {taken}")
-            if read_bounds(policy) != held:
+            if read_bounds(policy) != found:
                 warnings.append(f"another program changed the frequency of {policy.folder.name} during the run")
         if settled is not None and not settled.steady:
             warnings.append(f"the temperature was not steady after {settled.waited_s:.0f} s")
@@ -265,13 +265,12 @@ def prepare(order: Order) -> Sweep:
         folder.make(order.folder)
     with ExitStack() as claim:
         unheld = claim.enter_context(folder.claimed(order.folder)) if os.path.isdir(order.folder) else None
-        held = None if order.overwrite else earlier(order, plan, refused=reach.refused)
+        existing = None if order.overwrite else earlier(order, plan, refused=reach.refused)
         if order.overwrite:
             folder.clear(order.folder)
         folder.make(order.folder / folder.POINTS)
-        sweep = Sweep(
-            order, held or plan, reach.policies, [*reach.notes, *filter(None, [unheld])], continues=held is not None
-        )
+        notes = [*reach.notes, *filter(None, [unheld])]
+        sweep = Sweep(order, existing or plan, reach.policies, notes, continues=existing is not None)
         save_plan(sweep.plan, order.folder)
         sweep.claim = claim.pop_all()
     return sweep

@@ -210,7 +210,7 @@ def _point_of(row: Row) -> tuple[Any, ...]:
 def _point(runs: Sequence[Row]) -> dict[str, Any]:
     same = {name: runs[0][name] for name in ("task", "setting", "setting_unit", "workers")}
     found = same | {"repeats": len(runs), "instances": mean(row["instances"] for row in runs)}
-    found["quality"] = max((row["quality"] for row in runs), key=_doubt)
+    found["quality"] = max((row["quality"] for row in runs), key=_uncertainty_rank)
     for figure in FIGURES:
         found |= dict(zip((figure, *ends(figure)), _interval(_known(runs, figure)), strict=True))
     for name in COUNTED:
@@ -233,6 +233,6 @@ def _interval(values: Sequence[float]) -> tuple[float | None, float | None, floa
     return middle, max(middle - half, 0.0), middle + half
 
 
-def _doubt(quality: str) -> int:
+def _uncertainty_rank(quality: str) -> int:
     """Rank qualities: if runs differ, the least certain is reported."""
     return _DOUBT.index(quality) if quality in _DOUBT else len(_DOUBT)

@@ -205,9 +205,9 @@ def node_answer(name: str, asked: Asked) -> Answer:
     for n in asked.n or [DEFAULT_N.get(name.removesuffix("-two-level"), OTHER_N)]:
         fewest = max(n**algorithm.size_power / machine.node.memory_words, 1.0)
         nodes = np.asarray(asked.p, float) if asked.p else powers(fewest, 2.0**13 * fewest)
-        held = nodes >= fewest * (1 - 1e-12)
-        notes[n] = "" if held.all() else f"Fewer than {fewest:.4g} do not hold the data."
-        nodes = nodes[held]
+        is_enough = nodes >= fewest * (1 - 1e-12)
+        notes[n] = "" if is_enough.all() else f"Fewer than {fewest:.4g} do not hold the data."
+        nodes = nodes[is_enough]
         if not nodes.size:
             message = f"{name} with n = {n:g} needs {fewest:.6g} nodes of {machine.name} or more"
             raise UsageError(message)

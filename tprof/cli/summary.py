@@ -142,7 +142,7 @@ def show(
 
 
 def _accounts(profile: Profile, label: str, width: int | None) -> list[str]:
-    """Return a line a domain; of one that is not resolved that is said once."""
+    """Return a line a domain; only the first figure of an unresolved one is `not resolved`, the others are dashes."""
     accounts = profile.accounts
     columns = []
     for name in ("measured_j", "tasks_j", "runtime_j", "other_j", "idle_j"):
