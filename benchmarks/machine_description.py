@@ -33,7 +33,7 @@ def describe_machine(root: Path = Path("/")) -> dict[str, Any]:
     dict
         processor, cpus (logical), usable_cpus, cores, packages, kernel, architecture, python,
         free_threaded, virtual (None, or which hypervisor), clock_source, governor, load_1_min.
-        What this machine does not tell is None.
+        What this machine does not expose is None.
     """
     host = describe_host()
     topology = read_topology(root)
@@ -55,7 +55,7 @@ def describe_machine(root: Path = Path("/")) -> dict[str, Any]:
 
 
 def find_hypervisor(root: Path) -> str | None:
-    """Return the hypervisor below `root`, "unnamed" for one that keeps quiet, None on bare hardware."""
+    """Return the hypervisor below `root`, "unnamed" for one without a name, None on bare hardware."""
     vendor = _first_line(root / "sys/class/dmi/id/sys_vendor") or ""
     product = _first_line(root / "sys/class/dmi/id/product_name") or ""
     named = next((name for mark, name in HYPERVISORS.items() if mark in f"{vendor} {product}"), None)

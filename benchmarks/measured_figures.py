@@ -67,7 +67,7 @@ class Row:
     value, spread : with three digits; spread is "least … most" of the rounds, empty for a single one.
     unit : of value, spread and target.
     target : "≤ 50", or empty where the figure is there to compare with.
-    met : None where there is no target, or nothing that it could be held against was measured.
+    met : None if there is no target, or nothing comparable with it was measured.
     note : what a reader must know.
     """
 

@@ -126,7 +126,7 @@ class Runs:
         ]
 
 
-def run(name: str, order: Order, tell: Callable[[str, int], None] | None = None) -> Runs:
+def run(name: str, order: Order, report: Callable[[str, int], None] | None = None) -> Runs:
     """Record a program as often as ordered.
 
     Parameters
@@ -135,13 +135,13 @@ def run(name: str, order: Order, tell: Callable[[str, int], None] | None = None)
         Of a program in the catalogue.
     order
         How; it was checked.
-    tell
+    report
         Called before each run with the name and the run's number, from 1.
     """
     outcomes, profiles = [], []
     for number, session in enumerate(order.sessions(name), 1):
-        if tell is not None:
-            tell(name, number)
+        if report is not None:
+            report(name, number)
         recording = tprof.record(session, overwrite=order.overwrite, **order.recording)
         outcomes.append(PROGRAMS[name].run(order.size, order.workers, during=recording))
         profiles.append(recording.profile())

@@ -48,7 +48,7 @@ def record(
     cores
         At most so many; default: all of the first package.
     progress
-        Told the name of a phase, how many are done, and how many there are.
+        Called with the name of a phase, how many are done, and how many there are.
     energy, counters
         As for `tprof.record`; by default what a calibration needs.
     kernels
@@ -65,7 +65,7 @@ def record(
         If there are no such kernels.
     SensorError
         If no sensor measures energy here, or the processor's counters cannot be read, or there is one core only: C1
-        and C2 cannot be separated then. Nothing has run in that case.
+        and C2 cannot be distinguished then. Nothing has run in that case.
     """
     check_set(kernels)
     root = sensors.sysroot()

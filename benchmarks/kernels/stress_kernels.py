@@ -116,7 +116,7 @@ def read_caches(root: Path = Path("/")) -> Caches:
             if kind != "Instruction":
                 sizes[int(level)] = _bytes(size)
         except (OSError, ValueError):
-            continue  # a level that says nothing has a common size
+            continue  # a level that cannot be read has a common size
     usual = Caches()
     l1, l2 = sizes.get(1, usual.l1_bytes), sizes.get(2, usual.l2_bytes)
     largest = sizes[max(sizes)] if sizes and max(sizes) > 2 else usual.llc_bytes

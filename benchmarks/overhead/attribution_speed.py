@@ -119,7 +119,7 @@ def _profile_rounds(
 
 def _arrays(cores: int, effort: Effort, numbers: NDArray[np.int64]) -> tuple[float, ...]:
     t_ns = _times(cores, effort.samples)
-    modelled = [np.diff(one) * 1e-9 for one in t_ns]
+    modelled = [np.diff(thread_ns) * 1e-9 for thread_ns in t_ns]
     edges_ns, energy_j = _readings(effort.samples)
     return tuple(
         _seconds(lambda: attribute(t_ns, modelled, edges_ns, energy_j[1:])) / _seconds(lambda: np.argsort(numbers))

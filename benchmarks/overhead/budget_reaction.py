@@ -34,7 +34,7 @@ ENERGY_US = 0.2
 INSTANCES = 100_000
 THREAD_NAME = "tprof-budget"
 STEP_J, LIMIT_J = 40.0, 1.0
-"""A step of which even a small part, where others keep the machine busy, is too much."""
+"""A step of which even a small part is too much, if other programs keep the machine busy."""
 DEADLINE_S = 30
 BUSY_W = 6.0
 TASK_S = 0.02
@@ -47,7 +47,7 @@ class Effort:
     Attributes
     ----------
     rounds : actions that are timed.
-    watch_s, watch_rounds : how long the thread that watches is watched.
+    watch_s, watch_rounds : how long the monitor thread is measured.
     """
 
     rounds: int = 40
@@ -107,7 +107,7 @@ def time_energy(place: Path) -> float:
         recording.energy()
         for _ in range(INSTANCES):
             turn(0)
-        time.sleep(0.04)  # until the estimate says what was drawn
+        time.sleep(0.04)  # until the estimate includes what was drawn
         begin_s = time.thread_time()
         energy = recording.energy()
         used_s = time.thread_time() - begin_s
@@ -115,9 +115,9 @@ def time_energy(place: Path) -> float:
 
 
 def watch(place: Path, duration_s: float, *, limit_j: float) -> float:
-    """Return the share of a core that the thread takes which watches a budget for a task that does not run."""
+    """Return the share of a core that the monitor thread takes for a budget of a task that does not run."""
     with (
-        warnings.catch_warnings(action="ignore", category=RuntimeWarning),  # that nobody runs is what is wanted
+        warnings.catch_warnings(action="ignore", category=RuntimeWarning),  # no task of that name is intended
         tprof.record(place / "t.tprof", energy="estimate", counters="none", overwrite=True),
         tprof.budget(joules=limit_j, tasks="nobody"),
     ):
@@ -129,16 +129,16 @@ def watch(place: Path, duration_s: float, *, limit_j: float) -> float:
 
 
 class Crossing:
-    """Notes when this process has used so much CPU time; asked by those who use it, who need not wait for a lock."""
+    """Notes when this process has used so much CPU time; the threads that use it poll, so none waits for a lock."""
 
     def __init__(self, done: threading.Event, cpu_s: float) -> None:
-        """Begin now; `done` says that the budget has acted."""
+        """Begin now; `done` is set once the budget has acted."""
         self._done = done
         self._end_s = time.process_time() + cpu_s
         self.at_s: float | None = None
 
     def goes_on(self) -> bool:
-        """Look; returns whether the budget has still to act."""
+        """Poll; returns whether the budget has still to act."""
         if self.at_s is None and time.process_time() >= self._end_s:
             self.at_s = time.perf_counter()
         return not self._done.is_set()

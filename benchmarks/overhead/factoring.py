@@ -69,7 +69,7 @@ class Factoring:
 
 
 def measure_factoring(directory: Path, rows: int, tile_rows: int, workers: int, *, rounds: int) -> list[Figure]:
-    """Measure the Cholesky in interleaved rounds, with one thread in BLAS for all alike.
+    """Measure the Cholesky in interleaved rounds, with one thread in BLAS for all.
 
     Raises
     ------
@@ -109,7 +109,7 @@ class Factored:
     """Rounds of all subjects: the runtime, recorded or on fewer workers too, and its peers.
 
     Who meets other programs on a processor depends on when it sleeps, so times on a busy machine compare the kernel's
-    choices. They are shown then, and held to no target; the processor time stays comparable.
+    choices. They are shown then, and have no target; the processor time stays comparable.
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ class Factored:
         ]
 
     def _best(self) -> str:
-        """Return the one peer whose median is the least: each round's best would be whoever had luck in it."""
+        """Return the one peer whose median is the least: the best of each round would be chosen by chance."""
         names = [peer.name for peer in PEERS if peer.name in self.duration_s]
         return min(names, key=lambda name: statistics.median(self.duration_s[name]))
 

@@ -50,7 +50,7 @@ class Effort:
     Attributes
     ----------
     workers : cores.
-    stride : every how manieth frequency the search for the best assignment visits.
+    stride : step between the frequencies that the search for the best assignment visits.
     tasks, rounds : empty ones in a batch, and batches of each kind, for what the policy's own loop costs.
     """
 

@@ -137,7 +137,7 @@ def _absent(name: str, unit: str, target: float | None, why: str) -> Figure:
 
 
 def measure_million(directory: Path, effort: Effort) -> list[Figure]:
-    """Record the paper's micro-benchmark; the first round, for which the kernel has to find memory, stands apart."""
+    """Record the paper's micro-benchmark; the first round, for which the kernel has to allocate memory, is separate."""
     first = record_tasks(directory, effort.tasks)
     rounds = [record_tasks(directory, effort.tasks) for _ in range(effort.task_rounds)]
     gc.collect()

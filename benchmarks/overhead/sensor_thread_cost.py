@@ -36,7 +36,7 @@ def measure_share(directory: Path, *, duration_s: float, rounds: int) -> tuple[f
 
 
 def measure_sleeper(*, duration_s: float, rounds: int, pause_s: float = 0.001) -> tuple[float, ...]:
-    """Return the share of one core that a thread takes which only wakes each `pause_s` and sleeps again, (rounds,)."""
+    """Return the share of one core of a thread that only wakes each `pause_s` and sleeps again, (rounds,)."""
     shares = []
     for _ in range(rounds):
         begin_ns, begin_cpu_ns = time.perf_counter_ns(), time.thread_time_ns()

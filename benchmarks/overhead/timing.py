@@ -1,6 +1,6 @@
 """How a short call is timed: loops interleaved in rounds, the empty loop of the same round subtracted.
 
-Rounds interleave so that a change of clock frequency or a noisy neighbour meets all subjects alike, and differences
+Rounds interleave so that a change of clock frequency or a noisy neighbour affects all subjects equally, and differences
 are taken within a round. Their medians and extremes are reported; a mean would hide a disturbed round.
 """
 

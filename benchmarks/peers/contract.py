@@ -30,7 +30,7 @@ class Peer(ABC):
     """A way to run functions on threads.
 
     Times are of the work: handing it over, running it and taking the results. Starting and ending threads, which a
-    program does once, is left out for all alike.
+    program does once, is left out for all.
 
     Attributes
     ----------

@@ -113,10 +113,10 @@ class DistributedClient(BatchPeer):
         with self._start(workers) as client:
             begin_s = time.perf_counter()
             places = [(row, column) for row in range(len(tiles)) for column in range(row + 1)]
-            held = dict(zip(places, client.scatter([tiles[row][column] for row, column in places]), strict=True))
+            futures = dict(zip(places, client.scatter([tiles[row][column] for row, column in places]), strict=True))
             for kernel, taken in in_order(len(tiles)):
-                held[taken[-1]] = client.submit(returning(kernel), *(held[place] for place in taken), pure=False)
-            results = client.gather(held)
+                futures[taken[-1]] = client.submit(returning(kernel), *(futures[place] for place in taken), pure=False)
+            results = client.gather(futures)
             duration_s = time.perf_counter() - begin_s
         for (row, column), tile in results.items():
             tiles[row][column] = tile

@@ -174,7 +174,7 @@ def scalar_price(spot: float, strike: float, *, rate: float, volatility: float, 
 
 
 def _check_parity(options: Options, prices: Floats, chosen: NDArray[np.int64]) -> None:
-    """A call less its put is worth the spot less the discounted strike, whatever the volatility."""
+    """Check put-call parity: a call less its put is the spot less the discounted strike at any volatility."""
     spot, strike = options.spot[chosen].astype(float), options.strike[chosen].astype(float)
     turned = Options(
         options.spot[chosen],

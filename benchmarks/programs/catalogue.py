@@ -64,7 +64,7 @@ class Program:
         UsageError
             If size or workers are out of range.
         WrongResultError
-            If the result is not what its check says.
+            If its check refutes the result.
         """
         check_size(size)
         workers = usable_cpus() if workers is None else workers

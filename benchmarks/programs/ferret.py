@@ -89,7 +89,7 @@ def write_queries(folder: Path, originals: NDArray[np.intp]) -> list[Path]:
 
 
 def no_answers(queries: int) -> NDArray[np.void]:
-    """Return room for the answers: (queries, TOP), image -1 at a distance that is no number."""
+    """Return an empty array for the answers: (queries, TOP), image -1 at distance NaN."""
     return np.full((queries, TOP), np.array((-1, np.nan), ANSWER))
 
 

@@ -195,7 +195,7 @@ def find_windows(rows: int, count: int) -> Iterator[tuple[slice, slice]]:
 
 
 def sweep_plainly(points: Floats, sweeps: int) -> Floats:
-    """Sweep one array with zero around it; sums in the kernel's order, so that they are rounded alike."""
+    """Sweep one array with zero around it; sums in the kernel's order, so that both round equally."""
     for _ in range(sweeps):
         wide = np.pad(points, 1)
         sums = wide[:-2, 1:-1] + wide[2:, 1:-1] + wide[1:-1, :-2] + wide[1:-1, 2:] + points

@@ -133,7 +133,7 @@ def merge(left: Integers, right: Integers, part: Integers, begin: int) -> None:
 
 
 def is_sorted(numbers: Integers) -> bool:
-    """Say whether no number is smaller than the one before it."""
+    """Return whether no number is smaller than the one before it."""
     return not np.any(numbers[1:] < numbers[:-1])
 
 

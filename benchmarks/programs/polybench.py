@@ -1,7 +1,7 @@
 """PolyBench: the kernels of the paper's table 2, with atax and bicg, as tasks of C code on a thread pool.
 
 Seventeen tasks that differ in what they load: pipeline, caches, memory. Each instance is one call on arrays of its own,
-which are copied before the task begins. What a call leaves is told by a sum over the bits of its results; afterwards
+which are copied before the task begins. What a call leaves is checked by a sum over the bits of its results; afterwards
 one more call of each kernel is compared with NumPy, number by number, and has to give the same sum.
 """
 

@@ -97,7 +97,7 @@ def _walk(library: Path) -> Iterator[Path]:
 
 
 def process_all(paths: list[Path], workers: int) -> list[FileResult]:
-    """Take each file through all tasks; the library's own doubtful escapes are not worth a warning."""
+    """Take each file through all tasks; warnings about the library's own escapes are ignored."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
         warnings.simplefilter("ignore", DeprecationWarning)

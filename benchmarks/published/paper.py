@@ -1,7 +1,7 @@
 """The TProf paper's tables and responses, and the power of processors that others measured.
 
 Tables 2 to 4 and the responses are corrected by recomputing them. Table 6 as printed contradicts the paper's own text
-(section 4.3) in three places; here it stands corrected, and `PaperProgram.notes` says what was changed: its unit is mJ
+(section 4.3) in three places; it is corrected here, and `PaperProgram.notes` states what was changed: its unit is mJ
 and not J (Jacobi's 67.3 is "67.3 mJoules" in the text), the rows of Multisort are swapped (the text gives sort 173.4
 and merge 51.3), and so are potrf and trsm of Cholesky (the text gives trsm 85 to 120 mJ and three tasks that take
 energy; the fourth, near zero, is the one without a correlation). Table 5's MB is 1,024,000 bytes: only so do all its
@@ -112,7 +112,7 @@ class PaperTask:
 
 @dataclass(frozen=True)
 class PaperProgram:
-    """A program in tables 5 and 6; footprint_mb is None where the paper does not know it."""
+    """A program in tables 5 and 6; footprint_mb is None where the paper does not give it."""
 
     name: str
     figure: int

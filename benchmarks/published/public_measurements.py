@@ -26,7 +26,7 @@ ZEUS = "zeus/summary_power_v100.csv"
 CORES = "dloghin_time_energy/raw_merged.csv"
 JOB = ("network", "dataset", "batch_size", "optimizer")
 LEAST_COUNTS = 4
-"""Of cores, to say something about those that were left out."""
+"""Numbers of cores that a response needs, so that some remain to test the advice."""
 
 
 @dataclass(frozen=True)

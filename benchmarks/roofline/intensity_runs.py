@@ -25,7 +25,7 @@ from tprof.sensors.topology import read_topology
 from tprof.trace import load
 
 from . import _polynomial
-from .crew import SIZES, Crew, Effort, copy_bytes_per_s, flops_of, one_a_core, product_flops_per_s
+from .thread_team import SIZES, Effort, ThreadTeam, copy_bytes_per_s, flops_of, one_a_core, product_flops_per_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,7 +102,7 @@ def measure(effort: Effort, *, energy: str = "auto", progress: Progress | None =
     energy
         The sensor, as for `tprof.record`.
     progress
-        Told what runs, how many runs are done, and how many there are.
+        Called with what runs, how many runs are done, and how many there are.
 
     Raises
     ------
@@ -118,8 +118,8 @@ def measure(effort: Effort, *, energy: str = "auto", progress: Progress | None =
         recording: AbstractContextManager[object] = (
             nullcontext() if no_energy else tprof.record(session, energy=energy, counters="none", idle_s=0.0)
         )
-        with Crew(cpus, stream_bytes) as crew, recording:
-            points, rates = _Runner(crew, effort, progress).run()
+        with ThreadTeam(cpus, stream_bytes) as team, recording:
+            points, rates = _Runner(team, effort, progress).run()
         watts = {} if no_energy else _watts_of(session)
     best = _fastest(points)
     return Measured(
@@ -129,7 +129,7 @@ def measure(effort: Effort, *, energy: str = "auto", progress: Progress | None =
 
 
 def _why_no_energy(energy: str, root: Path) -> str | None:
-    """Return why there will be no energies, or None."""
+    """Return why no energies are recorded, or None."""
     choice = sensors.choose(energy, root=root)
     if choice.estimate is None and any(one.counted and one.scope == "package" for one in choice.domains):
         return None
@@ -141,7 +141,7 @@ def _why_no_energy(energy: str, root: Path) -> str | None:
 class _Runner:
     """Goes through all runs, repeat by repeat, in an order that hides no drift."""
 
-    crew: Crew
+    team: ThreadTeam
     effort: Effort
     progress: Progress | None
     done: int = 0
@@ -154,7 +154,7 @@ class _Runner:
         for repeat in range(self.effort.repeats):
             order = np.random.default_rng(repeat).permutation(len(jobs) + len(NUMPY))
             for place in order:
-                self._tell(total)
+                self._report(total)
                 if place < len(jobs):
                     self._polynomial(jobs[place][0], jobs[place][1], repeat)
                 else:
@@ -166,21 +166,21 @@ class _Runner:
 
         @tprof.task(name=name)
         def one() -> tuple[float, float, float]:
-            return _polynomial.polynomial(self.crew.stream(precision), degree, self.effort.seconds)
+            return _polynomial.polynomial(self.team.stream(precision), degree, self.effort.seconds)
 
-        found = self.crew.all(one)
+        found = self.team.all(one)
         rate = sum(numbers / took_s for numbers, took_s, _ in found)
         seconds = sum(took_s for _, took_s, _ in found) / len(found)
         self.points.append(Point(precision, degree, repeat, rate, seconds))
 
     def _numpy(self, name: str) -> None:
         if name == "copy":
-            rate = copy_bytes_per_s(self.crew, self.effort.seconds)
+            rate = copy_bytes_per_s(self.team, self.effort.seconds)
         else:
             rate = product_flops_per_s(name.removeprefix("product-"), self.effort.matrix, self.effort.seconds)
         self.rates[name] = max(rate, self.rates.get(name, 0.0))
 
-    def _tell(self, total: int) -> None:
+    def _report(self, total: int) -> None:
         if self.progress is not None:
             self.progress("measuring", self.done, total)
         self.done += 1

@@ -13,8 +13,8 @@ from tprof.benchmarks.machine_description import describe_machine, machine_sente
 from tprof.errors import UsageError
 from tprof.trace.power_model import model_path
 
-from .crew import FULL, QUICK
 from .intensity_runs import measure
+from .thread_team import FULL, QUICK
 
 if TYPE_CHECKING:
     from tprof.analysis.theory.roofline import Machine
@@ -89,7 +89,7 @@ def measure_here(*, quick: bool, processor: str | None, progress: Progress | Non
     processor
         On which the session was recorded that is placed under the roof; None: none is.
     progress
-        Told what runs, how many runs are done, and how many there are.
+        Called with what runs, how many runs are done, and how many there are.
 
     Raises
     ------

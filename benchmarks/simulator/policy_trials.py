@@ -69,11 +69,11 @@ class Trial:
         return self._run(lambda _: FixedFrequencies(None, tasks_hz, self.workers))
 
     def from_table(self, goal: Goal, log: Log = discard) -> Outcome:
-        """Run under a policy that knows the sweep."""
+        """Run under a policy that is given the sweep."""
         return self._run(lambda processor: self._from_table(goal, processor), log)
 
     def learning(self, goal: Goal, log: Log = discard) -> Outcome:
-        """Run under a policy that knows nothing; what trying costs is in the outcome."""
+        """Run under a policy that is given nothing; the outcome includes the cost of exploring."""
 
         def strategy(processor: Processor) -> Strategy:
             explored_hz = spread(FREQUENCIES_HZ, EXPLORED)
@@ -103,7 +103,7 @@ class Trial:
         return {chosen: self.fixed(dict(zip(tasks, chosen, strict=True))) for chosen in assignments}
 
     def capped(self, watts: float, log: Log = discard, *, knows: bool = False) -> Outcome:
-        """Run under a cap on the power that the sensor keeps, with the sweep or with nothing known of the tasks."""
+        """Run under a cap on the power that the sensor keeps, with the sweep or without data on the tasks."""
 
         def strategy(processor: Processor) -> Strategy:
             begins_hz = FREQUENCIES_HZ[-1 if knows else 0]
@@ -167,7 +167,7 @@ def multisort(chunks: int = CHUNKS, sort_s: float = SORT_S, merge_s: float = MER
 
 
 def side_by_side(tasks: tuple[str, ...], instances: int = 60, seconds: float = 0.03) -> Mix:
-    """Return tasks that wait for nobody, in turn, so that different ones run at the same time."""
+    """Return independent tasks, in turn, so that different ones run at the same time."""
     jobs = tuple(Job(task, seconds) for _ in range(instances) for task in tasks)
     return Mix(" and ".join(tasks) if len(tasks) < 4 else "all tasks", f"{instances} of each, in turn", jobs)
 
@@ -215,7 +215,7 @@ class Processor:
     """
 
     def __init__(self, mix: Mix, workers: int = 4, *, shared: bool = False, static_w: float = 0.0) -> None:
-        """Make it stand still at the highest frequency."""
+        """Begin idle, at the highest frequency."""
         self._mix, self._workers, self._shared, self._static_w = mix, workers, shared, static_w
         self.active = workers
         self.frequencies_hz = FREQUENCIES_HZ
@@ -237,12 +237,12 @@ class Processor:
         """Return the processors of a control."""
         return tuple(range(self._workers)) if self._shared else (control,)
 
-    def nearest_hz(self, control: int, hz: int) -> int:  # noqa: ARG002 - all cores are alike
+    def nearest_hz(self, control: int, hz: int) -> int:  # noqa: ARG002 - all cores are equal
         """Return a frequency as it is: it takes any."""
         return hz
 
     def hold(self, control: int, hz: int) -> None:
-        """Set a frequency: the cores stand still for the time that it takes."""
+        """Set a frequency; the cores stop for the time that it takes."""
         self._hz[control] = hz
         self.changes += 1
         for worker in self._running:
@@ -250,7 +250,7 @@ class Processor:
                 self._running[worker].stall_s += TRANSITION_S
 
     def changed_elsewhere(self) -> tuple[int, ...]:
-        """Return nothing: nobody else is there."""
+        """Return nothing: no other program sets frequencies."""
         return ()
 
     def now_ns(self) -> int:

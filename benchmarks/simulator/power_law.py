@@ -4,12 +4,12 @@ Every character of a kernel is **invented**: instructions per cycle and traffic 
 on a core like that of the paper's processor (Core i5-2500), and where the paper's table 3 gives a kernel's power the
 character is one that leads near it. No figure here was measured. `mix` was drawn once, not chosen.
 
-The law's coefficients are the paper's (table 1, at 3.3 GHz). What bends it was chosen from what processors are known to
-do, before any model was held against it:
+The law's coefficients are the paper's (table 1, at 3.3 GHz). What makes it non-linear was chosen from what processors
+are known to do, before any model was compared with it:
 
 - **Time.** A part of a kernel's cycles waits for memory, ``memory = llc / (llc + 10 GB/s)`` at the base frequency
-  f0. The rest goes with the frequency f, the waiting does not, and it grows with what the other cores ask of the
-  shared cache: ``rate = 1 / ((1 - memory) f0/f + memory (1 + crowding * others / limit))``. Instructions and traffic
+  f0. The rest goes with the frequency f; the waiting does not, but it grows with the other cores' traffic to the
+  shared cache: ``rate = 1 / ((1 - memory) f0/f + memory (1 + contention * others / limit))``. Instructions and traffic
   go with the rate, cycles with f.
 - **Power of a core**, with ``v = V(f) / V(f0)``, V linear in f:
   ``v² [f/f0 (C1 (1 - gating * waiting) + a (1 + scatter * mix) IPC + unseen) + b L2 + c LLC]``.
@@ -121,7 +121,7 @@ def kernel(name: str) -> Kernel:
 
 
 def redrawn(kernels: tuple[Kernel, ...], random: np.random.Generator) -> tuple[Kernel, ...]:
-    """Return the kernels with other mixes: how much a result owes to those that were drawn."""
+    """Return the kernels with other mixes: which shows how far a result depends on the mixes drawn."""
     return tuple(replace(one, mix=float(random.standard_normal())) for one in kernels)
 
 
@@ -143,7 +143,7 @@ class Law:
     volts, volts_per_ghz : V at the base frequency, and by how much it rises; V² f at 1.6 GHz is 0.33 of that at
         3.3 GHz, as in the paper's tables 3 and 4.
     gating : part of C1 that a core saves while it waits for memory.
-    crowding, limit_gbs : by how much waiting grows when the others ask `limit_gbs` of the shared cache.
+    contention, limit_gbs : by how much waiting grows when the others take `limit_gbs` from the shared cache.
     scatter : standard deviation of the energy of an instruction between kernels.
     leak, warm_s : static watts for each watt that has warmed the package, and how long warming takes.
     """
@@ -158,7 +158,7 @@ class Law:
     volts: float = 1.10
     volts_per_ghz: float = 0.112
     gating: float = 0.15
-    crowding: float = 1.0
+    contention: float = 1.0
     limit_gbs: float = 30.0
     scatter: float = 0.10
     leak: float = 0.025
@@ -179,8 +179,8 @@ class Law:
         return float(self.static_w * self.voltage(set_hz) ** 2)
 
 
-STATED = Law(static_w=10.0, core_w=0.0, ipc_w=0.0, l2_w=0.0, llc_w=0.0, gating=0.0, crowding=0.0, leak=0.0)
-"""A core draws what its kernel says, 10 W static: a law without anything that bends it."""
+STATED = Law(static_w=10.0, core_w=0.0, ipc_w=0.0, l2_w=0.0, llc_w=0.0, gating=0.0, contention=0.0, leak=0.0)
+"""A linear law: a core draws the watts stated for its kernel, above 10 W static."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class Rates:
 
 
 def demand_gbs(law: Law, kernels: Sequence[Kernel], number: NDArray[np.int64], hz: Floats) -> Floats:
-    """Return the traffic to the shared cache that each would make alone: (n,), 0 where nobody runs (-1)."""
+    """Return the traffic to the shared cache that each would make alone: (n,), 0 where nothing runs (-1)."""
     llc = _characters(kernels, "llc_gbs")
     return np.asarray(np.append(llc, 0.0)[number] * _speed(law, np.append(llc, 0.0)[number], hz, np.ones(len(hz))))
 
@@ -208,17 +208,17 @@ def rates(law: Law, kernels: Sequence[Kernel], number: NDArray[np.int64], hz: Fl
     Parameters
     ----------
     kernels, number
-        What can run, and which of it does: (n,), -1 nobody.
+        What can run, and which of it does: (n,), -1 nothing.
     hz
         (n,) frequency.
     others_gbs
-        (n,) what the other cores ask of the shared cache.
+        (n,) traffic of the other cores to the shared cache.
     """
     ipc, l2, llc, mix, unseen = (
         np.append(_characters(kernels, name), 0.0)[number] for name in ("ipc", "l2_gbs", "llc_gbs", "mix", "unseen_w")
     )
     running = number >= 0
-    stretch = 1 + law.crowding * others_gbs / law.limit_gbs
+    stretch = 1 + law.contention * others_gbs / law.limit_gbs
     speed = _speed(law, llc, hz, stretch)
     cycles = hz * running
     instructions = ipc * law.base_hz * speed

@@ -1,4 +1,4 @@
-"""A program for the simulated machine: its tasks take as long as their law says at the frequency that is set.
+"""A program for the simulated machine: its tasks take as long as their law gives for the frequency that is set.
 
 ``python -m tprof.benchmarks.simulator.program --tasks sort,merge --instances 8 --seconds 0.02 --workers 2``
 """
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 
 _current_cpu = ctypes.CDLL(None).sched_getcpu
 SLICE_S = 0.002
-"""A task looks at the frequency, and reports, as often as this."""
+"""A task reads the frequency, and reports, as often as this."""
 
 
-class Told(Protocol):
-    """What a task asks and tells the machine that it runs on."""
+class MachineConnection(Protocol):
+    """What a task reads from the machine that it runs on, and reports to it."""
 
     def frequency_hz(self) -> int:
-        """Return the frequency of now, of the core that this thread is on."""
+        """Return the present frequency of the core that this thread is on."""
 
-    def tell(self, task: str, hz: int, cpu_ns: int) -> None:
-        """Say what a slice did."""
+    def report(self, task: str, hz: int, cpu_ns: int) -> None:
+        """Report a slice: its task, its frequency and its CPU time."""
 
 
 class Machine:
-    """The machine as it is seen from a program's process."""
+    """The machine, as a program's process sees it."""
 
     def __init__(self) -> None:
         """Find it. Raises UsageError."""
@@ -64,20 +64,20 @@ class Machine:
         self._hz: dict[str, int] = {}
 
     def frequency_hz(self) -> int:
-        """Return the frequency of now, of the core that this thread is on."""
+        """Return the present frequency of the core that this thread is on."""
         policy = self._policy_of.get(_current_cpu(), FIRST)
-        # The file is empty while somebody writes it: then what it was before counts.
+        # The file is empty while another process writes it; the last value counts then.
         with suppress(SensorError):
             self._hz[policy] = number_hz(sysroot() / policy / "scaling_max_freq")
         return self._hz.get(policy, HIGHEST_HZ)
 
-    def tell(self, task: str, hz: int, cpu_ns: int) -> None:
-        """Say what a slice did."""
+    def report(self, task: str, hz: int, cpu_ns: int) -> None:
+        """Report a slice: its task, its frequency and its CPU time."""
         self._socket.send(f"{task} {hz} {cpu_ns}".encode())
 
 
 def body(
-    machine: Told,
+    machine: MachineConnection,
     law: TaskLaw,
     seconds: float,
     *,
@@ -86,7 +86,7 @@ def body(
 ) -> Callable[[], None]:
     """Return the task: `seconds` of CPU time at the highest frequency.
 
-    `work_for` is given the seconds of a slice, `cpu_ns` tells the thread's CPU time.
+    `work_for` is given the seconds of a slice, `cpu_ns` returns the thread's CPU time.
     """
 
     def work() -> None:
@@ -97,7 +97,7 @@ def body(
             work_for(min(SLICE_S, left_ns * 1e-9 * law.time(hz)))
             took_ns = cpu_ns() - begin_ns
             left_ns -= took_ns / law.time(hz)
-            machine.tell(law.task, hz, took_ns)
+            machine.report(law.task, hz, took_ns)
 
     return tprof.task(name=law.task)(work)
 

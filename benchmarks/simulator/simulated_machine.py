@@ -70,11 +70,11 @@ class Machine:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a program needs to see the machine: the environment of now and the root of its /sys."""
+        """What a program needs to see the machine: the present environment and the root of its /sys."""
         return {**os.environ, SYSROOT: str(self.root)}
 
     def __enter__(self) -> Self:
-        """Start it and wait until it hears."""
+        """Start it and wait until it receives reports."""
         environment = {name: value for name, value in os.environ.items() if name != SESSION}
         self._process = subprocess.Popen(  # noqa: S603 - this interpreter
             [sys.executable, "-P", "-c", START, str(self.root), self._address],
@@ -100,7 +100,7 @@ class Package:
         self._clock_s = clock_s
         self._joules, self._since_s = 0.0, clock_s()
 
-    def hear(self, message: str) -> None:
+    def add(self, message: str) -> None:
         """Add what a slice drew (TASK HZ NANOSECONDS)."""
         task, hz, cpu_ns = message.split()
         self._joules += RESPONSES[task].power_w(int(hz)) * int(cpu_ns) * 1e-9
@@ -115,15 +115,15 @@ class Package:
 
 
 def main() -> None:
-    """Be the machine until standard input ends."""
+    """Run the machine until standard input ends."""
     import selectors  # noqa: PLC0415 - only the process needs it
 
     root, address = sys.argv[1:]
-    heard = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    heard.bind(f"\0{address}")
+    reports = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    reports.bind(f"\0{address}")
     package = Package(Path(root))
     with selectors.DefaultSelector() as selector:
-        for source in (heard, sys.stdin):
+        for source in (reports, sys.stdin):
             selector.register(source, selectors.EVENT_READ)
         sys.stdout.write(f"{READY}\n")
         sys.stdout.flush()
@@ -131,7 +131,7 @@ def main() -> None:
             for key, _ in selector.select(PERIOD_S):
                 if key.fileobj is sys.stdin:
                     return
-                package.hear(heard.recv(256).decode())
+                package.add(reports.recv(256).decode())
             package.advance()
 
 
@@ -189,9 +189,9 @@ class Shape:
 
 
 def make_tree(root: Path, shape: Shape, address: str) -> None:
-    """Write every file; `address` is where tasks report, and its file says that all of it is simulated."""
+    """Write every file; `address` is where tasks report, and its file marks all of it as simulated."""
     _write(root, SIMULATED, address)
-    # Nobody but the tasks draws power here, so nobody else may be seen to run.
+    # Only the tasks draw power here, so nothing else may appear to run.
     _write(root, "proc/stat", "\n".join(f"cpu{cpu} 0 0 0 0 0 0 0 0 0 0" for cpu in range(shape.cpus)))
     _write(root, f"{ZONE}/name", "package-0")
     _write(root, f"{ZONE}/max_energy_range_uj", RANGE_UJ)

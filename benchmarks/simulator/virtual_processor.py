@@ -33,7 +33,7 @@ class Core:
     Attributes
     ----------
     begin_s, end_s : whole nanoseconds.
-    scale : of each instance's power, against what the law says of its kernel.
+    scale : of each instance's power, relative to the law's power of its kernel.
     """
 
     begin_s: Floats
@@ -113,7 +113,7 @@ class Run:
         """Return static joules of each instance of a core, by the convention that quanta set.
 
         Who causes static power is a matter of convention: between two edges each core that runs takes an even share,
-        each as far as it is busy, and nobody takes the rest of one core.
+        each as far as it is busy, and the rest of one core goes to none.
         """
         edges_s = np.unique(np.concatenate(([0.0], edges_s, [self.end_s])))
         busy_s = np.append(0.0, np.cumsum(self.busy * np.diff(self.moments_s)))

@@ -31,9 +31,9 @@ DOMAIN = "package-0"
 
 @dataclass(frozen=True)
 class Seen:
-    """What a poller saw: (n,) index of the last update before each look that found a new value.
+    """What a poller saw: (n,) index of the last update before each poll that found a new value.
 
-    `at_s` is when it looked, `window_s` within which time before that the value changed.
+    `at_s` : time of the poll; `window_s` : the value changed within this time before it.
     """
 
     update: NDArray[np.int64]
@@ -49,8 +49,8 @@ class Sensor:
     ----------
     gaps_ms : quantiles of the gaps between updates, at `PARTS`.
     unit_j : one count.
-    poll_s : between two looks of the poller.
-    closely : part of the updates seen that are followed by looks each 50 µs until the next; 0: none.
+    poll_s : between two polls.
+    closely : part of the updates seen that are followed by polls each 50 µs until the next; 0: none.
     noise_j : standard deviation of what an update is off by; it never falls.
     left_j : joules after which the register wraps for the first time, so that even a short run sees it wrap.
     """
@@ -78,21 +78,21 @@ class Sensor:
             return Seen(
                 last, np.asarray(number[last] * self.poll_s, np.float64), np.full(len(last), min(self.poll_s, gap_s))
             )
-        return self._looked_closely(updates_s, gap_s)
+        return self._polled_closely(updates_s, gap_s)
 
-    def _looked_closely(self, updates_s: Floats, gap_s: float) -> Seen:
-        look, closely, credit = 0.0, False, 0.0
+    def _polled_closely(self, updates_s: Floats, gap_s: float) -> Seen:
+        now_s, closely, credit = 0.0, False, 0.0
         found: list[tuple[int, float, float]] = []
-        before, seen = 0.0, 0
-        # Looks, one after the other, as the recorder's thread takes them.
+        before_s, seen = 0.0, 0
+        # Poll after poll, as the recorder's thread does.
         while seen < len(updates_s):
-            number = int(np.searchsorted(updates_s, look, side="right"))
+            number = int(np.searchsorted(updates_s, now_s, side="right"))
             if number > seen:
-                found.append((number - 1, look, min(look - before, gap_s)))
+                found.append((number - 1, now_s, min(now_s - before_s, gap_s)))
                 seen, credit = number, credit + self.closely
                 closely = credit >= 1
                 credit -= closely
-            before, look = look, look + (CLOSE_S if closely else self.poll_s)
+            before_s, now_s = now_s, now_s + (CLOSE_S if closely else self.poll_s)
         update, at_s, window_s = zip(*found, strict=True)
         return Seen(np.array(update), np.array(at_s), np.array(window_s))
 
@@ -190,7 +190,7 @@ def _thread(run: Run, place: int, *, counters: bool) -> dict[str, Any]:
     t_ns = np.round(t_s * 1e9).astype(np.int64)
     instance = np.column_stack([1 + first + np.arange(count), np.zeros(count, np.int64)]).ravel().astype(np.uint64)
     task = np.column_stack([core.task, np.full(count, -1)]).ravel()
-    # An end at which the next begins says nothing of its own.
+    # An end at which the next begins adds no information.
     kept = np.ones(len(t_ns), bool)
     kept[1:-1:2] = t_ns[1:-1:2] < t_ns[2::2]
     lengths_ns = t_ns[1::2] - t_ns[::2]

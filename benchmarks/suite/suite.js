@@ -9,7 +9,7 @@ function head() {
   at("how").textContent = data.how;
   data.sensors.forEach((text) => make(at("sensors"), "li", `Sensor: ${text}.`));
   data.warnings.forEach((text) => make(at("warnings"), "li", text));
-  at("doubts").hidden = !data.warnings.length;
+  at("warnings-section").hidden = !data.warnings.length;
   data.checks.forEach((one) => make(at("checks"), "li", one.text));
 }
 

@@ -141,7 +141,7 @@ def pooled(profiles: Sequence[Profile]) -> pd.DataFrame:
     """Summarize the instances of all runs together.
 
     Means and correlations are those of all instances. The interval keeps the mean half width of the runs': sensor and
-    model err alike in each, so that repeating narrows nothing that this interval holds.
+    model have the same error in each, so that repeating narrows nothing that this interval holds.
     """
     if len(profiles) == 1:
         return profiles[0].summary()
@@ -161,7 +161,7 @@ def pooled(profiles: Sequence[Profile]) -> pd.DataFrame:
 
 
 def is_absent(value: float | None) -> bool:
-    """Tell whether there is no such figure."""
+    """Return whether there is no such figure."""
     return value is None or math.isnan(value)
 
 

@@ -1,4 +1,4 @@
-"""The suite's tables as rows of text, for the terminal and for the page alike."""
+"""The suite's tables as rows of text, for the terminal and for the page."""
 
 from __future__ import annotations
 

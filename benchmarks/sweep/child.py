@@ -87,7 +87,7 @@ def run(words: list[str], workers: int, log: Path, *, guard: Guard, timeout_s: f
             _end(process)
             raise
         finally:
-            # What still runs is left to the guard: a signal can end this process anywhere, here too.
+            # The guard ends what still runs, because a signal can end this process anywhere, here too.
             if process.returncode is not None:
                 guard.also_ends(None)
     if status != 0:
@@ -126,7 +126,7 @@ def _status(status: int) -> str:
 
 
 def _last(log: Path) -> str:
-    """Return a run's last words, if it said any."""
+    """Return the last line that a run printed, if any."""
     with log.open("rb") as file:
         file.seek(max(file.seek(0, os.SEEK_END) - TAIL_BYTES, 0))
         lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines() if line.strip()]
@@ -134,7 +134,7 @@ def _last(log: Path) -> str:
 
 
 def main() -> None:
-    """Record a benchmark as the arguments say."""
+    """Record a benchmark as the arguments describe."""
     from tprof.benchmarks.programs.catalogue import PROGRAMS  # noqa: PLC0415
 
     import tprof  # noqa: PLC0415 - only the process needs it

@@ -1,4 +1,4 @@
-"""A sweep's folder: held by one sweep at a time, emptied of an earlier one only, and gone on with if it is the same.
+"""A sweep's folder: held by one sweep at a time, emptied of an earlier one only, and resumed if it is the same.
 
 The same is a sweep of the same points, program text and machine.
 """
@@ -52,10 +52,10 @@ def make(folder: Path) -> None:
 
 @contextmanager
 def claimed(folder: Path) -> Iterator[str | None]:
-    """Hold the folder against other sweeps; the kernel lets go of it however this process ends.
+    """Hold the folder against other sweeps; the kernel releases it however this process ends.
 
-    Yields why it is not held where its file system locks no folders (NFS), else None. Raises UsageError where another
-    sweep holds it.
+    Yields why it is not held if its file system locks no folders (NFS), else None. Raises UsageError if another sweep
+    holds it.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -73,12 +73,12 @@ def claimed(folder: Path) -> Iterator[str | None]:
 
 
 def clear(folder: Path) -> None:
-    """Take away an earlier sweep: its tables first, so that none is ever read beside another's plan.
+    """Remove an earlier sweep: its tables first, so that none is ever read beside another's plan.
 
     Raises
     ------
     TprofError
-        If something cannot be taken away.
+        If something cannot be removed.
     """
     points = folder / POINTS
     runs = sorted(points.iterdir()) if points.is_dir() else []
@@ -95,7 +95,7 @@ def clear(folder: Path) -> None:
 
 
 def earlier(order: Order, plan: Plan, *, refused: str | None) -> Plan | None:
-    """Return the plan that is gone on with, None where there is none.
+    """Return the plan to resume, None if there is none.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def _apart(existing: Plan, plan: Plan) -> dict[str, str]:
 
 
 def _check_right(order: Order, existing: Plan, plan: Plan, refused: str | None) -> None:
-    """Tell a sweep whose frequencies came or went with the right to set them from another one."""
+    """Raises SensorError or UsageError if the right to set frequencies came or went since the sweep began."""
     if plan.frequencies_hz is None:
         message = f"{order.folder} holds this sweep, and its frequencies cannot be set any more: {refused}"
         raise SensorError(f"{message}; then the same command goes on")
@@ -174,7 +174,7 @@ def _check_right(order: Order, existing: Plan, plan: Plan, refused: str | None) 
 
 
 def _take_over(order: Order, existing: Plan, plan: Plan) -> None:
-    """Let what is left belong to the program and machine of now, if that is the same or wanted."""
+    """Assign the remaining runs to the present program and machine, if these are the same or accepted."""
     changes = changed(existing.identity, plan.identity, order.what.title) if existing.done else []
     if changes and not order.accept_changes:
         message = f"{order.folder} holds this sweep, but {' and '.join(changes)} since it began"
@@ -207,7 +207,7 @@ def digest(file: Path | None) -> str | None:
 
 
 def changed(before: Mapping[str, str | int | None], now: Mapping[str, str | int | None], program: str) -> list[str]:
-    """Say what is another than before."""
+    """Return what differs from before."""
     names = [name for name in now if name in before and before[name] != now[name]]
     return [f"{program} was edited" if name == PROGRAM else _now(name, before, now) for name in names]
 

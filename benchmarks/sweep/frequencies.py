@@ -26,7 +26,7 @@ MOST_GRID = 1000
 LARGEST = 1e15
 """In whatever unit; beyond it the number was mistyped."""
 LARGEST_BARE = 100
-"""A number without a unit is in GHz, and above this surely is not."""
+"""A number without a unit is in GHz; above this it is an error."""
 MOST_NAMED = 4
 
 
@@ -63,21 +63,21 @@ def visited(text: str, policies: Sequence[Policy]) -> Visits:
 
 
 def clamped(policies: Sequence[Policy], frequencies_hz: Sequence[int]) -> list[str]:
-    """Say which policies cannot take which frequencies: cores of another kind stay at their nearest meanwhile."""
-    alike: dict[tuple[int, int, tuple[int, ...]], list[str]] = {}
+    """Return a note for each kind of core that cannot take some frequencies and takes the nearest instead."""
+    by_range: dict[tuple[int, int, tuple[int, ...]], list[str]] = {}
     for policy in policies:
         lacking = tuple(hz for hz in frequencies_hz if policy.nearest_hz(hz) != hz)
         if lacking:
             ends = (policy.range.lowest_hz, policy.range.highest_hz)
-            alike.setdefault((*ends, lacking), []).append(policy.folder.name)
+            by_range.setdefault((*ends, lacking), []).append(policy.folder.name)
     return [
         f"{_some(names)} ({shown(low)} to {shown(high)}) cannot take {named(lacking)}: held at the nearest instead"
-        for (low, high, lacking), names in alike.items()
+        for (low, high, lacking), names in by_range.items()
     ]
 
 
 def _asked(text: str, policies: Sequence[Policy]) -> tuple[int, ...]:
-    # The widest policy's list stands for all: of two kinds of core the faster decides how finely.
+    # The list of the widest policy is used for all, so the faster of two kinds of core decides the steps.
     listed = max(policies, key=lambda policy: policy.range.highest_hz).listed_hz
     if text.strip().lower() == "all":
         return listed or _spread(*_ends(policies), GRID)
@@ -144,7 +144,7 @@ def _check(hz: int, policies: Sequence[Policy]) -> None:
 
 
 def shown(hz: float) -> str:
-    """Write a frequency; seven digits tell two of them apart that differ by one kHz."""
+    """Write a frequency; seven digits distinguish two that differ by one kHz."""
     return f"{hz / 1e9:.7g} GHz"
 
 

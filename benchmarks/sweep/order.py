@@ -62,15 +62,15 @@ class Order:
 
     Attributes
     ----------
-    frequencies : as typed; None where nothing was said: all if they can be set, else none.
+    frequencies : as typed; None if not given: all if they can be set, else none.
     workers : numbers of workers.
     repeats : runs of each setting.
     folder : where everything goes.
     seed : of the order of points; None for any.
-    resume : go on with what the folder holds, whatever its seed; an unfinished sweep of the same plan is gone on with
+    resume : go on with what the folder holds, whatever its seed; an unfinished sweep of the same plan is resumed
         anyway.
     overwrite : replace what the folder holds.
-    settle_s : wait as long as this for a steady temperature before each run, where a sensor tells.
+    settle_s : wait as long as this for a steady temperature before each run, where there is a sensor.
     timeout_s : of a run, after which it is ended and counts as failed; None: any.
     file : that the program is read from; None where it is no file.
     accept_changes : go on although the program or the machine is another than before.
@@ -107,7 +107,7 @@ class Order:
 
 
 def program(words: Sequence[str], **options: Any) -> What:
-    """Tell a benchmark's name from a script and from -m MODULE.
+    """Distinguish a benchmark's name, a script and -m MODULE.
 
     Raises
     ------

@@ -107,12 +107,12 @@ def _of_runs(plan: Plan) -> list[str]:
 
 
 def _described() -> Path:
-    """Return whose /sys describes the machine: a simulated one lends frequencies and joules, no processor."""
+    """Return whose /sys describes the machine: a simulated one has frequencies and joules, but no processor."""
     return Path("/") if is_simulated() else sysroot()
 
 
 def is_simulated() -> bool:
-    """Tell whether frequencies and joules are those of a simulation."""
+    """Return whether frequencies and joules are those of a simulation."""
     return (sysroot() / SIMULATED).exists()
 
 

@@ -62,7 +62,7 @@ class Point:
 class Plan:
     """All points in the order in which they run; each repeat is a block of all settings, shuffled.
 
-    Drift (a room that warms up) so falls on all settings alike, and a sweep that was cut short still has most
+    Drift (a room that warms up) so affects all settings equally, and a sweep that was cut short still has most
     settings equally often.
 
     Attributes
@@ -114,7 +114,7 @@ class Plan:
         return [point for point in self.points if point.state == state]
 
     def try_again(self) -> None:
-        """Let what failed wait again."""
+        """Set what failed to wait again."""
         for point in self.failed:
             point.state, point.facts = WAITING, {}
 
@@ -167,9 +167,9 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def unwritable(path: Path, draft: Path, error: OSError) -> TprofError:
-    """Return what to raise for a file that could not be written; what was begun of it is taken away."""
+    """Return what to raise for a file that could not be written; the unfinished file is removed."""
     if draft.is_file():
-        draft.unlink()  # on a full disk it holds room that the next try needs
+        draft.unlink()  # on a full disk it takes space that the next try needs
     return TprofError(f"cannot write {path}: {error.strerror}; make room for it and give the same command again")
 
 

@@ -10,7 +10,7 @@ function head() {
   at("how").textContent = data.how;
   data.sensors.forEach((text) => make(at("sensors"), "li", `Sensor: ${text}.`));
   data.warnings.forEach((text) => make(at("warnings"), "li", text));
-  at("doubts").hidden = !data.warnings.length;
+  at("warnings-section").hidden = !data.warnings.length;
   const over = data.panels.length && data.panels[0].over === "frequency" ? "the highest frequency" : "the fewest workers";
   at("reading").textContent = `Dashed: energy${estimated.length ? ` (${estimated.join(", ")})` : ""} of an instance; continuous: its time. Both against those at ${over}; means over the repeats, bars from the least to the most of them.`;
 }

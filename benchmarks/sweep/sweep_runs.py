@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 MOST_FAILURES = 3
 """So many runs in a row that fail end a sweep: the next would, too."""
-MOST_TOLD = 3
+MOST_SHOWN = 3
 SEEDS = 1 << 32
 
 
-class Tell(Protocol):
-    """What a sweep says while it runs."""
+class SweepReporter(Protocol):
+    """What a sweep reports while it runs."""
 
     def begin(self, point: Point | None, left_s: float | None) -> None:
-        """Say that a run begins (None: the warm-up), and how long all that is left will take, where that is known."""
+        """Report that a run begins (None: the warm-up), and how long all that is left takes, where that is known."""
 
     def note(self, text: str) -> None:
-        """Say what a user must know."""
+        """Report what a user must know."""
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Sweep:
     continues: bool = False
     claim: ExitStack = field(default_factory=ExitStack)
 
-    def run(self, tell: Tell) -> tuple[Path, ...]:
+    def run(self, report: SweepReporter) -> tuple[Path, ...]:
         """Run what waits, write the tables after each point, and return the files.
 
         The former frequencies are back when this returns or raises, and shortly after this process was killed. A run
@@ -79,10 +79,10 @@ class Sweep:
         """
         with self.claim:
             for text in self.notes:
-                tell.note(text)
+                report.note(text)
             if self.plan.waiting:
                 with Guard(self.policies) as guard:
-                    _Runner(self, guard, tell).run()
+                    _Runner(self, guard, report).run()
             files = self.write(page=True)
             self.plan.written = True
             save_plan(self.plan, self.order.folder)
@@ -94,8 +94,8 @@ class Sweep:
         failed = self.plan.failed
         if not failed:
             return None
-        failures = "; ".join(f"{point.name}: {point.facts['why']}" for point in failed[:MOST_TOLD])
-        more = f"; and {len(failed) - MOST_TOLD} more" if len(failed) > MOST_TOLD else ""
+        failures = "; ".join(f"{point.name}: {point.facts['why']}" for point in failed[:MOST_SHOWN])
+        more = f"; and {len(failed) - MOST_SHOWN} more" if len(failed) > MOST_SHOWN else ""
         what = f"{len(failed)} of {len(self.plan.points)} runs failed"
         return f"{what}, the same command tries them again ({failures}{more})"
 
@@ -118,8 +118,8 @@ def _place(row: Row) -> tuple[Any, ...]:
 class _Runner:
     """The loop's state: what the points took so far, how many failed in a row, and the temperature's sensor."""
 
-    def __init__(self, sweep: Sweep, guard: Guard, tell: Tell) -> None:
-        self._sweep, self._guard, self._tell = sweep, guard, tell
+    def __init__(self, sweep: Sweep, guard: Guard, report: SweepReporter) -> None:
+        self._sweep, self._guard, self._report = sweep, guard, report
         self._folder = sweep.order.folder
         self._sensor = find_sensor(sysroot()) if sweep.order.settle_s else None
         self._lasted_s = [float(point.facts["lasted_s"]) for point in sweep.plan.done]
@@ -132,7 +132,7 @@ class _Runner:
         for point in self._sweep.plan.waiting:
             try:
                 self._warm_up(point)
-                self._tell.begin(point, self._left_s())
+                self._report.begin(point, self._left_s())
                 begin_s = time.monotonic()
                 point.facts = self._point(point)
                 point.facts["lasted_s"] = time.monotonic() - begin_s
@@ -147,7 +147,7 @@ class _Runner:
     def _warm_up(self, point: Point) -> None:
         if self._warm:
             return
-        self._tell.begin(None, self._left_s())
+        self._report.begin(None, self._left_s())
         self._hold(point)
         self._record(point, WARM_UP)
         shutil.rmtree(self._session(WARM_UP), ignore_errors=True)
@@ -160,10 +160,10 @@ class _Runner:
         if self._failed_in_a_row == MOST_FAILURES and self._sweep.plan.waiting:
             message = f"{MOST_FAILURES} runs failed one after the other, the last: {error}"
             raise TprofError(message) from error
-        self._tell.note(f"{point.name}: {error}")
+        self._report.note(f"{point.name}: {error}")
 
     def _keep(self, point: Point) -> None:
-        """Save what came of a point; at the end of each round also the page, to look at meanwhile."""
+        """Save what came of a point; at the end of each round also the page, to read meanwhile."""
         save_plan(self._sweep.plan, self._folder)
         self._sweep.write(page=all(other.repeat > point.repeat for other in self._sweep.plan.waiting))
 
@@ -180,7 +180,7 @@ class _Runner:
         self._warn(point, warnings)
         names = [policy.folder.name for policy in self._sweep.policies]
         return {
-            "held": {name: asdict(held) for name, held in zip(names, bounds, strict=False)},
+            "held": {name: asdict(taken) for name, taken in zip(names, bounds, strict=False)},
             "settled": None if settled is None else asdict(settled),
             "ended_c": ended_c,
             "model": str(profile.info["model"]),
@@ -190,11 +190,11 @@ class _Runner:
         }
 
     def _warn(self, point: Point, warnings: Sequence[str]) -> None:
-        """Say each once; the page names every run that it is about."""
+        """Report each once; the page names every run that it is about."""
         for text in warnings:
             if text not in self._warned:
                 self._warned.add(text)
-                self._tell.note(f"{point.name}: {text}")
+                self._report.note(f"{point.name}: {text}")
 
     def _hold(self, point: Point) -> list[Bounds]:
         if point.frequency_hz is None:
@@ -210,14 +210,14 @@ class _Runner:
         return self._folder / POINTS / f"{name}.tprof"
 
     def _judged(self, point: Point, bounds: Sequence[Bounds], settled: Settled | None) -> list[str]:
-        """Return what was not as it should be, now that the run has ended."""
+        """Return warnings about what was not as requested during the run."""
         warnings = []
-        for policy, held in zip(self._sweep.policies, bounds, strict=False):
+        for policy, found in zip(self._sweep.policies, bounds, strict=False):
             asked_hz = policy.nearest_hz(point.frequency_hz or 0)
-            if (held.lowest_hz, held.highest_hz) != (asked_hz, asked_hz):
-                taken = f"{shown(held.lowest_hz)} to {shown(held.highest_hz)}"
+            if (found.lowest_hz, found.highest_hz) != (asked_hz, asked_hz):
+                taken = f"{shown(found.lowest_hz)} to {shown(found.highest_hz)}"
                 warnings.append(f"{policy.folder.name} was asked for {shown(asked_hz)} and took {taken}")
-            if read_bounds(policy) != held:
+            if read_bounds(policy) != found:
                 warnings.append(f"another program changed the frequency of {policy.folder.name} during the run")
         if settled is not None and not settled.steady:
             warnings.append(f"the temperature was not steady after {settled.waited_s:.0f} s")
@@ -243,7 +243,7 @@ class Reach:
 
 
 def prepare(order: Order) -> Sweep:
-    """Find out what can be swept, draw the plan or take up the one that the folder holds, and save it.
+    """Find out what can be swept, draw the plan or resume the one that the folder holds, and save it.
 
     The folder is held from here on, until the sweep has run or this process ends.
 
@@ -265,13 +265,12 @@ def prepare(order: Order) -> Sweep:
         folder.make(order.folder)
     with ExitStack() as claim:
         unheld = claim.enter_context(folder.claimed(order.folder)) if os.path.isdir(order.folder) else None
-        held = None if order.overwrite else earlier(order, plan, refused=reach.refused)
+        existing = None if order.overwrite else earlier(order, plan, refused=reach.refused)
         if order.overwrite:
             folder.clear(order.folder)
         folder.make(order.folder / folder.POINTS)
-        sweep = Sweep(
-            order, held or plan, reach.policies, [*reach.notes, *filter(None, [unheld])], continues=held is not None
-        )
+        notes = [*reach.notes, *filter(None, [unheld])]
+        sweep = Sweep(order, existing or plan, reach.policies, notes, continues=existing is not None)
         save_plan(sweep.plan, order.folder)
         sweep.claim = claim.pop_all()
     return sweep

@@ -33,7 +33,7 @@ COLUMNS = (
 SETTING = ("setting", "setting_unit", "workers", "repeat")
 TEXTS = ("task", "quality")
 MOST_FIGURE = 1e60
-"""Beyond it means and their intervals leave what a float can hold."""
+"""Beyond it means and their intervals exceed the range of a float."""
 Row = dict[str, Any]
 FIGURES = ("energy_j", "time_s", "power_w", "edp_js", "ed2p_js2")
 COUNTED = ("stalls_per_cycle", "llc_misses")
@@ -57,7 +57,7 @@ def rows_of(profile: Profile) -> list[Row]:
 
 
 def _counted(tasks: pd.DataFrame) -> dict[str, Row]:
-    """Return by task what counters say of waiting for memory; instances that lack them count as the others' mean."""
+    """Return stalls per cycle and LLC misses by task; instances without these counters count as the others' mean."""
     known = {}
     for name, group in tasks.groupby("task", observed=True):
         stalls, cycles, misses = (_column(group, column) for column in ("stalls_frontend", "cycles", "llc_misses"))
@@ -210,7 +210,7 @@ def _point_of(row: Row) -> tuple[Any, ...]:
 def _point(runs: Sequence[Row]) -> dict[str, Any]:
     same = {name: runs[0][name] for name in ("task", "setting", "setting_unit", "workers")}
     found = same | {"repeats": len(runs), "instances": mean(row["instances"] for row in runs)}
-    found["quality"] = max((row["quality"] for row in runs), key=_doubt)
+    found["quality"] = max((row["quality"] for row in runs), key=_uncertainty_rank)
     for figure in FIGURES:
         found |= dict(zip((figure, *ends(figure)), _interval(_known(runs, figure)), strict=True))
     for name in COUNTED:
@@ -233,6 +233,6 @@ def _interval(values: Sequence[float]) -> tuple[float | None, float | None, floa
     return middle, max(middle - half, 0.0), middle + half
 
 
-def _doubt(quality: str) -> int:
-    """Rank qualities: of runs that differ, what is said is the least sure."""
+def _uncertainty_rank(quality: str) -> int:
+    """Rank qualities: if runs differ, the least certain is reported."""
     return _DOUBT.index(quality) if quality in _DOUBT else len(_DOUBT)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 STEADY_C = 1.0
 WINDOW_S = 5.0
 PERIOD_S = 0.5
-# Of packages; other zones (battery, disk, wireless) say nothing about what a processor leaks.
+# Of packages; other zones (battery, disk, wireless) give no information about a processor's leakage.
 ZONES = ("x86_pkg_temp", "cpu-thermal", "cpu_thermal", "soc-thermal", "cpu0-thermal")
 CHIPS = ("coretemp", "k10temp", "zenpower")
 
@@ -44,7 +44,7 @@ def find_sensor(root: Path) -> Path | None:
 
 
 def read_c(path: Path) -> float | None:
-    """Return degrees, None where the sensor does not say."""
+    """Return degrees, None if the sensor gives none."""
     text = read_text(path) or ""
     thousandths = whole(text.removeprefix("-"))
     if thousandths is None:
@@ -64,7 +64,7 @@ def settle(
     Returns
     -------
     Settled or None
-        None if the sensor stopped to say anything.
+        None if the sensor stopped giving values.
     """
     begin_s = clock()
     seen: deque[tuple[float, float]] = deque()

@@ -1,7 +1,7 @@
-"""What advice on operating points is worth: on responses that are known, and on public measurements where they are.
+"""How good advice on operating points is: on responses that are known, and on public measurements where they are.
 
 The environment variable TPROF_PUBLIC_DATA names the folder of the public measurements; without it their figures are
-not measured, and say so.
+not measured, and are labelled so.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ QUICK = Effort(responses=3, tables=3)
 
 
 def measure(effort: Effort = FULL, *, folder: Path | None = None) -> dict[str, Any]:
-    """Measure what advice is worth.
+    """Measure how good advice is.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def _public(
 
 
 def _some(found: list[Response], effort: Effort) -> list[Response]:
-    """Return as many as the effort says, of all kinds: they come sorted."""
+    """Return as many as `effort.responses`, of all kinds, since they are sorted."""
     if effort.responses is None:
         return found
     return [found[place] for place in np.linspace(0, len(found) - 1, effort.responses).astype(int)]

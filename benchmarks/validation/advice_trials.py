@@ -1,7 +1,7 @@
 """How good advice is where the truth is known.
 
-Few points of a response are shown to `tprof advise`, and the others say how good its choice is; tables of noisy,
-repeated runs of tasks with known laws say whether its intervals and conditions hold.
+Few points of a response are shown to `tprof advise`, and the others show how good its choice is; tables of noisy,
+repeated runs of tasks with known laws show whether its intervals and conditions hold.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def until_sure(
 
 
 def without_own_kind(jobs: Sequence[Response], *, unit: str, most: int = 0) -> list[Try]:
-    """Try each job with the prior that suits jobs of other kinds: what the prior owes to the jobs.
+    """Try each job with a prior chosen from jobs of other kinds only, a cross-validation of the prior.
 
     A kind is what stands before the colon of a name. From the two ends of all jobs of other kinds, first the part of
     power that the clock does not change is chosen, by the least squares of predicted energies; then the misfit, the

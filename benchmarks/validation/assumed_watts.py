@@ -2,13 +2,13 @@
 
 A package is taken to draw ``idle + busy * (busy processors / its processors)`` watts. Both terms are
 ``level of the kind * cores ** exponent``: a straight line in logarithms, fitted by least squares to one value of each
-processor. For `busy` that is the mean, in logarithms, of what its points say when they are taken on to all processors,
-so that loads count alike: few busy processors clock higher, and the line through idle and full load would call them too
-frugal. Servers at the plug (SPECpower) have a factor of their own, which their fans, memory and supplies make. They say
-what the exponents are and how the makers compare; the level comes from processors measured by themselves.
+processor. For `busy` that is the mean, in logarithms, of its points, each extrapolated to all processors, so that loads
+count equally: few busy processors clock higher, and a line through idle and full load would underestimate them. Servers
+at the plug (SPECpower) have a factor of their own, for their fans, memory and supplies. They determine the exponents
+and the ratio between the makers; the level comes from processors measured by themselves.
 
 Tried and left out: the nominal frequency as a third column (the error falls from a factor of 3.2 to 2.9, and names of
-many processors do not say it). The table that recordings read, `tprof/sensors/watts.csv`, is `table()`.
+many processors do not contain it). The table that recordings read, `tprof/sensors/watts.csv`, is `table()`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 KINDS = ("intel-server", "amd-server", "arm-server", "desktop", "laptop", "thin-laptop", "board")
 BOARD, UNKNOWN = "board", "unknown"
 IDLE_LIKE = {"arm-server": "intel-server", "laptop": "thin-laptop"}
-"""Whose idle watts stand for kinds of which nobody published any."""
+"""The kind whose idle watts are used for kinds without published figures."""
 METERED = ("bsc", "dloghin")
 """Sources whose meter stood before the whole machine: what it draws idle is not the processor's, but on a board."""
 LEAST_LOAD = 0.02
@@ -43,9 +43,9 @@ class Processor:
 
     Attributes
     ----------
-    kind : one of `KINDS`, or `UNKNOWN` where kinds are not told apart.
+    kind : one of `KINDS`, or `UNKNOWN` where kinds are not distinguished.
     cores, cpus, packages : cores and logical processors of a package, and packages of the machine.
-    idle_w : watts of an idle package; None where nobody measured them.
+    idle_w : watts of an idle package; None if not measured.
     loads : (busy processors, watts of all packages) of each point that is not idle.
     busy_w : of servers at the plug, whose points are not known, watts of full load above idle; else None.
     year : of a server's first result.
@@ -69,7 +69,7 @@ class Processor:
 
     @property
     def idles(self) -> bool:
-        """Whether its idle watts say something of the processor itself, or of a server by its own factor."""
+        """Whether its idle watts are those of the processor itself, or of a server with its own factor."""
         return self.idle_w is not None and (self.source not in METERED or self.kind in (BOARD, UNKNOWN))
 
 
@@ -88,7 +88,7 @@ class Law:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """How far a processor that was left out is from what the others say: logarithms of predicted over measured."""
+    """Errors for a processor that was left out of the fit: logarithms of predicted over measured."""
 
     processor: Processor
     idle: float | None
@@ -160,7 +160,7 @@ def _busy_logs(one: Processor, idle: Law) -> list[float]:
 def left_out(known: Sequence[Processor], group: Callable[[Processor], str]) -> list[LeftOut]:
     """Leave each group of measured processors out, with servers of the same processors, and predict it from the rest.
 
-    What the rest cannot say, since no other processor of the kind is in it, is left out of the errors too.
+    Where the rest has no other processor of the kind and predicts nothing, there is no error either.
     """
     found = []
     for name in sorted({group(one) for one in known if not one.at_plug}):
@@ -208,7 +208,7 @@ def result() -> dict[str, Any]:
     dict
         - `table`: the rows of `table()`;
         - `left_out`: a row each processor: processor, kind, source, `idle_error` and `busy_error`, predicted over
-          measured, the latter of the mean over `loads` points; None where nobody measured them;
+          measured, the latter of the mean over `loads` points; None if not measured;
         - `idle_factor`, `busy_factor`: 95 %, without boards; `sources_busy_factor`: with whole sources left out;
         - `held`: the part of the loads of processors left out that lay within `busy_factor`;
         - `servers`: how many there are.

@@ -1,4 +1,4 @@
-"""Runs a case with one seed and says by how much each model's figures are off, and whether their intervals held.
+"""Runs a case with one seed and finds each model's errors, and whether their intervals contain the truth.
 
 What a 95 % interval of a task's mean energy claims to hold is the mean of all instances that could have run: their
 expected length, times what a core that runs the task draws, its share of static power included. An interval that knows
@@ -49,7 +49,7 @@ class CaseResult:
 
     @property
     def covered(self) -> NDArray[np.bool_]:
-        """Whether the 95 % interval held the truth."""
+        """Whether the 95 % interval contains the truth."""
         return np.abs(self.score) <= NORMAL_95
 
 
@@ -128,7 +128,7 @@ def population_j(case: Case, truth: Truth, number: int) -> float:
     task, own = case.tasks[number], truth.task == number
     ran_s = truth.duration_s[own].sum()
     stated_w = task.kernel.unseen_w if case.package.law.core_w == 0 else None
-    # Where the law bends with who else runs, the mean power is what it came to in this run.
+    # If power depends on what else runs, the mean power is that of this run.
     dynamic_w = truth.dynamic_j[own].sum() / ran_s if stated_w is None else stated_w
     return float(task.duration_s * (dynamic_w + truth.static_j[own].sum() / ran_s))
 

@@ -28,7 +28,7 @@ KERNELS = (
     Task("100 ms, gemm", 100e-3, kernel("gemm")),
 )
 WARMING = Law(
-    static_w=10.0, core_w=0.0, ipc_w=0.0, l2_w=0.0, llc_w=0.0, gating=0.0, crowding=0.0, leak=0.05, warm_s=5.0
+    static_w=10.0, core_w=0.0, ipc_w=0.0, l2_w=0.0, llc_w=0.0, gating=0.0, contention=0.0, leak=0.05, warm_s=5.0
 )
 HALF = Mix(busy=0.5)
 SLOW = Package(Law(), set_hz=LOWEST_HZ)
@@ -47,7 +47,7 @@ class Case:
     key : as `--case` takes it.
     name : in words.
     tasks, package, sensor : what runs and how it is read.
-    mix : how `random_mix` lays it out; its length is that of the effort.
+    mix : how `random_mix` lays it out; the effort sets its length.
     models : which are compared; with counters in the trace for those that need them.
     """
 
@@ -79,7 +79,7 @@ CASES = (
     Case("slow", "kernels, 1.6 GHz, calibrated at 3.3", KERNELS, SLOW, models=WITH_COUNTERS),
 )  # fmt: skip
 TARGET_CASES = ("steady", "changing", "half-idle")
-"""Where `fitted` is held to its figures."""
+"""Cases in which `fitted` has targets."""
 
 
 def chosen(keys: tuple[str, ...]) -> tuple[Case, ...]:

@@ -1,4 +1,4 @@
-"""How tasks answer to frequency where the truth is known: the paper's responses, and kernels on the virtual processor.
+"""How tasks respond to frequency where the truth is known: the paper's responses, and kernels on the virtual processor.
 
 The paper gives energy and time at 1.6 GHz against 3.61 GHz. Between them a stand-in follows what processors are known
 to do, and what advice does not assume: time ``a + b f0/f``, power ``v² (q + (1 - q) f/f0)`` with static

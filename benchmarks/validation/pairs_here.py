@@ -55,7 +55,7 @@ def record_pairs(
     seconds_each
         Of each kernel alone and of each pair.
     progress
-        Told what runs, how many runs are done, and how many there are.
+        Called with what runs, how many runs are done, and how many there are.
     energy, counters
         As for `tprof.record`; by default what a calibrated model needs.
 

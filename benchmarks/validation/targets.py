@@ -40,7 +40,7 @@ PER_SECOND = 117_000.0
 def target_figures(
     rows: Sequence[Row], coverage: Sequence[Row], tables: Mapping[str, Any], *, measured: bool
 ) -> list[dict[str, Any]]:
-    """Return the figures as plain values; `measured` tells whether those that need minutes of this machine are."""
+    """Return the figures as plain values; `measured`: whether those that need minutes of this machine are."""
     return [
         *_mean_errors(rows),
         *_coverages(coverage),
@@ -75,7 +75,7 @@ def _coverages(coverage: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def _sliced(name: str, draws: Sequence[Sequence[float]], targets: tuple[float, float]) -> list[dict[str, Any]]:
-    """Say how wrong the slices are, over draws of what the instructions of each kernel take."""
+    """Return how wrong the slices are, over draws of what the instructions of each kernel take."""
     mean, worst = (tuple(float(of(errors)) for errors in draws) for of in (np.mean, np.max))
     note = f"median of {len(draws)} draws of kernels; {SIMULATED}"
     return [

@@ -35,7 +35,7 @@ function figures() {
   data.pairs.forEach(beside("pairs", "+.0%", true));
 }
 
-at("said").textContent = data.said;
+at("setup").textContent = data.setup;
 make(at("badges"), "span", "SIMULATED", "badge");
 panels("errors", data.errors);
 panels("coverage", [data.coverage]);

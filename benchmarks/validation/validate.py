@@ -41,7 +41,7 @@ COVERAGE_SEED = 10_000
 """Of the first run that is counted for coverage: none of those whose errors are printed."""
 Result = TypeVar("Result")
 LEAST = 4
-"""Fewer simulations than these do not pay for starting processes."""
+"""With fewer simulations, starting processes costs more than it saves."""
 _limits = ExitStack()
 
 
@@ -49,7 +49,7 @@ _limits = ExitStack()
 class Effort:
     """How much is simulated: runs of each case and seconds of each; the same of the shorter ones for coverage.
 
-    `machine` tells whether figures of this machine (the poller, the time of a fit) are measured too.
+    `machine`: whether figures of this machine (the poller, the time of a fit) are measured too.
     """
 
     seeds: int = 20
@@ -75,7 +75,7 @@ def measure(
     cases
         Which situations.
     progress
-        Told how many simulations are done, and of how many.
+        Called with how many simulations are done, and of how many.
 
     Returns
     -------
@@ -222,19 +222,19 @@ def run_all(
     jobs
         Its arguments.
     progress
-        Told how many are done, and of how many.
+        Called with how many are done, and of how many.
     """
-    tell = progress or _silent
+    report = progress or _silent
     workers = min(usable_cpus(), len(jobs))
     if workers < 2 or len(jobs) < LEAST:
-        return [_reported(work(*job), number, len(jobs), tell) for number, job in enumerate(jobs, 1)]
+        return [_reported(work(*job), number, len(jobs), report) for number, job in enumerate(jobs, 1)]
     # A fork would copy the thread that draws the progress in the middle of what it does.
     spawn = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, mp_context=spawn, initializer=_prepare_process)
     try:
         futures = [pool.submit(work, *job) for job in jobs]
         for number, _ in enumerate(as_completed(futures), 1):
-            tell(number, len(jobs))
+            report(number, len(jobs))
         return [future.result() for future in futures]
     finally:
         # Those that run are seconds from their end and clean up behind themselves; an interrupt drops the rest.
@@ -242,16 +242,16 @@ def run_all(
 
 
 def _silent(done: int, of: int) -> None:
-    """Tell nobody."""
+    """Report nothing."""
     del done, of
 
 
-def _reported(result: Result, number: int, of: int, tell: Progress) -> Result:
-    tell(number, of)
+def _reported(result: Result, number: int, of: int, report: Progress) -> Result:
+    report(number, of)
     return result
 
 
 def _prepare_process() -> None:
-    """Each process has a processor: threads of its linear algebra would take the others'. Its parent ends it."""
+    """Limit linear algebra to one thread, since each process has one processor; ignore SIGINT: the parent ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _limits.enter_context(threadpool_limits(1))

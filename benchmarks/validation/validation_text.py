@@ -246,7 +246,7 @@ def page_data(result: Mapping[str, Any]) -> dict[str, Any]:
     )
     data: dict[str, Any] = clean(
         {
-            "said": text,
+            "setup": text,
             "models": [model for model in MODELS if any(row["model"] == model for row in rows)],
             "errors": [{"title": title, "series": _errors(rows, name)} for name, title in ERRORS],
             "coverage": _coverage_points(rows),

@@ -9,7 +9,7 @@ from support.fake_sensor import FakeSensor
 from tprof.benchmarks.kernels import Caches
 from tprof.benchmarks.roofline import Effort, measure
 from tprof.benchmarks.roofline._polynomial import MOST_DEGREE, polynomial, vectors
-from tprof.benchmarks.roofline.crew import FULL, one_a_core
+from tprof.benchmarks.roofline.thread_team import FULL, one_a_core
 
 from tprof.sensors.topology import Cpu
 

@@ -23,7 +23,7 @@ from tprof.benchmarks.simulator import (
 )
 from tprof.benchmarks.simulator.power_law import LINE_GB, demand_gbs, rates
 
-PLAIN = Law(gating=0.0, crowding=0.0, scatter=0.0, leak=0.0)
+PLAIN = Law(gating=0.0, contention=0.0, scatter=0.0, leak=0.0)
 BUSY = Kernel("busy", ipc=2.0, l2_gbs=10.0, llc_gbs=5.0)
 
 
@@ -57,7 +57,7 @@ def test_v_squared_f_at_the_lowest_frequency_is_the_papers_third():
     assert float(Law().voltage(1.6e9) ** 2) * 1.6 / 3.3 == pytest.approx(0.33, abs=0.005)
 
 
-def test_crowding_stretches_what_waits_for_memory_and_saves_some_of_the_clock():
+def test_contention_stretches_what_waits_for_memory_and_saves_some_of_the_clock():
     law = Law(scatter=0.0)  # a third of this kernel's time waits: 5 of 5 + 10 GB/s
     crowded = of_one(law, BUSY, others_gbs=30.0)
 

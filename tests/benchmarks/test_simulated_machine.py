@@ -68,8 +68,8 @@ def test_the_package_counts_what_slices_draw_by_their_law_and_a_little_beside(tm
     clock, law = Clock(), virtual.response("sort")
     package = Package(tmp_path, clock)
 
-    package.hear(f"sort {hz} 300000000")
-    package.hear("merge 1600000000 0")
+    package.add(f"sort {hz} 300000000")
+    package.add("merge 1600000000 0")
     clock.now_s = 2.0
     package.advance()
 
@@ -79,17 +79,17 @@ def test_the_package_counts_what_slices_draw_by_their_law_and_a_little_beside(tm
 
 def test_a_task_works_as_long_as_its_law_says_at_the_frequencies_that_it_finds():
     clock, law = Clock(), virtual.response("sort")
-    told, found_hz = [], itertools.chain([virtual.HIGHEST_HZ] * 10, itertools.repeat(virtual.LOWEST_HZ))
-    machine = SimpleNamespace(frequency_hz=lambda: next(found_hz), tell=lambda *said: told.append(said))
+    reports, found_hz = [], itertools.chain([virtual.HIGHEST_HZ] * 10, itertools.repeat(virtual.LOWEST_HZ))
+    machine = SimpleNamespace(frequency_hz=lambda: next(found_hz), report=lambda *report: reports.append(report))
 
     body(machine, law, 0.1, work_for=clock.work_for, cpu_ns=clock.cpu_ns)()
 
-    done_s = sum(cpu_ns * 1e-9 / law.time(hz) for _, hz, cpu_ns in told)
+    done_s = sum(cpu_ns * 1e-9 / law.time(hz) for _, hz, cpu_ns in reports)
     assert 0.1 <= done_s < 0.1 + 1.5 * SLICE_S
-    assert sum(cpu_ns for *_, cpu_ns in told) == clock.cpu_ns()
-    assert {task for task, *_ in told} == {"sort"}
-    assert [hz for _, hz, _ in told[:10]] == [virtual.HIGHEST_HZ] * 10
-    assert {hz for _, hz, _ in told[10:]} == {virtual.LOWEST_HZ}
+    assert sum(cpu_ns for *_, cpu_ns in reports) == clock.cpu_ns()
+    assert {task for task, *_ in reports} == {"sort"}
+    assert [hz for _, hz, _ in reports[:10]] == [virtual.HIGHEST_HZ] * 10
+    assert {hz for _, hz, _ in reports[10:]} == {virtual.LOWEST_HZ}
 
 
 def test_a_programs_tasks_draw_on_the_machine_at_the_frequency_that_the_tree_holds(tmp_path):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tprof.analysis.report.text_table import Table
 
 
-_HELP = """Say at what frequency or power limit and on how many workers each task and the program should run.
+_HELP = """Advise on the frequency or power limit and the number of workers for each task and the program.
 
 TABLE is what tprof sweep wrote (or its folder), or a CSV with the columns task, setting, setting_unit (Hz or W),
 workers, time_s and energy_j. Points that were not run are predicted, with their uncertainty.
@@ -48,7 +48,7 @@ Examples:
 _NUMBER = r"\s*(\d+(?:\.\d*)?(?:e\d+)?)\s*"
 _UNITS = {"Hz": {"ghz": 1e9, "mhz": 1e6, "khz": 1e3, "hz": 1.0, "": 1e9}, "W": {"w": 1.0, "kw": 1e3, "": 1.0}}
 _BARE_GHZ = 100.0
-"""A frequency without a unit is in GHz; from here up it surely is not."""
+"""A frequency without a unit is in GHz; from here up it is an error."""
 _MOST = 200
 _BY = {"energy": "energy", "edp": "energy × time", "ed2p": "energy × time²"}
 _QUALITY = {
@@ -293,8 +293,8 @@ def _detail(advice: Advice) -> str:
         return advice.why
     energy_j, time_s, how = _there(advice, advice.draws, advice.chosen)
     factor = advice.measured.watts_factor
-    doubt = f" ({quantity(energy_j / factor, 'J')} … {quantity(energy_j * factor, 'J')})" if factor > 1 else ""
-    return f"{advice.why} There: {quantity(energy_j, 'J')}{doubt} in {quantity(time_s, 's')} ({how})."
+    interval = f" ({quantity(energy_j / factor, 'J')} … {quantity(energy_j * factor, 'J')})" if factor > 1 else ""
+    return f"{advice.why} There: {quantity(energy_j, 'J')}{interval} in {quantity(time_s, 's')} ({how})."
 
 
 def _there(advice: Advice, draws: Draws, chosen: int) -> tuple[float, float, str]:

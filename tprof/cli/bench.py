@@ -26,7 +26,7 @@ MEASUREMENTS = {
     "analysis": "how fast 5 million samples are attributed, beside np.argsort; memory; size of the report",
     "laws": "how long a million evaluations of each analytic model take",
     "runtime": "what a task on the runtime costs, and a Cholesky, beside thread pools and dask; a graph's memory",
-    "advise": "what tprof advise is worth: on known responses, and on public data in the folder TPROF_PUBLIC_DATA",
+    "advise": "how good tprof advise is: on known responses, and on public data in the folder TPROF_PUBLIC_DATA",
     "policy": "what policies make of the paper's tasks, beside every fixed frequency (simulated), and what they cost",
 }
 _MODULES = {
@@ -63,7 +63,7 @@ def bench(  # noqa: PLR0913 - one parameter an option
         list[str] | None,
         typer.Argument(metavar="[NAME]...", help="Programs, budget, overhead, analysis, runtime, policy."),
     ] = None,
-    listing: Annotated[bool, typer.Option("--list", help="Say what there is; run nothing.")] = False,
+    listing: Annotated[bool, typer.Option("--list", help="List what there is; run nothing.")] = False,
     everything: Annotated[
         bool, typer.Option("--all", help="The paper's six programs, and a report of them: suite.html.")
     ] = False,

@@ -63,7 +63,7 @@ def calibrate(  # noqa: PLR0913 - one parameter an option
     ] = None,
     power: Annotated[str | None, typer.Option(metavar="COLUMN", help="Table: the column of watts.")] = None,
     group: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Table: the column that tells programs or kernels apart.")
+        str | None, typer.Option(metavar="COLUMN", help="Table: the column that names programs or kernels.")
     ] = None,
     counters: Annotated[str | None, typer.Option(metavar="A,B,…", help="Table: columns to fit; default: all.")] = None,
     cores: Annotated[str | None, typer.Option(metavar="COLUMN", help="Table, equation 1: active cores.")] = None,
@@ -92,7 +92,7 @@ def calibrate(  # noqa: PLR0913 - one parameter an option
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Keep nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Calibrate; the command's help says how."""
+    """Calibrate; see the command's help."""
     chosen = {
         name: value
         for name, value in {"cores": cores, "ipc": ipc, "l2": l2, "llc": llc, "hz": hz}.items()
@@ -156,7 +156,7 @@ def _fit_counters(
 
 
 def _processor_of_table(named: str | None, *, keep: bool) -> str | None:
-    """Return the processor of a table, which is this machine's only where the user says so with --keep."""
+    """Return the processor of a table, which is this machine's only with --keep."""
     from tprof.sensors.topology import describe_host
 
     if not keep:
@@ -206,7 +206,7 @@ def _fit_session(path: Path) -> dict[str, Any]:
 
 
 def _is_of_this_machine(model: dict[str, Any]) -> bool:
-    """Tell whether a session's model may be kept: one of another machine, or of a simulated one, is only shown."""
+    """Return whether a session's model may be kept: one of another machine, or of a simulated one, is only shown."""
     from tprof.sensors.topology import describe_host
 
     here = describe_host()["processor"]
@@ -266,7 +266,7 @@ def show_model(model: Mapping[str, Any]) -> None:
     for warning in model["warnings"]:
         _line(console, f"warning: {warning}")
     for name in model["left_out"]:
-        _line(console, f"warning: {name} was left out: no counter tells the {MEANINGS[name][0]}")
+        _line(console, f"warning: {name} was left out: no counter shows the {MEANINGS[name][0]}")
 
 
 def show_counters(found: Mapping[str, Any]) -> None:

@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 def doctor(
     as_json: AsJson = False,
 ) -> None:
-    """Say what a recording on this machine would read, what keeps it from more, and the command that grants it."""
+    """Show what a recording on this machine would read, what keeps it from more, and the command that grants it."""
     from tprof import sensors
     from tprof.doctor import examine, what_is_recorded
 

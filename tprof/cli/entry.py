@@ -36,7 +36,7 @@ def main() -> None:
         print(f"tprof: {clean(error)}", file=sys.stderr)
         sys.exit(USAGE_STATUS if isinstance(error, UsageError) else ERROR_STATUS)
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of a pipe went away: nobody is left to tell
+        sys.stderr.close()  # the reader of a pipe has gone, so a message would fail too
         sys.exit(ERROR_STATUS)
     if start is not None:
         start()

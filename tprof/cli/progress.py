@@ -41,14 +41,14 @@ def status(doing: str) -> Iterator[Callable[[str], None]]:
 
 
 class RunProgress:
-    """Says which run of a benchmark begins, where there are several."""
+    """Reports which run of a benchmark begins, where there are several."""
 
     def __init__(self, names: Sequence[str], repeats: int) -> None:
-        """Take note of what will run."""
+        """Count what will run."""
         self._repeats, self._all, self._done = repeats, len(names) * repeats, 0
 
     def __call__(self, name: str, number: int) -> None:
-        """Tell that a run begins."""
+        """Report that a run begins."""
         self._done += 1
         if self._all > 1:
             run = f", run {number} of {self._repeats}" if self._repeats > 1 else ""
@@ -56,16 +56,16 @@ class RunProgress:
 
 
 class SweepProgress:
-    """Says which run of a sweep begins and how long the rest will take."""
+    """Reports which run of a sweep begins and how long the rest will take."""
 
     def __init__(self, sweep: Sweep) -> None:
-        """Take note of the plan."""
+        """Keep the plan."""
         self._sweep, self._plan = sweep, sweep.plan
         self._bar: Any = None
         self._task: Any = None
 
     def __enter__(self) -> Self:
-        """Say what will be done."""
+        """Print what will be done."""
         plan = self._plan
         done = len(plan.done)
         begun = f", {done} of them done before" if self._sweep.continues else ""
@@ -84,7 +84,7 @@ class SweepProgress:
             self._bar.stop()
 
     def begin(self, point: Point | None, left_s: float | None) -> None:
-        """Say which run begins."""
+        """Show which run begins."""
         what = "warm-up" if point is None else _shown(point)
         left = "" if left_s is None else f", about {_duration(left_s)} left"
         if self._bar is not None:
@@ -95,14 +95,14 @@ class SweepProgress:
         print(number + left, file=sys.stderr, flush=True)
 
     def note(self, text: str) -> None:
-        """Say what a user must know."""
+        """Print what a user must know."""
         if self._bar is not None:
             self._bar.console.print(f"tprof: {clean(text)}", markup=False, highlight=False)
             return
         print(f"tprof: {clean(text)}", file=sys.stderr, flush=True)
 
     def interrupted(self) -> None:
-        """Say how to go on."""
+        """Print how to go on."""
         left = len(self._plan.points) - len(self._plan.done)
         self.note(f"interrupted; the same command goes on, with {left} run{'' if left == 1 else 's'} left")
 

@@ -104,8 +104,8 @@ class Column:
     ----------
     heading : of the column
     cells : one a row
-    use : the more the longer it stays where there is little room
-    is_further : whether it is shown only where ample names leave room for it
+    use : columns with the least go first if the line is narrow
+    is_further : whether it is shown only if the whole names leave enough cells
     """
 
     heading: str
@@ -133,13 +133,13 @@ def width_of(stream: TextIO) -> int | None:
 
 
 def fitting(names: Sequence[str], columns: Sequence[Column], width: int | None) -> list[Column]:
-    """Return the columns for which there is room beside the names, in the order in which they are given.
+    """Return the columns that fit beside the names, in the order in which they are given.
 
     Parameters
     ----------
     names : of the rows
     columns : all of them; those of least `use` go first
-    width : of a line; None: there is room for all
+    width : of a line; None: unlimited
     """
     if width is None:
         return list(columns)
@@ -196,7 +196,7 @@ def filled(text: str, width: int | None) -> str:
 
 
 def _cut(name: str, width: int) -> str:
-    """Leave out the middle: what tells functions apart is the end of a name, and whose they are its begin."""
+    """Leave out the middle: the end of a name distinguishes functions, and its beginning shows their module."""
     if _cells(name) <= width:
         return name
     tail = (width - 1) * 2 // 3

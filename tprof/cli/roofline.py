@@ -77,7 +77,7 @@ def roofline(  # noqa: PLR0913 - one parameter an option
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="Draw it.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure, fit and draw; the command's help says how."""
+    """Measure, fit and draw; see the command's help."""
     from tprof.benchmarks.roofline.roofline_machine import known
 
     session = session or named
@@ -149,7 +149,7 @@ def _why_none(session: Path, failed: list[str], notes: list[str]) -> str:
 
 
 def _qualities(points: list[TaskPoint]) -> list[str]:
-    """Say what the joules are: a reader must not take an estimate for a measurement."""
+    """Return a sentence on the quality of the joules, so that no reader takes an estimate for a measurement."""
     found = sorted({point.quality for point in points if point.energy_j is not None})
     if not found:
         return []

@@ -73,7 +73,7 @@ def run(  # noqa: PLR0913 - one parameter an option
     ] = False,
     no_summary: Annotated[bool, typer.Option("--no-summary", help="Print no summary after the program.")] = False,
 ) -> None:
-    """Record the program, then say where its joules went."""
+    """Record the program, then print where its joules went."""
     if list_tasks is not None:
         _list_tasks(list_tasks, task or [])
         return
@@ -96,7 +96,7 @@ def run(  # noqa: PLR0913 - one parameter an option
 
 
 class Start(BaseException):
-    """Takes a program out of the command line, which would see its exceptions and stand in its tracebacks."""
+    """Takes a program out of the command line, which would catch its exceptions and appear in its tracebacks."""
 
     def __init__(self, launch: Launch) -> None:
         """Take what is to be run."""

@@ -1,7 +1,7 @@
 """The end of `tprof run`: ends the recording once the program has ended, and sums it up in another process.
 
 Whatever the end needs is imported before the program starts. The program may change its root folder or its rights, and
-an import that evaluates text (a named tuple does) makes Python forget that Ctrl-C ended the program.
+an import that evaluates text (a named tuple does) makes Python lose the fact that Ctrl-C ended the program.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SUM_UP = "from tprof.cli.run_end import sum_up; sum_up()"
 
 
 class End:
-    """Ends the recording when the interpreter has ended all that the program left running, and lets it be summed up.
+    """Ends the recording when the interpreter has ended all that the program left running, and has it summed up.
 
     Only in the process that began it: a fork ends by the same handlers.
     """
@@ -43,7 +43,7 @@ class End:
     def __init__(
         self, recording: Recording, program: str, report: Path | None, *, summary: bool, require_tasks: bool
     ) -> None:
-        """Take note; names are meant as they are now, wherever the program goes."""
+        """Keep what the end needs; relative names refer to the present folder, even if the program changes it."""
         self.recorded_in: Path | None = None
         self.ended_by: type[BaseException] | None = None
         self.failed = False
@@ -93,23 +93,23 @@ class End:
             if self._recording.is_left_open:
                 self._end_later({}, None)
             return
-        with suppress(OSError, KeyboardInterrupt):  # nobody is there to read it, or to wait for it
+        with suppress(OSError, KeyboardInterrupt):  # its reader has gone, or Ctrl-C ended the wait
             if problem is not None and self.ended_by is None:
                 print(f"tprof: {problem}", file=stream)
-            met = self._look_at_tasks(stream)
+            met = self._check_patterns(stream)
             stream.flush()
             self._sum_up(stream, met)
 
     def _has_companions(self) -> bool:
-        """Tell whether others go on to record. A rank that failed waits for none: its job is to end by that."""
+        """Return whether others go on to record. A failed rank waits for none: its failure ends the job."""
         from tprof.session.companions import are_awaited, is_rank
 
         if os.getpid() != self._pid or not self._recording.is_owner or (self.failed and is_rank()):
             return False
         return are_awaited()
 
-    def _look_at_tasks(self, stream: TextIO) -> dict[str, object]:
-        """Return what is to be said of the patterns; what they lack is said here where nothing follows."""
+    def _check_patterns(self, stream: TextIO) -> dict[str, object]:
+        """Return what the summary needs of the patterns; print here what they lack if no summary follows."""
         from tprof.launch.program import matches
 
         found = matches()
@@ -127,19 +127,19 @@ class End:
         return {"tasks": [(one.text, one.shown) for one in gathered.patterns], "near_modules": modules}
 
     def _sum_up(self, stream: TextIO, met: dict[str, object]) -> None:
-        """Let another process do it: an interpreter that ends imports and starts no more what the analysis needs."""
+        """Sum up in another process: an interpreter that ends can neither import nor start what analysis needs."""
         if self._recording.is_left_open:
             self._end_later(met, stream)
             return
         if not self._options["summary"] and self._options["report"] is None:
             return
         if sys.stdout is not None and not sys.stdout.closed:
-            with suppress(OSError):  # the interpreter will say so
+            with suppress(OSError):  # the interpreter reports it
                 sys.stdout.flush()
-        with _disposed(signal.SIGCHLD, signal.SIG_DFL):  # the program knows nothing of this child
+        with _disposed(signal.SIGCHLD, signal.SIG_DFL):  # the program must not see this child end
             try:
                 process = self._start({**self._options, **met}, stream)
-            except OSError as error:  # the program changed its root folder or its rights, or used up what there is
+            except OSError as error:  # the program changed its root folder or its rights, or used up its limits
                 why = (error.strerror or str(error)).lower()
                 name = self._options["name"]
                 print(f"tprof: cannot sum up: {why}; print the summary by: tprof summary {name}", file=stream)
@@ -150,9 +150,9 @@ class End:
                 process.kill()
 
     def _end_later(self, met: dict[str, object], stream: TextIO | None) -> None:
-        """Let another process end the recording when companions have left it, and sum up.
+        """Start a process that ends the recording when companions have left it, and sums up.
 
-        This one ends now, but for its sensors, as far as others see it: ranks wait for each other at their very end.
+        To others this one ends now, except for its sensors, because ranks wait for each other at their very end.
         """
         from tprof import _core
 
@@ -181,7 +181,7 @@ class End:
 
 @contextmanager
 def _disposed(number: int, disposition: signal.Handlers) -> Iterator[None]:
-    """Let a signal have another effect."""
+    """Change the disposition of a signal inside the block."""
     former = signal.signal(number, disposition)
     try:
         yield
@@ -191,7 +191,7 @@ def _disposed(number: int, disposition: signal.Handlers) -> Iterator[None]:
 
 
 def sum_up() -> None:
-    """Print on standard error where the joules went, as the arguments say: the process that `tprof run` leaves."""
+    """Print on standard error where the joules went: the process that `tprof run` leaves behind."""
     from tprof.trace import load
 
     from .summary import show
@@ -221,7 +221,7 @@ def sum_up() -> None:
 
 
 def _suggest_names(profile: Profile, program: str) -> None:
-    """Where only the program, its threads and processes are tasks, say how its functions become some."""
+    """Print how functions become tasks, if only the program, its threads and processes are tasks."""
     if profile.trace.names_no_task:
         print(
             f"these are the whole program, its threads and processes; for its functions: "
@@ -231,7 +231,7 @@ def _suggest_names(profile: Profile, program: str) -> None:
 
 
 def _report_tasks(profile: Profile, given: dict[str, Any]) -> None:
-    """Say what the patterns met, here or in a child process, and what of it was called."""
+    """Print what the patterns matched, here or in a child process, and what of it was called."""
     from tprof.launch.matches import Matches
     from tprof.launch.pattern import Pattern
 
@@ -242,14 +242,14 @@ def _report_tasks(profile: Profile, given: dict[str, Any]) -> None:
 
 
 def _near_modules(gathered: Gathered) -> list[str]:
-    """Return names of modules of this process that patterns which met nothing may mean."""
+    """Return modules of this process whose names resemble those of patterns that matched nothing."""
     known = ["__main__", *(name for name in sys.modules if not name.startswith("_"))]
     meant = [pattern.module for pattern in gathered.unmet() if pattern.module is not None]
     return sorted({name for module in meant for name in get_close_matches(module, known, 3, 0.6)})
 
 
 def _unmet_text(pattern: Pattern, near: Sequence[str]) -> str:
-    """Return the sentence on a pattern that met no function."""
+    """Return the sentence on a pattern that matched no function."""
     if near:
         return f"--task {pattern} met no function; did you mean {' or '.join(near)}?"
     advice = "take the name of the module as it is imported (the program itself is __main__), and a function or "
@@ -260,7 +260,7 @@ def _unmet_text(pattern: Pattern, near: Sequence[str]) -> str:
 
 
 def _texts(gathered: Gathered, modules: Sequence[str], profile: Profile | None) -> Iterator[str]:
-    """Yield a sentence on each pattern of which there is something to say."""
+    """Yield a sentence on each pattern that matched nothing, or of whose functions some were not called."""
     called = None if profile is None else _called(profile)
     for pattern, met in zip(gathered.patterns, gathered.met, strict=True):
         if not met:

@@ -40,7 +40,7 @@ _SHORT = {"-o": "--output"}
 
 @dataclass(frozen=True)
 class Launch:
-    """What `tprof run` is asked to run and how; the help of the command says what each option means."""
+    """What `tprof run` is asked to run and how; the help of the command explains each option."""
 
     program: tuple[str, ...]
     output: str | None = None

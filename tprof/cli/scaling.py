@@ -51,7 +51,7 @@ def register(app: typer.Typer) -> None:
 
 def scaling(  # noqa: PLR0913 - one parameter an option
     algorithm: Annotated[str | None, typer.Argument(help="As --list names it.", show_default=False)] = None,
-    listing: Annotated[bool, typer.Option("--list", help="Say which algorithms and machines there are.")] = False,
+    listing: Annotated[bool, typer.Option("--list", help="List the algorithms and machines.")] = False,
     machine: Annotated[str | None, typer.Option(metavar="NAME|FILE", help="A name, or a file of TOML or JSON.")] = None,
     size: Annotated[str | None, typer.Option("-n", help="Size of the problem.", metavar="N|LO:HI")] = None,
     count: Annotated[str | None, typer.Option("-p", help="Processors, nodes or cores.", metavar="P|LO:HI")] = None,
@@ -188,7 +188,7 @@ class Asked:
                 raise UsageError(message)
 
     def refuse(self, algorithm: str, **options: object) -> None:
-        """Refuse options that an algorithm has no use for: ``refuse("addition", memory=asked.memory)``."""
+        """Refuse options that an algorithm does not use: ``refuse("addition", memory=asked.memory)``."""
         for name, value in options.items():
             if value is not None:
                 message = f"--{name.replace('_', '-')} is not for {algorithm}: leave it out"

@@ -94,7 +94,7 @@ def _problems(algorithm: Algorithm, machine: Machine, asked: Asked) -> list[Any]
 
 
 def _unbounded(overview: Overview, best: Optimum) -> list[str]:
-    """Say where the answer is only as many processors as there can be at all."""
+    """Return a note if the answer is the largest number of processors that is possible."""
     problem = overview.problem
     if problem.p_range or not best.feasible or best.p < problem.ends()[1] * (1 - 1e-6) or best.p == 1:
         return []
@@ -205,9 +205,9 @@ def node_answer(name: str, asked: Asked) -> Answer:
     for n in asked.n or [DEFAULT_N.get(name.removesuffix("-two-level"), OTHER_N)]:
         fewest = max(n**algorithm.size_power / machine.node.memory_words, 1.0)
         nodes = np.asarray(asked.p, float) if asked.p else powers(fewest, 2.0**13 * fewest)
-        held = nodes >= fewest * (1 - 1e-12)
-        notes[n] = "" if held.all() else f"Fewer than {fewest:.4g} do not hold the data."
-        nodes = nodes[held]
+        is_enough = nodes >= fewest * (1 - 1e-12)
+        notes[n] = "" if is_enough.all() else f"Fewer than {fewest:.4g} do not hold the data."
+        nodes = nodes[is_enough]
         if not nodes.size:
             message = f"{name} with n = {n:g} needs {fewest:.6g} nodes of {machine.name} or more"
             raise UsageError(message)

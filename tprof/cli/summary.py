@@ -121,7 +121,7 @@ def show(
     profile : what is shown
     stream : to which it is printed: a terminal gets what fits into its width, anything else the whole
     top : so many tasks only; None: all
-    columns : of `COLUMNS`, those of the tasks to show; None: what there is room for
+    columns : of `COLUMNS`, those of the tasks to show; None: those that fit
     everything : show all columns of the tasks, whatever the width
     """
     from tprof.analysis.profile.provenance import lead_in_text, uncertainty_text
@@ -142,7 +142,7 @@ def show(
 
 
 def _accounts(profile: Profile, label: str, width: int | None) -> list[str]:
-    """Return a line a domain; of one that is not resolved that is said once."""
+    """Return a line a domain; only the first figure of an unresolved one is `not resolved`, the others are dashes."""
     accounts = profile.accounts
     columns = []
     for name in ("measured_j", "tasks_j", "runtime_j", "other_j", "idle_j"):
@@ -180,7 +180,7 @@ def _tasks(profile: Profile, label: str, shown: _Shown) -> list[str]:
     in_order = [columns[key] for key in dict.fromkeys(shown.columns or COLUMNS) if key != "task"]
     asked = shown.everything or shown.columns is not None
     kept = in_order if asked else fitting(names, in_order, shown.width)
-    # What was asked for is shown whole, in a narrow terminal on lines that it folds.
+    # What was asked for is shown whole, on lines that a narrow terminal folds.
     width = None if asked and len(fitting(names, in_order, shown.width)) < len(in_order) else shown.width
     more = len(summary) - len(table)
     return [
@@ -191,7 +191,7 @@ def _tasks(profile: Profile, label: str, shown: _Shown) -> list[str]:
 
 
 def _left_open(profile: Profile) -> list[str]:
-    """Say once what the marks of figures that are not resolved stand for."""
+    """Return the legend of the marks for figures that are not resolved."""
     summary = profile.summary()
     known = summary["energy_mean_high_j"].notna()
     notes = []
@@ -206,7 +206,7 @@ def _left_open(profile: Profile) -> list[str]:
 
 
 def _over_budget(profile: Profile) -> list[str]:
-    """Say which tasks had a budget for their instances, and how many took more."""
+    """Return a line for each task with a budget for its instances: how many took more."""
     summary = profile.summary()
     if "over_budget" not in summary:
         return []
@@ -275,7 +275,7 @@ _TASK_COLUMNS: dict[str, tuple[str, Callable[[Row], str]]] = {
 
 
 def _runtime_lines(facts: Mapping[str, float | int] | None, label: str) -> list[str]:
-    """Say what a task runtime came to, joules with the label of their quality; nothing without one."""
+    """Return the figures of a task runtime, joules with the label of their quality; no lines without a runtime."""
     if facts is None:
         return []
     lines = [_chain(facts, label), _waits(facts)]

@@ -90,7 +90,7 @@ def sweep(  # noqa: PLR0913 - one parameter an option
     ] = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Prepare, run, and say where the files are."""
+    """Prepare, run, and print where the files are."""
     from tprof.benchmarks.sweep import Order, prepare
     from tprof.benchmarks.sweep.order import program, read_workers
     from tprof.benchmarks.sweep.sweep_tables import points_of

@@ -121,7 +121,7 @@ def _measure_pairs(session: Path | None, *, as_json: bool) -> None:
 
 
 def _refuse_folder(path: Path) -> None:
-    """Say before minutes of work, not after, that a plot cannot go there."""
+    """Raises UsageError before minutes of work, not after, if a plot cannot be written there."""
     from tprof.errors import UsageError
 
     if os.path.isdir(path) or not os.path.isdir(path.absolute().parent):

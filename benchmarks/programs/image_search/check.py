@@ -109,11 +109,11 @@ def plain_distance(ours: Sequence[float], theirs: Sequence[float], ways: Sequenc
     ways
         Distances between segments, a row for each of ours.
     """
-    left, room, total = list(ours), list(theirs), 0.0
+    left, capacity, total = list(ours), list(theirs), 0.0
     pairs = [(way, here, there) for here, row in enumerate(ways) for there, way in enumerate(row)]
     for way, here, there in sorted(pairs):
-        carried = min(left[here], room[there])
+        carried = min(left[here], capacity[there])
         left[here] -= carried
-        room[there] -= carried
+        capacity[there] -= carried
         total += carried * way
     return total

@@ -41,8 +41,8 @@ def one_a_core(topology: Sequence[Cpu]) -> tuple[int, ...]:
     return tuple(cores.values()) or tuple(sorted(usable))
 
 
-class Crew:
-    """The threads, as a context manager; what they do begins together."""
+class ThreadTeam:
+    """The threads, as a context manager; their runs begin together."""
 
     def __init__(self, cpus: Sequence[int], stream_bytes: int) -> None:
         """Begin with none."""
@@ -64,10 +64,10 @@ class Crew:
         self._pool.shutdown()
 
     def all(self, work: Callable[[], T]) -> list[T]:
-        """Let each thread do this once, all at the same time, and return what they found."""
+        """Let each thread do this once, all at the same time, and return their results."""
 
         def together() -> T:
-            # Nobody takes two turns: the barrier holds each thread until all are there.
+            # No thread runs it twice: the barrier holds each until all are there.
             self._together.wait()
             return work()
 
@@ -79,7 +79,7 @@ class Crew:
         return view
 
     def other(self) -> np.ndarray[Any, Any]:
-        """Return the calling thread's room to copy its float64 stream to."""
+        """Return the calling thread's buffer for a copy of its float64 stream."""
         buffer: np.ndarray[Any, Any] = self._own.buffer
         return buffer
 
@@ -134,11 +134,11 @@ def flops_of(degree: int) -> int:
     return 2 * degree + 1
 
 
-def copy_bytes_per_s(crew: Crew, seconds: float) -> float:
+def copy_bytes_per_s(team: ThreadTeam, seconds: float) -> float:
     """Return the bytes a second that all cores' copies read and write; what a write reads first is not counted."""
 
     def work() -> float:
-        source, target = crew.stream("double"), crew.other()
+        source, target = team.stream("double"), team.other()
         begin = now = time.perf_counter()
         done = 0
         while now - begin < seconds:
@@ -147,7 +147,7 @@ def copy_bytes_per_s(crew: Crew, seconds: float) -> float:
             now = time.perf_counter()
         return done / (now - begin)
 
-    return sum(crew.all(work))
+    return sum(team.all(work))
 
 
 def product_flops_per_s(precision: str, rows: int, seconds: float) -> float:
