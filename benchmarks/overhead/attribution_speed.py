@@ -162,7 +162,7 @@ def _thread(core: int, t_ns: NDArray[np.int64]) -> dict[str, Any]:
 
 
 def _profile(path: Path) -> tuple[float, float]:
-    import_module("tprof.analysis")  # loading pandas is no part of the analysis
+    import_module("tprof.analysis.profile")  # loading pandas is no part of the analysis
     trace = load(path)
     begin_s = time.perf_counter()
     len(trace.profile().tasks)
