@@ -214,7 +214,7 @@ class Control:
         self._log_set(control, former_hz, why, task=run.task)
 
     def _take(self, change: Change | None) -> None:
-        """Log a strategy's change, and set the number of workers that it wants now."""
+        """Log a strategy's change, and set the number of workers that it asks for."""
         if change is None or self._closed:
             return
         for entry in change.entries:
