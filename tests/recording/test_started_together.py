@@ -156,12 +156,17 @@ def test_ranks_are_known_by_what_their_launcher_tells_them(tmp_path, variable):
 def test_processes_with_unlike_values_of_a_launchers_variable_are_ranks_of_it(variable):
     ranks = [
         subprocess.Popen(
-            ["sh", "-c", "read line; true"], env={**os.environ, variable: str(rank)}, stdin=subprocess.PIPE
+            ["sh", "-c", "echo begun; read line; true"],
+            env={**os.environ, variable: str(rank)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
         for rank in range(2)
     ]
 
     try:
+        for rank in ranks:
+            rank.stdout.readline()  # /proc shows no variables of a process that still begins its program
         one, two = (Origin.of(rank.pid) for rank in ranks)
     finally:
         for rank in ranks:
