@@ -64,10 +64,10 @@ def test_joules_that_are_used_up_are_warned_of_once_with_who_took_them():
 
 def test_what_tasks_took_is_part_of_what_was_used():
     with pytest.warns(RuntimeWarning) as told:
-        exceed(joules=1.0)
+        exceed(joules=4.0)
 
     total, of_it = re.search(r"is used up: (\S+) J, .* spin \((\S+) J\)", str(told[0].message)).groups()
-    assert float(total) > 1
+    assert float(total) > 4
     assert 0 < float(of_it) <= float(total) * 1.01
 
 
@@ -77,7 +77,7 @@ def test_where_other_processes_run_the_tasks_are_said_to_be_of_all():
 
 
 def exceed_after_a_child():
-    with tprof.budget(joules=5) as budget:
+    with tprof.budget(joules=20) as budget:  # so much that the fork itself does not count, also under a sanitizer
         child = os.fork()
         if child == 0:
             spin(0.1)
