@@ -129,7 +129,8 @@ def _with_constant(counters: Floats) -> Floats:
 
 
 def _curve(counters: int) -> Any:
-    trees = ExtraTreesRegressor(n_estimators=200, min_samples_leaf=20, max_features=0.5, random_state=0, n_jobs=-1)
+    # On one thread: several of scikit-learn's can empty the process's list of warning filters (`catch_warnings`).
+    trees = ExtraTreesRegressor(n_estimators=200, min_samples_leaf=20, max_features=0.5, random_state=0, n_jobs=1)
     kernel = make_pipeline(StandardScaler(), SVR(C=1.0, gamma=0.5 / counters, epsilon=0.02))
     return TransformedTargetRegressor(
         VotingRegressor([("trees", trees), ("kernel", kernel)]), func=np.log, inverse_func=np.exp
