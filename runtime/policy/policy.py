@@ -6,7 +6,6 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
@@ -16,7 +15,6 @@ from tprof.analysis.operating_points.curves import for_workers, read_knowledge
 from tprof.analysis.operating_points.goals import Edp, Energy, Goal, MaxSlowdown, PowerCap
 
 from tprof.errors import SensorError, UsageError
-from tprof.sensors.choose import sysroot
 from tprof.trace.plain_values import number, shown
 
 from .controls import spread
@@ -26,7 +24,6 @@ from .strategy import FixedFrequencies, FromTable, Voting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import ExitStack
     from pathlib import Path
 
     from tprof.analysis.operating_points.curves import Knowledge
@@ -36,6 +33,7 @@ if TYPE_CHECKING:
     from .strategy import Strategy
 
     MakeStrategy = Callable[[Cpufreq], Strategy]
+    OpenMeter = Callable[[], Meter]
 
 TRANSITION_S = 10e-6
 NAMES = "fixed(2.4GHz), energy, edp, max_slowdown(5%), power_cap(35W)"
@@ -53,13 +51,13 @@ class Plan:
 
     Attributes
     ----------
-    open : opens the sensor that the policy reads, until the stack ends, and returns what makes the strategy. Raises
-        SensorError if there is no sensor and the policy cannot do without; what it returns raises UsageError if the
-        machine has none of the policy's frequencies.
+    prepare : is given what opens the sensor, and calls it if the policy reads one; returns what makes the strategy.
+        Raises SensorError if there is no sensor and the policy cannot do without; what it returns raises UsageError if
+        the machine has none of the policy's frequencies.
     tasks : the tasks that the policy knows by name; empty if it takes any.
     """
 
-    open: Callable[[ExitStack], MakeStrategy]
+    prepare: Callable[[OpenMeter], MakeStrategy]
     tasks: frozenset[str] = frozenset()
 
 
@@ -161,14 +159,14 @@ class GoalPolicy(Policy):
     def plan(self, workers: int) -> Plan:
         """Return that it needs frequencies of its table, or a sensor to learn from."""
         if self.profile is None:
-            return Plan(lambda held: partial(self._without_table, workers, _open_meter(held)))
+            return Plan(lambda open_meter: partial(self._without_table, workers, open_meter()))
         known = for_workers(read_knowledge(self.profile), workers)
         if not self.adapt_workers:
             known = {workers: known[max(known)]}
         tasks = frozenset(task for one in known.values() for task in one.curves)
-        return Plan(lambda held: self._with_table(known, workers, held), tasks)
+        return Plan(partial(self._with_table, known, workers), tasks)
 
-    def _with_table(self, known: Mapping[int, Knowledge], workers: int, held: ExitStack) -> MakeStrategy:  # noqa: ARG002 - no sensor
+    def _with_table(self, known: Mapping[int, Knowledge], workers: int, open_meter: OpenMeter) -> MakeStrategy:  # noqa: ARG002 - no sensor
         return partial(self._from_table, known)
 
     def _from_table(self, known: Mapping[int, Knowledge], controls: Cpufreq) -> Strategy:
@@ -190,7 +188,7 @@ class GoalPolicy(Policy):
             self.goal,
             controls,
             spread(controls.frequencies_hz, self.frequencies),
-            PowerEstimator(meter.read_j, meter.quality),
+            PowerEstimator(meter.read, meter.quality),
             workers=workers,
             budget=ExplorationBudget(self.instances, self.span_s),
             thresholds=self._thresholds,
@@ -204,11 +202,11 @@ class CapPolicy(GoalPolicy):
 
     goal: PowerCap
 
-    def _with_table(self, known: Mapping[int, Knowledge], workers: int, held: ExitStack) -> MakeStrategy:
+    def _with_table(self, known: Mapping[int, Knowledge], workers: int, open_meter: OpenMeter) -> MakeStrategy:
         try:
-            meter = _open_meter(held)
+            meter = open_meter()
         except SensorError:
-            return super()._with_table(known, workers, held)  # the cap is kept by the table's watts alone
+            return super()._with_table(known, workers, open_meter)  # the cap is kept by the table's watts alone
         return lambda controls: self._capped(workers, meter, controls, self._from_table(known, controls), place=-1)
 
     def _without_table(self, workers: int, meter: Meter, controls: Cpufreq) -> Strategy:
@@ -218,14 +216,8 @@ class CapPolicy(GoalPolicy):
     def _capped(self, workers: int, meter: Meter, controls: Cpufreq, inner: Strategy, *, place: int) -> Strategy:
         """Return the strategy within the cap; it begins at the frequency at a place."""
         all_hz = controls.frequencies_hz
-        limiter = PowerLimiter(all_hz, self.goal.watts, workers, meter.read_j, all_hz[place], meter.quality)
+        limiter = PowerLimiter(all_hz, self.goal.watts, workers, meter.read, all_hz[place], meter.quality)
         return Capped(limiter, inner)
-
-
-def _open_meter(held: ExitStack) -> Meter:
-    from .power_estimator import Meter  # noqa: PLC0415 - NumPy, which policies without a sensor do without
-
-    return held.enter_context(closing(Meter(sysroot())))
 
 
 def fixed(frequency_hz: float | None = None, tasks: Mapping[str, float] | None = None, **options: Any) -> Policy:
