@@ -15,7 +15,7 @@ from tprof.analysis.operating_points.curves import for_workers, read_knowledge
 from tprof.analysis.operating_points.goals import Edp, Energy, Goal, MaxSlowdown, PowerCap
 
 from tprof.errors import SensorError, UsageError
-from tprof.trace.plain_values import number, shown
+from tprof.trace.plain_values import HERTZ, shown, with_unit
 
 from .controls import spread
 from .decision import Decision, Thresholds
@@ -37,12 +37,8 @@ if TYPE_CHECKING:
 
 TRANSITION_S = 10e-6
 NAMES = "fixed(2.4GHz), energy, edp, max_slowdown(5%), power_cap(35W)"
-_FORM = re.compile(r"\s*([a-z_]+)\s*(?:\(\s*([0-9.]+)\s*(%|[A-Za-z]*)\s*\))?\s*")
-_UNITS = {
-    "fixed": {"GHz": 1e9, "MHz": 1e6, "kHz": 1e3, "Hz": 1.0},
-    "max_slowdown": {"%": 0.01, "": 1.0},
-    "power_cap": {"W": 1.0, "": 1.0},
-}
+_FORM = re.compile(r"\s*([a-z_]+)\s*(?:\(([^()]*)\))?\s*")
+_UNITS = {"fixed": HERTZ, "max_slowdown": {"%": 0.01, "": 1.0}, "power_cap": {"w": 1.0, "": 1.0}}
 
 
 @dataclass(frozen=True)
@@ -282,18 +278,11 @@ def policy_of(asked: str | Policy) -> Policy:
     name = found[1] if found else ""
     if found and found[2] is None and name in ("energy", "edp"):
         return energy() if name == "energy" else edp()
-    units = _UNITS.get(name)
-    if found is None or units is None or found[2] is None or found[3] not in units:
-        raise UsageError(_no_policy(asked))
-    try:
-        value = number(found[2]) * units[found[3]]
-    except ValueError:
-        raise UsageError(_no_policy(asked)) from None
+    value = with_unit(found[2], _UNITS[name]) if found and found[2] is not None and name in _UNITS else None
+    if value is None or math.isinf(value):
+        message = f"a policy is one of {NAMES}, or an object of tprof.runtime.policy; got {shown(asked)}"
+        raise UsageError(message)
     return _BOUNDED[name](value)
-
-
-def _no_policy(asked: object) -> str:
-    return f"a policy is one of {NAMES}, or an object of tprof.runtime.policy; got {shown(asked)}"
 
 
 _BOUNDED: dict[str, Callable[[float], Policy]] = {

@@ -35,7 +35,7 @@ LONGEST_HISTORY = 100_000
 NAMED, NOBODY = 3, "no task"
 
 
-class Look(NamedTuple):
+class BudgetReading(NamedTuple):
     """One entry of the history: seconds and joules since the block began, mean watts over the window."""
 
     time_s: float
@@ -51,7 +51,7 @@ class Budget:
     used_j : joules so far; after the block, all
     quality : ``"measured"``, ``"estimated"``, …: of these joules
     exceeded : whether the budget was exceeded
-    history : a `Look` for each change of the joules; the latest 100,000
+    history : a `BudgetReading` for each change of the joules; the latest 100,000
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Budget:
         self.used_j = 0.0
         self.quality = "none"
         self.exceeded = False
-        self.history: deque[Look] = deque(maxlen=LONGEST_HISTORY)
+        self.history: deque[BudgetReading] = deque(maxlen=LONGEST_HISTORY)
         self._near = self._lag_reported = False
         self._begun_ns = 0
         self._read_at_s = self._read_j = 0.0
@@ -219,7 +219,7 @@ class Budget:
         if until_ns == self._window[-1][0]:
             return
         power_w = self._slide(until_ns)
-        self.history.append(Look((until_ns - self._begun_ns) * 1e-9, self.used_j, power_w))
+        self.history.append(BudgetReading((until_ns - self._begun_ns) * 1e-9, self.used_j, power_w))
         if self._is_over(self.used_j, power_w):
             try:
                 self._response.act(self._describe)

@@ -186,9 +186,9 @@ def _measure(name: str, order: Any, *, quick: bool, quiet: bool) -> dict[str, An
     from importlib import import_module
 
     benchmark = import_module(f"tprof.benchmarks.{_MODULES[name]}")
-    effort = _effort(benchmark, order, quick=quick)
+    extent = _extent(benchmark, order, quick=quick)
     with status(f"measuring {name}; this takes a few minutes"):
-        result: dict[str, Any] = benchmark.measure(effort)
+        result: dict[str, Any] = benchmark.measure(extent)
     if not quiet:
         _print(name, result)
         if quick:
@@ -196,7 +196,7 @@ def _measure(name: str, order: Any, *, quick: bool, quiet: bool) -> dict[str, An
     return result
 
 
-def _effort(benchmark: Any, order: Any, *, quick: bool) -> Any:
+def _extent(benchmark: Any, order: Any, *, quick: bool) -> Any:
     """Return how much is measured; only some measurements work at the paper's size or on workers."""
     from dataclasses import replace
 
@@ -204,11 +204,11 @@ def _effort(benchmark: Any, order: Any, *, quick: bool) -> Any:
 
     check_size(order.size)
     full = getattr(benchmark, "PAPER", benchmark.FULL) if order.size == "paper" else benchmark.FULL
-    effort = benchmark.QUICK if quick else full
-    if order.workers is None or not hasattr(effort, "workers"):
-        return effort
+    extent = benchmark.QUICK if quick else full
+    if order.workers is None or not hasattr(extent, "workers"):
+        return extent
     check_workers(order.workers)
-    return replace(effort, workers=order.workers)
+    return replace(extent, workers=order.workers)
 
 
 def _print(name: str, result: Mapping[str, Any]) -> None:

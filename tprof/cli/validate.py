@@ -53,14 +53,14 @@ def validate(
     from tprof.benchmarks.validation import validate as validation
     from tprof.benchmarks.validation.validation_text import tables
 
-    effort = validation.QUICK if quick else validation.FULL
+    extent = validation.QUICK if quick else validation.FULL
     if seeds is not None:
-        effort = replace(effort, seeds=seeds, coverage_seeds=seeds * effort.coverage_seeds // effort.seeds)
+        extent = replace(extent, seeds=seeds, coverage_seeds=seeds * extent.coverage_seeds // extent.seeds)
     cases = chosen(tuple(case or ()))
     if plot is not None:
         _refuse_folder(plot)
     with bar("simulating") as report:
-        result = validation.measure(effort, cases=cases, progress=partial(report, "simulating"))
+        result = validation.measure(extent, cases=cases, progress=partial(report, "simulating"))
     if plot is not None:
         from tprof.benchmarks.validation.validation_text import write_page
 

@@ -28,8 +28,28 @@ _ABOVE_ZERO = ("gamma_t", "memory_words", "message_words")
 Floats = NDArray[np.float64]
 
 
+class Links:
+    """What is charged for words and messages, per word; `beta` and `alpha` as in `Machine`."""
+
+    beta_t: float
+    alpha_t: float
+    beta_e: float
+    alpha_e: float
+    message_words: float
+
+    @property
+    def word_s(self) -> float:
+        """Seconds per word with its part of a full message's latency: beta_t + alpha_t/m."""
+        return self.beta_t + self.alpha_t / self.message_words
+
+    @property
+    def word_j(self) -> float:
+        """Joules per word with its part of a full message: beta_e + alpha_e/m."""
+        return self.beta_e + self.alpha_e / self.message_words
+
+
 @dataclass(frozen=True)
-class Machine:
+class Machine(Links):
     """One level: processors with a memory each, linked by a network.
 
     Attributes
@@ -69,16 +89,6 @@ class Machine:
     def __post_init__(self) -> None:
         check_constants(self.name, constants(self))
 
-    @property
-    def word_s(self) -> float:
-        """Seconds per word with its part of a full message's latency: beta_t + alpha_t/m."""
-        return self.beta_t + self.alpha_t / self.message_words
-
-    @property
-    def word_j(self) -> float:
-        """Joules per word with its part of a full message: beta_e + alpha_e/m."""
-        return self.beta_e + self.alpha_e / self.message_words
-
     def scaled(self, **factors: float) -> Self:
         """Return a machine whose named constants are multiplied: ``scaled(gamma_e=0.5)``."""
         known = constants(self)
@@ -91,7 +101,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Level:
+class Level(Links):
     """One level of a machine of two levels: its links and its memory.
 
     Attributes
@@ -110,16 +120,6 @@ class Level:
 
     def __post_init__(self) -> None:
         check_constants("a level", constants(self))
-
-    @property
-    def word_s(self) -> float:
-        """Seconds per word with its part of a full message's latency."""
-        return self.beta_t + self.alpha_t / self.message_words
-
-    @property
-    def word_j(self) -> float:
-        """Joules per word with its part of a full message."""
-        return self.beta_e + self.alpha_e / self.message_words
 
 
 @dataclass(frozen=True)
