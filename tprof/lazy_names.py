@@ -14,8 +14,7 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], obje
 
     def load(name: str) -> object:
         if name not in modules:
-            message = f"module {package!r} has no attribute {name!r}"
-            raise AttributeError(message)
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
         from importlib import import_module  # noqa: PLC0415 - for the same reason
 
         value = getattr(import_module(f"{package}.{modules[name]}"), name)

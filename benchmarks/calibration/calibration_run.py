@@ -66,10 +66,9 @@ def record(
     def plan(root: Path, cpus: tuple[int, ...]) -> list[list[Part]]:
         cpus = cpus[:cores]
         if len(cpus) < 2:
-            message = (
+            raise SensorError(
                 f"{WHAT} needs two cores or more, or the power of a core and of the package cannot be separated: got 1"
             )
-            raise SensorError(message)
         phases = plan_phases(chosen(kernels, read_caches(root), len(cpus)), cpus)
         return [[Part(phase.name, phase.kernel, cpu) for cpu in phase.cpus] for phase in phases]
 
@@ -136,8 +135,7 @@ def check_energy(energy: str, root: Path, *, what: str) -> None:
     packages = [domain for domain in choice.domains if domain.counted and domain.scope == "package"]
     if choice.estimate is not None or not packages:
         why = "this machine gives an estimate only" if choice.estimate is not None else "none was found"
-        message = f"{what} needs a sensor that measures the package's energy, and {why}: {ASK}"
-        raise SensorError(message)
+        raise SensorError(f"{what} needs a sensor that measures the package's energy, and {why}: {ASK}")
 
 
 def counters_here(root: Path, *, what: str) -> tuple[str, ...]:
@@ -153,5 +151,4 @@ def counters_here(root: Path, *, what: str) -> tuple[str, ...]:
             problem = str(error).partition("; ")[0]
         else:
             return names
-    message = f"{what} needs the processor's counters ({problem}): {ASK}"
-    raise SensorError(message)
+    raise SensorError(f"{what} needs the processor's counters ({problem}): {ASK}")

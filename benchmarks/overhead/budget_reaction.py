@@ -244,5 +244,4 @@ def caught_warning(done: threading.Event) -> Iterator[list[float]]:
     deadline.cancel()
     deadline.join()
     if not warned_s:
-        message = f"the budget did not act in {DEADLINE_S} s: others keep this machine too busy to measure"
-        raise TprofError(message)
+        raise TprofError(f"the budget did not act in {DEADLINE_S} s: others keep this machine too busy to measure")

@@ -87,16 +87,14 @@ def _range(text: str, listed: Sequence[int]) -> tuple[int, ...]:
     lowest, highest = _hz(low, text), _hz(high, text)
     steps = whole(count, MOST_GRID) if colon else GRID
     if lowest > highest or steps is None or steps < 2:
-        message = (
+        raise UsageError(
             f"--frequencies {text}: write the lower end first, and at least 2 and at most {MOST_GRID} after the colon"
         )
-        raise UsageError(message)
     if colon or not listed:
         return _spread(lowest, highest, steps)
     inside = tuple(hz for hz in listed if lowest <= hz <= highest)
     if not inside:
-        message = f"--frequencies {text}: nothing lies between them; this processor has {named(listed)}"
-        raise UsageError(message)
+        raise UsageError(f"--frequencies {text}: nothing lies between them; this processor has {named(listed)}")
     return inside
 
 
@@ -108,14 +106,11 @@ def _hz(part: str, text: str) -> int:
     try:
         hz = frequency_hz(part)
     except ValueError as error:
-        message = f"--frequencies {text}: {error}"
-        raise UsageError(message) from None
+        raise UsageError(f"--frequencies {text}: {error}") from None
     if hz is None:
-        message = f"--frequencies must be {_FORMS}; got {text!r}"
-        raise UsageError(message)
+        raise UsageError(f"--frequencies must be {_FORMS}; got {text!r}")
     if hz > LARGEST_HZ:
-        message = f"--frequencies {text[:40]}: no processor runs that fast"
-        raise UsageError(message)
+        raise UsageError(f"--frequencies {text[:40]}: no processor runs that fast")
     return _whole_khz(hz)
 
 
@@ -134,8 +129,7 @@ def _ends(policies: Sequence[Policy]) -> tuple[int, int]:
 def _check(hz: int, policies: Sequence[Policy]) -> None:
     lowest, highest = _ends(policies)
     if not lowest <= hz <= highest:
-        message = f"{shown(hz)} is outside of what this processor has: {shown(lowest)} to {shown(highest)}"
-        raise UsageError(message)
+        raise UsageError(f"{shown(hz)} is outside of what this processor has: {shown(lowest)} to {shown(highest)}")
 
 
 def shown(hz: float) -> str:

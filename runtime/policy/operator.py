@@ -73,12 +73,12 @@ class Operator:
             policies = find_policies(sysroot())
         except SensorError as error:
             name = self._policy.name
-            message = f"Runtime(policy={name!r}) has no frequency to choose: {error}; leave policy= out to run without"
-            raise SensorError(message) from None
+            raise SensorError(
+                f"Runtime(policy={name!r}) has no frequency to choose: {error}; leave policy= out to run without"
+            ) from None
         why = refusal(policies)
         if why is not None:
-            message = f"policy {self._policy.name} cannot set the processor's frequency: {why}"
-            raise SensorError(message)
+            raise SensorError(f"policy {self._policy.name} cannot set the processor's frequency: {why}")
         with self._held:
             make_strategy = self._plan.prepare(self._open_meter)
             self._guard = self._held.enter_context(Guard(policies))
@@ -130,10 +130,9 @@ class Operator:
             return
         self._next_check_ns = now_ns + CHECK_PERIOD_NS
         if self._guard is not None and not self._guard.is_alive:
-            message = (
+            raise SensorError(
                 "the process that would restore the frequencies was killed: they are put back at the runtime's end"
             )
-            raise SensorError(message)
         if control.reapply() and not self._warned_of_others:
             self._warned_of_others = True
             message = (

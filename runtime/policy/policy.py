@@ -85,16 +85,13 @@ class Policy(ABC):
         for name, least in (("frequencies", 2), ("instances", 1)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-                message = f"{name} of a policy is a whole number of {least} or more, got {value!r}"
-                raise UsageError(message)
+                raise UsageError(f"{name} of a policy is a whole number of {least} or more, got {value!r}")
         for name in ("span_s", "transition_s", "gain", "learnt_gain"):
             value = getattr(self, name)
             if not 0 <= _as_float(value) < math.inf:
-                message = f"{name} of a policy is a number of 0 or more, got {shown(value)}"
-                raise UsageError(message)
+                raise UsageError(f"{name} of a policy is a number of 0 or more, got {shown(value)}")
         if not isinstance(self.adapt_workers, bool):
-            message = f"adapt_workers of a policy is True or False, got {self.adapt_workers!r}"
-            raise UsageError(message)
+            raise UsageError(f"adapt_workers of a policy is True or False, got {self.adapt_workers!r}")
 
     @property
     @abstractmethod
@@ -122,8 +119,9 @@ class FixedPolicy(Policy):
         """Check. Raises UsageError."""
         super().__post_init__()
         if self.profile is not None:
-            message = "fixed() takes frequencies and no profile: leave it out, or take edp, energy, … with the profile"
-            raise UsageError(message)
+            raise UsageError(
+                "fixed() takes frequencies and no profile: leave it out, or take edp, energy, … with the profile"
+            )
 
     def plan(self, workers: int) -> Plan:
         """Return that it needs the frequencies."""
@@ -133,11 +131,10 @@ class FixedPolicy(Policy):
     def _strategy(self, workers: int, controls: Cpufreq) -> Strategy:
         for hz in filter(None, (self.frequency_hz, *self.tasks_hz.values())):
             if not controls.covers(hz):
-                message = (
+                raise UsageError(
                     f"fixed() was given {hz:g} Hz, and this machine runs at {controls.range}: frequencies are in Hz, "
                     "as 2.4e9, or a text with its unit, as 'fixed(2.4GHz)'"
                 )
-                raise UsageError(message)
         return FixedFrequencies(self.frequency_hz, self.tasks_hz, workers)
 
 
@@ -169,10 +166,9 @@ class GoalPolicy(Policy):
         fitting = {workers: one.only(controls.takes) for workers, one in known.items()}
         fitting = {workers: one for workers, one in fitting.items() if one.curves}
         if not fitting:
-            message = (
+            raise UsageError(
                 f"{self.profile} has no frequency of this machine, which runs at {controls.range}: sweep this machine"
             )
-            raise UsageError(message)
         return FromTable(self.goal, fitting, controls, self._thresholds)
 
     def _without_table(self, workers: int, meter: Meter, controls: Cpufreq) -> Strategy:
@@ -229,12 +225,12 @@ def fixed(frequency_hz: float | None = None, tasks: Mapping[str, float] | None =
         Of `Policy`.
     """
     if tasks is not None and not isinstance(tasks, Mapping):
-        message = f"fixed() takes frequencies by the task's name, as tasks={{'sort': 3.6e9}}, got {tasks!r}"
-        raise UsageError(message)
+        raise UsageError(f"fixed() takes frequencies by the task's name, as tasks={{'sort': 3.6e9}}, got {tasks!r}")
     given = {str(name): _positive("a frequency in Hz", hz) for name, hz in (tasks or {}).items()}
     if frequency_hz is None and not given:
-        message = "fixed() needs a frequency in Hz, or frequencies by task: fixed(2.4e9), fixed(tasks={'sort': 3.6e9})"
-        raise UsageError(message)
+        raise UsageError(
+            "fixed() needs a frequency in Hz, or frequencies by task: fixed(2.4e9), fixed(tasks={'sort': 3.6e9})"
+        )
     given_hz = None if frequency_hz is None else round(_positive("a frequency in Hz", frequency_hz))
     tasks_hz = {name: round(hz) for name, hz in given.items()}
     return FixedPolicy(frequency_hz=given_hz, tasks_hz=tasks_hz, **options)
@@ -254,8 +250,9 @@ def max_slowdown(share: float, profile: str | Path | None = None, **options: Any
     """Return a policy for the least energy with no task slower by more than a share (0.05); options of `Policy`."""
     share = _positive("a share such as 0.05", share)
     if share > 1:
-        message = f"max_slowdown takes a share from 0 to 1, got {share:g}: for {share:g} % write {share / 100:g}"
-        raise UsageError(message)
+        raise UsageError(
+            f"max_slowdown takes a share from 0 to 1, got {share:g}: for {share:g} % write {share / 100:g}"
+        )
     return GoalPolicy(goal=MaxSlowdown(share), profile=profile, **options)
 
 
@@ -280,8 +277,7 @@ def policy_of(asked: str | Policy) -> Policy:
         return energy() if name == "energy" else edp()
     value = with_unit(found[2], _UNITS[name]) if found and found[2] is not None and name in _UNITS else None
     if value is None or math.isinf(value):
-        message = f"a policy is one of {NAMES}, or an object of tprof.runtime.policy; got {shown(asked)}"
-        raise UsageError(message)
+        raise UsageError(f"a policy is one of {NAMES}, or an object of tprof.runtime.policy; got {shown(asked)}")
     return _BOUNDED[name](value)
 
 
@@ -294,8 +290,7 @@ _BOUNDED: dict[str, Callable[[float], Policy]] = {
 
 def _positive(what: str, value: Any) -> float:
     if not 0 < _as_float(value) < math.inf:
-        message = f"{what} is above 0, got {shown(value)}"
-        raise UsageError(message)
+        raise UsageError(f"{what} is above 0, got {shown(value)}")
     return float(value)
 
 

@@ -208,12 +208,11 @@ class Meter:
         """Have the thread read them. Raises SensorError if there are none."""
         choice = choose("auto", root=root)
         if choice.estimate is not None:
-            message = (
+            raise SensorError(
                 f"a policy that learns, or caps power, needs the package's energy, and {choice.left_out[-1][1]} (an "
                 "estimate from busy time has the same watts at each frequency): give it what a sweep found on this "
                 'machine, profile="sweep.csv"'
             )
-            raise SensorError(message)
         counted = [domain for domain in choice.domains if domain.counted]
         self._observer = _core.EnergyObserver(
             tuple({**energy_source(domain), "file": ""} for domain in counted), POLLER_SHARE

@@ -101,15 +101,12 @@ def _asked(names: Sequence[str], *, everything: bool, listing: bool) -> list[str
 
     known = [*PROGRAMS, *MEASUREMENTS]
     if everything and (names or listing):
-        message = f"--all is the whole suite: give {'--list' if listing else 'names'} or --all, not both"
-        raise UsageError(message)
+        raise UsageError(f"--all is the whole suite: give {'--list' if listing else 'names'} or --all, not both")
     if not names and not everything and not listing:
-        message = f"name what to run: {', '.join(known)}, --all for the suite, or --list"
-        raise UsageError(message)
+        raise UsageError(f"name what to run: {', '.join(known)}, --all for the suite, or --list")
     for name in names:
         if name not in known:
-            message = f"there is no benchmark {name!r}: take {', '.join(known)}"
-            raise UsageError(message)
+            raise UsageError(f"there is no benchmark {name!r}: take {', '.join(known)}")
     return list(dict.fromkeys(names))
 
 
@@ -170,8 +167,9 @@ def _run(names: Sequence[str], order: Any, *, quick: bool, quiet: bool) -> dict[
 
     programs = [name for name in names if name not in MEASUREMENTS]
     if order.repeats != 1 and len(programs) < len(names):
-        message = f"--repeat is for programs: {' and '.join(sorted(set(names) - set(programs)))} repeats by itself"
-        raise UsageError(message)
+        raise UsageError(
+            f"--repeat is for programs: {' and '.join(sorted(set(names) - set(programs)))} repeats by itself"
+        )
     prepare(programs, order)
     progress = RunProgress(programs, order.repeats)
     return {

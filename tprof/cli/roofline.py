@@ -102,18 +102,17 @@ def roofline(  # noqa: PLR0913 - one parameter an option
 def _check(precision: str, machine: str | None, save: str | None, output: Path | None) -> None:
     """Refuse before the work what cannot be done after it."""
     if precision not in {"single", "double"}:
-        message = f'--precision must be single or double, got "{precision}"'
-        raise UsageError(message)
+        raise UsageError(f'--precision must be single or double, got "{precision}"')
     if save is not None and machine is not None:
-        message = "--save keeps a machine that was measured: leave --machine out"
-        raise UsageError(message)
+        raise UsageError("--save keeps a machine that was measured: leave --machine out")
     if save is not None:
         from tprof.benchmarks.roofline.roofline_machine import saved_path
 
         saved_path(save)
     if output is not None and (os.path.isdir(output) or not os.path.isdir(output.absolute().parent)):
-        message = f"cannot write the page to {output}: name a file in a directory that exists, such as roofline.html"
-        raise UsageError(message)
+        raise UsageError(
+            f"cannot write the page to {output}: name a file in a directory that exists, such as roofline.html"
+        )
 
 
 def _measured(*, quick: bool, processor: str | None) -> Result:
@@ -158,8 +157,9 @@ def _qualities(points: list[TaskPoint]) -> list[str]:
 
 def _refuse_precision(result: Result, precision: str) -> None:
     if result.tasks and precision not in result.machine.precisions:
-        message = f"{result.machine.name} is known in {result.machine.precisions[0]} precision only: use --precision"
-        raise UsageError(message)
+        raise UsageError(
+            f"{result.machine.name} is known in {result.machine.precisions[0]} precision only: use --precision"
+        )
 
 
 def _save(result: Result, save: str) -> None:

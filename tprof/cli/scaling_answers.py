@@ -73,11 +73,11 @@ def _chosen(name: str, asked: Asked) -> tuple[Algorithm, Machine]:
 
     machine = find_machine(asked.machine or DEFAULT)
     if isinstance(machine, Machine) and asked.memory is not None and asked.memory > machine.memory_words:
-        message = f"--memory {asked.memory:g} is more than {machine.name} has: {machine.memory_words:.6g} words"
-        raise UsageError(message)
+        raise UsageError(f"--memory {asked.memory:g} is more than {machine.name} has: {machine.memory_words:.6g} words")
     if not isinstance(machine, Machine):
-        message = f"{name} needs a machine of one level, and {machine.name} has two: take {name}-two-level, or another"
-        raise UsageError(message)
+        raise UsageError(
+            f"{name} needs a machine of one level, and {machine.name} has two: take {name}-two-level, or another"
+        )
     if name == "nbody":
         return (nbody() if asked.pair is None else nbody(asked.pair)), machine
     asked.refuse(name, flops_per_pair=asked.pair)
@@ -209,8 +209,7 @@ def node_answer(name: str, asked: Asked) -> Answer:
         notes[n] = "" if is_enough.all() else f"Fewer than {fewest:.4g} do not hold the data."
         nodes = nodes[is_enough]
         if not nodes.size:
-            message = f"{name} with n = {n:g} needs {fewest:.6g} nodes of {machine.name} or more"
-            raise UsageError(message)
+            raise UsageError(f"{name} with n = {n:g} needs {fewest:.6g} nodes of {machine.name} or more")
         words = np.minimum(algorithm.memory_range(n, nodes)[1], asked.memory or machine.node.memory_words)
         words = np.maximum(words, algorithm.memory_range(n, nodes)[0])
         runs[n] = evaluate_two_levels(algorithm, machine, n, nodes, words)
@@ -245,8 +244,7 @@ def _chosen_nodes(name: str, asked: Asked) -> tuple[TwoLevelAlgorithm, TwoLevelM
 
     machine = find_machine(asked.machine) if asked.machine else None
     if not isinstance(machine, TwoLevelMachine):
-        message = f"{name} needs a machine of two levels: give --machine FILE with tables node and core"
-        raise UsageError(message)
+        raise UsageError(f"{name} needs a machine of two levels: give --machine FILE with tables node and core")
     if name.startswith("nbody"):
         return (two_level_nbody() if asked.pair is None else two_level_nbody(asked.pair)), machine
     asked.refuse(name, flops_per_pair=asked.pair)
@@ -329,13 +327,11 @@ def _check_cores(name: str, asked: Asked) -> None:
         ("time", "--max-time", limits["time_s"]),
     ):
         if asked.minimise == minimise and value is not None:
-            message = (
+            raise UsageError(
                 f"{name} is minimised within a bound on the other: {option} does not go with --minimise {minimise}"
             )
-            raise UsageError(message)
     if asked.minimise == "edp" and (limits["time_s"] or limits["energy_j"]):
-        message = f"{name} has no bounds with --minimise edp: leave out --max-time and --max-energy"
-        raise UsageError(message)
+        raise UsageError(f"{name} has no bounds with --minimise edp: leave out --max-time and --max-energy")
 
 
 def _core_table(name: str, one: dict[str, Any], overview: CoreOverview) -> Table:

@@ -75,16 +75,14 @@ def _refuse_mixed(*, pairs: bool, others: tuple[object, ...]) -> None:
     from tprof.errors import UsageError
 
     if not pairs or any(other is not None for other in others):
-        message = "--pairs measures and takes --session and --json only; without it everything is simulated"
-        raise UsageError(message)
+        raise UsageError("--pairs measures and takes --session and --json only; without it everything is simulated")
 
 
 def _refuse_beside_watts(*others: object) -> None:
     from tprof.errors import UsageError
 
     if any(other is not None for other in others):
-        message = "--watts fits published figures and takes --json only"
-        raise UsageError(message)
+        raise UsageError("--watts fits published figures and takes --json only")
 
 
 def _try_assumed_watts(*, as_json: bool) -> None:
@@ -125,5 +123,6 @@ def _refuse_folder(path: Path) -> None:
     from tprof.errors import UsageError
 
     if os.path.isdir(path) or not os.path.isdir(path.absolute().parent):
-        message = f"cannot write the plot to {path}: name a file in a directory that exists, such as validation.html"
-        raise UsageError(message)
+        raise UsageError(
+            f"cannot write the plot to {path}: name a file in a directory that exists, such as validation.html"
+        )

@@ -94,8 +94,7 @@ class Machine(Links):
         known = constants(self)
         for name in factors:
             if name not in known:
-                message = f"a machine has no constant {name!r}: take {', '.join(known)}"
-                raise UsageError(message)
+                raise UsageError(f"a machine has no constant {name!r}: take {', '.join(known)}")
         changed: dict[str, Any] = {name: known[name] * factor for name, factor in factors.items()}
         return dataclasses.replace(self, **changed)
 
@@ -159,11 +158,9 @@ def check_constants(name: str, values: Mapping[str, float]) -> None:
     """Reject impossible constants. Raises UsageError."""
     for key, value in values.items():
         if not math.isfinite(value) or value < 0:
-            message = f"machine {name!r}: {key} must be a finite number of 0 or more, got {value!r}"
-            raise UsageError(message)
+            raise UsageError(f"machine {name!r}: {key} must be a finite number of 0 or more, got {value!r}")
         if value == 0 and (key in _ABOVE_ZERO or key == "cores_per_node"):
-            message = f"machine {name!r}: {key} must be above 0, got {value!r}"
-            raise UsageError(message)
+            raise UsageError(f"machine {name!r}: {key} must be above 0, got {value!r}")
         check_range(f"machine {name!r}: {key}", value)
 
 
@@ -251,5 +248,4 @@ def check_sizes(**arrays: Floats) -> None:
         good = np.isfinite(values) & ((values > 0) if of_words else (values >= 1))
         if not np.all(good):
             bound = "above 0" if of_words else "1 or more"
-            message = f"{name} must be {bound} and finite, got {np.extract(~good, values)[0]:g}"
-            raise UsageError(message)
+            raise UsageError(f"{name} must be {bound} and finite, got {np.extract(~good, values)[0]:g}")

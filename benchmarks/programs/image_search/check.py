@@ -37,8 +37,7 @@ def check_complete(answers: NDArray[np.void]) -> None:
     """
     missing = int(np.isnan(answers["distance"]).any(axis=1).sum())
     if missing:
-        message = f"ferret left {missing} of {len(answers)} queries without an answer: a task was lost"
-        raise WrongResultError(message)
+        raise WrongResultError(f"ferret left {missing} of {len(answers)} queries without an answer: a task was lost")
 
 
 def check_originals(answers: NDArray[np.void], originals: Indices) -> str:
@@ -52,11 +51,10 @@ def check_originals(answers: NDArray[np.void], originals: Indices) -> str:
     found = answers["image"] == originals[:, None]
     first, among, queries = int(found[:, 0].sum()), int(found.any(axis=1).sum()), len(answers)
     if first < FIRST_SHARE * queries or among < AMONG_SHARE * queries:
-        message = (
+        raise WrongResultError(
             f"ferret found the originals of {first} of {queries} distorted copies first and of {among} among the "
             f"first {answers.shape[1]}, expected at least {FIRST_SHARE:.0%} and {AMONG_SHARE:.0%}"
         )
-        raise WrongResultError(message)
     return (
         f"originals of {first:,} of {queries:,} distorted copies first and of {among:,} in the top {answers.shape[1]}"
     )
@@ -76,11 +74,10 @@ def check_rankings(answers: NDArray[np.void], paths: Sequence[Path], database: D
         for place, (distance, image) in enumerate(right):
             ours = answers[query, place]
             if ours["image"] != image or not abs(ours["distance"] - distance) <= TOLERANCE:
-                message = (
+                raise WrongResultError(
                     f"ferret put image {ours['image']} at distance {ours['distance']:.6f} in place {place + 1} for "
                     f"query {query}, a plain search puts image {image} at {distance:.6f} there"
                 )
-                raise WrongResultError(message)
     return f"{len(chosen)} rankings against plain searches of {len(database):,} images"
 
 
