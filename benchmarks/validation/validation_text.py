@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tprof.analysis import TABLE_1
 from tprof.analysis.report.embed import Parts, clean, embed
 from tprof.analysis.report.embed import write_page as write
-from tprof.analysis.report.text_table import Table
+from tprof.analysis.text_table import Table
 from tprof.benchmarks import measured_figures
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tprof.analysis.text_table import Table
 from tprof.errors import UsageError
 from tprof.trace.plain_values import frequency_hz, shown, whole, with_unit
 
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from tprof.analysis.operating_points.algorithm import SizedAlgorithm
     from tprof.analysis.operating_points.choice import Objective
     from tprof.analysis.operating_points.draws import Draws
-    from tprof.analysis.report.text_table import Table
-
 
 _HELP = """Advise on the frequency or power limit and the number of workers for each task and the program.
 
@@ -208,8 +207,6 @@ def _setting(word: str, unit: str, text: str) -> float:
 
 def advice_tables(advices: Sequence[Advice]) -> list[Table]:
     """Return one table of choices, with the reasons below."""
-    from tprof.analysis.report.text_table import Table
-
     objective = advices[0].objective
     conditions = [
         "" if objective.max_slowdown is None else f"at most {percent(objective.max_slowdown)} of extra time",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tprof.analysis.text_table import Table
 from tprof.errors import UsageError
 
 from .options import AsJson, Quick, open_profile
@@ -20,7 +21,6 @@ from .render import dump, percent, plain, quantity, show_tables, three_digits
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tprof.analysis.report.text_table import Table
     from tprof.analysis.theory.roofline import Machine
     from tprof.analysis.theory.roofline_tasks import TaskPoint
     from tprof.benchmarks.roofline import Measured
@@ -251,8 +251,6 @@ def _plain_tasks(result: Result) -> list[dict[str, Any]]:
 
 
 def _achieved(measured: Measured) -> Table:
-    from tprof.analysis.report.text_table import Table
-
     part = measured.achieved
     reached = [("bandwidth", "B/s", measured.bytes_per_s, measured.rates["copy"], part["bandwidth"])]
     reached += [
@@ -271,8 +269,6 @@ def _achieved(measured: Measured) -> Table:
 
 
 def _estimates(result: Result) -> Table:
-    from tprof.analysis.report.text_table import Table
-
     fitted = result.fitted
     assert fitted is not None  # noqa: S101 - for the type checker; `tables` has asked
     rows = []
@@ -290,8 +286,6 @@ def _estimates(result: Result) -> Table:
 
 
 def _balances(machine: Machine, result: Result) -> Table:
-    from tprof.analysis.report.text_table import Table
-
     views = [machine.at(one) for one in machine.precisions]
     rows = [
         ("peak", *(_rate(1 / one.tau_flop_s, "flop/s") for one in views)),
@@ -317,8 +311,6 @@ def _balances(machine: Machine, result: Result) -> Table:
 
 
 def _tasks_table(result: Result) -> Table:
-    from tprof.analysis.report.text_table import Table
-
     machine = result.machine.at(result.precision)
     rows = []
     for point in result.tasks:

@@ -18,7 +18,7 @@ from .render import dump, show_tables
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tprof.analysis.report.text_table import Table
+    from tprof.analysis.text_table import Table
     from tprof.analysis.theory.model_page import Figure
 
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from tprof.analysis.text_table import Table
 from tprof.errors import UsageError
 
 from .scaling import Answer, Asked, above, number
@@ -13,7 +14,6 @@ from .scaling import Answer, Asked, above, number
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tprof.analysis.report.text_table import Table
     from tprof.analysis.theory.energy_scalability.scalability_overview import Overview as CoreOverview
     from tprof.analysis.theory.strong_scaling import (
         Algorithm,
@@ -134,8 +134,6 @@ def _reached_sentences(reached: dict[str, Any] | None) -> list[str]:
 
 
 def _table(name: str, one: dict[str, Any], bounds: Mapping[str, float]) -> Table:
-    from tprof.analysis.report.text_table import Table
-
     limits, columns = one["range"], ("p", "memory_words", "time_s", "energy_j", "power_w", "gflops_per_w")
     least = min((row["energy_j"] for row in one["rows"]), default=math.nan)
     rows = tuple(
@@ -166,8 +164,6 @@ def _keeps(row: Mapping[str, float], bounds: Mapping[str, float]) -> bool:
 
 
 def _sizes(name: str, overviews: Sequence[Overview], found: Sequence[Optimum]) -> Table:
-    from tprof.analysis.report.text_table import Table
-
     rows = tuple(
         tuple(
             number(value)
@@ -193,7 +189,6 @@ def node_answer(name: str, asked: Asked) -> Answer:
     """Answer for one algorithm. Raises UsageError for what does not go together."""
     import numpy as np
 
-    from tprof.analysis.report.text_table import Table
     from tprof.analysis.theory.model_page import Axis, Figure, curve, figure
     from tprof.analysis.theory.strong_scaling import evaluate_two_levels
     from tprof.analysis.theory.strong_scaling.scaling_overview import DEFAULT_N, OTHER_N, powers
@@ -335,7 +330,6 @@ def _check_cores(name: str, asked: Asked) -> None:
 
 
 def _core_table(name: str, one: dict[str, Any], overview: CoreOverview) -> Table:
-    from tprof.analysis.report.text_table import Table
     from tprof.analysis.theory.energy_scalability.scalability_overview import units
 
     seconds, joules = units(overview.machine)
@@ -358,7 +352,6 @@ def _core_table(name: str, one: dict[str, Any], overview: CoreOverview) -> Table
 
 
 def _core_sizes(name: str, overviews: Sequence[CoreOverview]) -> Table:
-    from tprof.analysis.report.text_table import Table
     from tprof.analysis.theory.energy_scalability.scalability_overview import QUESTIONS, units
 
     _, joules = units(overviews[0].machine)
