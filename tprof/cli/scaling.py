@@ -73,7 +73,7 @@ def scaling(  # noqa: PLR0913 - one parameter an option
     as_json: AsJson = False,
 ) -> None:
     """Print what is asked for."""
-    from . import scaling_answers as answers
+    from .scaling_answers import FAMILIES
 
     if listing:
         _show_list(as_json=as_json)
@@ -84,16 +84,11 @@ def scaling(  # noqa: PLR0913 - one parameter an option
                 "processor_power_w": max_processor_power},
         target=target,
     )  # fmt: skip
-    families = (
-        (answers.processor_names(), answers.processor_answer),
-        (answers.node_names(), answers.node_answer),
-        (answers.core_names(), answers.core_answer),
-    )
-    for names, answer in families:
+    for names, answer in FAMILIES:
         if algorithm is not None and algorithm in names:
             _show(answer, algorithm, asked, plot, as_json=as_json)
             return
-    known = ", ".join(name for names, _ in families for name in names)
+    known = ", ".join(name for names, _ in FAMILIES for name in names)
     wrong = "name an algorithm" if algorithm is None else f"there is no algorithm {algorithm!r}"
     raise UsageError(f"{wrong}: take {known}, or see --list")
 
