@@ -206,7 +206,7 @@ def _undo_selection(code: CodeType) -> None:
     if this_process.monitored is not None:
         this_process.monitored.release(code)
     for constant in code.co_consts:
-        if type(constant) is _core.Region:  # launch/rewrite.py put it there
+        if type(constant) is _core.Region:  # launch/hook.py put it there
             constant.silence()
 
 
