@@ -19,7 +19,7 @@ HEAVY = ("pandas", "psutil", "sklearn", "plotly", "typer", "rich", "scipy")
 APART = ("analysis.attribution", "analysis.operating_points", "analysis.theory")
 ALLOWED = {
     "__main__": "cli",
-    "analysis": "attribution errors operating_points trace",
+    "analysis": "attribution errors lazy_names operating_points trace",
     "attribution": "trace",
     "benchmarks": (
         "analysis attribution counters errors frequency operating_points runtime sensors session theory tprof trace"
@@ -43,8 +43,8 @@ ALLOWED = {
     "session": "_core analysis budgets counters declarations distribution errors launch live sensors trace work",
     "task": "_core declarations distribution session work",
     "theory": "analysis errors trace",
-    "tprof": "_core budgets distribution errors session task trace",
-    "trace": "_core analysis errors sensors",
+    "tprof": "_core budgets distribution errors lazy_names session task trace",
+    "trace": "_core analysis errors lazy_names sensors",
 }
 
 

@@ -145,8 +145,7 @@ def check(options: Options, prices: Floats) -> tuple[str, ...]:
     """
     missing = int(np.isnan(prices).sum())
     if missing:
-        message = f"blackscholes left {missing} of {len(prices)} options without a price: a task was lost"
-        raise WrongResultError(message)
+        raise WrongResultError(f"blackscholes left {missing} of {len(prices)} options without a price: a task was lost")
     chosen = np.unique(np.linspace(0, len(prices) - 1, SAMPLE).astype(np.int64))
     _check_scalars(options, prices, chosen)
     _check_parity(options, prices, chosen)
@@ -159,8 +158,9 @@ def _check_scalars(options: Options, prices: Floats, chosen: NDArray[np.int64]) 
         two = [float(column[index]) for column in (options.volatility, options.time, options.sign)]
         right = scalar_price(one[0], one[1], rate=one[2], volatility=two[0], time_a=two[1], sign=two[2])
         if not abs(float(prices[index]) - right) <= TOLERANCE * (one[0] + one[1]):
-            message = f"blackscholes priced option {index} at {prices[index]}, scalar arithmetic says {right}"
-            raise WrongResultError(message)
+            raise WrongResultError(
+                f"blackscholes priced option {index} at {prices[index]}, scalar arithmetic says {right}"
+            )
 
 
 def scalar_price(spot: float, strike: float, *, rate: float, volatility: float, time_a: float, sign: float) -> float:
@@ -191,10 +191,9 @@ def _check_parity(options: Options, prices: Floats, chosen: NDArray[np.int64]) -
     right = spot - strike * np.exp(-options.rate[chosen].astype(float) * options.time[chosen])
     wrong = np.flatnonzero(~(np.abs(difference - right) <= 2 * TOLERANCE * (spot + strike)))
     if wrong.size:
-        message = (
+        raise WrongResultError(
             f"blackscholes breaks put-call parity at option {chosen[wrong[0]]} by {(difference - right)[wrong[0]]}"
         )
-        raise WrongResultError(message)
 
 
 if __name__ == "__main__":

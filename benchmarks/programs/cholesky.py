@@ -111,8 +111,9 @@ def potrf(diagonal: Tile) -> None:
     """Factor a tile on the diagonal."""
     minor = blas.factor(diagonal)
     if minor:
-        message = f"cholesky met a tile whose minor of order {minor} is not positive: an update of it was lost or wrong"
-        raise WrongResultError(message)
+        raise WrongResultError(
+            f"cholesky met a tile whose minor of order {minor} is not positive: an update of it was lost or wrong"
+        )
 
 
 @tprof.task(reads=("diagonal",), updates=("tile",), priority=2)
@@ -167,8 +168,9 @@ def _check_products(matrix: Tiles, lower: Tiles, vectors: Tile) -> None:
     if not error.max() <= tolerance:
         wrong = int(np.flatnonzero(~(error <= tolerance).all(axis=1))[0])
         off = error[wrong].max()
-        message = f"cholesky's factor is wrong: row {wrong} of L·(Lᵀ·x) is {off} off A·x, rounding at most {tolerance}"
-        raise WrongResultError(message)
+        raise WrongResultError(
+            f"cholesky's factor is wrong: row {wrong} of L·(Lᵀ·x) is {off} off A·x, rounding at most {tolerance}"
+        )
 
 
 def _check_whole(matrix: Tiles, lower: Tiles) -> None:
@@ -178,8 +180,9 @@ def _check_whole(matrix: Tiles, lower: Tiles) -> None:
     tolerance = len(right) * np.finfo(float).eps * right.max()
     if not error.max() <= tolerance:
         row, column = (int(index) for index in np.argwhere(~(error <= tolerance))[0])
-        message = f"cholesky got L[{row}, {column}] wrong by {error[row, column]}, rounding at most {tolerance}"
-        raise WrongResultError(message)
+        raise WrongResultError(
+            f"cholesky got L[{row}, {column}] wrong by {error[row, column]}, rounding at most {tolerance}"
+        )
 
 
 def _multiply(tiles: Tiles, vectors: Tile) -> Tile:

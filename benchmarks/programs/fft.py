@@ -263,8 +263,7 @@ def check(matrix: Complex, expected: Expected) -> tuple[str, ...]:
     _compare("inverse", restored, expected.numbers, expected.chosen, scale / len(matrix))
     energy = float(np.vdot(matrix, matrix).real) / matrix.size
     if not abs(energy - expected.energy) <= TOLERANCE * expected.energy:
-        message = f"fft breaks Parseval's theorem: energy {energy} instead of {expected.energy}"
-        raise WrongResultError(message)
+        raise WrongResultError(f"fft breaks Parseval's theorem: energy {energy} instead of {expected.energy}")
     return (f"{SAMPLE} frequencies and {SAMPLE} numbers of the inverse against direct sums", "Parseval's theorem")
 
 
@@ -272,8 +271,9 @@ def _compare(what: str, got: Complex, right: Complex, chosen: Integers, scale: f
     wrong = np.flatnonzero(~(np.abs(got - right) <= TOLERANCE * scale))
     if wrong.size:
         first = wrong[0]
-        message = f"fft: the {what} at {chosen[first]} is {got[first]}, the direct sum says {right[first]}"
-        raise WrongResultError(message)
+        raise WrongResultError(
+            f"fft: the {what} at {chosen[first]} is {got[first]}, the direct sum says {right[first]}"
+        )
 
 
 if __name__ == "__main__":

@@ -156,8 +156,7 @@ def check(grid: Grid, sweeps: int) -> tuple[str, ...]:
     beginning = np.block(make_grid(len(result), len(grid[0][0])))
     missing = int(np.isnan(result).sum())
     if missing:
-        message = f"jacobi left {missing} of {result.size} points without a number: a task was lost"
-        raise WrongResultError(message)
+        raise WrongResultError(f"jacobi left {missing} of {result.size} points without a number: a task was lost")
     points = _check_windows(beginning, result, sweeps, len(grid))
     _check_modes(beginning, result, sweeps)
     return (f"{points:,} points against sweeps without tiles, bit for bit", f"{len(MODES)} modes against their decay")
@@ -177,10 +176,9 @@ def _check_windows(beginning: Floats, result: Floats, sweeps: int, count: int) -
         points += right.size
         if wrong.size:
             at = wrong[0] + (row.start, column.start)
-            message = (
+            raise WrongResultError(
                 f"jacobi got point {at[0]}, {at[1]} wrong: {result[*at]}, sweeps without tiles give {right[*wrong[0]]}"
             )
-            raise WrongResultError(message)
     return points
 
 
@@ -213,8 +211,7 @@ def _check_modes(beginning: Floats, result: Floats, sweeps: int) -> None:
         before, after = (np.sin(down * points) @ grid @ np.sin(across * points) for grid in (beginning, result))
         right = before * (0.2 * (1 + 2 * np.cos(down * step) + 2 * np.cos(across * step))) ** sweeps
         if not abs(after - right) <= tolerance:
-            message = f"jacobi's mode {down}, {across} became {after}, its decay gives {right}"
-            raise WrongResultError(message)
+            raise WrongResultError(f"jacobi's mode {down}, {across} became {after}, its decay gives {right}")
 
 
 if __name__ == "__main__":

@@ -126,8 +126,9 @@ def merge(left: Integers, right: Integers, part: Integers, begin: int) -> None:
     taken = (left[left_begin:left_end], right[begin - left_begin : end - left_end])
     # Timsort would sort whatever it is given: without this a chunk that no task sorted in time would never show.
     if sum(map(len, taken)) != len(part) or not all(is_sorted(run) for run in taken):
-        message = "multisort merges numbers that are not sorted: a task before this merge was lost or has not ended"
-        raise WrongResultError(message)
+        raise WrongResultError(
+            "multisort merges numbers that are not sorted: a task before this merge was lost or has not ended"
+        )
     np.concatenate(taken, out=part)
     part.sort(kind="stable")
 
@@ -158,14 +159,14 @@ def check(result: Integers, numbers: Integers) -> tuple[str, ...]:
     falls = np.flatnonzero(result[1:] < result[:-1])
     if falls.size:
         at = int(falls[0])
-        message = f"multisort left {result[at]} at {at} before {result[at + 1]}: {falls.size:,} places are out of order"
-        raise WrongResultError(message)
+        raise WrongResultError(
+            f"multisort left {result[at]} at {at} before {result[at + 1]}: {falls.size:,} places are out of order"
+        )
     numbers.sort()
     wrong = np.flatnonzero(result != numbers)
     if wrong.size:
         at = int(wrong[0])
-        message = f"multisort changed numbers: {result[at]} is at {at} where {numbers[at]} belongs"
-        raise WrongResultError(message)
+        raise WrongResultError(f"multisort changed numbers: {result[at]} is at {at} where {numbers[at]} belongs")
     return (f"{len(result):,} numbers in order", "the same numbers as one sort of all gives")
 
 

@@ -65,8 +65,7 @@ def check_size(size: str) -> None:
         If it is none of `SIZES`.
     """
     if size not in SIZES:
-        message = f"the size of a program must be {' or '.join(SIZES)}, got {size!r}"
-        raise UsageError(message)
+        raise UsageError(f"the size of a program must be {' or '.join(SIZES)}, got {size!r}")
 
 
 def check_workers(workers: int) -> None:
@@ -78,8 +77,7 @@ def check_workers(workers: int) -> None:
         If it is below one.
     """
     if workers < 1:
-        message = f"a program needs at least 1 worker, got {workers}"
-        raise UsageError(message)
+        raise UsageError(f"a program needs at least 1 worker, got {workers}")
 
 
 def main(run: Callable[[str, int, AbstractContextManager[object]], Outcome], description: str | None) -> None:

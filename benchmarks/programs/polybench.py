@@ -126,8 +126,9 @@ def check(problems: list[Problem], sums: dict[str, list[int]]) -> tuple[str, ...
         once = bit_sum(arrays[result] for result in problem.kernel.results)
         wrong = [place for place, found in enumerate(sums[name]) if found != once]
         if wrong:
-            message = f"polybench's {name} gave another result in call {wrong[0]} than in a call on its own"
-            raise WrongResultError(message)
+            raise WrongResultError(
+                f"polybench's {name} gave another result in call {wrong[0]} than in a call on its own"
+            )
     calls = sum(map(len, sums.values()))
     return (f"{len(problems)} kernels against NumPy", f"{calls:,} calls against those")
 
@@ -136,8 +137,9 @@ def _compare(name: str, array: str, found: Array, right: Array) -> None:
     differs = ~(np.abs(found - right) <= TOLERANCE * np.abs(right).max())
     if differs.any():
         place = tuple(int(index) for index in np.argwhere(differs)[0])
-        message = f"polybench's {name} has {found[place]} in {array}{list(place)}, NumPy says {right[place]}"
-        raise WrongResultError(message)
+        raise WrongResultError(
+            f"polybench's {name} has {found[place]} in {array}{list(place)}, NumPy says {right[place]}"
+        )
 
 
 if __name__ == "__main__":

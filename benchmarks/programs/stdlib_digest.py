@@ -85,8 +85,9 @@ def find_sources(size: str) -> list[Path]:
     library = Path(sysconfig.get_path("stdlib"))
     found = list(_walk(library))
     if not found:
-        message = f"no source files of the standard library below {library}: use a Python that is installed with them"
-        raise TprofError(message)
+        raise TprofError(
+            f"no source files of the standard library below {library}: use a Python that is installed with them"
+        )
     return sorted(found)[:: STRIDES[size]]
 
 
@@ -164,8 +165,9 @@ def check(paths: list[Path], results: list[FileResult]) -> tuple[str, ...]:
     if digest_of_digests((result.path, result.digest) for result in results) != direct:
         ours = {result.path: result.digest for result in results}
         wrong = next((path for path in paths if ours.get(path) != _digest_file(path)), "a file that was not asked for")
-        message = f"stdlib_digest got {wrong} wrong: what came back from compression is not what the file holds"
-        raise WrongResultError(message)
+        raise WrongResultError(
+            f"stdlib_digest got {wrong} wrong: what came back from compression is not what the file holds"
+        )
     return (f"round trip of {len(results):,} files", f"digest of digests {direct[:16]}")
 
 

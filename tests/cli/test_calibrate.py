@@ -10,7 +10,7 @@ from tprof.benchmarks.simulator import STRESS, Law, Package
 from tprof.benchmarks.validation.kernel_pairs import Phases
 
 import tprof
-from tprof.doctor.energy_facts import model_facts
+from tprof.doctor.sensor_facts import model_facts
 from tprof.sensors.topology import describe_host
 from tprof.trace.power_model import model_path, read_model, write_model
 

@@ -60,14 +60,14 @@ def validate(  # noqa: PLR0913 - one parameter an option
     from tprof.benchmarks.validation import validate as validation
     from tprof.benchmarks.validation.validation_text import tables
 
-    effort = validation.QUICK if quick else validation.FULL
+    extent = validation.QUICK if quick else validation.FULL
     if seeds is not None:
-        effort = replace(effort, seeds=seeds, coverage_seeds=seeds * effort.coverage_seeds // effort.seeds)
+        extent = replace(extent, seeds=seeds, coverage_seeds=seeds * extent.coverage_seeds // extent.seeds)
     cases = chosen(tuple(case or ()))
     if plot is not None:
         _refuse_folder(plot)
     with bar("simulating") as report:
-        result = validation.measure(effort, cases=cases, progress=partial(report, "simulating"))
+        result = validation.measure(extent, cases=cases, progress=partial(report, "simulating"))
     if plot is not None:
         from tprof.benchmarks.validation.validation_text import write_page
 
@@ -82,16 +82,14 @@ def _refuse_mixed(*, pairs: bool, others: tuple[object, ...]) -> None:
     from tprof.errors import UsageError
 
     if not pairs or any(other is not None for other in others):
-        message = "--pairs measures and takes --session and --json only; without it everything is simulated"
-        raise UsageError(message)
+        raise UsageError("--pairs measures and takes --session and --json only; without it everything is simulated")
 
 
 def _refuse_beside_watts(*others: object) -> None:
     from tprof.errors import UsageError
 
     if any(other is not None for other in others):
-        message = "--watts fits published figures and takes --json only"
-        raise UsageError(message)
+        raise UsageError("--watts fits published figures and takes --json only")
 
 
 def _refuse_beside_published(*others: object) -> None:
@@ -150,5 +148,6 @@ def _refuse_folder(path: Path) -> None:
     from tprof.errors import UsageError
 
     if os.path.isdir(path) or not os.path.isdir(path.absolute().parent):
-        message = f"cannot write the plot to {path}: name a file in a directory that exists, such as validation.html"
-        raise UsageError(message)
+        raise UsageError(
+            f"cannot write the plot to {path}: name a file in a directory that exists, such as validation.html"
+        )

@@ -96,12 +96,12 @@ def fit_counters(table: Table, progress: Callable[[str], None] | None = None) ->
         If there are too few rows, or only one group: cross-validation is then impossible.
     """
     if len(table.power_w) < LEAST_ROWS:
-        message = f"a fit needs at least {LEAST_ROWS} rows, got {len(table.power_w)}"
-        raise UsageError(message)
+        raise UsageError(f"a fit needs at least {LEAST_ROWS} rows, got {len(table.power_w)}")
     names = np.unique(table.group)
     if len(names) < 2:
-        message = f'all rows are of one group ("{names[0]}"): name a column with --group that distinguishes programs'
-        raise UsageError(message)
+        raise UsageError(
+            f'all rows are of one group ("{names[0]}"): name a column with --group that distinguishes programs'
+        )
     line, curve, mean = _left_out(table, progress)
     columns = _with_constant(table.counters)
     power = solve(columns, table.power_w)
