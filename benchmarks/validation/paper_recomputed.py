@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tprof.analysis import TABLE_1
-from tprof.analysis.report.text_table import Table
+from tprof.analysis.text_table import Table
 from tprof.benchmarks import published
 from tprof.benchmarks.published import HIGHEST_HZ, LOWEST_HZ, TABLES_HZ
 from tprof.benchmarks.simulator.simulated_machine import response
