@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
     app.command("validate", rich_help_panel="Predict and check")(validate)
 
 
-def validate(
+def validate(  # noqa: PLR0913 - one parameter an option
     seeds: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Simulated runs of each case; default 20.")
     ] = None,
@@ -36,9 +36,16 @@ def validate(
     watts: Annotated[
         bool, typer.Option("--watts", help="What is assumed without a sensor, tried on public measurements.")
     ] = False,
+    published: Annotated[
+        bool, typer.Option("--published", help="The TProf paper's tables 1 to 4 and figure 11, computed beside it.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Simulate a processor with known power, and print each model's error beside the others'."""
+    if published:
+        _refuse_beside_published(seeds, case, quick or None, plot, pairs or None, session, watts or None)
+        _recompute_paper(as_json=as_json)
+        return
     if watts:
         _refuse_beside_watts(seeds, case, quick or None, plot, pairs or None, session)
         _try_assumed_watts(as_json=as_json)
@@ -83,6 +90,24 @@ def _refuse_beside_watts(*others: object) -> None:
 
     if any(other is not None for other in others):
         raise UsageError("--watts fits published figures and takes --json only")
+
+
+def _refuse_beside_published(*others: object) -> None:
+    from tprof.errors import UsageError
+
+    if any(other is not None for other in others):
+        message = "--published computes what the paper prints and takes --json only"
+        raise UsageError(message)
+
+
+def _recompute_paper(*, as_json: bool) -> None:
+    from tprof.benchmarks.validation import paper_recomputed
+
+    found = paper_recomputed.recomputed()
+    if as_json:
+        dump({name: [row.as_plain() for row in rows] for name, rows in found.items()})
+    else:
+        show_tables(paper_recomputed.tables(found), sys.stdout)
 
 
 def _try_assumed_watts(*, as_json: bool) -> None:

@@ -113,13 +113,25 @@ def counters_table(frame: pd.DataFrame, *, power: str, group: str | None, counte
     return Table(power_w, columns, names, _groups(frame, group))
 
 
-def equation_1_table(frame: pd.DataFrame, *, power: str, group: str | None, columns: Mapping[str, str]) -> Observations:
+def known_watts(frame: pd.DataFrame, name: str) -> Floats | None:
+    """Return a table's column of watts, (n,); None if it has no such column. Raises UsageError."""
+    return _watts(frame, name) if name in frame.columns else None
+
+
+def groups_of(frame: pd.DataFrame, name: str | None) -> NDArray[np.str_]:
+    """Return each row's group; ten even parts in the order of the rows if the table does not name them."""
+    return _groups(frame, name if name in frame.columns else None)
+
+
+def equation_1_table(
+    frame: pd.DataFrame, *, power: str | None, group: str | None, columns: Mapping[str, str]
+) -> Observations:
     """Select the columns of equation 1.
 
     Parameters
     ----------
     frame, power, group
-        As in `counters_table`.
+        As in `counters_table`; power None: it is not known.
     columns
         Column by role: "cores" (active cores), "ipc" (summed over them), "l2" and "llc" (GB/s, summed), "hz".
         "cores" is required, and one of the others.
@@ -134,7 +146,7 @@ def equation_1_table(frame: pd.DataFrame, *, power: str, group: str | None, colu
     unknown = np.full(len(frame), np.nan)
     found = {name: numbers(frame, columns[name]) if name in columns else unknown for name in EQUATION_1}
     return Observations(
-        _watts(frame, power),
+        unknown if power is None else _watts(frame, power),
         found["cores"],
         found["ipc"],
         found["l2"],
