@@ -252,10 +252,6 @@ def _by_task(chain: pd.DataFrame) -> list[dict[str, Any]]:
     return _records(table.sort_values("path_s", ascending=False).head(TASKS).reset_index())
 
 
-def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    return [dict(zip(frame.columns, row, strict=True)) for row in frame.itertuples(index=False, name=None)]
-
-
 def operating_data(profile: Profile) -> dict[str, Any] | None:
     """Return the section's figures; None without decisions of a policy."""
     table = profile.decisions
