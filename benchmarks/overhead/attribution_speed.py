@@ -6,7 +6,7 @@ import multiprocessing
 import resource
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tprof.analysis.attribution.segment_energy import attribute
 from tprof.benchmarks.machine_description import describe_machine
-from tprof.benchmarks.measured_figures import Figure
+from tprof.benchmarks.measured_figures import Figure, result_of
 
 from tprof.trace import load, write_trace
 
@@ -76,7 +76,7 @@ def measure(extent: Extent = FULL, *, directory: str | os.PathLike[str] | None =
     numbers = np.random.default_rng(0).integers(0, 2**62, extent.samples)
     with tempfile.TemporaryDirectory(prefix="tprof-analysis-", dir=directory) as base:
         figures = _measure(Path(base), extent, numbers)
-    return {"machine": machine, "effort": asdict(extent), "figures": [figure.as_plain() for figure in figures]}
+    return result_of(extent, figures, machine)
 
 
 def _measure(base: Path, extent: Extent, numbers: NDArray[np.int64]) -> list[Figure]:

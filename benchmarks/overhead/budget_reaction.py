@@ -10,12 +10,11 @@ import threading
 import time
 import warnings
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tprof.benchmarks.machine_description import describe_machine
-from tprof.benchmarks.measured_figures import Figure
+from tprof.benchmarks.measured_figures import Figure, result_of
 
 import tprof
 from tprof.errors import TprofError
@@ -93,12 +92,7 @@ def measure(extent: Extent = FULL, *, directory: str | os.PathLike[str] | None =
         Figure("the thread that watches, far from the limit", far, "core", SHARE),
         Figure("the thread that watches, where any joule may be too much", near, "core", NEAR_SHARE),
     ]
-    return {
-        "machine": describe_machine(),
-        "effort": asdict(extent),
-        "directory": str(Path(name).parent),
-        "figures": [figure.as_plain() for figure in figures],
-    }
+    return result_of(extent, figures, directory=str(Path(name).parent))
 
 
 def time_energy(place: Path) -> float:

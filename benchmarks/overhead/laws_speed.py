@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tprof.analysis.theory import energy_scalability as cores
 from tprof.analysis.theory import strong_scaling as scaling
-from tprof.benchmarks.machine_description import describe_machine
-from tprof.benchmarks.measured_figures import Figure
+from tprof.benchmarks.measured_figures import Figure, result_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,11 +52,7 @@ def measure(extent: Extent = FULL) -> dict[str, Any]:
         Figure(f"{name}, {extent.evaluations:,} evaluations", tuple(values), "s", target)
         for name, values in seconds.items()
     ]
-    return {
-        "machine": describe_machine(),
-        "effort": asdict(extent),
-        "figures": [figure.as_plain() for figure in figures],
-    }
+    return result_of(extent, figures)
 
 
 def _models(count: int) -> Iterator[tuple[str, Callable[[], object]]]:

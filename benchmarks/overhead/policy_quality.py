@@ -10,15 +10,14 @@ from __future__ import annotations
 import os
 import time
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from tprof.analysis.operating_points.goals import Edp
-from tprof.benchmarks.machine_description import describe_machine
-from tprof.benchmarks.measured_figures import Figure
+from tprof.benchmarks.measured_figures import Figure, result_of
 from tprof.benchmarks.simulator.policy_trials import MIXES, Trial
 from tprof.benchmarks.simulator.simulated_machine import FREQUENCIES_HZ, Machine, Shape
 from tprof.runtime import Runtime
@@ -78,11 +77,7 @@ def measure(extent: Extent = FULL) -> dict[str, Any]:
     figures = [figure for mix, shared in kinds for figure in _figures(mix, extent, shared=shared)]
     figures += [figure for mix, shared in kinds for figure in _capped(mix, extent, shared=shared)]
     figures += measure_hook(extent.tasks, extent.rounds)
-    return {
-        "machine": describe_machine(),
-        "effort": asdict(extent),
-        "figures": [figure.as_plain() for figure in figures],
-    }
+    return result_of(extent, figures)
 
 
 def _figures(mix: Mix, extent: Extent, *, shared: bool) -> list[Figure]:

@@ -13,12 +13,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tprof.benchmarks.machine_description import describe_machine
-from tprof.benchmarks.measured_figures import Figure
+from tprof.benchmarks.measured_figures import Figure, result_of
 
 import tprof
 from tprof.session.process_state import SESSION
@@ -96,12 +96,7 @@ def measure(extent: Extent = FULL, *, directory: str | os.PathLike[str] | None =
             *measure_import(place, extent),
             *measure_sensor_thread(place, extent),
         ]
-    return {
-        "machine": machine,
-        "effort": asdict(extent),
-        "directory": str(Path(name).parent),
-        "figures": [figure.as_plain() for figure in figures],
-    }
+    return result_of(extent, figures, machine, directory=str(Path(name).parent))
 
 
 def measure_calls(directory: Path, extent: Extent) -> list[Figure]:

@@ -14,18 +14,16 @@ TProf, sections 4.1 and 4.2, table 5.
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtr
-from tprof.runtime import Runtime
 
 import tprof
 
-from .outcome import Outcome, WrongResultError, check_size
+from .outcome import Checked, WrongResultError, on_runtime
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -61,22 +59,14 @@ class Options:
         return Options(*(column[here] for column in columns))  # type: ignore[arg-type]
 
 
-def run(size: str, workers: int, during: AbstractContextManager[object]) -> Outcome:
+def run(size: str, workers: int, during: AbstractContextManager[object]) -> Checked:
     """Price all options of that size on threads, inside `during`, and check a sample of the prices."""
-    check_size(size)
     options = make_options(OPTIONS[size])
     prices = np.full(OPTIONS[size], np.nan, np.float32)
-    with during, Runtime(workers=workers) as runtime:
-        begin_s = time.perf_counter()
+    with on_runtime(workers, during) as watch:
         price_all(options, prices)
-        runtime.wait()
-        duration_s = time.perf_counter() - begin_s
-    return Outcome(
-        program="blackscholes",
-        size=size,
-        workers=workers,
-        instances=count_instances(size),
-        duration_s=duration_s,
+    return Checked(
+        duration_s=watch.duration_s,
         checks=check(options, prices),
         # The last instance takes the remainder as well, and is no larger kind of task.
         facts={"options": OPTIONS[size], "footprint_bytes": OPTIONS_PER_TASK * OPTION_BYTES},
@@ -199,4 +189,4 @@ def _check_parity(options: Options, prices: Floats, chosen: NDArray[np.int64]) -
 if __name__ == "__main__":
     from .outcome import main
 
-    main(run, __doc__ and __doc__.partition("\n")[0])
+    main()

@@ -16,16 +16,14 @@ LAPACK's test routine DPOT01, threshold 30: what rounding may leave of A - LÂ·Lá
 from __future__ import annotations
 
 import math
-import time
 from typing import TYPE_CHECKING
 
 import numpy as np
 from tprof.benchmarks.programs import blas
-from tprof.runtime import Runtime
 
 import tprof
 
-from .outcome import Outcome, WrongResultError, check_size
+from .outcome import Checked, WrongResultError, on_runtime
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -41,21 +39,13 @@ SEED = 1924
 VECTORS = 4
 
 
-def run(size: str, workers: int, during: AbstractContextManager[object]) -> Outcome:
+def run(size: str, workers: int, during: AbstractContextManager[object]) -> Checked:
     """Factor the matrix of that size on a runtime, inside `during`, and check the factor."""
-    check_size(size)
     tiles = make_matrix(ROWS[size], TILE_ROWS[size])
-    with during, Runtime(workers=workers) as runtime:
-        begin_s = time.perf_counter()
+    with on_runtime(workers, during) as watch:
         factor(tiles)
-        runtime.wait()
-        duration_s = time.perf_counter() - begin_s
-    return Outcome(
-        program="cholesky",
-        size=size,
-        workers=workers,
-        instances=count_instances(size),
-        duration_s=duration_s,
+    return Checked(
+        duration_s=watch.duration_s,
         checks=check(tiles, whole=size == "small"),
         facts={"rows": ROWS[size], "tile_rows": TILE_ROWS[size], "footprint_bytes": 3 * TILE_ROWS[size] ** 2 * 8},
     )
@@ -208,4 +198,4 @@ def _assemble(tiles: Tiles) -> Tile:
 if __name__ == "__main__":
     from .outcome import main
 
-    main(run, __doc__ and __doc__.partition("\n")[0])
+    main()

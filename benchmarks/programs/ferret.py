@@ -15,7 +15,6 @@ TProf, section 4.2 and table 5.
 from __future__ import annotations
 
 import heapq
-import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -26,11 +25,10 @@ from tprof.benchmarks.programs.image_search.database import kept_database
 from tprof.benchmarks.programs.image_search.features import SEGMENTS, Segments, extract
 from tprof.benchmarks.programs.image_search.images import distort, make_image
 from tprof.benchmarks.programs.image_search.ranking import ANSWER, search
-from tprof.runtime import Runtime
 
 import tprof
 
-from .outcome import Outcome, WrongResultError, check_size
+from .outcome import Checked, WrongResultError, on_runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,26 +50,18 @@ TOLERANCE = 1e-9
 _CHUNK = 1_000  # images whose distances are Python's numbers at a time
 
 
-def run(size: str, workers: int, during: AbstractContextManager[object]) -> Outcome:
+def run(size: str, workers: int, during: AbstractContextManager[object]) -> Checked:
     """Answer all queries of that size, inside `during`, and check the answers."""
-    check_size(size)
     database = kept_database(IMAGES[size], workers)
     with TemporaryDirectory(prefix="tprof-ferret-") as folder:
         originals = choose_originals(size)
         paths = write_queries(Path(folder), originals)
         answers = no_answers(len(paths))
-        with during, Runtime(workers=workers) as runtime:
-            begin_s = time.perf_counter()
+        with on_runtime(workers, during) as watch:
             search_all(paths, database, answers)
-            runtime.wait()
-            duration_s = time.perf_counter() - begin_s
         checks = check(answers, originals, paths, database)
-    return Outcome(
-        program="ferret",
-        size=size,
-        workers=workers,
-        instances=count_instances(size),
-        duration_s=duration_s,
+    return Checked(
+        duration_s=watch.duration_s,
         checks=checks,
         facts={"queries": len(paths), "images": len(database)},
     )
@@ -125,12 +115,6 @@ def check(
     """
     check_complete(answers)
     return check_originals(answers, originals), check_rankings(answers, paths, database, SAMPLE)
-
-
-if __name__ == "__main__":
-    from .outcome import main
-
-    main(run, __doc__ and __doc__.partition("\n")[0])
 
 
 def check_complete(answers: NDArray[np.void]) -> None:
@@ -220,3 +204,9 @@ def plain_distance(ours: Sequence[float], theirs: Sequence[float], ways: Sequenc
         capacity[there] -= carried
         total += carried * way
     return total
+
+
+if __name__ == "__main__":
+    from .outcome import main
+
+    main()

@@ -14,15 +14,13 @@ Y. Saad: Iterative Methods for Sparse Linear Systems (2003), section 13.2: the d
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.runtime import Runtime
 
 import tprof
 
-from .outcome import Outcome, WrongResultError, check_size
+from .outcome import Checked, WrongResultError, on_runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,21 +42,13 @@ WHOLE_ROWS = 1_024
 MODES = ((1, 1), (2, 3), (7, 4))
 
 
-def run(size: str, workers: int, during: AbstractContextManager[object]) -> Outcome:
+def run(size: str, workers: int, during: AbstractContextManager[object]) -> Checked:
     """Sweep the grid of that size on a runtime, inside `during`, and check what became of it."""
-    check_size(size)
     grid, other = make_grid(ROWS[size], TILE_ROWS[size]), make_empty(ROWS[size], TILE_ROWS[size])
-    with during, Runtime(workers=workers) as runtime:
-        begin_s = time.perf_counter()
+    with on_runtime(workers, during) as watch:
         result = sweep_all(grid, other, SWEEPS[size])
-        runtime.wait()
-        duration_s = time.perf_counter() - begin_s
-    return Outcome(
-        program="jacobi",
-        size=size,
-        workers=workers,
-        instances=count_instances(size),
-        duration_s=duration_s,
+    return Checked(
+        duration_s=watch.duration_s,
         checks=check(result, SWEEPS[size]),
         facts={
             "rows": ROWS[size],
@@ -217,4 +207,4 @@ def _check_modes(beginning: Floats, result: Floats, sweeps: int) -> None:
 if __name__ == "__main__":
     from .outcome import main
 
-    main(run, __doc__ and __doc__.partition("\n")[0])
+    main()

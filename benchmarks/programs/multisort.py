@@ -21,16 +21,14 @@ TProf, sections 4.1 and 4.2, table 5.
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.runtime import Runtime
 
 import tprof
 
-from .outcome import Outcome, WrongResultError, check_size
+from .outcome import Checked, WrongResultError, check_size, on_runtime
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -45,22 +43,14 @@ NUMBERS_PER_CHUNK = {"small": 2**14, "paper": 2**20}
 SEED = 1998
 
 
-def run(size: str, workers: int, during: AbstractContextManager[object]) -> Outcome:
+def run(size: str, workers: int, during: AbstractContextManager[object]) -> Checked:
     """Sort numbers of that size inside `during`, and check that they are sorted and still the same."""
-    check_size(size)
     numbers = make_numbers(size)
     spare = np.zeros_like(numbers)
-    with during, Runtime(workers=workers) as runtime:
-        begin_s = time.perf_counter()
+    with on_runtime(workers, during) as watch:
         result = multisort(numbers, spare)
-        runtime.wait()
-        duration_s = time.perf_counter() - begin_s
-    return Outcome(
-        program="multisort",
-        size=size,
-        workers=workers,
-        instances=count_instances(size),
-        duration_s=duration_s,
+    return Checked(
+        duration_s=watch.duration_s,
         checks=check(result, make_numbers(size)),
         facts={
             "numbers": len(numbers),
@@ -173,4 +163,4 @@ def check(result: Integers, numbers: Integers) -> tuple[str, ...]:
 if __name__ == "__main__":
     from .outcome import main
 
-    main(run, __doc__ and __doc__.partition("\n")[0])
+    main()

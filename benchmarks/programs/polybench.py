@@ -19,7 +19,7 @@ from tprof.benchmarks.polybench import KERNELS
 
 import tprof
 
-from .outcome import Outcome, WrongResultError, check_size
+from .outcome import Checked, WrongResultError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -47,19 +47,14 @@ class Problem:
         return {name: values.copy() for name, values in self.arrays.items()}
 
 
-def run(size: str, workers: int, during: AbstractContextManager[object]) -> Outcome:
+def run(size: str, workers: int, during: AbstractContextManager[object]) -> Checked:
     """Call every kernel so many times on threads, inside `during`, and check all results."""
-    check_size(size)
     problems = make_problems(size)
     with during:
         begin_s = time.perf_counter()
         sums = call_all(problems, INSTANCES[size], workers)
         duration_s = time.perf_counter() - begin_s
-    return Outcome(
-        program="polybench",
-        size=size,
-        workers=workers,
-        instances=count_instances(size),
+    return Checked(
         duration_s=duration_s,
         checks=check(problems, sums),
         facts={
@@ -145,4 +140,4 @@ def _compare(name: str, array: str, found: Array, right: Array) -> None:
 if __name__ == "__main__":
     from .outcome import main
 
-    main(run, __doc__ and __doc__.partition("\n")[0])
+    main()

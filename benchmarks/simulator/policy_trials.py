@@ -224,7 +224,6 @@ class Processor:
         self._hz = [FREQUENCIES_HZ[-1]] * self.count
         self._now_s = self._energy_j = self._updated_j = 0.0
         self._running: dict[int, _Running] = {}
-        self._stalled: set[int] = set()
         self.changes = 0
         self._task_s = dict.fromkeys(mix.tasks, 0.0)
         self._task_j = dict.fromkeys(mix.tasks, 0.0)

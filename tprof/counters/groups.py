@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-HARDWARE, SOFTWARE, CACHE, RAW = 0, 1, 3, 4
-LLC_READ_ACCESS = 2
+HARDWARE, SOFTWARE, RAW = 0, 1, 4
 
 
 @dataclass(frozen=True)
