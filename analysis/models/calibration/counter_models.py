@@ -145,7 +145,8 @@ def predict_counters(found: CounterFit, table: Table, counters: Floats) -> Float
     """
     if found.chosen == LINE:
         return predict(_with_constant(counters), np.array(list(found.coefficients.values())))
-    return _fitted_curve(table, np.arange(len(table.power_w)), np.random.default_rng(0)).predict(counters)
+    curve = _fitted_curve(table, np.arange(len(table.power_w)), np.random.default_rng(0))
+    return np.asarray(curve.predict(counters), dtype=np.float64)
 
 
 def _warnings(inflation: dict[str, float], error: float, mean_error: float) -> Iterator[str]:
