@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 READ = np.dtype([("t_ns", "u8"), ("register", "u4"), ("value", "u4"), ("published_pj", "u8"), ("true_pj", "u8")])
 """As `struct logged` in module/lab.c."""
 REGISTERS = {"package-0": 0x611, "core": 0x639, "dram": 0x619}
+TASKS = {"light": 1, "middle": 2, "heavy": 3}
+BASE_MW, IDLE_MW = 1500, 500
 
 
 class Report:
@@ -28,7 +30,9 @@ class Report:
         """Print one figure; `bound` is the most that it may differ."""
         good = abs(said - true) <= bound
         self.good &= good
-        print(f"  {what:44} {said:12.4f} {true:12.4f} {said - true:+11.5f}  {bound:9.4f} {unit:3}{'' if good else '  BEYOND'}")
+        print(
+            f"  {what:44} {said:12.4f} {true:12.4f} {said - true:+11.5f}  {bound:9.4f} {unit:3}{'' if good else '  BEYOND'}"
+        )
 
     def true(self, what: str, *, holds: bool) -> None:
         """Print one statement that must hold."""
@@ -44,10 +48,12 @@ def compare(name: str, scenario: dict[str, Any], folder: Path) -> bool:
         return False
     report = Report()
     said = json.loads((folder / "truth.json").read_text())
-    trace = tprof.load(folder / "recording.tprof")
+    recorded = (folder / "reads").exists()
+    trace = tprof.load(folder / "recording.tprof") if recorded else None
+    reads = np.fromfile(folder / "reads", READ) if recorded else np.empty(0, READ)
     print(f"  {'':44} {'tprof':>12} {'truth':>12} {'difference':>11}  {'bound':>9}")
     for what in scenario["checks"]:
-        CHECKS[what](report, scenario, trace, said, np.fromfile(folder / "reads", READ))
+        CHECKS[what](report, scenario, trace, said, reads)
     return report.good
 
 
@@ -85,4 +91,75 @@ def _no_warnings(report: Report, scenario: dict[str, Any], trace: Any, said: Any
     report.true("no warning about a sensor that is right", holds=not warnings)
 
 
-CHECKS = {"totals": _totals, "no warnings": _no_warnings}
+def _kinds(said: Any) -> dict[str, dict[str, float]]:
+    """Return by task what its kind truly did between the two truths."""
+    kinds = {}
+    for name, number in TASKS.items():
+        before, after = said["before"][f"kind{number}"], said["after"][f"kind{number}"]
+        kinds[name] = {key: after[key] - before[key] for key in after}
+    return kinds
+
+
+def _tasks(report: Report, scenario: dict[str, Any], trace: Any, said: Any, reads: np.ndarray) -> None:
+    """Compare each task's joules above idle, package and DRAM, and their sum, with the truth of its kind.
+
+    A busy processor draws its base power rather than its idle power, whatever it runs: that belongs to the tasks too.
+    """
+    kinds, load = _kinds(said), scenario.get("load", {})
+    base_w = (load.get("base_mw", BASE_MW) - load.get("idle_mw", IDLE_MW)) * 1e-3
+    true = {
+        name: (kind["dynamic_uj"] + kind["dram_uj"]) * 1e-6 + base_w * kind["busy_ns"] * 1e-9
+        for name, kind in kinds.items()
+    }
+    other = {key: said["after"]["kind0"][key] - said["before"]["kind0"][key] for key in said["after"]["kind0"]}
+    print(
+        f"  what ran undeclared: {other['busy_ns'] * 1e-9:.3f} s, {(other['dynamic_uj'] + other['dram_uj']) * 1e-6:.3f} J"
+    )
+    for model, bound in scenario["bounds"]["models"].items():
+        profile = trace.profile(model)
+        sums = profile.tasks.groupby("task", observed=True)[["dynamic_j", "cpu_s", "duration_s"]].sum()
+        for name, joules in true.items():
+            report.line(f"{model}: {name}", float(sums["dynamic_j"][name]), joules, bound["task"] * joules)
+        total = sum(true.values())
+        report.line(f"{model}: all three", float(sums["dynamic_j"].sum()), total, bound["sum"] * total)
+        print("    " + profile.accounts.to_string().replace("\n", "\n    "))
+        print(f"    static power found {profile.info.get('static_power_w')}; {profile.info['warnings']}")
+    for name, kind in kinds.items():
+        print(f"    {name}: CPU time {sums['cpu_s'][name]:.4f} s, truly {kind['busy_ns'] * 1e-9:.4f} s")
+
+
+def _counters(report: Report, scenario: dict[str, Any], trace: Any, said: Any, reads: np.ndarray) -> None:
+    """Compare each task's counts with those of its kind."""
+    sums = trace.profile("cputime").tasks.groupby("task", observed=True)[["cycles", "instructions"]].sum()
+    for name, kind in _kinds(said).items():
+        for what in ("cycles", "instructions"):
+            bound = scenario["bounds"]["counters"] * kind[what]
+            report.line(f"{name}: {what}", float(sums[what][name]) * 1e-6, kind[what] * 1e-6, bound * 1e-6, "10^6")
+
+
+def _restored(report: Report, scenario: dict[str, Any], trace: Any, said: Any, reads: np.ndarray) -> None:
+    """Whoever is killed, the policies are as before unless program and guard were killed at once."""
+    for one in said["seen"]:
+        order = ", ".join(one["order"])
+        held = all(policy[0] == policy[1] == "1000000" for policy in one["held"])
+        report.true(f"1 GHz is held on {len(one['held'])} policies ({order})", holds=held)
+        if scenario["bounds"]["restored"]:
+            report.true(f"then {order}: the policies are as before", holds=one["after"] == said["before"])
+
+
+def _rights(report: Report, scenario: dict[str, Any], trace: Any, said: Any, reads: np.ndarray) -> None:
+    """What a user without rights gets under each level of perf_event_paranoid."""
+    for one in said["seen"]:
+        expected = scenario["bounds"][f"level{one['level']}".replace("-", "minus")]
+        energy = [name for name in ("powercap", "perf") if isinstance(one[name], list)]
+        print(f"    {one}")
+        report.true(
+            f"perf_event_paranoid {one['level']}: energy {energy}, counters {one['counters']}",
+            holds=[energy, one["counters"]] == [expected["energy"], expected["counters"]],
+        )
+
+
+CHECKS = {
+    "totals": _totals, "no warnings": _no_warnings, "tasks": _tasks, "counters": _counters, "restored": _restored,
+    "rights": _rights,
+}  # fmt: skip

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-import json
+import ctypes
 import hashlib
+import json
 import os
 import shutil
+import signal
+import struct
+import subprocess
 import sys
 import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from typing import TYPE_CHECKING
+
 import tprof
+from tprof.counters.groups import choose as choose_counters
+from tprof.frequency.cpufreq import find_policies, hold
+from tprof.frequency.guard import Guard
+from tprof.sensors.choose import choose as choose_sensors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SHARE = Path("/run/lab")
 LAB = Path("/sys/kernel/lab")
@@ -102,7 +115,152 @@ def starve(seconds: float = 0.4, rounds: int = 4) -> None:
         steps(1, 0.1)
 
 
-PROGRAMS = {"steps": steps, "starve": starve}
+@tprof.task
+def light(seconds: float) -> None:
+    hash_for(seconds)
+
+
+@tprof.task
+def middle(seconds: float) -> None:
+    hash_for(seconds)
+
+
+@tprof.task
+def heavy(seconds: float) -> None:
+    hash_for(seconds)
+
+
+TASKS = {"light": (light, 1), "middle": (middle, 2), "heavy": (heavy, 3)}
+
+
+def call(name: str, seconds: float) -> None:
+    """Call a task with its kind declared around it, so that the kind's truth is the task's."""
+    function, kind = TASKS[name]
+    with Kind(kind):
+        function(seconds)
+
+
+def tasks(seconds: dict[str, float], instances: int = 60, threads: int = 2) -> None:
+    """Run three tasks in turn, in as many threads, with idle time before and after."""
+    time.sleep(1)
+    with ThreadPoolExecutor(threads) as pool:
+        for future in [pool.submit(call, name, seconds[name]) for _ in range(instances) for name in TASKS]:
+            future.result()
+    time.sleep(1)
+
+
+class PerfEvent:
+    """A hardware event of this thread that competes for the processor's counters while the block runs."""
+
+    def __init__(self, config: int) -> None:
+        attributes = bytearray(128)
+        struct.pack_into("IIQQQQQ", attributes, 0, 0, len(attributes), config, 0, 0, 0, 0)
+        call = ctypes.CDLL(None, use_errno=True).syscall
+        self._file = call(298, (ctypes.c_char * len(attributes)).from_buffer(attributes), 0, -1, -1, 8)
+        if self._file < 0:
+            raise OSError(ctypes.get_errno(), "perf_event_open")
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+def multiplexed(seconds: dict[str, float], instances: int = 20) -> None:
+    """Run three tasks on this thread, whose counters take turns with another event."""
+    rival = PerfEvent(5)
+    for _ in range(instances):
+        for name in TASKS:
+            call(name, seconds[name])
+    rival.close()
+
+
+PROGRAMS = {"steps": steps, "starve": starve, "tasks": tasks, "multiplexed": multiplexed}
+
+
+def hold_until_killed(khz: int) -> None:
+    """Hold a frequency by tprof's own functions, print the guard's number, and wait for the end."""
+    policies = find_policies(Path("/"))
+    with Guard(policies) as guard:
+        for policy in policies:
+            hold(policy, khz * 1000)
+        print(guard.pid, flush=True)
+        sys.stdin.read()
+
+
+def frequencies() -> list[tuple[str, ...]]:
+    names = ("scaling_min_freq", "scaling_max_freq", "scaling_governor", "scaling_cur_freq")
+    folders = sorted(Path("/sys/devices/system/cpu/cpufreq").glob("policy*"))
+    return [tuple((folder / name).read_text().strip() for name in names) for folder in folders]
+
+
+def wait_for(holds: Callable[[], bool], what: str, deadline_s: float = 60) -> bool:
+    """Return whether it holds before the deadline."""
+    end = time.monotonic() + deadline_s
+    while not holds():
+        if time.monotonic() > end:
+            print(f"not within {deadline_s} s: {what}")
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def kills(governor: str, orders: list[list[str]]) -> dict[str, object]:
+    """Kill a program that holds 1 GHz, and its guard, in these orders; return what the policies were each time."""
+    for folder in Path("/sys/devices/system/cpu/cpufreq").glob("policy*"):
+        (folder / "scaling_governor").write_text(governor)
+    before, seen = frequencies(), []
+    for order in orders:
+        program = subprocess.Popen(
+            [sys.executable, __file__, "hold", "1000000"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        pids = {"guard": int(program.stdout.readline()), "program": program.pid}
+        held = frequencies()
+        for name in order:
+            if name == "end":
+                program.stdin.close()
+            else:
+                os.kill(pids[name], signal.SIGKILL)
+        program.wait()
+        wait_for(lambda: frequencies() == before, "the policies as before", 20)
+        seen.append({"order": order, "held": held, "after": frequencies()})
+        restore_by_hand(before)
+    return {"before": before, "seen": seen}
+
+
+def restore_by_hand(former: list[tuple[str, ...]]) -> None:
+    for folder, values in zip(sorted(Path("/sys/devices/system/cpu/cpufreq").glob("policy*")), former, strict=True):
+        for name, value in zip(("scaling_max_freq", "scaling_min_freq"), (values[1], values[0]), strict=True):
+            (folder / name).write_text(value)
+
+
+def rights(levels: list[int]) -> dict[str, object]:
+    """As a user without rights, say which sensor and which counters tprof takes, under each perf_event_paranoid."""
+    for folder in (Path("/root"), *Path(sys.executable).parents):
+        folder.chmod(0o755)
+    return {"seen": [_as_nobody(level) for level in levels]}
+
+
+def _as_nobody(level: int) -> dict[str, object]:
+    Path("/proc/sys/kernel/perf_event_paranoid").write_text(str(level))
+    done = subprocess.run(
+        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, __file__, "rights"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return {"level": level} | json.loads(done.stdout)
+
+
+def say_rights() -> None:
+    """Print which sensors and counters there are for this user, and why not."""
+    said: dict[str, object] = {}
+    for name in ("powercap", "perf"):
+        try:
+            said[name] = [domain.name for domain in choose_sensors(name, root=Path("/")).domains]
+        except tprof.SensorError as error:
+            said[name] = str(error)
+    plan = choose_counters("auto")
+    print(json.dumps(said | {"counters": plan.source, "why": plan.why}))
+
+
+WITHOUT_RECORDING = {"kills": kills, "rights": rights}
 
 
 def record(scenario: dict[str, object], path: Path) -> dict[str, object]:
@@ -121,6 +279,10 @@ def run_scenario(name: str, scenario: dict[str, object]) -> None:
     set_parameters(ORDINARY | scenario.get("parameters", {}))
     recording, folder = Path("/dev/shm") / f"{name}.tprof", SHARE / name
     folder.mkdir()
+    if scenario["program"] in WITHOUT_RECORDING:
+        said = WITHOUT_RECORDING[scenario["program"]](**scenario["arguments"])
+        (folder / "truth.json").write_text(json.dumps(said))
+        return
     said = record(scenario, recording)
     (folder / "reads").write_bytes((LAB / "reads").read_bytes())
     (folder / "truth.json").write_text(json.dumps(said))
@@ -133,7 +295,7 @@ def main() -> int:
         begin_s = time.monotonic()
         try:
             run_scenario(name, scenario)
-        except (OSError, tprof.TprofError):
+        except (OSError, subprocess.SubprocessError, tprof.TprofError):
             traceback.print_exc()
             failed = True
         print(f"{name}: {time.monotonic() - begin_s:.1f} s", flush=True)
@@ -141,4 +303,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if sys.argv[1:2] == ["hold"]:
+        hold_until_killed(int(sys.argv[2]))
+    elif sys.argv[1:] == ["rights"]:
+        say_rights()
+    else:
+        sys.exit(main())

@@ -1,7 +1,7 @@
 """Starts the laboratory: a guest whose processor has RAPL, counters and cpufreq, with what it truly did (see README.md).
 
-    scripts/lab [--fetch] [--list] [--all | --short | NAME...] [--keep DIRECTORY]
-    scripts/lab --shell COMMAND...
+scripts/lab [--fetch] [--list] [--all | --short | NAME...] [--keep DIRECTORY]
+scripts/lab --shell COMMAND...
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ import tomllib
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-CACHE = Path(os.environ.get("TPROF_LAB") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "tprof-lab").expanduser())
+CACHE = Path(
+    os.environ.get("TPROF_LAB") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "tprof-lab").expanduser()
+)
 SCENARIOS = tomllib.loads((HERE / "scenarios.toml").read_text())
 PACKAGES = ("qemu-system-x86", "busybox-static", "kmod", "gcc", "make")
 GUEST_S = 600
@@ -132,7 +134,11 @@ def _pack() -> None:
         (tree / "init").chmod(0o755)
         names = "\n".join(str(path.relative_to(tree)) for path in sorted(tree.rglob("*")))
         done = subprocess.run(
-            ["/bin/busybox", "cpio", "-o", "-H", "newc"], cwd=tree, input=names.encode(), capture_output=True, check=True
+            ["/bin/busybox", "cpio", "-o", "-H", "newc"],
+            cwd=tree,
+            input=names.encode(),
+            capture_output=True,
+            check=True,
         )
     (CACHE / "initrd.gz").write_bytes(gzip.compress(done.stdout, 1))
 
