@@ -76,8 +76,14 @@ def _totals(report: Report, scenario: dict[str, Any], trace: Any, said: Any, rea
         counted, true = (
             _true_j(own, column, good[-1]) - _true_j(own, column, good[0]) for column in ("published_pj", "true_pj")
         )
-        counted *= scale.get(name.partition("-")[0], 1.0)
-        report.line(f"{name}, {len(good)} readings: the register", quanta.energy_j.sum(), counted, bounds["register_j"])
+        counted, true = (joules * scale.get(name.partition("-")[0], 1.0) for joules in (counted, true))
+        gap_s = float(np.diff(good).max()) * 1e-9
+        report.line(
+            f"{name}, {len(good)} readings, gap {gap_s:.2f} s: register",
+            quanta.energy_j.sum(),
+            counted,
+            bounds["register_j"],
+        )
         report.line(f"{name}: the joules", quanta.energy_j.sum(), true, bounds["true_j"])
         for warning in quanta.warnings:
             print(f"    {warning}")
@@ -125,7 +131,8 @@ def _tasks(report: Report, scenario: dict[str, Any], trace: Any, said: Any, read
         print("    " + profile.accounts.to_string().replace("\n", "\n    "))
         print(f"    static power found {profile.info.get('static_power_w')}; {profile.info['warnings']}")
     for name, kind in kinds.items():
-        print(f"    {name}: CPU time {sums['cpu_s'][name]:.4f} s, truly {kind['busy_ns'] * 1e-9:.4f} s")
+        said_s, true_s = float(sums["cpu_s"][name]), kind["busy_ns"] * 1e-9
+        print(f"    {name}: CPU time {said_s:.4f} s, truly {true_s:.4f} s, and {true[name] / true_s:.3f} W above idle")
 
 
 def _counters(report: Report, scenario: dict[str, Any], trace: Any, said: Any, reads: np.ndarray) -> None:

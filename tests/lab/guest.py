@@ -14,6 +14,8 @@ import sys
 import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from typing import TYPE_CHECKING
@@ -25,7 +27,7 @@ from tprof.frequency.guard import Guard
 from tprof.sensors.choose import choose as choose_sensors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 SHARE = Path("/run/lab")
 LAB = Path("/sys/kernel/lab")
@@ -62,17 +64,18 @@ def wrap_after(joules: dict[str, float]) -> None:
     set_parameters({"start": ",".join(map(str, start))})
 
 
-class Kind:
-    """Says to the processor what this thread runs while the block runs: a number of the module's table."""
+@cache
+def kind_file() -> int:
+    """Return the open file by which a thread says what it runs; to open it each time would take as long as a task."""
+    return os.open(LAB / "kind", os.O_WRONLY)
 
-    def __init__(self, number: int) -> None:
-        self.number = number
 
-    def __enter__(self) -> None:
-        (LAB / "kind").write_bytes(b"%d" % self.number)
-
-    def __exit__(self, *_: object) -> None:
-        (LAB / "kind").write_bytes(b"0")
+@contextmanager
+def declared(kind: int) -> Iterator[None]:
+    """Say to the processor what this thread runs while the block runs: a number of the module's table."""
+    os.pwrite(kind_file(), b"%d" % kind, 0)
+    yield
+    os.pwrite(kind_file(), b"0", 0)
 
 
 def hash_for(seconds: float) -> None:
@@ -83,7 +86,7 @@ def hash_for(seconds: float) -> None:
 
 
 def busy(kind: int, seconds: float) -> None:
-    with Kind(kind):
+    with declared(kind):
         hash_for(seconds)
 
 
@@ -136,7 +139,7 @@ TASKS = {"light": (light, 1), "middle": (middle, 2), "heavy": (heavy, 3)}
 def call(name: str, seconds: float) -> None:
     """Call a task with its kind declared around it, so that the kind's truth is the task's."""
     function, kind = TASKS[name]
-    with Kind(kind):
+    with declared(kind):
         function(seconds)
 
 
