@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tprof.sensors.contract import Choice, Domain
     from tprof.sensors.topology import Cpu
 
-FORMAT = [1, 1]
+FORMAT = [1, 2]
 SENSOR_PERIOD_NS = 1_000_000
 BUSY_PERIOD_NS = 20_000_000
 """The kernel's busy time advances in ticks of 10 ms: more frequent reads add nothing."""

@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .graph import Graph
     from .reader import Trace, load
+    from .native import NativeThread
     from .readings import Readings
     from .tasks import TaskEntry
     from .thread import Thread
@@ -19,6 +20,7 @@ __all__ = [
     "Flag",
     "Graph",
     "Kind",
+    "NativeThread",
     "Quality",
     "Readings",
     "TaskEntry",
@@ -32,6 +34,7 @@ _FILES = {
     "Graph": "graph",
     "Trace": "reader",
     "load": "reader",
+    "NativeThread": "native",
     "Readings": "readings",
     "TaskEntry": "tasks",
     "Thread": "thread",
