@@ -568,6 +568,7 @@ int tprof_native_begin(const char *directory, uint32_t process)
     next_ns = checked_ns = tprof_now_ns();
     tprof_libraries_refresh();
     tprof_births_note(recording);
+    follow_all(next_ns); /* now, so that no time of the recording is missing */
     return 0;
 }
 
