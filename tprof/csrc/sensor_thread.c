@@ -41,6 +41,15 @@ static bool is_sensor(const struct tprof_source *source)
     return source->kind == TPROF_FILE || source->kind == TPROF_PERF;
 }
 
+static uint64_t next_due(void)
+{
+    uint64_t next_ns = UINT64_MAX;
+    for (int i = 0; i < source_count; i++)
+        if (sources[i].next_poll_ns < next_ns)
+            next_ns = sources[i].next_poll_ns;
+    return next_ns;
+}
+
 static uint64_t poll_due(uint64_t now_ns)
 {
     uint64_t next_ns = now_ns + LONGEST_SLEEP_NS;
@@ -102,19 +111,35 @@ static void poll_last(void)
         (void)tprof_source_poll(&sources[i], true);
 }
 
-/* Returns when the thread has to wake again. */
-static uint64_t follow_native(uint64_t now_ns, uint64_t next_ns)
+/* Waking counts for whom the thread woke; `asleep_cpu_ns` is its CPU time when it went to sleep. */
+static void follow_native(uint64_t now_ns, bool woke_for_it, uint64_t asleep_cpu_ns)
 {
-    const uint64_t before_ns = tprof_native_taken_ns();
-    const uint64_t native_ns = tprof_native_poll(now_ns);
-    schedule.other_cpu_ns += tprof_native_taken_ns() - before_ns;
-    return native_ns < next_ns ? native_ns : next_ns;
+    const uint64_t before_ns = woke_for_it ? asleep_cpu_ns : tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    tprof_native_poll(now_ns);
+    const uint64_t took_ns = tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns;
+    tprof_native_charge(took_ns);
+    schedule.other_cpu_ns += took_ns;
+}
+
+/* Returns when the thread has to wake again. */
+static uint64_t poll_all(uint64_t *asleep_cpu_ns)
+{
+    const uint64_t now_ns = tprof_now_ns(), first_ns = next_due();
+    uint64_t next_ns = poll_due(now_ns);
+    if (tprof_native_next_ns() <= now_ns)
+        follow_native(now_ns, first_ns > now_ns, *asleep_cpu_ns);
+    tprof_polling_check(&schedule, now_ns);
+    if (tprof_native_next_ns() < next_ns)
+        next_ns = tprof_native_next_ns();
+    if (tprof_native_runs())
+        *asleep_cpu_ns = tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    return next_ns;
 }
 
 static void *run(void *unused)
 {
     bool announced = settled;
-    uint64_t next_ns;
+    uint64_t next_ns, asleep_cpu_ns = 0;
     (void)unused;
     thread_id = (pid_t)syscall(SYS_gettid);
     schedule.earlier_cpu_ns = used_cpu_ns;
@@ -122,10 +147,7 @@ static void *run(void *unused)
     (void)prctl(PR_SET_TIMERSLACK, 1000UL);
     tprof_start_routines_learn((uintptr_t)run);
     do {
-        const uint64_t now_ns = tprof_now_ns();
-        next_ns = poll_due(now_ns);
-        next_ns = follow_native(now_ns, next_ns);
-        tprof_polling_check(&schedule, now_ns);
+        next_ns = poll_all(&asleep_cpu_ns);
         if (!announced && have_settled()) {
             announce_settled();
             announced = true;
