@@ -25,7 +25,6 @@ static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t sums = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake;
 static bool asked_to_stop, settled, running, has_thread;
-static bool follows_only; /* it was started for native threads, without sources */
 static pthread_t thread;
 static pid_t thread_id;
 static struct tprof_source *sources; /* of the recording */
@@ -44,15 +43,22 @@ static bool is_sensor(const struct tprof_source *source)
     return source->kind == TPROF_FILE || source->kind == TPROF_PERF;
 }
 
-<<<<<<< HEAD
-static uint64_t next_due(void)
+static uint64_t earliest(const struct tprof_source *all, int count, uint64_t next_ns)
 {
-    uint64_t next_ns = UINT64_MAX;
-    for (int i = 0; i < source_count; i++)
-        if (sources[i].next_poll_ns < next_ns)
-            next_ns = sources[i].next_poll_ns;
+    for (int i = 0; i < count; i++)
+        if (all[i].next_poll_ns < next_ns)
+            next_ns = all[i].next_poll_ns;
     return next_ns;
-=======
+}
+
+static bool is_source_due(uint64_t now_ns)
+{
+    uint64_t next_ns = earliest(sources, source_count, UINT64_MAX);
+    for (const struct tprof_observer *observer = observers; observer != NULL; observer = observer->next)
+        next_ns = earliest(observer->sources, observer->count, next_ns);
+    return next_ns <= now_ns;
+}
+
 /* Returns whether a value changed; `next_ns` becomes the time of the next poll, if that is earlier. */
 static bool poll_all(struct tprof_source *all, int count, uint64_t now_ns, uint64_t *next_ns)
 {
@@ -83,7 +89,6 @@ static void publish(struct tprof_observer *observer)
     observer->energy_uj = energy_uj;
     observer->t_ns = t_ns;
     pthread_mutex_unlock(&sums);
->>>>>>> main
 }
 
 static uint64_t poll_due(uint64_t now_ns)
@@ -153,12 +158,13 @@ static void follow_native(uint64_t now_ns, bool woke_for_it, uint64_t asleep_cpu
 }
 
 /* Returns when the thread has to wake again. */
-static uint64_t poll_all(uint64_t *asleep_cpu_ns)
+static uint64_t do_due(uint64_t *asleep_cpu_ns)
 {
-    const uint64_t now_ns = tprof_now_ns(), first_ns = next_due();
+    const uint64_t now_ns = tprof_now_ns();
+    const bool woke_for_native = !is_source_due(now_ns);
     uint64_t next_ns = poll_due(now_ns);
     if (tprof_native_next_ns() <= now_ns)
-        follow_native(now_ns, first_ns > now_ns, *asleep_cpu_ns);
+        follow_native(now_ns, woke_for_native, *asleep_cpu_ns);
     tprof_polling_check(&schedule, now_ns);
     if (tprof_native_next_ns() < next_ns)
         next_ns = tprof_native_next_ns();
@@ -178,7 +184,7 @@ static void *run(void *unused)
     (void)prctl(PR_SET_TIMERSLACK, 1000UL);
     tprof_start_routines_learn((uintptr_t)run);
     do {
-        next_ns = poll_all(&asleep_cpu_ns);
+        next_ns = do_due(&asleep_cpu_ns);
         if (!announced && have_settled()) {
             announce_settled();
             announced = true;
@@ -251,10 +257,15 @@ static void release(void)
     source_count = 0;
 }
 
-/* Prepare a change of the sources. */
+static bool is_needed(void)
+{
+    return running || observers != NULL || tprof_native_runs();
+}
+
+/* Prepare a change of what the thread does. */
 static void hold_still(double budget)
 {
-    if (running || observers != NULL) {
+    if (is_needed()) {
         end_thread();
         return;
     }
@@ -267,10 +278,10 @@ static void hold_still(double budget)
     tprof_polling_begin(&schedule, budget, tprof_now_ns());
 }
 
-/* After a change of the sources, go on with those that are left. */
+/* After a change, go on with what is left to do. */
 static int go_on(void)
 {
-    if (running || observers != NULL)
+    if (is_needed())
         return create_thread();
     pthread_cond_destroy(&wake);
     return 0;
@@ -292,13 +303,7 @@ static int start(struct tprof_source *given, int count, double budget)
         (void)go_on();
         return error;
     }
-<<<<<<< HEAD
-    running = true;
-    if (count > 0)
-        wait_until_settled();
-=======
     wait_until_settled();
->>>>>>> main
     return 0;
 }
 
@@ -316,7 +321,6 @@ uint64_t tprof_sensors_stop(void)
     pthread_mutex_lock(&turn);
     if (running) {
         end_thread();
-        tprof_native_end();
         const uint64_t before_ns = tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID);
         poll_last();
         last_cpu_ns = used_cpu_ns + tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns;
@@ -326,6 +330,29 @@ uint64_t tprof_sensors_stop(void)
     }
     pthread_mutex_unlock(&turn);
     return last_cpu_ns;
+}
+
+int tprof_sensors_follow(const char *directory, uint32_t process)
+{
+    pthread_mutex_lock(&turn);
+    hold_still(0);
+    const int error = tprof_native_begin(directory, process);
+    const int thread_error = go_on();
+    if (thread_error != 0)
+        tprof_native_end();
+    pthread_mutex_unlock(&turn);
+    return error != 0 ? error : thread_error;
+}
+
+void tprof_sensors_unfollow(void)
+{
+    pthread_mutex_lock(&turn);
+    if (tprof_native_runs()) {
+        end_thread();
+        tprof_native_end();
+        (void)go_on();
+    }
+    pthread_mutex_unlock(&turn);
 }
 
 int tprof_sensors_observe(struct tprof_observer *observer, double budget)
@@ -375,46 +402,7 @@ void tprof_sensors_observed(const struct tprof_observer *observer, uint64_t *t_n
 
 bool tprof_sensors_run(void)
 {
-    return running || observers != NULL;
-}
-
-static int follow(const char *directory, uint32_t process)
-{
-    end_thread();
-    int error = tprof_native_begin(directory, process);
-    if (!running && error == 0) {
-        error = start(NULL, 0, 0);
-        follows_only = error == 0;
-        if (error != 0)
-            tprof_native_end();
-    } else if (running) {
-        (void)create_thread();
-    }
-    return error;
-}
-
-int tprof_sensors_follow(const char *directory, uint32_t process)
-{
-    pthread_mutex_lock(&turn);
-    const int error = follow(directory, process);
-    pthread_mutex_unlock(&turn);
-    return error;
-}
-
-void tprof_sensors_unfollow(void)
-{
-    pthread_mutex_lock(&turn);
-    if (tprof_native_runs()) {
-        end_thread();
-        tprof_native_end();
-        if (follows_only) {
-            running = follows_only = false;
-            pthread_cond_destroy(&wake);
-        } else {
-            (void)create_thread();
-        }
-    }
-    pthread_mutex_unlock(&turn);
+    return is_needed();
 }
 
 void tprof_sensors_pause(void)
@@ -427,7 +415,7 @@ void tprof_sensors_pause(void)
 void tprof_sensors_resume(void)
 {
     pthread_mutex_lock(&turn);
-    if ((running || observers != NULL) && !has_thread)
+    if (is_needed() && !has_thread)
         (void)create_thread(); /* If this fails, the last reading, which `stop` takes, ends a long quantum. */
     pthread_mutex_unlock(&turn);
 }
@@ -445,20 +433,11 @@ void tprof_sensors_forget(void)
 {
     pthread_mutex_init(&turn, NULL);
     pthread_mutex_init(&guard, NULL);
-<<<<<<< HEAD
-    if (!running)
-        return;
-    running = has_thread = follows_only = false;
-    for (int i = 0; i < source_count; i++)
-        if (sources[i].fd >= 0)
-            close(sources[i].fd);
-=======
     pthread_mutex_init(&sums, NULL);
     forget_all(sources, source_count);
     for (struct tprof_observer *observer = observers; observer != NULL; observer = observer->next)
         forget_all(observer->sources, observer->count);
     running = has_thread = false;
->>>>>>> main
     sources = NULL;
     source_count = 0;
     observers = NULL;

@@ -1,5 +1,5 @@
-/* The native thread that reads all sources on time, and the clocks of native threads, without Python's lock. The process
- * that makes a session has sources; every recorded process may follow native threads. */
+/* The native thread that reads all sources on time, and the clocks of native threads, without Python's lock. Only the
+ * process that makes a session records sources; every recorded process may follow its native threads. */
 #ifndef TPROF_SENSOR_THREAD_H
 #define TPROF_SENSOR_THREAD_H
 
@@ -30,12 +30,11 @@ int tprof_sensors_observe(struct tprof_observer *observer, double budget);
 void tprof_sensors_leave(struct tprof_observer *observer);
 void tprof_sensors_observed(const struct tprof_observer *observer, uint64_t *t_ns, double *energy_uj);
 
-bool tprof_sensors_run(void);
-
-/* Follow this process's native threads in this session from now on, in a thread without sources if there is none; end
- * that. Returns 0 or errno. */
+/* Follow this process's native threads in this session from now on, or no more. Returns 0 or errno. */
 int tprof_sensors_follow(const char *directory, uint32_t process);
 void tprof_sensors_unfollow(void);
+
+bool tprof_sensors_run(void);
 
 /* Around a fork the process has only the program's own threads: `pause` ends the sensor thread and waits until the
  * kernel does not count it, `resume` starts it again. Sensors count on meanwhile; a failure to start is ignored. Each

@@ -70,16 +70,10 @@ class Plan(NamedTuple):
             packages = tuple(array.array("h", [int(package) for package in recorder["packages"]]))
             native = recorder.get("native") is True
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-<<<<<<< HEAD
-            message = f"{directory / MANIFEST} is damaged: it does not say what is recorded; record again"
-            raise TraceError(message) from error
-        return cls(directory, columns, events, packages, native)
-=======
             raise TraceError(
                 f"{directory / MANIFEST} is damaged: it does not say what is recorded; record again"
             ) from error
-        return cls(directory, columns, events, packages)
->>>>>>> main
+        return cls(directory, columns, events, packages, native)
 
     def description(self) -> bytes:
         """Return the description of columns in each sample file."""
