@@ -262,18 +262,20 @@ static bool is_needed(void)
     return running || observers != NULL || tprof_native_runs();
 }
 
-/* Prepare a change of what the thread does. */
+/* Prepare a change of what the thread does; the budget is that of the first sources. */
 static void hold_still(double budget)
 {
+    pthread_condattr_t attributes;
     if (is_needed()) {
         end_thread();
-        return;
+    } else {
+        pthread_condattr_init(&attributes);
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+        pthread_cond_init(&wake, &attributes);
+        pthread_condattr_destroy(&attributes);
     }
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&wake, &attributes);
-    pthread_condattr_destroy(&attributes);
+    if (running || observers != NULL)
+        return;
     used_cpu_ns = 0;
     tprof_polling_begin(&schedule, budget, tprof_now_ns());
 }
@@ -338,8 +340,10 @@ int tprof_sensors_follow(const char *directory, uint32_t process)
     hold_still(0);
     const int error = tprof_native_begin(directory, process);
     const int thread_error = go_on();
-    if (thread_error != 0)
+    if (thread_error != 0) {
         tprof_native_end();
+        (void)go_on();
+    }
     pthread_mutex_unlock(&turn);
     return error != 0 ? error : thread_error;
 }
