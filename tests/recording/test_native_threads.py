@@ -269,3 +269,71 @@ def test_what_was_read_survives_a_kill(tmp_path, library_path):
     assert not trace.complete
     assert len(pool) == 2
     assert {one.ended_ns for one in pool} == {None}
+
+
+STARTED = """
+import os, sys
+import tprof
+sys.path.insert(0, sys.argv[2])
+from support import pthreads
+library = pthreads.open_library(sys.argv[1])
+library.pool_begin(2)
+library.pool_work(200_000_000)
+print(os.getpid(), library.pool_tid(0), library.pool_tid(1))
+"""
+
+
+def test_a_started_process_that_joins_records_its_own(tmp_path, library_path):
+    with record(tmp_path):
+        done = subprocess.run(
+            [sys.executable, "-c", STARTED, library_path, Path(__file__).parents[1]],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+            timeout=120,
+        )
+
+    pid, *tids = map(int, done.stdout.split())
+    threads = [one for one in natives(tmp_path) if one.pid == pid and one.tid in tids]
+    assert len(threads) == 2
+    assert all(used_ns(one) >= 100 * MS for one in threads)
+    assert {Path(one.library) for one in threads} == {library_path}
+
+
+def test_a_fork_leaves_the_parents_threads_to_the_parent(tmp_path, library):
+    library.pool_begin(2)
+    tids = {library.pool_tid(i) for i in range(2)}
+
+    with record(tmp_path):
+        children = []
+        for _ in range(3):
+            child = os.fork()
+            if child == 0:
+                os._exit(0)
+            children.append(child)
+        for child in children:
+            os.waitpid(child, 0)
+        library.pool_work(20 * MS)
+    library.pool_work(0)
+
+    threads = [one for one in natives(tmp_path) if one.tid in tids]
+    assert sorted(one.tid for one in threads) == sorted(tids)
+    assert {one.pid for one in threads} == {os.getpid()}
+    assert all(used_ns(one) >= 20 * MS for one in threads)
+
+
+def test_recordings_one_after_another_each_have_their_threads(tmp_path, library):
+    for _ in range(3):
+        with record(tmp_path):
+            tid = library.one(2 * MS)
+
+        (thread,) = [one for one in natives(tmp_path) if one.tid == tid]
+        assert thread.cpu_ns[0] == 0 < thread.cpu_ns[-1]
+
+
+def test_a_lost_file_loses_readings_not_the_program(tmp_path, library):
+    with record(tmp_path):
+        (tmp_path / "t.tprof" / "native" / "00000000.native").unlink()
+        library.churn(400, 100_000)
+
+    assert tprof.load(tmp_path / "t.tprof").native_threads == ()
