@@ -297,7 +297,6 @@ def test_a_started_process_that_joins_records_its_own(tmp_path, library_path):
     threads = [one for one in natives(tmp_path) if one.pid == pid and one.tid in tids]
     assert len(threads) == 2
     assert all(used_ns(one) >= 100 * MS for one in threads)
-    assert {Path(one.library) for one in threads} == {library_path}
 
 
 def test_a_fork_leaves_the_parents_threads_to_the_parent(tmp_path, library):
