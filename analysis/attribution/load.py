@@ -16,7 +16,7 @@ from .segment_energy import LocatedSegments, locate, spread, sum_by
 from .segments import find_cut_off, read_segments, seen_s, task_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tprof.trace import Trace
 
@@ -89,6 +89,27 @@ def read_activity(trace: Trace, model: Model, packages: tuple[int, ...], *, attr
         trace.readings, first_ns if segments else None, lambda grid_ns: _seen_s(segments, pools, grid_ns), before_s
     )
     return Activity(segments, pools, hidden, packages)
+
+
+class _ByCpuTime:
+    columns: tuple[str, ...] = ()
+
+    @staticmethod
+    def modelled(_: Mapping[str, Floats], cpu_s: Floats) -> Floats:
+        return cpu_s
+
+
+def read_pools(trace: Trace) -> list[Pool]:
+    """Return the native threads that tasks use, as `read_activity` finds them. Raises TraceError."""
+    if not trace.native_threads:
+        return []
+    cut_off = find_cut_off(trace)
+    read = (
+        read_segments(trace, one, _ByCpuTime(), packages=False, cut_off=cut_off.get(one.ordinal))
+        for one in trace.threads
+    )
+    segments = [one for one in read if one is not None]
+    return find_pools(trace.native_threads, segments, trace.start_ns, packages=False)
 
 
 def _seen_s(segments: Sequence[Segments], pools: Sequence[Pool], grid_ns: NDArray[np.int64]) -> Floats:
