@@ -86,8 +86,8 @@ class NativeTotals:
 class Account:
     """One domain's joules by account; NaN if it measured none.
 
-    `spin_j` is of native threads after the end of the task that used them, `unidentified_j` of those that several running
-    tasks could have used.
+    `spin_j` is of native threads after the end of the task that used them, `unidentified_j` of those that several
+    running tasks could have used.
     """
 
     domain: str

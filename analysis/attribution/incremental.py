@@ -48,7 +48,7 @@ ROW = np.dtype(
 
 
 NOBODY, SPINNING, UNIDENTIFIED = -1, -2, -3
-"""Tasks of rows without one: between tasks; native threads after the task that used them, and of one of several tasks."""
+"""Tasks of rows without one: between tasks; of native threads after the task that used them, and of one of several."""
 
 
 def added(sums: Floats, key: NDArray[np.int64], values: Floats) -> Floats:

@@ -94,8 +94,8 @@ class NativeSegments:
     first, last : for each of `runs` the segments where it begins and ends
     reads_ns : sorted times of all reads
     threads : how many threads are read between two of these, (reads,)
-    users, least_s, most_s : tasks that ran, and the CPU seconds that each used at least and at most: between two reads any
-        order is possible
+    users, least_s, most_s : tasks that ran, and the CPU seconds that each used at least and at most: between two
+        reads any order is possible
     package, package_end : (n,) -1: not known
     """
 

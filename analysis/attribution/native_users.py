@@ -4,10 +4,9 @@ In this order:
 
 1. libgomp has a pool for each calling thread, and a thread that lives shortly serves who created it: their users are
    whatever runs on the creating thread.
-2. Other threads are pools, by library, name and creator. If tasks of one name only ran at a time, whichever ran is the
-   user. Otherwise the moments at which a pool that was idle becomes busy show its users: the caller runs at such an onset.
-   Onsets are pooled over the session. A task is the only user if nearly no onset can be another's; else each task that
-   the onsets do not exclude is a possible user.
+2. Other threads are pools, by library, name and creator. The moments at which a pool that was idle becomes busy show
+   its users: the caller runs at such an onset. Onsets are pooled over the session. Tasks are the users if nearly no
+   onset can be another's. Without enough onsets each task can be a user, and whichever runs alone is.
 3. A pool that is as busy while no task runs as while one does is nobody's: its time stays with the program.
 """
 
@@ -279,9 +278,9 @@ class Learnt:
 def users_by_onsets(clocks: Sequence[Clock], runs: Runs) -> Learnt | None:
     """Return the tasks that begin the work of a pool; None if the onsets do not tell.
 
-    A window is the time between two reads of the pool. An onset is a window in which an idle pool begins to work. Windows
-    after an idle one say by chance how often each task runs in one. A task that begins no onset is no user if the pool
-    mostly rested while it ran and no user did.
+    A window is the time between two reads of the pool. An onset is a window in which an idle pool begins to work.
+    Windows after an idle one say how often each task runs in one by chance. A task that begins no onset is no user if
+    the pool mostly rested while it ran and no user did.
 
     Parameters
     ----------

@@ -100,9 +100,9 @@ def native_warnings(facts: dict[str, Any] | None, measured_j: float) -> list[str
         if unidentified_j > NOTABLE * measured_j:
             users = _list(sorted({name for row in rows for name in row["users"]}))
             out.append(
-                f"threads of {library or 'a library'} took {unidentified_j:.3g} J ({unidentified_j / measured_j:.0%}) while "
-                f"several of {users} ran: whose they are is not known, so they are in `unidentified` and in each one's "
-                "native_high_j; run these tasks one at a time to tell them apart"
+                f"threads of {library or 'a library'} took {unidentified_j:.3g} J ({unidentified_j / measured_j:.0%}) "
+                f"while several of {users} ran: whose they are is not known, so they are in `unidentified` and in each "
+                "one's native_high_j; run these tasks one at a time to tell them apart"
             )
     return out
 

@@ -39,8 +39,9 @@ class Profile:
         wait_worker_s (ready to start), NaN if the trace does not have them, stolen (bool). If native threads
         (BLAS, OpenMP, polars, …) serve tasks: native_cpu_s, native_j (in energy_j), native_high_j (what it is at most),
         spin_j (after its end, not in energy_j)
-    accounts : one row per domain, index `domain`: measured_j, tasks_j, runtime_j, other_j, idle_j, and of native threads
-        spin_j (after the task that used them) and unidentified_j (of one of several tasks); these six sum to measured_j
+    accounts : one row per domain, index `domain`: measured_j, tasks_j, runtime_j, other_j, idle_j, and of native
+        threads spin_j (after the task that used them) and unidentified_j (of one of several tasks); the last six sum to
+        measured_j
     info : sensor, model, warnings and other provenance
     recipe : inputs of the sharing
     own_s : (instances,) seconds in which its thread ran each, without nested tasks or suspension

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import io
+
+import pandas as pd
 import pytest
-from support.native_truth import MS, PID, Program, credited
+from support.browser import opened
+from support.native_truth import MS, Program, credited
+
+from tprof.cli.summary import show
 
 SHARES = ["tasks_j", "runtime_j", "other_j", "idle_j", "spin_j", "unidentified_j"]
 
@@ -86,3 +92,35 @@ def test_spinning_is_apart(tmp_path):
     assert row["spin_j"] == pytest.approx(pool.used_s("spinning") * 10, rel=0.1)
     assert profile.summary().loc["multiply", "spin_j"] == pytest.approx(row["spin_j"], rel=1e-9)
     assert any("OPENBLAS_THREAD_TIMEOUT" in text and "--passive-pools" in text for text in profile.info["warnings"])
+
+
+def test_without_attribution_everything_is_as_without_native_threads(tmp_path):
+    program, _ = callers()
+    plain = program.write(tmp_path / "plain.tprof", native=False).profile("cputime")
+
+    profile = program.write(tmp_path / "t.tprof").profile("cputime", attribute_native=False)
+
+    pd.testing.assert_frame_equal(profile.tasks, plain.tasks)
+    pd.testing.assert_frame_equal(profile.accounts, plain.accounts)
+    pd.testing.assert_frame_equal(profile.summary(), plain.summary())
+    assert profile.info["native"] is None
+
+
+def test_a_summary_and_a_report_show_native_threads(tmp_path):
+    program = Program(["multiply"])
+    pool = program.pool(threads=2)
+    for _ in range(20):
+        program.call("multiply", pool, 40 * MS, spin_ns=80 * MS)
+        program.rest(150 * MS)
+    profile = program.write(tmp_path / "t.tprof").profile("cputime")
+    text, page = io.StringIO(), tmp_path / "report.html"
+
+    show(profile, text)
+    profile.to_html(page)
+
+    assert "spinning after multiply 32" in text.getvalue()
+    assert "unidentified" not in text.getvalue()
+    assert {"native", "spinning"} <= set(text.getvalue().split())
+    drawn = opened(page)
+    assert "libopenblas.so.0" in drawn
+    assert "after multiply" in drawn

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
-    from tprof.analysis.attribution.native_time import NativeSegments
 
+    from tprof.analysis.attribution.native_time import NativeSegments
     from tprof.trace import Trace
 
     from .threads import Learn

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
-    from tprof.analysis.attribution.hidden import SeenTime
 
+    from tprof.analysis.attribution.hidden import SeenTime
     from tprof.trace.stream import Stream
 
 Records = np.ndarray[Any, np.dtype[np.void]]

@@ -7,8 +7,8 @@ from .kinds import EndReason, EventKind, Flag, Kind, Quality
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .graph import Graph
-    from .reader import Trace, load
     from .native import NativeThread
+    from .reader import Trace, load
     from .readings import Readings
     from .tasks import TaskEntry
     from .thread import Thread

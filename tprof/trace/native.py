@@ -1,8 +1,8 @@
 """Native threads of a trace: threads that record no samples, with their CPU clocks as the recorder read them.
 
-A process's file holds records of `layout.NATIVE`. Most are readings of clocks; the others say when a thread appeared and
-ended, who created it, its name, and the library in which it began. A clock that does not move is not written; before it
-moves again, the last reading without movement is. So between two readings a thread's CPU time may count as evenly spent.
+A process's file holds records of `layout.NATIVE`. Most are readings of clocks. The others say when a thread appeared
+and ended, who created it, its name, and the library in which it began. A clock that stands still is not written; before
+it moves again, the time until which it stood is. So between two readings a thread's CPU time may count as evenly spent.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ class NativeThread:
         be another native thread.
     creator_task : index in `Trace.tasks` of the task that ran on the creating thread; None: no task, or not known.
     creator_instance : its instance; None: no task, or not known.
-    ended_ns : when it ended or, if nobody saw that, when it was first found to have ended, or to record samples. None: it
-        still ran at the end of the recording, or the process was killed.
-    t_ns : (n,) int64, n >= 1, CLOCK_MONOTONIC nanoseconds just after each reading, not decreasing. The first is that of
-        the creation if that was seen; the last is that of the end if the thread itself read its clock there.
+    ended_ns : when it ended or, if nobody saw that, when it was first found to have ended, or to record samples.
+        None: it still ran at the end of the recording, or the process was killed.
+    t_ns : (n,) int64, n >= 1, CLOCK_MONOTONIC nanoseconds just after each reading, not decreasing. The first is that
+        of the creation if that was seen; the last is that of the end if the thread itself read its clock there.
     cpu_ns : (n,) int64, nanoseconds of CPU time since the thread began, not decreasing.
     """
 
