@@ -27,6 +27,7 @@ static struct tprof_thread *threads;
 static struct tprof_plan *plans;        /* those in use */
 static struct tprof_plan *current_plan; /* of the recording that runs, NULL: none */
 static uint64_t last_generation;
+static uint64_t joins;
 
 static void unuse_unlocked(struct tprof_plan *plan)
 {
@@ -205,7 +206,26 @@ static void link_thread(struct tprof_thread *thread)
     threads = thread;
     if (thread->plan != current_plan)
         finish_unlocked(thread);
+    __atomic_add_fetch(&joins, 1, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&lock);
+}
+
+uint64_t tprof_recorder_joins(void)
+{
+    return __atomic_load_n(&joins, __ATOMIC_ACQUIRE);
+}
+
+size_t tprof_recorder_tids(pid_t **tids)
+{
+    size_t count = 0, listed = 0;
+    pthread_mutex_lock(&lock);
+    for (const struct tprof_thread *thread = threads; thread != NULL; thread = thread->next)
+        count++;
+    *tids = malloc((count + 1) * sizeof **tids);
+    for (const struct tprof_thread *thread = threads; thread != NULL && *tids != NULL; thread = thread->next)
+        (*tids)[listed++] = thread->tid;
+    pthread_mutex_unlock(&lock);
+    return listed;
 }
 
 static struct tprof_thread *make_thread(struct tprof_plan *plan)
@@ -221,6 +241,7 @@ static struct tprof_thread *make_thread(struct tprof_plan *plan)
     thread->plan = plan;
     thread->task = TPROF_NO_TASK;
     (void)pthread_getcpuclockid(pthread_self(), &thread->clock);
+    thread->tid = (pid_t)syscall(SYS_gettid);
     open_file(thread);
     return thread;
 }

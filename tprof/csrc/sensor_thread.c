@@ -11,7 +11,9 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "native_threads.h"
 #include "polling_schedule.h"
+#include "start_routines.h"
 
 #define SETTLE_NS UINT64_C(20000000)
 #define LONGEST_SLEEP_NS UINT64_C(20000000)
@@ -21,6 +23,7 @@ static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake;
 static bool asked_to_stop, settled, running, has_thread;
+static bool follows_only; /* it was started for native threads, without sources */
 static pthread_t thread;
 static pid_t thread_id;
 static struct tprof_source *sources;
@@ -99,6 +102,15 @@ static void poll_last(void)
         (void)tprof_source_poll(&sources[i], true);
 }
 
+/* Returns when the thread has to wake again. */
+static uint64_t follow_native(uint64_t now_ns, uint64_t next_ns)
+{
+    const uint64_t before_ns = tprof_native_taken_ns();
+    const uint64_t native_ns = tprof_native_poll(now_ns);
+    schedule.other_cpu_ns += tprof_native_taken_ns() - before_ns;
+    return native_ns < next_ns ? native_ns : next_ns;
+}
+
 static void *run(void *unused)
 {
     bool announced = settled;
@@ -108,9 +120,11 @@ static void *run(void *unused)
     schedule.earlier_cpu_ns = used_cpu_ns;
     (void)prctl(PR_SET_NAME, "tprof-sensors");
     (void)prctl(PR_SET_TIMERSLACK, 1000UL);
+    tprof_start_routines_learn((uintptr_t)run);
     do {
         const uint64_t now_ns = tprof_now_ns();
         next_ns = poll_due(now_ns);
+        next_ns = follow_native(now_ns, next_ns);
         tprof_polling_check(&schedule, now_ns);
         if (!announced && have_settled()) {
             announce_settled();
@@ -198,7 +212,8 @@ static int start(struct tprof_source *given, int count, double budget)
         return error;
     }
     running = true;
-    wait_until_settled();
+    if (count > 0)
+        wait_until_settled();
     return 0;
 }
 
@@ -216,6 +231,7 @@ uint64_t tprof_sensors_stop(void)
     pthread_mutex_lock(&turn);
     if (running) {
         end_thread();
+        tprof_native_end();
         const uint64_t before_ns = tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID);
         poll_last();
         last_cpu_ns = used_cpu_ns + tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns;
@@ -230,6 +246,45 @@ uint64_t tprof_sensors_stop(void)
 bool tprof_sensors_run(void)
 {
     return running;
+}
+
+static int follow(const char *directory, uint32_t process)
+{
+    end_thread();
+    int error = tprof_native_begin(directory, process);
+    if (!running && error == 0) {
+        error = start(NULL, 0, 0);
+        follows_only = error == 0;
+        if (error != 0)
+            tprof_native_end();
+    } else if (running) {
+        (void)create_thread();
+    }
+    return error;
+}
+
+int tprof_sensors_follow(const char *directory, uint32_t process)
+{
+    pthread_mutex_lock(&turn);
+    const int error = follow(directory, process);
+    pthread_mutex_unlock(&turn);
+    return error;
+}
+
+void tprof_sensors_unfollow(void)
+{
+    pthread_mutex_lock(&turn);
+    if (tprof_native_runs()) {
+        end_thread();
+        tprof_native_end();
+        if (follows_only) {
+            running = follows_only = false;
+            pthread_cond_destroy(&wake);
+        } else {
+            (void)create_thread();
+        }
+    }
+    pthread_mutex_unlock(&turn);
 }
 
 void tprof_sensors_pause(void)
@@ -253,7 +308,7 @@ void tprof_sensors_forget(void)
     pthread_mutex_init(&guard, NULL);
     if (!running)
         return;
-    running = has_thread = false;
+    running = has_thread = follows_only = false;
     for (int i = 0; i < source_count; i++)
         if (sources[i].fd >= 0)
             close(sources[i].fd);

@@ -1,4 +1,5 @@
-/* The native thread that reads all sources on time, without Python's lock. */
+/* The native thread that reads all sources on time, and the clocks of native threads, without Python's lock. The process
+ * that makes a session has sources; every recorded process may follow native threads. */
 #ifndef TPROF_SENSOR_THREAD_H
 #define TPROF_SENSOR_THREAD_H
 
@@ -15,6 +16,11 @@ int tprof_sensors_start(struct tprof_source *sources, int count, double budget);
 uint64_t tprof_sensors_stop(void);
 
 bool tprof_sensors_run(void);
+
+/* Follow this process's native threads in this session from now on, in a thread without sources if there is none; end
+ * that. Returns 0 or errno. */
+int tprof_sensors_follow(const char *directory, uint32_t process);
+void tprof_sensors_unfollow(void);
 
 /* Around a fork the process has only the program's own threads: `pause` ends the sensor thread and waits until the
  * kernel does not count it, `resume` starts it again. Sensors count on meanwhile; a failure to start is ignored. Each

@@ -79,7 +79,7 @@ class Preparation:
 
 
 def prepare(
-    path: Path, *, energy: str, counters: str | Sequence[str], watts: tuple[float, float] | str | None
+    path: Path, *, energy: str, counters: str | Sequence[str], watts: tuple[float, float] | str | None, native: bool
 ) -> Preparation:
     """Choose sensors and counters for a session at `path`. Raises SensorError and UsageError."""
     root = sensors.sysroot()
@@ -88,7 +88,7 @@ def prepare(
     model, model_note = read_model(host["processor"])
     counted = counter_events.choose(counters, requested=model.get("counters", ()) if model else (), root=root)
     topology = read_topology(root)
-    plan = Plan(path, _columns(counted), _events(counted), _packages(topology))
+    plan = Plan(path, _columns(counted), _events(counted), _packages(topology), native)
     notes = (*choice.notes, *counted.notes, *([model_note] if model_note else []))
     manifest = {
         "format": FORMAT,
