@@ -31,6 +31,10 @@ IDLE = 0.02
 """A pool that uses less than this part of a core between two reads is idle: whatever it did before has ended."""
 WAITING = 0.02
 """A task whose thread uses less than this part of a core only waits."""
+LONG_NS = 1 << 62
+LEAST_SEEN_NS = 20_000_000
+MOST_RESTING = 0.1
+"""A pool that uses less than this part of a core right after a call sleeps at once."""
 LARGEST = 100_000_000
 """With more tasks times segments the tasks' extremes are not computed: nothing, and all."""
 _FIXED = float(1 << 40)
@@ -231,7 +235,7 @@ def runs_of(segments: Sequence[Segments], which: Sequence[int], *, caller_comput
     return Runs(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def cut_pool(process: int, clocks: Sequence[Clock], runs: Runs, *, packages: bool) -> NativeSegments:
+def cut_pool(process: int, clocks: Sequence[Clock], runs: Runs, *, packages: bool, spins_ns: int = 0) -> NativeSegments:
     """Cut the CPU time of a pool.
 
     Parameters
@@ -240,6 +244,8 @@ def cut_pool(process: int, clocks: Sequence[Clock], runs: Runs, *, packages: boo
     clocks : of its threads, each with two reads or more
     runs : of its possible users; what a pool does while a doubtful one runs is unidentified
     packages : whether the machine has more than one package
+    spins_ns : how long the pool may go on spinning after a call. While another task than the caller's runs, and the pool
+        has not rested in between, its CPU time is unidentified
     """
     near = runs.kept(_busy_in(clocks, runs))
     reads_ns = np.sort(np.concatenate([one.t_ns for one in clocks]))
@@ -249,11 +255,15 @@ def cut_pool(process: int, clocks: Sequence[Clock], runs: Runs, *, packages: boo
     sure = ~near.doubtful
     running, one_task, task = _running(near.kept(sure), first[sure], last[sure], cells)
     doubtful = _running(near.kept(~sure), first[~sure], last[~sure], cells)[0] > 0
-    on, off, apart = _rates(clocks, t_ns, running > 0)
+    on, off, touches_on, touches_off = _rates(clocks, t_ns, running > 0)
     rate = np.where(running > 0, on, off)
+    rests = (rate < IDLE) & ~(touches_on & touches_off)
     kind = np.where(running == 0, OUTSIDE, np.where(one_task, OF_TASK, UNIDENTIFIED)).astype(np.int8)
-    row, after = _after(runs.kept(~runs.doubtful), t_ns, running > 0, apart & (rate < IDLE))
+    users = runs.kept(~runs.doubtful)
+    row, after, since_ns = _after(users, t_ns, running > 0, rests)
     kind[row >= 0] = SPINNING
+    if spins_ns and _is_seen_to_spin(rate, t_ns, since_ns, ~touches_on, spins_ns):
+        kind[_carried_over(users, t_ns, task, kind == OF_TASK, rests, spins_ns)] = UNIDENTIFIED
     kind[doubtful] = UNIDENTIFIED
     row[doubtful], after[doubtful] = -1, -1
     cpu_s = rate * np.diff(t_ns) * 1e-9
@@ -290,12 +300,17 @@ def _running(
     return count.astype(np.int32), one_task, np.append(tasks, -1)[place].astype(np.int64)
 
 
-def _rates(clocks: Sequence[Clock], t_ns: Times, on: NDArray[np.bool_]) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Return the threads' CPU seconds per second while users run and while none does, and where no read saw one."""
+def _rates(
+    clocks: Sequence[Clock], t_ns: Times, on: NDArray[np.bool_]
+) -> tuple[Floats, Floats, NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return the threads' CPU seconds per second while users run and while none does.
+
+    Also in which segments a thread's clock was not read between these and a user's time, or a time without users.
+    """
     cells = len(t_ns) - 1
     length_ns = np.diff(t_ns)
     used_ns = np.concatenate(([0], np.cumsum(np.where(on, length_ns, 0))))
-    steps = np.zeros((3, cells + 1), np.int64)
+    steps = np.zeros((4, cells + 1), np.int64)
     for clock in clocks:
         at = np.searchsorted(t_ns, clock.t_ns)
         on_ns = np.diff(used_ns[at])
@@ -303,13 +318,13 @@ def _rates(clocks: Sequence[Clock], t_ns: Times, on: NDArray[np.bool_]) -> tuple
         cpu_ns = np.diff(clock.cpu_s) * 1e9
         # The clock and the time are not read at the very same moment: what fits nowhere stays with the users.
         inside = np.where(on_ns > 0, np.maximum(np.minimum(cpu_ns, on_ns), cpu_ns - off_ns), 0.0)
-        rates = (inside / np.maximum(on_ns, 1), (cpu_ns - inside) / np.maximum(off_ns, 1), on_ns > 0)
+        rates = (inside / np.maximum(on_ns, 1), (cpu_ns - inside) / np.maximum(off_ns, 1), on_ns > 0, off_ns > 0)
         for step, rate in zip(steps, rates, strict=True):
             fixed = np.round(np.minimum(rate, _MOST_RATE) * _FIXED).astype(np.int64)
             np.add.at(step, at[:-1], fixed)
             np.subtract.at(step, at[1:], fixed)
     sums = np.cumsum(steps, axis=1)[:, :cells]
-    return sums[0] / _FIXED, sums[1] / _FIXED, sums[2] == 0
+    return sums[0] / _FIXED, sums[1] / _FIXED, sums[2] > 0, sums[3] > 0
 
 
 def _extremes(
@@ -342,18 +357,51 @@ def _extremes(
 
 
 def _after(
-    runs: Runs, t_ns: Times, on: NDArray[np.bool_], idle: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return for each cell the row that ended last and its task, if the pool was not idle since then; else -1."""
+    runs: Runs, t_ns: Times, on: NDArray[np.bool_], rests: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Times]:
+    """Return for each segment without users the run that ended last, and the time since then.
+
+    The run is its row and its task, both -1 if the pool rested since then.
+    """
+    nobody = np.full(len(on), -1, np.int64)
     if not len(runs.end_ns):
-        return np.full(len(on), -1, np.int64), np.full(len(on), -1, np.int64)
+        return nobody, nobody, np.full(len(on), LONG_NS)
     order = np.argsort(runs.end_ns, kind="stable")
     ends_ns = runs.end_ns[order]
     before = np.searchsorted(ends_ns, t_ns[:-1], side="right") - 1
-    idle_ns = np.maximum.accumulate(np.where(idle, t_ns[:-1], np.iinfo(np.int64).min))
-    follows = ~on & (before >= 0) & (idle_ns < ends_ns[np.maximum(before, 0)])
+    follows = ~on & (before >= 0)
     last = order[np.maximum(before, 0)]
-    return np.where(follows, runs.row[last], -1), np.where(follows, runs.task[last], -1)
+    since_ns = np.where(follows, t_ns[:-1] - runs.end_ns[last], LONG_NS)
+    follows &= _last_of(rests, t_ns) < runs.end_ns[last]
+    return np.where(follows, runs.row[last], -1), np.where(follows, runs.task[last], -1), since_ns
+
+
+def _last_of(rests: NDArray[np.bool_], t_ns: Times) -> Times:
+    """Return for each segment the begin of the last one in which the pool rested, itself included."""
+    return np.asarray(np.maximum.accumulate(np.where(rests, t_ns[:-1], -LONG_NS)))
+
+
+def _is_seen_to_spin(rate: Floats, t_ns: Times, since_ns: Times, is_apart: NDArray[np.bool_], spins_ns: int) -> bool:
+    """Return whether a pool works on where no user runs shortly after one did, or whether that was hardly seen."""
+    late = is_apart & (since_ns < spins_ns)
+    length_ns = np.diff(t_ns)[late]
+    return bool(length_ns.sum() < LEAST_SEEN_NS or rate[late] @ length_ns > MOST_RESTING * length_ns.sum())
+
+
+def _carried_over(
+    runs: Runs, t_ns: Times, task: NDArray[np.int64], own: NDArray[np.bool_], rests: NDArray[np.bool_], spins_ns: int
+) -> NDArray[np.bool_]:
+    """Return the segments of a task in which the pool may still spin after another task: it has not rested since."""
+    order = np.argsort(runs.end_ns, kind="stable")
+    ends_ns, of_task = runs.end_ns[order], runs.task[order]
+    # The last end before one that was of another task than this one.
+    changed = np.concatenate(([False], of_task[1:] != of_task[:-1]))
+    other = np.maximum.accumulate(np.where(changed, np.arange(len(order)), 0)) - 1
+    before = np.searchsorted(ends_ns, t_ns[:-1], side="right") - 1
+    same = (before >= 0) & (of_task[np.maximum(before, 0)] == task)
+    last = np.where(same, other[np.maximum(before, 0)], before)
+    last_ns = np.where(last >= 0, ends_ns[np.maximum(last, 0)], -LONG_NS)
+    return own & (t_ns[:-1] - last_ns < spins_ns) & (_last_of(rests, t_ns) < last_ns)
 
 
 def _alive(clocks: Sequence[Clock], reads_ns: Times) -> NDArray[np.int64]:

@@ -12,7 +12,6 @@ In this order:
 
 from __future__ import annotations
 
-import itertools
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -20,7 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .native_time import IDLE, OUTSIDE, UNIDENTIFIED, Clock, NativeSegments, Runs, cut_pool, runs_of
+from .native_onsets import users_by_onsets
+from .native_time import OUTSIDE, UNIDENTIFIED, Clock, NativeSegments, cut_pool, runs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -50,16 +50,15 @@ TOGETHER_NS = 1_000_000
 LATEST_NS = 20_000_000
 """A new thread is found within this time, also where no other thread's clock moves."""
 MOST_GENERATIONS = 8
-LEAST_ONSETS = 8
-CERTAIN_ALONE = 3
-"""A task that ran alone at so many onsets is a user."""
-MOST_COMBINED = 8
-LEAST_RESTED, MOSTLY = 10, 0.5
-"""Windows, and part of all windows beside the users, in which the pool rested."""
-MOST_OTHERS = 0.2
-"""A set of tasks starts all onsets if, with 95 % confidence, others start less than this part of them."""
-LARGEST_SET = 3
-CERTAIN = 1.645
+SPINS_NS = (
+    ("openblas", 150_000_000),
+    ("libgomp", 20_000_000),
+    ("libomp", 300_000_000),
+    ("libiomp", 300_000_000),
+    ("mkl", 300_000_000),
+)
+"""How long threads of a library may spin after a call, by a part of its file name; others sleep at once."""
+UNKNOWN_SPINS_NS = 150_000_000
 
 
 @dataclass(frozen=True)
@@ -71,15 +70,15 @@ class Pool:
     name : the library's file name or, if that is not known, the threads' name
     process : pid
     threads : how many
-    users : indices of the tasks that can be users; None: whatever runs on the creating thread
-    basis : how they are known: "creator", "alone" (no two tasks ran at a time), "onsets", "unknown" or "nobody"
+    users : indices of the tasks that can be users
+    basis : how they are known: "creator", "alone" (the only task that ran at a time), "onsets" or "unknown"
     segments : its CPU time
     """
 
     name: str
     process: int
     threads: int
-    users: tuple[int, ...] | None
+    users: tuple[int, ...]
     basis: str
     segments: NativeSegments
 
@@ -212,49 +211,44 @@ def _is_python(one: NativeThread) -> bool:
 
 
 def _key(member: _Member) -> tuple[object, ...]:
+    """Return what the threads of one pool have in common; the first tells how its users are known."""
     one, library = member.thread, _library(member.thread)
-    has_own = member.is_short or _is_of(library, OWN_POOL)
-    if member.creator is not None and has_own and not _is_python(one):
-        return "creator", one.pid, library, member.creator
     if _is_python(one):
-        return "python", one.pid, member.creator, one.creator_task
+        return "created", one.pid, library, member.creator, one.creator_task
+    if member.creator is not None and member.is_short:
+        return "created", one.pid, library, member.creator, one.creator_task
+    if member.creator is not None and _is_of(library, OWN_POOL):
+        return "own", one.pid, library, member.creator
     return "pool", one.pid, library, re.sub(r"[\d:#_/-]+$", "", one.name), member.creator
 
 
 def _pool(members: Sequence[_Member], segments: Sequence[Segments], *, packages: bool) -> Pool | None:
-    one, creator = members[0].thread, members[0].creator
-    name = one.library.rsplit("/", 1)[-1] or one.name
-    clocks = [member.clock for member in members]
-    own = [index for index, segment in enumerate(segments) if segment.thread.pid == one.pid]
-
-    def made(users: tuple[int, ...] | None, basis: str, runs: Runs) -> Pool | None:
-        if not len(runs.task):
-            return None
-        cut = cut_pool(one.pid, clocks, runs, packages=packages)
-        return Pool(name, one.pid, len(members), users, basis, cut)
-
-    how = _key(members[0])[0]
-    if how == "creator":
-        return made(None, "creator", runs_of(segments, [creator] if creator is not None else []))
-    if how == "python":
-        if one.creator_task is None:
-            return None
-        runs = runs_of(segments, own if creator is None else [creator])
-        return made((one.creator_task,), "creator", runs.kept(runs.task == one.creator_task))
-    runs = runs_of(segments, own, caller_computes=_is_of(_library(one), CALLER_COMPUTES))
-    whole = made(None, "alone", runs)
-    if whole is None or _is_independent(whole.segments):
+    one, creator, how = members[0].thread, members[0].creator, _key(members[0])[0]
+    clocks, library = [member.clock for member in members], _library(one)
+    if how != "pool" and creator is not None:
+        callers = [creator]
+    else:
+        callers = [index for index, segment in enumerate(segments) if segment.thread.pid == one.pid]
+    runs = runs_of(segments, callers, caller_computes=how == "pool" and _is_of(library, CALLER_COMPUTES))
+    if how == "created" and one.creator_task is not None:
+        runs = runs.kept(runs.task == one.creator_task)
+    if not len(runs.task) or (_is_python(one) and one.creator_task is None):
         return None
-    tasks = np.unique(runs.task)
-    learnt = users_by_onsets(clocks, runs)
-    if learnt is None:
-        basis = "unknown" if (whole.segments.kind == UNIDENTIFIED).any() else "alone"
-        return Pool(name, one.pid, len(members), tuple(tasks.tolist()), basis, whole.segments)
-    given = [member.thread.creator_task for member in members if member.thread.creator_task is not None]
-    users = np.union1d(learnt.users, given).astype(np.int64)
-    possible = np.union1d(users, learnt.doubtful)
-    marked = replace(runs, doubtful=~np.isin(runs.task, users)).kept(np.isin(runs.task, possible))
-    return made(tuple(possible.tolist()), "onsets", marked)
+    spins_ns = next((spins_ns for part, spins_ns in SPINS_NS if part in library), 0 if library else UNKNOWN_SPINS_NS)
+    cut = cut_pool(one.pid, clocks, runs, packages=packages, spins_ns=spins_ns)
+    if how == "pool" and _is_independent(cut):
+        return None
+    basis = "creator" if how != "pool" else "unknown" if (cut.kind == UNIDENTIFIED).any() else "alone"
+    possible = np.unique(runs.task)
+    learnt = users_by_onsets(clocks, runs) if len(possible) > 1 else None
+    if learnt is not None:
+        given = [member.thread.creator_task for member in members if member.thread.creator_task is not None]
+        users = np.union1d(learnt.users, given).astype(np.int64)
+        possible, basis = np.union1d(users, learnt.doubtful), "onsets" if how == "pool" else "creator"
+        marked = replace(runs, doubtful=~np.isin(runs.task, users)).kept(np.isin(runs.task, possible))
+        cut = cut_pool(one.pid, clocks, marked, packages=packages, spins_ns=spins_ns)
+    name = one.library.rsplit("/", 1)[-1] or one.name
+    return Pool(name, one.pid, len(members), tuple(possible.tolist()), basis, cut)
 
 
 def _is_independent(cut: NativeSegments) -> bool:
@@ -265,100 +259,3 @@ def _is_independent(cut: NativeSegments) -> bool:
         return False
     beside = cut.cpu_s[on].sum() / max(length_s[on].sum(), 1e-9)
     return bool(cut.cpu_s[outside].sum() / length_s[outside].sum() > INDEPENDENT * beside)
-
-
-@dataclass(frozen=True)
-class Learnt:
-    """The tasks that begin a pool's work, and those of which the pool does not show whether they use it."""
-
-    users: NDArray[np.int64]
-    doubtful: NDArray[np.int64]
-
-
-def users_by_onsets(clocks: Sequence[Clock], runs: Runs) -> Learnt | None:
-    """Return the tasks that begin the work of a pool; None if the onsets do not tell.
-
-    A window is the time between two reads of the pool. An onset is a window in which an idle pool begins to work.
-    Windows after an idle one say how often each task runs in one by chance. A task that begins no onset is no user if
-    the pool mostly rested while it ran and no user did.
-
-    Parameters
-    ----------
-    clocks : of the pool's threads
-    runs : of all tasks that may use it
-    """
-    begin_ns, end_ns, used_s = _windows(clocks)
-    idle = used_s < IDLE * (end_ns - begin_ns) * 1e-9
-    after_idle = np.flatnonzero(idle[:-1]) + 1
-    tasks = np.unique(runs.task)
-    seen = np.array([_touched(runs.kept(runs.task == task), begin_ns, end_ns) for task in tasks])
-    after_idle = after_idle[seen[:, after_idle].any(axis=0)]
-    onset = after_idle[~idle[after_idle]]
-    if len(onset) < LEAST_ONSETS:
-        return None
-    began = np.array([_began(runs.kept(runs.task == task), begin_ns, end_ns) for task in tasks])
-    single = seen[:, onset].sum(axis=0) == 1
-    sure = np.flatnonzero((seen[:, onset] & single).sum(axis=1) >= CERTAIN_ALONE)
-    events = [(seen[:, onset], seen[:, after_idle]), (began[:, onset], began[:, after_idle])]
-    found = _smallest_sets(events, len(tasks))
-    if found is None:
-        return None
-    users = np.zeros(len(tasks), bool)
-    users[np.union1d(found, sure).astype(np.int64)] = True
-    apart = seen & ~seen[users].any(axis=0)
-    rested = (apart & idle).sum(axis=1)
-    doubtful = ~users & ((rested < LEAST_RESTED) | (rested < apart.sum(axis=1) * MOSTLY))
-    return Learnt(tasks[users], tasks[doubtful])
-
-
-def _windows(clocks: Sequence[Clock]) -> tuple[Times, Times, Floats]:
-    """Return the times between passes over all threads, and the CPU seconds in each."""
-    reads_ns = np.unique(np.concatenate([one.t_ns for one in clocks]))
-    usual_ns = np.median(np.concatenate([np.diff(one.t_ns) for one in clocks]))
-    grid_ns = reads_ns[np.append(np.diff(reads_ns) > usual_ns / 4, True)]
-    total_s = sum((np.interp(grid_ns, one.t_ns, one.cpu_s) for one in clocks), np.zeros(len(grid_ns)))
-    return grid_ns[:-1], grid_ns[1:], np.diff(total_s)
-
-
-def _touched(runs: Runs, begin_ns: Times, end_ns: Times) -> NDArray[np.bool_]:
-    """Return the windows in which any of the runs ran."""
-    begun = np.searchsorted(np.sort(runs.begin_ns), end_ns, side="left")
-    return begun > np.searchsorted(np.sort(runs.end_ns), begin_ns, side="right")
-
-
-def _began(runs: Runs, begin_ns: Times, end_ns: Times) -> NDArray[np.bool_]:
-    """Return the windows in which, or in the one before, any of the runs began."""
-    begins = np.sort(runs.begin_ns)
-    since_ns = np.concatenate((begin_ns[:1], begin_ns[:-1]))
-    return np.searchsorted(begins, end_ns, side="left") > np.searchsorted(begins, since_ns, side="left")
-
-
-def _smallest_sets(
-    events: Sequence[tuple[NDArray[np.bool_], NDArray[np.bool_]]], count: int
-) -> NDArray[np.int64] | None:
-    """Return the members of all smallest sets of tasks beside which nobody needs to have begun an onset."""
-    by_onsets = np.argsort(-np.max([at.mean(axis=1) for at, _ in events], axis=0), kind="stable")
-    for size in range(1, min(LARGEST_SET, count) + 1):
-        among = by_onsets if size == 1 else by_onsets[: MOST_COMBINED if size == 2 else MOST_COMBINED // 2]
-        sets = [
-            chosen
-            for chosen in itertools.combinations(among.tolist(), size)
-            if any(_others_at_most(at[list(chosen)], chance[list(chosen)]) <= MOST_OTHERS for at, chance in events)
-        ]
-        if sets:
-            return np.unique(np.concatenate(sets)).astype(np.int64)
-    return None
-
-
-def _others_at_most(at_onset: NDArray[np.bool_], at_chance: NDArray[np.bool_]) -> float:
-    """Return the largest part of the onsets that others than these tasks may have begun, with 95 % confidence.
-
-    An onset that another begins falls on these tasks only as often as any window does.
-    """
-    missed, count = float((~at_onset.any(axis=0)).sum()), at_onset.shape[1]
-    by_chance = float(at_chance.any(axis=0).mean())
-    if by_chance >= 1:
-        return np.inf
-    square = CERTAIN**2
-    spread = CERTAIN * np.sqrt(missed * (count - missed) / count + square / 4)
-    return (missed + square / 2 + spread) / (count + square) / (1 - by_chance)

@@ -68,7 +68,7 @@ def native_facts(pools: Sequence[Pool], totals: NativeTotals | None, names: Sequ
             "library": shown(pool.name),
             "pid": pool.process,
             "threads": pool.threads,
-            "users": sorted({shown(names[task]) for task in _users(pool) if task < len(names)}),
+            "users": sorted({shown(names[task]) for task in pool.users if task < len(names)}),
             "known_by": pool.basis,
             "cpu_s": float(pool.segments.cpu_s.sum()),
             "tasks_j": float(joules[OF_TASK]),
@@ -112,10 +112,6 @@ def _saving(library: str) -> str:
     if setting is None:
         return "a setting of the library may let its threads sleep at once"
     return f"{setting} in the environment saves it, or tprof run --passive-pools"
-
-
-def _users(pool: Pool) -> list[int]:
-    return list(pool.users) if pool.users is not None else np.unique(pool.segments.runs.task).tolist()
 
 
 def _spins_after(pool: Pool, names: Sequence[str]) -> list[str]:
