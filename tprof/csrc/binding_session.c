@@ -226,8 +226,8 @@ PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs)
         result = start_with_caller(&setup);
     if (result != NULL && native) {
         /* Without their file, which a full disk may prevent, the native threads' time is unknown. */
-        Py_BEGIN_ALLOW_THREADS
-        (void)tprof_sensors_follow(setup.directory, setup.process);
+        Py_BEGIN_ALLOW_THREADS(void)
+        tprof_sensors_follow(setup.directory, setup.process);
         Py_END_ALLOW_THREADS
     }
     PyBuffer_Release(&packages);

@@ -42,6 +42,16 @@ static void at_end(void *value)
     tprof_birth_release(birth);
 }
 
+void tprof_births_join(void)
+{
+    struct tprof_birth *birth = pthread_getspecific(end_key);
+    if (birth == NULL || birth->joined)
+        return;
+    birth->joined_cpu_ns = tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    birth->joined_ns = tprof_now_ns();
+    __atomic_store_n(&birth->joined, true, __ATOMIC_RELEASE);
+}
+
 static void list(struct tprof_birth *birth)
 {
     birth->next = __atomic_load_n(&births, __ATOMIC_RELAXED);

@@ -17,8 +17,9 @@ struct tprof_birth {
     uint64_t instance; /* that ran on the creating thread, 0: none */
     uint32_t task;
     pid_t creator, tid;
-    bool ended; /* released after the two fields that follow */
+    bool ended, joined; /* each is released after its two fields below */
     uint64_t ended_ns, cpu_ns;
+    uint64_t joined_ns, joined_cpu_ns; /* when it began to record samples */
     uint32_t owners;
     struct tprof_birth *next;
 };
@@ -41,6 +42,14 @@ static inline bool tprof_birth_ended(const struct tprof_birth *birth)
 {
     return __atomic_load_n(&birth->ended, __ATOMIC_ACQUIRE);
 }
+
+static inline bool tprof_birth_joined(const struct tprof_birth *birth)
+{
+    return __atomic_load_n(&birth->joined, __ATOMIC_ACQUIRE);
+}
+
+/* The calling thread records samples from now on. */
+void tprof_births_join(void);
 
 /* Called once per process; returns 0 or errno. */
 int tprof_births_initialise(void);

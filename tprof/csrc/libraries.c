@@ -49,9 +49,9 @@ static uint64_t changed_ns, retry_ns;
 /* What the linker says of a library, as far as it is needed here. */
 struct image {
     uintptr_t base, start, end;
-    const ElfW(Dyn) *dynamic;
+    const ElfW(Dyn) * dynamic;
     uintptr_t protected_start, protected_end; /* RELRO, whole pages */
-    const ElfW(Sym) *symbols;
+    const ElfW(Sym) * symbols;
     const char *strings;
 };
 
@@ -147,7 +147,7 @@ static struct image describe(const struct dl_phdr_info *info)
 }
 
 /* Some linkers replace offsets in this table by addresses, some do not. */
-static uintptr_t address_in(const struct image *image, const ElfW(Dyn) *entry)
+static uintptr_t address_in(const struct image *image, const ElfW(Dyn) * entry)
 {
     return entry->d_un.d_ptr < image->base ? image->base + entry->d_un.d_ptr : entry->d_un.d_ptr;
 }

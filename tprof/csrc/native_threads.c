@@ -38,9 +38,10 @@
 /* A read that took longer was interrupted, and the time of its value is not known well. */
 #define SLOW_READ_NS UINT64_C(50000)
 #define MOST_READS 3
-/* Polls after which a name and an unknown start routine are looked up, again and again: they come late, and change. */
+/* Polls after which a name is read: it comes late, and may change. */
 #define IS_TIME_FOR_NAME(polls) ((polls) == 2 || (polls) == 20 || (polls) % 1000 == 0)
-#define IS_TIME_FOR_ROUTINE(polls) ((polls) < 4 || ((polls) % 16 == 0 && (polls) < 1000))
+/* The start routine of a thread that nobody saw begin is found while the thread waits. */
+#define MOST_SEARCHES 20
 
 /* Left out: it records samples, is our own, or has ended and is still listed. */
 enum role { LEFT_OUT, FOLLOWED };
@@ -50,7 +51,7 @@ struct follower {
     uint32_t number; /* in the file */
     enum role role;
     bool listed, stands, has_library;
-    uint32_t polls;
+    uint32_t polls, searches;
     uint64_t cpu_ns, read_ns; /* of the last read */
     struct tprof_birth *birth; /* NULL: not seen */
     char name[TEXT_BYTES + 1];
@@ -208,6 +209,7 @@ static void write_library(struct follower *one, uint64_t t_ns, uintptr_t routine
 static void find_library(struct follower *one, uint64_t t_ns)
 {
     struct tprof_start_routine found;
+    one->searches++;
     if (tprof_start_routine_of(one->tid, &found))
         write_library(one, t_ns, found.routine, found.argument);
 }
@@ -234,7 +236,7 @@ static void follow(struct follower *one, uint64_t t_ns, uint64_t cpu_ns)
     one->read_ns = t_ns;
     one->cpu_ns = cpu_ns;
     one->stands = one->has_library = false;
-    one->polls = 0;
+    one->polls = one->searches = 0;
     one->name[0] = '\0';
     followed_count++;
     struct tprof_native *record = slot(TPROF_NATIVE_APPEAR, one->number, t_ns, cpu_ns);
@@ -280,8 +282,6 @@ static void take_birth(struct tprof_birth *birth)
 static void take_births(void)
 {
     struct tprof_birth *birth = tprof_births_take();
-    if (birth != NULL)
-        seen_joins = 0; /* it may record samples already */
     while (birth != NULL) {
         struct tprof_birth *next = birth->next;
         if (birth->recording == recording)
@@ -298,7 +298,7 @@ static int compare_tids(const void *one, const void *other)
     return (left > right) - (left < right);
 }
 
-/* Threads that record samples now are no longer followed. */
+/* Threads that record samples now are no longer followed; those with a birth say so there. */
 static void leave_sampled(uint64_t now_ns)
 {
     const uint64_t joins = tprof_recorder_joins();
@@ -312,7 +312,7 @@ static void leave_sampled(uint64_t now_ns)
         struct follower *one = find(sampled[i], &place);
         if (one == NULL)
             one = insert(sampled[i], place);
-        if (one == NULL || one->role != FOLLOWED)
+        if (one == NULL || one->role != FOLLOWED || one->birth != NULL)
             continue;
         write_end(one, now_ns, one->cpu_ns, TPROF_NATIVE_JOINED);
         stop_following(one);
@@ -356,6 +356,7 @@ static void meet(pid_t tid, struct follower *one, size_t place)
     if (is_own(tid) || thread_count == MOST_THREADS || !read_clock(tid, &cpu_ns, &t_ns))
         return;
     follow(one, t_ns, cpu_ns);
+    find_library(one, t_ns);
 }
 
 /* Find threads that nobody announced, and those that are gone. */
@@ -411,12 +412,23 @@ static void read_name(struct follower *one, uint64_t t_ns)
     write_text(TPROF_NATIVE_NAME, one->number, t_ns, name);
 }
 
+/* The thread's own word that it is not to be followed any more, which comes with its clock. */
+static bool write_own_end(struct follower *one, const struct tprof_birth *birth)
+{
+    if (tprof_birth_joined(birth))
+        write_end(one, birth->joined_ns, birth->joined_cpu_ns, TPROF_NATIVE_EXACT | TPROF_NATIVE_JOINED);
+    else if (tprof_birth_ended(birth))
+        write_end(one, birth->ended_ns, birth->cpu_ns, TPROF_NATIVE_EXACT);
+    else
+        return false;
+    return true;
+}
+
 /* Returns false if the thread does not exist any more. */
 static bool read_thread(struct follower *one)
 {
     uint64_t cpu_ns, t_ns;
-    if (one->birth != NULL && tprof_birth_ended(one->birth)) {
-        write_end(one, one->birth->ended_ns, one->birth->cpu_ns, TPROF_NATIVE_EXACT);
+    if (one->birth != NULL && write_own_end(one, one->birth)) {
         stop_following(one);
         return true;
     }
@@ -440,7 +452,7 @@ static bool read_thread(struct follower *one)
     one->polls++;
     if (IS_TIME_FOR_NAME(one->polls))
         read_name(one, t_ns);
-    if (!one->has_library && IS_TIME_FOR_ROUTINE(one->polls))
+    if (!one->has_library && one->stands && one->searches < MOST_SEARCHES)
         find_library(one, t_ns);
     return true;
 }
@@ -556,6 +568,7 @@ int tprof_native_begin(const char *directory, uint32_t process)
     next_ns = checked_ns = tprof_now_ns();
     tprof_libraries_refresh();
     tprof_births_note(recording);
+    follow_all(next_ns); /* now, so that no time of the recording is missing */
     return 0;
 }
 
@@ -565,6 +578,7 @@ void tprof_native_end(void)
         return;
     tprof_births_note(0);
     take_births();
+    leave_sampled(tprof_now_ns());
     for (size_t i = 0; i < follower_count; i++) {
         struct follower *one = &followers[i];
         if (one->role != FOLLOWED)

@@ -5,6 +5,8 @@
  * thread itself then only removes itself from the list. */
 #include "recorder.h"
 
+#include "births.h"
+
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
@@ -255,6 +257,7 @@ struct tprof_thread *tprof_recorder_join(void)
     tprof_self = plan != NULL ? make_thread(plan) : NULL;
     (void)pthread_setspecific(exit_key, tprof_self);
     if (tprof_self != NULL) {
+        tprof_births_join();
         link_thread(tprof_self);
         /* Last, because this calls Python, which may let other threads run. */
         if (tprof_self->stream.header != NULL)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tprof.errors import TraceError
+
 from . import kinds, layout
 from .arguments import refuse_if, whole
 from .kinds import NativeKind
@@ -105,6 +107,10 @@ class NativeFile:
 def open_native(path: Path, table: TaskTable) -> NativeFile:
     """Open a file of native threads. Raises TraceError."""
     stream = open_stream(path, kinds.StreamKind.NATIVE)
+    native = stream.description.get("native")
+    if native != WORD:
+        message = f"{path} holds native {native!r}, of which this tprof knows nothing"
+        raise TraceError(message)
     number = stream.number
     dropped = number("dropped_enospc") + number("dropped_io")
     pid = number("pid") if number("pid") <= MAX_PID else 0
