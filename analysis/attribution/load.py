@@ -80,8 +80,7 @@ def read_activity(trace: Trace, model: Model, packages: tuple[int, ...], *, attr
     )
     segments = [one for one in read if one is not None]
     _fill_uncounted(segments)
-    native = trace.native_threads if attribute_native else ()
-    pools = find_pools(native, segments, trace.start_ns, packages=len(packages) > 1)
+    pools = find_pools(trace, segments, packages=len(packages) > 1) if attribute_native else []
     _weigh(pools, segments, len(trace.tasks))
     first_ns = min((int(one.t_ns[0]) for one in segments), default=0)
     before_s = sum(min(one.earlier_s, max(int(one.t_ns[0]) - first_ns, 0) * 1e-9) for one in segments)
@@ -109,7 +108,7 @@ def read_pools(trace: Trace) -> list[Pool]:
         for one in trace.threads
     )
     segments = [one for one in read if one is not None]
-    return find_pools(trace.native_threads, segments, trace.start_ns, packages=False)
+    return find_pools(trace, segments, packages=False)
 
 
 def _seen_s(segments: Sequence[Segments], pools: Sequence[Pool], grid_ns: NDArray[np.int64]) -> Floats:

@@ -1,9 +1,9 @@
 """Which tasks use a pool, from the moments at which it begins and ends to work, pooled over a recording.
 
 A window is the time between two reads of a pool's clocks. In an onset an idle pool begins to work, so its caller runs.
-Other windows after an idle one say how often each task runs in one by chance. A set of tasks holds the users if, with
-95 % confidence, others can have begun few of the onsets only. A task outside of it is no user if the pool mostly rested
-while this task ran and no user did; else it is doubtful.
+A task that ran alone at several onsets is a user. Other windows after an idle one say how often each task runs in one
+by chance: a set of tasks holds the users if, with 95 % confidence, others can have begun few of the onsets only. A task
+that is no user by these is none if the pool mostly rested while this task ran and no user did; else it is doubtful.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ MOST_COMBINED = 8
 CERTAIN = 1.645
 LEAST_RESTED, MOSTLY = 10, 0.5
 """Windows, and part of all windows beside the users, in which the pool rested."""
+SELDOM = 0.05
+"""A task at whose side more of the windows after a rest begin work, and no user runs, may be a user."""
 MOST_PIECES = 1000
 """Windows of a time in which a clock stood still."""
 
@@ -55,16 +57,17 @@ class Event:
     by_chance: NDArray[np.bool_]
 
 
-def users_by_onsets(clocks: Sequence[Clock], runs: Runs) -> Learnt | None:
+def users_by_onsets(clocks: Sequence[Clock], runs: Runs, *, rest_ns: int = 0) -> Learnt | None:
     """Return the tasks that use a pool; None if its onsets do not tell.
 
     Parameters
     ----------
     clocks : of the pool's threads
     runs : of all tasks that may use it
+    rest_ns : a pool that is idle for less has not rested: a spinning thread may have waited for a core
     """
     begin_ns, end_ns, used_s = _windows(clocks)
-    idle = used_s < IDLE * (end_ns - begin_ns) * 1e-9
+    idle = _long_spells(used_s < IDLE * (end_ns - begin_ns) * 1e-9, end_ns - begin_ns, rest_ns)
     tasks = np.unique(runs.task)
     of_tasks = [runs.kept(runs.task == task) for task in tasks]
     seen = np.array([_touched(one, begin_ns, end_ns) for one in of_tasks])
@@ -80,21 +83,21 @@ def users_by_onsets(clocks: Sequence[Clock], runs: Runs) -> Learnt | None:
     before_idle = np.flatnonzero(idle[1:] & seen[:, :-1].any(axis=0))
     last = before_idle[~idle[before_idle]]
     events = [Event(one[:, onset], one[:, after_idle]) for one in (seen, *begun)]
-    events.append(
-        Event(
-            np.concatenate((begun[0][:, onset], ended[:, last]), axis=1),
-            np.concatenate((begun[0][:, after_idle], ended[:, before_idle]), axis=1),
-        )
-    )
-    found = _smallest_sets(events, len(tasks))
-    if found is None:
-        return None
+    if not rest_ns:
+        changes = [
+            np.concatenate(one, axis=1)
+            for one in ((begun[0][:, onset], ended[:, last]), (begun[0][:, after_idle], ended[:, before_idle]))
+        ]
+        events.append(Event(*changes))
     at_onset = seen[:, onset]
     users = (at_onset & (at_onset.sum(axis=0) == 1)).sum(axis=1) >= CERTAIN_ALONE
-    users[found] = True
+    users[_smallest_sets(events, len(tasks))] = True
+    if not users.any():
+        return None
     apart = seen & ~seen[users].any(axis=0)
     rested = (apart & idle).sum(axis=1)
-    doubtful = ~users & ((rested < LEAST_RESTED) | (rested < apart.sum(axis=1) * MOSTLY))
+    begins = apart[:, onset].sum(axis=1) >= np.maximum(CERTAIN_ALONE, SELDOM * apart[:, after_idle].sum(axis=1))
+    doubtful = ~users & (begins | (rested < LEAST_RESTED) | (rested < apart.sum(axis=1) * MOSTLY))
     return Learnt(tasks[users], tasks[doubtful])
 
 
@@ -116,6 +119,12 @@ def _windows(clocks: Sequence[Clock]) -> tuple[Times, Times, Floats]:
     return grid_ns[:-1], grid_ns[1:], np.diff(total_s)
 
 
+def _long_spells(idle: NDArray[np.bool_], length_ns: Times, least_ns: int) -> NDArray[np.bool_]:
+    """Return the idle windows that are part of an idle time of at least this length."""
+    spell = np.cumsum(np.diff(idle, prepend=~idle[:1]))
+    return np.asarray(idle & (np.bincount(spell, weights=length_ns)[spell] >= least_ns))
+
+
 def _touched(runs: Runs, begin_ns: Times, end_ns: Times) -> NDArray[np.bool_]:
     """Return the windows in which any of the runs ran."""
     begun = np.searchsorted(np.sort(runs.begin_ns), end_ns, side="left")
@@ -129,7 +138,7 @@ def _any_in(times_ns: Times, begin_ns: Times, end_ns: Times, early: int) -> NDAr
     return np.searchsorted(times_ns, end_ns, side="left") > np.searchsorted(times_ns, since_ns, side="left")
 
 
-def _smallest_sets(events: Sequence[Event], count: int) -> NDArray[np.int64] | None:
+def _smallest_sets(events: Sequence[Event], count: int) -> NDArray[np.int64]:
     """Return the members of all smallest sets of tasks beside which nobody needs to have begun an onset."""
     by_onsets = np.argsort(-events[0].seen.mean(axis=1), kind="stable")
     for size in range(1, min(LARGEST_SET, count) + 1):
@@ -141,7 +150,7 @@ def _smallest_sets(events: Sequence[Event], count: int) -> NDArray[np.int64] | N
         ]
         if sets:
             return np.unique(np.concatenate(sets)).astype(np.int64)
-    return None
+    return np.empty(0, np.int64)
 
 
 def others_at_most(event: Event, tasks: Sequence[int]) -> float:

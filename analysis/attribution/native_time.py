@@ -94,6 +94,7 @@ class NativeSegments:
     task : (n,) int64: of `OF_TASK`, -1 elsewhere
     running : (n,) instances that run and can be users
     row, after : (n,) int64: of `SPINNING` the instance that ended last and its task, -1 elsewhere
+    spins : whether the pool may spin after a call
     runs : the users' times
     first, last : for each of `runs` the segments where it begins and ends
     reads_ns : sorted times of all reads
@@ -112,6 +113,7 @@ class NativeSegments:
     running: NDArray[np.int32]
     row: NDArray[np.int64]
     after: NDArray[np.int64]
+    spins: bool
     runs: Runs
     first: NDArray[np.int64]
     last: NDArray[np.int64]
@@ -244,8 +246,8 @@ def cut_pool(process: int, clocks: Sequence[Clock], runs: Runs, *, packages: boo
     clocks : of its threads, each with two reads or more
     runs : of its possible users; what a pool does while a doubtful one runs is unidentified
     packages : whether the machine has more than one package
-    spins_ns : how long the pool may go on spinning after a call. While another task than the caller's runs, and the pool
-        has not rested in between, its CPU time is unidentified
+    spins_ns : how long the pool may go on spinning after a call. While another task than the caller's runs and the
+        pool has not rested in between, its CPU time is unidentified
     """
     near = runs.kept(_busy_in(clocks, runs))
     reads_ns = np.sort(np.concatenate([one.t_ns for one in clocks]))
@@ -262,14 +264,15 @@ def cut_pool(process: int, clocks: Sequence[Clock], runs: Runs, *, packages: boo
     users = runs.kept(~runs.doubtful)
     row, after, since_ns = _after(users, t_ns, running > 0, rests)
     kind[row >= 0] = SPINNING
-    if spins_ns and _is_seen_to_spin(rate, t_ns, since_ns, ~touches_on, spins_ns):
+    spins = bool(spins_ns) and _is_seen_to_spin(rate, t_ns, since_ns, ~touches_on, spins_ns)
+    if spins:
         kind[_carried_over(users, t_ns, task, kind == OF_TASK, rests, spins_ns)] = UNIDENTIFIED
     kind[doubtful] = UNIDENTIFIED
     row[doubtful], after[doubtful] = -1, -1
     cpu_s = rate * np.diff(t_ns) * 1e-9
     unknown = np.full(len(cpu_s), -1, np.int16) if packages else None
     return NativeSegments(
-        process, t_ns, cpu_s, cpu_s, kind, np.where(kind == OF_TASK, task, -1), running, row, after, near, first, last,
+        process, t_ns, cpu_s, cpu_s, kind, np.where(kind == OF_TASK, task, -1), running, row, after, spins, near, first, last,
         reads_ns, _alive(clocks, reads_ns), *_extremes(clocks, t_ns, near, first, last), unknown, unknown,
     )  # fmt: skip
 
@@ -305,7 +308,7 @@ def _rates(
 ) -> tuple[Floats, Floats, NDArray[np.bool_], NDArray[np.bool_]]:
     """Return the threads' CPU seconds per second while users run and while none does.
 
-    Also in which segments a thread's clock was not read between these and a user's time, or a time without users.
+    Also where some thread's clock was last read before, or next after, a time with users, and one without any.
     """
     cells = len(t_ns) - 1
     length_ns = np.diff(t_ns)

@@ -23,8 +23,9 @@ from .native_onsets import users_by_onsets
 from .native_time import OUTSIDE, UNIDENTIFIED, Clock, NativeSegments, cut_pool, runs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from tprof.trace import Trace
     from tprof.trace.native import NativeThread
 
     from .segments import Segments
@@ -59,6 +60,16 @@ SPINS_NS = (
 )
 """How long threads of a library may spin after a call, by a part of its file name; others sleep at once."""
 UNKNOWN_SPINS_NS = 150_000_000
+LONG_REST_NS = 60_000_000
+"""A spinning thread that waits for a core on a busy machine waits less."""
+PASSIVE = {
+    "OPENBLAS_THREAD_TIMEOUT": (("openblas",), lambda value: value.isdecimal() and int(value) <= SHORT_TIMEOUT),
+    "OMP_WAIT_POLICY": (("libgomp", "libomp", "libiomp", "mkl"), lambda value: value.strip().lower() == "passive"),
+    "KMP_BLOCKTIME": (("libomp", "libiomp", "mkl"), lambda value: value.strip() == "0"),
+}
+"""Variables with which threads of some libraries sleep at once, and whether a value does that."""
+SHORT_TIMEOUT = 23
+"""OpenBLAS's threads spin for 2 ** timeout cycles: with 23 some milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -93,22 +104,26 @@ class _Member:
     is_short: bool
 
 
-def find_pools(
-    threads: Sequence[NativeThread], segments: Sequence[Segments], start_ns: int, *, packages: bool
-) -> list[Pool]:
+def find_pools(trace: Trace, segments: Sequence[Segments], *, packages: bool) -> list[Pool]:
     """Return the pools that tasks use, with their CPU time; threads of nobody are left out.
 
     Parameters
     ----------
-    threads : of a trace
-    segments : of all threads with samples
-    start_ns : of the recorded block; a thread that appears later was created in it
+    trace : whose native threads are grouped
+    segments : of all its threads with samples
     packages : whether the machine has more than one package
+
+    Raises
+    ------
+    TraceError
+        If the native threads cannot be read.
     """
     groups: dict[tuple[object, ...], list[_Member]] = {}
-    for member in _members(threads, segments, start_ns):
+    for member in _members(trace.native_threads, segments, trace.start_ns):
         groups.setdefault(_key(member), []).append(member)
-    pools = (_pool(members, segments, packages=packages) for members in groups.values())
+    given = trace.manifest.get("pool_settings")
+    settings = {str(name): str(value) for name, value in given.items()} if isinstance(given, dict) else {}
+    pools = (_pool(members, segments, settings, packages=packages) for members in groups.values())
     return [pool for pool in pools if pool is not None]
 
 
@@ -222,7 +237,9 @@ def _key(member: _Member) -> tuple[object, ...]:
     return "pool", one.pid, library, re.sub(r"[\d:#_/-]+$", "", one.name), member.creator
 
 
-def _pool(members: Sequence[_Member], segments: Sequence[Segments], *, packages: bool) -> Pool | None:
+def _pool(
+    members: Sequence[_Member], segments: Sequence[Segments], settings: Mapping[str, str], *, packages: bool
+) -> Pool | None:
     one, creator, how = members[0].thread, members[0].creator, _key(members[0])[0]
     clocks, library = [member.clock for member in members], _library(one)
     if how != "pool" and creator is not None:
@@ -234,13 +251,14 @@ def _pool(members: Sequence[_Member], segments: Sequence[Segments], *, packages:
         runs = runs.kept(runs.task == one.creator_task)
     if not len(runs.task) or (_is_python(one) and one.creator_task is None):
         return None
-    spins_ns = next((spins_ns for part, spins_ns in SPINS_NS if part in library), 0 if library else UNKNOWN_SPINS_NS)
+    spins_ns = _spins_ns(library, settings)
     cut = cut_pool(one.pid, clocks, runs, packages=packages, spins_ns=spins_ns)
     if how == "pool" and _is_independent(cut):
         return None
     basis = "creator" if how != "pool" else "unknown" if (cut.kind == UNIDENTIFIED).any() else "alone"
     possible = np.unique(runs.task)
-    learnt = users_by_onsets(clocks, runs) if len(possible) > 1 else None
+    rest_ns = LONG_REST_NS if cut.spins else 0
+    learnt = users_by_onsets(clocks, runs, rest_ns=rest_ns) if len(possible) > 1 else None
     if learnt is not None:
         given = [member.thread.creator_task for member in members if member.thread.creator_task is not None]
         users = np.union1d(learnt.users, given).astype(np.int64)
@@ -249,6 +267,13 @@ def _pool(members: Sequence[_Member], segments: Sequence[Segments], *, packages:
         cut = cut_pool(one.pid, clocks, marked, packages=packages, spins_ns=spins_ns)
     name = one.library.rsplit("/", 1)[-1] or one.name
     return Pool(name, one.pid, len(members), tuple(possible.tolist()), basis, cut)
+
+
+def _spins_ns(library: str, settings: Mapping[str, str]) -> int:
+    for name, (libraries, is_passive) in PASSIVE.items():
+        if _is_of(library, libraries) and is_passive(settings.get(name, "")):
+            return 0
+    return next((spins_ns for part, spins_ns in SPINS_NS if part in library), 0 if library else UNKNOWN_SPINS_NS)
 
 
 def _is_independent(cut: NativeSegments) -> bool:

@@ -85,7 +85,7 @@ def test_spinning_is_apart(tmp_path):
         program.call("multiply", pool, 40 * MS, spin_ns=80 * MS)
         program.rest(150 * MS)
 
-    profile = program.write(tmp_path / "t.tprof").profile("cputime")
+    profile = program.write(tmp_path / "t.tprof", passive=False).profile("cputime")
 
     assert credited(profile)["multiply"] == pytest.approx(pool.used_s("multiply"), rel=0.1)
     row = account(profile)
@@ -112,7 +112,7 @@ def test_a_summary_and_a_report_show_native_threads(tmp_path):
     for _ in range(20):
         program.call("multiply", pool, 40 * MS, spin_ns=80 * MS)
         program.rest(150 * MS)
-    profile = program.write(tmp_path / "t.tprof").profile("cputime")
+    profile = program.write(tmp_path / "t.tprof", passive=False).profile("cputime")
     text, page = io.StringIO(), tmp_path / "report.html"
 
     show(profile, text)

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tprof.analysis.attribution.native_time import OF_TASK, SPINNING
 
 import tprof
 from tprof.trace import NativeThread
+
+from . import traces
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,8 +89,11 @@ class Program:
     def _sample(self, thread: int, instance: int, task: int) -> None:
         self._samples[thread].append((self.now_ns[thread], instance, task, self._cpu_ns[thread]))
 
-    def write(self, path: Path, *, watts: float = 10.0, native: bool = True) -> tprof.Trace:
-        """Write the trace, with so many watts a busy core and readings of the sensor every millisecond."""
+    def write(self, path: Path, *, watts: float = 10.0, native: bool = True, passive: bool = True) -> tprof.Trace:
+        """Write the trace, with so many watts a busy core and readings of the sensor every millisecond.
+
+        If `passive`, the program was told to let OpenBLAS's threads sleep at once.
+        """
         threads = [
             dict(zip(("t_ns", "instance", "task", "cpu_ns"), map(list, zip(*samples, strict=True)), strict=True))
             | {"pid": PID, "tid": PID + number}
@@ -109,6 +113,8 @@ class Program:
             quality="measured",
             native=self._native(end_ns) if native else (),
         )
+        if passive:
+            traces.set_json(path / "manifest.json", pool_settings={"OPENBLAS_THREAD_TIMEOUT": "20"})
         return tprof.load(path)
 
     def _native(self, end_ns: int) -> list[NativeThread]:
@@ -145,6 +151,3 @@ def _busy_ns(works: list[tuple[int, int, str]], at_ns: np.ndarray[Any, Any]) -> 
 def credited(profile: Any) -> dict[str, float]:
     """Return each task's CPU seconds of native threads."""
     return profile.summary()["native_cpu_s"].to_dict()
-
-
-__all__ = ["MS", "OF_TASK", "PID", "SPINNING", "Pool", "Program", "credited"]
