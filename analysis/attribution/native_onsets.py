@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .native_time import IDLE
+from .native_cuts import IDLE, long_spells
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +67,7 @@ def users_by_onsets(clocks: Sequence[Clock], runs: Runs, *, rest_ns: int = 0) ->
     rest_ns : a pool that is idle for less has not rested: a spinning thread may have waited for a core
     """
     begin_ns, end_ns, used_s = _windows(clocks)
-    idle = _long_spells(used_s < IDLE * (end_ns - begin_ns) * 1e-9, end_ns - begin_ns, rest_ns)
+    idle = long_spells(used_s < IDLE * (end_ns - begin_ns) * 1e-9, end_ns - begin_ns, rest_ns)
     tasks = np.unique(runs.task)
     of_tasks = [runs.kept(runs.task == task) for task in tasks]
     seen = np.array([_touched(one, begin_ns, end_ns) for one in of_tasks])
@@ -117,12 +117,6 @@ def _windows(clocks: Sequence[Clock]) -> tuple[Times, Times, Floats]:
     grid_ns = np.unique(grid_ns) + passes_ns[0]
     total_s = sum((np.interp(grid_ns, one.t_ns, one.cpu_s) for one in clocks), np.zeros(len(grid_ns)))
     return grid_ns[:-1], grid_ns[1:], np.diff(total_s)
-
-
-def _long_spells(idle: NDArray[np.bool_], length_ns: Times, least_ns: int) -> NDArray[np.bool_]:
-    """Return the idle windows that are part of an idle time of at least this length."""
-    spell = np.cumsum(np.diff(idle, prepend=~idle[:1]))
-    return np.asarray(idle & (np.bincount(spell, weights=length_ns)[spell] >= least_ns))
 
 
 def _touched(runs: Runs, begin_ns: Times, end_ns: Times) -> NDArray[np.bool_]:

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from .native_cuts import LONG_REST_NS, cut_pool
 from .native_onsets import users_by_onsets
-from .native_time import OUTSIDE, UNIDENTIFIED, Clock, NativeSegments, cut_pool, runs_of
+from .native_time import OUTSIDE, UNIDENTIFIED, Clock, NativeSegments, runs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -60,8 +61,6 @@ SPINS_NS = (
 )
 """How long threads of a library may spin after a call, by a part of its file name; others sleep at once."""
 UNKNOWN_SPINS_NS = 150_000_000
-LONG_REST_NS = 60_000_000
-"""A spinning thread that waits for a core on a busy machine waits less."""
 PASSIVE = {
     "OPENBLAS_THREAD_TIMEOUT": (("openblas",), lambda value: value.isdecimal() and int(value) <= SHORT_TIMEOUT),
     "OMP_WAIT_POLICY": (("libgomp", "libomp", "libiomp", "mkl"), lambda value: value.strip().lower() == "passive"),
@@ -257,7 +256,7 @@ def _pool(
         return None
     basis = "creator" if how != "pool" else "unknown" if (cut.kind == UNIDENTIFIED).any() else "alone"
     possible = np.unique(runs.task)
-    rest_ns = LONG_REST_NS if cut.spins else 0
+    rest_ns = LONG_REST_NS if spins_ns else 0
     learnt = users_by_onsets(clocks, runs, rest_ns=rest_ns) if len(possible) > 1 else None
     if learnt is not None:
         given = [member.thread.creator_task for member in members if member.thread.creator_task is not None]
