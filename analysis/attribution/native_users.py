@@ -45,8 +45,6 @@ PYTHON = re.compile(r"(lib)?python[\d.t]*(\.so.*)?$")
 INDEPENDENT = 0.5
 """Part of the CPU time per second beside tasks that a pool of nobody takes without them."""
 LEAST_ALONE_NS = 50_000_000
-SETTLED_NS = 20_000_000
-"""A thread that was last read so long before the others of its process has ended."""
 TOGETHER_NS = 1_000_000
 """Threads are read one after the other within this time."""
 LATEST_NS = 20_000_000
@@ -82,6 +80,7 @@ class Pool:
     threads : how many
     users : indices of the tasks that can be users
     basis : how they are known: "creator", "alone" (the only task that ran at a time), "onsets" or "unknown"
+    spins_ns : how long its threads may spin after a call
     segments : its CPU time
     """
 
@@ -90,6 +89,7 @@ class Pool:
     threads: int
     users: tuple[int, ...]
     basis: str
+    spins_ns: int
     segments: NativeSegments
 
 
@@ -129,13 +129,10 @@ def find_pools(trace: Trace, segments: Sequence[Segments], *, packages: bool) ->
 def _members(threads: Sequence[NativeThread], segments: Sequence[Segments], start_ns: int) -> Iterable[_Member]:
     sampled = {(one.thread.pid, one.thread.tid): (index, int(one.t_ns[0])) for index, one in enumerate(segments)}
     by_tid = {(one.pid, one.tid): one for one in threads}
-    firsts: dict[int, int] = {}
-    lasts: dict[int, int] = {}
-    for one in threads:
-        if len(one.t_ns):
-            firsts[one.pid] = min(firsts.get(one.pid, int(one.t_ns[0])), int(one.t_ns[0]))
-            lasts[one.pid] = max(lasts.get(one.pid, int(one.t_ns[-1])), int(one.t_ns[-1]))
-    reads = {pid: np.unique(np.concatenate([one.t_ns for one in threads if one.pid == pid])) for pid in firsts}
+    reads = {
+        pid: np.unique(np.concatenate([one.t_ns for one in threads if one.pid == pid]))
+        for pid in {one.pid for one in threads}
+    }
     for one in threads:
         if not len(one.t_ns):
             continue
@@ -144,8 +141,7 @@ def _members(threads: Sequence[NativeThread], segments: Sequence[Segments], star
         clock = _clock(one, born_ns, None if own is None else own[1])
         if clock is None:
             continue
-        ended_ns = one.ended_ns if one.ended_ns is not None else int(one.t_ns[-1])
-        is_short = born_ns is not None and ended_ns - born_ns < SHORT_NS and ended_ns < lasts[one.pid] - SETTLED_NS
+        is_short = born_ns is not None and one.ended_ns is not None and one.ended_ns - born_ns < SHORT_NS
         yield _Member(one, clock, _creator(one, by_tid, sampled, segments, born_ns), is_short)
 
 
@@ -265,7 +261,7 @@ def _pool(
         marked = replace(runs, doubtful=~np.isin(runs.task, users)).kept(np.isin(runs.task, possible))
         cut = cut_pool(one.pid, clocks, marked, packages=packages, spins_ns=spins_ns)
     name = one.library.rsplit("/", 1)[-1] or one.name
-    return Pool(name, one.pid, len(members), tuple(possible.tolist()), basis, cut)
+    return Pool(name, one.pid, len(members), tuple(possible.tolist()), basis, spins_ns, cut)
 
 
 def _spins_ns(library: str, settings: Mapping[str, str]) -> int:

@@ -76,6 +76,7 @@ def native_facts(pools: Sequence[Pool], totals: NativeTotals | None, names: Sequ
             "unidentified_j": float(joules[UNIDENTIFIED]),
             "outside_j": float(joules[OUTSIDE]),
             "spins_after": _spins_after(pool, names),
+            "may_spin": pool.spins_ns > 0,
         }
         for pool, joules in zip(pools, totals.pool_j, strict=True)
     ]
@@ -94,24 +95,29 @@ def native_warnings(facts: dict[str, Any] | None, measured_j: float) -> list[str
         if spin_j > NOTABLE * measured_j:
             after = _list(sorted({name for row in rows for name in row["spins_after"]}))
             out.append(
-                f"threads of {library or 'a library'} took {spin_j:.3g} J ({spin_j / measured_j:.0%}) spinning after "
-                f"{after}, in no task's energy: {_saving(library)}"
+                f"{_took(library, spin_j, measured_j)} spinning after {after}, in no task's energy: "
+                f"{_setting(library)} saves that"
             )
         if unidentified_j > NOTABLE * measured_j:
             users = _list(sorted({name for row in rows for name in row["users"]}))
+            spins = any(row["may_spin"] for row in rows)
             out.append(
-                f"threads of {library or 'a library'} took {unidentified_j:.3g} J ({unidentified_j / measured_j:.0%}) "
-                f"while several of {users} ran: whose they are is not known, so they are in `unidentified` and in each "
-                "one's native_high_j; run these tasks one at a time to tell them apart"
+                f"{_took(library, unidentified_j, measured_j)} while several of {users} can have used them"
+                f"{' or left them spinning' if spins else ''}: they are in `unidentified`, and in each one's "
+                f"native_high_j; to tell them apart, run these tasks one at a time"
+                f"{f' with {_setting(library)}' if spins else ''}"
             )
     return out
 
 
-def _saving(library: str) -> str:
-    setting = next((setting for part, setting in SETTINGS if part in library.lower()), None)
-    if setting is None:
-        return "a setting of the library may let its threads sleep at once"
-    return f"{setting} in the environment saves it, or tprof run --passive-pools"
+def _took(library: str, joules: float, of_j: float) -> str:
+    return f"threads of {library or 'a library'} took {joules:.3g} J ({joules / of_j:.0%})"
+
+
+def _setting(library: str) -> str:
+    """Return how the threads of a library are told to sleep at once."""
+    setting = next((f"{setting} in the environment" for part, setting in SETTINGS if part in library.lower()), None)
+    return f"{setting} (tprof run --passive-pools)" if setting else "a setting that lets them sleep between calls"
 
 
 def _spins_after(pool: Pool, names: Sequence[str]) -> list[str]:

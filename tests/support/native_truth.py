@@ -43,6 +43,13 @@ class Pool:
         """Return the CPU seconds of all threads for a user."""
         return self.threads * sum(end - begin for begin, end, one in self.works if one == user) * 1e-9
 
+    def alone_s(self, user: str) -> float:
+        """Return the seconds in which one of its threads worked for this user and for nobody else."""
+        others = [work for work in self.works if work[2] != user]
+        own = [work for work in self.works if work[2] == user]
+        end_ns = np.array([max((end for _, end, _ in self.works), default=0)])
+        return float((_busy_ns(own + others, end_ns) - _busy_ns(others, end_ns))[0]) * 1e-9
+
 
 class Program:
     """A program that is written down as it runs: each thread goes on from its own time."""
