@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from tprof.sensors.topology import Cpu
 
 FORMAT = [1, 2]
+POOL_SETTINGS = ("OPENBLAS_THREAD_TIMEOUT", "OMP_WAIT_POLICY", "KMP_BLOCKTIME")
+"""Variables that tell how long threads of libraries spin after a call."""
 SENSOR_PERIOD_NS = 1_000_000
 BUSY_PERIOD_NS = 20_000_000
 """The kernel's busy time advances in ticks of 10 ms: more frequent reads add nothing."""
@@ -107,6 +109,7 @@ def prepare(
         "power_model": model,
         "power_model_problem": model_note,
         "recorder": plan.as_json(),
+        "pool_settings": {name: os.environ[name] for name in POOL_SETTINGS if name in os.environ},
         "notes": list(notes),
         **_describe_start(),
     }
