@@ -337,3 +337,47 @@ def test_a_lost_file_loses_readings_not_the_program(tmp_path, library):
         library.churn(400, 100_000)
 
     assert tprof.load(tmp_path / "t.tprof").native_threads == ()
+
+
+PRELOADED = r"""
+#include <dlfcn.h>
+#include <pthread.h>
+
+int preloaded_calls;
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*routine)(void *), void *argument)
+{
+    int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    *(void **)&next = dlsym(RTLD_NEXT, "pthread_create");
+    __atomic_add_fetch(&preloaded_calls, 1, __ATOMIC_SEQ_CST);
+    return next(thread, attributes, routine, argument);
+}
+"""
+
+COUNTED = """
+import ctypes, os, sys
+import tprof
+sys.path.insert(0, sys.argv[3])
+from support import pthreads
+library = pthreads.open_library(sys.argv[1])
+calls = ctypes.c_int.in_dll(ctypes.CDLL(None), "preloaded_calls")
+with tprof.record(sys.argv[2], energy="estimate", counters="none"):
+    before = calls.value
+    tid = library.one(1_000_000)
+    print(calls.value - before, tid, os.environ["LD_PRELOAD"])
+"""
+
+
+def test_a_preloaded_pthread_create_of_the_users_is_still_called(tmp_path, library_path):
+    compiled = pthreads.build(tmp_path, source=PRELOADED)
+    words = [sys.executable, "-c", COUNTED, library_path, tmp_path / "t.tprof", Path(__file__).parents[1]]
+    preload = " ".join([str(compiled), *os.environ.get("LD_PRELOAD", "").split()])
+
+    done = subprocess.run(
+        words, env={**os.environ, "LD_PRELOAD": preload}, stdout=subprocess.PIPE, text=True, check=True, timeout=120
+    )
+
+    calls, tid, variable = done.stdout.rstrip("\n").split(" ", 2)
+    (thread,) = [one for one in natives(tmp_path) if one.tid == int(tid)]
+    assert (int(calls), variable) == (1, preload)
+    assert thread.creator_tid == thread.pid
