@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
     app.command("validate", rich_help_panel="Predict and check")(validate)
 
 
-def validate(
+def validate(  # noqa: PLR0913 - one parameter an option
     seeds: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Simulated runs of each case; default 20.")
     ] = None,
@@ -36,9 +36,16 @@ def validate(
     watts: Annotated[
         bool, typer.Option("--watts", help="What is assumed without a sensor, tried on public measurements.")
     ] = False,
+    native: Annotated[
+        bool, typer.Option("--native", help="Run libraries' pools of threads, and compare whom they are credited to.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Simulate a processor with known power, and print each model's error beside the others'."""
+    if native:
+        _refuse_beside_native(seeds, case, quick or None, plot, pairs or None, session, watts or None)
+        _try_native_pools(as_json=as_json)
+        return
     if watts:
         _refuse_beside_watts(seeds, case, quick or None, plot, pairs or None, session)
         _try_assumed_watts(as_json=as_json)
@@ -85,6 +92,26 @@ def _refuse_beside_watts(*others: object) -> None:
     if any(other is not None for other in others):
         message = "--watts fits published figures and takes --json only"
         raise UsageError(message)
+
+
+def _refuse_beside_native(*others: object) -> None:
+    from tprof.errors import UsageError
+
+    if any(other is not None for other in others):
+        message = "--native runs programs of its own and takes --json only"
+        raise UsageError(message)
+
+
+def _try_native_pools(*, as_json: bool) -> None:
+    from tprof.benchmarks.validation.native_pools import measure
+    from tprof.benchmarks.validation.validation_text import native_pools
+
+    with status("running") as report:
+        rows = measure(progress=lambda name, done, of: report(f"{name} ({done} of {of})"))
+    if as_json:
+        dump({"native": rows})
+    else:
+        show_tables([native_pools(rows)], sys.stdout)
 
 
 def _try_assumed_watts(*, as_json: bool) -> None:
