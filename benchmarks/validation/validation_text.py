@@ -322,7 +322,7 @@ def native_pools(rows: Sequence[Mapping[str, Any]]) -> Table:
             )
             for row in rows
         ),
-        "Error: of the run's native CPU time. Spinning, unidentified: of its joules. Two users of one pool: nobody knows.",
+        "Error, spinning, unidentified: of the run's native CPU time or joules. Two users of one pool: nobody knows.",
         texts=3,
     )  # fmt: skip
 
