@@ -130,20 +130,19 @@ def _compare(case: Case, path: Path, used_s: dict[str, dict[str, float]], *, pas
             for tid, seconds in used_s.get(task, {}).items()
             if part is not None and part in library.get(tid, "")
         )
-        known = native is not None and task in summary.index
-        row = summary.loc[task] if known else {}
+        row: Row = summary.loc[task].to_dict() if native is not None and task in summary.index else {}
         yield {
             "case": case.name,
             "passive": passive,
             "task": task,
             "used_s": true_s if case.is_known else None,
-            "credited_s": float(row["native_cpu_s"]) if known else 0.0,
-            "credited_j": float(row["native_j"]) if known else 0.0,
-            "at_most_j": float(row["native_high_j"]) if known else 0.0,
-            "spin_j": float(row["spin_j"]) if known else 0.0,
-            "unidentified_share": native["unidentified_j"] / whole_j if whole_j > 0 else 0.0,
-            "spinning_share": native["spin_j"] / whole_j if whole_j > 0 else 0.0,
-            "native_cpu_s": native["cpu_s"] if known else 0.0,
+            "credited_s": row.get("native_cpu_s", 0.0),
+            "credited_j": row.get("native_j", 0.0),
+            "at_most_j": row.get("native_high_j", 0.0),
+            "spin_j": row.get("spin_j", 0.0),
+            "unidentified_share": native["unidentified_j"] / whole_j if native is not None and whole_j > 0 else 0.0,
+            "spinning_share": native["spin_j"] / whole_j if native is not None and whole_j > 0 else 0.0,
+            "native_cpu_s": native["cpu_s"] if native is not None else 0.0,
         }
 
 
