@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -140,7 +140,7 @@ def build_profile(
     native = native_facts(activity.pools, totals.native, names)
     measured_j = sum(accounts[domain.name].measured_j for domain in quanta if domain.counted and len(domain))
     warnings += native_warnings(native, measured_j)
-    info = describe(trace, recipe, warnings) | {"native": native}
+    info: dict[str, Any] = describe(trace, recipe, warnings) | {"native": native}
     is_estimate = info["quality"] == Quality.ESTIMATED
     watts = watts_error(trace.manifest) if is_estimate else EXACT
     most_w = most_watts(trace.manifest) if is_estimate else np.inf

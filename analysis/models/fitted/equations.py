@@ -19,6 +19,7 @@ from tprof.analysis.attribution.segments import task_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tprof.analysis.attribution.native_time import NativeSegments
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.segment_energy import LocatedSegments
     from tprof.analysis.attribution.segments import Segments
@@ -58,7 +59,11 @@ class Equations:
 
 
 def equations(
-    quanta: Quanta, located: Sequence[LocatedSegments], segments: Sequence[Segments], hidden_s: Floats, tasks: int
+    quanta: Quanta,
+    located: Sequence[LocatedSegments],
+    segments: Sequence[Segments | NativeSegments],
+    hidden_s: Floats,
+    tasks: int,
 ) -> Equations:
     """Set up the equations of one domain.
 
