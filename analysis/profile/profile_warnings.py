@@ -96,6 +96,8 @@ def fit_warnings(fits: Mapping[str, Fit], names: Sequence[str]) -> list[str]:
     """Warn of tasks that always ran together, tasks that are not resolved, and an uncertain static power."""
     out = []
     for domain, fit in fits.items():
+        on = f" (on {domain})" if len(fits) > 1 else ""
+        out += [f"{finding.text}{on}" for finding in fit.findings if finding.kind != "ratio"]
         for group in fit.together:
             members = " and ".join(names[task] for task in group)
             out.append(f"{members} always ran together: {domain} resolves their sum, not each of them")
