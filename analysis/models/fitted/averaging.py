@@ -14,6 +14,7 @@ added to it: so every interval has a floor.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 SCALES = np.array([0.0, 0.01, 0.03, 0.1, 0.3])
-CHANCES = np.log(np.array([0.8, 0.05, 0.05, 0.05, 0.05]))
+LIKELY = 0.2
+"""Prior probability that an effect exists; the forms of a family and the scales have equal parts of it."""
 UNSEEN = 0.005
 SWEEPS = 6
 KEPT, CHANCE = 3, 0.02
@@ -98,6 +100,12 @@ class _Models:
     groups: Sequence[Group]
     known: dict[tuple[int, ...], float] = field(default_factory=dict)
 
+    @cached_property
+    def forms(self) -> list[int]:
+        """For each group, how many there are in its family."""
+        families = [group.family for group in self.groups]
+        return [families.count(family) for family in families]
+
     def allowed(self, choice: tuple[int, ...]) -> bool:
         on = {group.name for group, scale in zip(self.groups, choice, strict=True) if scale}
         return not any(group.excludes & on for group in self.groups if group.name in on)
@@ -117,7 +125,10 @@ class _Models:
         return self.known[choice]
 
     def _score(self, choice: tuple[int, ...]) -> float:
-        prior = float(CHANCES[list(choice)].sum())
+        prior = sum(
+            float(np.log(LIKELY / count / (len(SCALES) - 1) if scale else 1 - LIKELY / count))
+            for scale, count in zip(choice, self.forms, strict=True)
+        )
         columns, scale = self.active(choice)
         if not len(columns):
             return prior

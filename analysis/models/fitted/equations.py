@@ -161,7 +161,7 @@ class Work:
     modelled : (n,) modelled energy.
     task : (n,) number of the task, or the number of tasks: between tasks.
     core : (n,) number of the core.
-    log_length : (n,) logarithm of the seconds that the segment's instance ran; 0 between tasks.
+    log_length : (n,) logarithm of the nanoseconds that the segment's instance ran, not negative; 0 between tasks.
     """
 
     t_ns: NDArray[np.int64]
@@ -198,7 +198,7 @@ def columns(
     ----------
     rows, work, late_s : when and what ran, and how late updates are
     count : number of columns
-    of : returns which column each segment of a thread goes to, and its weight; None: 1
+    of : returns which column each segment of a thread goes to, and its weight, not negative; None: 1
     """
     found = [np.zeros((0, count))]
     points = rows.points_ns(slice(0, 1), late_s).shape[1]

@@ -222,7 +222,7 @@ def _work(located: Sequence[LocatedSegments], segments: Sequence[Segments], task
             thread.modelled,
             task_of(segment, tasks),
             np.searchsorted(cores, segment.cpu).astype(np.int32),
-            np.concatenate(([0.0], np.log(np.maximum(segment.rows.own_s, 1e-9))))[segment.slot].astype(np.float32),
+            np.concatenate(([0.0], np.log(np.maximum(segment.rows.own_s * 1e9, 1.0))))[segment.slot].astype(np.float32),
         )
         for thread, segment in zip(located, segments, strict=True)
     ]
