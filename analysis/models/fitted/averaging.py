@@ -31,9 +31,12 @@ SCALES = np.array([0.0, 0.01, 0.03, 0.1, 0.3])
 LIKELY = 0.2
 """Prior probability that an effect exists; the forms of a family and the scales have equal parts of it."""
 UNSEEN = 0.005
+"""Scale of effects that are too small to be found; the forms of a family share it."""
 SWEEPS = 6
 KEPT, CHANCE = 3, 0.02
 """Most groups whose combinations are all tried, and their least probability."""
+NOTED = 0.2
+"""Least probability of a group that a long recording's other rows are fitted with."""
 NEGLIGIBLE = 1e-4
 LAGS = 8
 
@@ -74,6 +77,8 @@ class Average:
     effect : (p,) of all columns in units of their size; 0 for base columns.
     covariance : (p, p) of the powers and the effects.
     chance : by family, the posterior probability that it has an effect.
+    groups : those with a probability above `NOTED`.
+    floor : (k, k) the part of the powers' covariance for effects that are too small to be found.
     residual : (n,) white residual of the most likely model.
     """
 
@@ -81,6 +86,8 @@ class Average:
     effect: Floats
     covariance: Floats
     chance: dict[str, float]
+    groups: frozenset[str]
+    floor: Floats
     residual: Floats
 
 
@@ -211,7 +218,8 @@ def average(white: Floats, target: Floats, prior: Prior, groups: Sequence[Group]
     residual = target - white @ (found * units)
     covariance = second - np.outer(mean, mean)
     covariance = covariance * _widening(white * units, residual, spread)
-    covariance[:base, :base] += _unseen(models, top, inverse, shift) - _within(models, top, inverse, shift)
+    floor = _unseen(models, top, inverse, shift) - _within(models, top, inverse, shift)
+    covariance[:base, :base] += floor
     families = {family: {i for i, group in enumerate(groups) if group.family == family} for family in _families(groups)}
     chance = {
         family: sum(part for choice, part in posterior.items() if any(choice[place] for place in members))
@@ -219,7 +227,12 @@ def average(white: Floats, target: Floats, prior: Prior, groups: Sequence[Group]
     }
     effect = mean.copy()
     effect[:base] = 0.0
-    return Average(mean[:base], effect, (covariance + covariance.T) / 2, chance, residual)
+    likely = frozenset(
+        group.name
+        for place, group in enumerate(groups)
+        if sum(part for choice, part in posterior.items() if choice[place]) > NOTED
+    )
+    return Average(mean[:base], effect, (covariance + covariance.T) / 2, chance, likely, floor, residual)
 
 
 def _families(groups: Sequence[Group]) -> list[str]:
@@ -255,7 +268,9 @@ def _within(models: _Models, choice: tuple[int, ...], inverse: Floats, shift: Fl
 
 def _unseen(models: _Models, choice: tuple[int, ...], inverse: Floats, shift: Floats) -> Floats:
     """Return the base columns' covariance if groups that are off had effects of a size that cannot be seen."""
-    scale = np.full(len(models.target), UNSEEN)
+    scale = np.empty(len(models.target))
+    for group, forms in zip(models.groups, models.forms, strict=True):
+        scale[group.columns] = UNSEEN / np.sqrt(forms)
     columns, on = models.active(choice)
     scale[columns] = on
     if not len(scale):

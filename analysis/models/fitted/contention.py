@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 FORMS = ("saturating", "counting")
-CANDIDATES = 40
+CANDIDATES = 12
 """Most pairs that are tried."""
 ALL_PAIRS = 5
 """With so many tasks all pairs are tried."""
@@ -87,7 +87,7 @@ def _rate(one: Work) -> Floats:
 def _changes(work: Sequence[Work], of: Callable[[Work], NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return what begins and what ends at each time of all threads, one after the other."""
     values = [of(one) for one in work]
-    none = [-1 if len(value) and value.dtype.kind == "i" else 0 for value in values]
+    none = [-1 if value.dtype.kind == "i" else 0 for value in values]
     begins = [np.append(value, nothing) for value, nothing in zip(values, none, strict=True)]
     ends = [np.append(np.array([nothing], value.dtype), value) for value, nothing in zip(values, none, strict=True)]
     return np.concatenate(begins), np.concatenate(ends)

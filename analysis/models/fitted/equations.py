@@ -35,6 +35,8 @@ FEWEST, MOST, SPACING_NS = 6, 24, 20_000
 """Fewest and most points in the window of an edge, and their target spacing."""
 LATE_POINTS, LATTICE = 13, 5
 """Points if updates are late, and the generator of their lattice."""
+BLOCKS = 8
+"""Into which a part of the rows is divided, to be spread over the recording."""
 STRETCH = 300_000
 """Segments, and entries of a table, that are in memory at once, times ten."""
 
@@ -98,15 +100,20 @@ class Rows:
         """Whether a row shares an edge with the next: (n - 1,)."""
         return np.asarray(np.diff(self.at) == 1)
 
-    def part(self, most: int, blocks: int = 8) -> Rows:
+    def part(self, most: int) -> Rows:
         """Return the same rows with at most so many used, in evenly spaced blocks."""
         if len(self) <= most:
             return self
         number = np.arange(len(self))
-        each = len(self) / blocks
+        each = len(self) / BLOCKS
         used = np.zeros_like(self.used)
-        used[self.at[number - np.floor(number / each) * each < most / blocks]] = True
+        used[self.at[number - np.floor(number / each) * each < most / BLOCKS]] = True
         return replace(self, used=used)
+
+    def runs(self) -> list[slice]:
+        """Return slices of consecutive used intervals."""
+        runs = np.split(self.at, np.flatnonzero(~self.linked) + 1)
+        return [slice(int(run[0]), int(run[-1]) + 1) for run in runs if len(run)]
 
     def points_ns(self, edges: slice, late_s: float) -> NDArray[np.int64]:
         """Return places at which each edge may lie, equally likely: (edges, points)."""
@@ -125,10 +132,9 @@ class Rows:
     def stretches(self, entries: int) -> Iterator[slice]:
         """Cut the used intervals into slices of consecutive ones, so that tables of `entries` per edge fit."""
         most = max(10 * STRETCH // max(entries, 1), 64)
-        for run in np.split(self.at, np.flatnonzero(~self.linked) + 1):
-            for begin in range(0, len(run), most):
-                part = run[begin : begin + most]
-                yield slice(int(part[0]), int(part[-1]) + 1)
+        for run in self.runs():
+            for begin in range(run.start, run.stop, most):
+                yield slice(begin, min(begin + most, run.stop))
 
 
 def _edges(quanta: Quanta, columns: int) -> NDArray[np.intp]:
@@ -147,7 +153,7 @@ def _edges(quanta: Quanta, columns: int) -> NDArray[np.intp]:
         known = window_s <= 2 * np.partition(window_s, enough)[enough]
         known |= quanta.valid[edges] != quanta.valid[edges - 1]
         edges = edges[known]
-    step = max(-(-len(edges) // MOST_ROWS), 1)
+    step = max(-(-len(edges) // MOST_ROWS), -(-len(edges) * columns * LATE_POINTS // LARGEST), 1)
     return np.unique(np.append(edges[::step], edges[-1]))
 
 
@@ -187,6 +193,18 @@ class Work:
         located = LocatedSegments(self.t_ns, modelled, locate(self.t_ns, grid_ns))
         found = spread(located, grid_ns, row=row, rows=count).reshape(count, -1)
         return np.asarray(np.cumsum(found, axis=1)[:, :-1])
+
+
+def worked_in(rows: Rows, work: Sequence[Work], late_s: float) -> list[Work]:
+    """Return what ran around the used rows only."""
+    if rows.used.all():
+        return list(work)
+    margin_ns = round(late_s * 1e9 + float(rows.window_ns.max()))
+    return [
+        one.between(int(rows.edges_ns[run.start]) - margin_ns, int(rows.edges_ns[run.stop]) + margin_ns)
+        for run in rows.runs()
+        for one in work
+    ]
 
 
 def columns(

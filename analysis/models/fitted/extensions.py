@@ -13,19 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .averaging import Group
-from .contention import FORMS
+from .contention import FORMS, contention_columns
 from .equations import columns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
-    from .contention import Contention
     from .equations import Rows, Work
 
 Floats = NDArray[np.float64]
 WAVES = range(2, 7)
 SEPARATE_WAVES = 12
 """With more tasks they have their wander in common."""
+STATIC_WAVES = 3
 MOST_CORES = 128
 FAMILIES = {
     "drift": "drift", "wander": "drift", "length": "length", "victim": "contention", "aggressor": "contention",
@@ -109,51 +109,113 @@ class _Builder:
         self.about.append(about)
         self.size.append(size)
 
-    def built(self, static: Floats, static_w: float) -> Extensions:
-        """Return all, with the trend of static power."""
-        self._append(static, Column("static", None, 0, 0.0), static_w)
-        return Extensions(np.column_stack(self.columns), self.about, np.array(self.size))
+    def add_static(self, wave: int, values: Floats, static_w: float) -> None:
+        """Add a column of static power."""
+        self._append(values, Column("static", None, wave, 0.0), static_w)
+
+    def built(self) -> Extensions:
+        """Return all."""
+        rows = len(self._time)
+        return Extensions(np.column_stack([np.zeros((rows, 0)), *self.columns]), self.about, np.array(self.size))
 
 
-def extension_columns(
-    rows: Rows, work: Sequence[Work], time: Floats, power: Floats, static_w: float, late_s: float, contention: Contention
-) -> Extensions:
+@dataclass(frozen=True)
+class Known:
+    """What further columns are made from.
+
+    Attributes
+    ----------
+    rows, work, late_s : as for the base columns.
+    time : (n, tasks) base columns of the tasks.
+    power : (tasks + 1,) as far as known of the tasks, and between them.
+    static_w : likewise.
+    """
+
+    rows: Rows
+    work: Sequence[Work]
+    late_s: float
+    time: Floats
+    power: Floats
+    static_w: float
+
+    @property
+    def tasks(self) -> int:
+        """Number of tasks."""
+        return self.time.shape[1]
+
+    @property
+    def watts(self) -> Floats:
+        """Powers of the tasks."""
+        return self.power[:-1]
+
+    @property
+    def place(self) -> Floats:
+        """Where in the recording each row is, from 0 to 1."""
+        return self.rows.middle_s / max(self.rows.span_s, 1e-9)
+
+
+def extension_columns(known: Known, pairs: list[tuple[int, int]], groups: Collection[str] | None = None) -> Extensions:
     """Return the further columns.
 
     Parameters
     ----------
-    rows, work, late_s : as for the base columns
-    time : (n, tasks) base columns of the tasks
-    power : (tasks,) their powers as far as they are known
-    static_w : likewise
-    contention : columns of pairs
+    known : what they are made from
+    pairs : (victim, aggressor) that may matter
+    groups : only these; None: all
     """
-    tasks = time.shape[1]
-    build = _Builder(time, power)
-    place = rows.middle_s / max(rows.span_s, 1e-9)
-    for task in range(tasks):
-        build.add("drift", task, 0, time[:, task] * place)
-    _add_waves(build, time, power, place)
-    lengths = columns(rows, work, tasks + 1, late_s, lambda one: (one.task, one.log_length.astype(float)))
-    for task in range(tasks):
+    build = _Builder(known.time, known.watts)
+    wanted = {
+        "drift": _add_drift, "wander": _add_waves, "length": _add_lengths, "cores": _add_cores, "static": _add_static,
+    }  # fmt: skip
+    for name, add in wanted.items():
+        if groups is None or name in groups:
+            add(build, known)
+    if groups is None or any(FAMILIES[name.partition(" ")[0]] == "contention" for name in groups):
+        _add_contention(build, known, pairs)
+    found = build.built()
+    if groups is None:
+        return found
+    kept = [number for number, column in enumerate(found.about) if column.group in groups]
+    return Extensions(found.columns[:, kept], [found.about[number] for number in kept], found.size[kept])
+
+
+def _add_drift(build: _Builder, known: Known) -> None:
+    for task in range(known.tasks):
+        build.add("drift", task, 0, known.time[:, task] * known.place)
+
+
+def _add_lengths(build: _Builder, known: Known) -> None:
+    lengths = columns(
+        known.rows, known.work, known.tasks + 1, known.late_s, lambda one: (one.task, one.log_length.astype(float))
+    )
+    for task in range(known.tasks):
         build.add("length", task, 0, lengths[:, task])
-    _add_contention(build, contention, power)
-    _add_crowd(build, work, contention.crowd, tasks)
-    _add_cores(build, rows, work, power, late_s)
-    return build.built(rows.length_s * (place - 0.5), max(static_w, 1e-3 * float(power.max(initial=1.0))))
 
 
-def _add_waves(build: _Builder, time: Floats, power: Floats, place: Floats) -> None:
+def _add_static(build: _Builder, known: Known) -> None:
+    static_w = max(known.static_w, 1e-3 * float(known.power.max()))
+    for wave in range(1 + STATIC_WAVES):
+        build.add_static(wave, known.rows.length_s * static_course(wave, known.place), static_w)
+
+
+def static_course(wave: int, place: Floats) -> Floats:
+    """Return how static power may change over the recording: a trend, then waves."""
+    return np.asarray(np.cos(np.pi * (wave + 1) * place) if wave else place - 0.5)
+
+
+def _add_waves(build: _Builder, known: Known) -> None:
     for wave in WAVES:
-        quantity = np.cos(np.pi * wave * place)
-        if time.shape[1] > SEPARATE_WAVES:
-            build.add_common("wander", wave, (time @ power) * quantity, quantity @ time)
+        quantity = np.cos(np.pi * wave * known.place)
+        if known.tasks > SEPARATE_WAVES:
+            build.add_common("wander", wave, (known.time @ known.watts) * quantity, quantity @ known.time)
             continue
-        for task in range(time.shape[1]):
-            build.add("wander", task, wave, time[:, task] * quantity)
+        for task in range(known.tasks):
+            build.add("wander", task, wave, known.time[:, task] * quantity)
 
 
-def _add_contention(build: _Builder, contention: Contention, power: Floats) -> None:
+def _add_contention(build: _Builder, known: Known, pairs: list[tuple[int, int]]) -> None:
+    contention = contention_columns(known.rows, known.work, pairs, known.late_s, known.power)
+    power = known.watts
     for form in FORMS:
         beside = contention.columns[form]
         for (victim, aggressor), values in zip(contention.pairs, beside.T, strict=True):
@@ -164,25 +226,24 @@ def _add_contention(build: _Builder, contention: Contention, power: Floats) -> N
             sums = np.zeros(len(power))
             sums[victims] = beside[:, of].sum(axis=0)
             build.add_common(f"aggressor {form}", aggressor, beside[:, of] @ power[victims], sums)
+    # What a busy core draws more or less with each other busy one, as with turbo.
+    any_task = Beside.of(known.work, -1, "counting")
+    ran, sums = np.zeros((2, known.tasks + 1))
+    for one in known.work:
+        ran += np.bincount(one.task, weights=one.modelled, minlength=len(ran))
+        sums += np.bincount(one.task, weights=one.modelled * any_task.part(one), minlength=len(ran))
+    mean = sums / np.maximum(ran, 1e-300)
+    build.add_common("crowd counting", -1, contention.crowd, (mean * np.append(build.ran, 0.0))[:-1])
 
 
-def _add_crowd(build: _Builder, work: Sequence[Work], crowd: Floats, tasks: int) -> None:
-    """Add what a busy core draws more or less with each other busy one, as with turbo."""
-    any_task = Beside.of(work, -1, "counting")
-    sums = np.zeros(tasks + 1)
-    for one in work:
-        sums += np.bincount(one.task, weights=one.modelled * any_task.part(one), minlength=tasks + 1)
-    build.add_common("crowd counting", -1, crowd, sums[:-1])
-
-
-def _add_cores(build: _Builder, rows: Rows, work: Sequence[Work], power: Floats, late_s: float) -> None:
-    cores = 1 + max((int(one.core.max(initial=0)) for one in work), default=0)
+def _add_cores(build: _Builder, known: Known) -> None:
+    cores = 1 + max((int(one.core.max(initial=0)) for one in known.work), default=0)
     if not 1 < cores <= MOST_CORES:
         return
-    watts = np.append(power, 0.0)
-    joules = columns(rows, work, cores, late_s, lambda one: (one.core, watts[one.task]))
-    ran = np.zeros((len(power) + 1) * cores)
-    for one in work:
+    watts = np.append(known.watts, 0.0)
+    joules = columns(known.rows, known.work, cores, known.late_s, lambda one: (one.core, watts[one.task]))
+    ran = np.zeros((known.tasks + 1) * cores)
+    for one in known.work:
         ran += np.bincount(one.task * cores + one.core, weights=one.modelled, minlength=len(ran))
     ran = ran.reshape(-1, cores)[:-1]
     part = ran / np.maximum(ran.sum(axis=1, keepdims=True), 1e-300)

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc
 
+from .extensions import static_course
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -198,10 +200,16 @@ def _cores(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _static(evidence: Evidence) -> Iterator[Finding]:
-    size = evidence.combined(lambda column: float(column.group == "static"))
+    size = evidence.combined(lambda column: _change(column) if column.group == "static" else 0.0)
     rises = "rises" if size[0] > 0 else "falls"
     text = f"static power {rises} by {_percent(size)} over the recording"
     yield Finding("static", evidence.everything, *size, text)
+
+
+def _change(column: Column) -> float:
+    """Return the change from begin to end of a column of static power."""
+    begin, end = static_course(column.other, np.array([0.0, 1.0]))
+    return float(end - begin)
 
 
 def _lateness(evidence: Evidence) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky_banded, solve_banded
+from scipy.linalg import cholesky_banded, lapack, solve_banded
 from scipy.optimize import minimize_scalar
 
 if TYPE_CHECKING:
@@ -76,8 +76,9 @@ class Noise:
 
     def misfit(self, residual: Floats) -> float:
         """Return -2 times the logarithm of the residual's likelihood, up to a constant."""
-        white, determinant = self.whiten(residual[:, None])
-        return float((white**2).sum()) + determinant
+        diagonal, below = self.band()
+        pivots, _, solved, failed = lapack.dptsv(diagonal, below[:-1], residual)
+        return np.inf if failed else float(residual @ solved + np.log(pivots).sum())
 
     def sized(self, residual: Floats, *, scaled: bool) -> Noise:
         """Return the noise with its most likely sizes for a residual.

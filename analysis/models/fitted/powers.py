@@ -19,9 +19,9 @@ from tprof.analysis.attribution.segments import task_of
 from tprof.analysis.names import places
 
 from .averaging import Average, Prior, average, not_negative
-from .contention import contention_columns, likely_pairs
-from .equations import LEAST_ROWS, Edges, Rows, Spread, Work, base_columns, instance_spread
-from .extensions import FAMILIES, Effects, Extensions, extension_columns
+from .contention import likely_pairs
+from .equations import LEAST_ROWS, Edges, Rows, Spread, Work, base_columns, instance_spread, worked_in
+from .extensions import FAMILIES, Effects, Extensions, Known, extension_columns, static_course
 from .findings import Evidence, findings
 from .noise import Noise
 
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from .findings import Finding
 
 Floats = NDArray[np.float64]
-SAMPLE = 4000
+SAMPLE, LATE_ROWS = 5000, 2000
+"""Most rows on which all effects are tried, and on which lateness is."""
 LATE_S = (0.0, 5e-5, 1e-4, 2e-4, 3.5e-4, 5e-4, 7e-4, 1e-3)
 HOPELESS = 60.0
 IDLE = 0.02
@@ -129,10 +130,13 @@ class _Equations:
     spread: Spread
 
     @classmethod
-    def of(cls, rows: Rows, work: Sequence[Work], tasks: int, late_s: float) -> _Equations:
+    def of(
+        cls, rows: Rows, work: Sequence[Work], tasks: int, late_s: float, spread: Spread | None = None
+    ) -> _Equations:
         time, edges = base_columns(rows, work, tasks, late_s)
         hidden, length = rows.hidden_s[rows.at], rows.length_s
-        return cls(rows, np.column_stack([time, hidden, length]), edges, instance_spread(rows, work, tasks, late_s))
+        spread = instance_spread(rows, work, tasks, late_s) if spread is None else spread
+        return cls(rows, np.column_stack([time, hidden, length]), edges, spread)
 
     @property
     def tasks(self) -> int:
@@ -202,15 +206,12 @@ def fit_powers(
         return None
     work = _work(located, segments, tasks)
     prior = _prior(rows, work, tasks, belief)
-    sample, late_s, gain_late = _most_likely(rows.part(SAMPLE), work, prior, tasks)
-    whole = sample[0] if len(sample[0].rows) == len(rows) else _Equations.of(rows, work, tasks, late_s)
-    base = _fit_base(whole, prior, sample[1], scaled=True)
-    power = _watts(base.power[:tasks])
-    pairs = likely_pairs(base.time[:, :tasks], rows.length_s, power, _scores(whole, base))
-    beside = contention_columns(rows, work, pairs, late_s, np.append(power, max(base.power[tasks], 0.0)))
-    extended = extension_columns(rows, work, base.time[:, :tasks], power, float(base.power[-1]), late_s, beside)
-    found, noise = _averaged(whole, base, extended, prior)
-    return _fit(quanta, whole, work, found, noise, extended, prior, names, base, late_s, gain_late)
+    late = _lateness(rows.part(LATE_ROWS), work, prior, tasks)
+    sample = rows.part(SAMPLE)
+    found = _explored(sample, worked_in(sample, work, late.late_s), prior, late)
+    if len(sample) < len(rows):
+        found = _completed(rows, work, prior, found)
+    return _fit(quanta, work, found, late, names)
 
 
 def _work(located: Sequence[LocatedSegments], segments: Sequence[Segments], tasks: int) -> list[Work]:
@@ -248,21 +249,77 @@ def _prior(rows: Rows, work: Sequence[Work], tasks: int, belief: Belief) -> Prio
     return Prior(mean, np.maximum(deviation, 1e-9))
 
 
-def _most_likely(
-    rows: Rows, work: Sequence[Work], prior: Prior, tasks: int
-) -> tuple[tuple[_Equations, _Base], float, float]:
-    """Return the fit with the most likely lateness, the lateness, and by how much it is better than none."""
-    found: dict[float, tuple[_Equations, _Base]] = {}
+@dataclass(frozen=True)
+class _Lateness:
+    """The most likely lateness, by how much it is better than none, and the base fit with it."""
+
+    late_s: float
+    gain: float
+    base: _Base
+
+
+def _lateness(rows: Rows, work: Sequence[Work], prior: Prior, tasks: int) -> _Lateness:
+    """Find how late the sensor shows its updates."""
+    ran = worked_in(rows, work, LATE_S[-1])
+    spread = instance_spread(rows, ran, tasks, 0.0)
+    found: dict[float, _Base] = {}
     for late_s in LATE_S if rows.timed else LATE_S[:1]:
-        equations = _Equations.of(rows, work, tasks, late_s)
-        start = found[max(found)][1] if found else None
-        found[late_s] = (equations, _fit_base(equations, prior, start, scaled=False))
-        least = min(base.misfit for _, base in found.values())
-        if late_s >= LATE_S[3] and found[late_s][1].misfit > least + HOPELESS:
+        start = found[max(found)] if found else None
+        found[late_s] = _fit_base(_Equations.of(rows, ran, tasks, late_s, spread), prior, start, scaled=False)
+        least = min(base.misfit for base in found.values())
+        if late_s >= LATE_S[2] and found[late_s].misfit > least + HOPELESS:
             break
     penalty = 2 * float(np.log(len(rows)))
-    late_s = min(found, key=lambda late: found[late][1].misfit + (penalty if late else 0.0))
-    return found[late_s], late_s, found[0.0][1].misfit - found[late_s][1].misfit
+    late_s = min(found, key=lambda late: found[late].misfit + (penalty if late else 0.0))
+    return _Lateness(late_s, found[0.0].misfit - found[late_s].misfit, found[late_s])
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The averaged fit of some rows, and what it was made from."""
+
+    equations: _Equations
+    prior: Prior
+    base: _Base
+    pairs: list[tuple[int, int]]
+    extended: Extensions
+    average: Average
+    noise: Noise
+    late_s: float
+
+
+def _explored(rows: Rows, work: Sequence[Work], prior: Prior, late: _Lateness) -> _Found:
+    """Average over models with all groups of further columns."""
+    tasks = len(prior.mean) - 3
+    equations = _Equations.of(rows, work, tasks, late.late_s)
+    base = _fit_base(equations, prior, late.base, scaled=True)
+    known = _known(equations, work, base, late.late_s)
+    pairs = likely_pairs(known.time, rows.length_s, known.watts, _scores(equations, base))
+    extended = extension_columns(known, pairs)
+    return _Found(
+        equations, prior, base, pairs, extended, *_averaged(equations, base, extended, prior), late.late_s
+    )
+
+
+def _completed(rows: Rows, work: Sequence[Work], prior: Prior, sample: _Found) -> _Found:
+    """Fit all rows of a long recording, with the groups that had a chance in the sample."""
+    equations = _Equations.of(rows, work, sample.equations.tasks, sample.late_s)
+    base = _fit_base(equations, prior, sample.base, scaled=True)
+    known = _known(equations, work, base, sample.late_s)
+    extended = extension_columns(known, sample.pairs, sample.average.groups)
+    found, noise = _averaged(equations, base, extended, prior)
+    count = len(prior.mean)
+    covariance = found.covariance.copy()
+    covariance[:count, :count] += sample.average.floor - found.floor
+    chance = sample.average.chance | found.chance
+    found = replace(found, covariance=covariance, chance=chance)
+    return _Found(equations, prior, base, sample.pairs, extended, found, noise, sample.late_s)
+
+
+def _known(equations: _Equations, work: Sequence[Work], base: _Base, late_s: float) -> Known:
+    tasks = equations.tasks
+    power = np.append(_watts(base.power[:tasks]), max(base.power[tasks], 0.0))
+    return Known(equations.rows, work, late_s, equations.time[:, :tasks], power, float(base.power[-1]))
 
 
 def _fit_base(equations: _Equations, prior: Prior, start: _Base | None, *, scaled: bool) -> _Base:
@@ -314,7 +371,7 @@ def _averaged(equations: _Equations, base: _Base, extended: Extensions, prior: P
     for last in (False, True):
         white, _ = noise.whiten(columns)
         found = average(white[:, :-1], white[:, -1], prior, groups, size)
-        if last or max(found.chance.values()) < LIKELY:
+        if last or max(found.chance.values(), default=0.0) < LIKELY:
             return found, noise
         residual = equations.energy_j - equations.time @ found.power - extended.columns @ (found.effect * size)[count:]
         noise = equations.noise(found.power, replace(noise, outlier=np.zeros(len(residual))))
@@ -322,55 +379,62 @@ def _averaged(equations: _Equations, base: _Base, extended: Extensions, prior: P
     raise AssertionError
 
 
-def _fit(
-    quanta: Quanta, equations: _Equations, work: Sequence[Work], found: Average, noise: Noise, extended: Extensions,
-    prior: Prior, names: Sequence[str], base: _Base, late_s: float, gain_late: float,
-) -> Fit:  # fmt: skip
+def _fit(quanta: Quanta, work: Sequence[Work], found: _Found, late: _Lateness, names: Sequence[str]) -> Fit:
     """Put together what was found."""
-    tasks, rows = len(names), equations.rows
-    covariance = found.covariance[: len(prior.mean), : len(prior.mean)]
-    power = not_negative(found.power, covariance)
+    tasks, rows, average = len(names), found.equations.rows, found.average
+    count, mean_w = len(found.prior.mean), found.prior.mean
+    covariance = average.covariance[:count, :count]
+    power = not_negative(average.power, covariance)
     error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    ran = equations.time[:, :tasks].sum(axis=0)
-    together = _together(equations.time, covariance, power, tasks)
-    effects = _effects(found, extended, tasks, rows)
-    trend = next(number for number, column in enumerate(extended.about) if column.group == "static")
-    static_w = power[-1] + found.effect[len(prior.mean) + trend] * extended.size[trend] * (
-        (quanta.edges_ns[1:] + quanta.edges_ns[:-1] - 2 * rows.edges_ns[0]) * 0.5e-9 / max(rows.span_s, 1e-9) - 0.5
-    )
+    ran = found.equations.time[:, :tasks].sum(axis=0)
+    together = _together(found.equations.time, covariance, power, tasks)
+    effects = _effects(found)
     evidence = Evidence(
-        names, ran, power, error, found, extended.about, len(prior.mean), late_s, gain_late,
-        float(np.median(np.diff(rows.edges_ns)) * 1e-9), together,
-        float((noise.outlier > 0).mean()),
+        names, ran, power, error, average, found.extended.about, count, late.late_s, late.gain,
+        float(np.median(np.diff(rows.edges_ns)) * 1e-9), together, float((found.noise.outlier > 0).mean()),
     )  # fmt: skip
-    own = noise.spread2 * noise.instances + noise.idle_rate * noise.idle_s
+    own = found.noise.spread2 * found.noise.instances + found.noise.idle_rate * found.noise.idle_s
     return Fit(
-        power=np.maximum(power[: tasks + 1], 1e-6 * prior.mean[: tasks + 1]),
+        power=np.maximum(power[: tasks + 1], 1e-6 * mean_w[: tasks + 1]),
         factors=None if effects is None else effects.factors(work),
-        other=float(max(power[tasks + 1], 1e-6 * prior.mean[tasks + 1])),
+        other=float(max(power[tasks + 1], 1e-6 * mean_w[tasks + 1])),
         covariance=covariance[:tasks, :tasks],
-        static_w=np.maximum(static_w, 0.0),
+        static_w=_static(quanta, found, float(power[-1])),
         static_error_w=float(error[-1]),
-        late_s=late_s,
+        late_s=late.late_s,
         together=together,
         unresolved=(ran > 0) & (power[:tasks] < NORMAL_95 * error[:tasks]),
         own_w=float(np.median(own / np.maximum(rows.length_s, 1e-12))),
-        gain=_gain(equations, prior, base),
+        gain=_gain(found.equations, found.prior, found.base),
         findings=findings(evidence),
     )
 
 
-def _effects(found: Average, extended: Extensions, tasks: int, rows: Rows) -> Effects | None:
-    effect = found.effect[-len(extended.about) :]
+def _static(quanta: Quanta, found: _Found, level_w: float) -> Floats:
+    """Return the static watts of every quantum, of those that were left out or merged too."""
+    rows = found.equations.rows
+    middle_s = (quanta.edges_ns[1:] + quanta.edges_ns[:-1] - 2 * rows.edges_ns[0]) * 0.5e-9
+    place = np.clip(middle_s / max(rows.span_s, 1e-9), 0.0, 1.0)
+    static_w = np.full(len(place), level_w)
+    effect = found.average.effect[len(found.prior.mean) :]
+    for column, size, part in zip(found.extended.about, found.extended.size, effect, strict=True):
+        if column.group == "static" and part:
+            static_w += part * size * static_course(column.other, place)
+    return np.maximum(static_w, 0.0)
+
+
+def _effects(found: _Found) -> Effects | None:
+    """Return the effects on the power of segments; None without any."""
+    effect, rows = found.average.effect[len(found.prior.mean) :], found.equations.rows
     on = [
         number
-        for number, column in enumerate(extended.about)
-        if column.group != "static" and effect[number] and found.chance[FAMILIES[column.group.split()[0]]] > LIKELY
+        for number, column in enumerate(found.extended.about)
+        if column.group != "static"
+        and effect[number]
+        and found.average.chance[FAMILIES[column.group.partition(" ")[0]]] > LIKELY
     ]
-    if not on:
-        return None
-    about = [extended.about[number] for number in on]
-    return Effects(about, effect[on], tasks, int(rows.edges_ns[0]), rows.span_s)
+    about = [found.extended.about[number] for number in on]
+    return Effects(about, effect[on], found.equations.tasks, int(rows.edges_ns[0]), rows.span_s) if on else None
 
 
 def _together(time: Floats, covariance: Floats, power: Floats, tasks: int) -> tuple[tuple[int, ...], ...]:
