@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 UNSEEN_SHARE = 0.05
 UNCERTAIN_LEVEL = 0.2
 MOST_NAMES = 10
+UNDECIDED = ("ratio", "unexplained")
+"""Kinds of findings that leave a figure uncertain; others say what the figures already contain."""
 
 
 def stuck_sensor_warnings(quanta: Quanta, plan: Sharing, start_ns: int) -> list[str]:
@@ -93,9 +95,10 @@ def _list(names: Sequence[str]) -> str:
 
 
 def fit_warnings(fits: Mapping[str, Fit], names: Sequence[str]) -> list[str]:
-    """Warn of tasks that always ran together, tasks that are not resolved, and an uncertain static power."""
+    """Warn of what was found and leaves figures uncertain, of tasks that are not resolved, and of static power."""
     out = []
     for domain, fit in fits.items():
+        out += [finding.text for finding in fit.findings if finding.kind in UNDECIDED]
         for group in fit.together:
             members = " and ".join(names[task] for task in group)
             out.append(f"{members} always ran together: {domain} resolves their sum, not each of them")

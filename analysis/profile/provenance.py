@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tprof.analysis.attribution.quanta import Quanta
+    from tprof.analysis.models.fitted.findings import Finding
 
     from tprof.trace import Trace
 
@@ -41,6 +42,7 @@ def describe(trace: Trace, recipe: Recipe, warnings: Sequence[str]) -> dict[str,
         "model": model.name,
         "model_why": f'model "{model.name}": {model.why}',
         "coefficients": asdict(model.coefficients) if model.coefficients is not None else None,
+        "fitted": {"findings": _findings(recipe)} if recipe.fits else None,
         "coefficient_intervals": model.stored.intervals if model.stored is not None else None,
         "complete": trace.complete,
         "duration_s": duration_s,
@@ -58,6 +60,33 @@ def describe(trace: Trace, recipe: Recipe, warnings: Sequence[str]) -> dict[str,
         "host": trace.manifest.get("host") or {},
         "argv": trace.manifest.get("argv") or [],
     }
+
+
+def _findings(recipe: Recipe) -> list[dict[str, Any]]:
+    """Return what the fits of all domains found, as plain values; a size that is not known is None."""
+    return [_plain_finding(finding, domain) for domain, fit in recipe.fits.items() for finding in fit.findings]
+
+
+def _plain_finding(finding: Finding, domain: str) -> dict[str, Any]:
+    sizes = {"size": finding.size, "low": finding.low, "high": finding.high}
+    return {
+        "kind": finding.kind,
+        "tasks": list(finding.tasks),
+        **{name: float(value) if math.isfinite(value) else None for name, value in sizes.items()},
+        "text": finding.text,
+        "domain": domain,
+    }
+
+
+def finding_texts(info: Mapping[str, Any]) -> list[str]:
+    """Return the sentences of what a fit found, none where nothing was fitted."""
+    return [] if info["fitted"] is None else [one["text"] for one in info["fitted"]["findings"]]
+
+
+def warning_texts(info: Mapping[str, Any]) -> list[str]:
+    """Return the warnings that are not among the findings already."""
+    found = set(finding_texts(info))
+    return [text for text in info["warnings"] if text not in found]
 
 
 def lead_in_text(info: Mapping[str, Any]) -> str | None:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 HELD_OUT_SEED = 500_000
 """Of the first run that is reported: estimators are built on seeds below."""
+UNRESOLVED = "unresolved"
 ENOUGH = 0.9
 """An interval holds so often, or the profile warns of the task in so many of the runs in which it does not."""
 MOST_FALSE = 0.05
@@ -115,8 +116,8 @@ def run_once(case: AssumptionCase, seed: int, most_s: float = np.inf) -> Row:
     -------
     dict
         `case`, `seed`; `fit_s`, seconds that the analysis took; `tasks`, for each `task` the `error` of its dynamic
-        energy and the ends of its interval, `low` and `high`, all as parts of the truth, less 1; `found`, for each
-        finding its `kind` and `tasks`.
+        energy, the ends `low` and `high` of its interval, and those of its power, `power_low` and `power_high`, all as
+        parts of the truth, less 1; `found`, for each finding its `kind` and `tasks`.
     """
     case = case.of_run(seed)
     run = simulated(case, seed=seed, duration_s=min(case.duration_s, most_s))
@@ -126,8 +127,9 @@ def run_once(case: AssumptionCase, seed: int, most_s: float = np.inf) -> Row:
         begin_s = time.perf_counter()
         profile = load(path).profile(model="fitted")
         fit_s = time.perf_counter() - begin_s
-    rows = [row for number, task in enumerate(case.tasks) if (row := _compared(profile, truth, number, task.name))]
-    return {"case": case.key, "seed": seed, "fit_s": round(fit_s, 3), "tasks": rows, "found": _found(profile)}
+    rows = [_compared(profile, truth, number, task.name) for number, task in enumerate(case.tasks)]
+    ran = [row for row in rows if row is not None]
+    return {"case": case.key, "seed": seed, "fit_s": round(fit_s, 3), "tasks": ran, "found": _found(profile)}
 
 
 def _compared(profile: Profile, truth: Truth, number: int, name: str) -> Row | None:
@@ -135,29 +137,30 @@ def _compared(profile: Profile, truth: Truth, number: int, name: str) -> Row | N
     own = truth.task == number
     if not own.any():
         return None
-    table = profile.tasks.set_index("instance").loc[truth.instance[own]]
-    got_j = table["dynamic_j"].to_numpy()
-    resolved = np.isfinite(got_j)
-    true_j = truth.dynamic_j[own][resolved].sum()
+    resolved = np.isfinite(profile.tasks.set_index("instance").loc[truth.instance, "energy_j"].to_numpy())
+    own &= resolved
+    dynamic_j = truth.dynamic_j[own].sum()
+    power_w = (dynamic_j + truth.static_j[own].sum()) / truth.duration_s[own].sum()
     row = profile.summary().loc[name]
-    half_j = (row["energy_mean_high_j"] - row["energy_mean_j"]) * resolved.sum()
-    error, half = got_j[resolved].sum() / true_j - 1, half_j / true_j
-    return {"task": name, "error": _rounded(error), "low": _rounded(error - half), "high": _rounded(error + half)}
+    figures = {"error": row["dynamic_j"], "low": row["dynamic_low_j"], "high": row["dynamic_high_j"]}
+    powers = {"power_low": row["power_low_w"], "power_high": row["power_high_w"]}
+    return {
+        "task": name,
+        **{key: _part(joules, dynamic_j) for key, joules in figures.items()},
+        **{key: _part(watts, power_w) for key, watts in powers.items()},
+    }
 
 
-def _rounded(value: float) -> float:
-    return float(f"{value:.6g}")
+def _part(value: float, of: float) -> float:
+    return float(f"{value / of - 1:.6g}")
 
 
 def _found(profile: Profile) -> list[Row]:
-    words = {"always ran together": "together", "is not resolved": "unresolved", "static power of": "static"}
-    names = [entry.name for entry in profile.trace.tasks]
-    return [
-        {"kind": kind, "tasks": [name for name in names if name in text] if kind != "static" else []}
-        for text in profile.info["warnings"]
-        for word, kind in words.items()
-        if word in text
-    ]
+    """Return kinds and tasks of the findings; tasks that are shown as not resolved are warned of so."""
+    summary, fitted = profile.summary(), profile.info["fitted"]
+    found = [{"kind": one["kind"], "tasks": list(one["tasks"])} for one in (fitted or {"findings": []})["findings"]]
+    unresolved = [str(name) for name in summary.index[~summary["resolved"]]]
+    return [*found, *([{"kind": UNRESOLVED, "tasks": unresolved}] if unresolved else [])]
 
 
 def tally(case: AssumptionCase, runs: Sequence[Row]) -> Row:
@@ -167,10 +170,10 @@ def tally(case: AssumptionCase, runs: Sequence[Row]) -> Row:
     -------
     dict
         `key`, `case`, `clean`, `runs`; `tasks`, for each `task` its `rms` error, `held` (part of the runs in which the
-        interval held the truth), `missed` (runs in which it did not) and `warned` (of those, in how many the profile
-        warned of the task); `held` of all tasks; `warned`, part of the runs with any finding; `named`, part of the runs
-        with one of the right causes (None for clean ones); `kinds`, part of the runs by kind of finding; `fit_s`, the
-        median; `met`, whether the aims are.
+        interval of the dynamic energy held the truth), `missed` (runs in which it did not) and `warned` (of those, in
+        how many the profile warned of the task); `held` of all tasks, `power_held` likewise; `warned`, part of the runs
+        with any finding; `named`, part of the runs with one of the right causes (None for clean ones); `kinds`, part of
+        the runs by kind of finding; `fit_s`, the median; `met`, whether the aims are.
     """
     names = list(dict.fromkeys(task["task"] for run in runs for task in run["tasks"]))
     tasks = [_task_tally(name, runs) for name in names]
@@ -186,6 +189,7 @@ def tally(case: AssumptionCase, runs: Sequence[Row]) -> Row:
         "runs": len(runs),
         "tasks": tasks,
         "held": float(np.mean([_held(task) for run in runs for task in run["tasks"]])),
+        "power_held": float(np.mean([_held(task, "power_") for run in runs for task in run["tasks"]])),
         "warned": warned,
         "named": sum(bool(one & set(case.causes)) for one in kinds) / count if case.causes else None,
         "kinds": {kind: sum(kind in one for one in kinds) / count for kind in every},
@@ -206,8 +210,8 @@ def _task_tally(name: str, runs: Sequence[Row]) -> Row:
     }
 
 
-def _held(task: Row) -> bool:
-    return bool(task["low"] <= 0 <= task["high"])
+def _held(task: Row, figure: str = "") -> bool:
+    return bool(task[f"{figure}low"] <= 0 <= task[f"{figure}high"])
 
 
 def _warns_of(run: Row, name: str) -> bool:

@@ -42,8 +42,7 @@ LATE = replace(ICE_LAKE, late_s=0.5e-3)
 LATE_TAIL = replace(ICE_LAKE, late_s=0.2e-3, late_tail=True)
 EACH_OTHER = tuple(Beside(task, other, 0.10) for task in range(3) for other in range(3) if task != other)
 SHARED = ("contention",)
-OVER_TIME = ("drift", "wander")
-INSEPARABLE = ("together", "unresolved")
+INSEPARABLE = ("ratio", "unresolved")
 SENSORS = (ICE_LAKE, BROADWELL, KNIGHTS_LANDING, RECORDED)
 
 
@@ -134,17 +133,17 @@ BROKEN = (
         package=contending(Beside(8, 4, 0.15)), causes=SHARED,
     ),
     AssumptionCase(
-        key="drift", name="powers rise by 10 % over the run", package=drifting(Drift(linear=0.10)), causes=OVER_TIME
+        key="drift", name="powers rise by 10 % over the run", package=drifting(Drift(linear=0.10)), causes=("drift",)
     ),
     AssumptionCase(
-        key="step", name="powers rise by 10 % at half time", package=drifting(Drift(step=0.10)), causes=OVER_TIME
+        key="step", name="powers rise by 10 % at half time", package=drifting(Drift(step=0.10)), causes=("drift",)
     ),
     AssumptionCase(
-        key="walk", name="each power walks by 5 %", package=drifting(Drift(walk=0.05)), causes=OVER_TIME
+        key="walk", name="each power walks by 5 %", package=drifting(Drift(walk=0.05)), causes=("drift",)
     ),
     AssumptionCase(key="length", name="power ∝ length^0.3, which differs by 50 %", tasks=BY_LENGTH, causes=("length",)),
-    AssumptionCase(key="late", name="sensor up to 0.5 ms late", sensor=LATE, causes=("late",)),
-    AssumptionCase(key="late-tail", name="sensor 0.2 ms late, exponential", sensor=LATE_TAIL, causes=("late",)),
+    AssumptionCase(key="late", name="sensor up to 0.5 ms late", sensor=LATE, causes=("lateness",)),
+    AssumptionCase(key="late-tail", name="sensor 0.2 ms late, exponential", sensor=LATE_TAIL, causes=("lateness",)),
     AssumptionCase(
         key="unlike-cores", name="two cores draw 30 % less", package=Package(effects=Effects(cores=(1, 1, 0.7, 0.7))),
         causes=("cores",),

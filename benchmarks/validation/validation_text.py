@@ -200,20 +200,22 @@ def assumptions_table(result: Mapping[str, Any]) -> Table:
     """Return the table of the cases in which the assumptions of `fitted` hold, then of those in which they do not."""
     return Table(
         "fitted where its assumptions hold, and where they do not (simulated; runs that no estimator was built on)",
-        ("case", "runs", "error by task", "held", "warned", "right cause", "of misses", "aims", "found"),
+        ("case", "runs", "error by task", "held", "power", "warned", "right cause", "of misses", "aims", "found"),
         tuple(
             (
-                row["case"], str(row["runs"]), _errors_by_task(row["tasks"]), percent(row["held"], digits=0),
-                percent(row["warned"], digits=0), percent(row["named"], digits=0), _misses(row["tasks"]),
+                row["case"], str(row["runs"]), _errors_by_task(row["tasks"]),
+                *(percent(row[name], digits=0) for name in ("held", "power_held", "warned", "named")),
+                _misses(row["tasks"]),
                 "met" if row["met"] else "MISSED",
                 ", ".join(f"{kind} {percent(part, digits=0)}" for kind, part in row["kinds"].items()),
             )
             for row in result["cases"]
         ),
-        "Error: root mean square of a task's dynamic energy. Held: how often its 95 % interval held the truth. "
-        "Warned: of the runs; right cause: the finding names what was simulated; – where nothing is wrong. Of misses: "
-        "in how many of the runs in which a task's interval missed, the profile warned of that task. Aims: each task's "
-        "interval holds in 90 %, or 90 % of its misses are warned of, and at most 5 % of clean runs warn.",
+        "Error: root mean square of a task's dynamic energy. Held: how often the 95 % interval of this energy held the "
+        "truth; power: the same of its power. Warned: of the runs; right cause: a finding names what was simulated; – "
+        "where nothing is wrong. Of misses: of the runs in which a task's interval missed, in how many the profile "
+        "warned of that task. Aims: each task's interval holds in 90 %, or 90 % of its misses are warned of, and at "
+        "most 5 % of clean runs warn.",
         texts=1,
     )  # fmt: skip
 

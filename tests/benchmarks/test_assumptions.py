@@ -10,6 +10,7 @@ from tprof.benchmarks.validation.validation_text import assumptions_table
 from tprof.errors import UsageError
 
 SHORT = Series(runs=2, first_seed=7, most_s=0.5)
+ENDS = ("low", "high", "power_low", "power_high")
 CHEAP = chosen_assumptions(("long", "alternating"))
 
 
@@ -20,7 +21,9 @@ def a_run(case, *tasks, found=()):
         "case": case.key,
         "seed": 1,
         "fit_s": 0.1,
-        "tasks": [{"task": name, "error": 0.02, "low": ends[held][0], "high": ends[held][1]} for name, held in tasks],
+        "tasks": [
+            {"task": name, "error": 0.02, **dict(zip(ENDS, 2 * ends[held], strict=True))} for name, held in tasks
+        ],
         "found": [{"kind": kind, "tasks": list(names)} for kind, names in found],
     }
 
@@ -46,7 +49,7 @@ def test_a_miss_counts_as_warned_of_if_a_finding_names_the_task_or_none():
     case = BROKEN[0]
     runs = [
         a_run(case, ("a", False), ("b", False), found=[("contention", ["a"])]),
-        a_run(case, ("a", False), ("b", False), found=[("late", [])]),
+        a_run(case, ("a", False), ("b", False), found=[("lateness", [])]),
         a_run(case, ("a", True), ("b", False)),
     ]
 
@@ -55,7 +58,7 @@ def test_a_miss_counts_as_warned_of_if_a_finding_names_the_task_or_none():
     assert [(task["missed"], task["warned"]) for task in row["tasks"]] == [(2, 2), (3, 1)]
     assert row["held"] == pytest.approx(1 / 6)
     assert (row["warned"], row["named"]) == pytest.approx((2 / 3, 1 / 3))
-    assert row["kinds"] == pytest.approx({"contention": 1 / 3, "late": 1 / 3})
+    assert row["kinds"] == pytest.approx({"contention": 1 / 3, "lateness": 1 / 3})
 
 
 @pytest.mark.parametrize(

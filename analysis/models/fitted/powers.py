@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.segment_energy import LocatedSegments
     from tprof.analysis.attribution.segments import Segments
 
+    from .findings import Finding
+
 Floats = NDArray[np.float64]
 SMOOTHED_S = 0.02
 UNCERTAIN = 0.2  # standard error along a direction, as a part of the mean power
@@ -64,6 +66,7 @@ class Fit:
     unresolved : (tasks,) bool; the interval of the power reaches zero.
     own_w : variance of a quantum's own noise, joules squared per second.
     gain : by how much the fit is better than one power for all (Bayesian information criterion); above 10: much better.
+    findings : what powers depend on, and what the readings cannot decide.
     """
 
     power: Floats
@@ -75,6 +78,7 @@ class Fit:
     unresolved: NDArray[np.bool_]
     own_w: float
     gain: float
+    findings: tuple[Finding, ...] = ()
 
 
 def fit_powers(
