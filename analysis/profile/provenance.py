@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tprof.analysis.attribution.load import LEAST_IDLE_S
-from tprof.analysis.profile.profile_warnings import failed_declarations
+from tprof.analysis.profile.profile_warnings import failed_declarations, finding_text
 
 from tprof.trace import Quality
 from tprof.trace.estimate import assumed_words, watts_error
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tprof.analysis.attribution.quanta import Quanta
-    from tprof.analysis.models.fitted.findings import Finding
 
     from tprof.trace import Trace
 
@@ -64,18 +63,21 @@ def describe(trace: Trace, recipe: Recipe, warnings: Sequence[str]) -> dict[str,
 
 def _findings(recipe: Recipe) -> list[dict[str, Any]]:
     """Return what the fits of all domains found, as plain values; a size that is not known is None."""
-    return [_plain_finding(finding, domain) for domain, fit in recipe.fits.items() for finding in fit.findings]
+    return [
+        {
+            "kind": finding.kind,
+            "tasks": list(finding.tasks),
+            **{name: _finite(getattr(finding, name)) for name in ("size", "low", "high")},
+            "text": finding_text(finding, domain, recipe.fits),
+            "domain": domain,
+        }
+        for domain, fit in recipe.fits.items()
+        for finding in fit.findings
+    ]
 
 
-def _plain_finding(finding: Finding, domain: str) -> dict[str, Any]:
-    sizes = {"size": finding.size, "low": finding.low, "high": finding.high}
-    return {
-        "kind": finding.kind,
-        "tasks": list(finding.tasks),
-        **{name: float(value) if math.isfinite(value) else None for name, value in sizes.items()},
-        "text": finding.text,
-        "domain": domain,
-    }
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
 
 
 def finding_texts(info: Mapping[str, Any]) -> list[str]:

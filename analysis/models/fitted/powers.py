@@ -1,8 +1,15 @@
-"""Fits the power of each task, with its uncertainty."""
+"""Fits the power of each task, what else it depends on, and the uncertainty of both.
+
+1. **Lateness and noise**: on at most `SAMPLE` rows, fits of the base columns for several latenesses of the sensor; the
+   most likely one is taken if it is clearly better than none.
+2. **Columns** of all rows: the base (tasks, the program between its tasks, CPU time without samples, static power), and
+   the groups of `extensions`.
+3. **Averaging** over models (`averaging`), then the noise again with what was found, and a second time.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,11 +18,15 @@ from tprof.analysis.attribution.segment_energy import sum_by
 from tprof.analysis.attribution.segments import task_of
 from tprof.analysis.names import places
 
-from .equations import LEAST_ROWS, TRENDS, Equations, equations
-from .least_squares import Noise, Prior, Solution, edge_variance, solve
+from .averaging import Average, Prior, average, not_negative
+from .contention import contention_columns, likely_pairs
+from .equations import LEAST_ROWS, Edges, Rows, Spread, Work, base_columns, instance_spread
+from .extensions import FAMILIES, Effects, Extensions, extension_columns
+from .findings import Evidence, findings
+from .noise import Noise
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tprof.analysis.attribution.instances import InstanceRows
     from tprof.analysis.attribution.quanta import Quanta
@@ -25,13 +36,18 @@ if TYPE_CHECKING:
     from .findings import Finding
 
 Floats = NDArray[np.float64]
-SMOOTHED_S = 0.02
+SAMPLE = 4000
+LATE_S = (0.0, 5e-5, 1e-4, 2e-4, 3.5e-4, 5e-4, 7e-4, 1e-3)
+HOPELESS = 60.0
+IDLE = 0.02
+"""Busy cores up to which a row counts as idle."""
+FLOOR = 0.05
+"""Least power of a task in the noise, as a part of the largest."""
 UNCERTAIN = 0.2  # standard error along a direction, as a part of the mean power
 MEMBER = 0.15
 COLLINEAR = 0.05
 NORMAL_95 = 1.96
-CONCURRENCY_EFFECT = 0.5
-"""Prior deviation of the change of a core's power when twice as many cores are busy, relative to that power."""
+LIKELY = 0.5
 
 
 @dataclass(frozen=True)
@@ -58,27 +74,102 @@ class Fit:
     Attributes
     ----------
     power : (tasks + 1,) of each task, then of threads between tasks.
+    factors : for each thread, by how much the power of each segment differs from its task's; None: not at all.
     other : of CPU time without samples.
     covariance : (tasks, tasks) of the tasks' powers.
     static_w : (k,) of each quantum.
     static_error_w : standard error of the level.
+    late_s : the joules shown are those of up to so long before.
     together : groups of tasks that always ran together: only their sum is known.
     unresolved : (tasks,) bool; the interval of the power reaches zero.
     own_w : variance of a quantum's own noise, joules squared per second.
     gain : by how much the fit is better than one power for all (Bayesian information criterion); above 10: much better.
-    findings : what powers depend on, and what the readings cannot decide.
+    findings : what else was found.
     """
 
     power: Floats
+    factors: tuple[NDArray[np.float32], ...] | None
     other: float
     covariance: Floats
     static_w: Floats
     static_error_w: float
+    late_s: float
     together: tuple[tuple[int, ...], ...]
     unresolved: NDArray[np.bool_]
     own_w: float
     gain: float
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class _Base:
+    """A fit of the base columns alone.
+
+    Attributes
+    ----------
+    time : (n, b) columns.
+    power : (b,)
+    noise : with its sizes.
+    misfit : -2 times the logarithm of the likelihood.
+    """
+
+    time: Floats
+    power: Floats
+    noise: Noise
+    misfit: float
+
+
+@dataclass(frozen=True)
+class _Equations:
+    """Rows with their base columns and all that their noise consists of."""
+
+    rows: Rows
+    time: Floats
+    edges: Edges
+    spread: Spread
+
+    @classmethod
+    def of(cls, rows: Rows, work: Sequence[Work], tasks: int, late_s: float) -> _Equations:
+        time, edges = base_columns(rows, work, tasks, late_s)
+        hidden, length = rows.hidden_s[rows.at], rows.length_s
+        return cls(rows, np.column_stack([time, hidden, length]), edges, instance_spread(rows, work, tasks, late_s))
+
+    @property
+    def tasks(self) -> int:
+        return self.time.shape[1] - 3
+
+    @property
+    def energy_j(self) -> Floats:
+        return self.rows.energy_j[self.rows.at]
+
+    def joined(self) -> _Equations:
+        """Return the same with one column for all that runs."""
+        ran = self.time[:, : self.tasks + 2].sum(axis=1)
+        time = np.column_stack([ran, np.zeros((len(ran), 2)), self.time[:, -1]])
+        own, across = (part.sum(axis=1, keepdims=True) for part in (self.spread.own, self.spread.across))
+        return replace(self, time=time, edges=self.edges.joined(), spread=Spread(own, across))
+
+    def noise(self, power: Floats, sizes: Noise | None) -> Noise:
+        """Return the noise expected with these powers, with the sizes of another one."""
+        tasks = self.tasks
+        watts = np.maximum(power, FLOOR * max(float(power[:tasks].max(initial=0.0)), 1e-12))
+        variance = self.edges.variance(watts[: tasks + 1], power[-1]) + self.rows.unit_j**2 / 12
+        if not self.rows.timed:
+            # The scale of the noise gives the size of unknown windows, so any constant will do.
+            variance = variance + (1e-6 * float(np.mean(self.energy_j / self.rows.length_s))) ** 2
+        at = self.rows.at
+        squares = watts[:tasks] ** 2
+        busy = self.time[:, : tasks + 2].sum(axis=1) / self.rows.length_s
+        found = Noise(
+            variance[at], variance[at + 1], self.rows.linked, self.spread.own @ squares, self.spread.across @ squares,
+            np.where(busy < IDLE, self.rows.length_s, 0.0), self.rows.timed, np.zeros(len(at)),
+        )  # fmt: skip
+        if sizes is None:
+            return found
+        outlier = sizes.outlier if len(sizes.outlier) == len(at) else found.outlier
+        return replace(
+            found, edge_scale=sizes.edge_scale, spread2=sizes.spread2, idle_rate=sizes.idle_rate, outlier=outlier
+        )
 
 
 def fit_powers(
@@ -87,7 +178,7 @@ def fit_powers(
     segments: Sequence[Segments],
     hidden_s: Floats,
     *,
-    tasks: int,
+    names: Sequence[str],
     belief: Belief,
 ) -> Fit | None:
     """Find the power of each task from the quanta of one domain.
@@ -98,99 +189,202 @@ def fit_powers(
     located : of all threads, with modelled energy
     segments : the same threads
     hidden_s : (k,) CPU seconds without samples
-    tasks : their number
+    names : of the tasks
     belief : prior knowledge
 
     Returns
     -------
     None with fewer than 30 valid quanta, or fewer than three per column.
     """
-    rows = equations(quanta, located, segments, hidden_s, tasks)
-    if len(rows.energy_j) < max(LEAST_ROWS, 3 * rows.time.shape[1]):
+    tasks = len(names)
+    rows = Rows.of(quanta, hidden_s, tasks + 3)
+    if len(rows) < max(LEAST_ROWS, 3 * (tasks + 3)):
         return None
-    noise = _expected_noise(rows, quanta.unit_j)
-    prior, bounded = _prior(rows, belief)
-    solution = solve(rows.time, rows.energy_j, noise, prior, bounded)
-    error = np.sqrt(np.maximum(np.diag(solution.covariance), 0.0))
-    ran = rows.time[:, :tasks].sum(axis=0) > 0
-    return Fit(
-        power=_positive(solution.power[: tasks + 1], prior.mean[: tasks + 1]),
-        other=float(max(solution.power[tasks + 1], 1e-6 * prior.mean[tasks + 1])),
-        covariance=solution.covariance[:tasks, :tasks],
-        static_w=_static(quanta, rows, solution),
-        static_error_w=float(error[tasks + 2]),
-        together=_together(rows, solution),
-        unresolved=ran & (solution.power[:tasks] < NORMAL_95 * error[:tasks]),
-        own_w=float(np.median(solution.own / np.maximum(rows.length_s, 1e-12))),
-        gain=_gain(rows, noise, prior, bounded, solution),
-    )
+    work = _work(located, segments, tasks)
+    prior = _prior(rows, work, tasks, belief)
+    sample, late_s, gain_late = _most_likely(rows.part(SAMPLE), work, prior, tasks)
+    whole = sample[0] if len(sample[0].rows) == len(rows) else _Equations.of(rows, work, tasks, late_s)
+    base = _fit_base(whole, prior, sample[1], scaled=True)
+    power = _watts(base.power[:tasks])
+    pairs = likely_pairs(base.time[:, :tasks], rows.length_s, power, _scores(whole, base))
+    beside = contention_columns(rows, work, pairs, late_s, np.append(power, max(base.power[tasks], 0.0)))
+    extended = extension_columns(rows, work, base.time[:, :tasks], power, float(base.power[-1]), late_s, beside)
+    found, noise = _averaged(whole, base, extended, prior)
+    return _fit(quanta, whole, work, found, noise, extended, prior, names, base, late_s, gain_late)
 
 
-def _expected_noise(rows: Equations, unit_j: float) -> Noise:
-    power_w = rows.energy_j / np.maximum(rows.length_s, 1e-12)
-    # Short rows are noisy; long ones may each be a phase of their own.
-    half = int(np.clip(SMOOTHED_S / np.median(rows.length_s) / 2, 0, len(power_w) // 2))
-    kernel = np.ones(2 * half + 1) / (2 * half + 1)
-    around = np.convolve(np.pad(power_w, half, mode="edge"), kernel, mode="valid")
-    at_edges = np.concatenate((around[:1], (around[1:] + around[:-1]) / 2, around[-1:]))
-    # If the windows are unknown, the scale of the noise gives their size, so any constant will do.
-    window_s = rows.window_s if (rows.window_s > 0).any() else np.full(len(at_edges), 1e-6)
-    variance = edge_variance(at_edges, window_s, unit_j)
-    typical = np.full(len(power_w), variance.mean())
-    return Noise(variance[:-1], variance[1:], rows.linked, typical)
+def _work(located: Sequence[LocatedSegments], segments: Sequence[Segments], tasks: int) -> list[Work]:
+    """Return what threads did."""
+    cores = np.unique(np.concatenate([np.unique(one.cpu) for one in segments])) if segments else np.empty(0)
+    return [
+        Work(
+            thread.t_ns,
+            thread.modelled,
+            task_of(segment, tasks),
+            np.searchsorted(cores, segment.cpu).astype(np.int32),
+            np.concatenate(([0.0], np.log(np.maximum(segment.rows.own_s * 1e9, 1.0))))[segment.slot].astype(np.float32),
+        )
+        for thread, segment in zip(located, segments, strict=True)
+    ]
 
 
-def _prior(rows: Equations, belief: Belief) -> tuple[Prior, NDArray[np.bool_]]:
-    """Return the prior of the columns, and which of them cannot be negative.
+def _prior(rows: Rows, work: Sequence[Work], tasks: int, belief: Belief) -> Prior:
+    """Return the prior of the base columns.
 
     The prior mean of a task is the mean power of a busy second. Unknown static power lies anywhere between zero and
     the lowest power observed; idle quanta determine it far better.
     """
-    columns, level = rows.time.shape[1], rows.tasks + 2
-    watts = rows.energy_j / np.maximum(rows.length_s, 1e-12)
-    unknown = belief.static_w is None
+    energy_j, length_s = rows.energy_j[rows.at], rows.length_s
+    watts = energy_j / np.maximum(length_s, 1e-12)
     floor_w = float(np.percentile(watts, 2)) / 2 if belief.static_w is None else belief.static_w
-    busy = rows.time[:, :level].sum()
-    above_j = max(float(rows.energy_j.sum() - floor_w * rows.length_s.sum()), 0.05 * float(rows.energy_j.sum()))
-    mean = np.full(columns, above_j / busy if busy > 0 else 1.0)
+    ran = sum(float(one.modelled.sum()) for one in work) + float(rows.hidden_s.sum())
+    above_j = max(float(energy_j.sum() - floor_w * length_s.sum()), 0.05 * float(energy_j.sum()))
+    mean = np.full(tasks + 3, above_j / ran if ran > 0 else 1.0)
     deviation = mean * belief.power_share
     # The model was not calibrated for what runs between tasks and without samples.
-    deviation[rows.tasks : level] = mean[rows.tasks : level]
-    mean[level], deviation[level] = floor_w, floor_w if unknown else belief.static_share * floor_w + 1e-9
-    mean[level + 1 :], deviation[level + 1 :] = 0.0, 0.1 * max(float(watts.mean()), 1e-9)
-    deviation[-1] = CONCURRENCY_EFFECT * mean[0]
-    bounded = np.ones(columns, bool)
-    bounded[level + 1 :] = False
-    return Prior(mean, deviation), bounded
+    deviation[tasks : tasks + 2] = mean[tasks : tasks + 2]
+    mean[-1] = floor_w
+    deviation[-1] = floor_w if belief.static_w is None else belief.static_share * floor_w
+    return Prior(mean, np.maximum(deviation, 1e-9))
 
 
-def _positive(power: Floats, mean: Floats) -> Floats:
-    """Raise each power above zero, so that a task alone in a quantum gets its joules."""
-    return np.asarray(np.maximum(power, 1e-6 * mean))
+def _most_likely(
+    rows: Rows, work: Sequence[Work], prior: Prior, tasks: int
+) -> tuple[tuple[_Equations, _Base], float, float]:
+    """Return the fit with the most likely lateness, the lateness, and by how much it is better than none."""
+    found: dict[float, tuple[_Equations, _Base]] = {}
+    for late_s in LATE_S if rows.timed else LATE_S[:1]:
+        equations = _Equations.of(rows, work, tasks, late_s)
+        start = found[max(found)][1] if found else None
+        found[late_s] = (equations, _fit_base(equations, prior, start, scaled=False))
+        least = min(base.misfit for _, base in found.values())
+        if late_s >= LATE_S[3] and found[late_s][1].misfit > least + HOPELESS:
+            break
+    penalty = 2 * float(np.log(len(rows)))
+    late_s = min(found, key=lambda late: found[late][1].misfit + (penalty if late else 0.0))
+    return found[late_s], late_s, found[0.0][1].misfit - found[late_s][1].misfit
 
 
-def _static(quanta: Quanta, rows: Equations, solution: Solution) -> Floats:
-    """Static watts of every quantum, including those that were left out or merged."""
-    level = rows.tasks + 2
-    middle_s = (quanta.edges_ns[1:] + quanta.edges_ns[:-1] - 2 * quanta.edges_ns[0]) * 0.5e-9
-    place = 2 * middle_s / max(float(quanta.edges_ns[-1] - quanta.edges_ns[0]) * 1e-9, 1e-9) - 1
-    linear, bent = solution.power[level + 1 : level + 1 + TRENDS]
-    return np.asarray(np.maximum(solution.power[level] + linear * place + bent * (place**2 - 1 / 3), 0.0))
+def _fit_base(equations: _Equations, prior: Prior, start: _Base | None, *, scaled: bool) -> _Base:
+    """Fit the base columns alone, with the sizes of the noise."""
+    time, energy_j = equations.time, equations.energy_j
+    power, noise = (prior.mean, None) if start is None else (start.power, start.noise)
+    for _ in range(3 if start is None or scaled else 2):
+        noise = equations.noise(power, noise)
+        if start is not None or noise.outlier.any() or power is not prior.mean:
+            noise = noise.sized(energy_j - time @ power, scaled=scaled)
+        power = _least_squares(noise, time, energy_j, prior)
+        if scaled:
+            noise = noise.with_outliers(energy_j - time @ power)
+    residual = energy_j - time @ power
+    return _Base(time, power, noise, noise.misfit(residual))
 
 
-def _together(rows: Equations, solution: Solution) -> tuple[tuple[int, ...], ...]:
+def _least_squares(noise: Noise, time: Floats, energy_j: Floats, prior: Prior) -> Floats:
+    white, _ = noise.whiten(np.column_stack([time, energy_j]))
+    precise = white[:, :-1].T @ white[:, :-1] + np.diag(prior.deviation**-2.0)
+    return np.asarray(np.linalg.solve(precise, white[:, :-1].T @ white[:, -1] + prior.mean / prior.deviation**2))
+
+
+def _watts(power: Floats) -> Floats:
+    return np.asarray(np.maximum(power, FLOOR * max(float(power.max(initial=0.0)), 1e-12)))
+
+
+def _scores(equations: _Equations, base: _Base) -> Callable[[Floats], Floats]:
+    """Return what says how significant further columns are for the residual."""
+    white, _ = base.noise.whiten(np.column_stack([base.time, equations.energy_j]))
+    orthogonal = np.linalg.qr(white[:, :-1])[0]
+    residual = white[:, -1] - orthogonal @ (orthogonal.T @ white[:, -1])
+
+    def scores(columns: Floats) -> Floats:
+        found, _ = base.noise.whiten(columns)
+        found -= orthogonal @ (orthogonal.T @ found)
+        return np.asarray(residual @ found / np.maximum(np.sqrt((found**2).sum(axis=0)), 1e-300))
+
+    return scores
+
+
+def _averaged(equations: _Equations, base: _Base, extended: Extensions, prior: Prior) -> tuple[Average, Noise]:
+    """Average over models; if an effect was found, once more with the noise that is left."""
+    count = len(prior.mean)
+    columns = np.column_stack([equations.time, extended.columns, equations.energy_j])
+    size = np.concatenate((np.ones(count), extended.size))
+    groups = extended.groups(count)
+    noise = base.noise
+    for last in (False, True):
+        white, _ = noise.whiten(columns)
+        found = average(white[:, :-1], white[:, -1], prior, groups, size)
+        if last or max(found.chance.values()) < LIKELY:
+            return found, noise
+        residual = equations.energy_j - equations.time @ found.power - extended.columns @ (found.effect * size)[count:]
+        noise = equations.noise(found.power, replace(noise, outlier=np.zeros(len(residual))))
+        noise = noise.sized(residual, scaled=True).with_outliers(residual)
+    raise AssertionError
+
+
+def _fit(
+    quanta: Quanta, equations: _Equations, work: Sequence[Work], found: Average, noise: Noise, extended: Extensions,
+    prior: Prior, names: Sequence[str], base: _Base, late_s: float, gain_late: float,
+) -> Fit:  # fmt: skip
+    """Put together what was found."""
+    tasks, rows = len(names), equations.rows
+    covariance = found.covariance[: len(prior.mean), : len(prior.mean)]
+    power = not_negative(found.power, covariance)
+    error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    ran = equations.time[:, :tasks].sum(axis=0)
+    together = _together(equations.time, covariance, power, tasks)
+    effects = _effects(found, extended, tasks, rows)
+    trend = next(number for number, column in enumerate(extended.about) if column.group == "static")
+    static_w = power[-1] + found.effect[len(prior.mean) + trend] * extended.size[trend] * (
+        (quanta.edges_ns[1:] + quanta.edges_ns[:-1] - 2 * rows.edges_ns[0]) * 0.5e-9 / max(rows.span_s, 1e-9) - 0.5
+    )
+    evidence = Evidence(
+        names, ran, power, error, found, extended.about, len(prior.mean), late_s, gain_late,
+        float(np.median(np.diff(rows.edges_ns)) * 1e-9), together,
+        float((noise.outlier > 0).mean()),
+    )  # fmt: skip
+    own = noise.spread2 * noise.instances + noise.idle_rate * noise.idle_s
+    return Fit(
+        power=np.maximum(power[: tasks + 1], 1e-6 * prior.mean[: tasks + 1]),
+        factors=None if effects is None else effects.factors(work),
+        other=float(max(power[tasks + 1], 1e-6 * prior.mean[tasks + 1])),
+        covariance=covariance[:tasks, :tasks],
+        static_w=np.maximum(static_w, 0.0),
+        static_error_w=float(error[-1]),
+        late_s=late_s,
+        together=together,
+        unresolved=(ran > 0) & (power[:tasks] < NORMAL_95 * error[:tasks]),
+        own_w=float(np.median(own / np.maximum(rows.length_s, 1e-12))),
+        gain=_gain(equations, prior, base),
+        findings=findings(evidence),
+    )
+
+
+def _effects(found: Average, extended: Extensions, tasks: int, rows: Rows) -> Effects | None:
+    effect = found.effect[-len(extended.about) :]
+    on = [
+        number
+        for number, column in enumerate(extended.about)
+        if column.group != "static" and effect[number] and found.chance[FAMILIES[column.group.split()[0]]] > LIKELY
+    ]
+    if not on:
+        return None
+    about = [extended.about[number] for number in on]
+    return Effects(about, effect[on], tasks, int(rows.edges_ns[0]), rows.span_s)
+
+
+def _together(time: Floats, covariance: Floats, power: Floats, tasks: int) -> tuple[tuple[int, ...], ...]:
     """Groups of tasks whose powers cannot be separated: directions of large variance in the covariance.
 
     A direction in which all powers rise together is excluded: it is confounded with static power.
     """
-    ran = rows.time[:, : rows.tasks].sum(axis=0)
+    ran = time[:, :tasks].sum(axis=0)
     seen = np.flatnonzero(ran > 0)
     if len(seen) < 2:
         return ()
-    typical = max(float(ran[seen] @ solution.power[seen] / ran[seen].sum()), 1e-12)
-    covariance = solution.covariance[np.ix_(seen, seen)] / typical**2
-    sizes, directions = np.linalg.eigh((covariance + covariance.T) / 2)
-    part = rows.time[:, seen] / np.maximum(rows.length_s, 1e-12)[:, None]
+    typical = max(float(ran[seen] @ power[seen] / ran[seen].sum()), 1e-12)
+    sizes, directions = np.linalg.eigh(covariance[np.ix_(seen, seen)] / typical**2)
+    part = time[:, seen] / np.maximum(time[:, -1], 1e-12)[:, None]
     found = []
     for size, direction in zip(sizes, directions.T, strict=True):
         members = np.flatnonzero(np.abs(direction) > MEMBER)
@@ -210,17 +404,16 @@ def _collinear(part: Floats) -> bool:
     return bool(np.ndim(correlation) == 0 or np.linalg.eigvalsh(correlation)[0] < COLLINEAR)
 
 
-def _gain(rows: Equations, noise: Noise, prior: Prior, bounded: NDArray[np.bool_], full: Solution) -> float:
+def _gain(equations: _Equations, prior: Prior, full: _Base) -> float:
     """Compare with a fit of one power for everything that runs; a single task has no gain."""
-    level = rows.tasks + 2
-    if (rows.time[:, : rows.tasks].sum(axis=0) > 0).sum() < 2:
+    tasks = equations.tasks
+    ran = (equations.time[:, : tasks + 2].sum(axis=0) > 0).sum()
+    if (equations.time[:, :tasks].sum(axis=0) > 0).sum() < 2:
         return -np.inf
-    joined = np.column_stack([rows.time[:, :level].sum(axis=1), rows.time[:, level:]])
-    kept = np.r_[0, level : len(prior.mean)]
-    few = solve(joined, rows.energy_j, noise, Prior(prior.mean[kept], prior.deviation[kept]), bounded[kept])
-    count = len(rows.energy_j)
-    more = int((rows.time[:, :level].sum(axis=0) > 0).sum()) - 1
-    return 2 * (few.negative_log_likelihood - full.negative_log_likelihood) - more * float(np.log(count))
+    kept = [0, tasks, tasks + 1, tasks + 2]
+    few = Prior(prior.mean[kept], prior.deviation[kept])
+    joined = _fit_base(equations.joined(), few, None, scaled=True)
+    return joined.misfit - full.misfit - (int(ran) - 1) * float(np.log(len(equations.time)))
 
 
 def mean_errors(

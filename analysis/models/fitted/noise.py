@@ -1,0 +1,123 @@
+"""The noise of the equations: a tridiagonal covariance, its sizes by likelihood, and outliers.
+
+- An edge that lies elsewhere in its window moves joules from one row to the next. Its variance is that of the modelled
+  joules over the window, times `edge_scale`: 1 where windows are known, more if the sensor adds noise of its own.
+- Instances of a task differ in power by a common relative deviation, `spread`. One that crosses an edge puts the same
+  deviation into both rows.
+- Rows in which hardly anything runs have noise of their own, in proportion to time: what a package does when it is left
+  alone is not what instances do.
+- Rows that nothing explains (another program's burst, swapping) get additional noise of their own, as Huber's weights.
+
+All of it is tridiagonal and its Cholesky factor bidiagonal, so whitening costs O(rows) per column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cholesky_banded, solve_banded
+from scipy.optimize import minimize_scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Floats = NDArray[np.float64]
+HUBER = 3.5
+SPREAD_BOUNDS = (-16.0, 3.0)
+SCALE_BOUNDS = (0.0, 6.0)
+UNTIMED_BOUNDS = (-10.0, 30.0)
+GRID = 7
+LEAST_IDLE_ROWS = 10
+NOTHING = 1e-18
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Variances in joules squared, and their sizes.
+
+    Attributes
+    ----------
+    before, after : (n,) of each row's first and last edge.
+    linked : (n - 1,) whether a row's last edge is the next one's first.
+    instances, across : (n,), (n - 1,) variance of rows, and covariance with the next, if instances deviate by 100 %.
+    idle_s : (n,) seconds of rows in which hardly anything ran, 0 for the others.
+    timed : whether the variance of edges is known.
+    outlier : (n,) additional variance.
+    edge_scale, spread2, idle_rate : the sizes; the last in joules squared per second.
+    """
+
+    before: Floats
+    after: Floats
+    linked: NDArray[np.bool_]
+    instances: Floats
+    across: Floats
+    idle_s: Floats
+    timed: bool
+    outlier: Floats
+    edge_scale: float = 1.0
+    spread2: float = 1e-4
+    idle_rate: float = 0.0
+
+    def band(self) -> Floats:
+        """Return the diagonal and what is below it: (2, n)."""
+        band = np.zeros((2, len(self.before)))
+        band[0] = (self.before + self.after) * self.edge_scale + self.spread2 * self.instances
+        band[0] += self.idle_rate * self.idle_s + self.outlier + NOTHING
+        band[1, :-1] = np.where(self.linked, self.spread2 * self.across - self.edge_scale * self.after[:-1], 0.0)
+        return band
+
+    def whiten(self, columns: Floats) -> tuple[Floats, float]:
+        """Return columns, (n, m), with independent unit noise, and the logarithm of the covariance's determinant."""
+        factor = cholesky_banded(self.band(), lower=True)
+        return np.asarray(solve_banded((1, 0), factor, columns)), float(2 * np.log(factor[0]).sum())
+
+    def misfit(self, residual: Floats) -> float:
+        """Return -2 times the logarithm of the residual's likelihood, up to a constant."""
+        white, determinant = self.whiten(residual[:, None])
+        return float((white**2).sum()) + determinant
+
+    def sized(self, residual: Floats, *, scaled: bool) -> Noise:
+        """Return the noise with its most likely sizes for a residual.
+
+        `scaled`: whether known windows may be wider than said; unknown ones always get a scale.
+        """
+        found = self
+        for _ in range(2):
+            found = _best(found, residual, SPREAD_BOUNDS, lambda noise, x: replace(noise, spread2=float(np.exp(x))))
+            if scaled or not self.timed:
+                bounds = SCALE_BOUNDS if self.timed else UNTIMED_BOUNDS
+                found = _best(found, residual, bounds, lambda noise, x: replace(noise, edge_scale=float(np.exp(x))))
+            if not (scaled or not self.timed):
+                break
+        if (self.idle_s > 0).sum() < LEAST_IDLE_ROWS:
+            return found
+        idle = found.before + found.after
+        low = float(np.log(np.median(idle[self.idle_s > 0] / self.idle_s[self.idle_s > 0]) * found.edge_scale + 1e-30))
+        quiet = replace(found, idle_rate=0.0)
+        noisy = _best(
+            quiet, residual, (low - 6.0, low + 12.0), lambda noise, x: replace(noise, idle_rate=float(np.exp(x)))
+        )
+        return noisy if noisy.misfit(residual) < quiet.misfit(residual) else quiet
+
+    def with_outliers(self, residual: Floats) -> Noise:
+        """Return the noise with more of it where a residual is unlikely."""
+        plain = replace(self, outlier=np.zeros(len(residual)))
+        white = self.whiten(residual[:, None])[0][:, 0]
+        excess = np.maximum((white / HUBER) ** 2 - 1, 0.0)
+        return replace(plain, outlier=self.outlier + self.band()[0] * excess)
+
+
+def _best(
+    noise: Noise, residual: Floats, bounds: tuple[float, float], at: Callable[[Noise, float], Noise]
+) -> Noise:
+    """Minimise the misfit over the logarithm of a size; the likelihood may have a second peak."""
+    grid = np.linspace(*bounds, GRID)
+    best = int(np.argmin([at(noise, float(x)).misfit(residual) for x in grid]))
+    around = (grid[max(best - 1, 0)], grid[min(best + 1, GRID - 1)])
+    found = minimize_scalar(
+        lambda x: at(noise, float(x)).misfit(residual), bounds=around, method="bounded", options={"xatol": 0.05}
+    )
+    return at(noise, float(found.x))
