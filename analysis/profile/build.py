@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -140,7 +140,6 @@ def build_profile(
     }
     errors_j = None
     if recipe.fits:
-        info["fitted"] = {"findings": [asdict(one) for fit in recipe.fits.values() for one in fit.findings]}
         from tprof.analysis.models.fitted.powers import mean_errors  # noqa: PLC0415 - as in _fitted
 
         errors_j = mean_errors(recipe.fits, activity.segments, rows, names)

@@ -10,7 +10,7 @@ from tprof.analysis.names import shown
 
 from tprof.trace.estimate import EXACT
 
-from .intervals import fitted_interval, mean_interval, narrowed, widened
+from .intervals import fitted_interval, mean_interval, narrowed, run_half, widened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,12 +44,14 @@ def summarize(
 
     Returns
     -------
-    Index `task`, by falling energy: instances, energy_j, share (of all tasks' energy), energy_mean_j,
-    energy_std_j (of instances; NaN for one), energy_mean_low_j, energy_mean_high_j (95 % interval),
-    duration_mean_s, power_w (energy over own time), edp_js (mean energy times mean own time), energy_time_corr
-    (Pearson's r of energy with duration, NaN where either is the same for all), own_mean_s (without nested
-    tasks and suspension), resolved (whether the interval of the mean energy above static power is clear of zero,
-    the watts of an estimate taken as exact).
+    Index `task`, by falling energy: instances, energy_j, share (of all tasks' energy), dynamic_j (above static
+    power), dynamic_low_j, dynamic_high_j, energy_mean_j, energy_std_j (of instances; NaN for one),
+    energy_mean_low_j, energy_mean_high_j, duration_mean_s, power_w (energy over own time), power_low_w,
+    power_high_w, edp_js (mean energy times mean own time), energy_time_corr (Pearson's r of energy with duration,
+    NaN where either is the same for all), own_mean_s (without nested tasks and suspension), resolved (whether the
+    interval of the mean energy above static power is clear of zero, the watts of an estimate taken as exact).
+    Low and high are the ends of 95 % intervals: for a mean, of all instances that could have run; for `dynamic_j`
+    and `power_w`, of what those that ran drew.
     Instances whose energy is not resolved count in `instances` and `duration_mean_s` only.
     """
     codes = tasks["task"].cat.codes.to_numpy().astype(np.int64)
@@ -77,30 +79,43 @@ def summarize(
         # A spread below rounding cannot be correlated.
         flat = (var_j <= 1e-24 * resolved * mean_j**2) | (var_s <= 1e-24 * resolved * mean_s**2)
         corr = np.where(flat, np.nan, both / np.sqrt(var_j * var_s))
-        power_w = sum_j / total(own_s, good)
+        own_sum_s = total(own_s, good)
         dynamic_j = total(tasks["dynamic_j"].to_numpy(), good) / resolved
-        half_j = _half(tasks, watts)
-        resolution_j = np.sqrt(total(half_j**2, good) / resolved)
+        resolution_j = np.sqrt(total(_half(tasks, watts) ** 2, good) / resolved)
         if mean_error_j is None:
             model_error_j = (residual_share or 0.0) * dynamic_j
             low_j, high_j = mean_interval(mean_j, std_j, resolved, resolution_j, model_error_j)
+            half_j = run_half(resolved, resolution_j, model_error_j)
         else:
             low_j, high_j = fitted_interval(mean_j, std_j, resolved, mean_error_j)
+            half_j = run_half(resolved, np.zeros(k), mean_error_j)
         resolves = dynamic_j > high_j - mean_j
-        if common and not watts.is_none:
-            low_j, high_j = widened(low_j, high_j, mean_j - dynamic_j, watts)
+        error = watts if common else EXACT
+        if not error.is_none:
+            low_j, high_j = widened(low_j, high_j, mean_j - dynamic_j, error)
+        dynamic_sum_j = dynamic_j * resolved
+        dynamic_low_j, dynamic_high_j = _around(dynamic_sum_j, half_j, np.zeros(k), error)
+        sum_low_j, sum_high_j = _around(sum_j, half_j, sum_j - dynamic_sum_j, error)
+        power_w, power_low_w, power_high_w = (
+            np.where(own_sum_s > 0, joules / own_sum_s, np.nan) for joules in (sum_j, sum_low_j, sum_high_j)
+        )
         share = sum_j / np.nansum(sum_j) if np.nansum(sum_j) > 0 else np.full(k, np.nan)
     frame = pd.DataFrame(
         {
             "instances": count,
             "energy_j": sum_j,
             "share": share,
+            "dynamic_j": dynamic_sum_j,
+            "dynamic_low_j": dynamic_low_j,
+            "dynamic_high_j": dynamic_high_j,
             "energy_mean_j": mean_j,
             "energy_std_j": std_j,
             "energy_mean_low_j": low_j,
             "energy_mean_high_j": high_j,
             "duration_mean_s": mean_s,
-            "power_w": np.where(np.isfinite(power_w), power_w, np.nan),
+            "power_w": power_w,
+            "power_low_w": power_low_w,
+            "power_high_w": power_high_w,
             "edp_js": mean_j * own_mean_s,
             "energy_time_corr": np.clip(corr, -1.0, 1.0),
             "own_mean_s": own_mean_s,
@@ -109,6 +124,14 @@ def summarize(
         index=pd.Index(np.asarray(names, object), name="task"),
     )
     return frame[frame["instances"] > 0].sort_values("energy_j", ascending=False, kind="stable", na_position="last")
+
+
+def _around(
+    joules: NDArray[np.float64], half_j: NDArray[np.float64], static_j: NDArray[np.float64], error: WattsError
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the interval around a sum, not below zero, with the error of an estimate's watts."""
+    low_j, high_j = np.maximum(joules - half_j, 0.0), joules + half_j
+    return (low_j, high_j) if error.is_none else widened(low_j, high_j, static_j, error)
 
 
 def _half(tasks: pd.DataFrame, watts: WattsError) -> NDArray[np.float64]:

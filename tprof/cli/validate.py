@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +21,7 @@ def register(app: typer.Typer) -> None:
     app.command("validate", rich_help_panel="Predict and check")(validate)
 
 
-def validate(
+def validate(  # noqa: PLR0913 - one parameter an option
     seeds: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Simulated runs of each case; default 20.")
     ] = None,
@@ -36,19 +37,29 @@ def validate(
     watts: Annotated[
         bool, typer.Option("--watts", help="What is assumed without a sensor, tried on public measurements.")
     ] = False,
+    assumptions: Annotated[
+        bool,
+        typer.Option("--assumptions", help="Whether fitted's intervals hold, or it warns, where its assumptions fail."),
+    ] = False,
+    keep: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --assumptions: add each run to this file; make only those it lacks."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Simulate a processor with known power, and print each model's error beside the others'."""
     if watts:
-        _refuse_beside_watts(seeds, case, quick or None, plot, pairs or None, session)
+        _refuse_beside_watts(seeds, case, quick or None, plot, pairs or None, session, assumptions or None, keep)
         _try_assumed_watts(as_json=as_json)
         return
     if pairs or session is not None:
-        _refuse_mixed(pairs=pairs, others=(seeds, case, quick or None, plot))
+        _refuse_mixed(pairs=pairs, others=(seeds, case, quick or None, plot, assumptions or None, keep))
         _measure_pairs(session, as_json=as_json)
         return
-    from dataclasses import replace
-
+    if assumptions or keep is not None:
+        _refuse_without_assumptions(plot, assumptions=assumptions)
+        _try_assumptions(tuple(case or ()), seeds, keep, quick=quick, as_json=as_json)
+        return
     from tprof.benchmarks.validation import chosen
     from tprof.benchmarks.validation import validate as validation
     from tprof.benchmarks.validation.validation_text import tables
@@ -96,6 +107,33 @@ def _try_assumed_watts(*, as_json: bool) -> None:
         dump(result)
     else:
         show_tables(assumed_watts_tables(result), sys.stdout)
+
+
+def _refuse_without_assumptions(plot: Path | None, *, assumptions: bool) -> None:
+    from tprof.errors import UsageError
+
+    if plot is not None or not assumptions:
+        message = "--keep goes with --assumptions, which takes --case, --seeds, --quick and --json beside it"
+        raise UsageError(message)
+
+
+def _try_assumptions(
+    keys: tuple[str, ...], seeds: int | None, keep: Path | None, *, quick: bool, as_json: bool
+) -> None:
+    from tprof.benchmarks.validation import assumption_runs
+    from tprof.benchmarks.validation.assumptions import chosen_assumptions
+    from tprof.benchmarks.validation.validation_text import assumptions_table
+
+    series = assumption_runs.QUICK if quick else assumption_runs.FULL
+    if seeds is not None:
+        series = replace(series, runs=seeds)
+    cases = chosen_assumptions(keys)
+    with bar("simulating") as report:
+        result = assumption_runs.measure(cases, series, keep=keep, progress=partial(report, "simulating"))
+    if as_json:
+        dump(result)
+    else:
+        show_tables([assumptions_table(result)], sys.stdout)
 
 
 def _measure_pairs(session: Path | None, *, as_json: bool) -> None:

@@ -246,7 +246,7 @@ def _ratio(evidence: Evidence) -> Iterator[Finding]:
     for group in evidence.together:
         names = tuple(evidence.names[task] for task in group)
         half = max(NORMAL_95 * evidence.error[task] / max(evidence.power[task], 1e-12) for task in group)
-        text = f"{listed(names)} ran in a ratio so constant that the readings give their sum, not each of them"
+        text = f"{listed(names)} always ran together, in one ratio: the readings give their sum, not each of them"
         yield Finding("ratio", names, float(half), np.nan, np.nan, text)
 
 
