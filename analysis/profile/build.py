@@ -174,7 +174,9 @@ def _share(
     return joined.rows, totals, accounts, stuck
 
 
-def _fitted(recipe: Recipe, activity: Activity, block_ns: tuple[int, int], names: Sequence[str], *, asked: str) -> Recipe:
+def _fitted(
+    recipe: Recipe, activity: Activity, block_ns: tuple[int, int], names: Sequence[str], *, asked: str
+) -> Recipe:
     """Fit powers if requested, or if `auto` finds that they separate the tasks."""
     if not needs_fit(asked, recipe.model):
         return recipe

@@ -103,7 +103,7 @@ class Run:
 
     def task_at(self, place: int) -> NDArray[np.int64]:
         """Return which task runs on a core from each moment on: (m - 1,), -1 none."""
-        return self._numbers[place]
+        return np.asarray(self._numbers[place])
 
     @cached_property
     def _numbers(self) -> NDArray[np.int64]:
@@ -144,7 +144,7 @@ class Run:
         power_w = self.rates(place).power_w * np.append(core.scale, 0.0)[instance]
         if self.package.effects.changes_tasks:
             power_w = power_w * self.package.effects.factor(self, place, self.task_at(place))
-        return self._integral(power_w)
+        return self._integral(np.asarray(power_w))
 
     def instances_j(self, place: int) -> Floats:
         """Return dynamic joules of each instance of a core."""
@@ -191,7 +191,7 @@ class Run:
         begin_s, end_s = self._bursts_s
         last = np.searchsorted(begin_s, self.moments_s[:-1], side="right") - 1
         on = (last >= 0) & (np.append(end_s, 0.0)[last] > self.moments_s[:-1])
-        return self._integral(hidden.power_w * on)
+        return self._integral(np.where(on, hidden.power_w, 0.0))
 
     @cached_property
     def _demand_gbs(self) -> Floats:

@@ -151,7 +151,7 @@ def _compared(profile: Profile, truth: Truth, number: int, name: str) -> Row | N
     }
 
 
-def _part(value: float, of: float) -> float:
+def _part(value: Any, of: float) -> float:
     return float(f"{value / of - 1:.6g}")
 
 

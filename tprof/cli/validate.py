@@ -23,7 +23,8 @@ def register(app: typer.Typer) -> None:
 
 def validate(  # noqa: PLR0913 - one parameter an option
     seeds: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Simulated runs of each case; default 20.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Simulated runs of each case; default 20, with --assumptions 30."),
     ] = None,
     case: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this case; may be repeated.")] = None,
     quick: Quick = False,

@@ -150,22 +150,23 @@ def _length(evidence: Evidence) -> Iterator[Finding]:
         )
         name = evidence.names[task]
         more = _more(size[0])
-        text = f"the power of {name} depends on how long an instance is: one twice as long draws {_percent(size)} {more}"
+        text = (
+            f"the power of {name} depends on how long an instance is: one twice as long draws {_percent(size)} {more}"
+        )
         yield Finding("length", (name,), *size, text)
 
 
 def _contention(evidence: Evidence) -> Iterator[Finding]:
     share = evidence.share
-    pairs = {
-        (column.task, column.other) for column in evidence.about if column.group.startswith("victim")
-    }
+    pairs = {(column.task, column.other) for column in evidence.about if column.group.startswith("victim")}
     sized = []
     for victim, aggressor in pairs:
         size = evidence.combined(
             lambda column, pair=(victim, aggressor): float(
                 (column.task, column.other) == pair
                 and column.group.startswith("victim")
-                or column.group.startswith("aggressor") and column.other == pair[1]
+                or column.group.startswith("aggressor")
+                and column.other == pair[1]
             )
         )
         if size[1] * size[2] > 0:

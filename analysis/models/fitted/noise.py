@@ -111,9 +111,7 @@ class Noise:
         return replace(plain, outlier=self.outlier + self.band()[0] * excess)
 
 
-def _best(
-    noise: Noise, residual: Floats, bounds: tuple[float, float], at: Callable[[Noise, float], Noise]
-) -> Noise:
+def _best(noise: Noise, residual: Floats, bounds: tuple[float, float], at: Callable[[Noise, float], Noise]) -> Noise:
     """Minimise the misfit over the logarithm of a size; the likelihood may have a second peak."""
     grid = np.linspace(*bounds, GRID)
     best = int(np.argmin([at(noise, float(x)).misfit(residual) for x in grid]))
