@@ -1,4 +1,4 @@
-"""The noise of the equations: a tridiagonal covariance, its sizes by likelihood, and outliers.
+"""The noise of the equations: a banded covariance, its sizes by likelihood, and outliers.
 
 - An edge that lies elsewhere in its window moves joules from one row to the next. Its variance is that of the modelled
   joules over the window, times `edge_scale`: 1 where windows are known, more if the sensor adds noise of its own.
@@ -8,7 +8,7 @@
   alone is not what instances do.
 - Rows that nothing explains (another program's burst, swapping) get additional noise of their own, as Huber's weights.
 
-All of it is tridiagonal and its Cholesky factor bidiagonal, so whitening costs O(rows) per column.
+The covariance is a band, tridiagonal unless instances last several rows, so whitening costs O(rows) per column.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Noise:
     ----------
     before, after : (n,) of each row's first and last edge.
     linked : (n - 1,) whether a row's last edge is the next one's first.
-    instances, across : (n,), (n - 1,) variance of rows, and covariance with the next, if instances deviate by 100 %.
+    instances, across : (n,), (lags, n) variance of rows, and covariance with later ones, if instances deviate by 100 %.
     idle_s : (n,) seconds of rows in which hardly anything ran, 0 for the others.
     timed : whether the variance of edges is known.
     outlier : (n,) additional variance.
@@ -62,22 +62,25 @@ class Noise:
     idle_rate: float = 0.0
 
     def band(self) -> Floats:
-        """Return the diagonal and what is below it: (2, n)."""
-        band = np.zeros((2, len(self.before)))
-        band[0] = (self.before + self.after) * self.edge_scale + self.spread2 * self.instances
-        band[0] += self.idle_rate * self.idle_s + self.outlier + NOTHING
-        band[1, :-1] = np.where(self.linked, self.spread2 * self.across - self.edge_scale * self.after[:-1], 0.0)
+        """Return the diagonal and what is below it: (lags + 1, n)."""
+        band = np.concatenate([self.instances[None], self.across]) * self.spread2
+        band[0] += (self.before + self.after) * self.edge_scale + self.idle_rate * self.idle_s + self.outlier + NOTHING
+        band[1, :-1] -= np.where(self.linked, self.edge_scale * self.after[:-1], 0.0)
         return band
 
     def whiten(self, columns: Floats) -> tuple[Floats, float]:
         """Return columns, (n, m), with independent unit noise, and the logarithm of the covariance's determinant."""
-        factor = cholesky_banded(self.band(), lower=True)
-        return np.asarray(solve_banded((1, 0), factor, columns)), float(2 * np.log(factor[0]).sum())
+        factor = cholesky_banded(self.band(), lower=True, overwrite_ab=True, check_finite=False)
+        white = solve_banded((len(factor) - 1, 0), factor, columns, check_finite=False)
+        return np.asarray(white), float(2 * np.log(factor[0]).sum())
 
     def misfit(self, residual: Floats) -> float:
         """Return -2 times the logarithm of the residual's likelihood, up to a constant."""
-        diagonal, below = self.band()
-        pivots, _, solved, failed = lapack.dptsv(diagonal, below[:-1], residual)
+        band = self.band()
+        if len(band) > 2:
+            white, determinant = self.whiten(residual[:, None])
+            return float((white**2).sum()) + determinant
+        pivots, _, solved, failed = lapack.dptsv(band[0], band[1, :-1], residual)
         return np.inf if failed else float(residual @ solved + np.log(pivots).sum())
 
     def sized(self, residual: Floats, *, scaled: bool) -> Noise:

@@ -150,8 +150,7 @@ class _Equations:
         """Return the same with one column for all that runs."""
         ran = self.time[:, : self.tasks + 2].sum(axis=1)
         time = np.column_stack([ran, np.zeros((len(ran), 2)), self.time[:, -1]])
-        own, across = (part.sum(axis=1, keepdims=True) for part in (self.spread.own, self.spread.across))
-        return replace(self, time=time, edges=self.edges.joined(), spread=Spread(own, across))
+        return replace(self, time=time, edges=self.edges.joined(), spread=self.spread.joined())
 
     def noise(self, power: Floats, sizes: Noise | None) -> Noise:
         """Return the noise expected with these powers, with the sizes of another one."""
@@ -261,7 +260,7 @@ class _Lateness:
 def _lateness(rows: Rows, work: Sequence[Work], prior: Prior, tasks: int) -> _Lateness:
     """Find how late the sensor shows its updates."""
     ran = worked_in(rows, work, LATE_S[-1])
-    spread = instance_spread(rows, ran, tasks, 0.0)
+    spread = instance_spread(rows, ran, tasks, 0.0, most_lags=1)
     found: dict[float, _Base] = {}
     for late_s in LATE_S if rows.timed else LATE_S[:1]:
         start = found[max(found)] if found else None
