@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
-from scipy.optimize import nnls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,6 +130,8 @@ class _Models:
         return self.known[choice]
 
     def _score(self, choice: tuple[int, ...]) -> float:
+        from scipy.linalg import solve_triangular  # noqa: PLC0415 - half a second, and few profiles are fitted
+
         prior = sum(
             float(np.log(LIKELY / count / (len(SCALES) - 1) if scale else 1 - LIKELY / count))
             for scale, count in zip(choice, self.forms, strict=True)
@@ -190,6 +190,8 @@ def average(white: Floats, target: Floats, prior: Prior, groups: Sequence[Group]
     groups : of the further columns
     size : (p,) of the effects of further columns, in watts: scales are relative to it
     """
+    from scipy.linalg import cho_factor, cho_solve  # noqa: PLC0415 - as in _Models._score
+
     base = len(prior.mean)
     gram, along = white.T @ white, white.T @ target
     precise = gram[:base, :base] + np.diag(prior.deviation**-2.0)
@@ -299,6 +301,8 @@ def not_negative(power: Floats, covariance: Floats) -> Floats:
     """Return the most likely powers that are not negative, for a normal posterior."""
     if (power >= 0).all():
         return power
+    from scipy.optimize import nnls  # noqa: PLC0415 - as in _Models._score
+
     size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
     correlation = covariance / np.outer(size, size)
     values, vectors = np.linalg.eigh((correlation + correlation.T) / 2)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaincc
 
 from .extensions import static_course
 
@@ -235,6 +234,8 @@ def _unexplained(evidence: Evidence) -> Iterator[Finding]:
 
 def memory_chance(residual: Floats) -> float:
     """Return how likely such correlations of neighbours are if there are none (Ljung and Box, 1978)."""
+    from scipy.special import gammaincc  # noqa: PLC0415 - half a second, and few profiles are fitted
+
     unit = residual - residual.mean()
     unit = unit / max(float(unit.std()), 1e-300)
     count = len(unit)
