@@ -24,7 +24,7 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.optimize import nnls
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 Floats = NDArray[np.float64]
 SCALES = np.array([0.0, 0.01, 0.03, 0.1, 0.3])
@@ -38,6 +38,8 @@ KEPT, CHANCE = 3, 0.02
 NOTED = 0.2
 """Least probability of a group that a long recording's other rows are fitted with."""
 NEGLIGIBLE = 1e-4
+COURSES, EITHER = frozenset({"drift", "static"}), "drift or static"
+"""Families that readings may not tell apart while all cores are busy."""
 LAGS = 8
 
 
@@ -76,7 +78,7 @@ class Average:
     power : (k,) of the base columns.
     effect : (p,) of all columns in units of their size; 0 for base columns.
     covariance : (p, p) of the powers and the effects.
-    chance : by family, the posterior probability that it has an effect.
+    chance : by family, the posterior probability that it has an effect; `EITHER` for any of `COURSES`.
     groups : those with a probability above `NOTED`.
     floor : (k, k) the part of the powers' covariance for effects that are too small to be found.
     residual : (n,) white residual of the most likely model.
@@ -220,11 +222,8 @@ def average(white: Floats, target: Floats, prior: Prior, groups: Sequence[Group]
     covariance = covariance * _widening(white * units, residual, spread)
     floor = _unseen(models, top, inverse, shift) - _within(models, top, inverse, shift)
     covariance[:base, :base] += floor
-    families = {family: {i for i, group in enumerate(groups) if group.family == family} for family in _families(groups)}
-    chance = {
-        family: sum(part for choice, part in posterior.items() if any(choice[place] for place in members))
-        for family, members in families.items()
-    }
+    chance = {family: _chance(posterior, groups, {family}) for family in dict.fromkeys(one.family for one in groups)}
+    chance[EITHER] = _chance(posterior, groups, COURSES)
     effect = mean.copy()
     effect[:base] = 0.0
     likely = frozenset(
@@ -235,8 +234,9 @@ def average(white: Floats, target: Floats, prior: Prior, groups: Sequence[Group]
     return Average(mean[:base], effect, (covariance + covariance.T) / 2, chance, likely, floor, residual)
 
 
-def _families(groups: Sequence[Group]) -> list[str]:
-    return list(dict.fromkeys(group.family for group in groups))
+def _chance(posterior: dict[tuple[int, ...], float], groups: Sequence[Group], families: Collection[str]) -> float:
+    members = [place for place, group in enumerate(groups) if group.family in families]
+    return sum(part for choice, part in posterior.items() if any(choice[place] for place in members))
 
 
 def _model(
