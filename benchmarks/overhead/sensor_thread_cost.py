@@ -72,5 +72,4 @@ def cpu_time_ns(name: str = THREAD_NAME) -> int:
                 return int((task / "schedstat").read_text(encoding="ascii").split()[0])
         except (FileNotFoundError, ProcessLookupError):
             continue  # a thread that ended meanwhile
-    message = f"no thread {name} in this process: its cost is measured only while a recording runs"
-    raise TprofError(message)
+    raise TprofError(f"no thread {name} in this process: its cost is measured only while a recording runs")

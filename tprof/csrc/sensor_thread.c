@@ -1,5 +1,6 @@
 /* `guard` protects `asked_to_stop` and `settled`. The sources belong to the sensor thread while it runs, and otherwise
- * to the holder of `turn`: any thread that starts, stops, pauses or resumes it, one at a time. */
+ * to the holder of `turn`: any thread that starts, stops, pauses or resumes it, or adds or removes sources, one at a
+ * time. `sums` protects what observers read, and is held only to copy it. */
 #include "sensor_thread.h"
 
 #include <errno.h>
@@ -19,12 +20,14 @@
 
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t sums = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake;
 static bool asked_to_stop, settled, running, has_thread;
 static pthread_t thread;
 static pid_t thread_id;
-static struct tprof_source *sources;
+static struct tprof_source *sources; /* of the recording */
 static int source_count;
+static struct tprof_observer *observers;
 static uint64_t used_cpu_ns;
 static struct tprof_polling_schedule schedule;
 
@@ -38,18 +41,45 @@ static bool is_sensor(const struct tprof_source *source)
     return source->kind == TPROF_FILE || source->kind == TPROF_PERF;
 }
 
+/* Returns whether a value changed; `next_ns` becomes the time of the next poll, if that is earlier. */
+static bool poll_all(struct tprof_source *all, int count, uint64_t now_ns, uint64_t *next_ns)
+{
+    bool any_changed = false;
+    for (int i = 0; i < count; i++) {
+        struct tprof_source *source = &all[i];
+        if (source->next_poll_ns <= now_ns) {
+            const bool changed = tprof_source_poll(source, false);
+            any_changed |= changed;
+            source->next_poll_ns = tprof_polling_next(&schedule, source, now_ns, is_sensor(source), changed);
+        }
+        if (source->next_poll_ns < *next_ns)
+            *next_ns = source->next_poll_ns;
+    }
+    return any_changed;
+}
+
+static void publish(struct tprof_observer *observer)
+{
+    double energy_uj = 0;
+    uint64_t t_ns = 0;
+    for (int i = 0; i < observer->count; i++) {
+        energy_uj += observer->sources[i].total_uj;
+        if (observer->sources[i].last_change_ns > t_ns)
+            t_ns = observer->sources[i].last_change_ns;
+    }
+    pthread_mutex_lock(&sums);
+    observer->energy_uj = energy_uj;
+    observer->t_ns = t_ns;
+    pthread_mutex_unlock(&sums);
+}
+
 static uint64_t poll_due(uint64_t now_ns)
 {
     uint64_t next_ns = now_ns + LONGEST_SLEEP_NS;
-    for (int i = 0; i < source_count; i++) {
-        struct tprof_source *source = &sources[i];
-        if (source->next_poll_ns <= now_ns) {
-            const bool changed = tprof_source_poll(source, false);
-            source->next_poll_ns = tprof_polling_next(&schedule, source, now_ns, is_sensor(source), changed);
-        }
-        if (source->next_poll_ns < next_ns)
-            next_ns = source->next_poll_ns;
-    }
+    (void)poll_all(sources, source_count, now_ns, &next_ns);
+    for (struct tprof_observer *observer = observers; observer != NULL; observer = observer->next)
+        if (poll_all(observer->sources, observer->count, now_ns, &next_ns))
+            publish(observer);
     return next_ns;
 }
 
@@ -170,34 +200,61 @@ static void wait_until_settled(void)
     pthread_mutex_unlock(&guard);
 }
 
+static void close_all(struct tprof_source *all, int count)
+{
+    for (int i = 0; i < count; i++)
+        tprof_source_close(&all[i]);
+    free(all);
+}
+
 static void release(void)
 {
-    for (int i = 0; i < source_count; i++)
-        tprof_source_close(&sources[i]);
-    free(sources);
+    close_all(sources, source_count);
     sources = NULL;
     source_count = 0;
 }
 
-static int start(struct tprof_source *given, int count, double budget)
+/* Prepare a change of the sources. */
+static void hold_still(double budget)
 {
+    if (running || observers != NULL) {
+        end_thread();
+        return;
+    }
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&wake, &attributes);
     pthread_condattr_destroy(&attributes);
+    used_cpu_ns = 0;
+    tprof_polling_begin(&schedule, budget, tprof_now_ns());
+}
+
+/* After a change of the sources, go on with those that are left. */
+static int go_on(void)
+{
+    if (running || observers != NULL)
+        return create_thread();
+    pthread_cond_destroy(&wake);
+    return 0;
+}
+
+static int start(struct tprof_source *given, int count, double budget)
+{
+    hold_still(budget);
     sources = given;
     source_count = count;
     used_cpu_ns = 0;
     settled = false;
     tprof_polling_begin(&schedule, budget, tprof_now_ns());
-    const int error = create_thread();
+    running = true;
+    const int error = go_on();
     if (error != 0) {
-        pthread_cond_destroy(&wake);
+        running = false;
         release();
+        (void)go_on();
         return error;
     }
-    running = true;
     wait_until_settled();
     return 0;
 }
@@ -220,16 +277,61 @@ uint64_t tprof_sensors_stop(void)
         poll_last();
         last_cpu_ns = used_cpu_ns + tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns;
         running = false;
-        pthread_cond_destroy(&wake);
         release();
+        (void)go_on();
     }
     pthread_mutex_unlock(&turn);
     return last_cpu_ns;
 }
 
+int tprof_sensors_observe(struct tprof_observer *observer, double budget)
+{
+    pthread_mutex_lock(&turn);
+    hold_still(budget);
+    for (int i = 0; i < observer->count; i++)
+        (void)tprof_source_poll(&observer->sources[i], false);
+    publish(observer);
+    observer->next = observers;
+    observers = observer;
+    const int error = go_on();
+    pthread_mutex_unlock(&turn);
+    return error;
+}
+
+static struct tprof_observer **place_of(const struct tprof_observer *observer)
+{
+    struct tprof_observer **place = &observers;
+    while (*place != NULL && *place != observer)
+        place = &(*place)->next;
+    return place;
+}
+
+void tprof_sensors_leave(struct tprof_observer *observer)
+{
+    pthread_mutex_lock(&turn);
+    struct tprof_observer **place = place_of(observer);
+    if (*place != NULL) {
+        end_thread();
+        *place = observer->next;
+        (void)go_on();
+    }
+    close_all(observer->sources, observer->count);
+    observer->sources = NULL;
+    observer->count = 0;
+    pthread_mutex_unlock(&turn);
+}
+
+void tprof_sensors_observed(const struct tprof_observer *observer, uint64_t *t_ns, double *energy_uj)
+{
+    pthread_mutex_lock(&sums);
+    *t_ns = observer->t_ns;
+    *energy_uj = observer->energy_uj;
+    pthread_mutex_unlock(&sums);
+}
+
 bool tprof_sensors_run(void)
 {
-    return running;
+    return running || observers != NULL;
 }
 
 void tprof_sensors_pause(void)
@@ -242,21 +344,30 @@ void tprof_sensors_pause(void)
 void tprof_sensors_resume(void)
 {
     pthread_mutex_lock(&turn);
-    if (running && !has_thread)
+    if ((running || observers != NULL) && !has_thread)
         (void)create_thread(); /* If this fails, the last reading, which `stop` takes, ends a long quantum. */
     pthread_mutex_unlock(&turn);
+}
+
+static void forget_all(struct tprof_source *all, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (all[i].fd >= 0)
+            close(all[i].fd);
+        all[i].fd = -1;
+    }
 }
 
 void tprof_sensors_forget(void)
 {
     pthread_mutex_init(&turn, NULL);
     pthread_mutex_init(&guard, NULL);
-    if (!running)
-        return;
+    pthread_mutex_init(&sums, NULL);
+    forget_all(sources, source_count);
+    for (struct tprof_observer *observer = observers; observer != NULL; observer = observer->next)
+        forget_all(observer->sources, observer->count);
     running = has_thread = false;
-    for (int i = 0; i < source_count; i++)
-        if (sources[i].fd >= 0)
-            close(sources[i].fd);
     sources = NULL;
     source_count = 0;
+    observers = NULL;
 }

@@ -14,6 +14,21 @@ int tprof_sensors_start(struct tprof_source *sources, int count, double budget);
  * the CPU time this took since the start, in ns. */
 uint64_t tprof_sensors_stop(void);
 
+/* Reads energy whether there is a recording or not: the thread polls its sources beside those of the recording. */
+struct tprof_observer {
+    struct tprof_source *sources;
+    int count;
+    struct tprof_observer *next;
+    uint64_t t_ns;    /* of the last change of any source */
+    double energy_uj; /* of all sources since they were first read */
+};
+
+/* Add an observer, which owns its sources until it leaves; `budget` counts if the thread has nothing else to do.
+ * Returns 0 or errno; it must leave in any case. In a forked child, leaving only frees. */
+int tprof_sensors_observe(struct tprof_observer *observer, double budget);
+void tprof_sensors_leave(struct tprof_observer *observer);
+void tprof_sensors_observed(const struct tprof_observer *observer, uint64_t *t_ns, double *energy_uj);
+
 bool tprof_sensors_run(void);
 
 /* Around a fork the process has only the program's own threads: `pause` ends the sensor thread and waits until the

@@ -63,8 +63,9 @@ class Plan(NamedTuple):
             events = tuple((int(kind), int(config)) for kind, config in recorder["events"])
             packages = tuple(array.array("h", [int(package) for package in recorder["packages"]]))
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            message = f"{directory / MANIFEST} is damaged: it does not say what is recorded; record again"
-            raise TraceError(message) from error
+            raise TraceError(
+                f"{directory / MANIFEST} is damaged: it does not say what is recorded; record again"
+            ) from error
         return cls(directory, columns, events, packages)
 
     def description(self) -> bytes:

@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
-from scipy.optimize import nnls
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -144,7 +142,7 @@ class _Models:
         inner = self.gram[np.ix_(columns, columns)] * np.outer(scale, scale)
         inner[np.diag_indices(len(columns))] += 1.0
         factor = np.linalg.cholesky(inner)
-        solved = solve_triangular(factor, self.target[columns] * scale, lower=True, check_finite=False)
+        solved = np.linalg.solve(factor, self.target[columns] * scale)
         return prior + 0.5 * float(solved @ solved) - float(np.log(np.diag(factor)).sum())
 
     def search(self) -> None:
@@ -195,12 +193,11 @@ def average(white: Floats, target: Floats, prior: Prior, groups: Sequence[Group]
     base = len(prior.mean)
     gram, along = white.T @ white, white.T @ target
     precise = gram[:base, :base] + np.diag(prior.deviation**-2.0)
-    factor = cho_factor(precise)
-    inverse = cho_solve(factor, np.eye(base))
+    inverse = np.linalg.inv(precise)
     wanted = along[:base] + prior.mean / prior.deviation**2
     own = size[base:]
     coupling = gram[:base, base:] * own
-    shift = cho_solve(factor, coupling)
+    shift = inverse @ coupling
     models = _Models(
         gram[base:, base:] * np.outer(own, own) - coupling.T @ shift,
         along[base:] * own - shift.T @ wanted,
@@ -209,7 +206,7 @@ def average(white: Floats, target: Floats, prior: Prior, groups: Sequence[Group]
     models.search()
     posterior = models.posterior()
     mean, second = np.zeros(len(size)), np.zeros((len(size), len(size)))
-    plain = cho_solve(factor, wanted)
+    plain = inverse @ wanted
     for choice, part in posterior.items():
         found, spread = _model(models, choice, plain, inverse, shift)
         mean += part * found
@@ -299,6 +296,8 @@ def not_negative(power: Floats, covariance: Floats) -> Floats:
     """Return the most likely powers that are not negative, for a normal posterior."""
     if (power >= 0).all():
         return power
+    from scipy.optimize import nnls  # noqa: PLC0415 - half a second, and few powers are negative
+
     size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
     correlation = covariance / np.outer(size, size)
     values, vectors = np.linalg.eigh((correlation + correlation.T) / 2)

@@ -129,7 +129,9 @@ def contention_columns(
     return Contention(pairs, {form: np.concatenate(parts) for form, parts in found.items()}, np.concatenate(crowd))
 
 
-def likely_pairs(time: Floats, length_s: Floats, power: Floats, score: Callable[[Floats], Floats]) -> list[tuple[int, int]]:
+def likely_pairs(
+    time: Floats, length_s: Floats, power: Floats, score: Callable[[Floats], Floats]
+) -> list[tuple[int, int]]:
     """Return the pairs worth a column: all of few tasks, else those that the readings suggest.
 
     The overlap of tasks far shorter than a row is about the product of their times over its length. That column says

@@ -222,7 +222,11 @@ def worked_in(rows: Rows, work: Sequence[Work], late_s: float) -> list[Work]:
 
 
 def columns(
-    rows: Rows, work: Sequence[Work], count: int, late_s: float, of: Callable[[Work], tuple[NDArray[np.int32], Floats | None]]
+    rows: Rows,
+    work: Sequence[Work],
+    count: int,
+    late_s: float,
+    of: Callable[[Work], tuple[NDArray[np.int32], Floats | None]],
 ) -> Floats:
     """Return weighted modelled time in each row, as a mean over the windows of its edges: (n, count).
 

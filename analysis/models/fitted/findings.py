@@ -157,22 +157,23 @@ def _length(evidence: Evidence) -> Iterator[Finding]:
         )
         name = evidence.names[task]
         more = _more(size[0])
-        text = f"the power of {name} depends on how long an instance is: one twice as long draws {_percent(size)} {more}"
+        text = (
+            f"the power of {name} depends on how long an instance is: one twice as long draws {_percent(size)} {more}"
+        )
         yield Finding("length", (name,), *size, text)
 
 
 def _contention(evidence: Evidence) -> Iterator[Finding]:
     share = evidence.share
-    pairs = {
-        (column.task, column.other) for column in evidence.about if column.group.startswith("victim")
-    }
+    pairs = {(column.task, column.other) for column in evidence.about if column.group.startswith("victim")}
     sized = []
     for victim, aggressor in pairs:
         size = evidence.combined(
             lambda column, pair=(victim, aggressor): float(
                 (column.task, column.other) == pair
                 and column.group.startswith("victim")
-                or column.group.startswith("aggressor") and column.other == pair[1]
+                or column.group.startswith("aggressor")
+                and column.other == pair[1]
             )
         )
         if size[1] * size[2] > 0:
@@ -249,7 +250,9 @@ def memory(residual: Floats) -> float:
     count = len(unit)
     with_lag = [float(unit[lag:] @ unit[:-lag]) / count for lag in range(1, min(max(MEMORY_LAGS), count // 4) + 1)]
     total = np.cumsum(with_lag)
-    return max((float(total[lags - 1] * np.sqrt(count / lags)) for lags in MEMORY_LAGS if lags <= len(total)), default=0.0)
+    return max(
+        (float(total[lags - 1] * np.sqrt(count / lags)) for lags in MEMORY_LAGS if lags <= len(total)), default=0.0
+    )
 
 
 def _ratio(evidence: Evidence) -> Iterator[Finding]:

@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky_banded, lapack, solve_banded
-from scipy.optimize import minimize_scalar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,6 +68,8 @@ class Noise:
 
     def whiten(self, columns: Floats) -> tuple[Floats, float]:
         """Return columns, (n, m), with independent unit noise, and the logarithm of the covariance's determinant."""
+        from scipy.linalg import cholesky_banded, solve_banded  # noqa: PLC0415 - half a second, few profiles are fitted
+
         factor = cholesky_banded(self.band(), lower=True, overwrite_ab=True, check_finite=False)
         white = solve_banded((len(factor) - 1, 0), factor, columns, check_finite=False)
         return np.asarray(white), float(2 * np.log(factor[0]).sum())
@@ -80,6 +80,8 @@ class Noise:
         if len(band) > 2:
             white, determinant = self.whiten(residual[:, None])
             return float((white**2).sum()) + determinant
+        from scipy.linalg import lapack  # noqa: PLC0415 - as in whiten
+
         pivots, _, solved, failed = lapack.dptsv(band[0], band[1, :-1], residual)
         return np.inf if failed else float(residual @ solved + np.log(pivots).sum())
 
@@ -114,10 +116,10 @@ class Noise:
         return replace(plain, outlier=self.outlier + self.band()[0] * excess)
 
 
-def _best(
-    noise: Noise, residual: Floats, bounds: tuple[float, float], at: Callable[[Noise, float], Noise]
-) -> Noise:
+def _best(noise: Noise, residual: Floats, bounds: tuple[float, float], at: Callable[[Noise, float], Noise]) -> Noise:
     """Minimise the misfit over the logarithm of a size; the likelihood may have a second peak."""
+    from scipy.optimize import minimize_scalar  # noqa: PLC0415 - as in whiten
+
     grid = np.linspace(*bounds, GRID)
     best = int(np.argmin([at(noise, float(x)).misfit(residual) for x in grid]))
     around = (grid[max(best - 1, 0)], grid[min(best + 1, GRID - 1)])

@@ -299,9 +299,7 @@ def _explored(rows: Rows, work: Sequence[Work], prior: Prior, late: _Lateness) -
     known = _known(equations, work, base, late.late_s)
     pairs = likely_pairs(known.time, rows.length_s, known.watts, _scores(equations, base))
     extended = extension_columns(known, pairs)
-    return _Found(
-        equations, prior, base, pairs, extended, *_averaged(equations, base, extended, prior), late.late_s
-    )
+    return _Found(equations, prior, base, pairs, extended, *_averaged(equations, base, extended, prior), late.late_s)
 
 
 def _completed(rows: Rows, work: Sequence[Work], prior: Prior, sample: _Found) -> _Found:
