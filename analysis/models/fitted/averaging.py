@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 Floats = NDArray[np.float64]
 SCALES = np.array([0.0, 0.01, 0.03, 0.1, 0.3])
@@ -36,6 +36,8 @@ KEPT, CHANCE = 3, 0.02
 NOTED = 0.2
 """Least probability of a group that a long recording's other rows are fitted with."""
 NEGLIGIBLE = 1e-4
+COURSES, EITHER = frozenset({"drift", "static"}), "drift or static"
+"""Families that readings may not tell apart while all cores are busy."""
 LAGS = 8
 
 
@@ -74,7 +76,7 @@ class Average:
     power : (k,) of the base columns.
     effect : (p,) of all columns in units of their size; 0 for base columns.
     covariance : (p, p) of the powers and the effects.
-    chance : by family, the posterior probability that it has an effect.
+    chance : by family, the posterior probability that it has an effect; `EITHER` for any of `COURSES`.
     groups : those with a probability above `NOTED`.
     floor : (k, k) the part of the powers' covariance for effects that are too small to be found.
     residual : (n,) white residual of the most likely model.
@@ -130,8 +132,6 @@ class _Models:
         return self.known[choice]
 
     def _score(self, choice: tuple[int, ...]) -> float:
-        from scipy.linalg import solve_triangular  # noqa: PLC0415 - half a second, and few profiles are fitted
-
         prior = sum(
             float(np.log(LIKELY / count / (len(SCALES) - 1) if scale else 1 - LIKELY / count))
             for scale, count in zip(choice, self.forms, strict=True)
@@ -142,7 +142,7 @@ class _Models:
         inner = self.gram[np.ix_(columns, columns)] * np.outer(scale, scale)
         inner[np.diag_indices(len(columns))] += 1.0
         factor = np.linalg.cholesky(inner)
-        solved = solve_triangular(factor, self.target[columns] * scale, lower=True, check_finite=False)
+        solved = np.linalg.solve(factor, self.target[columns] * scale)
         return prior + 0.5 * float(solved @ solved) - float(np.log(np.diag(factor)).sum())
 
     def search(self) -> None:
@@ -190,17 +190,14 @@ def average(white: Floats, target: Floats, prior: Prior, groups: Sequence[Group]
     groups : of the further columns
     size : (p,) of the effects of further columns, in watts: scales are relative to it
     """
-    from scipy.linalg import cho_factor, cho_solve  # noqa: PLC0415 - as in _Models._score
-
     base = len(prior.mean)
     gram, along = white.T @ white, white.T @ target
     precise = gram[:base, :base] + np.diag(prior.deviation**-2.0)
-    factor = cho_factor(precise)
-    inverse = cho_solve(factor, np.eye(base))
+    inverse = np.linalg.inv(precise)
     wanted = along[:base] + prior.mean / prior.deviation**2
     own = size[base:]
     coupling = gram[:base, base:] * own
-    shift = cho_solve(factor, coupling)
+    shift = inverse @ coupling
     models = _Models(
         gram[base:, base:] * np.outer(own, own) - coupling.T @ shift,
         along[base:] * own - shift.T @ wanted,
@@ -209,7 +206,7 @@ def average(white: Floats, target: Floats, prior: Prior, groups: Sequence[Group]
     models.search()
     posterior = models.posterior()
     mean, second = np.zeros(len(size)), np.zeros((len(size), len(size)))
-    plain = cho_solve(factor, wanted)
+    plain = inverse @ wanted
     for choice, part in posterior.items():
         found, spread = _model(models, choice, plain, inverse, shift)
         mean += part * found
@@ -222,11 +219,8 @@ def average(white: Floats, target: Floats, prior: Prior, groups: Sequence[Group]
     covariance = covariance * _widening(white * units, residual, spread)
     floor = _unseen(models, top, inverse, shift) - _within(models, top, inverse, shift)
     covariance[:base, :base] += floor
-    families = {family: {i for i, group in enumerate(groups) if group.family == family} for family in _families(groups)}
-    chance = {
-        family: sum(part for choice, part in posterior.items() if any(choice[place] for place in members))
-        for family, members in families.items()
-    }
+    chance = {family: _chance(posterior, groups, {family}) for family in dict.fromkeys(one.family for one in groups)}
+    chance[EITHER] = _chance(posterior, groups, COURSES)
     effect = mean.copy()
     effect[:base] = 0.0
     likely = frozenset(
@@ -237,8 +231,9 @@ def average(white: Floats, target: Floats, prior: Prior, groups: Sequence[Group]
     return Average(mean[:base], effect, (covariance + covariance.T) / 2, chance, likely, floor, residual)
 
 
-def _families(groups: Sequence[Group]) -> list[str]:
-    return list(dict.fromkeys(group.family for group in groups))
+def _chance(posterior: dict[tuple[int, ...], float], groups: Sequence[Group], families: Collection[str]) -> float:
+    members = [place for place, group in enumerate(groups) if group.family in families]
+    return sum(part for choice, part in posterior.items() if any(choice[place] for place in members))
 
 
 def _model(
@@ -301,7 +296,7 @@ def not_negative(power: Floats, covariance: Floats) -> Floats:
     """Return the most likely powers that are not negative, for a normal posterior."""
     if (power >= 0).all():
         return power
-    from scipy.optimize import nnls  # noqa: PLC0415 - as in _Models._score
+    from scipy.optimize import nnls  # noqa: PLC0415 - half a second, and few powers are negative
 
     size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
     correlation = covariance / np.outer(size, size)

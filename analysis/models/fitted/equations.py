@@ -35,6 +35,8 @@ FEWEST, MOST, SPACING_NS = 6, 24, 20_000
 """Fewest and most points in the window of an edge, and their target spacing."""
 LATE_POINTS, LATTICE = 13, 5
 """Points if updates are late, and the generator of their lattice."""
+COOLING = (0.0, 1.0, 4.0)
+"""Speeds at which a package may cool, as a multiple of one over the length of the recording."""
 LAGS, MOST_PRODUCTS = 32, 8_000_000
 """Most rows after one that an instance may connect with it in the noise, and most entries of the table of products."""
 BLOCKS = 8
@@ -91,6 +93,16 @@ class Rows:
     def middle_s(self) -> Floats:
         """Seconds from the first edge to the middle of each row: (n,)."""
         return np.asarray((self.edges_ns[self.at] + self.edges_ns[self.at + 1] - 2 * self.edges_ns[0]) * 0.5e-9)
+
+    def warmth(self, static_w: float) -> Floats:
+        """Return how warm the package was in each interval, from 0 to 1, for several speeds of cooling: (k, m).
+
+        The joules above static power warm it, and it cools exponentially.
+        """
+        above_j = np.maximum(self.energy_j - static_w * np.diff(self.edges_ns) * 1e-9, 0.0)
+        passed = (self.edges_ns[1:] + self.edges_ns[:-1] - 2 * self.edges_ns[0]) * 0.5e-9 / max(self.span_s, 1e-9)
+        gathered = [np.exp(-speed * passed) * np.cumsum(above_j * np.exp(speed * passed)) for speed in COOLING]
+        return np.array([one / max(float(one.max(initial=0.0)), 1e-300) for one in gathered])
 
     @property
     def span_s(self) -> float:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .averaging import Group
 from .contention import FORMS, contention_columns
-from .equations import columns
+from .equations import COOLING, columns
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 WAVES = range(2, 7)
 SEPARATE_WAVES = 12
 """With more tasks they have their wander in common."""
-STATIC_WAVES = 3
+STATIC_WAVES = (2, 3)
 MOST_CORES = 128
 FAMILIES = {
     "drift": "drift", "wander": "drift", "length": "length", "victim": "contention", "aggressor": "contention",
@@ -73,12 +73,15 @@ class Extensions:
         names = list(dict.fromkeys(column.group for column in self.about))
         group = np.array([names.index(column.group) for column in self.about], np.intp)
         saturating, counting = ({f"{role} {form}" for role in ("victim", "aggressor")} for form in FORMS)
+        excludes = {name: counting for name in saturating} | {name: saturating for name in counting}
+        warmth = {f"static {number}" for number in range(len(COOLING))}
+        excludes |= {name: warmth - {name} for name in warmth}
         return [
             Group(
                 name,
                 FAMILIES[name.partition(" ")[0]],
                 base + np.flatnonzero(group == number),
-                frozenset(counting if name in saturating else saturating if name in counting else ()),
+                frozenset(excludes.get(name, ())),
             )
             for number, name in enumerate(names)
         ]
@@ -109,9 +112,9 @@ class _Builder:
         self.about.append(about)
         self.size.append(size)
 
-    def add_static(self, wave: int, values: Floats, static_w: float) -> None:
+    def add_static(self, group: str, course: int, values: Floats, static_w: float) -> None:
         """Add a column of static power."""
-        self._append(values, Column("static", None, wave, 0.0), static_w)
+        self._append(values, Column(group, None, course, 0.0), static_w)
 
     def built(self) -> Extensions:
         """Return all."""
@@ -168,7 +171,7 @@ def extension_columns(known: Known, pairs: list[tuple[int, int]], groups: Collec
         "drift": _add_drift, "wander": _add_waves, "length": _add_lengths, "cores": _add_cores, "static": _add_static,
     }  # fmt: skip
     for name, add in wanted.items():
-        if groups is None or name in groups:
+        if groups is None or any(group.partition(" ")[0] == name for group in groups):
             add(build, known)
     if groups is None or any(FAMILIES[name.partition(" ")[0]] == "contention" for name in groups):
         _add_contention(build, known, pairs)
@@ -194,13 +197,22 @@ def _add_lengths(build: _Builder, known: Known) -> None:
 
 def _add_static(build: _Builder, known: Known) -> None:
     static_w = max(known.static_w, 1e-3 * float(known.power.max()))
-    for wave in range(1 + STATIC_WAVES):
-        build.add_static(wave, known.rows.length_s * static_course(wave, known.place), static_w)
+    courses = static_courses(known.place, known.rows.warmth(known.static_w)[:, known.rows.at])
+    for number, (group, values) in enumerate(courses):
+        build.add_static(group, number, known.rows.length_s * values, static_w)
 
 
-def static_course(wave: int, place: Floats) -> Floats:
-    """Return how static power may change over the recording: a trend, then waves."""
-    return np.asarray(np.cos(np.pi * (wave + 1) * place) if wave else place - 0.5)
+def static_courses(place: Floats, warmth: Floats) -> list[tuple[str, Floats]]:
+    """Return how static power may change, and the group of each course.
+
+    Parameters
+    ----------
+    place : (n,) the part of the time that has passed
+    warmth : (k, n) of the package, from 0 to 1, for several speeds of cooling
+    """
+    warmed = [(f"static {number}", values) for number, values in enumerate(warmth)]
+    waves = [("static course", np.asarray(np.cos(np.pi * wave * place))) for wave in STATIC_WAVES]
+    return [*warmed, ("static course", place - 0.5), *waves]
 
 
 def _add_waves(build: _Builder, known: Known) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .extensions import static_course
+from .averaging import EITHER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,8 @@ Floats = NDArray[np.float64]
 CERTAIN = 0.95
 """Least posterior probability of an effect that is reported."""
 LATE_GAIN = 20.0
-MEMORY, MEMORY_LAGS = 1e-3, 20
+MEMORY, MEMORY_LAGS = 4.5, (8, 20)
+"""Standard deviations of the sum of so many correlations of residuals that are too many."""
 OUTLIERS = 0.02
 NORMAL_95 = 1.96
 MOST_NAMES = 6
@@ -77,6 +78,7 @@ class Evidence:
     update_s : usual time between updates.
     together : groups of tasks that the readings do not separate.
     outliers : part of the rows that no power explains.
+    static_change : (further columns,) by how much each with an effect of 1 changes static power, relative to it.
     """
 
     names: Sequence[str]
@@ -91,10 +93,14 @@ class Evidence:
     update_s: float
     together: Sequence[tuple[int, ...]]
     outliers: float
+    static_change: Floats
 
     def combined(self, select: Callable[[Column], float]) -> tuple[float, float, float]:
         """Return a weighted sum of effects, and the ends of its interval."""
-        weight = np.array([select(column) for column in self.about])
+        return self.weighted(np.array([select(column) for column in self.about]))
+
+    def weighted(self, weight: Floats) -> tuple[float, float, float]:
+        """Return the sum of effects with these weights, and the ends of its interval."""
         size = float(weight @ self.found.effect[self.base :])
         variance = weight @ self.found.covariance[self.base :, self.base :] @ weight
         half = NORMAL_95 * float(np.sqrt(max(variance, 0.0)))
@@ -129,6 +135,8 @@ def findings(evidence: Evidence) -> tuple[Finding, ...]:
     chance = evidence.found.chance
     kinds = {"drift": _drift, "length": _length, "contention": _contention, "cores": _cores, "static": _static}
     found = [finding for family, of in kinds.items() if chance.get(family, 0.0) > CERTAIN for finding in of(evidence)]
+    if not {"drift", "static"} & {finding.kind for finding in found} and chance.get(EITHER, 0.0) > CERTAIN:
+        found += _drift_or_static(evidence)
     return (*found, *_lateness(evidence), *_unexplained(evidence), *_ratio(evidence))
 
 
@@ -200,16 +208,16 @@ def _cores(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _static(evidence: Evidence) -> Iterator[Finding]:
-    size = evidence.combined(lambda column: _change(column) if column.group == "static" else 0.0)
+    size = evidence.weighted(evidence.static_change)
     rises = "rises" if size[0] > 0 else "falls"
     text = f"static power {rises} by {_percent(size)} over the recording"
     yield Finding("static", evidence.everything, *size, text)
 
 
-def _change(column: Column) -> float:
-    """Return the change from begin to end of a column of static power."""
-    begin, end = static_course(column.other, np.array([0.0, 1.0]))
-    return float(end - begin)
+def _drift_or_static(evidence: Evidence) -> Iterator[Finding]:
+    text = "tasks' powers or static power drift over the recording; the readings do not show which of them"
+    for kind in ("drift", "static"):
+        yield Finding(kind, evidence.everything, np.nan, np.nan, np.nan, text)
 
 
 def _lateness(evidence: Evidence) -> Iterator[Finding]:
@@ -223,8 +231,7 @@ def _lateness(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _unexplained(evidence: Evidence) -> Iterator[Finding]:
-    chance = memory_chance(evidence.found.residual)
-    if chance < MEMORY or evidence.outliers > OUTLIERS:
+    if memory(evidence.found.residual) > MEMORY or evidence.outliers > OUTLIERS:
         text = (
             "something drew power that neither tasks nor what is known of their powers explains (another program, or a "
             "load without samples): intervals may be too narrow"
@@ -232,16 +239,20 @@ def _unexplained(evidence: Evidence) -> Iterator[Finding]:
         yield Finding("unexplained", evidence.everything, evidence.outliers, np.nan, np.nan, text)
 
 
-def memory_chance(residual: Floats) -> float:
-    """Return how likely such correlations of neighbours are if there are none (Ljung and Box, 1978)."""
-    from scipy.special import gammaincc  # noqa: PLC0415 - half a second, and few profiles are fitted
+def memory(residual: Floats) -> float:
+    """Return by how many standard deviations residuals go with their neighbours over some lags.
 
+    Sums of correlations, all of one sign, show a load that lasts; a test of each (Ljung and Box, 1978) would also find
+    that of regular updates with a regular poll, which biases nothing.
+    """
     unit = residual - residual.mean()
     unit = unit / max(float(unit.std()), 1e-300)
     count = len(unit)
-    lags = range(1, min(MEMORY_LAGS, count // 4) + 1)
-    total = sum(float(unit[lag:] @ unit[:-lag] / count) ** 2 / (count - lag) for lag in lags)
-    return float(gammaincc(len(lags) / 2, count * (count + 2) * total / 2))
+    with_lag = [float(unit[lag:] @ unit[:-lag]) / count for lag in range(1, min(max(MEMORY_LAGS), count // 4) + 1)]
+    total = np.cumsum(with_lag)
+    return max(
+        (float(total[lags - 1] * np.sqrt(count / lags)) for lags in MEMORY_LAGS if lags <= len(total)), default=0.0
+    )
 
 
 def _ratio(evidence: Evidence) -> Iterator[Finding]:

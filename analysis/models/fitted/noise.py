@@ -68,7 +68,7 @@ class Noise:
 
     def whiten(self, columns: Floats) -> tuple[Floats, float]:
         """Return columns, (n, m), with independent unit noise, and the logarithm of the covariance's determinant."""
-        from scipy.linalg import cholesky_banded, solve_banded  # noqa: PLC0415 - half a second, and few profiles are fitted
+        from scipy.linalg import cholesky_banded, solve_banded  # noqa: PLC0415 - half a second, few profiles are fitted
 
         factor = cholesky_banded(self.band(), lower=True, overwrite_ab=True, check_finite=False)
         white = solve_banded((len(factor) - 1, 0), factor, columns, check_finite=False)
@@ -118,7 +118,7 @@ class Noise:
 
 def _best(noise: Noise, residual: Floats, bounds: tuple[float, float], at: Callable[[Noise, float], Noise]) -> Noise:
     """Minimise the misfit over the logarithm of a size; the likelihood may have a second peak."""
-    from scipy.optimize import minimize_scalar  # noqa: PLC0415 - as in Noise.whiten
+    from scipy.optimize import minimize_scalar  # noqa: PLC0415 - as in whiten
 
     grid = np.linspace(*bounds, GRID)
     best = int(np.argmin([at(noise, float(x)).misfit(residual) for x in grid]))

@@ -21,7 +21,7 @@ from tprof.analysis.names import places
 from .averaging import Average, Prior, average, not_negative
 from .contention import likely_pairs
 from .equations import LEAST_ROWS, Edges, Rows, Spread, Work, base_columns, instance_spread, worked_in
-from .extensions import FAMILIES, Effects, Extensions, Known, extension_columns, static_course
+from .extensions import FAMILIES, Effects, Extensions, Known, extension_columns, static_courses
 from .findings import Evidence, findings
 from .noise import Noise
 
@@ -39,6 +39,8 @@ Floats = NDArray[np.float64]
 SAMPLE, LATE_ROWS = 5000, 2000
 """Most rows on which all effects are tried, and on which lateness is."""
 LATE_S = (0.0, 5e-5, 1e-4, 2e-4, 3.5e-4, 5e-4, 7e-4, 1e-3)
+CLOSELY = 0.5
+"""Windows shorter than this part of the time between updates show how late these are."""
 HOPELESS = 60.0
 IDLE = 0.02
 """Busy cores up to which a row counts as idle."""
@@ -262,7 +264,9 @@ def _lateness(rows: Rows, work: Sequence[Work], prior: Prior, tasks: int) -> _La
     ran = worked_in(rows, work, LATE_S[-1])
     spread = instance_spread(rows, ran, tasks, 0.0, most_lags=1)
     found: dict[float, _Base] = {}
-    for late_s in LATE_S if rows.timed else LATE_S[:1]:
+    # In a window as long as the time between updates an update is not anywhere with the same probability.
+    closely = rows.timed and np.median(rows.window_ns) * 1e-9 < CLOSELY * np.median(rows.length_s)
+    for late_s in LATE_S if closely else LATE_S[:1]:
         start = found[max(found)] if found else None
         found[late_s] = _fit_base(_Equations.of(rows, ran, tasks, late_s, spread), prior, start, scaled=False)
         least = min(base.misfit for base in found.values())
@@ -389,6 +393,7 @@ def _fit(quanta: Quanta, work: Sequence[Work], found: _Found, late: _Lateness, n
     evidence = Evidence(
         names, ran, power, error, average, found.extended.about, count, late.late_s, late.gain,
         float(np.median(np.diff(rows.edges_ns)) * 1e-9), together, float((found.noise.outlier > 0).mean()),
+        _static_change(found, rows),
     )  # fmt: skip
     own = found.noise.spread2 * found.noise.instances + found.noise.idle_rate * found.noise.idle_s
     return Fit(
@@ -412,12 +417,27 @@ def _static(quanta: Quanta, found: _Found, level_w: float) -> Floats:
     rows = found.equations.rows
     middle_s = (quanta.edges_ns[1:] + quanta.edges_ns[:-1] - 2 * rows.edges_ns[0]) * 0.5e-9
     place = np.clip(middle_s / max(rows.span_s, 1e-9), 0.0, 1.0)
+    intervals_s = (rows.edges_ns[1:] + rows.edges_ns[:-1] - 2 * rows.edges_ns[0]) * 0.5e-9
+    warmth = [np.interp(middle_s, intervals_s, one) for one in rows.warmth(float(found.base.power[-1]))]
+    courses = static_courses(place, np.array(warmth))
     static_w = np.full(len(place), level_w)
     effect = found.average.effect[len(found.prior.mean) :]
     for column, size, part in zip(found.extended.about, found.extended.size, effect, strict=True):
-        if column.group == "static" and part:
-            static_w += part * size * static_course(column.other, place)
+        if column.group.startswith("static"):
+            static_w += part * size * courses[column.other][1]
     return np.maximum(static_w, 0.0)
+
+
+def _static_change(found: _Found, rows: Rows) -> Floats:
+    """Return for each further column by how much its static power rises from the first row to the last."""
+    ends = np.array([0.0, 1.0])
+    courses = static_courses(ends, rows.warmth(float(found.base.power[-1]))[:, [0, -1]])
+    return np.array(
+        [
+            float(np.diff(courses[column.other][1])[0]) if column.group.startswith("static") else 0.0
+            for column in found.extended.about
+        ]
+    )
 
 
 def _effects(found: _Found) -> Effects | None:
@@ -426,7 +446,7 @@ def _effects(found: _Found) -> Effects | None:
     on = [
         number
         for number, column in enumerate(found.extended.about)
-        if column.group != "static"
+        if not column.group.startswith("static")
         and effect[number]
         and found.average.chance[FAMILIES[column.group.partition(" ")[0]]] > LIKELY
     ]
