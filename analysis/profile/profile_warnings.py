@@ -102,7 +102,7 @@ def fit_warnings(fits: Mapping[str, Fit], names: Sequence[str]) -> list[str]:
     """Warn of what was found, of tasks that are not resolved, and of an uncertain static power."""
     out = []
     for domain, fit in fits.items():
-        out += [finding_text(finding, domain, fits) for finding in fit.findings]
+        out += dict.fromkeys(finding_text(finding, domain, fits) for finding in fit.findings)
         unresolved = [names[int(task)] for task in np.flatnonzero(fit.unresolved)]
         if unresolved:
             out.append(f"the power of {_list(unresolved)} is not resolved on {domain}: their intervals reach zero")

@@ -191,22 +191,22 @@ def average(white: Floats, target: Floats, prior: Prior, groups: Sequence[Group]
     size : (p,) of the effects of further columns, in watts: scales are relative to it
     """
     base = len(prior.mean)
-    gram, along = white.T @ white, white.T @ target
-    precise = gram[:base, :base] + np.diag(prior.deviation**-2.0)
-    inverse = np.linalg.inv(precise)
-    wanted = along[:base] + prior.mean / prior.deviation**2
     own = size[base:]
-    coupling = gram[:base, base:] * own
-    shift = inverse @ coupling
+    # By QR: columns of tasks that always ran together differ in the last digits only.
+    orthogonal, triangle = np.linalg.qr(np.vstack([white[:, :base], np.diag(1 / prior.deviation)]))
+    along = orthogonal.T @ np.concatenate((target, prior.mean / prior.deviation))
+    further = white[:, base:] * own
+    coupling = orthogonal[: len(white)].T @ further
+    inverse_root = np.linalg.inv(triangle)
+    inverse, shift, plain = inverse_root @ inverse_root.T, inverse_root @ coupling, inverse_root @ along
     models = _Models(
-        gram[base:, base:] * np.outer(own, own) - coupling.T @ shift,
-        along[base:] * own - shift.T @ wanted,
+        _positive(further.T @ further - coupling.T @ coupling),
+        further.T @ target - coupling.T @ along,
         [replace(group, columns=group.columns - base) for group in groups],
     )
     models.search()
     posterior = models.posterior()
     mean, second = np.zeros(len(size)), np.zeros((len(size), len(size)))
-    plain = inverse @ wanted
     for choice, part in posterior.items():
         found, spread = _model(models, choice, plain, inverse, shift)
         mean += part * found
@@ -229,6 +229,12 @@ def average(white: Floats, target: Floats, prior: Prior, groups: Sequence[Group]
         if sum(part for choice, part in posterior.items() if choice[place]) > NOTED
     )
     return Average(mean[:base], effect, (covariance + covariance.T) / 2, chance, likely, floor, residual)
+
+
+def _positive(gram: Floats) -> Floats:
+    """Return the nearest matrix without negative eigenvalues: a difference of large matrices may have some."""
+    values, vectors = np.linalg.eigh((gram + gram.T) / 2)
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
 def _chance(posterior: dict[tuple[int, ...], float], groups: Sequence[Group], families: Collection[str]) -> float:

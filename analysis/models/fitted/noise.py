@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 HUBER = 3.5
 SPREAD_BOUNDS = (-16.0, 3.0)
-SCALE_BOUNDS = (0.0, 6.0)
+SCALE_BOUNDS, WIDE_BOUNDS = (0.0, 6.0), (-4.0, 6.0)
 UNTIMED_BOUNDS = (-10.0, 30.0)
 GRID = 7
+NO_SPREAD2, CLEARLY = 1e-6, 20.0
+"""A square of a spread that counts as none, and by how much a clear one is more likely (-2 log likelihood)."""
 LEAST_IDLE_ROWS = 10
 NOTHING = 1e-18
 
@@ -42,7 +44,7 @@ class Noise:
     linked : (n - 1,) whether a row's last edge is the next one's first.
     instances, across : (n,), (lags, n) variance of rows, and covariance with later ones, if instances deviate by 100 %.
     idle_s : (n,) seconds of rows in which hardly anything ran, 0 for the others.
-    timed : whether the variance of edges is known.
+    bounds : of the logarithm of `edge_scale`.
     outlier : (n,) additional variance.
     edge_scale, spread2, idle_rate : the sizes; the last in joules squared per second.
     """
@@ -53,7 +55,7 @@ class Noise:
     instances: Floats
     across: Floats
     idle_s: Floats
-    timed: bool
+    bounds: tuple[float, float]
     outlier: Floats
     edge_scale: float = 1.0
     spread2: float = 1e-4
@@ -88,16 +90,13 @@ class Noise:
     def sized(self, residual: Floats, *, scaled: bool) -> Noise:
         """Return the noise with its most likely sizes for a residual.
 
-        `scaled`: whether known windows may be wider than said; unknown ones always get a scale.
+        `scaled`: whether the variance of edges may differ from that of their windows.
         """
         found = self
-        for _ in range(2):
+        for _ in range(2 if scaled else 1):
             found = _best(found, residual, SPREAD_BOUNDS, lambda noise, x: replace(noise, spread2=float(np.exp(x))))
-            if scaled or not self.timed:
-                bounds = SCALE_BOUNDS if self.timed else UNTIMED_BOUNDS
-                found = _best(found, residual, bounds, lambda noise, x: replace(noise, edge_scale=float(np.exp(x))))
-            if not (scaled or not self.timed):
-                break
+            if scaled:
+                found = _best(found, residual, self.bounds, lambda noise, x: replace(noise, edge_scale=float(np.exp(x))))
         if (self.idle_s > 0).sum() < LEAST_IDLE_ROWS:
             return found
         idle = found.before + found.after
@@ -107,6 +106,14 @@ class Noise:
             quiet, residual, (low - 6.0, low + 12.0), lambda noise, x: replace(noise, idle_rate=float(np.exp(x)))
         )
         return noisy if noisy.misfit(residual) < quiet.misfit(residual) else quiet
+
+    def clear_spread2(self, residual: Floats) -> float:
+        """Return the spread, 0 if the residual is almost as likely without any.
+
+        Edges of a sensor that is polled as regularly as it updates are not independent, which looks like a small one.
+        """
+        alike = replace(self, spread2=NO_SPREAD2)
+        return self.spread2 if alike.misfit(residual) > self.misfit(residual) + CLEARLY else NO_SPREAD2
 
     def with_outliers(self, residual: Floats) -> Noise:
         """Return the noise with more of it where a residual is unlikely."""

@@ -23,7 +23,7 @@ from .contention import likely_pairs
 from .equations import LEAST_ROWS, Edges, Rows, Spread, Work, base_columns, instance_spread, worked_in
 from .extensions import FAMILIES, Effects, Extensions, Known, extension_columns, static_courses
 from .findings import Evidence, findings
-from .noise import Noise
+from .noise import SCALE_BOUNDS, UNTIMED_BOUNDS, WIDE_BOUNDS, Noise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -80,6 +80,7 @@ class Fit:
     factors : for each thread, by how much the power of each segment differs from its task's; None: not at all.
     other : of CPU time without samples.
     covariance : (tasks, tasks) of the tasks' powers.
+    floor : (tasks, tasks) the part of it for effects that are too small to be found.
     static_w : (k,) of each quantum.
     static_error_w : standard error of the level.
     late_s : the joules shown are those of up to so long before.
@@ -94,6 +95,7 @@ class Fit:
     factors: tuple[NDArray[np.float32], ...] | None
     other: float
     covariance: Floats
+    floor: Floats
     static_w: Floats
     static_error_w: float
     late_s: float
@@ -167,7 +169,7 @@ class _Equations:
         busy = self.time[:, : tasks + 2].sum(axis=1) / self.rows.length_s
         found = Noise(
             variance[at], variance[at + 1], self.rows.linked, self.spread.own @ squares, self.spread.across @ squares,
-            np.where(busy < IDLE, self.rows.length_s, 0.0), self.rows.timed, np.zeros(len(at)),
+            np.where(busy < IDLE, self.rows.length_s, 0.0), _scale_bounds(self.rows), np.zeros(len(at)),
         )  # fmt: skip
         if sizes is None:
             return found
@@ -213,6 +215,15 @@ def fit_powers(
     if len(sample) < len(rows):
         found = _completed(rows, work, prior, found)
     return _fit(quanta, work, found, late, names)
+
+
+def _is_close(rows: Rows) -> bool:
+    """Return whether updates are timed closely: in a window as long as the time between them not each moment is alike."""
+    return rows.timed and bool(np.median(rows.window_ns) * 1e-9 < CLOSELY * np.median(rows.length_s))
+
+
+def _scale_bounds(rows: Rows) -> tuple[float, float]:
+    return SCALE_BOUNDS if _is_close(rows) else WIDE_BOUNDS if rows.timed else UNTIMED_BOUNDS
 
 
 def _work(located: Sequence[LocatedSegments], segments: Sequence[Segments], tasks: int) -> list[Work]:
@@ -264,11 +275,9 @@ def _lateness(rows: Rows, work: Sequence[Work], prior: Prior, tasks: int) -> _La
     ran = worked_in(rows, work, LATE_S[-1])
     spread = instance_spread(rows, ran, tasks, 0.0, most_lags=1)
     found: dict[float, _Base] = {}
-    # In a window as long as the time between updates an update is not anywhere with the same probability.
-    closely = rows.timed and np.median(rows.window_ns) * 1e-9 < CLOSELY * np.median(rows.length_s)
-    for late_s in LATE_S if closely else LATE_S[:1]:
+    for late_s in LATE_S if _is_close(rows) else LATE_S[:1]:
         start = found[max(found)] if found else None
-        found[late_s] = _fit_base(_Equations.of(rows, ran, tasks, late_s, spread), prior, start, scaled=False)
+        found[late_s] = _fit_base(_Equations.of(rows, ran, tasks, late_s, spread), prior, start, scaled=not rows.timed)
         least = min(base.misfit for base in found.values())
         if late_s >= LATE_S[2] and found[late_s].misfit > least + HOPELESS:
             break
@@ -313,7 +322,7 @@ def _completed(rows: Rows, work: Sequence[Work], prior: Prior, sample: _Found) -
     covariance = found.covariance.copy()
     covariance[:count, :count] += sample.average.floor - found.floor
     chance = sample.average.chance | found.chance
-    found = replace(found, covariance=covariance, chance=chance)
+    found = replace(found, covariance=covariance, floor=sample.average.floor, chance=chance)
     return _Found(equations, prior, base, sample.pairs, extended, found, noise, sample.late_s)
 
 
@@ -340,8 +349,10 @@ def _fit_base(equations: _Equations, prior: Prior, start: _Base | None, *, scale
 
 def _least_squares(noise: Noise, time: Floats, energy_j: Floats, prior: Prior) -> Floats:
     white, _ = noise.whiten(np.column_stack([time, energy_j]))
-    precise = white[:, :-1].T @ white[:, :-1] + np.diag(prior.deviation**-2.0)
-    return np.asarray(np.linalg.solve(precise, white[:, :-1].T @ white[:, -1] + prior.mean / prior.deviation**2))
+    stacked = np.vstack([white, np.column_stack([np.diag(1 / prior.deviation), prior.mean / prior.deviation])])
+    # Tasks that always ran together differ in the last digits only, which normal equations would lose.
+    triangle = np.linalg.qr(stacked, mode="r")
+    return np.asarray(np.linalg.solve(triangle[:-1, :-1], triangle[:-1, -1]))
 
 
 def _watts(power: Floats) -> Floats:
@@ -395,12 +406,14 @@ def _fit(quanta: Quanta, work: Sequence[Work], found: _Found, late: _Lateness, n
         float(np.median(np.diff(rows.edges_ns)) * 1e-9), together, float((found.noise.outlier > 0).mean()),
         _static_change(found, rows),
     )  # fmt: skip
-    own = found.noise.spread2 * found.noise.instances + found.noise.idle_rate * found.noise.idle_s
+    residual = found.equations.energy_j - found.equations.time @ found.base.power
+    own = found.noise.clear_spread2(residual) * found.noise.instances + found.noise.idle_rate * found.noise.idle_s
     return Fit(
         power=np.maximum(power[: tasks + 1], 1e-6 * mean_w[: tasks + 1]),
         factors=None if effects is None else effects.factors(work),
         other=float(max(power[tasks + 1], 1e-6 * mean_w[tasks + 1])),
         covariance=covariance[:tasks, :tasks],
+        floor=average.floor[:tasks, :tasks],
         static_w=_static(quanta, found, float(power[-1])),
         static_error_w=float(error[-1]),
         late_s=late.late_s,
