@@ -129,6 +129,17 @@ class Joined:
     rows: InstanceRows
     places: tuple[slice | NDArray[np.intp], ...]
 
+    @property
+    def parts(self) -> int:
+        """Return how many rows the threads have together."""
+        return sum(place.stop - place.start if isinstance(place, slice) else len(place) for place in self.places)
+
+    def to_rows(self, values: Floats) -> Floats:
+        """Return values of the threads' rows, one after the other, as sums of the joined rows."""
+        if not self.places or isinstance(self.places[0], slice):
+            return values
+        return sum_by(np.concatenate(self.places), values, len(self.rows))
+
 
 def join_rows(parts: Sequence[InstanceRows]) -> Joined:
     """Join the rows of all threads; an instance that ran on several threads becomes one row."""
