@@ -130,14 +130,9 @@ def build_profile(
     recipe = Recipe(chosen, quanta, whole, packages, _static_power(known_w, chosen, quanta), {}, attribute_native)
     activity = recipe.read(trace)
     block_ns = (trace.start_ns, trace.end_ns)
-<<<<<<< HEAD
-=======
-    recipe = _fitted(_idled(recipe, known_w, activity), activity, block_ns, len(trace.tasks), asked=model)
-    rows, totals, accounts, stuck = _share(recipe, activity, trace.start_ns, len(trace.tasks))
->>>>>>> main
     names = [entry.name for entry in trace.tasks]
     recipe = _fitted(_idled(recipe, known_w, activity), activity, block_ns, names, asked=model)
-    rows, totals, accounts, stuck = _share(recipe, activity, trace.start_ns)
+    rows, totals, accounts, stuck = _share(recipe, activity, trace.start_ns, len(trace.tasks))
     about_model = [
         text for text in (trace.manifest.get("power_model_problem"), stored_problem) if isinstance(text, str)
     ]
@@ -201,11 +196,7 @@ def _fitted(
         if domain.counted and len(domain) and domain.quality != "estimated" and (asked == "fitted" or domain.timed):
             load = activity.load(domain)
             belief = _belief(recipe, domain.name)
-<<<<<<< HEAD
-            fit = fit_powers(domain, load.located, activity.segments, load.hidden_s, names=names, belief=belief)
-=======
-            fit = fit_powers(domain, load.located, load.segments, load.hidden_s, tasks=tasks, belief=belief)
->>>>>>> main
+            fit = fit_powers(domain, load.located, load.segments, load.hidden_s, names=names, belief=belief)
             block, part = domain.between(*block_ns)
             if fit is not None and len(block):
                 fits[domain.name] = replace(fit, static_w=fit.static_w[part])

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from .native_threads import NativeBounds
 
+    Floats = NDArray[np.float64]
+
 
 def summarize(
     tasks: pd.DataFrame,
@@ -86,42 +88,32 @@ def summarize(
         corr = np.where(flat, np.nan, both / np.sqrt(var_j * var_s))
         own_sum_s = total(own_s, good)
         dynamic_j = total(tasks["dynamic_j"].to_numpy(), good) / resolved
-<<<<<<< HEAD
-        resolution_j = np.sqrt(total(_half(tasks, watts) ** 2, good) / resolved)
-=======
-        half_j = _half(tasks, watts) if native is None else native.half_j
-        resolution_j = np.sqrt(total(half_j**2, good) / resolved)
->>>>>>> main
+        instance_half_j = _half(tasks, watts) if native is None else native.half_j
+        resolution_j = np.sqrt(total(instance_half_j**2, good) / resolved)
         if mean_error_j is None:
             model_error_j = (residual_share or 0.0) * dynamic_j
             low_j, high_j = mean_interval(mean_j, std_j, resolved, resolution_j, model_error_j)
             half_j = run_half(resolved, resolution_j, model_error_j)
         else:
             low_j, high_j = fitted_interval(mean_j, std_j, resolved, mean_error_j)
-<<<<<<< HEAD
             half_j = run_half(resolved, np.zeros(k), mean_error_j)
-        resolves = dynamic_j > high_j - mean_j
-        error = watts if common else EXACT
-        if not error.is_none:
-            low_j, high_j = widened(low_j, high_j, mean_j - dynamic_j, error)
-        dynamic_sum_j = dynamic_j * resolved
-        dynamic_low_j, dynamic_high_j = _around(dynamic_sum_j, half_j, np.zeros(k), error)
-        sum_low_j, sum_high_j = _around(sum_j, half_j, sum_j - dynamic_sum_j, error)
-        power_w, power_low_w, power_high_w = (
-            np.where(own_sum_s > 0, joules / own_sum_s, np.nan) for joules in (sum_j, sum_low_j, sum_high_j)
-        )
-=======
-        half_mean_j = high_j - mean_j
+        half_mean_j, below_j, above_j = high_j - mean_j, np.zeros(k), np.zeros(k)
         further = {}
         if native is not None:
             further = _native(tasks, native, lambda values: total(values, good))
-            below_j, above_j = further.pop("below_j") / resolved, further.pop("above_j") / resolved
-            half_mean_j = half_mean_j + below_j
-            low_j, high_j = np.maximum(low_j - below_j, 0.0), high_j + above_j
+            below_j, above_j = further.pop("below_j"), further.pop("above_j")
+            half_mean_j = half_mean_j + below_j / resolved
+            low_j, high_j = np.maximum(low_j - below_j / resolved, 0.0), high_j + above_j / resolved
         resolves = dynamic_j > half_mean_j
-        if common and not watts.is_none:
-            low_j, high_j = widened(low_j, high_j, mean_j - dynamic_j, watts)
->>>>>>> main
+        error = watts if common else EXACT
+        if not error.is_none:
+            low_j, high_j = widened(low_j, high_j, mean_j - dynamic_j, error)
+        dynamic_sum_j, below_j, above_j = dynamic_j * resolved, half_j + below_j, half_j + above_j
+        dynamic_low_j, dynamic_high_j = _around(dynamic_sum_j, (below_j, above_j), np.zeros(k), error)
+        sum_low_j, sum_high_j = _around(sum_j, (below_j, above_j), sum_j - dynamic_sum_j, error)
+        power_w, power_low_w, power_high_w = (
+            np.where(own_sum_s > 0, joules / own_sum_s, np.nan) for joules in (sum_j, sum_low_j, sum_high_j)
+        )
         share = sum_j / np.nansum(sum_j) if np.nansum(sum_j) > 0 else np.full(k, np.nan)
     frame = pd.DataFrame(
         {
@@ -150,14 +142,14 @@ def summarize(
     return frame[frame["instances"] > 0].sort_values("energy_j", ascending=False, kind="stable", na_position="last")
 
 
-<<<<<<< HEAD
 def _around(
-    joules: NDArray[np.float64], half_j: NDArray[np.float64], static_j: NDArray[np.float64], error: WattsError
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the interval around a sum, not below zero, with the error of an estimate's watts."""
-    low_j, high_j = np.maximum(joules - half_j, 0.0), joules + half_j
+    joules: Floats, reach_j: tuple[Floats, Floats], static_j: Floats, error: WattsError
+) -> tuple[Floats, Floats]:
+    """Return the interval that reaches so far below and above a sum, not below zero, with the error of watts."""
+    low_j, high_j = np.maximum(joules - reach_j[0], 0.0), joules + reach_j[1]
     return (low_j, high_j) if error.is_none else widened(low_j, high_j, static_j, error)
-=======
+
+
 def _native(
     tasks: pd.DataFrame, native: NativeBounds, total: Callable[[NDArray[np.float64]], NDArray[np.float64]]
 ) -> dict[str, NDArray[np.float64]]:
@@ -172,7 +164,6 @@ def _native(
         "below_j": sums["native_j"] - least_j,
         "above_j": most_j - sums["native_j"],
     }
->>>>>>> main
 
 
 def _half(tasks: pd.DataFrame, watts: WattsError) -> NDArray[np.float64]:
