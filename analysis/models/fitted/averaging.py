@@ -1,7 +1,7 @@
 """Averages over models: which groups of further columns the readings support, and how large their effects are.
 
 The base columns are in every model. Further columns come in groups (drift, contention, …). The effects of a group are
-normally distributed around zero with a scale relative to the task's power; the scale is 0 with probability 0.8, else one
+normally distributed around zero with a scale relative to the task's power; the scale is 0 with probability 0.9, else one
 of four sizes ("spike and slab"). With the scales given all is linear and Gaussian, so the marginal likelihood of a model
 is closed; base columns are eliminated once. Models are found by coordinate ascent over scales, then all combinations of
 the groups that have a chance; estimates are averaged over them by posterior probability (Hoeting et al., 1999).
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 SCALES = np.array([0.0, 0.01, 0.03, 0.1, 0.3])
-LIKELY = 0.2
+LIKELY = 0.1
 """Prior probability that an effect exists; the forms of a family and the scales have equal parts of it."""
 UNSEEN = 0.005
 """Scale of effects that are too small to be found; the forms of a family share it."""
@@ -50,12 +50,14 @@ class Group:
     name : unique.
     family : of the effect; several groups may be forms of one.
     columns : indices.
+    tried : the columns as a part of those from which they were selected; the group is less likely by it.
     excludes : names of groups that cannot be on at the same time.
     """
 
     name: str
     family: str
     columns: NDArray[np.intp]
+    tried: float = 1.0
     excludes: frozenset[str] = frozenset()
 
 
@@ -132,9 +134,10 @@ class _Models:
         return self.known[choice]
 
     def _score(self, choice: tuple[int, ...]) -> float:
+        likely = [LIKELY * group.tried / count for group, count in zip(self.groups, self.forms, strict=True)]
         prior = sum(
-            float(np.log(LIKELY / count / (len(SCALES) - 1) if scale else 1 - LIKELY / count))
-            for scale, count in zip(choice, self.forms, strict=True)
+            float(np.log(part / (len(SCALES) - 1) if scale else 1 - part))
+            for scale, part in zip(choice, likely, strict=True)
         )
         columns, scale = self.active(choice)
         if not len(columns):

@@ -62,11 +62,13 @@ class Extensions:
     columns : (n, e)
     about : what each is.
     size : (e,) watts of an effect of 1.
+    tried : pairs of tasks that have columns, as a part of all.
     """
 
     columns: Floats
     about: list[Column]
     size: Floats
+    tried: float
 
     def groups(self, base: int) -> list[Group]:
         """Return the groups; indices count the base columns."""
@@ -81,6 +83,7 @@ class Extensions:
                 name,
                 FAMILIES[name.partition(" ")[0]],
                 base + np.flatnonzero(group == number),
+                self.tried if name in excludes and name not in warmth else 1.0,
                 frozenset(excludes.get(name, ())),
             )
             for number, name in enumerate(names)
@@ -115,11 +118,6 @@ class _Builder:
     def add_static(self, group: str, course: int, values: Floats, static_w: float) -> None:
         """Add a column of static power."""
         self._append(values, Column(group, None, course, 0.0), static_w)
-
-    def built(self) -> Extensions:
-        """Return all."""
-        rows = len(self._time)
-        return Extensions(np.column_stack([np.zeros((rows, 0)), *self.columns]), self.about, np.array(self.size))
 
 
 @dataclass(frozen=True)
@@ -175,11 +173,12 @@ def extension_columns(known: Known, pairs: list[tuple[int, int]], groups: Collec
             add(build, known)
     if groups is None or any(FAMILIES[name.partition(" ")[0]] == "contention" for name in groups):
         _add_contention(build, known, pairs)
-    found = build.built()
-    if groups is None:
-        return found
-    kept = [number for number, column in enumerate(found.about) if column.group in groups]
-    return Extensions(found.columns[:, kept], [found.about[number] for number in kept], found.size[kept])
+    kept = [number for number, column in enumerate(build.about) if groups is None or column.group in groups]
+    # Without a single column there is still a table.
+    values = np.column_stack([np.zeros((len(known.time), 0)), *(build.columns[number] for number in kept)])
+    about, size = [build.about[number] for number in kept], np.array([build.size[number] for number in kept])
+    ran = int((build.ran > 1e-300).sum())
+    return Extensions(values, about, size, min(len(pairs) / max(ran, 1) ** 2, 1.0))
 
 
 def _add_drift(build: _Builder, known: Known) -> None:
