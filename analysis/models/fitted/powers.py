@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tprof.analysis.attribution.instances import InstanceRows
+    from tprof.analysis.attribution.native_time import NativeSegments
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.segment_energy import LocatedSegments
-    from tprof.analysis.attribution.native_time import NativeSegments
 
     from .findings import Finding
 
