@@ -195,8 +195,7 @@ def average(white: Floats, target: Floats, prior: Prior, groups: Sequence[Group]
     """
     base = len(prior.mean)
     own = size[base:]
-    # By QR: columns of tasks that always ran together differ in the last digits only.
-    orthogonal, triangle = np.linalg.qr(np.vstack([white[:, :base], np.diag(1 / prior.deviation)]))
+    orthogonal, triangle = _orthogonal(np.vstack([white[:, :base], np.diag(1 / prior.deviation)]))
     along = orthogonal.T @ np.concatenate((target, prior.mean / prior.deviation))
     further = white[:, base:] * own
     coupling = orthogonal[: len(white)].T @ further
@@ -232,6 +231,23 @@ def average(white: Floats, target: Floats, prior: Prior, groups: Sequence[Group]
         if sum(part for choice, part in posterior.items() if choice[place]) > NOTED
     )
     return Average(mean[:base], effect, (covariance + covariance.T) / 2, chance, likely, floor, residual)
+
+
+def _orthogonal(columns: Floats) -> tuple[Floats, Floats]:
+    """Return orthonormal columns and the triangle that makes the given ones of them.
+
+    By two Cholesky factors, which is many times as fast as Householder's way and as exact unless columns are nearly the
+    same; of tasks that always ran together they differ in the last digits only.
+    """
+    size = np.sqrt((columns**2).sum(axis=0))
+    try:
+        first = np.linalg.cholesky((columns / size).T @ (columns / size)).T * size
+        once = columns @ np.linalg.inv(first)
+        second = np.linalg.cholesky(once.T @ once).T
+    except np.linalg.LinAlgError:
+        found = np.linalg.qr(columns)
+        return found.Q, found.R
+    return once @ np.linalg.inv(second), second @ first
 
 
 def _positive(gram: Floats) -> Floats:

@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 LEAST_ROWS = 30
 ENOUGH = 120
 """With so many well-known edges the others are left out."""
-MOST_ROWS = 30_000
+MOST_ROWS = 16_000
 LARGEST = 12_000_000
 """Most rows, and most entries of the table of equations; the quanta of a longer recording are merged until they fit."""
 FEWEST, MOST, SPACING_NS = 6, 24, 20_000

@@ -27,7 +27,7 @@ HUBER = 3.5
 SPREAD_BOUNDS = (-16.0, 3.0)
 SCALE_BOUNDS, WIDE_BOUNDS = (0.0, 6.0), (-4.0, 6.0)
 UNTIMED_BOUNDS = (-10.0, 30.0)
-GRID = 7
+GRID, NEAR = 7, 1.5
 NO_SPREAD2, CLEARLY = 1e-6, 20.0
 """A square of a spread that counts as none, and by how much a clear one is more likely (-2 log likelihood)."""
 LEAST_IDLE_ROWS = 10
@@ -87,16 +87,22 @@ class Noise:
         pivots, _, solved, failed = lapack.dptsv(band[0], band[1, :-1], residual)
         return np.inf if failed else float(residual @ solved + np.log(pivots).sum())
 
-    def sized(self, residual: Floats, *, scaled: bool) -> Noise:
+    def sized(self, residual: Floats, *, scaled: bool, near: bool = False) -> Noise:
         """Return the noise with its most likely sizes for a residual.
 
-        `scaled`: whether the variance of edges may differ from that of their windows.
+        Parameters
+        ----------
+        residual : (n,) joules
+        scaled : whether the variance of edges may differ from that of their windows
+        near : whether the sizes are nearly right already
         """
         found = self
-        for _ in range(2 if scaled else 1):
-            found = _best(found, residual, SPREAD_BOUNDS, lambda noise, x: replace(noise, spread2=float(np.exp(x))))
+        for _ in range(2 if scaled and not near else 1):
+            spread = _around(found.spread2, SPREAD_BOUNDS) if near else SPREAD_BOUNDS
+            found = _best(found, residual, spread, lambda noise, x: replace(noise, spread2=float(np.exp(x))))
             if scaled:
-                found = _best(found, residual, self.bounds, lambda noise, x: replace(noise, edge_scale=float(np.exp(x))))
+                scale = _around(found.edge_scale, self.bounds) if near else self.bounds
+                found = _best(found, residual, scale, lambda noise, x: replace(noise, edge_scale=float(np.exp(x))))
         if (self.idle_s > 0).sum() < LEAST_IDLE_ROWS:
             return found
         idle = found.before + found.after
@@ -127,10 +133,24 @@ def _best(noise: Noise, residual: Floats, bounds: tuple[float, float], at: Calla
     """Minimise the misfit over the logarithm of a size; the likelihood may have a second peak."""
     from scipy.optimize import minimize_scalar  # noqa: PLC0415 - as in whiten
 
-    grid = np.linspace(*bounds, GRID)
-    best = int(np.argmin([at(noise, float(x)).misfit(residual) for x in grid]))
-    around = (grid[max(best - 1, 0)], grid[min(best + 1, GRID - 1)])
+    if bounds[1] - bounds[0] > 2 * NEAR:
+        bounds = _narrowed(noise, residual, bounds, at)
     found = minimize_scalar(
-        lambda x: at(noise, float(x)).misfit(residual), bounds=around, method="bounded", options={"xatol": 0.05}
+        lambda x: at(noise, float(x)).misfit(residual), bounds=bounds, method="bounded", options={"xatol": 0.1}
     )
     return at(noise, float(found.x))
+
+
+def _around(size: float, bounds: tuple[float, float]) -> tuple[float, float]:
+    """Return bounds around a size."""
+    middle = float(np.clip(np.log(size), bounds[0] + NEAR / 2, bounds[1] - NEAR / 2))
+    return max(middle - NEAR, bounds[0]), min(middle + NEAR, bounds[1])
+
+
+def _narrowed(
+    noise: Noise, residual: Floats, bounds: tuple[float, float], at: Callable[[Noise, float], Noise]
+) -> tuple[float, float]:
+    """Return the part of some bounds in which the misfit is least."""
+    grid = np.linspace(*bounds, GRID)
+    best = int(np.argmin([at(noise, float(x)).misfit(residual) for x in grid]))
+    return float(grid[max(best - 1, 0)]), float(grid[min(best + 1, GRID - 1)])

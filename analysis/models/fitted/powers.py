@@ -36,9 +36,11 @@ if TYPE_CHECKING:
     from .findings import Finding
 
 Floats = NDArray[np.float64]
-SAMPLE, LATE_ROWS = 5000, 2000
-"""Most rows on which all effects are tried, and on which lateness is."""
+SAMPLE, SAMPLE_SEGMENTS, LATE_ROWS = 5000, 300_000, 2000
+"""Most rows on which all effects are tried, about how many segments these may have, and rows on which lateness is."""
+LEAST_SAMPLE = 2000
 LATE_S = (0.0, 5e-5, 1e-4, 2e-4, 3.5e-4, 5e-4, 7e-4, 1e-3)
+ROUNDS, REFINED = 3, 4
 CLOSELY = 0.5
 """Windows shorter than this part of the time between updates show how late these are."""
 HOPELESS = 60.0
@@ -210,11 +212,13 @@ def fit_powers(
     work = _work(located, segments, tasks)
     prior = _prior(rows, work, tasks, belief)
     late = _lateness(rows.part(LATE_ROWS), work, prior, tasks)
-    sample = rows.part(SAMPLE)
+    segments_each = sum(len(one.modelled) for one in work) / len(rows)
+    sample = rows.part(int(np.clip(SAMPLE_SEGMENTS / max(segments_each, 1.0), LEAST_SAMPLE, SAMPLE)))
     found = _explored(sample, worked_in(sample, work, late.late_s), prior, late)
+    gain = _gain(found.equations, prior, found.base)
     if len(sample) < len(rows):
         found = _completed(rows, work, prior, found)
-    return _fit(quanta, work, found, late, names)
+    return replace(_fit(quanta, work, found, late, names), gain=gain)
 
 
 def _is_close(rows: Rows) -> bool:
@@ -345,10 +349,11 @@ def _fit_base(equations: _Equations, prior: Prior, start: _Base | None, *, scale
     """Fit the base columns alone, with the sizes of the noise."""
     time, energy_j = equations.time, equations.energy_j
     power, noise = (prior.mean, None) if start is None else (start.power, start.noise)
-    for _ in range(3 if start is None or scaled else 2):
+    for number in range(ROUNDS if start is None else ROUNDS - 1):
         noise = equations.noise(power, noise)
-        if start is not None or noise.outlier.any() or power is not prior.mean:
-            noise = noise.sized(energy_j - time @ power, scaled=scaled)
+        # The very first powers are guesses, of which the noise cannot be told.
+        if start is not None or number > 0:
+            noise = noise.sized(energy_j - time @ power, scaled=scaled, near=number > (start is None))
         power = _least_squares(noise, time, energy_j, prior)
         if scaled:
             noise = noise.with_outliers(energy_j - time @ power)
@@ -358,10 +363,14 @@ def _fit_base(equations: _Equations, prior: Prior, start: _Base | None, *, scale
 
 def _least_squares(noise: Noise, time: Floats, energy_j: Floats, prior: Prior) -> Floats:
     white, _ = noise.whiten(np.column_stack([time, energy_j]))
-    stacked = np.vstack([white, np.column_stack([np.diag(1 / prior.deviation), prior.mean / prior.deviation])])
-    # Tasks that always ran together differ in the last digits only, which normal equations would lose.
-    triangle = np.linalg.qr(stacked, mode="r")
-    return np.asarray(np.linalg.solve(triangle[:-1, :-1], triangle[:-1, -1]))
+    columns, target = white[:, :-1], white[:, -1]
+    precise = columns.T @ columns + np.diag(prior.deviation**-2.0)
+    power = np.zeros(len(prior.mean))
+    # Tasks that always ran together differ in the last digits only: each step gains some of those that a sum loses.
+    for _ in range(REFINED):
+        along = columns.T @ (target - columns @ power) + (prior.mean - power) / prior.deviation**2
+        power = power + np.linalg.solve(precise, along)
+    return np.asarray(power)
 
 
 def _watts(power: Floats) -> Floats:
@@ -429,7 +438,7 @@ def _fit(quanta: Quanta, work: Sequence[Work], found: _Found, late: _Lateness, n
         together=together,
         unresolved=(ran > 0) & (power[:tasks] < NORMAL_95 * error[:tasks]),
         own_w=float(np.median(own / np.maximum(rows.length_s, 1e-12))),
-        gain=_gain(found.equations, found.prior, found.base),
+        gain=-np.inf,
         findings=findings(evidence),
     )
 
