@@ -7,13 +7,18 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from tprof.errors import UsageError
 
 from .options import AsJson, Quick
 from .progress import bar, status
 from .render import dump, show_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def register(app: typer.Typer) -> None:
@@ -202,8 +207,6 @@ def _measure_pairs(session: Path | None, *, as_json: bool) -> None:
 
 def _refuse_folder(path: Path) -> None:
     """Raises UsageError before minutes of work, not after, if a plot cannot be written there."""
-    from tprof.errors import UsageError
-
     if os.path.isdir(path) or not os.path.isdir(path.absolute().parent):
         raise UsageError(
             f"cannot write the plot to {path}: name a file in a directory that exists, such as validation.html"
