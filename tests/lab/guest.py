@@ -17,7 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-
 from typing import TYPE_CHECKING
 
 import tprof
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SHARE = Path("/run/lab")
+MEMORY = Path("/dev/shm")  # noqa: S108 - the guest's own; recordings are mapped, which the shared folder does not allow
 LAB = Path("/sys/kernel/lab")
 PARAMETERS = Path("/sys/module/lab/parameters")
 REGISTERS = {"package": (0, 14), "core": (1, 14), "dram": (2, 16)}
@@ -280,7 +280,7 @@ def record(scenario: dict[str, object], path: Path) -> dict[str, object]:
 
 def run_scenario(name: str, scenario: dict[str, object]) -> None:
     set_parameters(ORDINARY | scenario.get("parameters", {}))
-    recording, folder = Path("/dev/shm") / f"{name}.tprof", SHARE / name
+    recording, folder = MEMORY / f"{name}.tprof", SHARE / name
     folder.mkdir()
     if scenario["program"] in WITHOUT_RECORDING:
         said = WITHOUT_RECORDING[scenario["program"]](**scenario["arguments"])

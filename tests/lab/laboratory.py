@@ -1,7 +1,6 @@
-"""Starts the laboratory: a guest whose processor has RAPL, counters and cpufreq, with what it truly did (see README.md).
+"""Runs scenarios in the laboratory: a guest whose processor has RAPL, counters and cpufreq, and whose truth is known.
 
-scripts/lab [--fetch] [--list] [--all | --short | NAME...] [--keep DIRECTORY]
-scripts/lab --shell COMMAND...
+README.md says what of it is real.
 """
 
 from __future__ import annotations
@@ -155,15 +154,16 @@ def run(command: str, share: Path, parameters: dict[str, object] | None = None, 
         If the guest did not come to its end.
     """
     main = MAIN.format(
-        path=f"{os.environ['PATH']}:/usr/sbin:/sbin", directory=shlex.quote(str(Path.cwd())), cache=shlex.quote(str(CACHE)),
-        drivers=" ".join(DRIVERS), command=command,
+        path=f"{os.environ['PATH']}:/usr/sbin:/sbin", directory=shlex.quote(str(Path.cwd())),
+        cache=shlex.quote(str(CACHE)), drivers=" ".join(DRIVERS), command=command,
         parameters=" ".join(f"{name}={value}" for name, value in (parameters or {}).items()),
     )  # fmt: skip
     (share / "main").write_text(main)
     (share / "main").chmod(0o755)
     qemu = [
-        "qemu-system-x86_64", "-machine", "q35", "-accel", "tcg,thread=multi,tb-size=512",
-        "-cpu", "Skylake-Server,-hypervisor", "-smp", str(cpus), "-m", "4G", "-display", "none", "-no-reboot", "-nodefaults",
+        "setpriv", "--pdeathsig", "KILL",
+        "qemu-system-x86_64", "-machine", "q35", "-accel", "tcg,thread=multi,tb-size=512", "-no-reboot", "-nodefaults",
+        "-cpu", "Skylake-Server,-hypervisor", "-smp", str(cpus), "-m", "4G", "-display", "none",
         "-serial", f"file:{share / 'console'}", "-kernel", str(CACHE / "kernel" / "boot" / f"vmlinuz-{_release()}"),
         "-initrd", str(CACHE / "initrd.gz"),
         "-append", "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable clocksource=tsc",
@@ -226,6 +226,7 @@ def _run_scenarios(names: list[str], keep: Path | None) -> int:
 
 def main() -> int:
     """Run the command line, and return its status: 0, 1 (a figure is beyond its bound), or 3 (no laboratory here)."""
+    sys.stdout.reconfigure(line_buffering=True)
     parser = argparse.ArgumentParser(prog="scripts/lab", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="scenarios; by default the short ones")
     parser.add_argument("--list", action="store_true", help="list the scenarios")
