@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 READ = np.dtype([("t_ns", "u8"), ("register", "u4"), ("value", "u4"), ("published_pj", "u8"), ("true_pj", "u8")])
-"""As `struct logged` in module/lab.c."""
+"""As `struct logged` in module/registers.c."""
 REGISTERS = {"package-0": 0x611, "core": 0x639, "dram": 0x619}
 TASKS = {"light": 1, "middle": 2, "heavy": 3}
 BASE_MW, IDLE_MW = 1500, 500
