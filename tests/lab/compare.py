@@ -11,6 +11,7 @@ import numpy as np
 from tprof.analysis.attribution.quanta import build_quanta
 
 import tprof
+from tprof.trace.kinds import Flag
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -167,6 +168,13 @@ def _counters(report: Report, run: Run) -> None:
             report.line(f"{name}: {what}", float(sums[what][name]) * 1e-6, kind[what] * 1e-6, bound * 1e-6, "10^6")
 
 
+def _multiplexed(report: Report, run: Run) -> None:
+    """The kernel took turns: otherwise the scenario showed nothing."""
+    flags = np.concatenate([thread.read()["flags"] for thread in run.trace.threads])
+    turns = float((flags & Flag.SCALED != 0).mean())
+    report.true(f"samples whose counters took turns: {turns:.0%}", holds=turns > 0)
+
+
 def _restored(report: Report, run: Run) -> None:
     """Whoever is killed, the policies are as before unless program and guard were killed at once."""
     for one in run.said["seen"]:
@@ -191,5 +199,5 @@ def _rights(report: Report, run: Run) -> None:
 
 CHECKS = {
     "totals": _totals, "no warnings": _no_warnings, "tasks": _tasks, "counters": _counters, "restored": _restored,
-    "rights": _rights,
+    "multiplexed": _multiplexed, "rights": _rights,
 }  # fmt: skip
