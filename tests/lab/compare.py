@@ -100,6 +100,10 @@ def _totals(report: Report, run: Run) -> None:
         report.line("    what was drawn", quanta.energy_j.sum(), true, bounds["true_j"])
         for warning in quanta.warnings:
             print(f"    {warning}")
+        if "wrap_after_j" in run.scenario:
+            report.true("  the register wrapped", holds=bool((np.diff(own["value"].astype(np.int64)) < 0).any()))
+        if "least_gap_s" in run.scenario:
+            report.true("  nobody looked for long", holds=gap_s > run.scenario["least_gap_s"])
 
 
 def _no_warnings(report: Report, run: Run) -> None:
