@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from tprof.analysis.names import shown
-from tprof.analysis.profile.provenance import lead_in_text, uncertainty_text
+from tprof.analysis.profile.provenance import finding_texts, lead_in_text, uncertainty_text, warning_texts
 
 from .embed import Parts, clean, embed, write_page
 from .timeline import timeline_data
@@ -25,6 +25,8 @@ SAMPLED = 3_000
 TIME_BINS = 400
 LONGEST = 12  # instances of a task
 LISTED = 6_000  # of all tasks together
+MOST_POOLS = 50
+POOL_SUMS = ("threads", "cpu_s", "tasks_j", "spin_j", "unidentified_j", "outside_j")
 GRID_COLUMNS, GRID_ROWS = 90, 60
 SCRIPTS = ("lanes", "timeline", "explore", "runtime_sections", "report")
 TASKS = 40
@@ -58,7 +60,8 @@ def page_data(profile: Profile) -> dict[str, Any]:
     info = profile.info
     keys = ("sensor", "quality", "model", "model_why", "complete", "duration_s", "dropped", "lost_threads")
     data = {
-        "info": {key: info.get(key) for key in keys} | {"warnings": list(info.get("warnings", []))},
+        "info": {key: info.get(key) for key in keys} | {"warnings": warning_texts(info)},
+        "findings": finding_texts(info),
         "lead_in": lead_in_text(info),
         "uncertainty": uncertainty_text(info),
         "left_out": list(info.get("left_out", [])),
@@ -72,6 +75,7 @@ def page_data(profile: Profile) -> dict[str, Any]:
         "expected": _expected(profile),
         "runtime": runtime_data(profile),
         "operating": operating_data(profile),
+        "native": _native(profile),
     }
     plain: dict[str, Any] = clean(data)
     return plain
@@ -89,6 +93,21 @@ def _command(argv: list[str]) -> list[str]:
 def _accounts(profile: Profile) -> list[dict[str, Any]]:
     counted = {domain["name"]: domain["counted"] for domain in profile.info["domains"]}
     return [row | {"counted": counted[row["domain"]]} for row in _records(profile.accounts.reset_index())]
+
+
+def _native(profile: Profile) -> dict[str, Any] | None:
+    """Return the pools of native threads, those of one library and the same users as one; None without any."""
+    facts = profile.info["native"]
+    if facts is None:
+        return None
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for pool in facts["pools"]:
+        key = (pool["library"], tuple(pool["users"]), pool["known_by"])
+        row = rows.setdefault(key, {**pool, **dict.fromkeys(POOL_SUMS, 0), "spins_after": []})
+        row |= {name: row[name] + pool[name] for name in POOL_SUMS}
+        row["spins_after"] = sorted({*row["spins_after"], *pool["spins_after"]})
+    most = sorted(rows.values(), key=lambda row: -row["cpu_s"])
+    return {**facts, "pools": most[:MOST_POOLS]}
 
 
 def _power(power: pd.DataFrame) -> dict[str, Any]:
