@@ -1,6 +1,8 @@
 """The timeline has a lane a thread, own segments only, few enough pieces for a page, and does what a reader asks."""
 
 import base64
+import functools
+import json
 
 import numpy as np
 import pytest
@@ -273,19 +275,28 @@ def many_short(path, count):
     return tprof.load(path).profile(model="cputime")
 
 
-def test_a_long_recording_makes_a_page_of_bounded_size_that_says_what_is_aggregated(tmp_path):
+def test_a_long_recording_makes_a_page_of_bounded_size(tmp_path):
     profile = many_short(tmp_path / "t.tprof", 150_000)
     profile.to_html(tmp_path / "report.html")
     small = many_short(tmp_path / "s.tprof", 100)
     small.to_html(tmp_path / "small.html")
 
-    ran, note = acted(tmp_path / "report.html", RAN + "return [ran(lanes.threads()), at('timeline-note').textContent];")
-
-    assert "of 300,000 segments" in note
-    assert "In the 16 places that are marked on the time axis every segment is drawn; key n" in note
-    assert [busy for _, busy, _ in ran] == [[50, 50], [50, 50]]
+    said = json.loads((tmp_path / "report.html").read_text("utf-8").split('id="data">')[1].split("</script>")[0])
+    assert said["timeline"]["segments"] == 300_000
     size = (tmp_path / "report.html").stat().st_size - (tmp_path / "small.html").stat().st_size
     assert size < 4_000_000
+
+
+def test_a_page_says_what_is_aggregated_and_adds_it_up(tmp_path, monkeypatch):
+    in_few_pieces = functools.partial(timeline_data, pieces=10_000)
+    monkeypatch.setattr("tprof.analysis.report.profile_page.timeline_data", in_few_pieces)
+    many_short(tmp_path / "t.tprof", 15_000).to_html(tmp_path / "report.html")
+
+    ran, note = acted(tmp_path / "report.html", RAN + "return [ran(lanes.threads()), at('timeline-note').textContent];")
+
+    assert "of 30,000 segments" in note
+    assert "In the 16 places that are marked on the time axis every segment is drawn; key n" in note
+    assert [busy for _, busy, _ in ran] == [[50, 50], [50, 50]]
 
 
 def test_no_more_pieces_are_packed_than_asked_for(tmp_path):
