@@ -76,10 +76,11 @@ class NativeTotals:
             return None
         rows = len(joined.rows)
         own = [one.segments.by_row(one.segments.cpu_s, joined.parts) for one in pools]
-        sums = (np.zeros(rows) for _ in range(4))
+        joules, spin_j, least_j, most_j = (np.zeros(rows) for _ in range(4))
         return cls(
-            joined.to_rows(np.sum(own, axis=0)), *sums, np.zeros(tasks), np.zeros(tasks), [np.zeros(4) for _ in pools]
-        )
+            joined.to_rows(np.sum(own, axis=0)), joules, spin_j, least_j, most_j, np.zeros(tasks), np.zeros(tasks),
+            [np.zeros(4) for _ in pools],
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

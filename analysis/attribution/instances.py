@@ -136,9 +136,8 @@ class Joined:
 
     def to_rows(self, values: Floats) -> Floats:
         """Return values of the threads' rows, one after the other, as sums of the joined rows."""
-        if not self.places or isinstance(self.places[0], slice):
-            return values
-        return sum_by(np.concatenate(self.places), values, len(self.rows))
+        moved = [place for place in self.places if not isinstance(place, slice)]
+        return sum_by(np.concatenate(moved), values, len(self.rows)) if moved else values
 
 
 def join_rows(parts: Sequence[InstanceRows]) -> Joined:

@@ -104,11 +104,11 @@ def _running(
 
     # Whole numbers below 2 ** 53, so these sums are exact. All are equal if count * sum of squares = square of sum.
     tasks, number = np.unique(runs.task, return_inverse=True)
-    number = number.astype(np.float64)
-    count, total, squares = over(np.ones(len(number))), over(number), over(number**2)
+    place = np.asarray(number, np.float64)
+    count, total, squares = over(np.ones(len(place))), over(place), over(place**2)
     one_task = (count > 0) & (count * squares == total**2)
-    place = np.where(one_task, total / np.maximum(count, 1), len(tasks)).astype(np.int64)
-    return count.astype(np.int32), one_task, np.append(tasks, -1)[place].astype(np.int64)
+    at = np.where(one_task, total / np.maximum(count, 1), len(tasks)).astype(np.int64)
+    return count.astype(np.int32), one_task, np.append(tasks, -1)[at].astype(np.int64)
 
 
 def _rates(
@@ -200,11 +200,11 @@ def _carried_over(
     same = (before >= 0) & (of_task[np.maximum(before, 0)] == task)
     last = np.where(same, other[np.maximum(before, 0)], before)
     last_ns = np.where(last >= 0, ends_ns[np.maximum(last, 0)], -LONG_NS)
-    return own & (t_ns[:-1] - last_ns < spins_ns) & (_last_of(rests, t_ns) < last_ns)
+    return np.asarray(own & (t_ns[:-1] - last_ns < spins_ns) & (_last_of(rests, t_ns) < last_ns))
 
 
 def _alive(clocks: Sequence[Clock], reads_ns: Times) -> NDArray[np.int64]:
     begun = np.sort([int(one.t_ns[0]) for one in clocks])
     ended = np.sort([int(one.t_ns[-1]) for one in clocks])
     alive = np.searchsorted(begun, reads_ns, side="right") - np.searchsorted(ended, reads_ns, side="left")
-    return np.maximum(alive, 1)
+    return np.asarray(np.maximum(alive, 1))

@@ -119,19 +119,10 @@ class NativeSegments:
         at_s = np.interp(grid_ns, self.t_ns, np.concatenate(([0.0], np.cumsum(self.cpu_s))))
         return np.asarray(at_s - at_s[0])
 
-    def total(self, kind: int, values: Floats) -> float:
-        """Return the sum of the values, one a segment, of one kind."""
-        return float(values[self.kind == kind].sum())
-
     def by_row(self, values: Floats, rows: int) -> Floats:
         """Share the values of `OF_TASK` among instances, evenly where several of the task ran: (rows,)."""
         own = self._since_begin(np.where(self.kind == OF_TASK, values / np.maximum(self.running, 1), 0.0))
         return sum_by(self.runs.row, self._of_runs(own), rows)
-
-    def candidates(self, values: Floats, rows: int) -> Floats:
-        """Return by instance all values of `UNIDENTIFIED` of which it can be the user: (rows,)."""
-        unknown = self._since_begin(np.where(self.kind == UNIDENTIFIED, values, 0.0))
-        return sum_by(self.runs.row, self._of_runs(unknown), rows)
 
     def spinning(self, values: Floats, rows: int) -> Floats:
         """Return the values of `SPINNING` by the instance that ended last: (rows,)."""
@@ -210,7 +201,9 @@ def runs_of(segments: Sequence[Segments], which: Sequence[int], *, caller_comput
         at = np.flatnonzero(ran & (one.cpu_s >= WAITING * length_s) if caller_computes else ran)
         row = one.slot[at].astype(np.int64) - 1
         task = one.rows.task[row].astype(np.int64)
-        parts.append((one.t_ns[at], one.t_ns[at + 1], row + offsets[index], task, np.zeros(len(at), bool)))
+        parts.append((one.t_ns[at], one.t_ns[at + 1], row + offsets[index], task))
     if not parts:
-        return Runs(*(np.empty(0, np.int64) for _ in range(4)), np.empty(0, bool))
-    return Runs(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        nothing = np.empty(0, np.int64)
+        return Runs(nothing, nothing, nothing, nothing, np.empty(0, bool))
+    begin_ns, end_ns, row, task = (np.concatenate([part[place] for part in parts]) for place in range(4))
+    return Runs(begin_ns, end_ns, row, task, np.zeros(len(row), bool))

@@ -59,12 +59,12 @@ SPINS_NS = (
 )
 """How long threads of a library may spin after a call, by a part of its file name; others sleep at once."""
 UNKNOWN_SPINS_NS = 150_000_000
-PASSIVE = {
-    "OPENBLAS_THREAD_TIMEOUT": (("openblas",), lambda value: value.isdecimal() and int(value) <= SHORT_TIMEOUT),
-    "OMP_WAIT_POLICY": (("libgomp", "libomp", "libiomp", "mkl"), lambda value: value.strip().lower() == "passive"),
-    "KMP_BLOCKTIME": (("libomp", "libiomp", "mkl"), lambda value: value.strip() == "0"),
-}
-"""Variables with which threads of some libraries sleep at once, and whether a value does that."""
+PASSIVE = (
+    ("OMP_WAIT_POLICY", "passive", ("libgomp", "libomp", "libiomp", "mkl")),
+    ("KMP_BLOCKTIME", "0", ("libomp", "libiomp", "mkl")),
+)
+"""Variables and values with which threads of some libraries sleep at once."""
+OPENBLAS_TIMEOUT = "OPENBLAS_THREAD_TIMEOUT"
 SHORT_TIMEOUT = 23
 """OpenBLAS's threads spin for 2 ** timeout cycles: with 23 some milliseconds."""
 
@@ -265,9 +265,12 @@ def _pool(
 
 
 def _spins_ns(library: str, settings: Mapping[str, str]) -> int:
-    for name, (libraries, is_passive) in PASSIVE.items():
-        if _is_of(library, libraries) and is_passive(settings.get(name, "")):
-            return 0
+    timeout = settings.get(OPENBLAS_TIMEOUT, "").strip()
+    if "openblas" in library and timeout.isdecimal() and int(timeout[:9]) <= SHORT_TIMEOUT:
+        return 0
+    given = {name: value.strip().lower() for name, value in settings.items()}
+    if any(given.get(name) == value and _is_of(library, libraries) for name, value, libraries in PASSIVE):
+        return 0
     return next((spins_ns for part, spins_ns in SPINS_NS if part in library), 0 if library else UNKNOWN_SPINS_NS)
 
 

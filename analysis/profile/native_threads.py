@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution.native_time import OF_TASK, OUTSIDE, SPINNING, UNIDENTIFIED
+from tprof.analysis.attribution.segment_energy import sum_by
 from tprof.analysis.names import places, shown
 
 if TYPE_CHECKING:
@@ -48,10 +49,7 @@ class NativeBounds:
     def of(cls, half_j: Floats, totals: NativeTotals, names: Sequence[str]) -> NativeBounds:
         """Add up places of the same name."""
         unique, code = places([shown(name) for name in names])
-        least, most = (
-            np.bincount(code, weights=values, minlength=len(unique))
-            for values in (totals.task_least_j, totals.task_most_j)
-        )
+        least, most = (sum_by(code, values, len(unique)) for values in (totals.task_least_j, totals.task_most_j))
         return cls(half_j, least, most)
 
 
@@ -63,7 +61,7 @@ def native_facts(pools: Sequence[Pool], totals: NativeTotals | None, names: Sequ
     """
     if totals is None:
         return None
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "library": shown(pool.name),
             "pid": pool.process,
