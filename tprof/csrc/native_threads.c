@@ -489,5 +489,6 @@ void tprof_native_forget(void)
     tprof_native_file_forget();
     followers = NULL;
     follower_count = follower_room = followed_count = 0;
+    reader_tid = 0;
     memset(own_tids, 0, sizeof own_tids);
 }
