@@ -1,6 +1,7 @@
 """Shared set-up: tests run on the installed wheel, never on the checkout."""
 
 import gc
+import importlib
 import os
 import signal
 import sys
@@ -30,8 +31,21 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     """Tell the modules of tests, which draw up their properties when they are imported."""
     gc.disable()  # until all are loaded, of which nothing is garbage
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        _load_blas_with_one_thread()
     if config.getoption("--thorough"):
         os.environ[THOROUGH] = "1"
+
+
+def _load_blas_with_one_thread():
+    """Load what computes while it may have one thread: beside other test processes, threads that wait for work take it.
+
+    Children that tests start have their own number.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENBLAS_NUM_THREADS", "1")
+        importlib.import_module("numpy.linalg")
+        importlib.import_module("scipy.linalg")  # has a library of its own
 
 
 def pytest_collection_modifyitems(config, items):

@@ -116,12 +116,17 @@ class Follower:
         is to have rows of its own. Raises OSError if the file is gone.
         """
 
-class EnergyCounter:
-    """An energy counter that is read without a recording, as `sensors_start` takes it, with an empty `file`."""
+class EnergyObserver:
+    """The sum of energy counters that the sensor thread reads, beside those of a recording or alone, until `close`.
 
-    def __new__(cls, source: dict[str, Any]) -> Self: ...
-    def read_uj(self) -> float:
-        """Read it; returns its plausible energy since the first read, the last known one if the read fails."""
+    `sources` and `budget` are as `sensors_start` takes them, with empty `file`.
+    """
+
+    def __new__(cls, sources: tuple[dict[str, Any], ...], budget: float = 0.0) -> Self: ...
+    def read(self) -> tuple[int, float]:
+        """Return the time of the last change that the thread saw, and the plausible energy until then, in uJ."""
+    def close(self) -> None:
+        """End it; `read` goes on to return the last values."""
 
 def now_ns() -> int:
     """Return CLOCK_MONOTONIC in nanoseconds."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from .table import PROGRAM
 
@@ -194,12 +195,11 @@ def _widened(spread: float, freedom: float) -> float:
     """Return a spread estimated from few runs: shrunk towards the assumed one, and widened by Student's t.
 
     A spread below the assumed one is averaged with it, as if one more run had that spread. The factor is the ratio of
-    the 97.5th percentiles of Student's t and the normal z, from its first terms in 1/freedom: right to 1 % from 5 on.
+    the 97.5th percentiles of Student's t and of the normal distribution.
     """
-    all_freedom, z = freedom + 1, NORMAL_95
+    all_freedom = freedom + 1
     pulled = float(np.sqrt((freedom * spread**2 + ASSUMED_NOISE**2) / all_freedom))
-    factor = 1 + (z**2 + 1) / (4 * all_freedom) + (5 * z**4 + 16 * z**2 + 3) / (96 * all_freedom**2)
-    return max(spread, pulled) * factor
+    return max(spread, pulled) * float(stdtrit(all_freedom, 0.975)) / NORMAL_95
 
 
 def _resolved(mean: pd.DataFrame) -> Floats:

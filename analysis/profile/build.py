@@ -14,6 +14,9 @@ from tprof.analysis.attribution.overlaps import distribute_energy, has_overlaps,
 from tprof.analysis.attribution.quanta import Quanta, build_quanta
 from tprof.analysis.attribution.sharing import Sharing, plan_sharing, split_static, static_watts
 from tprof.analysis.models import Chosen, Coefficients, choose_model, needs_fit, stored_model
+from tprof.analysis.models.fitted import Belief, fit_powers
+from tprof.analysis.models.fitted.edges import estimate_edges
+from tprof.analysis.models.fitted.powers import mean_errors
 
 from tprof.trace import Quality
 from tprof.trace.estimate import EXACT, most_watts, watts_error
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.instances import InstanceRows
     from tprof.analysis.attribution.load import Activity
     from tprof.analysis.attribution.segments import Segments
-    from tprof.analysis.models.fitted import Belief, Fit
+    from tprof.analysis.models.fitted import Fit
 
     from tprof.trace import Trace
 
@@ -74,8 +77,6 @@ class Recipe:
             return plan_sharing(activity.load(domain), self.static_power_w.get(domain.name, 0.0))
         if not has_overlaps(domain):
             return plan_sharing(activity.load(domain).corrected(fit.power), fit.static_w, fit.other)
-        from tprof.analysis.models.fitted.edges import estimate_edges  # noqa: PLC0415 - SciPy, as in _fitted
-
         split = split_overlaps(domain)
         pieces = activity.load(split.pieces).corrected(fit.power)
         domain = estimate_edges(split, pieces, fit.static_w, fit.other, fit.own_w)
@@ -148,8 +149,6 @@ def build_profile(
     }
     errors_j = None
     if recipe.fits:
-        from tprof.analysis.models.fitted.powers import mean_errors  # noqa: PLC0415 - as in _fitted
-
         errors_j = mean_errors(recipe.fits, activity.all_segments, rows, names)
     threads = [one.thread for one in activity.segments]
     del activity
@@ -192,9 +191,6 @@ def _fitted(recipe: Recipe, activity: Activity, block_ns: tuple[int, int], tasks
     fits = {}
     for domain in recipe.whole:
         if domain.counted and len(domain) and domain.quality != "estimated" and (asked == "fitted" or domain.timed):
-            # SciPy takes as long to load as all of a short summary.
-            from tprof.analysis.models.fitted import fit_powers  # noqa: PLC0415 - see above
-
             load = activity.load(domain)
             belief = _belief(recipe, domain.name)
             fit = fit_powers(domain, load.located, load.segments, load.hidden_s, tasks=tasks, belief=belief)
@@ -207,8 +203,6 @@ def _fitted(recipe: Recipe, activity: Activity, block_ns: tuple[int, int], tasks
 
 def _belief(recipe: Recipe, domain: str) -> Belief:
     """Return the prior knowledge of a domain: a calibrated model gives a rough static power and its own error."""
-    from tprof.analysis.models.fitted import Belief  # noqa: PLC0415 - see above
-
     static_w, stored = recipe.static_power_w.get(domain), recipe.model.stored
     if stored is None or stored.residual_share is None:
         return Belief(static_w)

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 from tprof.analysis.names import places, shown
 
+from tprof.trace.layout import NO_CPU
+
 from .intervals import widened
 
 if TYPE_CHECKING:
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from tprof.trace import Thread, Trace
     from tprof.trace.estimate import WattsError
 
-_NO_CPU = 0xFFFF
 DECISION_COLUMNS = (
     "kind",
     "policy",
@@ -76,7 +77,7 @@ def tasks_table(
         "pid": np.array([t.pid for t in threads], np.int64)[thread] if threads else thread.astype(np.int64),
         "tid": np.array([t.tid for t in threads], np.int64)[thread] if threads else thread.astype(np.int64),
         "thread": _names(thread, [shown(t.name) or f"thread-{t.ordinal}" for t in threads]),
-        "cpu": np.where(rows.cpu == _NO_CPU, np.int32(-1), rows.cpu).astype(np.int32),
+        "cpu": np.where(rows.cpu == NO_CPU, np.int32(-1), rows.cpu).astype(np.int32),
         "package": rows.package if rows.package is not None else _only_package(trace, len(rows)),
         "start_s": (rows.start_ns - trace.start_ns) * 1e-9,
         "duration_s": (rows.end_ns - rows.start_ns) * 1e-9,
@@ -172,7 +173,7 @@ def segments_table(trace: Trace, segments: Sequence[Segments], plans: Sequence[S
             {
                 "start_s": (one.t_ns[keep] - trace.start_ns) * 1e-9,
                 "duration_s": np.diff(one.t_ns)[keep] * 1e-9,
-                "cpu": np.where(cpu == _NO_CPU, np.int32(-1), cpu).astype(np.int32),
+                "cpu": np.where(cpu == NO_CPU, np.int32(-1), cpu).astype(np.int32),
                 "package": package,
                 "thread": np.full(len(keep), index, np.int32),
                 "tid": np.full(len(keep), one.thread.tid, np.int64),

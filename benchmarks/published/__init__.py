@@ -17,6 +17,7 @@ from .paper import (
     ratios,
     servers,
     table_2,
+    table_2_means,
     table_3,
     table_4,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "ratios",
     "servers",
     "table_2",
+    "table_2_means",
     "table_3",
     "table_4",
 ]

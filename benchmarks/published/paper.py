@@ -22,6 +22,7 @@ TABLES_HZ = 3_300_000_000
 SOURCE = "the TProf paper, tables 5 and 6, corrected after its section 4.3"
 MACHINE = "Intel Core i5-2500, 4 cores, 6 MB last-level cache; energy of the processor without the memory"
 BYTES_A_MB = 1_024_000
+MEAN = "mean"
 
 
 @dataclass(frozen=True)
@@ -36,26 +37,32 @@ class Ratios:
 
 def table_2() -> list[dict[str, float | str]]:
     """Return `kernel`, `single_core_error` and `quad_core_error` of the model, parts of 1."""
-    return [
-        {
-            "kernel": row["kernel"],
-            "single_core_error": float(row["single_core_err_pct"]) / 100,
-            "quad_core_error": float(row["quad_core_err_pct"]) / 100,
-        }
-        for row in _rows("table2")
-    ]
+    return [_model_errors(row) for row in _rows("table2") if row["kernel"] != MEAN]
+
+
+def table_2_means() -> dict[str, float | str]:
+    """Return the row of means that the paper prints below table 2."""
+    return next(_model_errors(row) for row in _rows("table2") if row["kernel"] == MEAN)
 
 
 def table_3() -> list[dict[str, float | str]]:
-    """Return `pair`, `kernel`, `real_w`, `slice_w`, `model_w` and both errors recomputed from them, parts of 1."""
+    """Return `pair`, `kernel`, `real_w`, `slice_w`, `model_w` and both errors recomputed from them, parts of 1.
+
+    As the paper prints them: `printed_share`, `printed_slice_error` and `printed_model_error`.
+    """
     return [
-        _sliced(row) | {"model_w": float(row["model_W"]), "model_error": _error(row, "model_W")}
+        _sliced(row)
+        | {
+            "model_w": float(row["model_W"]),
+            "model_error": _error(row, "model_W"),
+            "printed_model_error": _part(row["model_err_pct"]),
+        }
         for row in _rows("table3")
     ]
 
 
 def table_4() -> list[dict[str, float | str]]:
-    """Return `pair`, `kernel`, `real_w`, `slice_w` and the error recomputed from them, parts of 1."""
+    """Return the same as of table 3 without the model's watts, which table 4 does not have."""
     return [_sliced(row) for row in _rows("table4")]
 
 
@@ -89,7 +96,21 @@ def _sliced(row: dict[str, str]) -> dict[str, float | str]:
         "real_w": float(row["real_W"]),
         "slice_w": float(row["slice_W"]),
         "slice_error": _error(row, "slice_W"),
+        "printed_share": _part(row["slice_pct"]),
+        "printed_slice_error": _part(row["slice_err_pct"]),
     }
+
+
+def _model_errors(row: dict[str, str]) -> dict[str, float | str]:
+    return {
+        "kernel": row["kernel"],
+        "single_core_error": _part(row["single_core_err_pct"]),
+        "quad_core_error": _part(row["quad_core_err_pct"]),
+    }
+
+
+def _part(percent: str) -> float:
+    return float(percent) / 100
 
 
 def _error(row: dict[str, str], column: str) -> float:

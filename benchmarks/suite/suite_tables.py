@@ -175,9 +175,8 @@ def members(names: Sequence[str] = SUITE) -> tuple[str, ...]:
     """
     lacking = [name for name in names if name not in PROGRAMS]
     if lacking:
-        message = (
+        raise UsageError(
             f"the suite needs {', '.join(lacking)}, which the catalogue of programs does not have: "
             f"run what it has by name ({', '.join(PROGRAMS)})"
         )
-        raise UsageError(message)
     return tuple(dict.fromkeys(names))

@@ -135,8 +135,7 @@ def read_rows(folder: Path, point: Point) -> list[Row]:
         return rows_without_setting(read_json(path, MOST_BYTES))
     except (UnreadableError, ValueError) as error:
         reason = error.reason if isinstance(error, UnreadableError) else error
-        message = f"cannot read {path} of a run that was done: {reason}; begin anew with --overwrite"
-        raise TprofError(message) from error
+        raise TprofError(f"cannot read {path} of a run that was done: {reason}; begin anew with --overwrite") from error
 
 
 def _is_nan(value: object) -> bool:

@@ -47,7 +47,7 @@ class Case:
     key : as `--case` takes it.
     name : in words.
     tasks, package, sensor : what runs and how it is read.
-    mix : how `random_mix` lays it out; the effort sets its length.
+    mix : how `random_mix` lays it out; the extent sets its length.
     models : which are compared; with counters in the trace for those that need them.
     """
 

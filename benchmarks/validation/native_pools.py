@@ -37,6 +37,10 @@ PAUSE_S = 0.03
 THREADS = "2"
 LIMITS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "POLARS_MAX_THREADS")
 PASSIVE = {"OPENBLAS_THREAD_TIMEOUT": "20", "OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}
+GONE = "gone"
+"""In the place of a thread: those that came and went while a task ran."""
+CREATES = ("boost",)
+"""Tasks that start short-lived threads."""
 LIBRARIES = {
     "multiply": "openblas",
     "multiply_too": "openblas",
@@ -128,7 +132,7 @@ def _compare(case: Case, path: Path, used_s: dict[str, dict[str, float]], *, pas
         true_s = sum(
             seconds
             for tid, seconds in used_s.get(task, {}).items()
-            if part is not None and part in library.get(tid, "")
+            if part is not None and (part in library.get(tid, "") or (tid == GONE and task in CREATES))
         )
         row: Row = summary.loc[task].to_dict() if native is not None and task in summary.index else {}
         yield {
@@ -153,24 +157,26 @@ class _Clocks:
         self.used_s: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
 
     def around(self, name: str, work: Callable[[], object]) -> None:
-        """Do some work, and count what each native thread used meanwhile."""
-        before = self._read()
+        """Do some work, and count what each native thread used meanwhile, and those that came and went."""
+        began_ns, before = time.process_time_ns(), self._read()
         work()
-        for tid, after_ns in self._read().items():
-            self.used_s[name][str(tid)] += (after_ns - before.get(tid, 0)) * 1e-9
+        after, ended_ns = self._read(), time.process_time_ns()
+        own = {thread.native_id for thread in threading.enumerate()}
+        used_s = {tid: (after_ns - before.get(tid, 0)) * 1e-9 for tid, after_ns in after.items()}
+        for tid, one_s in used_s.items():
+            if tid not in own:
+                self.used_s[name][str(tid)] += one_s
+        self.used_s[name][GONE] += max((ended_ns - began_ns) * 1e-9 - sum(used_s.values()), 0.0)
 
     @staticmethod
     def _read() -> dict[int, int]:
-        own = {thread.native_id for thread in threading.enumerate()}
         found = {}
         for name in os.listdir("/proc/self/task"):  # noqa: PTH208 - inside what is measured
-            tid = int(name)
-            if tid not in own:
-                try:
-                    # The kernel's number of the CPU clock of a thread.
-                    found[tid] = time.clock_gettime_ns((~tid << 3) | 6)
-                except OSError:  # it has ended
-                    continue
+            try:
+                # The kernel's number of the CPU clock of a thread.
+                found[int(name)] = time.clock_gettime_ns((~int(name) << 3) | 6)
+            except OSError:  # it has ended
+                continue
         return found
 
 

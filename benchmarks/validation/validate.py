@@ -46,7 +46,7 @@ _limits = ExitStack()
 
 
 @dataclass(frozen=True)
-class Effort:
+class Extent:
     """How much is simulated: runs of each case and seconds of each; the same of the shorter ones for coverage.
 
     `machine`: whether figures of this machine (the poller, the time of a fit) are measured too.
@@ -59,18 +59,18 @@ class Effort:
     machine: bool = True
 
 
-FULL = Effort()
-QUICK = Effort(seeds=2, duration_s=1.0, coverage_seeds=4, machine=False)
+FULL = Extent()
+QUICK = Extent(seeds=2, duration_s=1.0, coverage_seeds=4, machine=False)
 
 
 def measure(
-    effort: Effort = FULL, *, cases: Sequence[Case] = CASES, progress: Progress | None = None
+    extent: Extent = FULL, *, cases: Sequence[Case] = CASES, progress: Progress | None = None
 ) -> dict[str, Any]:
     """Validate the models.
 
     Parameters
     ----------
-    effort
+    extent
         `FULL` for figures (some minutes), `QUICK` to see that it works.
     cases
         Which situations.
@@ -95,32 +95,32 @@ def measure(
     """
     model, goodness = calibrate(PACKAGE)
     targeted = [case for case in cases if case.key in TARGET_CASES]
-    results = _run(cases, targeted, effort, model, progress)
+    results = _run(cases, targeted, extent, model, progress)
     rows = [row for case in cases for row in _rows(case, results[case.key])]
     coverage = [_coverage(case, results[f"{case.key} coverage"]) for case in targeted]
-    tables = _tables(model) | {"draws": run_all(_draw, [(seed,) for seed in range(effort.seeds)])}
+    tables = _tables(model) | {"draws": run_all(_draw, [(seed,) for seed in range(extent.seeds)])}
     return {
-        "effort": asdict(effort),
+        "effort": asdict(extent),
         "processor": "virtual",
         "calibration": goodness,
         "rows": rows,
         "coverage": coverage,
         "tables": tables,
-        "figures": target_figures(rows, coverage, tables, measured=effort.machine),
+        "figures": target_figures(rows, coverage, tables, measured=extent.machine),
     }
 
 
 def _run(
-    cases: Sequence[Case], targeted: Sequence[Case], effort: Effort, model: Coefficients, progress: Progress | None
+    cases: Sequence[Case], targeted: Sequence[Case], extent: Extent, model: Coefficients, progress: Progress | None
 ) -> dict[str, list[list[CaseResult]]]:
     """Return the results of each case's seeds, and under `<key> coverage` of the shorter runs of cases with targets."""
     jobs: list[tuple[str, Case, int, float]] = [
-        (case.key, case, seed, effort.duration_s) for case in cases for seed in range(effort.seeds)
+        (case.key, case, seed, extent.duration_s) for case in cases for seed in range(extent.seeds)
     ]
     jobs += [
-        (f"{case.key} coverage", replace(case, models=("fitted",)), COVERAGE_SEED + seed, effort.coverage_s)
+        (f"{case.key} coverage", replace(case, models=("fitted",)), COVERAGE_SEED + seed, extent.coverage_s)
         for case in targeted
-        for seed in range(effort.coverage_seeds)
+        for seed in range(extent.coverage_seeds)
     ]
     done = run_all(_job, [(case, seed, duration_s, model) for _, case, seed, duration_s in jobs], progress)
     results: dict[str, list[list[CaseResult]]] = {}

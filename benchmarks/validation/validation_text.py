@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tprof.analysis import TABLE_1
 from tprof.analysis.report.embed import Parts, clean, embed
 from tprof.analysis.report.embed import write_page as write
-from tprof.analysis.report.text_table import Table
+from tprof.analysis.text_table import Table
 from tprof.benchmarks import measured_figures
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ ERRORS = (("mean_error", "mean energy of a task"), ("instance_error", "single in
 
 def tables(result: Mapping[str, Any]) -> Iterator[Table]:
     """Return all tables of a result of `measure`, in the order in which they are read."""
-    effort = result["effort"]
-    runs = f"{effort['seeds']} runs of {effort['duration_s']:g} s, simulated"
+    extent = result["effort"]
+    runs = f"{extent['seeds']} runs of {extent['duration_s']:g} s, simulated"
     for column, what, note in (
         ("mean_error", "mean energy of a task above static power", "Root mean squares over runs."),
         ("instance_error", "single instances", "Root mean squares over instances and runs, parts of the task's mean."),
@@ -104,9 +104,9 @@ def _coverage(result: Mapping[str, Any]) -> Table:
         for row in result["coverage"]
         for task in row["tasks"]
     )
-    effort = result["effort"]
+    extent = result["effort"]
     return Table(
-        f"Coverage of fitted, {effort['coverage_seeds']} runs of {effort['coverage_s']:g} s, simulated",
+        f"Coverage of fitted, {extent['coverage_seeds']} runs of {extent['coverage_s']:g} s, simulated",
         ("case", "task", "held", "error / claimed", "the case"),
         rows,
         "error / claimed: standard deviation of the error in units of the standard error that was claimed.",
@@ -240,9 +240,9 @@ def write_page(result: Mapping[str, Any], path: Path) -> None:
 def page_data(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the page shows, as plain values without NaN."""
     rows, ours, paper = result["rows"], result["tables"], result["tables"]["published"]
-    effort = result["effort"]
+    extent = result["effort"]
     text = (
-        f"Simulated on the virtual processor: {effort['seeds']} runs of {effort['duration_s']:g} s each; no hardware."
+        f"Simulated on the virtual processor: {extent['seeds']} runs of {extent['duration_s']:g} s each; no hardware."
     )
     data: dict[str, Any] = clean(
         {

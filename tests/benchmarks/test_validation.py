@@ -23,7 +23,7 @@ from tprof.errors import UsageError
 
 TASK = stated("work", 1e-3, 6.0)
 STRAIGHT = Law(gating=0.0, contention=0.0, scatter=0.0, leak=0.0)
-TINY = validation.Effort(seeds=1, duration_s=0.6, coverage_seeds=2, coverage_s=0.4, machine=False)
+TINY = validation.Extent(seeds=1, duration_s=0.6, coverage_seeds=2, coverage_s=0.4, machine=False)
 
 
 @pytest.fixture(scope="module")

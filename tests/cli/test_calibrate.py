@@ -10,7 +10,7 @@ from tprof.benchmarks.simulator import STRESS, Law, Package
 from tprof.benchmarks.validation.kernel_pairs import Phases
 
 import tprof
-from tprof.doctor.energy_facts import model_facts
+from tprof.doctor.sensor_facts import model_facts
 from tprof.sensors.topology import describe_host
 from tprof.trace.power_model import model_path, read_model, write_model
 
@@ -167,9 +167,88 @@ def test_a_single_counter_is_enough(tmp_path):
     assert json.loads(done.stdout)["coefficients"] == pytest.approx({"x": 1, "constant": 50}, rel=1e-3)
 
 
+def straight(path, *, groups="abcd", rows=60, head="g,x,y,watts", spread=0.02, seed=0):
+    """Write a table whose power is straight in its counters, with an error of each group and of each row."""
+    random = np.random.default_rng(seed)
+    shifts = dict(zip(groups, spread * random.standard_normal(len(groups)), strict=True))
+    lines = [head]
+    for place in range(rows):
+        group, (x, y) = groups[place % len(groups)], random.random(2)
+        watts = (20 + 30 * x + 5 * y) * np.exp(shifts[group] + spread / 2 * random.standard_normal())
+        cells = {"g": group, "x": x, "y": y, "watts": watts}
+        lines.append(",".join(str(cells[name]) for name in head.split(",")))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+TABLE = ("--from", "t.csv", "--power", "watts", "--group", "g")
+
+
+def test_the_better_of_line_and_curve_on_groups_left_out_is_named_and_predicts_another_table(tmp_path):
+    straight(tmp_path / "t.csv")
+    straight(tmp_path / "other.csv", groups="efghij", seed=1)
+
+    told = run(tmp_path, *TABLE, "--predict", "other.csv")
+    found = json.loads(run(tmp_path, *TABLE, "--predict", "other.csv", "--json").stdout)
+
+    assert found["chosen"] == "line"
+    assert found["line_error"] < found["curve_error"]
+    assert found["predicted"]["error"] < 0.05
+    assert found["predicted"]["covered"] >= 0.9
+    assert {row["group"] for row in found["predicted"]["rows"]} == set("efghij")
+    assert "the line predicts: " in told.stdout
+    assert "Watts predicted by the line for other.csv" in told.stdout
+    assert "95 % intervals hold" in told.stdout
+
+
+def test_watts_are_predicted_without_errors_for_a_table_that_has_none(tmp_path):
+    straight(tmp_path / "t.csv")
+    straight(tmp_path / "other.csv", head="x,y", rows=5)
+
+    told = run(tmp_path, *TABLE, "--predict", "other.csv")
+    found = json.loads(run(tmp_path, *TABLE, "--predict", "other.csv", "--json").stdout)["predicted"]
+
+    assert (found["error"], found["covered"]) == (None, None)
+    assert all(row["low_w"] < row["power_w"] < row["high_w"] for row in found["rows"])
+    assert "5 rows, of which no watts are known: errors cannot be given" in told.stdout
+
+
+def test_rows_beyond_the_fitted_counters_are_counted(tmp_path):
+    straight(tmp_path / "t.csv")
+    (tmp_path / "other.csv").write_text("x,y\n0.5,0.5\n3,0.5\n", encoding="utf-8")
+
+    told = run(tmp_path, *TABLE, "--predict", "other.csv")
+
+    assert "1 of 2 rows have a counter outside of the range that was fitted" in told.stdout
+
+
+def test_equation_1_of_a_table_predicts_another_one(tmp_path, table):
+    lines = table.read_text(encoding="utf-8").splitlines()
+    (tmp_path / "other.csv").write_text("\n".join([lines[0], *lines[4:10]]) + "\n", encoding="utf-8")
+
+    told = run(tmp_path, "--from", table, *EQUATION_1, "--predict", "other.csv")
+    found = json.loads(run(tmp_path, "--from", table, *EQUATION_1, "--predict", "other.csv", "--json").stdout)
+
+    assert found["coefficients"]["C1"] == pytest.approx(8.0, rel=1e-4)
+    assert found["predicted"]["error"] < 1e-4
+    assert "Watts predicted by equation 1" in told.stdout
+
+
+def test_columns_that_the_other_table_lacks_are_named(tmp_path, table):
+    straight(tmp_path / "t.csv")
+    (tmp_path / "other.csv").write_text("x,watts\n1,50\n", encoding="utf-8")
+
+    counters = run(tmp_path, *TABLE, "--predict", "other.csv")
+    equation = run(tmp_path, "--from", table, *EQUATION_1, "--predict", "other.csv")
+
+    assert (counters.returncode, equation.returncode) == (2, 2)
+    assert 'other.csv: there is no column "y": the table has x, watts' in counters.stderr
+    assert 'other.csv: there is no column "busy": the table has x, watts' in equation.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (("--predict", "runs.csv"), "--predict applies the model of a table to another table: name the first with"),
         (("--from", "missing.csv", "--power", "watts"), "cannot read a table from missing.csv: No such file"),
         (("--from", "runs.csv"), "which column of runs.csv holds the watts? name it with --power"),
         (("--from", "runs.csv", "--power", "W"), 'there is no column "W": the table has kernel, busy'),

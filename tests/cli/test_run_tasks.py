@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 
 import pytest
 from support.command_line import tprof
@@ -145,7 +146,8 @@ def test_the_tasks_of_a_script_are_listed_and_nothing_is_run(tmp_path):
     assert chosen.stdout.splitlines() == done.stdout.splitlines()[2:]
 
 
-def test_the_tasks_of_a_package_are_listed_without_importing_it(tmp_path):
+def test_the_tasks_of_a_package_are_listed_without_importing_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     package = tmp_path / "pack"
     package.mkdir()
     (package / "__init__.py").write_text("import nothing_there\ndef here(): pass\n")

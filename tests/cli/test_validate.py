@@ -43,6 +43,7 @@ def test_tables_are_printed_with_the_papers_beside_them(tmp_path):
         (["--plot", "nowhere/page.html"], "cannot write the plot to"),
         (["--pairs", "--quick"], "--pairs measures and takes --session and --json only"),
         (["--session", "kept"], "without it everything is simulated"),
+        (["--published", "--watts"], "--published computes what the paper prints and takes --json only"),
         (["--watts", "--quick"], "--watts fits published figures and takes --json only"),
     ],
 )
@@ -63,6 +64,17 @@ def test_assumed_watts_are_printed_with_each_left_out_processors_error(tmp_path)
     assert "Intel Xeon Gold 6130" in done.stdout
     assert f"busy {result['busy_factor']:.2g}, which held {100 * result['held']:.1f} % of the loads" in done.stdout
     assert {row["kind"] for row in result["table"]} >= {row["kind"] for row in result["left_out"]}
+
+
+def test_the_papers_tables_are_printed_beside_what_is_computed_from_them(tmp_path):
+    done = validate(tmp_path, "--published")
+    result = json.loads(validate(tmp_path, "--published", "--json").stdout)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert set(result) == {"table 1", "table 2", "table 3", "table 4", "figure 11"}
+    assert "The TProf paper's table 3, computed from its printed figures" in done.stdout
+    assert "neither its watts nor its counters are printed" in done.stdout
+    assert "nan" not in done.stdout.lower()
 
 
 def test_an_interrupt_ends_it_and_its_processes_without_a_traceback(tmp_path):

@@ -14,12 +14,12 @@ from tprof.errors import UsageError
 
 from .options import AsJson
 from .progress import bar, status
-from .render import clean, dump, percent, plain
+from .render import dump, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    import pandas as pd
 
-    from rich.console import Console
+    from tprof.analysis.models.calibration.prediction import Floats, LeftOut, Prediction
 
 
 _HELP = """Fit a power model to this machine, or to a table of counters and power.
@@ -37,19 +37,14 @@ Examples:
   tprof calibrate --from node.csv --power watts --group program
 
   tprof calibrate --from runs.csv --power P --cores busy --ipc ipc --l2 l2_gbs --llc llc_gbs --group kernel
+
+  tprof calibrate --from node.csv --power watts --group program --predict other.csv
 """
 
 NO_IDLE = (
     "what the idle package draws was not seen, and is not needed for the coefficients: other processes ran before the "
     "first kernel, that time was too short, or the session is of several packages"
 )
-MEANINGS = {
-    "a": ("IPC of a core", "W"),
-    "b": ("L2 traffic", "W per GB/s"),
-    "c": ("LLC traffic", "W per GB/s"),
-    "C1": ("an active core", "W"),
-    "C2": ("the package", "W"),
-}
 
 
 def register(app: typer.Typer) -> None:
@@ -68,13 +63,25 @@ def calibrate(  # noqa: PLR0913 - one parameter an option
     counters: Annotated[str | None, typer.Option(metavar="A,B,…", help="Table: columns to fit; default: all.")] = None,
     cores: Annotated[str | None, typer.Option(metavar="COLUMN", help="Table, equation 1: active cores.")] = None,
     ipc: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Table, equation 1: IPC, summed over active cores.")
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Table, equation 1: IPC, summed over active cores; of each its instructions over its cycles in the "
+            "whole run (not a mean of IPCs), times the part of the time it was active.",
+        ),
     ] = None,
     l2: Annotated[str | None, typer.Option(metavar="COLUMN", help="Table, equation 1: L2 traffic, GB/s.")] = None,
     llc: Annotated[str | None, typer.Option(metavar="COLUMN", help="Table, equation 1: LLC traffic, GB/s.")] = None,
     hz: Annotated[str | None, typer.Option(metavar="COLUMN", help="Table, equation 1: frequency, Hz.")] = None,
     processor: Annotated[
         str | None, typer.Option(metavar="NAME", help="Table, equation 1: the processor that it was measured on.")
+    ] = None,
+    predict: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Table: predict the watts of this table, which has the same columns; errors where it has the watts.",
+        ),
     ] = None,
     seconds: Annotated[
         float, typer.Option(min=0.05, metavar="SECONDS", help="Of each kernel at each number of cores.")
@@ -99,60 +106,79 @@ def calibrate(  # noqa: PLR0913 - one parameter an option
         if value is not None
     }
     if table is None and (chosen or power or group or counters or processor):
-        message = "columns are those of a table: name it with --from, or leave them out to calibrate this machine"
-        raise UsageError(message)
+        raise UsageError(
+            "columns are those of a table: name it with --from, or leave them out to calibrate this machine"
+        )
+    if predict is not None and (table is None or os.path.isdir(table)):
+        raise UsageError("--predict applies the model of a table to another table: name the first with --from")
     if table is not None and kernels is not None:
-        message = (
+        raise UsageError(
             "kernels run on this machine, and --from reads what ran already: leave one of --kernels and --from out"
         )
-        raise UsageError(message)
     if table is not None and not os.path.isdir(table):
         if power is None:
-            message = f"which column of {table} holds the watts? name it with --power"
-            raise UsageError(message)
+            raise UsageError(f"which column of {table} holds the watts? name it with --power")
         if not chosen:
             if keep:
-                message = (
+                raise UsageError(
                     "only a model of equation 1 can be kept for this machine: name its columns with --cores, --ipc, …"
                 )
-                raise UsageError(message)
             if processor is not None:
-                message = (
+                raise UsageError(
                     "--processor labels a model of equation 1: name its columns with --cores, --ipc, …, or leave it out"
                 )
-                raise UsageError(message)
-            _fit_counters(table, power, group, counters, output, as_json=as_json)
+            _fit_counters(table, power, group, counters, predict, output, as_json=as_json)
             return
-        model = _fit_table(table, power, group, chosen, _processor_of_table(processor, keep=keep))
+        model, prediction = _fit_table(table, power, group, chosen, _processor_of_table(processor, keep=keep), predict)
         kept = keep and not dry_run
     else:
         if processor is not None:
-            message = "a session says which processor it was recorded on: leave --processor out"
-            raise UsageError(message)
+            raise UsageError("a session says which processor it was recorded on: leave --processor out")
         model = _fit_session(table) if table is not None else _run_kernels(kernels or "stress", session, seconds)
-        kept = not dry_run and _is_of_this_machine(model)
-    _finish(model, output, kept=kept, as_json=as_json)
+        kept, prediction = not dry_run and _is_of_this_machine(model), None
+    _finish(model, output, prediction, kept=kept, as_json=as_json)
 
 
 def _fit_counters(
-    table: Path, power: str, group: str | None, counters: str | None, output: Path | None, *, as_json: bool
-) -> None:
-    from dataclasses import asdict
+    table: Path, power: str, group: str | None, counters: str | None, predict: Path | None, output: Path | None,
+    *, as_json: bool,
+) -> None:  # fmt: skip
+    import numpy as np
 
-    from tprof.analysis.models.calibration.counter_models import fit_counters
-    from tprof.analysis.models.calibration.measured_runs import counters_table, read_csv
+    from tprof.analysis.models.calibration.counter_models import fit_counters, predict_counters
+    from tprof.analysis.models.calibration.measured_runs import counters_table, numbers, read_csv
+    from tprof.analysis.models.calibration.prediction import rows_outside
+
+    from .calibrate_answers import show_counters, show_prediction
 
     named = counters.split(",") if counters else None
     rows = counters_table(read_csv(table), power=power, group=group, counters=named)
+    other = None if predict is None else read_csv(predict)
+    columns = None if other is None else np.column_stack([numbers(other, name) for name in rows.names])
     with status("leaving out") as report:
         found = fit_counters(rows, progress=lambda name: report(f"leaving out {name}"))
-    result = {"source": table.name, "power": power, "group": group, **asdict(found)}
+    result = {"source": table.name, "power": power, "group": group, **found.as_plain()}
     if output is not None:
         _write(result, output)
+    prediction = None
+    if other is not None and columns is not None:
+        outside = rows_outside(rows.counters, columns)
+        prediction = _prediction(other, power, group, found.left_out, predict_counters(found, rows, columns), outside)
     if as_json:
-        dump(result)
-    else:
-        show_counters(plain(result))
+        dump(result | ({} if prediction is None else {"predicted": prediction.as_plain()}))
+        return
+    show_counters(plain(result))
+    if prediction is not None:
+        show_prediction(prediction, f"the {found.chosen} for {predict}")
+
+
+def _prediction(
+    other: pd.DataFrame, power: str, group: str | None, left_out: LeftOut, power_w: Floats, outside: int
+) -> Prediction:
+    from tprof.analysis.models.calibration.measured_runs import groups_of, known_watts
+    from tprof.analysis.models.calibration.prediction import predicted
+
+    return predicted(left_out, power_w, known_watts(other, power), groups_of(other, group), outside)
 
 
 def _processor_of_table(named: str | None, *, keep: bool) -> str | None:
@@ -163,19 +189,30 @@ def _processor_of_table(named: str | None, *, keep: bool) -> str | None:
         return named
     here: str | None = describe_host()["processor"]
     if named not in (None, here):
-        message = f"--keep keeps a model for this machine ({here}), and --processor says {named}: leave one of them out"
-        raise UsageError(message)
+        raise UsageError(
+            f"--keep keeps a model for this machine ({here}), and --processor says {named}: leave one of them out"
+        )
     return here
 
 
 def _fit_table(
-    table: Path, power: str, group: str | None, columns: dict[str, str], processor: str | None
-) -> dict[str, Any]:
+    table: Path, power: str, group: str | None, columns: dict[str, str], processor: str | None, predict: Path | None
+) -> tuple[dict[str, Any], Prediction | None]:
     from tprof.analysis.models.calibration import fit
+    from tprof.analysis.models.calibration.equation_1 import columns_known, predict_equation_1
     from tprof.analysis.models.calibration.measured_runs import equation_1_table, read_csv
+    from tprof.analysis.models.calibration.prediction import rows_outside
 
     observations = equation_1_table(read_csv(table), power=power, group=group, columns=columns)
-    return _as_model(fit(observations), processor=processor, source=table.name, quality="given")
+    calibration = fit(observations)
+    model = _as_model(calibration, processor=processor, source=table.name, quality="given")
+    if predict is None:
+        return model, None
+    other = read_csv(predict)
+    runs = equation_1_table(other, power=None, group=None, columns=columns)
+    outside = rows_outside(columns_known(observations), columns_known(runs))
+    power_w = predict_equation_1(calibration, runs)
+    return model, _prediction(other, power, group, calibration.by_kernel, power_w, outside)
 
 
 def _run_kernels(kernels: str, session: Path | None, seconds: float) -> dict[str, Any]:
@@ -223,17 +260,23 @@ def _as_model(calibration: Any, *, processor: str | None, source: str, quality: 
     return as_model(calibration, processor=processor, date=date, version=version(), source=source, quality=quality)
 
 
-def _finish(model: dict[str, Any], output: Path | None, *, kept: bool, as_json: bool) -> None:
+def _finish(
+    model: dict[str, Any], output: Path | None, prediction: Prediction | None, *, kept: bool, as_json: bool
+) -> None:
     from tprof.trace.power_model import model_path, write_model
+
+    from .calibrate_answers import show_model, show_prediction
 
     if output is not None:
         _write(model, output)
     if kept:
         write_model(model)
     if as_json:
-        dump(model)
+        dump(model | ({} if prediction is None else {"predicted": prediction.as_plain()}))
         return
     show_model(model)
+    if prediction is not None:
+        show_prediction(prediction, "equation 1")
     if kept:
         print(f"kept in {model_path()}: recordings of this machine use it from now on")
     elif output is None:
@@ -245,102 +288,3 @@ def _write(model: dict[str, Any], output: Path) -> None:
 
     write_model(plain(model), output)
     print(f"written to {output}", file=sys.stderr)
-
-
-def show_model(model: Mapping[str, Any]) -> None:
-    """Print a model of equation 1 and the goodness of its fit."""
-    console = _console()
-    title = f"Power model of {clean(model['processor'] or 'a processor not named')} ({clean(model['quality'])})"
-    rows = [
-        (f"{name}: {MEANINGS[name][0]}", value, MEANINGS[name][1], name)
-        for name, value in model["coefficients"].items()
-    ]
-    _coefficients(console, title, rows, model, set(model["left_out"]))
-    _errors(console, [("equation 1", model["left_out_error"]), ("predict the mean", model["mean_error"])])
-    _line(console, f"R² {model['r2']:.3f}, error on its own {model['runs']} runs {percent(model['error'])}")
-    for one in model["other_frequencies"]:
-        core = f"at {one['hz'] / 1e9:.2f} GHz a core draws {one['core']:.2f} × as much"
-        _line(console, f"{core}, the package {one['package_w']:.1f} W")
-    if model["idle_w"] is not None:
-        _line(console, f"idle package: {model['idle_w']:.1f} W")
-    for warning in model["warnings"]:
-        _line(console, f"warning: {warning}")
-    for name in model["left_out"]:
-        _line(console, f"warning: {name} was left out: no counter shows the {MEANINGS[name][0]}")
-
-
-def show_counters(found: Mapping[str, Any]) -> None:
-    """Print a fit to any counters."""
-    console = _console()
-    rows = [
-        (name, value, "W" if name == "constant" else "W per unit", name)
-        for name, value in found["coefficients"].items()
-    ]
-    _coefficients(console, f"Power by counters, {clean(found['source'])}", rows, found, set())
-    _errors(
-        console,
-        [
-            ("a straight line", found["line_error"]),
-            ("a curve (trees and kernels)", found["curve_error"]),
-            ("predict the mean", found["mean_error"]),
-        ],
-        heading=f"mean error, each of {found['groups']} groups left out in turn",
-    )
-    _line(console, f"R² of the line {found['r2']:.3f} on {found['rows']:,} rows")
-    worst = sorted(found["by_group"].items(), key=lambda item: -item[1])
-    _line(console, "the curve by group: " + ", ".join(f"{name} {percent(error)}" for name, error in worst))
-    for warning in found["warnings"]:
-        _line(console, f"warning: {warning}")
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 140)
-
-
-def _coefficients(
-    console: Console,
-    title: str,
-    rows: list[tuple[str, float, str, str]],
-    goodness: Mapping[str, Any],
-    left_out: set[str],
-) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=Text(title), title_justify="left")
-    table.add_column("coefficient", overflow="fold")
-    for heading in ("value", "unit", "95 % interval", "inflation"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for label, value, unit, name in rows:
-        low, high = goodness["intervals"][name]
-        factor = goodness["inflation"].get(name)
-        known = name not in left_out
-        table.add_row(
-            Text(clean(label)),
-            f"{value:.4g}" if known else "not known",
-            unit,
-            f"{low:.3g} … {high:.3g}" if known else "",
-            "" if factor is None else f"{factor:.3g}",
-        )
-    console.print(table)
-
-
-def _errors(
-    console: Console, rows: list[tuple[str, float | None]], heading: str = "mean error, each kernel left out in turn"
-) -> None:
-    from rich.table import Table
-
-    table = Table()
-    table.add_column("predicted by")
-    table.add_column(heading, justify="right")
-    for name, error in rows:
-        table.add_row(name, "not known" if error is None else percent(error))
-    console.print(table)
-
-
-def _line(console: Console, text: str) -> None:
-    from rich.text import Text
-
-    console.print(Text(clean(text)))

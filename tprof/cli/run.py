@@ -135,8 +135,9 @@ def _functions(where: str) -> Iterator[tuple[list[str], Any, Any]]:
     specs = [spec_of_file(where, Path(where).stem)] if script else list(find_modules(package))
     codes = [(spec, code_of(spec)) for spec in specs]
     if all(code is None for _, code in codes):
-        message = f"cannot list the tasks of {where}: there is no such module or script with code; check the name"
-        raise UsageError(message)
+        raise UsageError(
+            f"cannot list the tasks of {where}: there is no such module or script with code; check the name"
+        )
     for spec, code in codes:
         names = ["__main__", spec.name] if script else [spec.name]
         for function in sorted(functions_in(code), key=lambda one: one.co_firstlineno) if code is not None else ():

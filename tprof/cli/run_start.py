@@ -93,8 +93,7 @@ def prepare(launch: Launch) -> Callable[[], None]:
     what = _program(launch.program)
     parse_patterns(launch.task)
     if launch.require_tasks and not launch.task:
-        message = "--require-tasks needs a --task that it can require"
-        raise UsageError(message)
+        raise UsageError("--require-tasks needs a --task that it can require")
     session = Path(launch.output) if launch.output else _free_name(what.stem)
     _check_report(launch.report)
     names = [part.strip() for part in launch.counters.split(",")]
@@ -150,23 +149,21 @@ def _program(words: Sequence[str]) -> Program:
     from tprof.launch.program import Program
 
     if not words:
-        message = "name the program to run: tprof run SCRIPT, -m MODULE, -c TEXT or - for standard input"
-        raise UsageError(message)
+        raise UsageError("name the program to run: tprof run SCRIPT, -m MODULE, -c TEXT or - for standard input")
     if words[0] == "-m":
         if len(words) == 1:
-            message = "-m needs the name of a module after it"
-            raise UsageError(message)
+            raise UsageError("-m needs the name of a module after it")
         return Program(words[1], tuple(words[2:]), is_module=True)
     if words[0] == "-c":
         if len(words) == 1:
-            message = "-c needs the text of a program after it"
-            raise UsageError(message)
+            raise UsageError("-c needs the text of a program after it")
         return Program(words[0], tuple(words[2:]), text=words[1])
     if words[0] == "-":
         return Program(words[0], tuple(words[1:]))
     if words[0].startswith("-"):
-        message = f"there is no option {words[0]}: see tprof run --help; the program's own options go after the script"
-        raise UsageError(message)
+        raise UsageError(
+            f"there is no option {words[0]}: see tprof run --help; the program's own options go after the script"
+        )
     return Program(words[0], tuple(words[1:]))
 
 
@@ -174,8 +171,7 @@ def _check_working_folder() -> None:
     try:
         os.getcwd()  # noqa: PTH109 - os raises, and no Path is wanted
     except OSError as error:
-        message = "the working folder was removed: change to one that exists"
-        raise UsageError(message) from error
+        raise UsageError("the working folder was removed: change to one that exists") from error
 
 
 def _check_report(report: Path | None) -> None:
@@ -184,8 +180,7 @@ def _check_report(report: Path | None) -> None:
         return
     folder = report.absolute().parent
     if not os.path.isdir(folder) or os.path.isdir(report) or not os.access(folder, os.W_OK):
-        message = f"cannot write the report to {report}: name a file in a folder that can be written"
-        raise UsageError(message)
+        raise UsageError(f"cannot write the report to {report}: name a file in a folder that can be written")
 
 
 def _free_name(stem: str) -> Path:

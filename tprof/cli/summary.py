@@ -69,11 +69,9 @@ def summary(
     """Print where the joules went, task by task. Example: tprof summary blur.tprof --model cputime."""
     chosen = _chosen(columns)
     if chosen is not None and everything:
-        message = "--columns names the columns and --all takes every one: leave one of them out"
-        raise UsageError(message)
+        raise UsageError("--columns names the columns and --all takes every one: leave one of them out")
     if as_json and (chosen is not None or everything):
-        message = "--json holds every column: leave --columns and --all out, or --json"
-        raise UsageError(message)
+        raise UsageError("--json holds every column: leave --columns and --all out, or --json")
     profile = open_profile(session, model, coefficients)
     if as_json:
         dump(as_plain(profile))
@@ -88,8 +86,7 @@ def _chosen(columns: str | None) -> list[str] | None:
     names = [name.strip().lower() for name in columns.split(",") if name.strip()]
     unknown = [name for name in names if name not in COLUMNS]
     if unknown or not names:
-        message = f"--columns takes names of {', '.join(COLUMNS)}, got {listed(unknown) or shown(columns)}"
-        raise UsageError(message)
+        raise UsageError(f"--columns takes names of {', '.join(COLUMNS)}, got {listed(unknown) or shown(columns)}")
     return names
 
 

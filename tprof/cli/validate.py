@@ -36,6 +36,9 @@ def validate(  # noqa: PLR0913 - one parameter an option
     watts: Annotated[
         bool, typer.Option("--watts", help="What is assumed without a sensor, tried on public measurements.")
     ] = False,
+    published: Annotated[
+        bool, typer.Option("--published", help="The TProf paper's tables 1 to 4 and figure 11, computed beside it.")
+    ] = False,
     native: Annotated[
         bool, typer.Option("--native", help="Run libraries' pools of threads, and compare whom they are credited to.")
     ] = False,
@@ -43,8 +46,14 @@ def validate(  # noqa: PLR0913 - one parameter an option
 ) -> None:
     """Simulate a processor with known power, and print each model's error beside the others'."""
     if native:
-        _refuse_beside_native(seeds, case, quick or None, plot, pairs or None, session, watts or None)
+        _refuse_beside_native(
+            seeds, case, quick or None, plot, pairs or None, session, watts or None, published or None
+        )
         _try_native_pools(as_json=as_json)
+        return
+    if published:
+        _refuse_beside_published(seeds, case, quick or None, plot, pairs or None, session, watts or None)
+        _recompute_paper(as_json=as_json)
         return
     if watts:
         _refuse_beside_watts(seeds, case, quick or None, plot, pairs or None, session)
@@ -60,14 +69,14 @@ def validate(  # noqa: PLR0913 - one parameter an option
     from tprof.benchmarks.validation import validate as validation
     from tprof.benchmarks.validation.validation_text import tables
 
-    effort = validation.QUICK if quick else validation.FULL
+    extent = validation.QUICK if quick else validation.FULL
     if seeds is not None:
-        effort = replace(effort, seeds=seeds, coverage_seeds=seeds * effort.coverage_seeds // effort.seeds)
+        extent = replace(extent, seeds=seeds, coverage_seeds=seeds * extent.coverage_seeds // extent.seeds)
     cases = chosen(tuple(case or ()))
     if plot is not None:
         _refuse_folder(plot)
     with bar("simulating") as report:
-        result = validation.measure(effort, cases=cases, progress=partial(report, "simulating"))
+        result = validation.measure(extent, cases=cases, progress=partial(report, "simulating"))
     if plot is not None:
         from tprof.benchmarks.validation.validation_text import write_page
 
@@ -82,15 +91,21 @@ def _refuse_mixed(*, pairs: bool, others: tuple[object, ...]) -> None:
     from tprof.errors import UsageError
 
     if not pairs or any(other is not None for other in others):
-        message = "--pairs measures and takes --session and --json only; without it everything is simulated"
-        raise UsageError(message)
+        raise UsageError("--pairs measures and takes --session and --json only; without it everything is simulated")
 
 
 def _refuse_beside_watts(*others: object) -> None:
     from tprof.errors import UsageError
 
     if any(other is not None for other in others):
-        message = "--watts fits published figures and takes --json only"
+        raise UsageError("--watts fits published figures and takes --json only")
+
+
+def _refuse_beside_published(*others: object) -> None:
+    from tprof.errors import UsageError
+
+    if any(other is not None for other in others):
+        message = "--published computes what the paper prints and takes --json only"
         raise UsageError(message)
 
 
@@ -112,6 +127,16 @@ def _try_native_pools(*, as_json: bool) -> None:
         dump({"native": rows})
     else:
         show_tables([native_pools(rows)], sys.stdout)
+
+
+def _recompute_paper(*, as_json: bool) -> None:
+    from tprof.benchmarks.validation import paper_recomputed
+
+    found = paper_recomputed.recomputed()
+    if as_json:
+        dump({name: [row.as_plain() for row in rows] for name, rows in found.items()})
+    else:
+        show_tables(paper_recomputed.tables(found), sys.stdout)
 
 
 def _try_assumed_watts(*, as_json: bool) -> None:
@@ -152,5 +177,6 @@ def _refuse_folder(path: Path) -> None:
     from tprof.errors import UsageError
 
     if os.path.isdir(path) or not os.path.isdir(path.absolute().parent):
-        message = f"cannot write the plot to {path}: name a file in a directory that exists, such as validation.html"
-        raise UsageError(message)
+        raise UsageError(
+            f"cannot write the plot to {path}: name a file in a directory that exists, such as validation.html"
+        )

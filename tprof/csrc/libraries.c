@@ -23,9 +23,9 @@
 #include "births.h"
 #include "clock.h"
 
-/* The linker has finished with a library within this time, or does not protect it in the way that is expected. */
-#define SETTLING_NS UINT64_C(2000000000)
-#define RETRY_NS UINT64_C(20000000)
+/* The linker has finished with a library before the last retry, or does not protect it in the way that is expected. */
+#define FIRST_RETRY_NS UINT64_C(20000000)
+#define LAST_RETRY_NS UINT64_C(2000000000)
 
 #if defined(__x86_64__)
 #define CALL_ENTRY R_X86_64_JUMP_SLOT
@@ -44,7 +44,7 @@ static size_t library_count, library_room;
 static uint32_t last_number;
 static uint64_t came, gone; /* the linker's counts at the last scan */
 static bool unsettled;
-static uint64_t changed_ns, retry_ns;
+static uint64_t retry_ns, retry_gap_ns;
 
 /* What the linker says of a library, as far as it is needed here. */
 struct image {
@@ -62,7 +62,7 @@ struct range {
 struct scan {
     uint64_t came, gone;
     bool redirect, outdated;
-    struct range *writable; /* from /proc/self/maps */
+    struct range *writable; /* from /proc/self/maps; NULL: only find out whether there is something to redirect */
     size_t writable_count;
 };
 
@@ -158,12 +158,14 @@ static bool redirect_entry(const struct scan *scan, const struct image *image, u
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)entry & ~(page - 1);
     const uintptr_t genuine = (uintptr_t)tprof_births_genuine(), ours = (uintptr_t)tprof_births_create;
     const bool is_protected = at >= image->protected_start && at < image->protected_end;
-    if (is_writable(scan, at) == is_protected)
-        return false;
     uintptr_t found = __atomic_load_n(entry, __ATOMIC_RELAXED);
+    if (found < image->end - image->start)
+        return false; /* an offset, which the linker has yet to replace */
     /* An entry that was not called yet leads into the library itself. Any other function is that of another tool. */
     if (found != genuine && !(is_call && found >= image->start && found < image->end))
         return found == ours || found >= image->end || found < image->start;
+    if (scan->writable == NULL || is_writable(scan, at) == is_protected)
+        return false;
     if (is_protected && mprotect((void *)at, page, PROT_READ | PROT_WRITE) != 0)
         return true;
     (void)__atomic_compare_exchange_n(entry, &found, ours, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
@@ -331,16 +333,17 @@ static void refresh(void)
     const uint64_t now_ns = tprof_now_ns();
     (void)dl_iterate_phdr(read_counts, &scan);
     const bool changed = scan.came != came || scan.gone != gone;
-    if (changed)
-        changed_ns = now_ns;
-    if (!changed && !(unsettled && now_ns >= retry_ns && now_ns - changed_ns < SETTLING_NS))
+    if (!changed && !(unsettled && now_ns >= retry_ns && retry_gap_ns <= LAST_RETRY_NS))
         return;
-    retry_ns = now_ns + RETRY_NS;
+    retry_gap_ns = changed ? FIRST_RETRY_NS : 2 * retry_gap_ns;
+    retry_ns = now_ns + retry_gap_ns;
     if (library_count == 0)
         scan_all(&scan);
-    scan.outdated = false;
-    scan.redirect = may_redirect() && read_writable(&scan);
+    scan.redirect = may_redirect();
     scan_all(&scan);
+    /* The maps take most of the time, and few libraries create threads. */
+    if (unsettled && !scan.outdated && scan.redirect && read_writable(&scan))
+        scan_all(&scan);
     free(scan.writable);
 }
 

@@ -13,10 +13,11 @@ int tprof_native_begin(const char *directory, uint32_t process);
 void tprof_native_end(void);
 bool tprof_native_runs(void);
 
-/* Called by the sensor thread: read the clocks if it is time, and return when to call again. */
-uint64_t tprof_native_poll(uint64_t now_ns);
-/* CPU time that the polls took since the file was begun. */
-uint64_t tprof_native_taken_ns(void);
+/* Called by the sensor thread: whether it is time to read the clocks, UINT64_MAX: never; read them; say what reading them
+ * took, from waking on. What it takes decides how often they are read. */
+uint64_t tprof_native_next_ns(void);
+void tprof_native_poll(uint64_t now_ns);
+void tprof_native_charge(uint64_t cpu_ns);
 
 /* The calling thread is tprof's own, and not to be followed until its end, of which it says so too. */
 void tprof_native_leave_out(bool begins);

@@ -1,5 +1,5 @@
-/* The native thread that reads all sources on time, and the clocks of native threads, without Python's lock. The process
- * that makes a session has sources; every recorded process may follow native threads. */
+/* The native thread that reads all sources on time, and the clocks of native threads, without Python's lock. Only the
+ * process that makes a session records sources; every recorded process may follow its native threads. */
 #ifndef TPROF_SENSOR_THREAD_H
 #define TPROF_SENSOR_THREAD_H
 
@@ -15,12 +15,26 @@ int tprof_sensors_start(struct tprof_source *sources, int count, double budget);
  * the CPU time this took since the start, in ns. */
 uint64_t tprof_sensors_stop(void);
 
-bool tprof_sensors_run(void);
+/* Reads energy whether there is a recording or not: the thread polls its sources beside those of the recording. */
+struct tprof_observer {
+    struct tprof_source *sources;
+    int count;
+    struct tprof_observer *next;
+    uint64_t t_ns;    /* of the last change of any source */
+    double energy_uj; /* of all sources since they were first read */
+};
 
-/* Follow this process's native threads in this session from now on, in a thread without sources if there is none; end
- * that. Returns 0 or errno. */
+/* Add an observer, which owns its sources until it leaves; `budget` counts if the thread has nothing else to do.
+ * Returns 0 or errno; it must leave in any case. In a forked child, leaving only frees. */
+int tprof_sensors_observe(struct tprof_observer *observer, double budget);
+void tprof_sensors_leave(struct tprof_observer *observer);
+void tprof_sensors_observed(const struct tprof_observer *observer, uint64_t *t_ns, double *energy_uj);
+
+/* Follow this process's native threads in this session from now on, or no more. Returns 0 or errno. */
 int tprof_sensors_follow(const char *directory, uint32_t process);
 void tprof_sensors_unfollow(void);
+
+bool tprof_sensors_run(void);
 
 /* Around a fork the process has only the program's own threads: `pause` ends the sensor thread and waits until the
  * kernel does not count it, `resume` starts it again. Sensors count on meanwhile; a failure to start is ignored. Each

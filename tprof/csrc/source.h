@@ -1,6 +1,6 @@
 /* A source is polled while recording: an energy domain, the machine's busy time, the program's CPU time. A failed read
- * is missing, never zero; the analysis decides whether a falling value is a wrap. A source without a stream and a live
- * page keeps its sum only. */
+ * is missing, never zero; the analysis decides whether a falling value is a wrap. The source of an
+ * observer has neither a stream nor a live page, only its sum. */
 #ifndef TPROF_SOURCE_H
 #define TPROF_SOURCE_H
 

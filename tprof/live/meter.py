@@ -224,8 +224,9 @@ class Meter:
         try:
             return self._share_more(slice_ns)
         except OSError as error:
-            message = f"cannot read {self.session} any more: {error.strerror}; its joules so far are not known"
-            raise TraceError(message) from error
+            raise TraceError(
+                f"cannot read {self.session} any more: {error.strerror}; its joules so far are not known"
+            ) from error
 
     def _share_more(self, slice_ns: int) -> bool:
         readings = self.readings

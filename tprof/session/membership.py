@@ -70,8 +70,9 @@ class Plan(NamedTuple):
             packages = tuple(array.array("h", [int(package) for package in recorder["packages"]]))
             native = recorder.get("native") is True
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            message = f"{directory / MANIFEST} is damaged: it does not say what is recorded; record again"
-            raise TraceError(message) from error
+            raise TraceError(
+                f"{directory / MANIFEST} is damaged: it does not say what is recorded; record again"
+            ) from error
         return cls(directory, columns, events, packages, native)
 
     def description(self) -> bytes:

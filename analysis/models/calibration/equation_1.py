@@ -22,7 +22,8 @@ from tprof.analysis.models.linear import Coefficients
 from tprof.errors import UsageError
 from tprof.trace.power_model import FORMAT
 
-from .regression import LEAST_W, MOST_W, GoodnessOfFit, assess, columns_of, solve
+from .prediction import LeftOut
+from .regression import LEAST_W, MOST_W, GoodnessOfFit, assess, columns_of, left_out_predictions, solve
 
 if TYPE_CHECKING:
     from .observations import Observations
@@ -49,6 +50,7 @@ class Calibration:
     idle_w : power of the idle package; None without an idle run.
     runs, kernels : numbers of those that were fitted.
     left_out : coefficients without a counter.
+    by_kernel : what was predicted of each run, its kernel left out.
     """
 
     coefficients: Coefficients
@@ -59,6 +61,7 @@ class Calibration:
     runs: int
     kernels: int
     left_out: tuple[str, ...]
+    by_kernel: LeftOut
 
 
 def fit(observations: Observations) -> Calibration:
@@ -94,7 +97,32 @@ def fit(observations: Observations) -> Calibration:
         len(main),
         len(np.unique(main.kernel)),
         left_out,
+        LeftOut(left_out_predictions(columns, main.power_w, main.kernel)[0], main.power_w, main.kernel),
     )
+
+
+def predict_equation_1(calibration: Calibration, observations: Observations) -> Floats:
+    """Return the package's watts by equation 1, (n,); NaN where a counter that the model needs is not known.
+
+    Between the frequencies of the calibration a core's scale and the package's watts are interpolated.
+    """
+    main, others = calibration.coefficients, calibration.other_frequencies
+    columns = {"a": observations.ipc, "b": observations.l2_gbs, "c": observations.llc_gbs}
+    cores = main.c1 * observations.active_cores
+    for name, values in columns.items():
+        if name not in calibration.left_out:
+            cores = cores + getattr(main, name) * values
+    if calibration.hz is None or not others:
+        return cores + main.c2
+    known = sorted([(calibration.hz, 1.0, main.c2), *((one.hz, one.core, one.package_w) for one in others)])
+    hz, core, package_w = np.array(known).T
+    return np.asarray(cores * np.interp(observations.hz, hz, core) + np.interp(observations.hz, hz, package_w))
+
+
+def columns_known(observations: Observations) -> Floats:
+    """Return the columns that equation 1 uses and some row has, (n, k), the frequency among them."""
+    parts = observations.active_cores, observations.ipc, observations.l2_gbs, observations.llc_gbs, observations.hz
+    return np.column_stack([values for values in parts if np.isfinite(values).any()])
 
 
 def _usable(observations: Observations) -> NDArray[np.bool_]:
@@ -109,18 +137,16 @@ def _usable(observations: Observations) -> NDArray[np.bool_]:
 
 def _check(busy: Observations) -> None:
     if len(busy) < LEAST_RUNS:
-        message = (
+        raise UsageError(
             f"a calibration needs at least {LEAST_RUNS} runs with a power and a number of active cores, got "
             f"{len(busy)}: run more kernels"
         )
-        raise UsageError(message)
     cores = np.unique(np.round(2 * busy.active_cores) / 2)
     if len(cores) < 2:
-        message = (
+        raise UsageError(
             f"all runs had {cores[0]:g} active cores, so the power of a core (C1) and that of the package (C2) cannot "
             "be separated: add runs with another number of busy cores"
         )
-        raise UsageError(message)
 
 
 def _coefficients(power: Floats, others: tuple[Scale, ...]) -> Coefficients:

@@ -68,8 +68,7 @@ def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
     except ValueError as error:
         raise UsageError(_no_table(place, str(error))) from error
     if not cells.rows:
-        message = f"{path} has no rows: give a CSV file with a line of headings and a row a measurement"
-        raise UsageError(message)
+        raise UsageError(f"{path} has no rows: give a CSV file with a line of headings and a row a measurement")
     columns = {name: [_known(row[at]) for row in cells.rows] for at, name in enumerate(cells.names)}
     frame = pd.DataFrame(columns, index=pd.Index(cells.lines, name=LINE), dtype=object)
     frame.attrs[FILE] = str(path)
@@ -107,21 +106,32 @@ def counters_table(frame: pd.DataFrame, *, power: str, group: str | None, counte
     names = tuple(counters) if counters else _numeric(frame, {power, group})
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        message = f'column "{twice[0]}" is named twice in --counters: name it once'
-        raise UsageError(message)
+        raise UsageError(f'column "{twice[0]}" is named twice in --counters: name it once')
     if not names:
         raise _wrong(frame, f"no column of numbers is left to fit {power} to: the table has {listed(frame.columns)}")
     columns = np.column_stack([numbers(frame, name) for name in names])
     return Table(power_w, columns, names, _groups(frame, group))
 
 
-def equation_1_table(frame: pd.DataFrame, *, power: str, group: str | None, columns: Mapping[str, str]) -> Observations:
+def known_watts(frame: pd.DataFrame, name: str) -> Floats | None:
+    """Return a table's column of watts, (n,); None if it has no such column. Raises UsageError."""
+    return _watts(frame, name) if name in frame.columns else None
+
+
+def groups_of(frame: pd.DataFrame, name: str | None) -> NDArray[np.str_]:
+    """Return each row's group; ten even parts in the order of the rows if the table does not name them."""
+    return _groups(frame, name if name in frame.columns else None)
+
+
+def equation_1_table(
+    frame: pd.DataFrame, *, power: str | None, group: str | None, columns: Mapping[str, str]
+) -> Observations:
     """Select the columns of equation 1.
 
     Parameters
     ----------
     frame, power, group
-        As in `counters_table`.
+        As in `counters_table`; power None: it is not known.
     columns
         Column by role: "cores" (active cores), "ipc" (summed over them), "l2" and "llc" (GB/s, summed), "hz".
         "cores" is required, and one of the others.
@@ -132,12 +142,11 @@ def equation_1_table(frame: pd.DataFrame, *, power: str, group: str | None, colu
         If a column is missing or is not numeric.
     """
     if "cores" not in columns:
-        message = "equation 1 needs the number of active cores: name its column with --cores"
-        raise UsageError(message)
+        raise UsageError("equation 1 needs the number of active cores: name its column with --cores")
     unknown = np.full(len(frame), np.nan)
     found = {name: numbers(frame, columns[name]) if name in columns else unknown for name in EQUATION_1}
     return Observations(
-        _watts(frame, power),
+        unknown if power is None else _watts(frame, power),
         found["cores"],
         found["ipc"],
         found["l2"],

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky_banded, solve_banded
-from scipy.optimize import minimize_scalar, nnls
 
 Floats = NDArray[np.float64]
 HUBER = 3.0
@@ -117,6 +115,7 @@ def _sizes(residual: Floats, noise: Noise, weights: Floats, freedom: int) -> tup
 
     The powers stay fixed: solving for them at each size would cost many times as much as everything else.
     """
+    from scipy.optimize import minimize_scalar  # noqa: PLC0415 - half a second, and few profiles are fitted
 
     def profiled(logarithm: float) -> tuple[float, float]:
         white, determinant = _noise(noise, float(np.exp(logarithm)), 1.0, weights).whiten(residual[:, None])
@@ -139,6 +138,8 @@ def _with_prior(white: Floats, target: Floats, prior: Prior) -> tuple[Floats, Fl
 
 def _bounded(precise: Floats, target: Floats, bounded: NDArray[np.bool_]) -> Floats:
     """Least squares with some columns not negative: a free column is the difference of two that are not."""
+    from scipy.optimize import nnls  # noqa: PLC0415 - as in _sizes
+
     free = np.flatnonzero(~bounded)
     # Columns of similar size: the solver's tolerance would drop the small ones.
     size = np.maximum(np.sqrt((precise**2).sum(axis=0)), 1e-300)
@@ -173,6 +174,8 @@ class Noise:
         ----------
         columns : (n, m)
         """
+        from scipy.linalg import cholesky_banded, solve_banded  # noqa: PLC0415 - as in _sizes
+
         band = np.zeros((2, len(self.own)))
         band[0] = self.before + self.after + self.own
         band[1, :-1] = np.where(self.linked, -self.after[:-1], 0.0)

@@ -1,4 +1,4 @@
-"""Findings about counters: which ones count, and the kernel's settings that decide it."""
+"""Findings about what a recording reads: energy sensors, the power model, counters, and the settings that decide."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ import resource
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tprof import sensors
 from tprof.counters.groups import DEFAULT, LLC_REFS, SOFTWARE_EVENTS, STALLS_FRONTEND, Event, probe_event
-from tprof.sensors.advice import CONTAINER_PERF, ONE_RUN, PERF_COUNTERS, Remedy, explain_perf_error
-from tprof.sensors.topology import is_x86, read_text
-from tprof.trace.plain_values import whole
+from tprof.sensors.advice import CONTAINER_PERF, ONE_RUN, PERF_COUNTERS, SIDE_CHANNEL, Remedy, explain_perf_error
+from tprof.sensors.choose import FINDERS
+from tprof.sensors.contract import Unavailable
+from tprof.sensors.topology import describe_host, is_x86, read_text
+from tprof.trace.kinds import Quality
+from tprof.trace.plain_values import is_finite, whole
+from tprof.trace.power_model import read_model
 
 from .fact import Fact, State, read_proc
 
@@ -19,12 +24,98 @@ if TYPE_CHECKING:
 
     Probe = Callable[[Event], tuple[int, int, int, int]]
 
+    from tprof.sensors import Choice, Domain
+
+
+GIVE_WATTS = Remedy("tprof run --watts IDLE,PER_CORE …")
+DISABLE_FILTERING = Remedy(
+    "disable SGX in the firmware's set-up",
+    f"the noise is there to protect secrets of other programs: {SIDE_CHANNEL}",
+)
+CALIBRATE = (Remedy("tprof calibrate"),)
 CAP_SYS_ADMIN, CAP_PERFMON = 21, 38
 KERNEL_TOO, NOBODY = 1, 3  # values of perf_event_paranoid: up to, and from
 FEW_DESCRIPTORS = 4096
 PER_THREAD = 4
 READING = "counter reads"
 WATCHDOG = Remedy("sudo sysctl kernel.nmi_watchdog=0", "a processor that hangs is no longer noticed by the kernel")
+
+
+def energy_facts(root: Path, machine: str | None = None) -> tuple[Fact, ...]:
+    """Return the findings on the energy sensors below `root`; `machine` is the architecture, by default this one's."""
+    choice = sensors.choose("auto", root=root, machine=machine)
+    facts = [_chosen(choice)]
+    facts += [_interface(name, FINDERS[name](root, machine), choice) for name in FINDERS]
+    facts += [_left_out(name, why) for name, why in choice.left_out if name not in FINDERS]
+    if choice.estimate is None:
+        facts += [_range(domain) for domain in choice.domains if domain.source == "powercap" and domain.modulus is None]
+        facts.append(_filtering(root))
+    return tuple(facts)
+
+
+def _names(domains: tuple[Domain, ...]) -> str:
+    counted = ", ".join(domain.name for domain in domains if domain.counted)
+    beside = ", ".join(domain.name for domain in domains if not domain.counted)
+    return f"{counted} in the total" + (f"; {beside} beside it" if beside else "")
+
+
+def _chosen(choice: Choice) -> Fact:
+    if choice.estimate is not None:
+        return Fact("energy", State.LIMITED, choice.notes[0], () if choice.estimate.given else (GIVE_WATTS,))
+    first = choice.domains[0]
+    how = "simulated, read by" if first.quality is Quality.SIMULATED else "measured by"
+    return Fact("energy", State.OK, f"{how} {first.source}: {_names(choice.domains)}")
+
+
+def _interface(name: str, found: object, choice: Choice) -> Fact:
+    if isinstance(found, Unavailable):
+        return Fact(name, State.MISSING, found.why, found.remedies)
+    used = any(domain.source == name for domain in choice.domains)
+    return Fact(name, State.OK, "read by a recording" if used else f'can be read: energy="{name}" chooses it')
+
+
+def _left_out(name: str, why: str) -> Fact:
+    unread = why.startswith(("cannot read", "its event cannot be opened"))
+    return Fact(name, State.MISSING if unread else State.OK, f"not in the total: {why}")
+
+
+def _range(domain: Domain) -> Fact:
+    why = "max_energy_range_uj cannot be read: an interval in which the counter wraps has no energy"
+    return Fact(f"{domain.name}'s range", State.LIMITED, why)
+
+
+def _filtering(root: Path) -> Fact:
+    """Return the finding on energy filtering: microcode adds noise with SGX, or if the firmware enables it."""
+    processor = read_proc(root, "cpuinfo") or ""
+    what = "energy filtering"
+    if "GenuineIntel" not in processor:
+        return Fact(what, State.OK, "only Intel processors add noise to their energy counters")
+    if " sgx" in processor or (root / "dev/sgx_enclave").exists():
+        why = "SGX is on, so the processor adds noise to its energy counters: short tasks are blurred"
+        return Fact(what, State.LIMITED, why, (DISABLE_FILTERING,))
+    why = (
+        "SGX is off; whether the firmware asks for noise all the same (IA32_MISC_PACKAGE_CTLS) cannot be seen from here"
+    )
+    return Fact(what, State.OK, why)
+
+
+def model_facts(path: Path | None = None) -> tuple[Fact, ...]:
+    """Return whether there is a calibrated model, its date and its error; `path` is that of the model."""
+    model, note = read_model(describe_host()["processor"], path)
+    if note is not None:
+        return (Fact("calibrated model", State.LIMITED, note, CALIBRATE),)
+    if model is None:
+        why = "none is kept for this machine: powers are fitted to each recording, or all busy cores count alike"
+        return (Fact("calibrated model", State.MISSING, why, CALIBRATE),)
+    error = model.get("left_out_error")
+    off = f", {100 * float(error):.1f} % off on kernels left out" if error is not None and is_finite(error) else ""
+    # A table may come from another machine than the one it is stored for.
+    how = (
+        f"from {model.get('source')}, {model.get('quality')}"
+        if model.get("quality") == Quality.GIVEN
+        else model.get("quality")
+    )
+    return (Fact("calibrated model", State.OK, f"of {model.get('date')} ({how}){off}"),)
 
 
 def counter_facts(
