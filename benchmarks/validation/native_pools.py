@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 SECONDS = 4.0
 LONGEST_S = 120
-PAUSE_S = 0.03
 THREADS = "2"
 LIMITS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "POLARS_MAX_THREADS")
 PASSIVE = {"OPENBLAS_THREAD_TIMEOUT": "20", "OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}
@@ -61,11 +60,13 @@ class Case:
     name : of the case
     threads : names of tasks
     needs : a package that may be missing
+    pause_s : mean pause after these calls
     """
 
     name: str
     threads: tuple[tuple[str, ...], ...]
     needs: str | None = None
+    pause_s: float = 0.03
 
     @property
     def is_known(self) -> bool:
@@ -77,6 +78,7 @@ class Case:
 CASES = (
     Case("one caller at a time", (("multiply", "scan", "transform", "scan"),)),
     Case("BLAS beside Python", (("multiply",), ("scan",))),
+    Case("rare BLAS calls beside Python", (("multiply",), ("scan",)), pause_s=0.2),
     Case("short BLAS calls beside Python", (("multiply_short",), ("scan",))),
     Case("BLAS beside FFT", (("multiply",), ("transform",))),
     Case("gradient boosting beside BLAS", (("boost", "scan"), ("multiply",)), "sklearn"),
@@ -228,7 +230,7 @@ def run(case: Case, folder: Path, seconds: float) -> None:
         while time.monotonic() < end_s:
             for name in names:
                 clocks.around(name, tasks[name])
-            time.sleep(PAUSE_S * 2 * random.random())
+            time.sleep(case.pause_s * 2 * random.random())
 
     with tprof.record(folder / "case.tprof", energy="estimate", counters="none"):
         threads = [threading.Thread(target=call, args=one) for one in zip(case.threads, range(99), strict=False)]
