@@ -169,13 +169,21 @@ class Load:
         """CPU seconds without samples, (k,)."""
         return self.other_s + self.unseen_s
 
-    def corrected(self, power: Floats) -> Load:
-        """Return the load with each task's modelled energy times its power, (tasks + 1,), last: between tasks."""
-        located = tuple(
-            LocatedSegments(thread.t_ns, thread.modelled * power[task_of(segment, len(power) - 1)], thread.quantum)
-            for thread, segment in zip(self.located, self.segments, strict=True)
-        )
-        return replace(self, located=located)
+    def corrected(self, power: Floats, factors: Sequence[NDArray[np.float32]] | None) -> Load:
+        """Return the load with modelled energy times power.
+
+        Parameters
+        ----------
+        power : (tasks + 1,) of each task, last: between tasks
+        factors : for each thread, of its segments' power relative to their tasks'; None: 1
+        """
+        located = []
+        for number, (thread, segment) in enumerate(zip(self.located, self.segments, strict=True)):
+            modelled = thread.modelled * power[task_of(segment, len(power) - 1)]
+            if factors is not None:
+                modelled *= factors[number]
+            located.append(LocatedSegments(thread.t_ns, modelled, thread.quantum))
+        return replace(self, located=tuple(located))
 
     def busy_segments(self, index: int) -> LocatedSegments:
         """Return a thread's segments with CPU seconds; not stored: those of all threads are as large as the trace."""

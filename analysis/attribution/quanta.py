@@ -74,6 +74,23 @@ class Quanta:
             stuck=self.stuck[part], window_s=window_s,
         ), part  # fmt: skip
 
+    def earlier(self, late_s: float) -> Quanta:
+        """Return the quanta with inner edges before which values changed anywhere in a time longer by `late_s`.
+
+        A sensor that shows the joules of up to so long before has earlier edges, less well known.
+        """
+        if not late_s or len(self) < 3:
+            return self
+        edges_ns = self.edges_ns.copy()
+        edges_ns[1:-1] -= round(late_s * 0.5e9)
+        # The first edge stays: no other may come before it.
+        edges_ns[1:] = np.maximum(edges_ns[1:], edges_ns[0] + np.arange(1, len(edges_ns)))
+        window_s = self.window_s.copy()
+        window_s[1:-1] += late_s
+        room_s = np.minimum(np.diff(edges_ns)[1:], np.diff(edges_ns)[:-1]) * 1e-9
+        window_s[1:-1] = np.minimum(window_s[1:-1], room_s)
+        return replace(self, edges_ns=edges_ns, window_s=window_s)
+
     @property
     def timed(self) -> bool:
         """Whether it is known in which window the sensor's values changed."""

@@ -29,7 +29,7 @@ from .tables import tasks_table
 from .task_graph import lifecycle_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tprof.analysis.attribution.instances import InstanceRows
     from tprof.analysis.attribution.load import Activity
@@ -75,14 +75,15 @@ class Recipe:
         fit = self.fits.get(domain.name)
         if fit is None:
             return plan_sharing(activity.load(domain), self.static_power_w.get(domain.name, 0.0))
+        domain = domain.earlier(fit.late_s)
         if not has_overlaps(domain):
-            return plan_sharing(activity.load(domain).corrected(fit.power), fit.static_w, fit.other)
+            return plan_sharing(activity.load(domain).corrected(fit.power, fit.factors), fit.static_w, fit.other)
         split = split_overlaps(domain)
-        pieces = activity.load(split.pieces).corrected(fit.power)
+        pieces = activity.load(split.pieces).corrected(fit.power, fit.factors)
         domain = estimate_edges(split, pieces, fit.static_w, fit.other, fit.own_w)
         static_j, dynamic_j = split_static(domain.energy_j, fit.static_w, np.diff(domain.edges_ns) * 1e-9)
         split = split_overlaps(domain)
-        pieces = activity.load(split.pieces).corrected(fit.power)
+        pieces = activity.load(split.pieces).corrected(fit.power, fit.factors)
         sharing = plan_sharing(distribute_energy(split, pieces, dynamic_j, fit.other), 0.0, fit.other)
         sharing = replace(sharing, measured=domain, owner=split.owner, dynamic_j=dynamic_j)
         return sharing.with_static(activity.load(domain), static_j)
@@ -129,9 +130,9 @@ def build_profile(
     recipe = Recipe(chosen, quanta, whole, packages, _static_power(known_w, chosen, quanta), {}, attribute_native)
     activity = recipe.read(trace)
     block_ns = (trace.start_ns, trace.end_ns)
-    recipe = _fitted(_idled(recipe, known_w, activity), activity, block_ns, len(trace.tasks), asked=model)
-    rows, totals, accounts, stuck = _share(recipe, activity, trace.start_ns, len(trace.tasks))
     names = [entry.name for entry in trace.tasks]
+    recipe = _fitted(_idled(recipe, known_w, activity), activity, block_ns, names, asked=model)
+    rows, totals, accounts, stuck = _share(recipe, activity, trace.start_ns, len(trace.tasks))
     about_model = [
         text for text in (trace.manifest.get("power_model_problem"), stored_problem) if isinstance(text, str)
     ]
@@ -184,7 +185,9 @@ def _share(
     return joined.rows, totals, accounts, stuck
 
 
-def _fitted(recipe: Recipe, activity: Activity, block_ns: tuple[int, int], tasks: int, *, asked: str) -> Recipe:
+def _fitted(
+    recipe: Recipe, activity: Activity, block_ns: tuple[int, int], names: Sequence[str], *, asked: str
+) -> Recipe:
     """Fit powers if requested, or if `auto` finds that they separate the tasks."""
     if not needs_fit(asked, recipe.model):
         return recipe
@@ -193,7 +196,7 @@ def _fitted(recipe: Recipe, activity: Activity, block_ns: tuple[int, int], tasks
         if domain.counted and len(domain) and domain.quality != "estimated" and (asked == "fitted" or domain.timed):
             load = activity.load(domain)
             belief = _belief(recipe, domain.name)
-            fit = fit_powers(domain, load.located, load.segments, load.hidden_s, tasks=tasks, belief=belief)
+            fit = fit_powers(domain, load.located, load.segments, load.hidden_s, names=names, belief=belief)
             block, part = domain.between(*block_ns)
             if fit is not None and len(block):
                 fits[domain.name] = replace(fit, static_w=fit.static_w[part])

@@ -146,9 +146,12 @@ def _counted(energy_j: Floats, unit_j: float) -> Floats:
 
 
 def _drawn_powers(fit: Fit, random: np.random.Generator) -> Floats:
-    """Draw each task's power relative to its true one from the fit's covariance; (tasks + 1,), last: between tasks."""
+    """Draw each task's power relative to its true one, (tasks + 1,), last: between tasks.
+
+    The simulation has no effects that are too small to be found, so the covariance is that without them.
+    """
     power = fit.power[:-1]
-    drawn = random.multivariate_normal(power, fit.covariance, check_valid="ignore")
+    drawn = random.multivariate_normal(power, fit.covariance - fit.floor, check_valid="ignore")
     return np.append(np.maximum(drawn, 1e-6) / power, 1.0)
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.sharing import Sharing
     from tprof.analysis.models import Chosen
     from tprof.analysis.models.fitted import Fit
+    from tprof.analysis.models.fitted.findings import Finding
 
     from tprof.trace.tasks import TaskEntry
 
@@ -92,13 +93,16 @@ def _list(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
+def finding_text(finding: Finding, domain: str, fits: Mapping[str, Fit]) -> str:
+    """Return the sentence of a finding, which names the domain where several were fitted."""
+    return finding.text + (f" (on {domain})" if len(fits) > 1 else "")
+
+
 def fit_warnings(fits: Mapping[str, Fit], names: Sequence[str]) -> list[str]:
-    """Warn of tasks that always ran together, tasks that are not resolved, and an uncertain static power."""
+    """Warn of what was found, of tasks that are not resolved, and of an uncertain static power."""
     out = []
     for domain, fit in fits.items():
-        for group in fit.together:
-            members = " and ".join(names[task] for task in group)
-            out.append(f"{members} always ran together: {domain} resolves their sum, not each of them")
+        out += dict.fromkeys(finding_text(finding, domain, fits) for finding in fit.findings)
         unresolved = [names[int(task)] for task in np.flatnonzero(fit.unresolved)]
         if unresolved:
             out.append(f"the power of {_list(unresolved)} is not resolved on {domain}: their intervals reach zero")

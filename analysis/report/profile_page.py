@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from tprof.analysis.names import shown
-from tprof.analysis.profile.provenance import lead_in_text, uncertainty_text
+from tprof.analysis.profile.provenance import finding_texts, lead_in_text, uncertainty_text, warning_texts
 
 from .embed import Parts, clean, embed, write_page
 from .timeline import timeline_data
@@ -60,7 +60,8 @@ def page_data(profile: Profile) -> dict[str, Any]:
     info = profile.info
     keys = ("sensor", "quality", "model", "model_why", "complete", "duration_s", "dropped", "lost_threads")
     data = {
-        "info": {key: info.get(key) for key in keys} | {"warnings": list(info.get("warnings", []))},
+        "info": {key: info.get(key) for key in keys} | {"warnings": warning_texts(info)},
+        "findings": finding_texts(info),
         "lead_in": lead_in_text(info),
         "uncertainty": uncertainty_text(info),
         "left_out": list(info.get("left_out", [])),

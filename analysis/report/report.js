@@ -129,11 +129,12 @@ function expected() {
 const budgeted = (v, r) => (typeof r.over_budget === "number" ? `${v}\nover budget: ${r.over_budget.toLocaleString("en")} of ${r.instances.toLocaleString("en")} (${si(r.budget_j, "J")})` : String(v));
 // What goes with a mean energy that is not resolved is shown as what it is at most, as in tprof summary.
 const atMost = (value, row, unit, ofMean) => (value === null || row.energy_mean_high_j === null ? "–" : row.resolved ? si(value, unit) : `≤ ${si(row.energy_mean_high_j * ofMean, unit)}`);
-const mean = (value, row) => `${atMost(value, row, "J", 1)}${value !== null && row.resolved && row.energy_mean_low_j !== null ? `\n${si(row.energy_mean_low_j, "J")} … ${si(row.energy_mean_high_j, "J")}` : ""}`;
+const within = (value, row, name, suffix, unit) => (value !== null && row.resolved && row[`${name}_low_${suffix}`] !== null ? `\n${si(row[`${name}_low_${suffix}`], unit)} … ${si(row[`${name}_high_${suffix}`], unit)}` : "");
+const mean = (value, row) => atMost(value, row, "J", 1) + within(value, row, "energy_mean", "j", "J");
 const COLUMNS = [
   ["task", "Task", budgeted], ["instances", "Instances", (v) => v.toLocaleString("en")], ["energy_j", "Energy", (v) => (v === null ? "–" : si(v, "J"))], ["share", "Share", share],
-  ["energy_mean_j", "Mean", mean], ["duration_mean_s", "Mean time", (v) => si(v, "s")], ["own_mean_s", "Own time", (v) => si(v, "s")],
-  ["power_w", "Power", (v, r) => atMost(v, r, "W", 1 / r.own_mean_s)], ["edp_js", "EDP", (v, r) => atMost(v, r, "Js", r.own_mean_s)],
+  ["dynamic_j", "Dynamic", (v, r) => (v === null ? "–" : si(v, "J") + within(v, r, "dynamic", "j", "J"))], ["energy_mean_j", "Mean", mean], ["duration_mean_s", "Mean time", (v) => si(v, "s")], ["own_mean_s", "Own time", (v) => si(v, "s")],
+  ["power_w", "Power", (v, r) => atMost(v, r, "W", 1 / r.own_mean_s) + within(v, r, "power", "w", "W")], ["edp_js", "EDP", (v, r) => atMost(v, r, "Js", r.own_mean_s)],
   ["energy_time_corr", "Correlation", (v, r) => (v === null || r.instances < 10 ? "–" : v.toFixed(2))],
   ...(data.native ? [["native_j", "Native", (v, r) => `${v === null ? "–" : si(v, "J")}${v !== null && r.native_high_j > 1.005 * v ? `\n≤ ${si(r.native_high_j, "J")}` : ""}`], ["spin_j", "Spinning", (v) => (v === null ? "–" : si(v, "J"))]] : []),
 ];
@@ -185,6 +186,9 @@ const tools = { at, make, si, share, plain, short, style, fit, draw, named, COLO
 const plots = () => { account(); instances(); power(); means(); expected(); if (timeline) timeline.redraw(); drawRuntime(data, tools); drawOperating(data, tools); };
 theme(plots);
 at("tasks-title").textContent += tag;
+at("found-section").hidden = !data.findings.length;
+data.findings.forEach((text) => make(at("findings"), "li", text));
+at("findings-title").textContent += tag;
 at("unresolved").hidden = data.summary.every((row) => row.resolved || row.energy_mean_high_j === null);
 at("uncovered").hidden = data.summary.every((row) => row.energy_mean_high_j !== null);
 cost(); native(); sources();

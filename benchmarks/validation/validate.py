@@ -25,7 +25,7 @@ from .kernel_pairs import calibrate
 from .targets import target_figures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tprof.analysis import Coefficients
 
@@ -224,31 +224,31 @@ def run_all(
     progress
         Called with how many are done, and of how many.
     """
-    report = progress or _silent
+    results: dict[int, Result] = {}
+    for number, result in completed(work, jobs):
+        results[number] = result
+        if progress is not None:
+            progress(len(results), len(jobs))
+    return [results[number] for number in range(len(jobs))]
+
+
+def completed(work: Callable[..., Result], jobs: Sequence[tuple[object, ...]]) -> Iterator[tuple[int, Result]]:
+    """Yield a job's number and what `work` returns for it, as soon as it is known; `run_all` says what they are."""
     workers = min(usable_cpus(), len(jobs))
     if workers < 2 or len(jobs) < LEAST:
-        return [_reported(work(*job), number, len(jobs), report) for number, job in enumerate(jobs, 1)]
+        for number, job in enumerate(jobs):
+            yield number, work(*job)
+        return
     # A fork would copy the thread that draws the progress in the middle of what it does.
     spawn = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, mp_context=spawn, initializer=_prepare_process)
     try:
-        futures = [pool.submit(work, *job) for job in jobs]
-        for number, _ in enumerate(as_completed(futures), 1):
-            report(number, len(jobs))
-        return [future.result() for future in futures]
+        futures = {pool.submit(work, *job): number for number, job in enumerate(jobs)}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
     finally:
         # Those that run are seconds from their end and clean up behind themselves; an interrupt drops the rest.
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _silent(done: int, of: int) -> None:
-    """Report nothing."""
-    del done, of
-
-
-def _reported(result: Result, number: int, of: int, report: Progress) -> Result:
-    report(number, of)
-    return result
 
 
 def _prepare_process() -> None:

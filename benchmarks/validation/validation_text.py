@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MODELS = ("fitted + linear", "fitted", "linear", "ipc", "fesc", "cputime", "wall time")
 NONE = "–"
+MOST_LISTED = 5
+"""Tasks whose errors stand in a cell; of more, the median and the largest do."""
 ERRORS = (("mean_error", "mean energy of a task"), ("instance_error", "single instances"))
 
 
@@ -73,11 +75,12 @@ def measured_pairs(result: Mapping[str, Any]) -> Table:
     )
 
 
-def percent(value: float | None, *, signed: bool = False) -> str:
-    """Write a part of 1 in percent, with two digits below ten."""
+def percent(value: float | None, *, signed: bool = False, digits: int | None = None) -> str:
+    """Write a part of 1 in percent, with two digits below ten unless `digits` says how many."""
     if value is None:
         return NONE
-    digits = 2 if abs(value) < 0.1 else 1
+    if digits is None:
+        digits = 2 if abs(value) < 0.1 else 1
     return f"{100 * value:{'+' if signed else ''}.{digits}f} %"
 
 
@@ -191,6 +194,42 @@ def assumed_watts(result: Mapping[str, Any]) -> Iterator[Table]:
         f"out. {result['servers']} server processors at the plug (SPECpower) were in every fit.",
         texts=3,
     )  # fmt: skip
+
+
+def assumptions_table(result: Mapping[str, Any]) -> Table:
+    """Return the table of the cases in which the assumptions of `fitted` hold, then of those in which they do not."""
+    return Table(
+        "fitted where its assumptions hold, and where they do not (simulated; runs that no estimator was built on)",
+        ("case", "runs", "error by task", "held", "power", "warned", "right cause", "of misses", "aims", "found"),
+        tuple(
+            (
+                row["case"], str(row["runs"]), _errors_by_task(row["tasks"]),
+                *(percent(row[name], digits=0) for name in ("held", "power_held", "warned", "named")),
+                _misses(row["tasks"]),
+                "met" if row["met"] else "MISSED",
+                ", ".join(f"{kind} {percent(part, digits=0)}" for kind, part in row["kinds"].items()),
+            )
+            for row in result["cases"]
+        ),
+        "Error: root mean square of a task's dynamic energy. Held: how often the 95 % interval of this energy held the "
+        "truth; power: the same of its power. Warned: of the runs; right cause: a finding names what was simulated; – "
+        "where nothing is wrong. Of misses: of the runs in which a task's interval missed, in how many the profile "
+        "warned of that task. Aims: each task's interval holds in 90 %, or 90 % of its misses are warned of, and at "
+        "most 5 % of clean runs warn.",
+        texts=1,
+    )  # fmt: skip
+
+
+def _errors_by_task(tasks: Sequence[Row]) -> str:
+    errors = [percent(task["rms"]) for task in tasks]
+    if len(errors) <= MOST_LISTED:
+        return ", ".join(errors)
+    return f"median {percent(median(task['rms'] for task in tasks))}, most {percent(max(t['rms'] for t in tasks))}"
+
+
+def _misses(tasks: Sequence[Row]) -> str:
+    missed = sum(task["missed"] for task in tasks)
+    return f"{sum(task['warned'] for task in tasks)} of {missed}" if missed else NONE
 
 
 def _times(value: float | None) -> str:

@@ -45,6 +45,9 @@ def test_tables_are_printed_with_the_papers_beside_them(tmp_path):
         (["--session", "kept"], "without it everything is simulated"),
         (["--published", "--watts"], "--published computes what the paper prints and takes --json only"),
         (["--watts", "--quick"], "--watts fits published figures and takes --json only"),
+        (["--keep", "runs.jsonl"], "--keep goes with --assumptions, which takes --case, --seeds, --quick and --json"),
+        (["--assumptions", "--plot", "page.html"], "--keep goes with --assumptions"),
+        (["--assumptions", "--case", "steady"], "case must be one of clean"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_sentence(tmp_path, words, said):
@@ -54,6 +57,19 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(tmp_path, words, said):
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+def test_cases_of_what_fitted_assumes_are_made_on_held_out_seeds_and_kept(tmp_path):
+    words = ("--assumptions", "--case", "long", "--quick", "--keep", "runs.jsonl")
+
+    printed = validate(tmp_path, *words)
+    result = json.loads(validate(tmp_path, *words, "--json").stdout)
+
+    assert printed.returncode == 0
+    assert "tasks over several quanta" in printed.stdout
+    assert [row["key"] for row in result["cases"]] == ["long"]
+    assert [run["seed"] for run in result["runs"]] == [500_000]
+    assert len((tmp_path / "runs.jsonl").read_text("utf-8").splitlines()) == 1
 
 
 def test_assumed_watts_are_printed_with_each_left_out_processors_error(tmp_path):

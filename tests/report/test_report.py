@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from support import traces
 from support.browser import opened
+from support.findings import BESIDE, OTHER, fitted_profile
 
 import tprof
 
@@ -168,3 +169,17 @@ def test_a_report_replaces_an_older_one_and_is_the_users_own(tmp_path):
 
     assert page.read_text("utf-8").startswith("<!doctype html>")
     assert stat.S_IMODE(page.stat().st_mode) == 0o600
+
+
+def test_a_browser_shows_findings_in_a_section_and_hides_it_without_any(tmp_path):
+    for name, findings in (("found", (BESIDE, OTHER)), ("none", ())):
+        fitted_profile(tmp_path / f"{name}.tprof", *findings).to_html(tmp_path / f"{name}.html")
+
+    found, none = (opened(tmp_path / f"{name}.html") for name in ("found", "none"))
+
+    section = found.split('<section id="found-section"')[1].split("</section>")[0]
+    assert "hidden" not in section.split(">")[0]
+    assert f"<li>{BESIDE.text}</li><li>{OTHER.text}</li>" in section
+    assert "Findings (simulated)" in section
+    assert found.count(f"<li>{OTHER.text}</li>") == 1
+    assert "hidden" in none.split('<section id="found-section"')[1].split(">")[0]

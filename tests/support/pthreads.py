@@ -241,15 +241,15 @@ int churn(int count, uint64_t ns)
 """
 
 
-def build(folder: Path, *flags: str) -> Path:
-    """Compile the library into this folder."""
+def build(folder: Path, *flags: str, source: str = SOURCE) -> Path:
+    """Compile the library, or one of another source, into this folder."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler (cc) to build a library with threads")
-    source, library = folder / "threads.c", folder / "libthreads.so"
-    source.write_text(SOURCE, encoding="utf-8")
+    text, library = folder / "threads.c", folder / "libthreads.so"
+    text.write_text(source, encoding="utf-8")
     words = [compiler, "-D_GNU_SOURCE", "-O1", "-shared", "-fPIC", "-Wall", "-Werror", *flags, "-pthread"]
-    subprocess.run([*words, "-o", library, source], check=True, timeout=120)
+    subprocess.run([*words, "-o", library, text], check=True, timeout=120)
     return library
 
 

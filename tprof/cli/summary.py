@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 LEAST_CORRELATED = 10  # fewer points correlate by chance
 COLUMNS = (
-    "task", "instances", "energy", "share", "mean", "time", "power", "own-time", "sd", "edp", "correlation", "native",
-    "native-time", "spinning",
+    "task", "instances", "energy", "share", "mean", "time", "power", "dynamic", "power-interval", "own-time", "sd",
+    "edp", "correlation", "native", "native-time", "spinning",
 )  # fmt: skip
 DEFAULT_COLUMNS = frozenset(COLUMNS[:7])
 NATIVE_COLUMNS = frozenset(COLUMNS[-3:])
@@ -114,7 +114,7 @@ def show(
     columns: Sequence[str] | None = None,
     everything: bool = False,
 ) -> None:
-    """Print accounts, tasks, what stands behind them and warnings.
+    """Print accounts, tasks, what was found, what stands behind them and warnings.
 
     Parameters
     ----------
@@ -124,12 +124,14 @@ def show(
     columns : of `COLUMNS`, those of the tasks to show; None: those that fit
     everything : show all columns of the tasks, whatever the width
     """
-    from tprof.analysis.profile.provenance import lead_in_text, uncertainty_text
+    from tprof.analysis.profile.provenance import finding_texts, lead_in_text, uncertainty_text, warning_texts
 
     width = width_of(stream)
     label = f" ({profile.info['quality']})"
     tasks = _tasks(profile, label, _Shown(width, top, columns, everything))
     print(*_accounts(profile, label, width), "", *tasks, sep="\n", file=stream)
+    if found := finding_texts(profile.info):
+        print("", f"Findings{label}", *(filled(f"- {clean(text)}", width) for text in found), sep="\n", file=stream)
     lines = [
         *_left_open(profile),
         *filter(None, (uncertainty_text(profile.info), lead_in_text(profile.info))),
@@ -137,7 +139,7 @@ def show(
         *_native_lines(profile, label),
         *_runtime_lines(profile.runtime, label),
         f"{clean(profile.info['sensor'])}; {clean(profile.info['model_why'])}",
-        *(f"warning: {clean(warning)}" for warning in profile.info["warnings"]),
+        *(f"warning: {clean(warning)}" for warning in warning_texts(profile.info)),
     ]
     print("", *(filled(text, width) for text in lines), sep="\n", file=stream)
 
@@ -241,16 +243,22 @@ def _known(value: float, unit: str) -> str:
     return DASH if math.isnan(value) else quantity(value, unit)
 
 
-def _mean(row: Row) -> str:
-    """Write a mean with its 95 % interval in the mean's unit, or what it is at most where it is not resolved."""
-    mean_j, low_j, high_j = (float(row[name]) for name in ("energy_mean_j", "energy_mean_low_j", "energy_mean_high_j"))
-    if math.isnan(mean_j) or math.isnan(high_j):
-        return DASH
-    if not row["resolved"]:
-        return f"≤ {quantity(high_j, 'J')}"
-    factor, prefix = next(((factor, prefix) for factor, prefix in PREFIXES if mean_j >= factor), PREFIXES[-1])
-    low, mean, high = (three_digits(value / factor) for value in (low_j, mean_j, high_j))
-    return f"{mean} ({low} … {high}) {prefix}J"
+def _with_interval(name: str, unit: str) -> Callable[[Row], str]:
+    """Return what writes a figure with its 95 % interval, or what it is at most where it is not resolved."""
+    stem, suffix = name.rsplit("_", 1)
+    names = name, f"{stem}_low_{suffix}", f"{stem}_high_{suffix}"
+
+    def cell(row: Row) -> str:
+        value, low, high = (float(row[name]) for name in names)
+        if math.isnan(value) or math.isnan(high):
+            return DASH
+        if not row["resolved"]:
+            return f"≤ {quantity(high, unit)}"
+        factor, prefix = next(((factor, prefix) for factor, prefix in PREFIXES if value >= factor), PREFIXES[-1])
+        written = [three_digits(one / factor) for one in (value, low, high)]
+        return f"{written[0]} ({written[1]} … {written[2]}) {prefix}{unit}"
+
+    return cell
 
 
 def _at_most(name: str, unit: str, per_mean: Callable[[Row], float]) -> Callable[[Row], str]:
@@ -282,10 +290,12 @@ def _per_own_s(row: Row) -> float:
 _TASK_COLUMNS: dict[str, tuple[str, Callable[[Row], str]]] = {
     "energy": ("energy", lambda row: _known(float(row["energy_j"]), "J")),
     "share": ("share", lambda row: percent(float(row["share"]))),
-    "mean": ("mean (95 %)", _mean),
+    "mean": ("mean (95 %)", _with_interval("energy_mean_j", "J")),
     "power": ("power", _at_most("power_w", "W", _per_own_s)),
     "time": ("time", lambda row: _known(float(row["duration_mean_s"]), "s")),
     "instances": ("instances", lambda row: f"{int(row['instances']):,}"),
+    "dynamic": ("dynamic (95 %)", _with_interval("dynamic_j", "J")),
+    "power-interval": ("power (95 %)", _with_interval("power_w", "W")),
     "own-time": ("own time", lambda row: _known(float(row["own_mean_s"]), "s")),
     "sd": ("± sd", _deviation),
     "edp": ("EDP", _at_most("edp_js", "Js", lambda row: float(row["own_mean_s"]))),

@@ -1,7 +1,7 @@
 /* The C library keeps a record of each thread above the thread's stack, with its number, the function in which it began
  * and that one's argument. The form is private, so it is learnt: from the record of a thread whose number and function
  * are known. Another thread's record is above its stack pointer, which /proc shows while it waits. Memory is read
- * through a file, which fails where there is none. If anything differs from this, as with musl, nothing is found.
+ * through a file, which fails where there is none. If anything differs from this, as with musl or a sanitizer, nothing is found.
  *
  * Called by the sensor thread. */
 #include "start_routines.h"
