@@ -75,7 +75,7 @@ class Extensions:
         names = list(dict.fromkeys(column.group for column in self.about))
         group = np.array([names.index(column.group) for column in self.about], np.intp)
         saturating, counting = ({f"{role} {form}" for role in ("victim", "aggressor")} for form in FORMS)
-        excludes = {name: counting for name in saturating} | {name: saturating for name in counting}
+        excludes = dict.fromkeys(saturating, counting) | dict.fromkeys(counting, saturating)
         warmth = {f"static {number}" for number in range(len(COOLING))}
         excludes |= {name: warmth - {name} for name in warmth}
         return [
@@ -344,6 +344,8 @@ class Beside:
 
     def part(self, one: Work) -> Floats:
         """Return the mean number beside each segment of a thread."""
+        if not len(self.t_ns):
+            return np.zeros(len(one.modelled))
         length = np.maximum(np.diff(one.t_ns), 1)
         own, others = (np.diff(np.interp(one.t_ns, self.t_ns, total)) / length for total in (self.own, self.others))
         return np.asarray(np.where((one.task == self.task) | (self.task < 0), own, others))
