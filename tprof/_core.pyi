@@ -140,6 +140,9 @@ def generation() -> int:
 def layout() -> dict[str, Any]:
     """Return sizes and offsets of the structs on disk."""
 
+def leave_out_thread(begins: bool, /) -> None:
+    """Leave the calling thread, which is tprof's own, out of the native threads, or no more."""
+
 def session_create(directory: str, /) -> int:
     """Make the session's shared page and enter as its first process; returns the process ordinal."""
 
@@ -177,9 +180,15 @@ def used_ns() -> int:
     """Return the CPU time of this process in nanoseconds."""
 
 def start(
-    *, directory: str, process: int, description: bytes, events: tuple[tuple[int, int], ...], packages: bytes
+    *,
+    directory: str,
+    process: int,
+    description: bytes,
+    events: tuple[tuple[int, int], ...],
+    packages: bytes,
+    native: bool,
 ) -> int:
-    """Begin to record in this process; returns the generation."""
+    """Begin to record in this process, with its native threads if these are asked for; returns the generation."""
 
 def run_main(code: types.CodeType, names: dict[str, Any], depth: int, /) -> None:
     """Execute a program's code with no frame below it, and with the recursion limit raised by `depth`."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from tprof.analysis.attribution.accounts import Account, Totals, settle
+from tprof.analysis.attribution.accounts import Account, NativeTotals, Totals, settle
 from tprof.analysis.attribution.instances import join_rows
 from tprof.analysis.attribution.load import read_activity
 from tprof.analysis.attribution.overlaps import distribute_energy, has_overlaps, split_overlaps
@@ -21,6 +21,7 @@ from tprof.analysis.models.fitted.powers import mean_errors
 from tprof.trace import Quality
 from tprof.trace.estimate import EXACT, most_watts, watts_error
 
+from .native_threads import NativeBounds, native_facts, native_warnings
 from .profile import Profile
 from .profile_warnings import fit_warnings, sample_warnings, stuck_sensor_warnings
 from .provenance import describe
@@ -54,6 +55,7 @@ class Recipe:
     packages : their numbers
     static_power_w : by domain, if known
     fits : by domain, if the model was fitted
+    attribute_native : whether native threads' CPU time goes to the tasks that use them
     """
 
     model: Chosen
@@ -62,10 +64,11 @@ class Recipe:
     packages: tuple[int, ...]
     static_power_w: dict[str, float]
     fits: dict[str, Fit]
+    attribute_native: bool = True
 
     def read(self, trace: Trace) -> Activity:
         """Read what ran in the trace."""
-        return read_activity(trace, self.model, self.packages)
+        return read_activity(trace, self.model, self.packages, attribute_native=self.attribute_native)
 
     def plan(self, domain: Quanta, activity: Activity) -> Sharing:
         """Compute the shares of a domain's joules."""
@@ -98,6 +101,7 @@ def build_profile(
     model: str = "auto",
     coefficients: str | Mapping[str, float] | Coefficients | None = None,
     max_power_w: float | None = None,
+    attribute_native: bool = True,
 ) -> Profile:
     """Attribute a trace's joules to its tasks.
 
@@ -107,6 +111,8 @@ def build_profile(
     model : "auto", "linear", "fitted", "fesc", "ipc" or "cputime"
     coefficients : for "linear": "tprof-table1", or a mapping of a, b, c, C1, C2 in watts
     max_power_w : float, watts; an interval of a sensor that implies more is invalid (default 1000)
+    attribute_native : whether the CPU time of native threads (BLAS, OpenMP, polars, …) goes to the tasks that use them;
+        False: to `runtime`
 
     Raises
     ------
@@ -121,18 +127,21 @@ def build_profile(
     quanta = tuple(domain.between(trace.start_ns, trace.end_ns)[0] for domain in whole)
     packages = tuple(sorted({q.package for q in quanta if q.package is not None}))
     known_w = static_watts(trace.manifest)
-    recipe = Recipe(chosen, quanta, whole, packages, _static_power(known_w, chosen, quanta), {})
+    recipe = Recipe(chosen, quanta, whole, packages, _static_power(known_w, chosen, quanta), {}, attribute_native)
     activity = recipe.read(trace)
     block_ns = (trace.start_ns, trace.end_ns)
     names = [entry.name for entry in trace.tasks]
     recipe = _fitted(_idled(recipe, known_w, activity), activity, block_ns, names, asked=model)
-    rows, totals, accounts, stuck = _share(recipe, activity, trace.start_ns)
+    rows, totals, accounts, stuck = _share(recipe, activity, trace.start_ns, len(trace.tasks))
     about_model = [
         text for text in (trace.manifest.get("power_model_problem"), stored_problem) if isinstance(text, str)
     ]
     warnings = [*trace.graph.notes, *about_model, *stuck, *sample_warnings(activity, rows, recipe.model)]
     warnings += fit_warnings(recipe.fits, names)
-    info = describe(trace, recipe, warnings)
+    native = native_facts(activity.pools, totals.native, names)
+    measured_j = sum(accounts[domain.name].measured_j for domain in quanta if domain.counted and len(domain))
+    warnings += native_warnings(native, measured_j)
+    info: dict[str, Any] = describe(trace, recipe, warnings) | {"native": native}
     is_estimate = info["quality"] == Quality.ESTIMATED
     watts = watts_error(trace.manifest) if is_estimate else EXACT
     most_w = most_watts(trace.manifest) if is_estimate else np.inf
@@ -141,33 +150,36 @@ def build_profile(
     }
     errors_j = None
     if recipe.fits:
-        errors_j = mean_errors(recipe.fits, activity.segments, rows, names)
+        errors_j = mean_errors(recipe.fits, activity.all_segments, rows, names)
     threads = [one.thread for one in activity.segments]
     del activity
-    tasks = tasks_table(trace, threads, rows, totals, watts, most_w)
+    tasks, half_j = tasks_table(trace, threads, rows, totals, watts, most_w)
+    bounds = None if totals.native is None else NativeBounds.of(half_j, totals.native, names)
     if len(trace.graph):
         tasks = tasks.assign(**lifecycle_columns(trace, tasks))
     frame = pd.DataFrame([vars(account) for account in accounts.values()], columns=list(Account.__annotations__))
     frame["quality"] = [domain.quality for domain in quanta]
     tasks["quality"] = pd.Categorical.from_codes(np.zeros(len(tasks), np.int8), categories=pd.Index([info["quality"]]))
-    return Profile(trace, tasks, frame.set_index("domain"), info, recipe, rows.own_s, errors_j, watts)
+    return Profile(trace, tasks, frame.set_index("domain"), info, recipe, rows.own_s, errors_j, watts, bounds)
 
 
 def _share(
-    recipe: Recipe, activity: Activity, start_ns: int
+    recipe: Recipe, activity: Activity, start_ns: int, tasks: int
 ) -> tuple[InstanceRows, Totals, dict[str, Account], list[str]]:
     """Share the joules of all domains: returns the instances, their joules, the accounts, and warnings."""
     joined = join_rows([one.rows for one in activity.segments])
     for one, place in zip(activity.segments, joined.places, strict=True):
         if isinstance(place, slice):
             one.rows = joined.rows.view(place)  # frees each thread's own copy, as large as all its columns
-    totals = Totals.zeros(len(joined.rows))
-    accounts = {domain.name: Account(domain.name, *[float("nan")] * 5) for domain in recipe.quanta}
+    totals = Totals.zeros(len(joined.rows), NativeTotals.of(activity.pools, joined, tasks))
+    accounts = {domain.name: Account(domain.name, *[float("nan")] * 7) for domain in recipe.quanta}
     stuck = []
     for domain in recipe.quanta:
         if len(domain):
             plan = recipe.plan(domain, activity)
-            accounts[domain.name] = settle(plan, activity.segments, joined, totals if domain.counted else None)
+            accounts[domain.name] = settle(
+                plan, activity.segments, activity.pools, joined, totals if domain.counted else None
+            )
             stuck += stuck_sensor_warnings(domain, plan, start_ns)
             del plan
     return joined.rows, totals, accounts, stuck
@@ -184,7 +196,7 @@ def _fitted(
         if domain.counted and len(domain) and domain.quality != "estimated" and (asked == "fitted" or domain.timed):
             load = activity.load(domain)
             belief = _belief(recipe, domain.name)
-            fit = fit_powers(domain, load.located, activity.segments, load.hidden_s, names=names, belief=belief)
+            fit = fit_powers(domain, load.located, load.segments, load.hidden_s, names=names, belief=belief)
             block, part = domain.between(*block_ns)
             if fit is not None and len(block):
                 fits[domain.name] = replace(fit, static_w=fit.static_w[part])

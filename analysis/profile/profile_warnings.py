@@ -66,9 +66,9 @@ def sample_warnings(activity: Activity, rows: InstanceRows, model: Chosen) -> li
         out.append(f"{moved} segments began on one package and ended on another: half of each is counted on either")
     if hidden.unseen_share > UNSEEN_SHARE:
         out.append(
-            f"{hidden.unseen_share:.0%} of the program's CPU time ran in threads that run no task (in `runtime`): "
-            "if they are a BLAS or OpenMP pool, limit it to one thread with threadpoolctl or OMP_NUM_THREADS=1; "
-            "if they are yours, decorate what they run with @tprof.task"
+            f"{hidden.unseen_share:.0%} of the program's CPU time ran in threads that run no task, and that no task is "
+            "known to use (in `runtime`): if they are yours, decorate what they run with @tprof.task; if they are a "
+            "pool of BLAS or OpenMP, limit it to one thread with threadpoolctl or OMP_NUM_THREADS=1"
         )
     if hidden.before_share > UNSEEN_SHARE:
         out.append(

@@ -13,12 +13,16 @@ from tprof.trace.estimate import EXACT
 from .intervals import fitted_interval, mean_interval, narrowed, run_half, widened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from tprof.trace import TaskEntry
     from tprof.trace.estimate import WattsError
+
+    from .native_threads import NativeBounds
+
+    Floats = NDArray[np.float64]
 
 
 def summarize(
@@ -29,6 +33,7 @@ def summarize(
     residual_share: float | None = None,
     watts: WattsError = EXACT,
     common: bool = True,
+    native: NativeBounds | None = None,
 ) -> pd.DataFrame:
     """Summarize instances by task.
 
@@ -41,6 +46,8 @@ def summarize(
     residual_share : the model's own error, as a part of energy above static power, where a calibration measured it
     watts : the error of an estimate's watts, which the bounds of `tasks` hold
     common : whether the intervals of means hold that error, which is the same for all tasks
+    native : bounds of the joules of native threads, which the intervals then hold; adds native_cpu_s, native_j,
+        native_high_j (what native_j is at most) and spin_j (not in energy_j), sums over the instances
 
     Returns
     -------
@@ -81,7 +88,8 @@ def summarize(
         corr = np.where(flat, np.nan, both / np.sqrt(var_j * var_s))
         own_sum_s = total(own_s, good)
         dynamic_j = total(tasks["dynamic_j"].to_numpy(), good) / resolved
-        resolution_j = np.sqrt(total(_half(tasks, watts) ** 2, good) / resolved)
+        instance_half_j = _half(tasks, watts) if native is None else native.half_j
+        resolution_j = np.sqrt(total(instance_half_j**2, good) / resolved)
         if mean_error_j is None:
             model_error_j = (residual_share or 0.0) * dynamic_j
             low_j, high_j = mean_interval(mean_j, std_j, resolved, resolution_j, model_error_j)
@@ -89,13 +97,20 @@ def summarize(
         else:
             low_j, high_j = fitted_interval(mean_j, std_j, resolved, mean_error_j)
             half_j = run_half(resolved, np.zeros(k), mean_error_j)
-        resolves = dynamic_j > high_j - mean_j
+        half_mean_j, below_j, above_j = high_j - mean_j, np.zeros(k), np.zeros(k)
+        further = {}
+        if native is not None:
+            further = _native(tasks, native, lambda values: total(values, good))
+            below_j, above_j = further.pop("below_j"), further.pop("above_j")
+            half_mean_j = half_mean_j + below_j / resolved
+            low_j, high_j = np.maximum(low_j - below_j / resolved, 0.0), high_j + above_j / resolved
+        resolves = dynamic_j > half_mean_j
         error = watts if common else EXACT
         if not error.is_none:
             low_j, high_j = widened(low_j, high_j, mean_j - dynamic_j, error)
-        dynamic_sum_j = dynamic_j * resolved
-        dynamic_low_j, dynamic_high_j = _around(dynamic_sum_j, half_j, np.zeros(k), error)
-        sum_low_j, sum_high_j = _around(sum_j, half_j, sum_j - dynamic_sum_j, error)
+        dynamic_sum_j, below_j, above_j = dynamic_j * resolved, half_j + below_j, half_j + above_j
+        dynamic_low_j, dynamic_high_j = _around(dynamic_sum_j, (below_j, above_j), np.zeros(k), error)
+        sum_low_j, sum_high_j = _around(sum_j, (below_j, above_j), sum_j - dynamic_sum_j, error)
         power_w, power_low_w, power_high_w = (
             np.where(own_sum_s > 0, joules / own_sum_s, np.nan) for joules in (sum_j, sum_low_j, sum_high_j)
         )
@@ -120,6 +135,7 @@ def summarize(
             "energy_time_corr": np.clip(corr, -1.0, 1.0),
             "own_mean_s": own_mean_s,
             "resolved": resolves,
+            **further,
         },
         index=pd.Index(np.asarray(names, object), name="task"),
     )
@@ -127,11 +143,27 @@ def summarize(
 
 
 def _around(
-    joules: NDArray[np.float64], half_j: NDArray[np.float64], static_j: NDArray[np.float64], error: WattsError
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the interval around a sum, not below zero, with the error of an estimate's watts."""
-    low_j, high_j = np.maximum(joules - half_j, 0.0), joules + half_j
+    joules: Floats, reach_j: tuple[Floats, Floats], static_j: Floats, error: WattsError
+) -> tuple[Floats, Floats]:
+    """Return the interval that reaches so far below and above a sum, not below zero, with the error of watts."""
+    low_j, high_j = np.maximum(joules - reach_j[0], 0.0), joules + reach_j[1]
     return (low_j, high_j) if error.is_none else widened(low_j, high_j, static_j, error)
+
+
+def _native(
+    tasks: pd.DataFrame, native: NativeBounds, total: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+) -> dict[str, NDArray[np.float64]]:
+    """Return the columns of native threads, and how far their joules may be below and above."""
+    sums = {name: total(tasks[name].to_numpy()) for name in ("native_cpu_s", "native_j", "spin_j")}
+    least_j, most_j = np.minimum(native.least_j, sums["native_j"]), np.maximum(native.most_j, sums["native_j"])
+    return {
+        "native_cpu_s": sums["native_cpu_s"],
+        "native_j": sums["native_j"],
+        "native_high_j": most_j,
+        "spin_j": sums["spin_j"],
+        "below_j": sums["native_j"] - least_j,
+        "above_j": most_j - sums["native_j"],
+    }
 
 
 def _half(tasks: pd.DataFrame, watts: WattsError) -> NDArray[np.float64]:

@@ -25,6 +25,8 @@ SAMPLED = 3_000
 TIME_BINS = 400
 LONGEST = 12  # instances of a task
 LISTED = 6_000  # of all tasks together
+MOST_POOLS = 50
+POOL_SUMS = ("threads", "cpu_s", "tasks_j", "spin_j", "unidentified_j", "outside_j")
 GRID_COLUMNS, GRID_ROWS = 90, 60
 SCRIPTS = ("lanes", "timeline", "explore", "runtime_sections", "report")
 TASKS = 40
@@ -73,6 +75,7 @@ def page_data(profile: Profile) -> dict[str, Any]:
         "expected": _expected(profile),
         "runtime": runtime_data(profile),
         "operating": operating_data(profile),
+        "native": _native(profile),
     }
     plain: dict[str, Any] = clean(data)
     return plain
@@ -90,6 +93,21 @@ def _command(argv: list[str]) -> list[str]:
 def _accounts(profile: Profile) -> list[dict[str, Any]]:
     counted = {domain["name"]: domain["counted"] for domain in profile.info["domains"]}
     return [row | {"counted": counted[row["domain"]]} for row in _records(profile.accounts.reset_index())]
+
+
+def _native(profile: Profile) -> dict[str, Any] | None:
+    """Return the pools of native threads, those of one library and the same users as one; None without any."""
+    facts = profile.info["native"]
+    if facts is None:
+        return None
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for pool in facts["pools"]:
+        key = (pool["library"], tuple(pool["users"]), pool["known_by"])
+        row = rows.setdefault(key, {**pool, **dict.fromkeys(POOL_SUMS, 0), "spins_after": []})
+        row |= {name: row[name] + pool[name] for name in POOL_SUMS}
+        row["spins_after"] = sorted({*row["spins_after"], *pool["spins_after"]})
+    most = sorted(rows.values(), key=lambda row: -row["cpu_s"])
+    return {**facts, "pools": most[:MOST_POOLS]}
 
 
 def _power(power: pd.DataFrame) -> dict[str, Any]:

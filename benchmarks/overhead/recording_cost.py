@@ -29,6 +29,8 @@ from .call_cost import bare, task
 from .timing import differences, interleave, no_collection, time_calls
 
 SENSOR_SHARE = 0.01
+NATIVE_SHARE = 0.01
+NATIVE_THREADS = (2, 16, 64)
 OVER_BARE = "over the plain call"
 SAMPLES_PER_TASK = 2
 SAMPLE_BYTES = 64
@@ -181,6 +183,15 @@ def measure_sensor_thread(directory: Path, extent: Extent) -> list[Figure]:
             "core",
             SENSOR_SHARE,
             "a plain file stands in for the register",
+        ),
+        *(
+            Figure(
+                f"the sensor thread, following {count} native threads, over not following any",
+                sensor_thread_cost.measure_following(directory, count, **options),  # type: ignore[arg-type]
+                "core",
+                NATIVE_SHARE,
+            )
+            for count in NATIVE_THREADS
         ),
         Figure(
             "a thread that wakes each millisecond and does nothing",

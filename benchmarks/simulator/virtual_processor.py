@@ -103,7 +103,7 @@ class Run:
 
     def task_at(self, place: int) -> NDArray[np.int64]:
         """Return which task runs on a core from each moment on: (m - 1,), -1 none."""
-        return self._numbers[place]
+        return np.asarray(self._numbers[place])
 
     @cached_property
     def _numbers(self) -> NDArray[np.int64]:
@@ -138,17 +138,14 @@ class Run:
         others_gbs = self._demand_gbs - demand_gbs(self.package.law, self.kernels, number, self.hz)
         return rates(self.package.law, self.kernels, number, self.hz, np.maximum(others_gbs, 0.0))
 
-    def dynamic_j(self, place: int) -> Floats:
-        """Joules of a core up to each moment: (m,)."""
-        core, instance = self.cores[place], self.instance[place]
-        power_w = self.rates(place).power_w * np.append(core.scale, 0.0)[instance]
-        if self.package.effects.changes_tasks:
-            power_w = power_w * self.package.effects.factor(self, place, self.task_at(place))
-        return self._integral(power_w)
+    @cached_property
+    def dynamic_j(self) -> list[Floats]:
+        """Joules of each core up to each moment: (m,) each."""
+        return [self._dynamic_j(place) for place in range(len(self.cores))]
 
     def instances_j(self, place: int) -> Floats:
         """Return dynamic joules of each instance of a core."""
-        return self._by_instance(self.cores[place], self.dynamic_j(place))
+        return self._by_instance(self.cores[place], self.dynamic_j[place])
 
     def static_shares_j(self, place: int, edges_s: Floats) -> Floats:
         """Return static joules of each instance of a core, by the convention that quanta set.
@@ -178,9 +175,15 @@ class Run:
         done, at = self.rates(place), np.searchsorted(self.moments_s, t_s)
         return {name: np.floor(self._integral(getattr(done, name))[at]).astype(np.uint64) for name in COUNTERS}
 
+    def _dynamic_j(self, place: int) -> Floats:
+        power_w = self.rates(place).power_w * np.append(self.cores[place].scale, 0.0)[self.instance[place]]
+        if self.package.effects.changes_tasks:
+            power_w = power_w * self.package.effects.factor(self, place, self.task_at(place))
+        return self._integral(np.asarray(power_w))
+
     @cached_property
     def _all_dynamic_j(self) -> Floats:
-        return sum((self.dynamic_j(place) for place in range(len(self.cores))), np.zeros(len(self.moments_s)))
+        return sum(self.dynamic_j, np.zeros(len(self.moments_s)))
 
     @cached_property
     def _hidden_j(self) -> Floats:
@@ -191,7 +194,7 @@ class Run:
         begin_s, end_s = self._bursts_s
         last = np.searchsorted(begin_s, self.moments_s[:-1], side="right") - 1
         on = (last >= 0) & (np.append(end_s, 0.0)[last] > self.moments_s[:-1])
-        return self._integral(hidden.power_w * on)
+        return self._integral(np.where(on, hidden.power_w, 0.0))
 
     @cached_property
     def _demand_gbs(self) -> Floats:

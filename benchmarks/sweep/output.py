@@ -36,6 +36,7 @@ HAD_PROCESSOR = 0.9
 """If simulated tasks run for less than this part of their time, the host dominates their times."""
 OUTSIDE = 0.05
 """Part of the program's joules outside tasks above which a run gets a warning."""
+OUTSIDE_TASKS = ("runtime", "spin", "unidentified")
 FIGURE = re.compile(r"(?<![\w.-])\d+(?:\.\d+)?(?:e[+-]?\d+)?(?= ?%| (?:±|[WJs]\b))")
 """A number with its unit; numbers in names, statuses and settings distinguish runs and stay."""
 
@@ -162,7 +163,7 @@ def outside_tasks(profile: Profile) -> list[str]:
     if not any(one.counted for one in profile.quanta):
         return []  # without a sensor there are no joules to miss
     accounts = profile.counted_accounts
-    tasks_j, outside_j = accounts["tasks_j"], accounts["runtime_j"]
+    tasks_j, outside_j = accounts["tasks_j"], sum(accounts[f"{name}_j"] for name in OUTSIDE_TASKS)
     if not (tasks_j > 0 and outside_j > OUTSIDE * (tasks_j + outside_j)):
         return []
     where = "imports and code between tasks, see `runtime` in tprof summary"

@@ -26,7 +26,7 @@ from .case_errors import simulated
 from .validate import completed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tprof.analysis import Profile
     from tprof.benchmarks.simulator import Truth
@@ -127,31 +127,36 @@ def run_once(case: AssumptionCase, seed: int, most_s: float = np.inf) -> Row:
         begin_s = time.perf_counter()
         profile = load(path).profile(model="fitted")
         fit_s = time.perf_counter() - begin_s
-    rows = [_compared(profile, truth, number, task.name) for number, task in enumerate(case.tasks)]
-    ran = [row for row in rows if row is not None]
-    return {"case": case.key, "seed": seed, "fit_s": round(fit_s, 3), "tasks": ran, "found": _found(profile)}
-
-
-def _compared(profile: Profile, truth: Truth, number: int, name: str) -> Row | None:
-    """Return the error and interval of a task, or None if none of its instances ran."""
-    own = truth.task == number
-    if not own.any():
-        return None
-    resolved = np.isfinite(profile.tasks.set_index("instance").loc[truth.instance, "energy_j"].to_numpy())
-    own &= resolved
-    dynamic_j = truth.dynamic_j[own].sum()
-    power_w = (dynamic_j + truth.static_j[own].sum()) / truth.duration_s[own].sum()
-    row = profile.summary().loc[name]
-    figures = {"error": row["dynamic_j"], "low": row["dynamic_low_j"], "high": row["dynamic_high_j"]}
-    powers = {"power_low": row["power_low_w"], "power_high": row["power_high_w"]}
     return {
-        "task": name,
-        **{key: _part(joules, dynamic_j) for key, joules in figures.items()},
-        **{key: _part(watts, power_w) for key, watts in powers.items()},
+        "case": case.key,
+        "seed": seed,
+        "fit_s": round(fit_s, 3),
+        "tasks": list(_compared(profile, truth, [task.name for task in case.tasks])),
+        "found": _found(profile),
     }
 
 
-def _part(value: float, of: float) -> float:
+def _compared(profile: Profile, truth: Truth, names: Sequence[str]) -> Iterator[Row]:
+    """Yield the error and the intervals of each task of which an instance ran."""
+    summary = profile.summary()
+    resolved = np.isfinite(profile.tasks.set_index("instance").loc[truth.instance, "energy_j"].to_numpy())
+    for number, name in enumerate(names):
+        own = (truth.task == number) & resolved
+        if not own.any():
+            continue
+        dynamic_j = truth.dynamic_j[own].sum()
+        power_w = (dynamic_j + truth.static_j[own].sum()) / truth.duration_s[own].sum()
+        row = summary.loc[name]
+        figures = {"error": row["dynamic_j"], "low": row["dynamic_low_j"], "high": row["dynamic_high_j"]}
+        powers = {"power_low": row["power_low_w"], "power_high": row["power_high_w"]}
+        yield {
+            "task": name,
+            **{key: _part(joules, dynamic_j) for key, joules in figures.items()},
+            **{key: _part(watts, power_w) for key, watts in powers.items()},
+        }
+
+
+def _part(value: Any, of: float) -> float:
     return float(f"{value / of - 1:.6g}")
 
 

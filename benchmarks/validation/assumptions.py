@@ -162,6 +162,10 @@ BROKEN = (
         causes=INSEPARABLE,
     ),
     AssumptionCase(
+        key="no-idle", name="no idle time before the run", mix=replace(OFTEN, idle_s=0.0),
+        causes=("static", "unresolved"),
+    ),
+    AssumptionCase(
         key="kernels", name="kernels that share a cache", tasks=KERNELS, package=Package(Law()), mix=Mix(),
         causes=(*SHARED, "static"),
     ),

@@ -346,3 +346,27 @@ def _beside(title: str, labels: list[str], ours: Sequence[Row], paper: Sequence[
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None and not math.isnan(value)]
     return sum(known) / len(known) if known else None
+
+
+def native_pools(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return whom native threads were credited to, beside the clocks that the tasks read."""
+    return Table(
+        "CPU time of native threads, by the tasks' own readings of their clocks and as credited",
+        ("case", "pools", "task", "used", "credited", "error", "spinning", "unidentified"),
+        tuple(
+            (
+                row["case"], "sleep" if row["passive"] else "spin", row["task"],
+                NONE if row["used_s"] is None else f"{row['used_s']:.3f} s", f"{row['credited_s']:.3f} s",
+                _credit_error(row), percent(row["spinning_share"]), percent(row["unidentified_share"]),
+            )
+            for row in rows
+        ),
+        "Error, spinning, unidentified: of the run's native CPU time or joules. Two users of one pool: nobody knows.",
+        texts=3,
+    )  # fmt: skip
+
+
+def _credit_error(row: Mapping[str, Any]) -> str:
+    if row["used_s"] is None or not row["native_cpu_s"] > 0:
+        return NONE
+    return percent((row["credited_s"] - row["used_s"]) / row["native_cpu_s"])

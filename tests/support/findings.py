@@ -23,4 +23,4 @@ def fitted_profile(path, *findings):
     fits = {name: dataclasses.replace(fit, findings=findings) for name, fit in profile.recipe.fits.items()}
     recipe = dataclasses.replace(profile.recipe, fits=fits)
     warnings = fit_warnings(fits, [task.name for task in TASKS])
-    return dataclasses.replace(profile, recipe=recipe, info=describe(profile.trace, recipe, warnings))
+    return dataclasses.replace(profile, recipe=recipe, info=profile.info | describe(profile.trace, recipe, warnings))

@@ -68,6 +68,16 @@ def run(  # noqa: PLR0913 - one parameter an option
     idle: Annotated[
         float | None, typer.Option("--idle", metavar="SECONDS", help="Idle to read before the program starts.")
     ] = None,
+    no_native_threads: Annotated[
+        bool, typer.Option("--no-native-threads", help="Do not record the threads of libraries, nor who creates them.")
+    ] = False,
+    passive_pools: Annotated[
+        bool,
+        typer.Option(
+            "--passive-pools",
+            help="Let the threads of BLAS and OpenMP sleep, not spin, between calls; says what it sets.",
+        ),
+    ] = False,
     best_effort: Annotated[
         bool, typer.Option("--best-effort", help="Run unprofiled when recording cannot start.")
     ] = False,
@@ -89,6 +99,8 @@ def run(  # noqa: PLR0913 - one parameter an option
             overwrite=overwrite,
             report=report,
             idle=idle,
+            no_native_threads=no_native_threads,
+            passive_pools=passive_pools,
             best_effort=best_effort,
             no_summary=no_summary,
         )

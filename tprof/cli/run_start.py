@@ -34,8 +34,10 @@ _VALUES: dict[str, Callable[[str], Any]] = {
     "report": Path,
     "idle": float,
 }
-_FLAGS = ("require_tasks", "overwrite", "best_effort", "no_summary")
+_FLAGS = ("require_tasks", "overwrite", "no_native_threads", "passive_pools", "best_effort", "no_summary")
 _SHORT = {"-o": "--output"}
+_PASSIVE = {"OPENBLAS_THREAD_TIMEOUT": "20", "OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}
+"""OpenBLAS spins for 2 to the power of this many cycles. The last is for the OpenMP of Intel and LLVM."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class Launch:
     overwrite: bool = False
     report: Path | None = None
     idle: float | None = None
+    no_native_threads: bool = False
+    passive_pools: bool = False
     best_effort: bool = False
     no_summary: bool = False
 
@@ -100,7 +104,10 @@ def prepare(launch: Launch) -> Callable[[], None]:
         watts=launch.watts,
         overwrite=launch.overwrite,
         idle_s=launch.idle,
+        attribute_native=not launch.no_native_threads,
     )
+    if launch.passive_pools:
+        print(f"tprof: {make_pools_passive()}", file=sys.stderr)
     text = shlex.join(launch.program)
     end = End(recording, text, launch.report, summary=not launch.no_summary, require_tasks=launch.require_tasks)
     main = find_program(what)
@@ -122,6 +129,20 @@ def prepare(launch: Launch) -> Callable[[], None]:
             raise
 
     return execute
+
+
+def make_pools_passive() -> str:
+    """Let the threads of libraries loaded from now on sleep between calls; returns a sentence on what was set.
+
+    A variable that the user has set stays, and so does what it decides: OMP_WAIT_POLICY decides KMP_BLOCKTIME too.
+    """
+    kept = [name for name in _PASSIVE if name in os.environ]
+    decided = {*kept, "KMP_BLOCKTIME"} if "OMP_WAIT_POLICY" in kept else set(kept)
+    new = {name: value for name, value in _PASSIVE.items() if name not in decided}
+    os.environ.update(new)
+    what = ", ".join(f"{name}={value}" for name, value in new.items()) or "nothing"
+    stays = f"; {', '.join(kept)} as you set it" if kept else ""
+    return f"--passive-pools sets {what} for the program{stays}"
 
 
 def _program(words: Sequence[str]) -> Program:

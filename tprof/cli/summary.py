@@ -40,9 +40,11 @@ if TYPE_CHECKING:
 LEAST_CORRELATED = 10  # fewer points correlate by chance
 COLUMNS = (
     "task", "instances", "energy", "share", "mean", "time", "power", "dynamic", "power-interval", "own-time", "sd",
-    "edp", "correlation",
+    "edp", "correlation", "native", "native-time", "spinning",
 )  # fmt: skip
 DEFAULT_COLUMNS = frozenset(COLUMNS[:7])
+NATIVE_COLUMNS = frozenset(COLUMNS[-3:])
+"""Not shown unless native threads serve tasks, or they are asked for."""
 WAITED = ("running", "data", "worker", "spawning", "paused")
 SERVED = ("running", "starved", "overhead", "suspended")
 
@@ -134,6 +136,7 @@ def show(
         *_left_open(profile),
         *filter(None, (uncertainty_text(profile.info), lead_in_text(profile.info))),
         *_over_budget(profile),
+        *_native_lines(profile, label),
         *_runtime_lines(profile.runtime, label),
         f"{clean(profile.info['sensor'])}; {clean(profile.info['model_why'])}",
         *(f"warning: {clean(warning)}" for warning in warning_texts(profile.info)),
@@ -145,8 +148,9 @@ def _accounts(profile: Profile, label: str, width: int | None) -> list[str]:
     """Return a line a domain; only the first figure of an unresolved one is `not resolved`, the others are dashes."""
     accounts = profile.accounts
     columns = []
-    for name in ("measured_j", "tasks_j", "runtime_j", "other_j", "idle_j"):
-        heading = name.removesuffix("_j")
+    further = [name for name in ("spin_j", "unidentified_j") if (accounts[name] > 0).any()]
+    for name in ("measured_j", "tasks_j", "runtime_j", "other_j", "idle_j", *further):
+        heading = "spinning" if name == "spin_j" else name.removesuffix("_j")
         if name == "measured_j":
             heading = "estimated" if profile.info["quality"] == "estimated" else heading
             cells = tuple(quantity(float(value), "J") for value in accounts[name])
@@ -177,7 +181,8 @@ def _tasks(profile: Profile, label: str, shown: _Shown) -> list[str]:
         key: Column(heading, tuple(cell(row) for row in rows), use, is_further=key not in DEFAULT_COLUMNS)
         for use, (key, (heading, cell)) in enumerate(reversed(_TASK_COLUMNS.items()))
     }
-    in_order = [columns[key] for key in dict.fromkeys(shown.columns or COLUMNS) if key != "task"]
+    usual = [key for key in COLUMNS if "native_j" in table or key not in NATIVE_COLUMNS]
+    in_order = [columns[key] for key in dict.fromkeys(shown.columns or usual) if key != "task"]
     asked = shown.everything or shown.columns is not None
     kept = in_order if asked else fitting(names, in_order, shown.width)
     # What was asked for is shown whole, on lines that a narrow terminal folds.
@@ -215,6 +220,23 @@ def _over_budget(profile: Profile) -> list[str]:
         f"(more than {quantity(float(row['budget_j']), 'J')} each, {profile.info['quality']})"
         for name, row in summary[summary["over_budget"].notna()].iterrows()
     ]
+
+
+def _native_lines(profile: Profile, label: str) -> list[str]:
+    """Return what native threads took, and after which tasks they went on spinning; no lines without any."""
+    native = profile.info["native"]
+    if native is None:
+        return []
+    summary = profile.summary()
+    spun = summary[summary["spin_j"] > 0].sort_values("spin_j", ascending=False)
+    after = [f"{clean(name)} {quantity(float(row['spin_j']), 'J')}" for name, row in spun.iterrows()]
+    parts = [
+        f"{quantity(native['tasks_j'], 'J')} in tasks",
+        *([f"spinning after {', '.join(after)}"] if after else []),
+        *([f"unidentified {quantity(native['unidentified_j'], 'J')}"] if native["unidentified_j"] > 0 else []),
+        *([f"outside tasks {quantity(native['outside_j'], 'J')}"] if native["outside_j"] > 0 else []),
+    ]
+    return [f"Native threads{label}: {quantity(native['cpu_s'], 's')} of CPU time; {'; '.join(parts)}"]
 
 
 def _known(value: float, unit: str) -> str:
@@ -278,6 +300,9 @@ _TASK_COLUMNS: dict[str, tuple[str, Callable[[Row], str]]] = {
     "sd": ("± sd", _deviation),
     "edp": ("EDP", _at_most("edp_js", "Js", lambda row: float(row["own_mean_s"]))),
     "correlation": ("corr(E, t)", _correlation),
+    "native": ("native", lambda row: _known(float(row.get("native_j", math.nan)), "J")),
+    "spinning": ("spinning", lambda row: _known(float(row.get("spin_j", math.nan)), "J")),
+    "native-time": ("native time", lambda row: _known(float(row.get("native_cpu_s", math.nan)), "s")),
 }
 """By use, the most useful first; `COLUMNS` has the order in which they stand."""
 

@@ -12,7 +12,9 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "native_threads.h"
 #include "polling_schedule.h"
+#include "start_routines.h"
 
 #define SETTLE_NS UINT64_C(20000000)
 #define LONGEST_SLEEP_NS UINT64_C(20000000)
@@ -39,6 +41,22 @@ static struct timespec to_timespec(uint64_t t_ns)
 static bool is_sensor(const struct tprof_source *source)
 {
     return source->kind == TPROF_FILE || source->kind == TPROF_PERF;
+}
+
+static uint64_t earliest(const struct tprof_source *all, int count, uint64_t next_ns)
+{
+    for (int i = 0; i < count; i++)
+        if (all[i].next_poll_ns < next_ns)
+            next_ns = all[i].next_poll_ns;
+    return next_ns;
+}
+
+static bool is_source_due(uint64_t now_ns)
+{
+    uint64_t next_ns = earliest(sources, source_count, UINT64_MAX);
+    for (const struct tprof_observer *observer = observers; observer != NULL; observer = observer->next)
+        next_ns = earliest(observer->sources, observer->count, next_ns);
+    return next_ns <= now_ns;
 }
 
 /* Returns whether a value changed; `next_ns` becomes the time of the next poll, if that is earlier. */
@@ -129,19 +147,44 @@ static void poll_last(void)
         (void)tprof_source_poll(&sources[i], true);
 }
 
+/* Waking counts for whom the thread woke; `asleep_cpu_ns` is its CPU time when it went to sleep. */
+static void follow_native(uint64_t now_ns, bool woke_for_it, uint64_t asleep_cpu_ns)
+{
+    const uint64_t before_ns = woke_for_it ? asleep_cpu_ns : tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    tprof_native_poll(now_ns);
+    const uint64_t took_ns = tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns;
+    tprof_native_charge(took_ns);
+    schedule.other_cpu_ns += took_ns;
+}
+
+/* Returns when the thread has to wake again. */
+static uint64_t do_due(uint64_t *asleep_cpu_ns)
+{
+    const uint64_t now_ns = tprof_now_ns();
+    const bool woke_for_native = !is_source_due(now_ns);
+    uint64_t next_ns = poll_due(now_ns);
+    if (tprof_native_next_ns() <= now_ns)
+        follow_native(now_ns, woke_for_native, *asleep_cpu_ns);
+    tprof_polling_check(&schedule, now_ns);
+    if (tprof_native_next_ns() < next_ns)
+        next_ns = tprof_native_next_ns();
+    if (tprof_native_runs())
+        *asleep_cpu_ns = tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    return next_ns;
+}
+
 static void *run(void *unused)
 {
     bool announced = settled;
-    uint64_t next_ns;
+    uint64_t next_ns, asleep_cpu_ns = 0;
     (void)unused;
     thread_id = (pid_t)syscall(SYS_gettid);
     schedule.earlier_cpu_ns = used_cpu_ns;
     (void)prctl(PR_SET_NAME, "tprof-sensors");
     (void)prctl(PR_SET_TIMERSLACK, 1000UL);
+    tprof_start_routines_learn((uintptr_t)run);
     do {
-        const uint64_t now_ns = tprof_now_ns();
-        next_ns = poll_due(now_ns);
-        tprof_polling_check(&schedule, now_ns);
+        next_ns = do_due(&asleep_cpu_ns);
         if (!announced && have_settled()) {
             announce_settled();
             announced = true;
@@ -214,26 +257,33 @@ static void release(void)
     source_count = 0;
 }
 
-/* Prepare a change of the sources. */
+static bool is_needed(void)
+{
+    return running || observers != NULL || tprof_native_runs();
+}
+
+/* Prepare a change of what the thread does; the budget is that of the first sources. */
 static void hold_still(double budget)
 {
-    if (running || observers != NULL) {
-        end_thread();
-        return;
-    }
     pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&wake, &attributes);
-    pthread_condattr_destroy(&attributes);
+    if (is_needed()) {
+        end_thread();
+    } else {
+        pthread_condattr_init(&attributes);
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+        pthread_cond_init(&wake, &attributes);
+        pthread_condattr_destroy(&attributes);
+    }
+    if (running || observers != NULL)
+        return;
     used_cpu_ns = 0;
     tprof_polling_begin(&schedule, budget, tprof_now_ns());
 }
 
-/* After a change of the sources, go on with those that are left. */
+/* After a change, go on with what is left to do. */
 static int go_on(void)
 {
-    if (running || observers != NULL)
+    if (is_needed())
         return create_thread();
     pthread_cond_destroy(&wake);
     return 0;
@@ -284,6 +334,31 @@ uint64_t tprof_sensors_stop(void)
     return last_cpu_ns;
 }
 
+int tprof_sensors_follow(const char *directory, uint32_t process)
+{
+    pthread_mutex_lock(&turn);
+    hold_still(0);
+    const int error = tprof_native_begin(directory, process);
+    const int thread_error = go_on();
+    if (thread_error != 0) {
+        tprof_native_end();
+        (void)go_on();
+    }
+    pthread_mutex_unlock(&turn);
+    return error != 0 ? error : thread_error;
+}
+
+void tprof_sensors_unfollow(void)
+{
+    pthread_mutex_lock(&turn);
+    if (tprof_native_runs()) {
+        end_thread();
+        tprof_native_end();
+        (void)go_on();
+    }
+    pthread_mutex_unlock(&turn);
+}
+
 int tprof_sensors_observe(struct tprof_observer *observer, double budget)
 {
     pthread_mutex_lock(&turn);
@@ -331,7 +406,7 @@ void tprof_sensors_observed(const struct tprof_observer *observer, uint64_t *t_n
 
 bool tprof_sensors_run(void)
 {
-    return running || observers != NULL;
+    return is_needed();
 }
 
 void tprof_sensors_pause(void)
@@ -344,7 +419,7 @@ void tprof_sensors_pause(void)
 void tprof_sensors_resume(void)
 {
     pthread_mutex_lock(&turn);
-    if ((running || observers != NULL) && !has_thread)
+    if (is_needed() && !has_thread)
         (void)create_thread(); /* If this fails, the last reading, which `stop` takes, ends a long quantum. */
     pthread_mutex_unlock(&turn);
 }

@@ -1,4 +1,5 @@
-/* The native thread that reads all sources on time, without Python's lock. */
+/* The native thread that reads all sources on time, and the clocks of native threads, without Python's lock. Only the
+ * process that makes a session records sources; every recorded process may follow its native threads. */
 #ifndef TPROF_SENSOR_THREAD_H
 #define TPROF_SENSOR_THREAD_H
 
@@ -28,6 +29,10 @@ struct tprof_observer {
 int tprof_sensors_observe(struct tprof_observer *observer, double budget);
 void tprof_sensors_leave(struct tprof_observer *observer);
 void tprof_sensors_observed(const struct tprof_observer *observer, uint64_t *t_ns, double *energy_uj);
+
+/* Follow this process's native threads in this session from now on, or no more. Returns 0 or errno. */
+int tprof_sensors_follow(const char *directory, uint32_t process);
+void tprof_sensors_unfollow(void);
 
 bool tprof_sensors_run(void);
 

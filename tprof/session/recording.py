@@ -57,6 +57,7 @@ class Recording:
         overwrite: bool,
         idle_s: float | None,
         poller_share: float,
+        attribute_native: bool,
     ) -> None:
         """Store the arguments; nothing happens before the with-block."""
         self.path = Path(path).absolute()
@@ -67,6 +68,7 @@ class Recording:
         self._overwrite = overwrite
         self._idle_s = _check_idle(idle_s)
         self._poller_share = _check_share(poller_share)
+        self._native = attribute_native
         self._environment: str | None = None
         self._lock: Lock | None = None
         self._pid = 0
@@ -106,7 +108,9 @@ class Recording:
         from .ending import identity_of  # noqa: PLC0415 - see above
         from .preparation import prepare  # noqa: PLC0415 - see above
 
-        prepared = prepare(self.path, energy=self._energy, counters=self._counters, watts=self._watts)
+        prepared = prepare(
+            self.path, energy=self._energy, counters=self._counters, watts=self._watts, native=self._native
+        )
         self.notes = list(prepared.notes)
         create_session(self.path, overwrite=self._overwrite)
         self._pid, self._identity = os.getpid(), identity_of(self.path)
@@ -333,6 +337,7 @@ def record(
     overwrite: bool = False,
     idle_s: float | None = None,
     poller_share: float = 0.01,
+    attribute_native: bool = True,
 ) -> Recording:
     """Record the tasks of a block of the program, and their energy.
 
@@ -357,6 +362,10 @@ def record(
         Part of one core that polling the sensors may use, 0 to 1. The sensors are polled once per millisecond; the rest
         of this part goes to closer polling around updates, with which `fitted` separates short tasks. If wake-ups cost
         too much, polls come less often. 0 polls once per millisecond at any cost, and never more closely.
+    attribute_native
+        Record native threads too, in every process of the recording: threads without samples, such as those of the
+        pools of BLAS and OpenMP. Their CPU clocks are read about every 5 ms, in at most about 1 % of a core, and calls
+        of ``pthread_create`` in the process's libraries note who creates a thread. False does without both.
 
     Returns
     -------
@@ -390,4 +399,5 @@ def record(
         overwrite=overwrite,
         idle_s=idle_s,
         poller_share=poller_share,
+        attribute_native=attribute_native,
     )

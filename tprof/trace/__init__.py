@@ -9,6 +9,7 @@ from .kinds import EndReason, EventKind, Flag, Kind, Quality
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .graph import Graph
+    from .native import NativeThread
     from .reader import Trace, load
     from .readings import Readings
     from .tasks import TaskEntry
@@ -21,6 +22,7 @@ __all__ = [
     "Flag",
     "Graph",
     "Kind",
+    "NativeThread",
     "Quality",
     "Readings",
     "TaskEntry",
@@ -37,6 +39,7 @@ __getattr__ = lazy_names(
         "Graph": "graph",
         "Trace": "reader",
         "load": "reader",
+        "NativeThread": "native",
         "Readings": "readings",
         "TaskEntry": "tasks",
         "Thread": "thread",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution.segments import task_of
+from tprof.analysis.attribution.segments import Segments, task_of
 
 from .averaging import Prior
 from .equations import Edges, Rows, Work, base_columns, worked_in
@@ -21,8 +21,8 @@ from .noise import SCALE_BOUNDS, UNTIMED_BOUNDS, WIDE_BOUNDS, Noise, Spread, ins
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tprof.analysis.attribution.native_time import NativeSegments
     from tprof.analysis.attribution.segment_energy import LocatedSegments
-    from tprof.analysis.attribution.segments import Segments
 
 Floats = NDArray[np.float64]
 LATE_S = (0.0, 5e-5, 1e-4, 2e-4, 3.5e-4, 5e-4, 7e-4, 1e-3)
@@ -140,19 +140,30 @@ def _scale_bounds(rows: Rows) -> tuple[float, float]:
     return SCALE_BOUNDS if is_close(rows) else WIDE_BOUNDS if rows.timed else UNTIMED_BOUNDS
 
 
-def work_of(located: Sequence[LocatedSegments], segments: Sequence[Segments], tasks: int) -> list[Work]:
-    """Return what threads did."""
-    cores = np.unique(np.concatenate([np.unique(one.cpu) for one in segments])) if segments else np.empty(0)
-    return [
-        Work(
-            thread.t_ns,
-            thread.modelled,
-            task_of(segment, tasks),
-            np.searchsorted(cores, segment.cpu).astype(np.int32),
-            np.concatenate(([0.0], np.log(np.maximum(segment.rows.own_s * 1e9, 1.0))))[segment.slot].astype(np.float32),
-        )
-        for thread, segment in zip(located, segments, strict=True)
-    ]
+def work_of(
+    located: Sequence[LocatedSegments], segments: Sequence[Segments | NativeSegments], tasks: int
+) -> list[Work]:
+    """Return what threads did; pools of native threads are on no core, and as long as their tasks' mean instance."""
+    own = [one for one in segments if isinstance(one, Segments)]
+    cores = np.unique(np.concatenate([np.unique(one.cpu) for one in own])) if own else np.empty(0)
+    work = [_of_thread(thread, one, cores, tasks) for thread, one in zip(located, segments, strict=True)]
+    ran, lengths = np.zeros((2, tasks + 1))
+    for one in work[: len(own)]:
+        ran += np.bincount(one.task, weights=one.modelled, minlength=tasks + 1)
+        lengths += np.bincount(one.task, weights=one.modelled * one.log_length, minlength=tasks + 1)
+    mean = (lengths / np.maximum(ran, 1e-300)).astype(np.float32)
+    return [*work[: len(own)], *(replace(one, log_length=mean[one.task]) for one in work[len(own) :])]
+
+
+def _of_thread(
+    thread: LocatedSegments, segment: Segments | NativeSegments, cores: NDArray[np.int64], tasks: int
+) -> Work:
+    task, count = task_of(segment, tasks), len(thread.modelled)
+    if not isinstance(segment, Segments):
+        return Work(thread.t_ns, thread.modelled, task, np.full(count, -1, np.int32), np.zeros(count, np.float32))
+    length = np.concatenate(([0.0], np.log(np.maximum(segment.rows.own_s * 1e9, 1.0))))
+    core = np.searchsorted(cores, segment.cpu).astype(np.int32)
+    return Work(thread.t_ns, thread.modelled, task, core, length[segment.slot].astype(np.float32))
 
 
 def prior_of(rows: Rows, work: Sequence[Work], tasks: int, belief: Belief) -> Prior:

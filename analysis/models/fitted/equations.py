@@ -178,7 +178,7 @@ class Work:
     t_ns : (n + 1,)
     modelled : (n,) modelled energy.
     task : (n,) number of the task, or the number of tasks: between tasks.
-    core : (n,) number of the core.
+    core : (n,) number of the core; -1: on none that is known.
     log_length : (n,) logarithm of the nanoseconds that the segment's instance ran, not negative; 0 between tasks.
     """
 

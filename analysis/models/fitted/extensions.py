@@ -252,12 +252,14 @@ def _add_cores(build: _Builder, known: Known) -> None:
     if not 1 < cores <= MOST_CORES:
         return
     watts = np.append(known.watts, 0.0)
-    joules = columns(known.rows, known.work, cores, known.late_s, lambda one: (one.core, watts[one.task]))
-    ran = np.zeros((known.tasks + 1) * cores)
+    # Column 0 is of what ran on no known core.
+    joules = columns(known.rows, known.work, cores + 1, known.late_s, lambda one: (one.core + 1, watts[one.task]))
+    joules = joules[:, 1:]
+    ran = np.zeros((known.tasks + 1) * (cores + 1))
     for one in known.work:
-        ran += np.bincount(one.task * cores + one.core, weights=one.modelled, minlength=len(ran))
-    ran = ran.reshape(-1, cores)[:-1]
-    part = ran / np.maximum(ran.sum(axis=1, keepdims=True), 1e-300)
+        ran += np.bincount(one.task * (cores + 1) + one.core + 1, weights=one.modelled, minlength=len(ran))
+    ran = ran.reshape(-1, cores + 1)[:-1]
+    part = (ran / np.maximum(ran.sum(axis=1, keepdims=True), 1e-300))[:, 1:]
     for core in range(cores):
         build.add_common("cores", core, joules[:, core], part[:, core] * build.ran)
 

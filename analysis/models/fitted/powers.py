@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tprof.analysis.attribution.instances import InstanceRows
+    from tprof.analysis.attribution.native_time import NativeSegments
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.segment_energy import LocatedSegments
     from tprof.analysis.attribution.segments import Segments
@@ -97,7 +98,7 @@ class Fit:
 def fit_powers(
     quanta: Quanta,
     located: Sequence[LocatedSegments],
-    segments: Sequence[Segments],
+    segments: Sequence[Segments | NativeSegments],
     hidden_s: Floats,
     *,
     names: Sequence[str],
@@ -325,7 +326,7 @@ def _collinear(part: Floats) -> bool:
 
 
 def mean_errors(
-    fits: Mapping[str, Fit], segments: Sequence[Segments], rows: InstanceRows, names: Sequence[str]
+    fits: Mapping[str, Fit], segments: Sequence[Segments | NativeSegments], rows: InstanceRows, names: Sequence[str]
 ) -> Floats:
     """Return joules for each distinct name, in order: the error of its instances' mean.
 

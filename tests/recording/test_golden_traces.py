@@ -1,0 +1,43 @@
+"""Traces that earlier versions wrote stay readable; each format's own stays in the repository."""
+
+from pathlib import Path
+
+import pytest
+from support import traces
+
+import tprof
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in GOLDEN.iterdir()))
+def test_a_trace_of_an_earlier_version_gives_the_same_joules(name, tmp_path):
+    profile = tprof.load(traces.copy(GOLDEN / name, tmp_path / name)).profile()
+
+    assert [entry.name for entry in profile.trace.tasks] == ["load", "blur"]
+    assert profile.tasks.set_index("instance")["energy_j"].to_dict() == pytest.approx({1: 2.5, 2: 10.0, 3: 12.5})
+    assert profile.accounts.loc["package-0", "measured_j"] == 25.0
+
+
+def test_the_events_of_1_1_are_read(tmp_path):
+    profile = tprof.load(traces.copy(GOLDEN / "format-1.1", tmp_path / "t")).profile()
+
+    tasks = profile.tasks.set_index("instance")
+    assert tasks["wait_data_s"].to_dict() == {1: 0.0, 2: 1.0, 3: 0.0}
+    assert tasks["stolen"].to_dict() == {1: False, 2: False, 3: True}
+    assert profile.dependences.to_numpy().tolist() == [[2, 1]]
+    assert profile.critical_path().span_s == 2.0
+    assert profile.starvation["running_s"].tolist() == [2.0, 2.0]
+
+
+def test_the_native_threads_of_1_2_are_read(tmp_path):
+    seen, other = tprof.load(traces.copy(GOLDEN / "format-1.2", tmp_path / "t")).native_threads
+
+    assert (seen.pid, seen.tid, seen.name, seen.library) == (7, 12, "idle", "/opt/libpool.so.1")
+    assert (seen.created_ns, seen.creator_tid, seen.creator_task, seen.creator_instance) == (10, 7, 1, 2)
+    assert (seen.ended_ns, seen.t_ns.tolist(), seen.cpu_ns.tolist()) == (
+        1_999_999_999,
+        [10, 1_000_000_000, 1_999_999_999],
+        [0, 0, 0],
+    )
+    assert (other.tid, other.created_ns, other.ended_ns, other.cpu_ns.tolist()) == (12, None, None, [5])
