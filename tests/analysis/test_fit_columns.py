@@ -1,5 +1,7 @@
 """The columns of the equations are the integrals that they claim to be, and effects keep a task's energy."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from support.measured_quanta import MS, consecutive
 from support.properties import examples
 from tprof.analysis.models.fitted.contention import CANDIDATES, contention_columns, likely_pairs
-from tprof.analysis.models.fitted.equations import Rows, Work, base_columns
+from tprof.analysis.models.fitted.equations import Rows, Work, base_columns, worked_in
 from tprof.analysis.models.fitted.extensions import Effects, Known, extension_columns
 
 TASKS = 2
@@ -81,6 +83,22 @@ def test_blurred_time_of_tasks_is_moved_and_not_lost(work, lengths_ms, window_ms
     end = round(sum(lengths_ms) * 10)
     assert time.sum() == pytest.approx(number[:end].sum() * 1e-4, abs=blur_s + len(work) * 1e-4)
     assert (time >= -1e-12).all()
+
+
+@given(threads(), st.lists(st.booleans(), min_size=8, max_size=8), st.floats(0.0, 0.3))
+@examples(60)
+def test_what_ran_outside_the_rows_does_not_matter(work, used, window_ms):
+    """A segment that lasts over several parts of the rows counts in each once."""
+    rows = dataclasses.replace(rows_of([1.0] * 8, window_ms), used=np.array([True, *used[1:]]))
+
+    part = worked_in(rows, work, 1e-4)
+
+    late_s = 1e-4 if window_ms else 0.0
+    expected, _ = base_columns(rows, work, TASKS, late_s)
+    found, _ = base_columns(rows, part, TASKS, late_s)
+    assert found == pytest.approx(expected, abs=1e-12)
+    beside = [contention_columns(rows, one, PAIRS, late_s, np.ones(3)).columns["counting"] for one in (work, part)]
+    assert beside[1] == pytest.approx(beside[0], abs=1e-12)
 
 
 @given(threads(), st.lists(st.floats(-0.3, 0.3), min_size=40, max_size=40))

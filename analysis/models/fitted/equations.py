@@ -197,6 +197,13 @@ class Work:
             self.t_ns[first : last + 1], self.modelled[part], self.task[part], self.core[part], self.log_length[part]
         )
 
+    def within(self, begin_ns: int, end_ns: int) -> Work:
+        """Return the parts of segments in a stretch of time; a segment that is cut keeps its length."""
+        part = self.between(begin_ns, end_ns)
+        t_ns = np.clip(part.t_ns, begin_ns, end_ns)
+        whole_ns = np.maximum(np.diff(part.t_ns), 1)
+        return replace(part, t_ns=t_ns, modelled=part.modelled * (np.diff(t_ns) / whole_ns))
+
     def table(self, grid_ns: NDArray[np.int64], count: int, row: NDArray[np.int32], weight: Floats | None) -> Floats:
         """Return the weighted modelled energy up to each point of a grid, from any begin: (count, points)."""
         if not len(self.modelled):
@@ -208,15 +215,18 @@ class Work:
 
 
 def worked_in(rows: Rows, work: Sequence[Work], late_s: float) -> list[Work]:
-    """Return what ran around the used rows only."""
+    """Return what ran around the used rows only, each moment of a thread once."""
     if rows.used.all():
         return list(work)
     margin_ns = round(late_s * 1e9 + float(rows.window_ns.max()))
-    return [
-        one.between(int(rows.edges_ns[run.start]) - margin_ns, int(rows.edges_ns[run.stop]) + margin_ns)
-        for run in rows.runs()
-        for one in work
-    ]
+    spans: list[list[int]] = []
+    for run in rows.runs():
+        begin_ns, end_ns = int(rows.edges_ns[run.start]) - margin_ns, int(rows.edges_ns[run.stop]) + margin_ns
+        if spans and begin_ns <= spans[-1][1]:
+            spans[-1][1] = end_ns
+        else:
+            spans.append([begin_ns, end_ns])
+    return [one.within(*span) for span in spans for one in work]
 
 
 def columns(
