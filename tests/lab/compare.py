@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 READ = np.dtype([("t_ns", "u8"), ("register", "u4"), ("value", "u4"), ("published_pj", "u8"), ("true_pj", "u8")])
 """As `struct logged` in module/registers.c."""
+LEAST_WINDOW_NS = 5_000_000
+"""A first reading has no window, and the guest is slow."""
 REGISTERS = {"package-0": 0x611, "core": 0x639, "dram": 0x619}
 TASKS = {"light": 1, "middle": 2, "heavy": 3}
 BASE_MW, IDLE_MW = 1500, 500
@@ -83,7 +85,7 @@ def _rise(reads: np.ndarray, readings: Readings, said_j: float, scale: float) ->
     in between, of one in its window: perf reads the registers by a timer too. Of these the nearest is meant.
     """
     good = np.flatnonzero(~readings.missing)[[0, -1]]
-    t_ns, window_ns = readings.t_ns[good], readings.window_ns[good]
+    t_ns, window_ns = readings.t_ns[good], np.maximum(readings.window_ns[good], LEAST_WINDOW_NS)
     first, last = (
         reads[max(np.searchsorted(reads["t_ns"], [t - window, t], side="right").min() - 1, 0) : end]
         for t, window, end in zip(t_ns, window_ns, np.searchsorted(reads["t_ns"], t_ns, side="right"), strict=True)
