@@ -122,10 +122,7 @@ class Equations:
         )  # fmt: skip
         if sizes is None:
             return found
-        outlier = sizes.outlier if len(sizes.outlier) == len(at) else found.outlier
-        return replace(
-            found, edge_scale=sizes.edge_scale, spread2=sizes.spread2, idle_rate=sizes.idle_rate, outlier=outlier
-        )
+        return replace(found, edge_scale=sizes.edge_scale, spread2=sizes.spread2, idle_rate=sizes.idle_rate)
 
 
 def is_close(rows: Rows) -> bool:
@@ -219,11 +216,11 @@ def fit_base(equations: Equations, prior: Prior, start: BaseFit | None, *, scale
         noise = equations.noise(power, noise)
         # The very first powers are guesses, of which the noise cannot be told.
         if start is not None or number > 0:
-            noise = noise.sized(energy_j - time @ power, scaled=scaled, near=number > (start is None))
+            residual = energy_j - time @ power
+            noise = noise.with_outliers(residual).sized(residual, scaled=scaled, near=number > (start is None))
         power = _least_squares(noise, time, energy_j, prior)
-        if scaled:
-            noise = noise.with_outliers(energy_j - time @ power)
     residual = energy_j - time @ power
+    noise = noise.with_outliers(residual)
     return BaseFit(time, power, noise, noise.misfit(residual))
 
 

@@ -215,8 +215,8 @@ def _averaged(equations: Equations, base: BaseFit, extended: Extensions, prior: 
     if max(found.chance.values(), default=0.0) < LIKELY:
         return found, base.noise
     residual = equations.energy_j - equations.time @ found.power - extended.columns @ (found.effect * size)[count:]
-    noise = equations.noise(found.power, replace(base.noise, outlier=np.zeros(len(residual))))
-    noise = noise.sized(residual, scaled=True).with_outliers(residual)
+    noise = equations.noise(found.power, base.noise).with_outliers(residual).sized(residual, scaled=True)
+    noise = noise.with_outliers(residual)
     return averaged(noise), noise
 
 
