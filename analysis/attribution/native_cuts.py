@@ -37,6 +37,12 @@ _MOST_RATE = 100.0
 """CPU seconds per second; more of one thread is damage."""
 
 
+def distinct(times_ns: Times) -> Times:
+    """Return the distinct times, increasing; several times as fast as `np.unique`, which hashes them."""
+    times_ns = np.sort(times_ns)
+    return times_ns[np.diff(times_ns, prepend=times_ns[:1] - 1) > 0]
+
+
 def long_spells(idle: NDArray[np.bool_], length_ns: Times, least_ns: int) -> NDArray[np.bool_]:
     """Return the idle times that are part of a longer one of at least this length."""
     if not least_ns or not len(idle):
@@ -59,7 +65,7 @@ def cut_pool(process: int, clocks: Sequence[Clock], runs: Runs, *, packages: boo
     """
     near = runs.kept(_busy_in(clocks, runs))
     reads_ns = np.sort(np.concatenate([one.t_ns for one in clocks]))
-    t_ns = np.unique(np.concatenate((reads_ns, near.begin_ns, near.end_ns)))
+    t_ns = distinct(np.concatenate((reads_ns, near.begin_ns, near.end_ns)))
     first, last = np.searchsorted(t_ns, near.begin_ns), np.searchsorted(t_ns, near.end_ns)
     cells = len(t_ns) - 1
     sure = ~near.doubtful

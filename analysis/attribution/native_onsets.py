@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .native_cuts import IDLE, long_spells
+from .native_cuts import IDLE, distinct, long_spells
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,7 +106,7 @@ def _windows(clocks: Sequence[Clock]) -> tuple[Times, Times, Floats]:
 
     A clock that stands still is not written: such a time counts as so many windows as passes fell into it, about.
     """
-    reads_ns = np.unique(np.concatenate([one.t_ns for one in clocks]))
+    reads_ns = distinct(np.concatenate([one.t_ns for one in clocks]))
     lengths_ns = np.concatenate([np.diff(one.t_ns)[np.diff(one.cpu_s) > 0] for one in clocks])
     usual_ns = float(np.median(lengths_ns))
     passes_ns = reads_ns[np.append(np.diff(reads_ns) > usual_ns / 4, True)]
@@ -114,7 +114,7 @@ def _windows(clocks: Sequence[Clock]) -> tuple[Times, Times, Floats]:
     grid_ns = np.interp(
         np.arange(pieces.sum() + 1), np.concatenate(([0], np.cumsum(pieces))), passes_ns - passes_ns[0]
     ).astype(np.int64)
-    grid_ns = np.unique(grid_ns) + passes_ns[0]
+    grid_ns = distinct(grid_ns) + passes_ns[0]
     total_s = sum((np.interp(grid_ns, one.t_ns, one.cpu_s) for one in clocks), np.zeros(len(grid_ns)))
     return grid_ns[:-1], grid_ns[1:], np.diff(total_s)
 

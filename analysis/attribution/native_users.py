@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .native_cuts import LONG_REST_NS, cut_pool
+from .native_cuts import IDLE, LONG_REST_NS, cut_pool, distinct
 from .native_onsets import users_by_onsets
 from .native_time import OUTSIDE, UNIDENTIFIED, Clock, NativeSegments, runs_of
 
@@ -44,7 +44,8 @@ PYTHON = re.compile(r"(lib)?python[\d.t]*(\.so.*)?$")
 """Where threads begin that Python started: they run the program's own code, so only their creator is a user."""
 INDEPENDENT = 0.5
 """Part of the CPU time per second beside tasks that a pool of nobody takes without them."""
-LEAST_ALONE_NS = 50_000_000
+LEAST_ALONE_S, LEAST_ALONE, LEAST_BEGINS = 0.05, 0.05, 3
+"""Seconds without tasks, as a part of all too, and how often a pool begins to work in them, before that is judged."""
 TOGETHER_NS = 1_000_000
 """Threads are read one after the other within this time."""
 LATEST_NS = 20_000_000
@@ -130,7 +131,7 @@ def _members(threads: Sequence[NativeThread], segments: Sequence[Segments], star
     sampled = {(one.thread.pid, one.thread.tid): (index, int(one.t_ns[0])) for index, one in enumerate(segments)}
     by_tid = {(one.pid, one.tid): one for one in threads}
     reads = {
-        pid: np.unique(np.concatenate([one.t_ns for one in threads if one.pid == pid]))
+        pid: distinct(np.concatenate([one.t_ns for one in threads if one.pid == pid]))
         for pid in {one.pid for one in threads}
     }
     for one in threads:
@@ -278,7 +279,9 @@ def _is_independent(cut: NativeSegments) -> bool:
     """Return whether a pool is about as busy while no task runs as while one does."""
     length_s = np.diff(cut.t_ns) * 1e-9
     on, outside = cut.running > 0, cut.kind == OUTSIDE
-    if length_s[outside].sum() * 1e9 < LEAST_ALONE_NS:
+    outside_s, on_s = float(length_s[outside].sum()), float(length_s[on].sum())
+    works = outside & (cut.cpu_s >= IDLE * length_s)
+    begins = int((works & ~np.concatenate(([False], works[:-1]))).sum())
+    if outside_s < max(LEAST_ALONE_S, LEAST_ALONE * (outside_s + on_s)) or begins < LEAST_BEGINS:
         return False
-    beside = cut.cpu_s[on].sum() / max(length_s[on].sum(), 1e-9)
-    return bool(cut.cpu_s[outside].sum() / length_s[outside].sum() > INDEPENDENT * beside)
+    return float(cut.cpu_s[outside].sum()) / outside_s > INDEPENDENT * float(cut.cpu_s[on].sum()) / max(on_s, 1e-9)
