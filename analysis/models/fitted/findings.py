@@ -27,7 +27,7 @@ LATE_GAIN = 20.0
 MEMORY, MEMORY_LAGS = 4.5, (8, 20)
 """Standard deviations of the sum of so many correlations of residuals that are too many."""
 OUTLIERS = 0.02
-NORMAL_95 = 1.96
+NORMAL_95, CLEAR = 1.96, 3.0
 MOST_NAMES = 6
 MOST_PAIRS = 6
 
@@ -208,6 +208,9 @@ def _cores(evidence: Evidence) -> Iterator[Finding]:
     }
     core = max(sizes, key=lambda core: abs(sizes[core][0]))
     size = sizes[core]
+    # Of many cores the one that differs most does so by two standard errors without any cause.
+    if abs(size[0]) < CLEAR * (size[2] - size[0]) / NORMAL_95:
+        return
     differs = f"the one that differs most {_percent(size)} {_more(size[0])} than the mean"
     text = f"cores draw differently for the same task: {differs}"
     yield Finding("cores", evidence.everything, *size, text)
