@@ -202,8 +202,11 @@ def _contention(evidence: Evidence) -> Iterator[Finding]:
 
 def _cores(evidence: Evidence) -> Iterator[Finding]:
     cores = sorted({column.other for column in evidence.about if column.group == "cores"})
+    # Only differences between cores are known: if all draw more, so do the tasks.
     sizes = {
-        core: evidence.combined(column.group == "cores" and column.other == core for column in evidence.about)
+        core: evidence.combined(
+            (column.other == core) - 1 / len(cores) if column.group == "cores" else 0.0 for column in evidence.about
+        )
         for core in cores
     }
     core = max(sizes, key=lambda core: abs(sizes[core][0]))
