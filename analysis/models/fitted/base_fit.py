@@ -8,7 +8,7 @@ clearly better than that of none.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +92,7 @@ class Equations:
     @property
     def tasks(self) -> int:
         """Number of tasks."""
-        return self.time.shape[1] - 3
+        return int(self.time.shape[1]) - 3
 
     @property
     def energy_j(self) -> Floats:
@@ -142,7 +142,7 @@ def work_of(
 ) -> list[Work]:
     """Return what threads did; pools of native threads are on no core, and as long as their tasks' mean instance."""
     own = [one for one in segments if isinstance(one, Segments)]
-    cores = np.unique(np.concatenate([np.unique(one.cpu) for one in own])) if own else np.empty(0)
+    cores = np.unique(np.concatenate([np.unique(one.cpu) for one in own])) if own else np.empty(0, np.int64)
     work = [_of_thread(thread, one, cores, tasks) for thread, one in zip(located, segments, strict=True)]
     ran, lengths = np.zeros((2, tasks + 1))
     for one in work[: len(own)]:
@@ -152,9 +152,7 @@ def work_of(
     return [*work[: len(own)], *(replace(one, log_length=mean[one.task]) for one in work[len(own) :])]
 
 
-def _of_thread(
-    thread: LocatedSegments, segment: Segments | NativeSegments, cores: NDArray[np.int64], tasks: int
-) -> Work:
+def _of_thread(thread: LocatedSegments, segment: Segments | NativeSegments, cores: NDArray[Any], tasks: int) -> Work:
     task, count = task_of(segment, tasks), len(thread.modelled)
     if not isinstance(segment, Segments):
         return Work(thread.t_ns, thread.modelled, task, np.full(count, -1, np.int32), np.zeros(count, np.float32))
@@ -211,7 +209,9 @@ def find_lateness(rows: Rows, work: Sequence[Work], prior: Prior, tasks: int) ->
 def fit_base(equations: Equations, prior: Prior, start: BaseFit | None, *, scaled: bool) -> BaseFit:
     """Fit the base columns alone, with the sizes of the noise."""
     time, energy_j = equations.time, equations.energy_j
-    power, noise = (prior.mean, None) if start is None else (start.power, start.noise)
+    power, noise = prior.mean, equations.noise(prior.mean, None)
+    if start is not None:
+        power, noise = start.power, start.noise
     for number in range(ROUNDS if start is None else ROUNDS - 1):
         noise = equations.noise(power, noise)
         # The very first powers are guesses, of which the noise cannot be told.

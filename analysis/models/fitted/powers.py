@@ -270,7 +270,7 @@ def _static(quanta: Quanta, found: _Found, level_w: float) -> Floats:
     for column, size, part in zip(found.extended.about, found.extended.size, effect, strict=True):
         if column.group.startswith("static"):
             static_w += part * size * courses[column.other][1]
-    return np.maximum(static_w, 0.0)
+    return np.asarray(np.maximum(static_w, 0.0))
 
 
 def _static_change(found: _Found, rows: Rows) -> Floats:
