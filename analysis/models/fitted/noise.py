@@ -137,6 +137,8 @@ class Noise:
             white = np.abs(found.whiten(residual[:, None])[0][:, 0])
             usual = min(float(np.median(white)) / NORMAL_MEDIAN, 1.0)
             excess = np.maximum((white / beyond) ** 2 - usual**2, 0.0)
+            if not excess.any():
+                break
             found = replace(found, outlier=found.outlier + found.band()[0] * excess)
         return found
 
