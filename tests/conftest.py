@@ -1,5 +1,6 @@
 """Shared set-up: tests run on the installed wheel, never on the checkout."""
 
+import functools
 import gc
 import importlib
 import os
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import settings
 from support.properties import THOROUGH
 
+BROWSER = "support.browser"
 _ROOT = Path(__file__).resolve().parent.parent
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != _ROOT]
 os.environ["PYTHONSAFEPATH"] = "1"
@@ -21,6 +23,26 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
 # Hypothesis repeats the same examples wherever CI is set; new ones each time find what is still wrong.
 settings.register_profile("tprof", derandomize=False, deadline=None, print_blob=True)
 settings.load_profile("tprof")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give all files that open pages to one test process: a browser and its first page cost more than ten pages."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 - without the plugin nobody calls this
+
+    class OneBrowser(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            file = super()._split_scope(nodeid)
+            return BROWSER if _opens_pages(config.rootpath / file) else file
+
+    return OneBrowser(config, log)
+
+
+@functools.cache
+def _opens_pages(file):
+    return f"from {BROWSER} import" in file.read_text("utf-8")
 
 
 def pytest_addoption(parser):

@@ -130,7 +130,7 @@ def build_quanta(readings: Readings, max_power_w: float | None = None) -> Quanta
     edges_ns = found.t_ns - found.window_ns // 2
     energy_j, valid = found.energy_j[1:], found.fault[1:] == Fault.NONE
     warnings += _faults(readings, found, counter.limit_w)
-    stuck = _stuck(np.diff(edges_ns), still=not found.changed[-1])
+    stuck = _stuck(found.stood_ns[1:], np.diff(edges_ns), still=not found.changed[-1])
     if not is_calculated(quanta.quality):
         # A sensor that stopped updating does not measure 0 J.
         valid[-1] &= not stuck[-1]
@@ -144,11 +144,14 @@ def build_quanta(readings: Readings, max_power_w: float | None = None) -> Quanta
     )  # fmt: skip
 
 
-def _stuck(gap_ns: NDArray[np.int64], *, still: bool) -> NDArray[np.bool_]:
-    """Mark intervals far longer than the sensor's usual one; `still`: the last one ends without a new value."""
+def _stuck(stood_ns: NDArray[np.int64], gap_ns: NDArray[np.int64], *, still: bool) -> NDArray[np.bool_]:
+    """Mark intervals in which the count was seen to stand for far longer than its usual gap.
+
+    A long interval in which nobody looked, since the reader got no processor, is none of them. `still`: the last one
+    ends without a new value.
+    """
     usual_ns = np.median(gap_ns[:-1] if still and len(gap_ns) > 1 else gap_ns)
-    stuck = (gap_ns > USUAL_UPDATES * usual_ns) & (gap_ns >= STILL_NS)
-    return np.asarray(stuck, bool)
+    return np.asarray((stood_ns > USUAL_UPDATES * usual_ns) & (stood_ns >= STILL_NS), bool)
 
 
 def _left_out(readings: Readings, counter: Counter) -> list[str]:

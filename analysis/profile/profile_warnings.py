@@ -100,7 +100,7 @@ def finding_text(finding: Finding, domain: str, fits: Mapping[str, Fit]) -> str:
 
 def fit_warnings(fits: Mapping[str, Fit], names: Sequence[str]) -> list[str]:
     """Warn of what was found, of tasks that are not resolved, and of an uncertain static power."""
-    out = []
+    out: list[str] = []
     for domain, fit in fits.items():
         out += dict.fromkeys(finding_text(finding, domain, fits) for finding in fit.findings)
         unresolved = [names[int(task)] for task in np.flatnonzero(fit.unresolved)]

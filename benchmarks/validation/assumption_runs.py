@@ -17,22 +17,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tprof.benchmarks.processes import completed
 from tprof.benchmarks.simulator import write
 
 from tprof.errors import UsageError
 from tprof.trace import load
 
 from .case_errors import simulated
-from .validate import completed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tprof.analysis import Profile
+    from tprof.benchmarks.processes import Progress
     from tprof.benchmarks.simulator import Truth
 
     from .assumptions import AssumptionCase
-    from .validate import Progress
 
     Row = dict[str, Any]
 

@@ -136,8 +136,8 @@ def _compare(case: Case, path: Path, used_s: dict[str, dict[str, float]], *, pas
             for tid, seconds in used_s.get(task, {}).items()
             if part is not None and (part in library.get(tid, "") or (tid == GONE and task in CREATES))
         )
-        is_known = native is not None and task in summary.index
-        row = {str(name): value for name, value in summary.loc[task].items()} if is_known else {}
+        found = native is not None and task in summary.index
+        row: Row = {str(name): value for name, value in summary.loc[task].items()} if found else {}
         yield {
             "case": case.name,
             "passive": passive,

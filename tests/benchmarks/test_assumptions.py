@@ -84,7 +84,7 @@ def test_a_clean_case_may_warn_in_one_of_twenty_runs(false, met):
 
 def test_runs_are_made_in_rounds_and_those_that_are_kept_are_not_made_again(tmp_path, monkeypatch):
     keep, told = tmp_path / "runs.jsonl", []
-    monkeypatch.setattr("tprof.benchmarks.validation.validate.usable_cpus", lambda: 1)
+    monkeypatch.setattr("tprof.benchmarks.processes.usable_cpus", lambda: 1)
     first = measure(CHEAP, Series(1, 7, 0.5), keep=keep)
     kept = keep.read_text("utf-8")
 

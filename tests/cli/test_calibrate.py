@@ -22,6 +22,12 @@ def run(home, *arguments):
     return run_tprof("calibrate", *arguments, cwd=home, env={"XDG_CONFIG_HOME": str(home), "HOME": str(home)})
 
 
+@pytest.fixture(autouse=True)
+def _few_trees(monkeypatch):
+    """Grow as few trees as tell a line from a curve: how good they are is the claim of other tests."""
+    monkeypatch.setattr("tprof.analysis.models.calibration.counter_models.TREES", 20)
+
+
 @pytest.fixture
 def table(tmp_path):
     lines = ["kernel,busy,ipc,l2,llc,watts"]

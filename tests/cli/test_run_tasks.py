@@ -39,6 +39,7 @@ def run(folder, *options, source=PROGRAM, program=("prog.py",)):
     )
 
 
+QUIET = ["--no-summary"]
 NEAR = {
     "__main__:lode": "; did you mean __main__:load?",
     "prog.py:Filter.aply": "; did you mean prog.py:Filter.apply?",
@@ -82,9 +83,6 @@ def test_near_misses_of_patterns_that_met_no_function_are_named(done):
         assert f"tprof: --task {pattern} met no function{near}" in done.stderr
 
 
-QUIET = ["--no-summary"]
-
-
 @pytest.mark.parametrize(
     ("end", "patterns", "status", "summary"),
     [
@@ -92,7 +90,7 @@ QUIET = ["--no-summary"]
         ("", ["__main__:load", "__main__:gone"], 1, QUIET),
         ("sys.exit(0)", ["__main__:gone"], 1, []),
         ("sys.exit(5)", ["__main__:gone"], 5, QUIET),
-        ("", ["__main__:blur"], 0, []),
+        ("", ["__main__:blur"], 0, QUIET),
         *(
             pytest.param(*words, marks=pytest.mark.thorough)
             for words in [
@@ -100,7 +98,7 @@ QUIET = ["--no-summary"]
                 ("", ["__main__:load", "__main__:gone"], 1, []),
                 ("sys.exit(0)", ["__main__:gone"], 1, QUIET),
                 ("sys.exit(5)", ["__main__:gone"], 5, []),
-                ("", ["__main__:blur"], 0, QUIET),
+                ("", ["__main__:blur"], 0, []),
             ]
         ),
     ],

@@ -212,7 +212,7 @@ class Budget:
         self.used_j = self._usage.used_j()
         self._read_j = self._usage.read_j
         until_ns = self._usage.until_ns
-        if until_ns == self._window[-1][0]:
+        if (until_ns, self.used_j) == self._window[-1]:  # samples also change the joules of a time that was known
             return
         power_w = self._slide(until_ns)
         self.history.append(BudgetReading((until_ns - self._begun_ns) * 1e-9, self.used_j, power_w))

@@ -483,10 +483,12 @@ void tprof_native_leave_out(bool begins)
     }
 }
 
-/* What the followers hold is lost memory, a few bytes each. */
+/* The list may have been in any state; it is dropped without free, as what the followers hold. */
 void tprof_native_forget(void)
 {
     tprof_native_file_forget();
-    follower_count = followed_count = 0;
+    followers = NULL;
+    follower_count = follower_room = followed_count = 0;
+    reader_tid = 0;
     memset(own_tids, 0, sizeof own_tids);
 }

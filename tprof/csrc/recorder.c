@@ -185,6 +185,9 @@ static void finish_unlocked(struct tprof_thread *thread)
     write_end(thread, TPROF_STOPPED, tprof_clock_ns(thread->clock));
     end_graph(thread, TPROF_STOPPED);
     thread->finished = true;
+    /* Open, they would hold counters of the processor as long as the thread lives; one that still writes keeps them. */
+    if (!__atomic_load_n(&thread->busy, __ATOMIC_ACQUIRE))
+        tprof_counters_close(&thread->counters);
 }
 
 /* The current recording, with a reference for the caller, or NULL. */

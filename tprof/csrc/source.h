@@ -34,9 +34,9 @@ struct tprof_source {
     int fd; /* -1: closed */
     bool reopened, has_value, missing;
     uint64_t last_value, last_success_ns, last_record_ns, next_poll_ns, next_reopen_ns;
-    uint64_t quickest_ns;            /* shortest read so far */
-    uint64_t last_change_ns;         /* bounds the joules on the live page */
-    bool fell;                       /* its last change was a fall but not a wrap */
+    uint64_t quickest_ns, took_ns;         /* shortest read so far, and the last one */
+    uint64_t last_change_ns, last_took_ns; /* bound the joules on the live page */
+    bool fell;                             /* its last change was a fall but not a wrap */
     /* Of the polling schedule: */
     uint64_t polled_ns, last_update_ns, gap_ns; /* the gap between updates, on average */
     bool close_polling;                         /* until the next update */

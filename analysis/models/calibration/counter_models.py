@@ -38,6 +38,7 @@ Floats = NDArray[np.float64]
 LEAST_ROWS = 20
 MOST_ROWS = 4000
 """Most rows for the curve, whose cost is quadratic; it uses a sample of a longer table."""
+TREES = 200
 INTERCEPT = "constant"
 LINE, CURVE = "line", "curve"
 
@@ -181,7 +182,7 @@ def _with_constant(counters: Floats) -> Floats:
 
 def _curve(counters: int) -> Any:
     # On one thread: several of scikit-learn's can empty the process's list of warning filters (`catch_warnings`).
-    trees = ExtraTreesRegressor(n_estimators=200, min_samples_leaf=20, max_features=0.5, random_state=0, n_jobs=1)
+    trees = ExtraTreesRegressor(n_estimators=TREES, min_samples_leaf=20, max_features=0.5, random_state=0, n_jobs=1)
     kernel = make_pipeline(StandardScaler(), SVR(C=1.0, gamma=0.5 / counters, epsilon=0.02))
     return TransformedTargetRegressor(
         VotingRegressor([("trees", trees), ("kernel", kernel)]), func=np.log, inverse_func=np.exp

@@ -1,14 +1,15 @@
 """Averages over models: which groups of further columns the readings support, and how large their effects are.
 
 The base columns are in every model. Further columns come in groups (drift, contention, …). The effects of a group are
-normally distributed around zero with a scale relative to the task's power; the scale is 0 with probability 0.9, else one
-of four sizes ("spike and slab"). With the scales given all is linear and Gaussian, so the marginal likelihood of a model
-is closed; base columns are eliminated once. Models are found by coordinate ascent over scales, then all combinations of
-the groups that have a chance; estimates are averaged over them by posterior probability (Hoeting et al., 1999).
+normally distributed around zero with a scale relative to the task's power. The scale is 0 with probability 0.9, else
+one of four sizes ("spike and slab"). With the scales given all is linear and Gaussian, so the marginal likelihood of a
+model is closed; base columns are eliminated once. Models are found by coordinate ascent over scales, then all
+combinations of the groups that have a chance. Estimates are averaged over them by posterior probability (Hoeting et
+al., 1999).
 
 The covariance is that between the models and within them, widened where the residuals of neighbouring rows show more
-(Newey and West, 1987), never narrowed. Effects too small to be found (a scale of `UNSEEN` in each group that is off) are
-added to it: so every interval has a floor.
+(Newey and West, 1987), never narrowed. Effects too small to be found (a scale of `UNSEEN` in each group that is off)
+are added to it, so every interval has a floor.
 """
 
 from __future__ import annotations

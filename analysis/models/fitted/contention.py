@@ -1,7 +1,8 @@
 """What ran beside what: for pairs of tasks, the modelled time of one while an instance of the other ran.
 
-A pair is a victim and an aggressor. In the saturating form its column is ∫ rate of the victim × [at least one instance
-of the aggressor runs beside it] dt, in the counting form × their number. The state of all threads changes only where a
+A pair is a victim and an aggressor. In the saturating form its column is the integral of the victim's
+rate while at least one instance of the aggressor runs beside it; in the counting form the rate counts as often as there
+are such instances. The state of all threads changes only where a
 segment begins, so the integrals are exact. They are computed a stretch of the recording at a time.
 """
 

@@ -37,8 +37,6 @@ LATE_POINTS, LATTICE = 13, 5
 """Points if updates are late, and the generator of their lattice."""
 COOLING = (0.0, 1.0, 4.0)
 """Speeds at which a package may cool, as a multiple of one over the length of the recording."""
-LAGS, MOST_PRODUCTS = 32, 8_000_000
-"""Most rows after one that an instance may connect with it in the noise, and most entries of the table of products."""
 BLOCKS = 8
 """Into which a part of the rows is divided, to be spread over the recording."""
 STRETCH = 300_000
@@ -199,6 +197,13 @@ class Work:
             self.t_ns[first : last + 1], self.modelled[part], self.task[part], self.core[part], self.log_length[part]
         )
 
+    def within(self, begin_ns: int, end_ns: int) -> Work:
+        """Return the parts of segments in a stretch of time; a segment that is cut keeps its length."""
+        part = self.between(begin_ns, end_ns)
+        t_ns = np.clip(part.t_ns, begin_ns, end_ns)
+        whole_ns = np.maximum(np.diff(part.t_ns), 1)
+        return replace(part, t_ns=t_ns, modelled=part.modelled * (np.diff(t_ns) / whole_ns))
+
     def table(self, grid_ns: NDArray[np.int64], count: int, row: NDArray[np.int32], weight: Floats | None) -> Floats:
         """Return the weighted modelled energy up to each point of a grid, from any begin: (count, points)."""
         if not len(self.modelled):
@@ -210,15 +215,18 @@ class Work:
 
 
 def worked_in(rows: Rows, work: Sequence[Work], late_s: float) -> list[Work]:
-    """Return what ran around the used rows only."""
+    """Return what ran around the used rows only, each moment of a thread once."""
     if rows.used.all():
         return list(work)
     margin_ns = round(late_s * 1e9 + float(rows.window_ns.max()))
-    return [
-        one.between(int(rows.edges_ns[run.start]) - margin_ns, int(rows.edges_ns[run.stop]) + margin_ns)
-        for run in rows.runs()
-        for one in work
-    ]
+    spans: list[list[int]] = []
+    for run in rows.runs():
+        begin_ns, end_ns = int(rows.edges_ns[run.start]) - margin_ns, int(rows.edges_ns[run.stop]) + margin_ns
+        if spans and begin_ns <= spans[-1][1]:
+            spans[-1][1] = end_ns
+        else:
+            spans.append([begin_ns, end_ns])
+    return [one.within(*span) for span in spans for one in work]
 
 
 def columns(
@@ -300,82 +308,3 @@ def base_columns(rows: Rows, work: Sequence[Work], tasks: int, late_s: float) ->
         within[edges] = (at - mean[:, :, None]).transpose(1, 0, 2)
     place_s = (places - places.mean(axis=1, keepdims=True)) * 1e-9
     return np.concatenate(time), Edges(within, place_s)
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Sums over instances of their squared modelled time in each row, and of products with later rows, by task.
-
-    Attributes
-    ----------
-    own : (n, tasks)
-    across : (lags, n, tasks) of a row and the one so many (1, 2, …) later; 0 where rows between them are not used.
-    """
-
-    own: Floats
-    across: Floats
-
-    def joined(self) -> Spread:
-        """Return the same with one task in place of all."""
-        return Spread(self.own.sum(axis=-1, keepdims=True), self.across.sum(axis=-1, keepdims=True))
-
-
-def instance_spread(rows: Rows, work: Sequence[Work], tasks: int, late_s: float, most_lags: int = LAGS) -> Spread:
-    """Sum up the squares and products that the spread between instances contributes to the noise of rows.
-
-    An instance in more rows than there are lags counts less in products of distant ones (Bartlett's taper), which keeps
-    the covariance positive.
-    """
-    edges_ns = rows.edges_ns - round(late_s * 0.5e9)
-    pieces = [_pieces(thread, edges_ns, tasks) for thread in work]
-    longest = max((int(one.rows_of.max(initial=1)) for one in pieces), default=1)
-    count = len(edges_ns) - 1
-    lags = int(np.clip(min(longest - 1, MOST_PRODUCTS // max(count * tasks, 1)), 1, most_lags))
-    own, across = np.zeros(count * tasks), np.zeros((lags, count * tasks))
-    for one in pieces:
-        key = one.row * tasks + one.task
-        own += np.bincount(key, weights=one.ran**2, minlength=len(own))
-        for lag in range(1, lags + 1):
-            same = np.flatnonzero(one.owner[lag:] == one.owner[:-lag])
-            tapered = np.where(one.rows_of[same] - 1 > lags, 1 - lag / (lags + 1), 1.0)
-            products = tapered * one.ran[same] * one.ran[same + lag]
-            across[lag - 1] += np.bincount(key[same], weights=products, minlength=across.shape[1])
-    own, across = own.reshape(count, tasks)[rows.at], across.reshape(lags, count, tasks)[:, rows.at]
-    run = np.concatenate(([0], np.cumsum(~rows.linked)))
-    for lag in range(1, lags + 1):
-        across[lag - 1, len(run) - lag :] = 0.0
-        across[lag - 1, : len(run) - lag][run[lag:] != run[:-lag]] = 0.0
-    return Spread(own, across)
-
-
-@dataclass(frozen=True)
-class _Pieces:
-    """The parts of a thread's segments in rows.
-
-    Attributes
-    ----------
-    row, task, owner : (m,) of each piece; the owner is the segment.
-    rows_of : (m,) in how many rows the segment is.
-    ran : (m,) modelled time.
-    """
-
-    row: NDArray[np.int64]
-    task: NDArray[np.int64]
-    owner: NDArray[np.int64]
-    rows_of: NDArray[np.int64]
-    ran: Floats
-
-
-def _pieces(one: Work, edges_ns: NDArray[np.int64], tasks: int) -> _Pieces:
-    quantum = locate(one.t_ns, edges_ns).astype(np.int64) - 1
-    first, last = np.maximum(quantum[:-1], 0), np.minimum(quantum[1:], len(edges_ns) - 2)
-    # A segment that ends on an edge has no part in the row that begins there.
-    last -= (last > first) & (edges_ns[np.maximum(last, 0)] == one.t_ns[1:])
-    kept = np.flatnonzero((one.task < tasks) & (one.modelled > 0) & (quantum[1:] >= 0) & (first <= last))
-    counts = (last - first + 1)[kept]
-    owner = np.repeat(kept, counts)
-    row = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts) + first[owner]
-    begin_ns, end_ns = one.t_ns[owner], one.t_ns[owner + 1]
-    inside_ns = np.minimum(end_ns, edges_ns[row + 1]) - np.maximum(begin_ns, edges_ns[row])
-    ran = one.modelled[owner] * np.maximum(inside_ns, 0) / (end_ns - begin_ns)
-    return _Pieces(row, one.task[owner].astype(np.int64), owner, np.repeat(counts, counts), ran)

@@ -346,6 +346,8 @@ class Beside:
 
     def part(self, one: Work) -> Floats:
         """Return the mean number beside each segment of a thread."""
+        if not len(self.t_ns):
+            return np.zeros(len(one.modelled))
         length = np.maximum(np.diff(one.t_ns), 1)
         own, others = (np.diff(np.interp(one.t_ns, self.t_ns, total)) / length for total in (self.own, self.others))
         return np.asarray(np.where((one.task == self.task) | (self.task < 0), own, others))

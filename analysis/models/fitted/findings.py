@@ -79,6 +79,7 @@ class Evidence:
     together : groups of tasks that the readings do not separate.
     outliers : part of the rows that no power explains.
     static_change : (further columns,) by how much each with an effect of 1 changes static power, relative to it.
+    busy_part : part of the recording from the first task to the last.
     """
 
     names: Sequence[str]
@@ -94,6 +95,7 @@ class Evidence:
     together: Sequence[tuple[int, ...]]
     outliers: float
     static_change: Floats
+    busy_part: float
 
     def combined(self, select: Callable[[Column], float]) -> tuple[float, float, float]:
         """Return a weighted sum of effects, and the ends of its interval."""
@@ -143,7 +145,8 @@ def findings(evidence: Evidence) -> tuple[Finding, ...]:
 def _drift(evidence: Evidence) -> Iterator[Finding]:
     tasks = evidence.affected("drift") or evidence.affected("wander")
     share = evidence.share
-    size = evidence.combined(lambda column: share[column.task] if column.group == "drift" else 0.0)
+    part = evidence.busy_part
+    size = evidence.combined(lambda column: part * share[column.task] if column.group == "drift" else 0.0)
     names = tuple(evidence.names[task] for task in tasks) or evidence.everything
     course = f"by {_percent(size)} from begin to end on average" if size[1] * size[2] > 0 else "up and down"
     yield Finding("drift", names, *size, f"the power of {listed(names)} drifts over the recording, {course}")
@@ -180,8 +183,8 @@ def _contention(evidence: Evidence) -> Iterator[Finding]:
         one, other = evidence.names[victim], evidence.names[aggressor]
         beside = f"another {one}" if one == other else other
         text = (
-            f"{one} draws {_percent(size)} {_more(size[0])} beside {beside}; that {one} and not {beside} is charged for "
-            "it is a convention, the readings show only what both draw together"
+            f"{one} draws {_percent(size)} {_more(size[0])} beside {beside}; that {one} is charged for it and not "
+            f"{beside} is a convention, since the readings show only what both draw together"
         )
         yield Finding("contention", tuple(dict.fromkeys((one, other))), *size, text)
     crowd = evidence.combined(lambda column: float(column.group.startswith("crowd")))
@@ -189,7 +192,7 @@ def _contention(evidence: Evidence) -> Iterator[Finding]:
         text = f"all tasks draw {_percent(crowd)} {_more(crowd[0])} with each other instance that runs"
         yield Finding("contention", evidence.everything, *crowd, text)
     elif not sized:
-        text = "the power of tasks depends on what runs beside them; the readings do not show which of them and by how much"
+        text = "the power of tasks depends on what runs beside them; the readings do not show of which and by how much"
         yield Finding("contention", evidence.everything, np.nan, np.nan, np.nan, text)
 
 
@@ -201,7 +204,8 @@ def _cores(evidence: Evidence) -> Iterator[Finding]:
     }
     core = max(sizes, key=lambda core: abs(sizes[core][0]))
     size = sizes[core]
-    text = f"cores draw differently for the same task: the one that differs most {_percent(size)} {_more(size[0])} than the mean"
+    differs = f"the one that differs most {_percent(size)} {_more(size[0])} than the mean"
+    text = f"cores draw differently for the same task: {differs}"
     yield Finding("cores", evidence.everything, *size, text)
 
 
@@ -222,8 +226,8 @@ def _lateness(evidence: Evidence) -> Iterator[Finding]:
     if evidence.late_s and evidence.late_gain > LATE_GAIN:
         size = evidence.late_s / evidence.update_s
         text = (
-            f"the sensor shows its updates up to {evidence.late_s * 1e3:.2g} ms later than they happened; the fit allows "
-            "for it, and powers of tasks shorter than that are less certain"
+            f"the sensor shows its updates up to {evidence.late_s * 1e3:.2g} ms later than they happened; the fit "
+            "allows for it, and powers of tasks shorter than that are less certain"
         )
         yield Finding("lateness", evidence.everything, size, np.nan, np.nan, text)
 

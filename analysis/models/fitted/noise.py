@@ -18,9 +18,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from tprof.analysis.attribution.segment_energy import locate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from .equations import Rows, Work
 
 Floats = NDArray[np.float64]
 HUBER = 3.5
@@ -32,6 +35,8 @@ NO_SPREAD2, CLEARLY = 1e-6, 20.0
 """A square of a spread that counts as none, and by how much a clear one is more likely (-2 log likelihood)."""
 LEAST_IDLE_ROWS = 10
 NOTHING = 1e-18
+LAGS, MOST_PRODUCTS = 32, 8_000_000
+"""Most rows after one that an instance may connect with it in the noise, and most entries of the table of products."""
 
 
 @dataclass(frozen=True)
@@ -154,3 +159,82 @@ def _narrowed(
     grid = np.linspace(*bounds, GRID)
     best = int(np.argmin([at(noise, float(x)).misfit(residual) for x in grid]))
     return float(grid[max(best - 1, 0)]), float(grid[min(best + 1, GRID - 1)])
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Sums over instances of their squared modelled time in each row, and of products with later rows, by task.
+
+    Attributes
+    ----------
+    own : (n, tasks)
+    across : (lags, n, tasks) of a row and the one so many (1, 2, …) later; 0 where rows between them are not used.
+    """
+
+    own: Floats
+    across: Floats
+
+    def joined(self) -> Spread:
+        """Return the same with one task in place of all."""
+        return Spread(self.own.sum(axis=-1, keepdims=True), self.across.sum(axis=-1, keepdims=True))
+
+
+def instance_spread(rows: Rows, work: Sequence[Work], tasks: int, late_s: float, most_lags: int = LAGS) -> Spread:
+    """Sum up the squares and products that the spread between instances contributes to the noise of rows.
+
+    An instance in more rows than there are lags counts less in products of distant ones (Bartlett's taper), which keeps
+    the covariance positive.
+    """
+    edges_ns = rows.edges_ns - round(late_s * 0.5e9)
+    pieces = [_pieces(thread, edges_ns, tasks) for thread in work]
+    longest = max((int(one.rows_of.max(initial=1)) for one in pieces), default=1)
+    count = len(edges_ns) - 1
+    lags = int(np.clip(min(longest - 1, MOST_PRODUCTS // max(count * tasks, 1)), 1, most_lags))
+    own, across = np.zeros(count * tasks), np.zeros((lags, count * tasks))
+    for one in pieces:
+        key = one.row * tasks + one.task
+        own += np.bincount(key, weights=one.ran**2, minlength=len(own))
+        for lag in range(1, lags + 1):
+            same = np.flatnonzero(one.owner[lag:] == one.owner[:-lag])
+            tapered = np.where(one.rows_of[same] - 1 > lags, 1 - lag / (lags + 1), 1.0)
+            products = tapered * one.ran[same] * one.ran[same + lag]
+            across[lag - 1] += np.bincount(key[same], weights=products, minlength=across.shape[1])
+    own, across = own.reshape(count, tasks)[rows.at], across.reshape(lags, count, tasks)[:, rows.at]
+    run = np.concatenate(([0], np.cumsum(~rows.linked)))
+    for lag in range(1, lags + 1):
+        across[lag - 1, len(run) - lag :] = 0.0
+        across[lag - 1, : len(run) - lag][run[lag:] != run[:-lag]] = 0.0
+    return Spread(own, across)
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """The parts of a thread's segments in rows.
+
+    Attributes
+    ----------
+    row, task, owner : (m,) of each piece; the owner is the segment.
+    rows_of : (m,) in how many rows the segment is.
+    ran : (m,) modelled time.
+    """
+
+    row: NDArray[np.int64]
+    task: NDArray[np.int64]
+    owner: NDArray[np.int64]
+    rows_of: NDArray[np.int64]
+    ran: Floats
+
+
+def _pieces(one: Work, edges_ns: NDArray[np.int64], tasks: int) -> _Pieces:
+    quantum = locate(one.t_ns, edges_ns).astype(np.int64) - 1
+    first, last = np.maximum(quantum[:-1], 0), np.minimum(quantum[1:], len(edges_ns) - 2)
+    # A segment that ends on an edge has no part in the row that begins there.
+    last -= (last > first) & (edges_ns[np.maximum(last, 0)] == one.t_ns[1:])
+    kept = np.flatnonzero((one.task < tasks) & (one.modelled > 0) & (quantum[1:] >= 0) & (first <= last))
+    counts = (last - first + 1)[kept]
+    owner = np.repeat(kept, counts)
+    row = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts) + first[owner]
+    begin_ns, end_ns = one.t_ns[owner], one.t_ns[owner + 1]
+    inside_ns = np.minimum(end_ns, edges_ns[row + 1]) - np.maximum(begin_ns, edges_ns[row])
+    ran = one.modelled[owner] * np.maximum(inside_ns, 0) / (end_ns - begin_ns)
+    return _Pieces(row, one.task[owner].astype(np.int64), owner, np.repeat(counts, counts), ran)
