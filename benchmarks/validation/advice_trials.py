@@ -16,7 +16,8 @@ from tprof.analysis.operating_points.choice import Objective, choose, expected_l
 from tprof.analysis.operating_points.draws import draw
 from tprof.analysis.operating_points.goals import delay_product
 from tprof.analysis.operating_points.laws import PRIOR, Prior
-from tprof.analysis.operating_points.measured import Measured
+from tprof.analysis.operating_points.measured import RUN_NOISE, Measured
+from tprof.analysis.operating_points.scales import Scale
 from tprof.analysis.operating_points.table import check
 
 from .known_responses import HIGH_HZ, LOW_HZ, Floats
@@ -31,7 +32,7 @@ MISFITS = (0.02, 0.03, 0.04, 0.05, 0.06, 0.08)
 UNCHANGED = tuple((low, low + 0.1, low + 0.2) for low in (0.05, 0.10, 0.15, 0.20, 0.25))
 """Parts of the highest power limit."""
 WANTED_COVERAGE = 0.95
-EXACT_NOISE, RUN_NOISE = 0.005, 0.02
+EXACT_NOISE = Scale(0.005)
 FREQUENCIES_HZ = np.array([LOW_HZ, 2.2e9, 2.8e9, HIGH_HZ])
 MOST_W = 50.0
 
@@ -67,7 +68,7 @@ def attempt(
     *,
     unit: str = "Hz",
     by: str = "energy",
-    noise: float = RUN_NOISE,
+    noise: Scale = RUN_NOISE,
     prior: Prior = PRIOR,
 ) -> Try:
     """Show the points `shown` of a response and see what is advised."""
@@ -104,7 +105,7 @@ def until_sure(
     *,
     unit: str = "Hz",
     by: str = "energy",
-    noise: float = RUN_NOISE,
+    noise: Scale = RUN_NOISE,
     prior: Prior = PRIOR,
 ) -> Try:
     """Start from the two ends and measure what is asked for, `most` times at most."""
@@ -163,7 +164,7 @@ def _from_ends(response: Response, unit: str, prior: Prior) -> Try:
     return attempt(response, ends(response), unit=unit, prior=prior)
 
 
-def _measured(response: Response, places: Sequence[int], unit: str, noise: float) -> Measured:
+def _measured(response: Response, places: Sequence[int], unit: str, noise: Scale) -> Measured:
     shown = list(places)
     return Measured(
         task=response.name,
@@ -172,8 +173,10 @@ def _measured(response: Response, places: Sequence[int], unit: str, noise: float
         workers=response.workers[shown],
         time_s=response.time_s[shown],
         energy_j=response.energy_j[shown],
-        time_noise=np.full(len(shown), noise),
-        energy_noise=np.full(len(shown), noise),
+        time_noise=np.full(len(shown), noise.value),
+        energy_noise=np.full(len(shown), noise.value),
+        time_freedom=noise.freedom,
+        energy_freedom=noise.freedom,
         quality="simulated",
     )
 
