@@ -5,12 +5,12 @@ and power. Shapes have a prior weight, which measurements update.
 
 - **Frequency.** Time ``a + b f0/f``: waiting for memory does not depend on the frequency, work does. Power ``c + d
   (f/f0)^k``. Dynamic power is V² f: k is 1 for constant V, 3 for V proportional to f, and more where V rises steeply
-  towards the highest frequencies. k is 1, the plain fit, with probability `plain`, else it has Student's t around 2,
-  truncated at 1 and 5. It also covers leakage, which falls with V alone. Below a **knee** V may be at its floor, and
-  power is proportional to f: a knee exists with probability 1/2, anywhere within the settings. Above a **ceiling** the
-  processor may not reach the frequency, because it is at its power or current limit: then nothing changes any more.
-  Rejected: one k for all tasks and machines, which is overconfident; no ceilings (of the 95 % intervals on an A40,
-  which has one, 56 % hold).
+  towards the highest frequencies. k is 1, the plain fit, with probability `plain`, anything from 1 to 5 with
+  probability `unusual`, and else normal around 1.75. It also covers leakage, which falls with V alone. Below a **knee**
+  V may be at its floor, and power is proportional to f: a knee exists with probability 1/2, anywhere within the
+  settings. Above a **ceiling** the processor may not reach the frequency, because it is at its power or current limit:
+  then nothing changes any more. Rejected: one k for all tasks and machines, which is overconfident; no ceilings (of the
+  95 % intervals on an A40, which has one, 56 % hold).
 - **Power limit.** A job draws `w` watts at full clock. A lower limit reduces the clock: mean power is a share of
   ``min(limit, w)`` (the share of time in which it computes), and the clock is ``((min(limit, w) - s) /
   (w - s))^(1/k)``, the inverse law of frequency. `s`, the power independent of the clock (idle, memory, leakage), is
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 EXPONENTS = np.linspace(1.0, 5.0, 25)
 CORE_EXPONENTS = np.linspace(0.4, 1.0, 7)
-EXPONENT_FREEDOM = 3.0
-"""Of Student's t: on graphics processors, whose top frequencies need steep voltages, k is 4 and more."""
 DEMAND_STEPS = 41
 PHASES = 5
 """Points of the quadrature over a job's phases."""
@@ -55,7 +53,7 @@ class Prior:
 
     Attributes
     ----------
-    plain : probability that power is linear in the frequency.
+    plain, unusual : probabilities that power is linear in the frequency, and that k may be anything.
     exponent_mean, exponent_sd : of k otherwise, the exponent of power in the frequency.
     knees : number of places at which V may reach its floor.
     ceilings, capped : number of places from which on a higher frequency may not be reached, and their probability.
@@ -69,19 +67,20 @@ class Prior:
     freedom : degrees of freedom of a misfit before residuals are seen.
     """
 
-    plain: float = 0.15
-    exponent_mean: float = 2.0
-    exponent_sd: float = 0.6
+    plain: float = 0.2
+    unusual: float = 0.15
+    exponent_mean: float = 1.75
+    exponent_sd: float = 0.5
     knees: int = 4
     ceilings: int = 4
     capped: float = 0.1
     limit_exponents: tuple[float, ...] = (1.0, 2.0, 3.0)
     unchanged: tuple[float, ...] = (0.15, 0.25, 0.35)
     spreads: tuple[float, ...] = (0.0, 0.2, 0.4)
-    misfit: tuple[float, float] = (0.03, 0.05)
+    misfit: tuple[float, float] = (0.04, 0.06)
     limit_misfit: tuple[float, float] = (0.13, 0.13)
     worker_misfit: tuple[float, float] = (0.05, 0.05)
-    least_misfit: float = 0.01
+    least_misfit: float = 0.015
     counts_misfit: float = 0.02
     freedom: float = 4.0
 
@@ -176,9 +175,11 @@ def by_frequency(hz: Floats, lowest: float, highest: float, prior: Prior) -> tup
 
 def _exponent_weights(prior: Prior) -> Floats:
     """Return the logarithms of the probabilities of the exponents."""
-    apart = (EXPONENTS - prior.exponent_mean) / prior.exponent_sd
-    heavy = (1 + apart**2 / EXPONENT_FREEDOM) ** (-(EXPONENT_FREEDOM + 1) / 2)
-    return np.asarray(np.log((1 - prior.plain) * heavy / heavy.sum() + prior.plain * (EXPONENTS[0] == EXPONENTS)))
+    normal = np.exp(-0.5 * ((EXPONENTS - prior.exponent_mean) / prior.exponent_sd) ** 2)
+    even = np.full(len(EXPONENTS), 1 / len(EXPONENTS))
+    plain = (EXPONENTS[0] == EXPONENTS).astype(float)
+    usual = 1 - prior.plain - prior.unusual
+    return np.asarray(np.log(prior.plain * plain + prior.unusual * even + usual * normal / normal.sum()))
 
 
 def _places(count: int, lowest: float, none: float, probability: float) -> tuple[Floats, Floats]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pandas.core.groupby import DataFrameGroupBy
 
 Floats = NDArray[np.float64]
-RUN_NOISE = Scale(0.015, 4.0)
+RUN_NOISE = Scale(0.02, 4.0)
 """Of a single run: most are accurate to 1 or 2 %, some are off by 10 % (public measurements of single runs)."""
 LEAST_NOISE = 0.005
 NOISY = ("time_s", "energy_j")
@@ -143,8 +143,9 @@ def run_noises(spreads: Mapping[str, tuple[float, int]]) -> dict[str, Scale]:
         expected = RUN_NOISE.updated(squares - own, freedom - runs).value
         shown = Scale(expected, 1.0).updated(own, runs)
         # Less noise than was seen is never expected.
-        seen = float(np.sqrt(own / runs)) if runs else 0.0
-        found[name] = Scale(max(seen, shown.value), max(shown.freedom, RUN_NOISE.freedom))
+        seen = Scale(float(np.sqrt(own / runs)) if runs else 0.0, runs)
+        larger = max(seen, shown, key=lambda one: one.value)
+        found[name] = Scale(larger.value, max(larger.freedom, RUN_NOISE.freedom))
     return found
 
 

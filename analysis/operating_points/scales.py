@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-LEVELS = 8
+LEVELS = 16
 NORMAL_95 = 1.96
 QUANTILES = np.array([NormalDist().inv_cdf((place + 0.5) / LEVELS) for place in range(LEVELS)])
 CERTAIN = 1e6
