@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 LEVELS = 16
 NORMAL_95 = 1.96
-QUANTILES = np.array([NormalDist().inv_cdf((place + 0.5) / LEVELS) for place in range(LEVELS)])
+PLACE = 0.58
+"""Above the middle of each step, since large scales make the tails: 97.5 % is then where Student's t has it."""
+QUANTILES = np.array([NormalDist().inv_cdf((place + PLACE) / LEVELS) for place in range(LEVELS)])
 CERTAIN = 1e6
 """Degrees of freedom of a scale that is known."""
 
