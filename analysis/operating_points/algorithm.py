@@ -55,6 +55,7 @@ class SizedAlgorithm:
             waiting=np.array([False, True, True]),
             misfit=(0.0, 0.0),
             least_misfit=prior.counts_misfit,
+            rough=1.0,
             at_work=worked / np.where(steps > 0, steps, 1.0) / most,
             energies=energies / _largest(energies[:count]),
             part=hz / top_hz,

@@ -107,7 +107,8 @@ def draw(
     random, count = np.random.default_rng(SEED), len(measured.time_s)
     settings, crews = np.append(measured.setting, setting), np.append(measured.workers, workers)
     law_at = law_of if algorithm is None else algorithm.law
-    law, kernel = law_at(measured, settings, crews, prior), similarity(settings, crews)
+    law = law_at(measured, settings, crews, prior)
+    kernel = similarity(settings, crews, rough=law.rough)
     found = fitted(measured, law, kernel, prior, NOTHING if algorithm is not None else shown)
     time, power = found.time, found.power
     shapes = _resample(found.weight, random)

@@ -23,8 +23,6 @@ REACH, WORKERS_REACH = 0.35, 0.3
 """Correlation length of the residuals, as a part of the range of settings and of workers (in logarithms)."""
 LEAST_SPARE = 3
 """Fewer residuals are small by chance too often."""
-ROUGH = 0.1
-"""Part of the residuals' variance that may have kinks; the rest has a slope."""
 JITTER = 1e-9
 WEAK = 3.0
 """Prior deviation of a coefficient, in the largest measured value."""
@@ -174,15 +172,26 @@ def mirrored(random: np.random.Generator, shape: tuple[int, ...]) -> Floats:
     return np.concatenate([half, -half])
 
 
-def similarity(setting: Floats, workers: NDArray[np.int64]) -> Floats:
-    """Return the correlation of the residuals of any two points, measured ones first."""
-    place = np.stack([
-        _place(np.nan_to_num(setting, nan=1.0)) / REACH,
-        _place(workers.astype(float)) / WORKERS_REACH,
-    ])  # fmt: skip
-    apart = np.abs(place[:, :, None] - place[:, None, :])
-    rough, smooth = np.exp(-apart), (1 + apart) * np.exp(-apart)
-    return np.asarray(ROUGH * rough.prod(axis=0) + (1 - ROUGH) * smooth.prod(axis=0))
+def similarity(setting: Floats, workers: NDArray[np.int64], *, rough: float) -> Floats:
+    """Return the correlation of the residuals of any two points, measured ones first.
+
+    Parameters
+    ----------
+    setting, workers
+        Of the points.
+    rough
+        Part of the residuals' variance that may have kinks along the settings; the rest has a slope. Along the workers
+        all of it may.
+    """
+    apart = _apart(np.nan_to_num(setting, nan=1.0)) / REACH
+    smooth = (1 + apart) * np.exp(-apart)
+    along_workers = np.exp(-_apart(workers.astype(float)) / WORKERS_REACH)
+    return np.asarray((rough * np.exp(-apart) + (1 - rough) * smooth) * along_workers)
+
+
+def _apart(values: Floats) -> Floats:
+    place = _place(values)
+    return np.abs(place[:, None] - place[None, :])
 
 
 def _place(values: Floats) -> Floats:

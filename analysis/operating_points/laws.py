@@ -62,7 +62,8 @@ class Prior:
     spreads : of the power demand of a job's phases, in logarithms.
     misfit, limit_misfit, worker_misfit : deviation of a law over different frequencies, power limits or workers, as a
         part of the logarithm by which the measured values differ; where little changes, there is little to mistake.
-    least_misfit : relative deviation that is added in squares.
+    least_misfit, least_worker_misfit : relative deviation that is added in squares.
+    rough : part of the misfit's variance over frequencies that may have kinks; over power limits and workers all may.
     counts_misfit : relative deviation of the counts of an algorithm.
     freedom : degrees of freedom of a misfit before residuals are seen.
     """
@@ -77,10 +78,12 @@ class Prior:
     limit_exponents: tuple[float, ...] = (1.0, 2.0, 3.0)
     unchanged: tuple[float, ...] = (0.15, 0.25, 0.35)
     spreads: tuple[float, ...] = (0.0, 0.2, 0.4)
-    misfit: tuple[float, float] = (0.04, 0.06)
-    limit_misfit: tuple[float, float] = (0.13, 0.13)
-    worker_misfit: tuple[float, float] = (0.05, 0.05)
+    misfit: tuple[float, float] = (0.03, 0.05)
+    limit_misfit: tuple[float, float] = (0.08, 0.08)
+    worker_misfit: tuple[float, float] = (0.0, 0.0)
     least_misfit: float = 0.015
+    least_worker_misfit: float = 0.08
+    rough: float = 0.45
     counts_misfit: float = 0.02
     freedom: float = 4.0
 
@@ -99,7 +102,7 @@ class Law:
     weight : (shapes,) prior log weight.
     waiting : columns of the time that do not depend on the setting.
     misfit : of time and power, as `Prior.misfit`; residuals update it.
-    least_misfit : as `Prior.least_misfit`.
+    least_misfit, rough : as of `Prior`.
     active : (m, columns of the time) busy workers in each part of the time, relative to the largest number that was
         run; None if their number does not vary.
     exponent : (shapes,) g, the exponent of power in the number of busy workers.
@@ -111,6 +114,7 @@ class Law:
     waiting: NDArray[np.bool_]
     misfit: tuple[float, float]
     least_misfit: float
+    rough: float
     active: Floats | None = None
     exponent: Floats | None = None
 
@@ -145,7 +149,10 @@ def law_of(measured: Measured, setting: Floats, workers: NDArray[np.int64], prio
     if measured.workers.min() == most:
         columns = [np.ones_like(grown), grown] if _varies(measured.setting) else [grown]
         waiting = np.array([True, False])[: len(columns)]
-        return Law(np.stack(columns, axis=2), power, weight, waiting, _misfit(measured, prior), prior.least_misfit)
+        rough = prior.rough if measured.unit == "Hz" else 1.0
+        return Law(
+            np.stack(columns, axis=2), power, weight, waiting, _misfit(measured, prior), prior.least_misfit, rough
+        )
     return _with_workers(measured, (share, grown, weight), workers, prior)
 
 
@@ -223,7 +230,8 @@ def _with_workers(
         weight=np.tile(weight, times),
         waiting=np.array([False] * 3 + [True] * (len(time) - 3)),
         misfit=_misfit(measured, prior),
-        least_misfit=prior.least_misfit,
+        least_misfit=prior.least_worker_misfit,
+        rough=1.0,
         active=np.stack([alone, p, p, alone, p][: len(time)], axis=1),
         exponent=np.repeat(CORE_EXPONENTS, len(weight)),
     )

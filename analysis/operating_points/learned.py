@@ -122,7 +122,7 @@ def _finding(other: Measured, measured: Measured, prior: Prior) -> Finding | Non
     order = np.array([*places, *left_out], int)
     given, setting, workers = _at(other, order[: len(places)]), other.setting[order], other.workers[order]
     law = law_of(given, setting, workers, prior)
-    found = fitted(given, law, similarity(setting, workers), prior)
+    found = fitted(given, law, similarity(setting, workers, rough=law.rough), prior)
     if left_out:
         return _predicting(other, order, found, _expected(given, law, prior))
     if not (found.time.spare and found.power.spare):

@@ -67,7 +67,7 @@ def measure(effort: Effort = FULL, *, folder: Path | None = None) -> dict[str, A
         *_frequency("the same with a voltage floor", _some(known_responses.papers(floor=True), effort), None),
         *_frequency("kernels on the virtual processor", _some(known_responses.virtual(), effort), 4.0),
         *(figure for kind in advice_trials.KINDS for figure in _noisy(kind, effort.tables)),
-        *_public(folder, public_measurements.SWEEPS, public_measurements.frequencies, _sweeps, effort),
+        *_public(folder, public_measurements.SWEEPS, public_measurements.frequencies, over_frequencies, effort),
         *_public(folder, public_measurements.ZEUS, public_measurements.power_limits, _limits, effort),
         *_public(folder, public_measurements.CORES, public_measurements.cores, _cores, effort),
     ]
@@ -99,7 +99,8 @@ def _noisy(noise: Noise, tables: int) -> list[Figure]:
     ]
 
 
-def _sweeps(tasks: Sequence[Response]) -> list[Figure]:
+def over_frequencies(tasks: Sequence[Response]) -> list[Figure]:
+    """Return how good advice on tasks over frequencies is, of each half; processors are named "half/processor"."""
     figures = []
     for half in ("design", "held out"):
         some = [one for one in tasks if one.name.startswith(f"{half}/")]
