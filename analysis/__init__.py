@@ -6,6 +6,8 @@ that does not load pandas.
 
 from __future__ import annotations
 
+from tprof.lazy_names import lazy_names
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .models import TABLE_1, Coefficients
@@ -13,16 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLE_1", "Coefficients", "Profile", "build_profile"]
 
-_FILES = {"TABLE_1": "models", "Coefficients": "models", "Profile": "profile", "build_profile": "profile"}
-
-
-def __getattr__(name: str) -> object:
-    """Load what makes a profile at first use."""
-    if name not in _FILES:
-        message = f"module 'tprof.analysis' has no attribute {name!r}"
-        raise AttributeError(message)
-    from importlib import import_module  # noqa: PLC0415 - see above
-
-    value = getattr(import_module(f"tprof.analysis.{_FILES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(
+    __name__, {"TABLE_1": "models", "Coefficients": "models", "Profile": "profile", "build_profile": "profile"}
+)

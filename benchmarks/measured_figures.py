@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from .machine_description import machine_sentence
+from .machine_description import describe_machine, machine_sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+    from _typeshed import DataclassInstance
 
 DIGITS = 3
 NOT_MEASURED = "not measured"
@@ -89,6 +91,18 @@ def rows(result: Mapping[str, Any]) -> list[Row]:
         What a micro-benchmark returned: its `figures` are plain values as `Figure.as_plain` makes them.
     """
     return [_row(figure) for figure in result["figures"]]
+
+
+def result_of(
+    extent: DataclassInstance, figures: Iterable[Figure], machine: Mapping[str, Any] | None = None, **more: object
+) -> dict[str, Any]:
+    """Return a benchmark's result as plain values: `machine` (as `describe_machine`), `effort`, `figures`."""
+    return {
+        "machine": describe_machine() if machine is None else machine,
+        "effort": asdict(extent),
+        **more,
+        "figures": [figure.as_plain() for figure in figures],
+    }
 
 
 def heading(result: Mapping[str, Any]) -> str:

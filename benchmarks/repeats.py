@@ -66,17 +66,18 @@ class Order:
         check_size(self.size)
         check_workers(usable_cpus() if self.workers is None else self.workers)
         if self.repeats < 1:
-            message = f"a program must run at least once, got --repeat {self.repeats}"
-            raise UsageError(message)
+            raise UsageError(f"a program must run at least once, got --repeat {self.repeats}")
         taken = next((path for path in paths if os.path.lexists(path)), None)
         if taken is not None and not self.overwrite:
-            message = f"{taken} exists: choose another folder with -o DIR, or replace what is there with --overwrite"
-            raise UsageError(message)
+            raise UsageError(
+                f"{taken} exists: choose another folder with -o DIR, or replace what is there with --overwrite"
+            )
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            message = f"cannot write to {self.folder}: {error.strerror}; choose another folder with -o DIR"
-            raise UsageError(message) from error
+            raise UsageError(
+                f"cannot write to {self.folder}: {error.strerror}; choose another folder with -o DIR"
+            ) from error
 
 
 @dataclass(frozen=True)

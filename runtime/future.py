@@ -82,11 +82,11 @@ class Task(Work, concurrent.futures.Future[Any]):
             raise self.error
         cause = self.cause
         if cause is None or cause is self:
-            message = f"task {self.name} was cancelled before it ran"
-            raise TaskCancelledError(message)
+            raise TaskCancelledError(f"task {self.name} was cancelled before it ran")
         reason = "was cancelled" if cause.error is None else f"failed: {cause.error!r}"
-        message = f"task {self.name} did not run, since it needs what task {name_of(cause.callable)} {reason}"
-        raise TaskCancelledError(message) from cause.error
+        raise TaskCancelledError(
+            f"task {self.name} did not run, since it needs what task {name_of(cause.callable)} {reason}"
+        ) from cause.error
 
     @property
     def _state(self) -> str:  # type: ignore[override]
@@ -113,8 +113,7 @@ class Task(Work, concurrent.futures.Future[Any]):
         self._refuse()
 
     def _refuse(self) -> NoReturn:
-        message = f"task {self.name} belongs to its runtime, which alone says how it ends"
-        raise RuntimeError(message)
+        raise RuntimeError(f"task {self.name} belongs to its runtime, which alone says how it ends")
 
     def __await__(self) -> Generator[Any, None, Any]:
         return asyncio.wrap_future(self).__await__()

@@ -66,8 +66,9 @@ class Graph:
         try:
             import networkx as nx  # noqa: PLC0415 - few need it
         except ImportError:
-            message = "to_networkx() needs networkx, which is not installed: install it, or use to_dot()"
-            raise UsageError(message) from None
+            raise UsageError(
+                "to_networkx() needs networkx, which is not installed: install it, or use to_dot()"
+            ) from None
         graph: nx.DiGraph[Any] = nx.DiGraph()
         graph.add_nodes_from((number, {"name": name}) for number, name in self.names.items())
         graph.add_edges_from(((parent, child) for child, parent in self.parents.items()), kind="spawn")

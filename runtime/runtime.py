@@ -128,8 +128,7 @@ class Runtime:
     def __enter__(self) -> Self:
         """Start the workers; from here on calls of tasks spawn."""
         if self._begun:
-            message = "a runtime runs once: make another"
-            raise UsageError(message)
+            raise UsageError("a runtime runs once: make another")
         self._begun = True
         try:
             if self._operator is not None:
@@ -253,8 +252,9 @@ class Runtime:
             return self._scheduler.wait_on(data)
         except TypeError:
             kind = type(data).__name__
-            message = f"wait() takes arrays, lists of arrays, hashable handles and futures, got a {kind}"
-            raise TypeError(message) from None
+            raise TypeError(
+                f"wait() takes arrays, lists of arrays, hashable handles and futures, got a {kind}"
+            ) from None
 
     def group(self) -> Group:
         """Return a with-block that waits for the tasks it spawns."""
@@ -307,8 +307,7 @@ class Runtime:
             If the runtime was made without ``keep_graph=True``.
         """
         if self._nodes is None:
-            message = "the graph was not kept: make the runtime with keep_graph=True"
-            raise UsageError(message)
+            raise UsageError("the graph was not kept: make the runtime with keep_graph=True")
         nodes = [
             (number, name_of(task), parent, predecessors) for number, task, parent, predecessors in self._nodes.copy()
         ]
@@ -362,8 +361,7 @@ def current() -> Runtime:
     """
     runtime = _current_or_none()
     if runtime is None:
-        message = "no runtime runs here: enter one with a with-block"
-        raise UsageError(message)
+        raise UsageError("no runtime runs here: enter one with a with-block")
     return runtime
 
 
@@ -411,8 +409,7 @@ def _as_task(function: Callable[..., Any]) -> _core.Task:
         return _core.Task(function, number, NOTHING)
     task = make_task(function, None, NOTHING)
     if not isinstance(task, _core.Task):
-        message = f"a runtime runs plain functions: {function!r} gives back a coroutine or generator"
-        raise TypeError(message)
+        raise TypeError(f"a runtime runs plain functions: {function!r} gives back a coroutine or generator")
     _numbers[key] = task.number
     return task
 
@@ -423,8 +420,7 @@ def _note(error: BaseException, task: Task) -> None:
 
 def _whole(name: str, value: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        message = f"{name} is a whole number from 1 to {most}, got {value!r}"
-        raise UsageError(message)
+        raise UsageError(f"{name} is a whole number from 1 to {most}, got {value!r}")
     return value
 
 

@@ -1,6 +1,8 @@
 """Shared set-up: tests run on the installed wheel, never on the checkout."""
 
+import functools
 import gc
+import importlib
 import os
 import signal
 import sys
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import settings
 from support.properties import THOROUGH
 
+BROWSER = "support.browser"
 _ROOT = Path(__file__).resolve().parent.parent
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != _ROOT]
 os.environ["PYTHONSAFEPATH"] = "1"
@@ -22,6 +25,26 @@ settings.register_profile("tprof", derandomize=False, deadline=None, print_blob=
 settings.load_profile("tprof")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give all files that open pages to one test process: a browser and its first page cost more than ten pages."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 - without the plugin nobody calls this
+
+    class OneBrowser(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            file = super()._split_scope(nodeid)
+            return BROWSER if _opens_pages(config.rootpath / file) else file
+
+    return OneBrowser(config, log)
+
+
+@functools.cache
+def _opens_pages(file):
+    return f"from {BROWSER} import" in file.read_text("utf-8")
+
+
 def pytest_addoption(parser):
     """Add --thorough: every example of the properties, and the tests marked thorough."""
     parser.addoption("--thorough", action="store_true", help="also run the deep and the slow tests")
@@ -30,8 +53,21 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     """Tell the modules of tests, which draw up their properties when they are imported."""
     gc.disable()  # until all are loaded, of which nothing is garbage
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        _load_blas_with_one_thread()
     if config.getoption("--thorough"):
         os.environ[THOROUGH] = "1"
+
+
+def _load_blas_with_one_thread():
+    """Load what computes while it may have one thread: beside other test processes, threads that wait for work take it.
+
+    Children that tests start have their own number.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENBLAS_NUM_THREADS", "1")
+        importlib.import_module("numpy.linalg")
+        importlib.import_module("scipy.linalg")  # has a library of its own
 
 
 def pytest_collection_modifyitems(config, items):

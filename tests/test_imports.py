@@ -8,6 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from support import traces
 
 ROOT = Path(__file__).resolve().parent.parent
 TOP = ("tprof", "analysis", "runtime", "benchmarks")
@@ -18,10 +19,11 @@ HEAVY = ("pandas", "psutil", "sklearn", "plotly", "typer", "rich", "scipy")
 APART = ("analysis.attribution", "analysis.operating_points", "analysis.theory")
 ALLOWED = {
     "__main__": "cli",
-    "analysis": "attribution errors operating_points trace",
+    "analysis": "attribution errors lazy_names operating_points trace",
     "attribution": "trace",
     "benchmarks": (
-        "analysis attribution counters errors frequency operating_points runtime sensors session theory tprof trace"
+        "analysis attribution counters errors frequency lazy_names operating_points runtime sensors session theory "
+        "tprof trace"
     ),
     "budgets": "_core declarations errors frequency live sensors session trace",
     "cli": (
@@ -42,8 +44,8 @@ ALLOWED = {
     "session": "_core analysis budgets counters declarations distribution errors launch live sensors trace work",
     "task": "_core declarations distribution session work",
     "theory": "analysis errors trace",
-    "tprof": "_core budgets distribution errors session task trace",
-    "trace": "_core analysis errors sensors",
+    "tprof": "_core budgets distribution errors lazy_names session task trace",
+    "trace": "_core analysis errors lazy_names sensors",
 }
 
 
@@ -178,6 +180,20 @@ def test_imports_of_a_recorded_program_load_nothing_heavy(module, heavy):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
 
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("words", [["summary"], ["report", "--output", "page.html"]])
+def test_a_short_recording_is_shown_without_the_libraries_that_fits_need(words, tmp_path):
+    traces.write(tmp_path / "a.tprof")
+    code = (
+        f"import sys; sys.argv[1:] = [*{words}, 'a.tprof']; from tprof.cli import main\n"
+        "try: main()\nfinally: print([name for name in ('scipy', 'sklearn') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=300
+    )  # fmt: skip
+
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_the_source_folder_says_that_it_is_not_installed():

@@ -22,6 +22,7 @@ except ImportError:
     raise ImportError(_message) from None
 
 from tprof.errors import BudgetExceededError, SensorError, TprofError, TraceError, UsageError
+from tprof.lazy_names import lazy_names as _lazy_names
 from tprof.session.process_state import SESSION as _SESSION
 from tprof.task import region, task
 
@@ -48,29 +49,23 @@ __all__ = [
     "write_trace",
 ]
 
-_MODULES = {
-    "Budget": "budgets",
-    "budget": "budgets",
-    "Recording": "session.recording",
-    "record": "session.recording",
-    "Trace": "trace",
-    "load": "trace",
-    "write_trace": "trace",
-}
+_load = _lazy_names(
+    __name__,
+    {
+        "Budget": "budgets",
+        "budget": "budgets",
+        "Recording": "session.recording",
+        "record": "session.recording",
+        "Trace": "trace",
+        "load": "trace",
+        "write_trace": "trace",
+    },
+)
 
 
 def __getattr__(name: str) -> object:
     """Load names for recording and reading at first use: a program that only has tasks starts sooner."""
-    if name == "__version__":
-        return _distribution.version()
-    if name not in _MODULES:
-        message = f"module 'tprof' has no attribute {name!r}"
-        raise AttributeError(message)
-    from importlib import import_module  # noqa: PLC0415 - see above
-
-    value = getattr(import_module(f"tprof.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+    return _distribution.version() if name == "__version__" else _load(name)
 
 
 def __dir__() -> list[str]:

@@ -116,12 +116,17 @@ class Follower:
         is to have rows of its own. Raises OSError if the file is gone.
         """
 
-class EnergyCounter:
-    """An energy counter that is read without a recording, as `sensors_start` takes it, with an empty `file`."""
+class EnergyObserver:
+    """The sum of energy counters that the sensor thread reads, beside those of a recording or alone, until `close`.
 
-    def __new__(cls, source: dict[str, Any]) -> Self: ...
-    def read_uj(self) -> float:
-        """Read it; returns its plausible energy since the first read, the last known one if the read fails."""
+    `sources` and `budget` are as `sensors_start` takes them, with empty `file`.
+    """
+
+    def __new__(cls, sources: tuple[dict[str, Any], ...], budget: float = 0.0) -> Self: ...
+    def read(self) -> tuple[int, float]:
+        """Return the time of the last change that the thread saw, and the plausible energy until then, in uJ."""
+    def close(self) -> None:
+        """End it; `read` goes on to return the last values."""
 
 def now_ns() -> int:
     """Return CLOCK_MONOTONIC in nanoseconds."""
@@ -134,6 +139,9 @@ def generation() -> int:
 
 def layout() -> dict[str, Any]:
     """Return sizes and offsets of the structs on disk."""
+
+def leave_out_thread(begins: bool, /) -> None:
+    """Leave the calling thread, which is tprof's own, out of the native threads, or no more."""
 
 def session_create(directory: str, /) -> int:
     """Make the session's shared page and enter as its first process; returns the process ordinal."""
@@ -172,9 +180,15 @@ def used_ns() -> int:
     """Return the CPU time of this process in nanoseconds."""
 
 def start(
-    *, directory: str, process: int, description: bytes, events: tuple[tuple[int, int], ...], packages: bytes
+    *,
+    directory: str,
+    process: int,
+    description: bytes,
+    events: tuple[tuple[int, int], ...],
+    packages: bytes,
+    native: bool,
 ) -> int:
-    """Begin to record in this process; returns the generation."""
+    """Begin to record in this process, with its native threads if these are asked for; returns the generation."""
 
 def run_main(code: types.CodeType, names: dict[str, Any], depth: int, /) -> None:
     """Execute a program's code with no frame below it, and with the recursion limit raised by `depth`."""

@@ -51,8 +51,7 @@ def pack(function: Callable[..., Any], *, reads: Names, writes: Names, updates: 
         return (*NOTHING[:-1], priority)
     code: CodeType | None = getattr(function, "__code__", None)
     if code is None:
-        message = f"what {function!r} does with its arguments cannot be declared: their names are not known"
-        raise TypeError(message)
+        raise TypeError(f"what {function!r} does with its arguments cannot be declared: their names are not known")
     count = code.co_argcount + code.co_kwonlyargcount
     names = code.co_varnames[:count]
     rest = code.co_varnames[count] if code.co_flags & VARIADIC else None
@@ -60,8 +59,7 @@ def pack(function: Callable[..., Any], *, reads: Names, writes: Names, updates: 
     for name, mode in named:
         if name not in modes:
             known = ", ".join(modes) or "none"
-            message = f"task {code.co_name} has no parameter {name!r} to read or write: it has {known}"
-            raise TypeError(message)
+            raise TypeError(f"task {code.co_name} has no parameter {name!r} to read or write: it has {known}")
         modes[name] |= mode
     return (
         bytes(modes[name] for name in names),
@@ -77,8 +75,7 @@ def _names(clause: str, given: Names) -> tuple[str, ...]:
     names: tuple[object, ...] = (given,) if isinstance(given, str) or not hasattr(given, "__iter__") else tuple(given)
     strings = tuple(name for name in names if isinstance(name, str))
     if len(strings) < len(names):
-        message = f"{clause} says which parameters by name: one name or several, got {given!r}"
-        raise TypeError(message)
+        raise TypeError(f"{clause} says which parameters by name: one name or several, got {given!r}")
     return strings
 
 
@@ -86,11 +83,10 @@ def _check_priority(priority: Priority) -> None:
     if callable(priority):
         return
     if not isinstance(priority, int) or not LOWEST_PRIORITY <= priority <= HIGHEST_PRIORITY:
-        message = (
+        raise ValueError(
             f"a priority is a whole number from {LOWEST_PRIORITY} to {HIGHEST_PRIORITY}, "
             f"or a function of the arguments that gives one; got {priority!r}"
         )
-        raise ValueError(message)
 
 
 def _defaults(function: Callable[..., Any], code: CodeType) -> tuple[object, ...]:
@@ -104,16 +100,14 @@ def _defaults(function: Callable[..., Any], code: CodeType) -> tuple[object, ...
 def check_limit(name: str, limit: float) -> float:
     """Return a limit as a float. Raises UsageError."""
     if not _is_number(limit) or not 0 < limit < HIGHEST_LIMIT:
-        message = f"{name} must be a number above 0, got {limit!r}"
-        raise UsageError(message)
+        raise UsageError(f"{name} must be a number above 0, got {limit!r}")
     return float(limit)
 
 
 def check_action(name: str, action: str) -> str:
     """Return the action. Raises UsageError."""
     if action not in ACTIONS:
-        message = f"{name} must be one of {', '.join(ACTIONS)}, got {action!r}"
-        raise UsageError(message)
+        raise UsageError(f"{name} must be one of {', '.join(ACTIONS)}, got {action!r}")
     return action
 
 
@@ -123,8 +117,7 @@ def check_budget(budget_j: float | None, over_budget: str) -> Budget | None:
     if budget_j is not None:
         return check_limit("budget_j", budget_j), over_budget
     if over_budget != ACTIONS[0]:
-        message = f"over_budget={over_budget!r} needs a budget to be over: give budget_j= too"
-        raise UsageError(message)
+        raise UsageError(f"over_budget={over_budget!r} needs a budget to be over: give budget_j= too")
     return None
 
 

@@ -174,8 +174,7 @@ def make_task(
         return cast("F", type(function)(make_task(function.__func__, name, access, does, budget)))
     if isinstance(function, type) or not callable(function):
         what = "decorate its methods instead" if isinstance(function, type) else "a name goes into task(name=...)"
-        message = f"tprof.task goes on a function or method, got {function!r}: {what}"
-        raise TypeError(message)
+        raise TypeError(f"tprof.task goes on a function or method, got {function!r}: {what}")
     declares_nothing = (access is None or access is NOTHING) and does == work.UNDECLARED and budget is None
     if hasattr(function, NUMBER_ATTRIBUTE) and name is None and declares_nothing:
         return function
@@ -207,7 +206,7 @@ def _undo_selection(code: CodeType) -> None:
     if this_process.monitored is not None:
         this_process.monitored.release(code)
     for constant in code.co_consts:
-        if type(constant) is _core.Region:  # launch/rewrite.py put it there
+        if type(constant) is _core.Region:  # launch/hook.py put it there
             constant.silence()
 
 
@@ -236,11 +235,10 @@ def _flags(function: Callable[..., Any]) -> int:
 def _wrap(function: Callable[..., Any], number: int, access: Access | None, does: Work) -> Callable[..., Any]:
     flags = _flags(function)
     if access is not None and access is not NOTHING and flags & (COROUTINE | ASYNC_GENERATOR | GENERATOR):
-        message = (
+        raise TypeError(
             f"a runtime runs plain functions: {function!r} gives back a coroutine or generator, "
             "so it cannot say what it reads or writes"
         )
-        raise TypeError(message)
     called = work.count_calls(function, number, does, this_process)
     wrapped: Callable[..., Any]
     if flags & COROUTINE:
@@ -338,8 +336,7 @@ def region(name: str) -> _core.Region:
     number = _regions.get(key)
     if number is None:
         if not isinstance(name, str):
-            message = f"a region is named by a string, got {name!r}"
-            raise TypeError(message)
+            raise TypeError(f"a region is named by a string, got {name!r}")
         number = this_process.tasks.define(name, file=frame.f_code.co_filename, line=frame.f_lineno, code=None)
         _regions[key] = number
     return _core.Region(number)

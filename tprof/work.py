@@ -46,10 +46,9 @@ def check(flops: Amount, traffic: Amount) -> Work:
     """
     for name, value in zip(KINDS, (flops, traffic), strict=True):
         if value is not None and not callable(value) and not _is_amount(value):
-            message = (
+            raise ValueError(
                 f"{name} must be a number of 0 or more, or a function of the arguments that gives one; got {value!r}"
             )
-            raise ValueError(message)
     return flops, traffic
 
 
@@ -68,11 +67,10 @@ def check_parameters(function: Callable[..., Any], work: Work) -> None:
         asks = _signature(ask) if callable(ask) else None
         if asks is not None and not any(_fits(asks, *call) for call in _calls(takes, asks)):
             name = getattr(function, "__qualname__", repr(function))
-            message = (
+            raise TypeError(
                 f"{kind} of task {name} is asked with the task's arguments, and takes other ones: "
                 f"{asks.replace(return_annotation=asks.empty)} for {takes.replace(return_annotation=takes.empty)}"
             )
-            raise TypeError(message)
 
 
 def _signature(function: Callable[..., Any]) -> Signature | None:

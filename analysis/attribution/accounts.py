@@ -1,4 +1,4 @@
-"""Books one domain's joules to accounts: tasks, runtime, other, idle; their sum is the measured energy.
+"""Books one domain's joules to accounts; their sum is the measured energy.
 
 In its first and its last quantum an instance may have drawn anything between 0 and the quantum's whole
 dynamic energy. The model shares the quanta between them; the bounds do not include its error.
@@ -18,32 +18,78 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .instances import InstanceRows, Joined
+    from .native_time import NativeSegments
+    from .native_users import Pool
     from .quanta import Quanta
     from .segments import Segments
     from .sharing import Sharing
 
 Floats = NDArray[np.float64]
+Times = NDArray[np.int64]
 
 
 @dataclass
 class Totals:
-    """Joules of each instance, summed over the domains that count; `covered` if any quantum holds it."""
+    """Joules of each instance, summed over the domains that count; `covered` if any quantum holds it.
+
+    `native` is what native threads add; None if none is known.
+    """
 
     dynamic_j: Floats
     static_j: Floats
     low_j: Floats
     high_j: Floats
     covered: NDArray[np.bool_]
+    native: NativeTotals | None
 
     @classmethod
-    def zeros(cls, rows: int) -> Totals:
+    def zeros(cls, rows: int, native: NativeTotals | None = None) -> Totals:
         """Start with zeros."""
-        return cls(np.zeros(rows), np.zeros(rows), np.zeros(rows), np.zeros(rows), np.zeros(rows, bool))
+        return cls(np.zeros(rows), np.zeros(rows), np.zeros(rows), np.zeros(rows), np.zeros(rows, bool), native)
+
+
+@dataclass
+class NativeTotals:
+    """What native threads add.
+
+    Attributes
+    ----------
+    cpu_s, joules, spin_j : (rows,) of each instance; `joules` is part of its energy, `spin_j` is not
+    least_j, most_j : (rows,) bounds of `joules`
+    task_least_j, task_most_j : (tasks,) bounds of each task's sum
+    pool_j : by pool the joules of each kind
+    """
+
+    cpu_s: Floats
+    joules: Floats
+    spin_j: Floats
+    least_j: Floats
+    most_j: Floats
+    task_least_j: Floats
+    task_most_j: Floats
+    pool_j: list[Floats]
+
+    @classmethod
+    def of(cls, pools: Sequence[Pool], joined: Joined, tasks: int) -> NativeTotals | None:
+        """Begin with the CPU seconds and without joules; None without pools."""
+        if not pools:
+            return None
+        rows = len(joined.rows)
+        own = [one.segments.by_row(one.segments.cpu_s, joined.parts) for one in pools]
+        joules, spin_j, least_j, most_j = (np.zeros(rows) for _ in range(4))
+        return cls(
+            joined.to_rows(np.sum(own, axis=0)), joules, spin_j, least_j, most_j, np.zeros(tasks), np.zeros(tasks),
+            [np.zeros(4) for _ in pools],
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Account:
-    """One domain's joules by account; NaN if it measured none."""
+    """One domain's joules by account; NaN if it measured none.
+
+    `spin_j` is of native threads after the end of the task that used them, `unidentified_j` of those that several
+    running tasks could have used.
+    """
 
     domain: str
     measured_j: float
@@ -51,6 +97,8 @@ class Account:
     runtime_j: float
     other_j: float
     idle_j: float
+    spin_j: float = 0.0
+    unidentified_j: float = 0.0
 
 
 @dataclass
@@ -86,6 +134,16 @@ class _Bounds:
         edge_j[at] = shares.head_j * at_edge[at] + shares.tail_j * behind
         return sum_by(slot, edge_j, len(first))
 
+    def native_edge_part(
+        self, rows: InstanceRows, native: NativeSegments, dynamic_j: Floats, edges_ns: Times
+    ) -> Floats:
+        """Return the joules of native threads in each instance's first and last quantum, about."""
+        last_edge = len(edges_ns) - 1
+        head_ns = np.minimum(rows.end_ns, edges_ns[np.minimum(self.first, last_edge)])
+        tail_ns = np.maximum(rows.start_ns, edges_ns[np.clip(self.last - 1, 0, last_edge)])
+        part_j = native.within(rows.start_ns, head_ns, dynamic_j)
+        return part_j + np.where(self.last != self.first, native.within(tail_ns, rows.end_ns, dynamic_j), 0.0)
+
     def finish(self, low_j: Floats, high_j: Floats, covered: NDArray[np.bool_]) -> None:
         """Widen the bounds by the dynamic energy of first and last quanta, less the shares in them."""
         low_j -= self.edge_j
@@ -98,7 +156,9 @@ class _Bounds:
         covered |= self.valid_before[self.last] > self.valid_before[before]
 
 
-def settle(sharing: Sharing, segments: Sequence[Segments], joined: Joined, totals: Totals | None) -> Account:
+def settle(
+    sharing: Sharing, segments: Sequence[Segments], pools: Sequence[Pool], joined: Joined, totals: Totals | None
+) -> Account:
     """Distribute one domain's joules and return its account; adds to `totals` if the domain counts."""
     quanta = sharing.measured
     bounds = _Bounds.of(quanta, sharing.dynamic_j, joined.rows)
@@ -120,13 +180,56 @@ def settle(sharing: Sharing, segments: Sequence[Segments], joined: Joined, total
             tasks_j += float(static[1:].sum())
             if totals is not None and count > 1:
                 _add(totals.static_j, joined.places[index], static[1:])
+    kinds_j = np.zeros(4)
+    for index, pool in enumerate(pools):
+        kinds_j += _settle_pool(sharing, len(segments) + index, pool.segments, bounds, joined, totals, index)
     if totals is not None:
         bounds.finish(totals.low_j, totals.high_j, totals.covered)
     if not quanta.valid.any():
-        return Account(quanta.name, *[float("nan")] * 5)
+        return Account(quanta.name, *[float("nan")] * 7)
+    outside_j, native_j, spin_j, unidentified_j = kinds_j.tolist()
     return Account(
-        quanta.name, quanta.measured_j, tasks_j, runtime_j + sharing.unseen_j, sharing.other_j, sharing.idle_j
-    )
+        quanta.name, quanta.measured_j, tasks_j + native_j, runtime_j + outside_j + sharing.unseen_j, sharing.other_j,
+        sharing.idle_j, spin_j, unidentified_j,
+    )  # fmt: skip
+
+
+def _settle_pool(
+    sharing: Sharing,
+    index: int,
+    native: NativeSegments,
+    bounds: _Bounds,
+    joined: Joined,
+    totals: Totals | None,
+    number: int,
+) -> Floats:
+    """Distribute the joules of one pool and return those of each kind."""
+    shares, static_j = sharing.segment_shares(index)
+    energy_j = shares.energy_j if static_j is None else shares.energy_j + static_j
+    kinds_j = sum_by(native.kind, energy_j, 4)
+    if totals is None or totals.native is None:
+        return kinds_j
+    rows = joined.parts
+    dynamic = joined.to_rows(native.by_row(shares.energy_j, rows))
+    totals.dynamic_j += dynamic
+    own_j = dynamic
+    if static_j is not None:
+        static = joined.to_rows(native.by_row(static_j, rows))
+        totals.static_j += static
+        own_j = dynamic + static
+    edge_j = bounds.native_edge_part(joined.rows, native, shares.energy_j, sharing.measured.edges_ns)
+    bounds.edge_j += np.clip(edge_j, 0.0, dynamic)
+    sums = totals.native
+    sums.joules += own_j
+    sums.spin_j += joined.to_rows(native.spinning(energy_j, rows))
+    least_j, most_j = (joined.to_rows(sum_by(native.runs.row, part, rows)) for part in native.bounds(energy_j))
+    sums.least_j += np.minimum(least_j, own_j)
+    sums.most_j += np.maximum(most_j, own_j)
+    least, most = native.task_bounds(energy_j, len(sums.task_least_j))
+    sums.task_least_j += least
+    sums.task_most_j += most
+    sums.pool_j[number] += kinds_j
+    return kinds_j
 
 
 def _add(target: Floats, place: slice | NDArray[np.intp], values: Floats) -> None:

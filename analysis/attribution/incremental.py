@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .load import part_on
+from .native_time import OF_TASK
 from .sharing import dynamic_rates, split_static, static_rates
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tprof.trace.increments import Increments
 
     from .hidden import Hidden
+    from .native_time import NativeSegments
 
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
@@ -43,6 +45,10 @@ ROW = np.dtype(
     ]
 )
 """The struct tprof_row of csrc/follow.h."""
+
+
+NOBODY, SPINNING, UNIDENTIFIED = -1, -2, -3
+"""Tasks of rows without one: between tasks; of native threads after the task that used them, and of one of several."""
 
 
 def added(sums: Floats, key: NDArray[np.int64], values: Floats) -> Floats:
@@ -69,7 +75,7 @@ class Rows:
     ----------
     begin_ns, end_ns : (n,) int64
     cpu_s : (n,) float64, CPU seconds
-    task : (n,) int64, index in the table; -1: none
+    task : (n,) int64, index in the table; below 0: `NOBODY`, `SPINNING`, `UNIDENTIFIED`
     instance : (n,) uint64, one of those that the row stands for
     package, package_end : (n,) where its segments begin and end, -1: not known
     process : (n,)
@@ -91,6 +97,30 @@ class Rows:
         """Decode the rows of the core."""
         table = np.frombuffer(rows, ROW)
         return cls(**{name: table[name].astype(bool) if name == "ends" else table[name] for name in cls.__slots__})
+
+    @classmethod
+    def of_native(cls, native: NativeSegments, edges_ns: Times, process: int) -> Rows:
+        """Return rows for a pool of native threads: one for each task, and what is no task's, between two edges."""
+        first = max(int(np.searchsorted(native.t_ns, edges_ns[0], side="right")) - 1, 0)
+        last = int(np.searchsorted(native.t_ns, edges_ns[-1], side="left"))
+        if last <= first:
+            return cls.of(b"")
+        bounds_ns = native.t_ns[first : last + 1]
+        points_ns = np.unique(np.clip(np.concatenate((bounds_ns, edges_ns)), bounds_ns[0], bounds_ns[-1]))
+        points_ns = points_ns[(points_ns >= edges_ns[0]) & (points_ns <= edges_ns[-1])]
+        cell = np.searchsorted(native.t_ns, points_ns[:-1], side="right") - 1
+        used_s = native.cpu_s[cell] * (np.diff(points_ns) / (native.t_ns[cell + 1] - native.t_ns[cell]))
+        other = np.array([NOBODY, NOBODY, SPINNING, UNIDENTIFIED])[native.kind[cell]]
+        task = np.where(native.kind[cell] == OF_TASK, native.task[cell], other)
+        interval = np.searchsorted(edges_ns, points_ns[:-1], side="right") - 1
+        keys, place = np.unique(np.column_stack((interval, task))[used_s > 0], axis=0, return_inverse=True)
+        count = len(keys)
+        unknown = np.full(count, -1, np.int32)
+        return cls(
+            edges_ns[keys[:, 0]], edges_ns[keys[:, 0] + 1],
+            np.bincount(place.ravel(), weights=used_s[used_s > 0], minlength=count).astype(np.float64), keys[:, 1],
+            np.zeros(count, np.uint64), unknown, unknown, np.full(count, process), np.zeros(count, bool),
+        )  # fmt: skip
 
     @classmethod
     def of_process(cls, edges_ns: Times, cpu_s: float) -> Rows:
@@ -220,9 +250,9 @@ class Accounts:
     Attributes
     ----------
     task_j, starts : by index in the task table; joules, and instances that have begun
-    tasks_j, runtime_j, other_j, idle_j, measured_j : of all
-    own_j : the part of `tasks_j` and `runtime_j` of this process and of threads that tprof does not see
-    others_j : the rest of the two
+    tasks_j, runtime_j, other_j, idle_j, spin_j, unidentified_j, measured_j : of all
+    own_j : the part of this process and of threads that tprof does not see, without `other_j` and `idle_j`
+    others_j : the rest of that
     """
 
     task_j: Floats = field(default_factory=lambda: np.zeros(0))
@@ -231,6 +261,8 @@ class Accounts:
     runtime_j: float = 0.0
     other_j: float = 0.0
     idle_j: float = 0.0
+    spin_j: float = 0.0
+    unidentified_j: float = 0.0
     measured_j: float = 0.0
     own_j: float = 0.0
     others_j: float = 0.0
@@ -246,7 +278,9 @@ class Accounts:
         of_task = task >= 0
         self.task_j = added(self.task_j, task[of_task], row_j[of_task])
         self.tasks_j += float(row_j[of_task].sum())
-        self.runtime_j += float(row_j[~of_task].sum()) + unseen_j
+        self.runtime_j += float(row_j[task == NOBODY].sum()) + unseen_j
+        self.spin_j += float(row_j[task == SPINNING].sum())
+        self.unidentified_j += float(row_j[task == UNIDENTIFIED].sum())
         self.own_j += float(row_j[own].sum()) + unseen_j
         self.others_j += float(row_j[~own].sum())
 

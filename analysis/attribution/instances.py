@@ -129,6 +129,16 @@ class Joined:
     rows: InstanceRows
     places: tuple[slice | NDArray[np.intp], ...]
 
+    @property
+    def parts(self) -> int:
+        """Return how many rows the threads have together."""
+        return sum(place.stop - place.start if isinstance(place, slice) else len(place) for place in self.places)
+
+    def to_rows(self, values: Floats) -> Floats:
+        """Return values of the threads' rows, one after the other, as sums of the joined rows."""
+        moved = [place for place in self.places if not isinstance(place, slice)]
+        return sum_by(np.concatenate(moved), values, len(self.rows)) if moved else values
+
 
 def join_rows(parts: Sequence[InstanceRows]) -> Joined:
     """Join the rows of all threads; an instance that ran on several threads becomes one row."""

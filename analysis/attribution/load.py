@@ -11,15 +11,18 @@ from numpy.typing import NDArray
 from tprof.trace.bounds import LEAST_BUSY_CORES
 
 from .hidden import measure_hidden
-from .segment_energy import LocatedSegments, locate, spread
+from .native_users import find_pools
+from .segment_energy import LocatedSegments, locate, spread, sum_by
 from .segments import find_cut_off, read_segments, seen_s, task_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tprof.trace import Trace
 
     from .hidden import HiddenTime
+    from .native_time import NativeSegments
+    from .native_users import Pool
     from .quanta import Quanta
     from .segments import Model, Segments
 
@@ -34,31 +37,42 @@ class Activity:
     Attributes
     ----------
     segments : of all threads that have samples
-    hidden : CPU time without samples
+    pools : native threads that tasks use
+    hidden : CPU time without samples and without such a pool
     packages : numbers of the packages that have a domain
     """
 
     segments: list[Segments]
+    pools: list[Pool]
     hidden: HiddenTime
     packages: tuple[int, ...]
+
+    @property
+    def all_segments(self) -> tuple[Segments | NativeSegments, ...]:
+        """Those of threads with samples, then of the pools."""
+        return (*self.segments, *(pool.segments for pool in self.pools))
 
     def load(self, quanta: Quanta) -> Load:
         """Locate all segments in the quanta of a domain."""
         edges_ns, package = quanta.edges_ns, quanta.package
-        weights = tuple(_weight(segment, package, self.packages) for segment in self.segments)
+        segments = self.all_segments
+        weights = tuple(_weight(segment, package, self.packages) for segment in segments)
         located = tuple(
             LocatedSegments(
                 segment.t_ns,
                 segment.modelled if weight is None else segment.modelled * weight,
                 locate(segment.t_ns, edges_ns),
             )
-            for segment, weight in zip(self.segments, weights, strict=True)
+            for segment, weight in zip(segments, weights, strict=True)
         )
-        return Load(quanta, self.segments, located, weights, *self.hidden.between(edges_ns, package))
+        return Load(quanta, segments, located, weights, *self.hidden.between(edges_ns, package))
 
 
-def read_activity(trace: Trace, model: Model, packages: tuple[int, ...]) -> Activity:
-    """Read what ran, with modelled energy. Raises TraceError."""
+def read_activity(trace: Trace, model: Model, packages: tuple[int, ...], *, attribute_native: bool = True) -> Activity:
+    """Read what ran, with modelled energy. Raises TraceError.
+
+    Without `attribute_native` all CPU time of native threads is CPU time without samples.
+    """
     cut_off = find_cut_off(trace)
     read = (
         read_segments(trace, one, model, packages=len(packages) > 1, cut_off=cut_off.get(one.ordinal))
@@ -66,12 +80,56 @@ def read_activity(trace: Trace, model: Model, packages: tuple[int, ...]) -> Acti
     )
     segments = [one for one in read if one is not None]
     _fill_uncounted(segments)
+    pools = find_pools(trace, segments, packages=len(packages) > 1) if attribute_native else []
+    _weigh(pools, segments, len(trace.tasks))
     first_ns = min((int(one.t_ns[0]) for one in segments), default=0)
     before_s = sum(min(one.earlier_s, max(int(one.t_ns[0]) - first_ns, 0) * 1e-9) for one in segments)
     hidden = measure_hidden(
-        trace.readings, first_ns if segments else None, lambda grid_ns: seen_s(segments, grid_ns), before_s
+        trace.readings, first_ns if segments else None, lambda grid_ns: _seen_s(segments, pools, grid_ns), before_s
     )
-    return Activity(segments, hidden, packages)
+    return Activity(segments, pools, hidden, packages)
+
+
+class _ByCpuTime:
+    columns: tuple[str, ...] = ()
+
+    @staticmethod
+    def modelled(_: Mapping[str, Floats], cpu_s: Floats) -> Floats:
+        return cpu_s
+
+
+def read_pools(trace: Trace) -> list[Pool]:
+    """Return the native threads that tasks use, as `read_activity` finds them. Raises TraceError."""
+    if not trace.native_threads:
+        return []
+    cut_off = find_cut_off(trace)
+    read = (
+        read_segments(trace, one, _ByCpuTime(), packages=False, cut_off=cut_off.get(one.ordinal))
+        for one in trace.threads
+    )
+    segments = [one for one in read if one is not None]
+    return find_pools(trace, segments, packages=False)
+
+
+def _seen_s(segments: Sequence[Segments], pools: Sequence[Pool], grid_ns: NDArray[np.int64]) -> Floats:
+    """Return the CPU seconds of all segments and pools from the first of some times to each of them."""
+    return seen_s(segments, grid_ns) + sum((pool.segments.used_s(grid_ns) for pool in pools), np.zeros(len(grid_ns)))
+
+
+def _weigh(pools: Sequence[Pool], segments: Sequence[Segments], tasks: int) -> None:
+    """Give a pool's CPU time the modelled power per CPU second of its task's own threads, elsewhere that of all."""
+    if not pools:
+        return
+    modelled, cpu_s = np.zeros(tasks + 1), np.zeros(tasks + 1)
+    for one in segments:
+        number, lasts = task_of(one, tasks), one.t_ns[1:] > one.t_ns[:-1]
+        modelled += sum_by(number, np.where(lasts, one.modelled, 0.0), tasks + 1)
+        cpu_s += sum_by(number, np.where(lasts, one.cpu_s, 0.0), tasks + 1)
+    mean = modelled.sum() / cpu_s.sum() if cpu_s.sum() > 0 and modelled.sum() > 0 else 1.0
+    power = np.divide(modelled, cpu_s, out=np.full(tasks + 1, mean), where=(cpu_s > 0) & (modelled > 0))
+    power[tasks] = mean
+    for pool in pools:
+        pool.segments.modelled = pool.segments.cpu_s * power[task_of(pool.segments, tasks)]
 
 
 def _fill_uncounted(segments: list[Segments]) -> None:
@@ -93,14 +151,14 @@ class Load:
     Attributes
     ----------
     quanta : of the domain
-    segments : of all threads
+    segments : of all threads with samples, then of the pools of native threads
     located : the same segments with their quanta and modelled energy; without parts on other packages
     weights : per thread, the part of each segment on this domain's package; None: all of it
     other_s, unseen_s : (k,) CPU seconds of other processes, and of our threads without samples
     """
 
     quanta: Quanta
-    segments: Sequence[Segments]
+    segments: Sequence[Segments | NativeSegments]
     located: tuple[LocatedSegments, ...]
     weights: tuple[Floats | None, ...]
     other_s: Floats
@@ -111,13 +169,21 @@ class Load:
         """CPU seconds without samples, (k,)."""
         return self.other_s + self.unseen_s
 
-    def corrected(self, power: Floats) -> Load:
-        """Return the load with each task's modelled energy times its power, (tasks + 1,), last: between tasks."""
-        located = tuple(
-            LocatedSegments(thread.t_ns, thread.modelled * power[task_of(segment, len(power) - 1)], thread.quantum)
-            for thread, segment in zip(self.located, self.segments, strict=True)
-        )
-        return replace(self, located=located)
+    def corrected(self, power: Floats, factors: Sequence[NDArray[np.float32]] | None) -> Load:
+        """Return the load with modelled energy times power.
+
+        Parameters
+        ----------
+        power : (tasks + 1,) of each task, last: between tasks
+        factors : for each thread, of its segments' power relative to their tasks'; None: 1
+        """
+        located = []
+        for number, (thread, segment) in enumerate(zip(self.located, self.segments, strict=True)):
+            modelled = thread.modelled * power[task_of(segment, len(power) - 1)]
+            if factors is not None:
+                modelled *= factors[number]
+            located.append(LocatedSegments(thread.t_ns, modelled, thread.quantum))
+        return replace(self, located=tuple(located))
 
     def busy_segments(self, index: int) -> LocatedSegments:
         """Return a thread's segments with CPU seconds; not stored: those of all threads are as large as the trace."""
@@ -164,7 +230,7 @@ class Load:
         return float(quanta.energy_j[idle].sum()) / total_s if total_s >= LEAST_IDLE_S else None
 
 
-def _weight(segments: Segments, package: int | None, packages: Sequence[int]) -> Floats | None:
+def _weight(segments: Segments | NativeSegments, package: int | None, packages: Sequence[int]) -> Floats | None:
     if segments.package is None or segments.package_end is None:
         return None
     return part_on(segments.package, segments.package_end, package, packages)

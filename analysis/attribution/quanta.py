@@ -74,6 +74,23 @@ class Quanta:
             stuck=self.stuck[part], window_s=window_s,
         ), part  # fmt: skip
 
+    def earlier(self, late_s: float) -> Quanta:
+        """Return the quanta with inner edges before which values changed anywhere in a time longer by `late_s`.
+
+        A sensor that shows the joules of up to so long before has earlier edges, less well known.
+        """
+        if not late_s or len(self) < 3:
+            return self
+        edges_ns = self.edges_ns.copy()
+        edges_ns[1:-1] -= round(late_s * 0.5e9)
+        # The first edge stays: no other may come before it.
+        edges_ns[1:] = np.maximum(edges_ns[1:], edges_ns[0] + np.arange(1, len(edges_ns)))
+        window_s = self.window_s.copy()
+        window_s[1:-1] += late_s
+        room_s = np.minimum(np.diff(edges_ns)[1:], np.diff(edges_ns)[:-1]) * 1e-9
+        window_s[1:-1] = np.minimum(window_s[1:-1], room_s)
+        return replace(self, edges_ns=edges_ns, window_s=window_s)
+
     @property
     def timed(self) -> bool:
         """Whether it is known in which window the sensor's values changed."""
@@ -113,7 +130,7 @@ def build_quanta(readings: Readings, max_power_w: float | None = None) -> Quanta
     edges_ns = found.t_ns - found.window_ns // 2
     energy_j, valid = found.energy_j[1:], found.fault[1:] == Fault.NONE
     warnings += _faults(readings, found, counter.limit_w)
-    stuck = _stuck(np.diff(edges_ns), still=not found.changed[-1])
+    stuck = _stuck(found.stood_ns[1:], np.diff(edges_ns), still=not found.changed[-1])
     if not is_calculated(quanta.quality):
         # A sensor that stopped updating does not measure 0 J.
         valid[-1] &= not stuck[-1]
@@ -127,11 +144,14 @@ def build_quanta(readings: Readings, max_power_w: float | None = None) -> Quanta
     )  # fmt: skip
 
 
-def _stuck(gap_ns: NDArray[np.int64], *, still: bool) -> NDArray[np.bool_]:
-    """Mark intervals far longer than the sensor's usual one; `still`: the last one ends without a new value."""
+def _stuck(stood_ns: NDArray[np.int64], gap_ns: NDArray[np.int64], *, still: bool) -> NDArray[np.bool_]:
+    """Mark intervals in which the count was seen to stand for far longer than its usual gap.
+
+    A long interval in which nobody looked, since the reader got no processor, is none of them. `still`: the last one
+    ends without a new value.
+    """
     usual_ns = np.median(gap_ns[:-1] if still and len(gap_ns) > 1 else gap_ns)
-    stuck = (gap_ns > USUAL_UPDATES * usual_ns) & (gap_ns >= STILL_NS)
-    return np.asarray(stuck, bool)
+    return np.asarray((stood_ns > USUAL_UPDATES * usual_ns) & (stood_ns >= STILL_NS), bool)
 
 
 def _left_out(readings: Readings, counter: Counter) -> list[str]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from tprof.trace import Thread, Trace
 
+    from .native_time import NativeSegments
+
 _CHUNK = 16_384
 # If a model gives no segment any energy, segments share by CPU time.
 _NOTHING = 1e-15
@@ -73,11 +75,15 @@ class Segments:
     earlier_s: float
     cut_off: CutOff | None
 
+    def task_numbers(self, tasks: int) -> NDArray[np.int32]:
+        """Return the task of each segment; `tasks` between tasks and for tasks that are not in a table."""
+        numbers = np.concatenate(([tasks], np.minimum(self.rows.task.astype(np.int64), tasks)))
+        return np.asarray(numbers.astype(np.int32)[self.slot])
 
-def task_of(segment: Segments, tasks: int) -> NDArray[np.int32]:
-    """Return the task of each segment; `tasks` between tasks and for tasks that are not in a table."""
-    numbers = np.concatenate(([tasks], np.minimum(segment.rows.task.astype(np.int64), tasks)))
-    return np.asarray(numbers.astype(np.int32)[segment.slot])
+
+def task_of(segment: Segments | NativeSegments, tasks: int) -> NDArray[np.int32]:
+    """Return the task of each segment; `tasks` where none is known."""
+    return segment.task_numbers(tasks)
 
 
 def seen_s(segments: Iterable[Segments], grid_ns: NDArray[np.int64]) -> Floats:

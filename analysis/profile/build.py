@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from tprof.analysis.attribution.accounts import Account, Totals, settle
+from tprof.analysis.attribution.accounts import Account, NativeTotals, Totals, settle
 from tprof.analysis.attribution.instances import join_rows
 from tprof.analysis.attribution.load import read_activity
 from tprof.analysis.attribution.overlaps import distribute_energy, has_overlaps, split_overlaps
 from tprof.analysis.attribution.quanta import Quanta, build_quanta
 from tprof.analysis.attribution.sharing import Sharing, plan_sharing, split_static, static_watts
 from tprof.analysis.models import Chosen, Coefficients, choose_model, needs_fit, stored_model
+from tprof.analysis.models.fitted import Belief, fit_powers
+from tprof.analysis.models.fitted.edges import estimate_edges
+from tprof.analysis.models.fitted.powers import mean_errors
 
 from tprof.trace import Quality
 from tprof.trace.estimate import EXACT, most_watts, watts_error
 
+from .native_threads import NativeBounds, native_facts, native_warnings
 from .profile import Profile
 from .profile_warnings import fit_warnings, sample_warnings, stuck_sensor_warnings
 from .provenance import describe
@@ -25,12 +29,12 @@ from .tables import tasks_table
 from .task_graph import lifecycle_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tprof.analysis.attribution.instances import InstanceRows
     from tprof.analysis.attribution.load import Activity
     from tprof.analysis.attribution.segments import Segments
-    from tprof.analysis.models.fitted import Belief, Fit
+    from tprof.analysis.models.fitted import Fit
 
     from tprof.trace import Trace
 
@@ -51,6 +55,7 @@ class Recipe:
     packages : their numbers
     static_power_w : by domain, if known
     fits : by domain, if the model was fitted
+    attribute_native : whether native threads' CPU time goes to the tasks that use them
     """
 
     model: Chosen
@@ -59,26 +64,26 @@ class Recipe:
     packages: tuple[int, ...]
     static_power_w: dict[str, float]
     fits: dict[str, Fit]
+    attribute_native: bool = True
 
     def read(self, trace: Trace) -> Activity:
         """Read what ran in the trace."""
-        return read_activity(trace, self.model, self.packages)
+        return read_activity(trace, self.model, self.packages, attribute_native=self.attribute_native)
 
     def plan(self, domain: Quanta, activity: Activity) -> Sharing:
         """Compute the shares of a domain's joules."""
         fit = self.fits.get(domain.name)
         if fit is None:
             return plan_sharing(activity.load(domain), self.static_power_w.get(domain.name, 0.0))
+        domain = domain.earlier(fit.late_s)
         if not has_overlaps(domain):
-            return plan_sharing(activity.load(domain).corrected(fit.power), fit.static_w, fit.other)
-        from tprof.analysis.models.fitted.edges import estimate_edges  # noqa: PLC0415 - SciPy, as in _fitted
-
+            return plan_sharing(activity.load(domain).corrected(fit.power, fit.factors), fit.static_w, fit.other)
         split = split_overlaps(domain)
-        pieces = activity.load(split.pieces).corrected(fit.power)
+        pieces = activity.load(split.pieces).corrected(fit.power, fit.factors)
         domain = estimate_edges(split, pieces, fit.static_w, fit.other, fit.own_w)
         static_j, dynamic_j = split_static(domain.energy_j, fit.static_w, np.diff(domain.edges_ns) * 1e-9)
         split = split_overlaps(domain)
-        pieces = activity.load(split.pieces).corrected(fit.power)
+        pieces = activity.load(split.pieces).corrected(fit.power, fit.factors)
         sharing = plan_sharing(distribute_energy(split, pieces, dynamic_j, fit.other), 0.0, fit.other)
         sharing = replace(sharing, measured=domain, owner=split.owner, dynamic_j=dynamic_j)
         return sharing.with_static(activity.load(domain), static_j)
@@ -96,6 +101,7 @@ def build_profile(
     model: str = "auto",
     coefficients: str | Mapping[str, float] | Coefficients | None = None,
     max_power_w: float | None = None,
+    attribute_native: bool = True,
 ) -> Profile:
     """Attribute a trace's joules to its tasks.
 
@@ -105,6 +111,8 @@ def build_profile(
     model : "auto", "linear", "fitted", "fesc", "ipc" or "cputime"
     coefficients : for "linear": "tprof-table1", or a mapping of a, b, c, C1, C2 in watts
     max_power_w : float, watts; an interval of a sensor that implies more is invalid (default 1000)
+    attribute_native : whether the CPU time of native threads (BLAS, OpenMP, polars, …) goes to the tasks that use them;
+        False: to `runtime`
 
     Raises
     ------
@@ -119,18 +127,21 @@ def build_profile(
     quanta = tuple(domain.between(trace.start_ns, trace.end_ns)[0] for domain in whole)
     packages = tuple(sorted({q.package for q in quanta if q.package is not None}))
     known_w = static_watts(trace.manifest)
-    recipe = Recipe(chosen, quanta, whole, packages, _static_power(known_w, chosen, quanta), {})
+    recipe = Recipe(chosen, quanta, whole, packages, _static_power(known_w, chosen, quanta), {}, attribute_native)
     activity = recipe.read(trace)
     block_ns = (trace.start_ns, trace.end_ns)
-    recipe = _fitted(_idled(recipe, known_w, activity), activity, block_ns, len(trace.tasks), asked=model)
-    rows, totals, accounts, stuck = _share(recipe, activity, trace.start_ns)
     names = [entry.name for entry in trace.tasks]
+    recipe = _fitted(_idled(recipe, known_w, activity), activity, block_ns, names, asked=model)
+    rows, totals, accounts, stuck = _share(recipe, activity, trace.start_ns, len(trace.tasks))
     about_model = [
         text for text in (trace.manifest.get("power_model_problem"), stored_problem) if isinstance(text, str)
     ]
     warnings = [*trace.graph.notes, *about_model, *stuck, *sample_warnings(activity, rows, recipe.model)]
     warnings += fit_warnings(recipe.fits, names)
-    info = describe(trace, recipe, warnings)
+    native = native_facts(activity.pools, totals.native, names)
+    measured_j = sum(accounts[domain.name].measured_j for domain in quanta if domain.counted and len(domain))
+    warnings += native_warnings(native, measured_j)
+    info: dict[str, Any] = describe(trace, recipe, warnings) | {"native": native}
     is_estimate = info["quality"] == Quality.ESTIMATED
     watts = watts_error(trace.manifest) if is_estimate else EXACT
     most_w = most_watts(trace.manifest) if is_estimate else np.inf
@@ -139,53 +150,53 @@ def build_profile(
     }
     errors_j = None
     if recipe.fits:
-        from tprof.analysis.models.fitted.powers import mean_errors  # noqa: PLC0415 - as in _fitted
-
-        errors_j = mean_errors(recipe.fits, activity.segments, rows, names)
+        errors_j = mean_errors(recipe.fits, activity.all_segments, rows, names)
     threads = [one.thread for one in activity.segments]
     del activity
-    tasks = tasks_table(trace, threads, rows, totals, watts, most_w)
+    tasks, half_j = tasks_table(trace, threads, rows, totals, watts, most_w)
+    bounds = None if totals.native is None else NativeBounds.of(half_j, totals.native, names)
     if len(trace.graph):
         tasks = tasks.assign(**lifecycle_columns(trace, tasks))
     frame = pd.DataFrame([vars(account) for account in accounts.values()], columns=list(Account.__annotations__))
     frame["quality"] = [domain.quality for domain in quanta]
     tasks["quality"] = pd.Categorical.from_codes(np.zeros(len(tasks), np.int8), categories=pd.Index([info["quality"]]))
-    return Profile(trace, tasks, frame.set_index("domain"), info, recipe, rows.own_s, errors_j, watts)
+    return Profile(trace, tasks, frame.set_index("domain"), info, recipe, rows.own_s, errors_j, watts, bounds)
 
 
 def _share(
-    recipe: Recipe, activity: Activity, start_ns: int
+    recipe: Recipe, activity: Activity, start_ns: int, tasks: int
 ) -> tuple[InstanceRows, Totals, dict[str, Account], list[str]]:
     """Share the joules of all domains: returns the instances, their joules, the accounts, and warnings."""
     joined = join_rows([one.rows for one in activity.segments])
     for one, place in zip(activity.segments, joined.places, strict=True):
         if isinstance(place, slice):
             one.rows = joined.rows.view(place)  # frees each thread's own copy, as large as all its columns
-    totals = Totals.zeros(len(joined.rows))
-    accounts = {domain.name: Account(domain.name, *[float("nan")] * 5) for domain in recipe.quanta}
+    totals = Totals.zeros(len(joined.rows), NativeTotals.of(activity.pools, joined, tasks))
+    accounts = {domain.name: Account(domain.name, *[float("nan")] * 7) for domain in recipe.quanta}
     stuck = []
     for domain in recipe.quanta:
         if len(domain):
             plan = recipe.plan(domain, activity)
-            accounts[domain.name] = settle(plan, activity.segments, joined, totals if domain.counted else None)
+            accounts[domain.name] = settle(
+                plan, activity.segments, activity.pools, joined, totals if domain.counted else None
+            )
             stuck += stuck_sensor_warnings(domain, plan, start_ns)
             del plan
     return joined.rows, totals, accounts, stuck
 
 
-def _fitted(recipe: Recipe, activity: Activity, block_ns: tuple[int, int], tasks: int, *, asked: str) -> Recipe:
+def _fitted(
+    recipe: Recipe, activity: Activity, block_ns: tuple[int, int], names: Sequence[str], *, asked: str
+) -> Recipe:
     """Fit powers if requested, or if `auto` finds that they separate the tasks."""
     if not needs_fit(asked, recipe.model):
         return recipe
     fits = {}
     for domain in recipe.whole:
         if domain.counted and len(domain) and domain.quality != "estimated" and (asked == "fitted" or domain.timed):
-            # SciPy takes as long to load as all of a short summary.
-            from tprof.analysis.models.fitted import fit_powers  # noqa: PLC0415 - see above
-
             load = activity.load(domain)
             belief = _belief(recipe, domain.name)
-            fit = fit_powers(domain, load.located, activity.segments, load.hidden_s, tasks=tasks, belief=belief)
+            fit = fit_powers(domain, load.located, load.segments, load.hidden_s, names=names, belief=belief)
             block, part = domain.between(*block_ns)
             if fit is not None and len(block):
                 fits[domain.name] = replace(fit, static_w=fit.static_w[part])
@@ -195,8 +206,6 @@ def _fitted(recipe: Recipe, activity: Activity, block_ns: tuple[int, int], tasks
 
 def _belief(recipe: Recipe, domain: str) -> Belief:
     """Return the prior knowledge of a domain: a calibrated model gives a rough static power and its own error."""
-    from tprof.analysis.models.fitted import Belief  # noqa: PLC0415 - see above
-
     static_w, stored = recipe.static_power_w.get(domain), recipe.model.stored
     if stored is None or stored.residual_share is None:
         return Belief(static_w)

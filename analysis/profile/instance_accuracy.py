@@ -32,6 +32,7 @@ from tprof.analysis.models.fitted.edges import estimate_edges
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tprof.analysis.attribution.native_time import NativeSegments
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.attribution.sharing import Sharing
@@ -68,16 +69,16 @@ def expected_errors(profile: Profile) -> pd.DataFrame:
     domains = [q for q in profile.quanta if q.counted and q.valid.sum() > 2 and q.quality in ("measured", "simulated")]
     if not domains:
         return pd.DataFrame(columns=list(COLUMNS))
-    segments, plans = profile.recipe.again(profile.trace)
+    _, plans = profile.recipe.again(profile.trace)
     plan = next(plan for plan in plans if plan.measured.name == domains[0].name)
     fit = profile.recipe.fits.get(domains[0].name)
-    played = _slice(plan, segments, len(profile.trace.tasks), known=fit is not None)
+    played = _slice(plan, plan.load.segments, len(profile.trace.tasks), known=fit is not None)
     if played is None:
         return pd.DataFrame(columns=list(COLUMNS))
     return _by_length(*_replay(played, fit, np.random.default_rng(0)))
 
 
-def _slice(plan: Sharing, segments: Sequence[Segments], tasks: int, *, known: bool) -> Played | None:
+def _slice(plan: Sharing, segments: Sequence[Segments | NativeSegments], tasks: int, *, known: bool) -> Played | None:
     """Cut a slice out of the middle, with modelled joules scaled to the measured level."""
     quanta, located = plan.measured, plan.load.located
     samples = sum(len(thread.t_ns) for thread in located)
@@ -145,9 +146,12 @@ def _counted(energy_j: Floats, unit_j: float) -> Floats:
 
 
 def _drawn_powers(fit: Fit, random: np.random.Generator) -> Floats:
-    """Draw each task's power relative to its true one from the fit's covariance; (tasks + 1,), last: between tasks."""
+    """Draw each task's power relative to its true one, (tasks + 1,), last: between tasks.
+
+    The simulation has no effects that are too small to be found, so the covariance is that without them.
+    """
     power = fit.power[:-1]
-    drawn = random.multivariate_normal(power, fit.covariance, check_valid="ignore")
+    drawn = random.multivariate_normal(power, fit.covariance - fit.floor, check_valid="ignore")
     return np.append(np.maximum(drawn, 1e-6) / power, 1.0)
 
 

@@ -36,6 +36,22 @@ def mean_interval(
     return np.maximum(mean - half, 0.0), mean + half
 
 
+def run_half(count: NDArray[np.int64], resolution_j: Floats, model_error_j: Floats) -> Floats:
+    """Return half the 95 % interval of what all instances of a run drew together.
+
+    Parameters
+    ----------
+    count : (k,) instances
+    resolution_j : (k,) float64, root mean square of the instances' half bounds, joules; 0 if powers were fitted
+    model_error_j : (k,) float64, standard error of the mean from the model or the fit, joules
+
+    Notes
+    -----
+    The spread between instances is not in it, in contrast to `mean_interval`: the instances that ran are all of them.
+    """
+    return np.asarray(_NORMAL_95 * np.sqrt(count * resolution_j**2 / 3.0 + (count * model_error_j) ** 2))
+
+
 def widened(low_j: Floats, high_j: Floats, static_j: Floats, error: WattsError) -> tuple[Floats, Floats]:
     """Return an interval that includes the error of an estimate's watts.
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tprof.trace.estimate import WattsError
 
     from .build import Recipe
+    from .native_threads import NativeBounds
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,13 +36,18 @@ class Profile:
     tasks : one row per instance; energies and `cpu_s` are exclusive of nested tasks, `duration_s` is from
         first start to end with nested and suspended time in it; NaN energy is "not resolved". With a task runtime
         also: spawn_s, ready_s (both from the begin of the recorded block), wait_data_s (spawn to ready),
-        wait_worker_s (ready to start), NaN if the trace does not have them, stolen (bool)
-    accounts : one row per domain, index `domain`: measured_j, tasks_j, runtime_j, other_j, idle_j
+        wait_worker_s (ready to start), NaN if the trace does not have them, stolen (bool). If native threads
+        (BLAS, OpenMP, polars, …) serve tasks: native_cpu_s, native_j (in energy_j), native_high_j (what it is at most),
+        spin_j (after its end, not in energy_j)
+    accounts : one row per domain, index `domain`: measured_j, tasks_j, runtime_j, other_j, idle_j, and of native
+        threads spin_j (after the task that used them) and unidentified_j (of one of several tasks); the last six sum to
+        measured_j
     info : sensor, model, warnings and other provenance
     recipe : inputs of the sharing
     own_s : (instances,) seconds in which its thread ran each, without nested tasks or suspension
     mean_error_j : (distinct names,) standard errors of the tasks' mean energies if powers were fitted, else None
     watts : factors of the error of an estimate's watts; the bounds of `tasks` include it
+    native : bounds of what native threads add to the tasks; None if none serves a task
     """
 
     trace: Trace
@@ -52,6 +58,7 @@ class Profile:
     own_s: NDArray[np.float64] = field(repr=False)
     mean_error_j: NDArray[np.float64] | None = field(repr=False)
     watts: WattsError = field(repr=False)
+    native: NativeBounds | None = field(default=None, repr=False)
 
     @property
     def quanta(self) -> tuple[Quanta, ...]:
@@ -81,7 +88,13 @@ class Profile:
         stored = self.recipe.model.stored
         share = None if stored is None else stored.residual_share
         table = summarize(
-            self.tasks, self.own_s, self.mean_error_j, residual_share=share, watts=self.watts, common=common
+            self.tasks,
+            self.own_s,
+            self.mean_error_j,
+            residual_share=share,
+            watts=self.watts,
+            common=common,
+            native=self.native,
         )
         return with_budgets(table.assign(quality=self.info["quality"]), self.tasks, self.trace.tasks)
 

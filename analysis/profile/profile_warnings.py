@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.sharing import Sharing
     from tprof.analysis.models import Chosen
     from tprof.analysis.models.fitted import Fit
+    from tprof.analysis.models.fitted.findings import Finding
 
     from tprof.trace.tasks import TaskEntry
 
@@ -65,9 +66,9 @@ def sample_warnings(activity: Activity, rows: InstanceRows, model: Chosen) -> li
         out.append(f"{moved} segments began on one package and ended on another: half of each is counted on either")
     if hidden.unseen_share > UNSEEN_SHARE:
         out.append(
-            f"{hidden.unseen_share:.0%} of the program's CPU time ran in threads that run no task (in `runtime`): "
-            "if they are a BLAS or OpenMP pool, limit it to one thread with threadpoolctl or OMP_NUM_THREADS=1; "
-            "if they are yours, decorate what they run with @tprof.task"
+            f"{hidden.unseen_share:.0%} of the program's CPU time ran in threads that run no task, and that no task is "
+            "known to use (in `runtime`): if they are yours, decorate what they run with @tprof.task; if they are a "
+            "pool of BLAS or OpenMP, limit it to one thread with threadpoolctl or OMP_NUM_THREADS=1"
         )
     if hidden.before_share > UNSEEN_SHARE:
         out.append(
@@ -92,13 +93,16 @@ def _list(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
+def finding_text(finding: Finding, domain: str, fits: Mapping[str, Fit]) -> str:
+    """Return the sentence of a finding, which names the domain where several were fitted."""
+    return finding.text + (f" (on {domain})" if len(fits) > 1 else "")
+
+
 def fit_warnings(fits: Mapping[str, Fit], names: Sequence[str]) -> list[str]:
-    """Warn of tasks that always ran together, tasks that are not resolved, and an uncertain static power."""
+    """Warn of what was found, of tasks that are not resolved, and of an uncertain static power."""
     out = []
     for domain, fit in fits.items():
-        for group in fit.together:
-            members = " and ".join(names[task] for task in group)
-            out.append(f"{members} always ran together: {domain} resolves their sum, not each of them")
+        out += dict.fromkeys(finding_text(finding, domain, fits) for finding in fit.findings)
         unresolved = [names[int(task)] for task in np.flatnonzero(fit.unresolved)]
         if unresolved:
             out.append(f"the power of {_list(unresolved)} is not resolved on {domain}: their intervals reach zero")

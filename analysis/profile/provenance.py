@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tprof.analysis.attribution.load import LEAST_IDLE_S
-from tprof.analysis.profile.profile_warnings import failed_declarations
+from tprof.analysis.profile.profile_warnings import failed_declarations, finding_text
 
 from tprof.trace import Quality
 from tprof.trace.estimate import assumed_words, watts_error
@@ -41,6 +41,7 @@ def describe(trace: Trace, recipe: Recipe, warnings: Sequence[str]) -> dict[str,
         "model": model.name,
         "model_why": f'model "{model.name}": {model.why}',
         "coefficients": asdict(model.coefficients) if model.coefficients is not None else None,
+        "fitted": {"findings": _findings(recipe)} if recipe.fits else None,
         "coefficient_intervals": model.stored.intervals if model.stored is not None else None,
         "complete": trace.complete,
         "duration_s": duration_s,
@@ -58,6 +59,36 @@ def describe(trace: Trace, recipe: Recipe, warnings: Sequence[str]) -> dict[str,
         "host": trace.manifest.get("host") or {},
         "argv": trace.manifest.get("argv") or [],
     }
+
+
+def _findings(recipe: Recipe) -> list[dict[str, Any]]:
+    """Return what the fits of all domains found, as plain values; a size that is not known is None."""
+    return [
+        {
+            "kind": finding.kind,
+            "tasks": list(finding.tasks),
+            **{name: _finite(getattr(finding, name)) for name in ("size", "low", "high")},
+            "text": finding_text(finding, domain, recipe.fits),
+            "domain": domain,
+        }
+        for domain, fit in recipe.fits.items()
+        for finding in fit.findings
+    ]
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def finding_texts(info: Mapping[str, Any]) -> list[str]:
+    """Return the sentences of what a fit found, none where nothing was fitted."""
+    return [] if info["fitted"] is None else [one["text"] for one in info["fitted"]["findings"]]
+
+
+def warning_texts(info: Mapping[str, Any]) -> list[str]:
+    """Return the warnings that are not among the findings already."""
+    found = set(finding_texts(info))
+    return [text for text in info["warnings"] if text not in found]
 
 
 def lead_in_text(info: Mapping[str, Any]) -> str | None:

@@ -10,15 +10,19 @@ from tprof.analysis.names import shown
 
 from tprof.trace.estimate import EXACT
 
-from .intervals import fitted_interval, mean_interval, narrowed, widened
+from .intervals import fitted_interval, mean_interval, narrowed, run_half, widened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from tprof.trace import TaskEntry
     from tprof.trace.estimate import WattsError
+
+    from .native_threads import NativeBounds
+
+    Floats = NDArray[np.float64]
 
 
 def summarize(
@@ -29,6 +33,7 @@ def summarize(
     residual_share: float | None = None,
     watts: WattsError = EXACT,
     common: bool = True,
+    native: NativeBounds | None = None,
 ) -> pd.DataFrame:
     """Summarize instances by task.
 
@@ -41,15 +46,19 @@ def summarize(
     residual_share : the model's own error, as a part of energy above static power, where a calibration measured it
     watts : the error of an estimate's watts, which the bounds of `tasks` hold
     common : whether the intervals of means hold that error, which is the same for all tasks
+    native : bounds of the joules of native threads, which the intervals then hold; adds native_cpu_s, native_j,
+        native_high_j (what native_j is at most) and spin_j (not in energy_j), sums over the instances
 
     Returns
     -------
-    Index `task`, by falling energy: instances, energy_j, share (of all tasks' energy), energy_mean_j,
-    energy_std_j (of instances; NaN for one), energy_mean_low_j, energy_mean_high_j (95 % interval),
-    duration_mean_s, power_w (energy over own time), edp_js (mean energy times mean own time), energy_time_corr
-    (Pearson's r of energy with duration, NaN where either is the same for all), own_mean_s (without nested
-    tasks and suspension), resolved (whether the interval of the mean energy above static power is clear of zero,
-    the watts of an estimate taken as exact).
+    Index `task`, by falling energy: instances, energy_j, share (of all tasks' energy), dynamic_j (above static
+    power), dynamic_low_j, dynamic_high_j, energy_mean_j, energy_std_j (of instances; NaN for one),
+    energy_mean_low_j, energy_mean_high_j, duration_mean_s, power_w (energy over own time), power_low_w,
+    power_high_w, edp_js (mean energy times mean own time), energy_time_corr (Pearson's r of energy with duration,
+    NaN where either is the same for all), own_mean_s (without nested tasks and suspension), resolved (whether the
+    interval of the mean energy above static power is clear of zero, the watts of an estimate taken as exact).
+    Low and high are the ends of 95 % intervals: for a mean, of all instances that could have run; for `dynamic_j`
+    and `power_w`, of what those that ran drew.
     Instances whose energy is not resolved count in `instances` and `duration_mean_s` only.
     """
     codes = tasks["task"].cat.codes.to_numpy().astype(np.int64)
@@ -77,38 +86,84 @@ def summarize(
         # A spread below rounding cannot be correlated.
         flat = (var_j <= 1e-24 * resolved * mean_j**2) | (var_s <= 1e-24 * resolved * mean_s**2)
         corr = np.where(flat, np.nan, both / np.sqrt(var_j * var_s))
-        power_w = sum_j / total(own_s, good)
+        own_sum_s = total(own_s, good)
         dynamic_j = total(tasks["dynamic_j"].to_numpy(), good) / resolved
-        half_j = _half(tasks, watts)
-        resolution_j = np.sqrt(total(half_j**2, good) / resolved)
+        instance_half_j = _half(tasks, watts) if native is None else native.half_j
+        resolution_j = np.sqrt(total(instance_half_j**2, good) / resolved)
         if mean_error_j is None:
             model_error_j = (residual_share or 0.0) * dynamic_j
             low_j, high_j = mean_interval(mean_j, std_j, resolved, resolution_j, model_error_j)
+            half_j = run_half(resolved, resolution_j, model_error_j)
         else:
             low_j, high_j = fitted_interval(mean_j, std_j, resolved, mean_error_j)
-        resolves = dynamic_j > high_j - mean_j
-        if common and not watts.is_none:
-            low_j, high_j = widened(low_j, high_j, mean_j - dynamic_j, watts)
+            half_j = run_half(resolved, np.zeros(k), mean_error_j)
+        half_mean_j, below_j, above_j = high_j - mean_j, np.zeros(k), np.zeros(k)
+        further = {}
+        if native is not None:
+            further = _native(tasks, native, lambda values: total(values, good))
+            below_j, above_j = further.pop("below_j"), further.pop("above_j")
+            half_mean_j = half_mean_j + below_j / resolved
+            low_j, high_j = np.maximum(low_j - below_j / resolved, 0.0), high_j + above_j / resolved
+        resolves = dynamic_j > half_mean_j
+        error = watts if common else EXACT
+        if not error.is_none:
+            low_j, high_j = widened(low_j, high_j, mean_j - dynamic_j, error)
+        dynamic_sum_j, below_j, above_j = dynamic_j * resolved, half_j + below_j, half_j + above_j
+        dynamic_low_j, dynamic_high_j = _around(dynamic_sum_j, (below_j, above_j), np.zeros(k), error)
+        sum_low_j, sum_high_j = _around(sum_j, (below_j, above_j), sum_j - dynamic_sum_j, error)
+        power_w, power_low_w, power_high_w = (
+            np.where(own_sum_s > 0, joules / own_sum_s, np.nan) for joules in (sum_j, sum_low_j, sum_high_j)
+        )
         share = sum_j / np.nansum(sum_j) if np.nansum(sum_j) > 0 else np.full(k, np.nan)
     frame = pd.DataFrame(
         {
             "instances": count,
             "energy_j": sum_j,
             "share": share,
+            "dynamic_j": dynamic_sum_j,
+            "dynamic_low_j": dynamic_low_j,
+            "dynamic_high_j": dynamic_high_j,
             "energy_mean_j": mean_j,
             "energy_std_j": std_j,
             "energy_mean_low_j": low_j,
             "energy_mean_high_j": high_j,
             "duration_mean_s": mean_s,
-            "power_w": np.where(np.isfinite(power_w), power_w, np.nan),
+            "power_w": power_w,
+            "power_low_w": power_low_w,
+            "power_high_w": power_high_w,
             "edp_js": mean_j * own_mean_s,
             "energy_time_corr": np.clip(corr, -1.0, 1.0),
             "own_mean_s": own_mean_s,
             "resolved": resolves,
+            **further,
         },
         index=pd.Index(np.asarray(names, object), name="task"),
     )
     return frame[frame["instances"] > 0].sort_values("energy_j", ascending=False, kind="stable", na_position="last")
+
+
+def _around(
+    joules: Floats, reach_j: tuple[Floats, Floats], static_j: Floats, error: WattsError
+) -> tuple[Floats, Floats]:
+    """Return the interval that reaches so far below and above a sum, not below zero, with the error of watts."""
+    low_j, high_j = np.maximum(joules - reach_j[0], 0.0), joules + reach_j[1]
+    return (low_j, high_j) if error.is_none else widened(low_j, high_j, static_j, error)
+
+
+def _native(
+    tasks: pd.DataFrame, native: NativeBounds, total: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+) -> dict[str, NDArray[np.float64]]:
+    """Return the columns of native threads, and how far their joules may be below and above."""
+    sums = {name: total(tasks[name].to_numpy()) for name in ("native_cpu_s", "native_j", "spin_j")}
+    least_j, most_j = np.minimum(native.least_j, sums["native_j"]), np.maximum(native.most_j, sums["native_j"])
+    return {
+        "native_cpu_s": sums["native_cpu_s"],
+        "native_j": sums["native_j"],
+        "native_high_j": most_j,
+        "spin_j": sums["spin_j"],
+        "below_j": sums["native_j"] - least_j,
+        "above_j": most_j - sums["native_j"],
+    }
 
 
 def _half(tasks: pd.DataFrame, watts: WattsError) -> NDArray[np.float64]:

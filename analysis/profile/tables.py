@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 from tprof.analysis.names import places, shown
 
+from tprof.trace.layout import NO_CPU
+
 from .intervals import widened
 
 if TYPE_CHECKING:
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from tprof.trace import Thread, Trace
     from tprof.trace.estimate import WattsError
 
-_NO_CPU = 0xFFFF
 DECISION_COLUMNS = (
     "kind",
     "policy",
@@ -41,23 +42,33 @@ DECISION_COLUMNS = (
 
 def tasks_table(
     trace: Trace, threads: Sequence[Thread], rows: InstanceRows, totals: Totals, watts: WattsError, most_w: float
-) -> pd.DataFrame:
+) -> tuple[pd.DataFrame, NDArray[np.float64]]:
     """Build the table of instances, ordered by thread and start; empties `rows` and `totals` as it goes.
 
-    `most_w` is what an instance draws at most while its thread runs it, infinite if unknown.
+    `most_w` is what an instance's own thread draws at most while it runs it, infinite if unknown. Also returns half the
+    width of the bounds that the sensor alone gives, empty without native threads.
     """
     thread = rows.thread if rows.thread is not None else np.zeros(len(rows), np.int32)
     energy_j = totals.dynamic_j + totals.static_j
     totals.low_j += energy_j
     totals.high_j += energy_j
+    native, half_j = totals.native, np.empty(0)
+    if np.isfinite(most_w):
+        most_j = most_w * rows.own_s
+        np.minimum(totals.high_j, most_j if native is None else most_j + native.joules, out=totals.high_j)
     # Rounding may move a bound to the wrong side by the last digit.
     np.clip(totals.low_j, 0.0, energy_j, out=totals.low_j)
-    if np.isfinite(most_w):
-        np.minimum(totals.high_j, most_w * rows.own_s, out=totals.high_j)
     np.maximum(totals.high_j, energy_j, out=totals.high_j)
+    if native is not None:
+        half_j = (totals.high_j - totals.low_j) / 2
+        totals.low_j = np.maximum(totals.low_j - (native.joules - native.least_j), 0.0)
+        totals.high_j += native.most_j - native.joules
     if not watts.is_none:
         totals.low_j, totals.high_j = widened(totals.low_j, totals.high_j, totals.static_j, watts)
-    for values in (energy_j, totals.dynamic_j, totals.static_j, totals.low_j, totals.high_j):
+    resolved = [energy_j, totals.dynamic_j, totals.static_j, totals.low_j, totals.high_j]
+    if native is not None:
+        resolved += [native.joules, native.most_j, native.spin_j]
+    for values in resolved:
         values[~totals.covered] = np.nan
     columns: dict[str, object] = {
         "task": _names(rows.task, [shown(entry.name) for entry in trace.tasks]),
@@ -66,7 +77,7 @@ def tasks_table(
         "pid": np.array([t.pid for t in threads], np.int64)[thread] if threads else thread.astype(np.int64),
         "tid": np.array([t.tid for t in threads], np.int64)[thread] if threads else thread.astype(np.int64),
         "thread": _names(thread, [shown(t.name) or f"thread-{t.ordinal}" for t in threads]),
-        "cpu": np.where(rows.cpu == _NO_CPU, np.int32(-1), rows.cpu).astype(np.int32),
+        "cpu": np.where(rows.cpu == NO_CPU, np.int32(-1), rows.cpu).astype(np.int32),
         "package": rows.package if rows.package is not None else _only_package(trace, len(rows)),
         "start_s": (rows.start_ns - trace.start_ns) * 1e-9,
         "duration_s": (rows.end_ns - rows.start_ns) * 1e-9,
@@ -78,13 +89,20 @@ def tasks_table(
         "energy_high_j": totals.high_j,
         "power_w": _divided(energy_j, rows.own_s),
     }
+    if native is not None:
+        columns |= {
+            "native_cpu_s": native.cpu_s,
+            "native_j": native.joules,
+            "native_high_j": native.most_j,
+            "spin_j": native.spin_j,
+        }
     columns.update(rows.counts)
     counted = {"instructions", "cycles"} <= set(rows.counts)
     columns["ipc"] = (
         _divided(rows.counts["instructions"], rows.counts["cycles"]) if counted else np.full(len(rows), np.nan)
     )
     columns["failed"] = rows.failed
-    return pd.DataFrame(columns, copy=False)
+    return pd.DataFrame(columns, copy=False), half_j
 
 
 def _divided(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -155,7 +173,7 @@ def segments_table(trace: Trace, segments: Sequence[Segments], plans: Sequence[S
             {
                 "start_s": (one.t_ns[keep] - trace.start_ns) * 1e-9,
                 "duration_s": np.diff(one.t_ns)[keep] * 1e-9,
-                "cpu": np.where(cpu == _NO_CPU, np.int32(-1), cpu).astype(np.int32),
+                "cpu": np.where(cpu == NO_CPU, np.int32(-1), cpu).astype(np.int32),
                 "package": package,
                 "thread": np.full(len(keep), index, np.int32),
                 "tid": np.full(len(keep), one.thread.tid, np.int64),

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from tprof.analysis.names import shown
-from tprof.analysis.profile.provenance import lead_in_text, uncertainty_text
+from tprof.analysis.profile.provenance import finding_texts, lead_in_text, uncertainty_text, warning_texts
 
 from .embed import Parts, clean, embed, write_page
-from .runtime_sections import operating_data, runtime_data
 from .timeline import timeline_data
 
 if TYPE_CHECKING:
     import os
 
+    from numpy.typing import NDArray
     from tprof.analysis.profile import Profile
 
 
@@ -25,8 +25,15 @@ SAMPLED = 3_000
 TIME_BINS = 400
 LONGEST = 12  # instances of a task
 LISTED = 6_000  # of all tasks together
+MOST_POOLS = 50
+POOL_SUMS = ("threads", "cpu_s", "tasks_j", "spin_j", "unidentified_j", "outside_j")
 GRID_COLUMNS, GRID_ROWS = 90, 60
 SCRIPTS = ("lanes", "timeline", "explore", "runtime_sections", "report")
+TASKS = 40
+WORKERS = 256
+LINKS = 200  # entries of the longest chain in the list; the figures by task include all of it
+CONTROLS = 64
+STEPS = 4_000  # more make a browser slow: only the first and the last are drawn
 
 
 def write_report(profile: Profile, path: str | os.PathLike[str]) -> None:
@@ -53,7 +60,8 @@ def page_data(profile: Profile) -> dict[str, Any]:
     info = profile.info
     keys = ("sensor", "quality", "model", "model_why", "complete", "duration_s", "dropped", "lost_threads")
     data = {
-        "info": {key: info.get(key) for key in keys} | {"warnings": list(info.get("warnings", []))},
+        "info": {key: info.get(key) for key in keys} | {"warnings": warning_texts(info)},
+        "findings": finding_texts(info),
         "lead_in": lead_in_text(info),
         "uncertainty": uncertainty_text(info),
         "left_out": list(info.get("left_out", [])),
@@ -67,6 +75,7 @@ def page_data(profile: Profile) -> dict[str, Any]:
         "expected": _expected(profile),
         "runtime": runtime_data(profile),
         "operating": operating_data(profile),
+        "native": _native(profile),
     }
     plain: dict[str, Any] = clean(data)
     return plain
@@ -84,6 +93,21 @@ def _command(argv: list[str]) -> list[str]:
 def _accounts(profile: Profile) -> list[dict[str, Any]]:
     counted = {domain["name"]: domain["counted"] for domain in profile.info["domains"]}
     return [row | {"counted": counted[row["domain"]]} for row in _records(profile.accounts.reset_index())]
+
+
+def _native(profile: Profile) -> dict[str, Any] | None:
+    """Return the pools of native threads, those of one library and the same users as one; None without any."""
+    facts = profile.info["native"]
+    if facts is None:
+        return None
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for pool in facts["pools"]:
+        key = (pool["library"], tuple(pool["users"]), pool["known_by"])
+        row = rows.setdefault(key, {**pool, **dict.fromkeys(POOL_SUMS, 0), "spins_after": []})
+        row |= {name: row[name] + pool[name] for name in POOL_SUMS}
+        row["spins_after"] = sorted({*row["spins_after"], *pool["spins_after"]})
+    most = sorted(rows.values(), key=lambda row: -row["cpu_s"])
+    return {**facts, "pools": most[:MOST_POOLS]}
 
 
 def _power(power: pd.DataFrame) -> dict[str, Any]:
@@ -221,3 +245,79 @@ def sample(count: int, size: int) -> np.ndarray:
 
 def _rounded(edges: np.ndarray) -> list[float]:
     return [float(f"{value:.6g}") for value in edges]
+
+
+def runtime_data(profile: Profile) -> dict[str, Any] | None:
+    """Return the section's figures; None without a runtime."""
+    facts = profile.runtime
+    if facts is None:
+        return None
+    path = profile.critical_path()
+    return {
+        "facts": facts,
+        "waits": _records(profile.waits().head(TASKS).reset_index()),
+        "workers": _records(profile.starvation.head(WORKERS)),
+        "chain": _by_task(path.chain),
+        "heaviest": _by_task(path.heaviest),
+        "links": _records(path.chain.head(LINKS)),
+        "links_left_out": max(len(path.chain) - LINKS, 0),
+    }
+
+
+def _by_task(chain: pd.DataFrame) -> list[dict[str, Any]]:
+    grouped = chain.groupby("task", sort=False)
+    table = grouped.agg(instances=("instance", "nunique"), path_s=("path_s", "sum"))
+    table["energy_j"] = grouped["energy_j"].sum(min_count=1)
+    return _records(table.sort_values("path_s", ascending=False).head(TASKS).reset_index())
+
+
+def operating_data(profile: Profile) -> dict[str, Any] | None:
+    """Return the section's figures; None without decisions of a policy."""
+    table = profile.decisions
+    if table.empty:
+        return None
+    chosen = table[table["kind"] == "chosen"]
+    changes = table[table["kind"] == "set"]
+    return {
+        "policies": list(dict.fromkeys(table.loc[table["kind"] != "acted", "policy"])),
+        "chosen": [_last(task, rows, changes) for task, rows in list(chosen.groupby("task", sort=False))[:TASKS]],
+        "lines": _lines(table, float(profile.info["duration_s"])),
+        "acted": _columns(table[table["kind"] == "acted"].iloc[:TASKS], ("time_s", "why")),
+        "workers": _columns(table[table["kind"] == "workers"], ("time_s", "workers")),
+        "changes": int((changes["why"] != "held").sum()),
+    }
+
+
+def _last(task: Any, rows: pd.DataFrame, changes: pd.DataFrame) -> dict[str, Any]:
+    last = rows.iloc[-1]
+    kept = ("frequency_hz", "energy_j", "instance_s", "quality", "why", "time_s")
+    return {"task": task, "times": len(rows), "changes": int((changes["task"] == task).sum())} | {
+        name: last[name] for name in kept
+    }
+
+
+def _lines(table: pd.DataFrame, duration_s: float) -> list[dict[str, Any]]:
+    """Return each frequency over time as steps: of the processors, and the limit of a power cap."""
+    released_s = table.loc[table["kind"] == "released", "time_s"].to_numpy()
+    kinds = [(f"processors {cpus}", rows) for cpus, rows in table[table["kind"] == "set"].groupby("cpus", sort=False)]
+    allowed = table[table["kind"] == "allowed"]
+    lines = [_steps(name, rows, released_s, duration_s) for name, rows in kinds[:CONTROLS]]
+    if len(allowed):
+        lines.append(_steps("allowed by the cap", allowed, released_s, duration_s) | {"bound": True})
+    return lines
+
+
+def _steps(name: str, rows: pd.DataFrame, released_s: NDArray[np.float64], duration_s: float) -> dict[str, Any]:
+    kept = rows if len(rows) <= STEPS else rows.iloc[[*range(STEPS // 2), *range(-STEPS // 2, 0)]]
+    changes = [*zip(kept["time_s"], kept["frequency_hz"], strict=True), *((ended_s, None) for ended_s in released_s)]
+    steps: list[tuple[float, float | None]] = []
+    for when_s, hz in sorted([*changes, (duration_s, None)], key=lambda change: change[0]):
+        if hz is None and steps:
+            steps.append((when_s, steps[-1][1]))  # to where it ends
+        steps.append((when_s, hz))
+    times_s, frequencies_hz = zip(*steps, strict=True)
+    return {"name": name, "left_out": len(rows) - len(kept), "time_s": times_s, "frequency_hz": frequencies_hz}
+
+
+def _columns(rows: pd.DataFrame, names: tuple[str, ...]) -> dict[str, list[Any]]:
+    return {name: rows[name].tolist() for name in names}

@@ -24,16 +24,17 @@ function cost() {
   warnings.forEach((text) => make(at("warnings"), "li", text));
 }
 
+const accountNames = [["tasks", "tasks_j", 0], ["runtime", "runtime_j", 1], ["other", "other_j", 4], ["idle", "idle_j", 7], ["spinning", "spin_j", 3], ["unidentified", "unidentified_j", 5]].filter(([, key], place) => place < 4 || data.accounts.some((row) => row[key] > 0));
 function account() {
   const counted = data.accounts.filter((row) => row.counted !== false), sum = (name) => (counted.length ? counted.reduce((total, row) => total + (row[name] || 0), 0) : null), measured = sum("measured_j");
   at("accounts").replaceChildren();
   const bar = make(at("accounts"), "div", undefined, "bar"), legend = make(at("accounts"), "ul", undefined, "legend");
   bar.setAttribute("aria-hidden", "true");
-  [["tasks", COLOURS[0]], ["runtime", COLOURS[1]], ["other", COLOURS[4]], ["idle", COLOURS[7]]].forEach(([name, colour]) => {
-    const joules = sum(`${name}_j`), part = measured ? joules / measured : null;
-    make(bar, "span").style.cssText = `background:${colour};width:${100 * (part || 0)}%`;
+  accountNames.forEach(([name, key, colour]) => {
+    const joules = sum(key), part = measured ? joules / measured : null;
+    make(bar, "span").style.cssText = `background:${COLOURS[colour]};width:${100 * (part || 0)}%`;
     const item = make(legend, "li");
-    make(item, "span", undefined, "swatch").style.background = colour;
+    make(item, "span", undefined, "swatch").style.background = COLOURS[colour];
     make(item, "span", `${name} ${si(joules, "J")} · ${share(part)}`);
   });
   if (data.accounts.length > 1) domains();
@@ -42,7 +43,7 @@ function account() {
 function domains() {
   const list = make(at("accounts"), "ul", undefined, "quiet");
   data.accounts.forEach((row) => {
-    const parts = ["tasks", "runtime", "other", "idle"].map((name) => `${name} ${si(row[`${name}_j`], "J")}`).join(", ");
+    const parts = accountNames.map(([name, key]) => `${name} ${si(row[key], "J")}`).join(", ");
     make(list, "li", `${row.domain}: ${si(row.measured_j, "J")} (${parts})${row.counted ? "" : ", part of another domain or around it: not added"}`);
   });
 }
@@ -128,12 +129,14 @@ function expected() {
 const budgeted = (v, r) => (typeof r.over_budget === "number" ? `${v}\nover budget: ${r.over_budget.toLocaleString("en")} of ${r.instances.toLocaleString("en")} (${si(r.budget_j, "J")})` : String(v));
 // What goes with a mean energy that is not resolved is shown as what it is at most, as in tprof summary.
 const atMost = (value, row, unit, ofMean) => (value === null || row.energy_mean_high_j === null ? "–" : row.resolved ? si(value, unit) : `≤ ${si(row.energy_mean_high_j * ofMean, unit)}`);
-const mean = (value, row) => `${atMost(value, row, "J", 1)}${value !== null && row.resolved && row.energy_mean_low_j !== null ? `\n${si(row.energy_mean_low_j, "J")} … ${si(row.energy_mean_high_j, "J")}` : ""}`;
+const within = (value, row, name, suffix, unit) => (value !== null && row.resolved && row[`${name}_low_${suffix}`] !== null ? `\n${si(row[`${name}_low_${suffix}`], unit)} … ${si(row[`${name}_high_${suffix}`], unit)}` : "");
+const mean = (value, row) => atMost(value, row, "J", 1) + within(value, row, "energy_mean", "j", "J");
 const COLUMNS = [
   ["task", "Task", budgeted], ["instances", "Instances", (v) => v.toLocaleString("en")], ["energy_j", "Energy", (v) => (v === null ? "–" : si(v, "J"))], ["share", "Share", share],
-  ["energy_mean_j", "Mean", mean], ["duration_mean_s", "Mean time", (v) => si(v, "s")], ["own_mean_s", "Own time", (v) => si(v, "s")],
-  ["power_w", "Power", (v, r) => atMost(v, r, "W", 1 / r.own_mean_s)], ["edp_js", "EDP", (v, r) => atMost(v, r, "Js", r.own_mean_s)],
+  ["dynamic_j", "Dynamic", (v, r) => (v === null ? "–" : si(v, "J") + within(v, r, "dynamic", "j", "J"))], ["energy_mean_j", "Mean", mean], ["duration_mean_s", "Mean time", (v) => si(v, "s")], ["own_mean_s", "Own time", (v) => si(v, "s")],
+  ["power_w", "Power", (v, r) => atMost(v, r, "W", 1 / r.own_mean_s) + within(v, r, "power", "w", "W")], ["edp_js", "EDP", (v, r) => atMost(v, r, "Js", r.own_mean_s)],
   ["energy_time_corr", "Correlation", (v, r) => (v === null || r.instances < 10 ? "–" : v.toFixed(2))],
+  ...(data.native ? [["native_j", "Native", (v, r) => `${v === null ? "–" : si(v, "J")}${v !== null && r.native_high_j > 1.005 * v ? `\n≤ ${si(r.native_high_j, "J")}` : ""}`], ["spin_j", "Spinning", (v) => (v === null ? "–" : si(v, "J"))]] : []),
 ];
 let order = ["energy_j", -1];
 function table() {
@@ -162,6 +165,14 @@ function table() {
     });
   });
 }
+const KNOWN_BY = { creator: "they created the threads", alone: "they ran while the threads worked", onsets: "they ran when the threads began to work", unknown: "not known: whichever ran" };
+function native() {
+  at("native-part").hidden = at("native-legend").hidden = !data.native;
+  if (!data.native) return;
+  const head = make(at("native").tHead, "tr"), cells = [["Library", (one) => one.library || "not known"], ["Threads", (one) => one.threads.toLocaleString("en")], ["Used by", (one) => `${one.users.join(", ") || "–"}\n${KNOWN_BY[one.known_by] || ""}`], ["CPU time", (one) => si(one.cpu_s, "s")], ["In tasks", (one) => si(one.tasks_j, "J")], ["Spinning", (one) => `${si(one.spin_j, "J")}${one.spins_after.length ? `\nafter ${one.spins_after.join(", ")}` : ""}`], ["Unidentified", (one) => si(one.unidentified_j, "J")], ["Outside tasks", (one) => si(one.outside_j, "J")]];
+  cells.forEach(([title]) => { make(head, "th", title).scope = "col"; });
+  data.native.pools.forEach((one) => { const line = make(at("native").tBodies[0], "tr"); cells.forEach(([, show]) => make(line, "td", show(one))); });
+}
 function sources() {
   data.summary.forEach((row) => row.places.forEach((place) => {
     const one = make(at("sources"), "details");
@@ -175,9 +186,12 @@ const tools = { at, make, si, share, plain, short, style, fit, draw, named, COLO
 const plots = () => { account(); instances(); power(); means(); expected(); if (timeline) timeline.redraw(); drawRuntime(data, tools); drawOperating(data, tools); };
 theme(plots);
 at("tasks-title").textContent += tag;
+at("found-section").hidden = !data.findings.length;
+data.findings.forEach((text) => make(at("findings"), "li", text));
+at("findings-title").textContent += tag;
 at("unresolved").hidden = data.summary.every((row) => row.resolved || row.energy_mean_high_j === null);
 at("uncovered").hidden = data.summary.every((row) => row.energy_mean_high_j !== null);
-cost(); sources();
+cost(); native(); sources();
 pick("task", "all tasks", data.instances.names.map((name, i) => [String(i), name]));
 pick("core", "all cores", data.instances.cpus.map((cpu) => [String(cpu), `core ${cpu}`]));
 at("log").addEventListener("change", instances);

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from tprof.analysis.attribution.segments import task_of
 from tprof.analysis.names import places, shown
 
+from tprof.trace.layout import NO_CPU
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -32,7 +34,6 @@ PIECES = 200_000
 IN_WINDOWS = PIECES // 4
 WINDOWS = 16
 LANES = 2_000  # threads that are drawn; more make no page that anybody scrolls
-_NO_CPU = 0xFFFF
 _FULL = 255
 
 
@@ -122,7 +123,7 @@ def own_segments(one: Segments, number: Integers, start_ns: int) -> Pieces:
     cpu, start = one.cpu[rows].astype(np.int64), one.t_ns[rows] - start_ns
     return Pieces(
         start, start + length_ns[rows], number[task_of(one, len(number) - 1)[rows]],
-        np.where(cpu == _NO_CPU, -1, cpu), own_ns, np.clip(one.cpu_s[rows] * 1e9, 0.0, own_ns),
+        np.where(cpu == NO_CPU, -1, cpu), own_ns, np.clip(one.cpu_s[rows] * 1e9, 0.0, own_ns),
         np.ones(len(rows), np.int64),
     )  # fmt: skip
 
@@ -170,7 +171,7 @@ def _merged(lane: Pieces, cell_ns: int, inside: NDArray[np.bool_]) -> Pieces:
     kept, few = lane.where(~short), lane.where(short)
     if not len(few):
         return kept
-    kinds, kind = np.unique(few.task * (_NO_CPU + 2) + few.core + 1, return_inverse=True)
+    kinds, kind = np.unique(few.task * (NO_CPU + 2) + few.core + 1, return_inverse=True)
     cell = (few.start_ns - few.start_ns[0]) // cell_ns
     order = np.lexsort((kind, cell))
     few, key = few.where(order), (cell * len(kinds) + kind)[order]

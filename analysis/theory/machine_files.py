@@ -28,8 +28,7 @@ def find_machine(kind: str, text: str, named: Mapping[str, M], make: Callable[[s
     path = Path(text)
     if path.suffix in ENDINGS:
         return read_machine(path, make)
-    message = f"there is no {kind} {text!r}: take {', '.join(named)}, or a file that ends in .toml or .json"
-    raise UsageError(message)
+    raise UsageError(f"there is no {kind} {text!r}: take {', '.join(named)}, or a file that ends in .toml or .json")
 
 
 def read_machine(path: str | os.PathLike[str], make: Callable[[str, dict[str, Any]], M]) -> M:
@@ -51,33 +50,28 @@ def read_machine(path: str | os.PathLike[str], make: Callable[[str, dict[str, An
     try:
         return make(Path(path).stem, values)
     except UsageError as error:
-        message = f"cannot use machine {path}: {error}"
-        raise UsageError(message) from error
+        raise UsageError(f"cannot use machine {path}: {error}") from error
 
 
 def read_table(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return a file's table. Raises UsageError if there is none to read."""
     file = Path(path)
     if file.suffix not in ENDINGS:
-        message = f"machine {path} must be a file that ends in .json or .toml"
-        raise UsageError(message)
+        raise UsageError(f"machine {path} must be a file that ends in .json or .toml")
     try:
         text = read_text(file)
         values = parse_json(text) if file.suffix == ".json" else parse_toml(text)
     except (UnreadableError, ValueError) as error:
-        message = f"cannot read machine {path}: {getattr(error, 'reason', error)}"
-        raise UsageError(message) from error
+        raise UsageError(f"cannot read machine {path}: {getattr(error, 'reason', error)}") from error
     if not isinstance(values, dict):
-        message = f"cannot read machine {path}: it must hold an object of names and numbers"
-        raise UsageError(message)
+        raise UsageError(f"cannot read machine {path}: it must hold an object of names and numbers")
     return values
 
 
 def check_range(what: str, value: float) -> None:
     """Refuse a constant whose products with a few others no float can hold. Raises UsageError."""
     if value != 0 and not LEAST <= abs(value) <= MOST:
-        message = f"{what} must be from {LEAST:g} to {MOST:g}, got {value:g}"
-        raise UsageError(message)
+        raise UsageError(f"{what} must be from {LEAST:g} to {MOST:g}, got {value:g}")
 
 
 def numbers_for(kind: type, values: Any, *, table: str = "", apart: Collection[str] = ()) -> dict[str, float]:
@@ -102,16 +96,13 @@ def numbers_for(kind: type, values: Any, *, table: str = "", apart: Collection[s
     fields = [field for field in dataclasses.fields(kind) if field.name not in apart]
     where = f" in [{table}]" if table else ""
     if not isinstance(values, dict):
-        message = f"{table} must be a table of constants, got {shown(values)}"
-        raise UsageError(message)
+        raise UsageError(f"{table} must be a table of constants, got {shown(values)}")
     known = [field.name for field in fields]
     missing = [field.name for field in fields if field.default is dataclasses.MISSING and field.name not in values]
     for problem, names in (("missing", missing), ("unknown", [key for key in values if key not in known])):
         if names:
-            message = f"{problem}{where}: {listed(names)}; the constants are {', '.join(known)}"
-            raise UsageError(message)
+            raise UsageError(f"{problem}{where}: {listed(names)}; the constants are {', '.join(known)}")
     for key, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
-            message = f"{key}{where} must be a number, got {shown(value)}"
-            raise UsageError(message)
+            raise UsageError(f"{key}{where} must be a number, got {shown(value)}")
     return {key: float(value) if is_finite(value) else math.nan for key, value in values.items()}

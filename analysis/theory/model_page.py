@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import plotly.graph_objects as go
-    from tprof.analysis.report.text_table import Table
+    from tprof.analysis.text_table import Table
 
 BAND_COLOUR = "#00805a"
 

@@ -175,8 +175,7 @@ class Machine:
         known = dict(self.caches)
         for level, count in (cache_bytes or {}).items():
             if level not in known:
-                message = f"{self.name} has no cache {level!r}: it has {', '.join(known) or 'none'}"
-                raise UsageError(message)
+                raise UsageError(f"{self.name} has no cache {level!r}: it has {', '.join(known) or 'none'}")
             energy_j = energy_j + np.asarray(count, float) * known[level]
         return np.asarray(energy_j)
 
@@ -213,15 +212,13 @@ class Machine:
 
     def _energy(self, value: float | None) -> float:
         if value is None:
-            message = f"the energies of {self.name} are not known in {self.precision} precision: time only"
-            raise UsageError(message)
+            raise UsageError(f"the energies of {self.name} are not known in {self.precision} precision: time only")
         return value
 
 
 def _check(machine: Machine) -> None:
     if machine.precision not in PRECISIONS:
-        message = f'{machine.name}: precision must be "single" or "double", got {machine.precision!r}'
-        raise UsageError(message)
+        raise UsageError(f'{machine.name}: precision must be "single" or "double", got {machine.precision!r}')
     positive = ("tau_mem_s", "tau_single_s", "tau_double_s", "eps_single_j", "eps_double_j", "cap_w")
     for name in (*positive, "eps_mem_j", "pi0_w"):
         value = getattr(machine, name)
@@ -231,15 +228,13 @@ def _check(machine: Machine) -> None:
         _check_number(f"{machine.name}: joules a byte of cache {level}", value, zero=True)
     if getattr(machine, f"tau_{machine.precision}_s") is None:
         known = " and ".join(machine.precisions) or "neither precision"
-        message = (
+        raise UsageError(
             f"{machine.name}: seconds a flop in {machine.precision} precision (tau_{machine.precision}_s) are not "
             f"known; it has {known}"
         )
-        raise UsageError(message)
 
 
 def _check_number(what: str, value: object, *, zero: bool) -> None:
     if not is_finite(value) or not (value >= 0 if zero else value > 0):
-        message = f"{what} must be a number {'of 0 or more' if zero else 'above 0'}, got {shown(value)}"
-        raise UsageError(message)
+        raise UsageError(f"{what} must be a number {'of 0 or more' if zero else 'above 0'}, got {shown(value)}")
     check_range(what, value)

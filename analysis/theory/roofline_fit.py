@@ -133,8 +133,7 @@ def _check(runs: Runs) -> None:
     for name in ("flops", "traffic_bytes", "time_s"):
         values = getattr(runs, name)
         if not len(values) or not (np.isfinite(values) & (values > 0)).all():
-            message = f"a fit needs runs whose {name} are all above 0"
-            raise UsageError(message)
+            raise UsageError(f"a fit needs runs whose {name} are all above 0")
 
 
 def _parts(runs: Runs) -> list[tuple[str, Runs]]:
@@ -170,11 +169,10 @@ def _fit_times(runs: Runs) -> dict[str, Estimate]:
 
 def _check_sides(memory: Floats, compute: dict[str, Floats]) -> None:
     if not len(memory) or not all(len(values) for values in compute.values()):
-        message = (
+        raise UsageError(
             "the runs do not reach both sides of the balance point: add some of lower and of higher intensity "
             f"(flops a byte) in {' and '.join(compute)} precision"
         )
-        raise UsageError(message)
 
 
 def _middle(name: str, values: Floats) -> Estimate:

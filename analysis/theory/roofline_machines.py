@@ -59,8 +59,7 @@ def find_machine(name: str, files: tuple[Path, ...] = ()) -> Machine:
     if name in kept:
         return read_machine(kept[name])
     known = ", ".join((*MACHINES, *sorted(kept)))
-    message = f"machine must be one of {known}, or a file that ends in .json or .toml; got {name!r}"
-    raise UsageError(message)
+    raise UsageError(f"machine must be one of {known}, or a file that ends in .json or .toml; got {name!r}")
 
 
 def read_machine(path: Path) -> Machine:
@@ -82,23 +81,19 @@ def write_machine(machine: Machine, path: Path, fit: dict[str, Any] | None = Non
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(values, indent=1, allow_nan=False) + "\n", "utf-8")
     except OSError as error:
-        message = f"cannot write the machine to {path}: {error.strerror}; name another file"
-        raise TprofError(message) from error
+        raise TprofError(f"cannot write the machine to {path}: {error.strerror}; name another file") from error
 
 
 def _made(name: str, values: dict[str, Any]) -> Machine:
     known = {field.name for field in fields(Machine)}
     unknown = sorted(set(values) - known - {"fit"})
     if unknown:
-        message = f"unknown key {shown(unknown[0])}: keys are {', '.join(sorted(known))}"
-        raise UsageError(message)
+        raise UsageError(f"unknown key {shown(unknown[0])}: keys are {', '.join(sorted(known))}")
     if values.get("tau_mem_s") is None:
-        message = "it lacks tau_mem_s, seconds a byte: for 25.6 GB/s that is 3.90625e-11"
-        raise UsageError(message)
+        raise UsageError("it lacks tau_mem_s, seconds a byte: for 25.6 GB/s that is 3.90625e-11")
     caches = values.get("caches")
     if caches is not None and not isinstance(caches, dict):
-        message = f"caches must be an object of levels and joules a byte, got {shown(caches)}"
-        raise UsageError(message)
+        raise UsageError(f"caches must be an object of levels and joules a byte, got {shown(caches)}")
     given = {key: value for key, value in values.items() if key in known and value is not None}
     given |= {
         "name": str(values.get("name") or name),

@@ -66,15 +66,13 @@ def capped_power_w(machine: Machine, intensity: ArrayLike, cap_w: ArrayLike | No
 def _left_w(machine: Machine, cap_w: ArrayLike | None) -> Floats:
     """Return the watts that a cap leaves for flops and traffic."""
     if cap_w is None and machine.cap_w is None:
-        message = f"{machine.name} has no power cap: give one in watts"
-        raise UsageError(message)
+        raise UsageError(f"{machine.name} has no power cap: give one in watts")
     cap = np.asarray(machine.cap_w if cap_w is None else cap_w, float)
     if not (cap > machine.pi0_w).all():
-        message = (
+        raise UsageError(
             f"a cap must be above the constant power of {machine.name}, {machine.pi0_w:g} W, or nothing is ever done; "
             f"got {cap.min():g} W"
         )
-        raise UsageError(message)
     return np.asarray(cap - machine.pi0_w)
 
 

@@ -41,16 +41,10 @@ def record(
 
     Parameters
     ----------
-    directory
-        Where the session `calibration.tprof` is made.
-    seconds_each
-        Of each kernel on each number of cores.
+    directory, seconds_each, progress, energy, counters
+        As of `record_parts`, for the session `calibration.tprof`.
     cores
         At most so many; default: all of the first package.
-    progress
-        Called with the name of a phase, how many are done, and how many there are.
-    energy, counters
-        As for `tprof.record`; by default what a calibration needs.
     kernels
         ``"stress"``, ``"polybench"`` or ``"all"``.
 
@@ -68,23 +62,69 @@ def record(
         and C2 cannot be distinguished then. Nothing has run in that case.
     """
     check_set(kernels)
-    root = sensors.sysroot()
-    cpus = one_a_core(read_topology(root))[:cores]
-    check_energy(energy, root, what=WHAT)
-    named = counters_here(root, what=WHAT) if counters is None else counters
-    if len(cpus) < 2:
-        message = (
-            f"{WHAT} needs two cores or more, or the power of a core and of the package cannot be separated: got 1"
-        )
-        raise SensorError(message)
-    phases = plan_phases(chosen(kernels, read_caches(root), len(cpus)), cpus)
+
+    def plan(root: Path, cpus: tuple[int, ...]) -> list[list[Part]]:
+        cpus = cpus[:cores]
+        if len(cpus) < 2:
+            raise SensorError(
+                f"{WHAT} needs two cores or more, or the power of a core and of the package cannot be separated: got 1"
+            )
+        phases = plan_phases(chosen(kernels, read_caches(root), len(cpus)), cpus)
+        return [[Part(phase.name, phase.kernel, cpu) for cpu in phase.cpus] for phase in phases]
+
     path = directory / "calibration.tprof"
-    directory.mkdir(parents=True, exist_ok=True)
+    return record_parts(
+        path, plan, WHAT, seconds_each=seconds_each, progress=progress, energy=energy, counters=counters
+    )
+
+
+def record_parts(
+    path: Path,
+    plan: Callable[[Path, tuple[int, ...]], Sequence[Sequence[Part]]],
+    what: str,
+    *,
+    seconds_each: float,
+    progress: Progress | None,
+    energy: str,
+    counters: Sequence[str] | str | None,
+) -> Path:
+    """Run kernels side by side under a recording, one set after the other.
+
+    Parameters
+    ----------
+    path
+        The session to make.
+    plan
+        Returns the sets, given the root of the machine's files and a processor of each core of the first package.
+    what
+        What needs the sensor and the counters, for errors.
+    seconds_each
+        Of each set.
+    progress
+        Called with what runs, how many sets are done, and how many there are.
+    energy, counters
+        As for `tprof.record`; by default what equation 1 needs.
+
+    Returns
+    -------
+    Path
+        The session's.
+
+    Raises
+    ------
+    SensorError
+        If no sensor measures energy here, or the processor's counters cannot be read. Nothing has run in that case.
+    """
+    root = sensors.sysroot()
+    check_energy(energy, root, what=what)
+    named = counters_here(root, what=what) if counters is None else counters
+    sets = plan(root, one_a_core(read_topology(root)))
+    path.parent.mkdir(parents=True, exist_ok=True)
     with tprof.record(path, energy=energy, counters=named, idle_s=0.5, overwrite=True):
-        for done, phase in enumerate(phases):
+        for done, parts in enumerate(sets):
             if progress is not None:
-                progress(phase.name, done, len(phases))
-            run_together([Part(phase.name, phase.kernel, cpu) for cpu in phase.cpus], seconds_each)
+                progress(parts[0].task, done, len(sets))
+            run_together(parts, seconds_each)
             time.sleep(PAUSE_S)
     return path
 
@@ -95,8 +135,7 @@ def check_energy(energy: str, root: Path, *, what: str) -> None:
     packages = [domain for domain in choice.domains if domain.counted and domain.scope == "package"]
     if choice.estimate is not None or not packages:
         why = "this machine gives an estimate only" if choice.estimate is not None else "none was found"
-        message = f"{what} needs a sensor that measures the package's energy, and {why}: {ASK}"
-        raise SensorError(message)
+        raise SensorError(f"{what} needs a sensor that measures the package's energy, and {why}: {ASK}")
 
 
 def counters_here(root: Path, *, what: str) -> tuple[str, ...]:
@@ -112,5 +151,4 @@ def counters_here(root: Path, *, what: str) -> tuple[str, ...]:
             problem = str(error).partition("; ")[0]
         else:
             return names
-    message = f"{what} needs the processor's counters ({problem}): {ASK}"
-    raise SensorError(message)
+    raise SensorError(f"{what} needs the processor's counters ({problem}): {ASK}")

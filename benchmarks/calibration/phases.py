@@ -118,5 +118,4 @@ def chosen(name: str, caches: Caches, cores: int) -> tuple[Kernel, ...]:
 def check_set(name: str) -> None:
     """Refuse what is none of `SETS`. Raises UsageError."""
     if name not in SETS:
-        message = f'kernels must be {", ".join(SETS[:-1])} or {SETS[-1]}; got "{name}"'
-        raise UsageError(message)
+        raise UsageError(f'kernels must be {", ".join(SETS[:-1])} or {SETS[-1]}; got "{name}"')

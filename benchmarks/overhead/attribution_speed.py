@@ -6,7 +6,7 @@ import multiprocessing
 import resource
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tprof.analysis.attribution.segment_energy import attribute
 from tprof.benchmarks.machine_description import describe_machine
-from tprof.benchmarks.measured_figures import Figure
+from tprof.benchmarks.measured_figures import Figure, result_of
 
 from tprof.trace import load, write_trace
 
@@ -32,15 +32,15 @@ TASKS = ("a", "b", "c")
 
 
 @dataclass(frozen=True)
-class Effort:
+class Extent:
     """How much is measured: samples of the trace, and rounds of each figure."""
 
     samples: int = 5_000_000
     rounds: int = 3
 
 
-FULL = Effort()
-QUICK = Effort(samples=20_000, rounds=1)
+FULL = Extent()
+QUICK = Extent(samples=20_000, rounds=1)
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ class Run:
         return self.seconds / self.argsort_s
 
 
-def measure(effort: Effort = FULL, *, directory: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+def measure(extent: Extent = FULL, *, directory: str | os.PathLike[str] | None = None) -> dict[str, Any]:
     """Measure attribution.
 
     Parameters
     ----------
-    effort
+    extent
         `FULL` for figures (a minute), `QUICK` to see that it works.
     directory
         Where traces are made and removed; by default the folder for temporary files.
@@ -73,34 +73,34 @@ def measure(effort: Effort = FULL, *, directory: str | os.PathLike[str] | None =
         `machine` (as `describe_machine`), `effort`, and `figures`: plain values as `Figure.as_plain`.
     """
     machine = describe_machine()
-    numbers = np.random.default_rng(0).integers(0, 2**62, effort.samples)
+    numbers = np.random.default_rng(0).integers(0, 2**62, extent.samples)
     with tempfile.TemporaryDirectory(prefix="tprof-analysis-", dir=directory) as base:
-        figures = _measure(Path(base), effort, numbers)
-    return {"machine": machine, "effort": asdict(effort), "figures": [figure.as_plain() for figure in figures]}
+        figures = _measure(Path(base), extent, numbers)
+    return result_of(extent, figures, machine)
 
 
-def _measure(base: Path, effort: Effort, numbers: NDArray[np.int64]) -> list[Figure]:
-    few, few_path = _profile_rounds(base, FEW_CORES, effort.samples, effort.rounds, numbers)
+def _measure(base: Path, extent: Extent, numbers: NDArray[np.int64]) -> list[Figure]:
+    few, few_path = _profile_rounds(base, FEW_CORES, extent.samples, extent.rounds, numbers)
     report_mb, report_s = _in_child(_report, few_path, base / "report.html")
-    many, _ = _profile_rounds(base, MANY_CORES, effort.samples, effort.rounds, numbers)
-    tenth, _ = _profile_rounds(base, FEW_CORES, effort.samples // 10, effort.rounds, numbers)
-    label = f"{effort.samples:,} samples"
-    trace_bytes = effort.samples * SAMPLE_BYTES
+    many, _ = _profile_rounds(base, MANY_CORES, extent.samples, extent.rounds, numbers)
+    tenth, _ = _profile_rounds(base, FEW_CORES, extent.samples // 10, extent.rounds, numbers)
+    label = f"{extent.samples:,} samples"
+    trace_bytes = extent.samples * SAMPLE_BYTES
     return [
-        Figure(f"{label}, arrays to energies, 4 cores", _arrays(FEW_CORES, effort, numbers), "× argsort", 5),
-        Figure(f"{label}, arrays to energies, 64 cores", _arrays(MANY_CORES, effort, numbers), "× argsort", 5),
+        Figure(f"{label}, arrays to energies, 4 cores", _arrays(FEW_CORES, extent, numbers), "× argsort", 5),
+        Figure(f"{label}, arrays to energies, 64 cores", _arrays(MANY_CORES, extent, numbers), "× argsort", 5),
         Figure(f"{label}, disk to profile.tasks, 4 cores", tuple(run.ratio for run in few), "× argsort", 10),
         Figure(f"{label}, disk to profile.tasks, 64 cores", tuple(run.ratio for run in many), "× argsort", 10),
         Figure("64 cores over 4 cores", _ratios(many, few), "×", 1.3),
         Figure(
-            f"a sample of {effort.samples:,} over one of {effort.samples // 10:,}",
+            f"a sample of {extent.samples:,} over one of {extent.samples // 10:,}",
             tuple(value / 10 for value in _ratios(few, tenth)),
             "×",
             note="1: time grows as the number of samples",
         ),
         Figure("peak memory, 4 cores", tuple(run.peak_bytes / trace_bytes for run in few), "× trace", 3),
         Figure("np.argsort of as many int64", tuple(run.argsort_s for run in few), "s"),
-        Figure(f"report of {effort.samples // 2:,} tasks besides the plot library", (report_mb,), "MB", 10),
+        Figure(f"report of {extent.samples // 2:,} tasks besides the plot library", (report_mb,), "MB", 10),
         Figure("writing that report", (report_s,), "s"),
     ]
 
@@ -117,13 +117,13 @@ def _profile_rounds(
     return [Run(_seconds(lambda: np.argsort(numbers)), *_in_child(_profile, path)) for _ in range(rounds)], path
 
 
-def _arrays(cores: int, effort: Effort, numbers: NDArray[np.int64]) -> tuple[float, ...]:
-    t_ns = _times(cores, effort.samples)
+def _arrays(cores: int, extent: Extent, numbers: NDArray[np.int64]) -> tuple[float, ...]:
+    t_ns = _times(cores, extent.samples)
     modelled = [np.diff(thread_ns) * 1e-9 for thread_ns in t_ns]
-    edges_ns, energy_j = _readings(effort.samples)
+    edges_ns, energy_j = _readings(extent.samples)
     return tuple(
         _seconds(lambda: attribute(t_ns, modelled, edges_ns, energy_j[1:])) / _seconds(lambda: np.argsort(numbers))
-        for _ in range(effort.rounds)
+        for _ in range(extent.rounds)
     )
 
 

@@ -10,12 +10,11 @@ import threading
 import time
 import warnings
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tprof.benchmarks.machine_description import describe_machine
-from tprof.benchmarks.measured_figures import Figure
+from tprof.benchmarks.measured_figures import Figure, result_of
 
 import tprof
 from tprof.errors import TprofError
@@ -41,7 +40,7 @@ TASK_S = 0.02
 
 
 @dataclass(frozen=True)
-class Effort:
+class Extent:
     """How much is measured.
 
     Attributes
@@ -55,24 +54,24 @@ class Effort:
     watch_rounds: int = 5
 
 
-FULL = Effort()
-QUICK = Effort(rounds=1, watch_s=0.1, watch_rounds=1)
+FULL = Extent()
+QUICK = Extent(rounds=1, watch_s=0.1, watch_rounds=1)
 
 
-def measure(effort: Effort = FULL, *, directory: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+def measure(extent: Extent = FULL, *, directory: str | os.PathLike[str] | None = None) -> dict[str, Any]:
     """Measure reaction and cost in one run; as `tprof.benchmarks.overhead.recording_cost.measure`."""
     with tempfile.TemporaryDirectory(prefix="tprof-budget-", dir=directory) as name:
         place = Path(name)
         with powercap_stand_in(place / "root"):
             energy = place / "root/sys/class/powercap/intel-rapl:0/energy_uj"
-            steps_ms = tuple(time_step(place, energy) for _ in range(effort.rounds))
-        used_ms = tuple(time_estimate(place) for _ in range(effort.rounds))
-        short_ms = tuple(time_tasks(place, run_short, tasks=None) for _ in range(effort.rounds))
-        named_ms = tuple(time_tasks(place, run_short, tasks="turn") for _ in range(effort.rounds))
-        locked_ms = tuple(time_tasks(place, run_on_two_threads, tasks=None) for _ in range(effort.rounds))
-        energy_us = tuple(time_energy(place) for _ in range(effort.watch_rounds))
-        far = tuple(watch(place, effort.watch_s, limit_j=1e9) for _ in range(effort.watch_rounds))
-        near = tuple(watch(place, effort.watch_s, limit_j=1e-9) for _ in range(effort.watch_rounds))
+            steps_ms = tuple(time_step(place, energy) for _ in range(extent.rounds))
+        used_ms = tuple(time_estimate(place) for _ in range(extent.rounds))
+        short_ms = tuple(time_tasks(place, run_short, tasks=None) for _ in range(extent.rounds))
+        named_ms = tuple(time_tasks(place, run_short, tasks="turn") for _ in range(extent.rounds))
+        locked_ms = tuple(time_tasks(place, run_on_two_threads, tasks=None) for _ in range(extent.rounds))
+        energy_us = tuple(time_energy(place) for _ in range(extent.watch_rounds))
+        far = tuple(watch(place, extent.watch_s, limit_j=1e9) for _ in range(extent.watch_rounds))
+        near = tuple(watch(place, extent.watch_s, limit_j=1e-9) for _ in range(extent.watch_rounds))
     figures = [
         Figure(
             "from a step of the sensor to the action", steps_ms, "ms", REACTION_MS, "a file stands in for the register"
@@ -93,12 +92,7 @@ def measure(effort: Effort = FULL, *, directory: str | os.PathLike[str] | None =
         Figure("the thread that watches, far from the limit", far, "core", SHARE),
         Figure("the thread that watches, where any joule may be too much", near, "core", NEAR_SHARE),
     ]
-    return {
-        "machine": describe_machine(),
-        "effort": asdict(effort),
-        "directory": str(Path(name).parent),
-        "figures": [figure.as_plain() for figure in figures],
-    }
+    return result_of(extent, figures, directory=str(Path(name).parent))
 
 
 def time_energy(place: Path) -> float:
@@ -244,5 +238,4 @@ def caught_warning(done: threading.Event) -> Iterator[list[float]]:
     deadline.cancel()
     deadline.join()
     if not warned_s:
-        message = f"the budget did not act in {DEADLINE_S} s: others keep this machine too busy to measure"
-        raise TprofError(message)
+        raise TprofError(f"the budget did not act in {DEADLINE_S} s: others keep this machine too busy to measure")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tprof.analysis.theory import energy_scalability as cores
 from tprof.analysis.theory import strong_scaling as scaling
-from tprof.benchmarks.machine_description import describe_machine
-from tprof.benchmarks.measured_figures import Figure
+from tprof.benchmarks.measured_figures import Figure, result_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,18 +21,18 @@ TWO_LEVELS = scaling.TwoLevelMachine("two levels", 1e-11, 1e-10, 0.1, 8, LEVEL, 
 
 
 @dataclass(frozen=True)
-class Effort:
+class Extent:
     """How much is measured: evaluations, and rounds of each figure."""
 
     evaluations: int = MILLION
     rounds: int = 5
 
 
-FULL = Effort()
-QUICK = Effort(evaluations=1000, rounds=1)
+FULL = Extent()
+QUICK = Extent(evaluations=1000, rounds=1)
 
 
-def measure(effort: Effort = FULL) -> dict[str, Any]:
+def measure(extent: Extent = FULL) -> dict[str, Any]:
     """Measure every model, in turn in each round.
 
     Returns
@@ -41,23 +40,19 @@ def measure(effort: Effort = FULL) -> dict[str, Any]:
     dict
         `machine` (as `describe_machine`), `effort`, and `figures`: plain values as `Figure.as_plain`.
     """
-    models = dict(_models(effort.evaluations))
+    models = dict(_models(extent.evaluations))
     seconds: dict[str, list[float]] = {name: [] for name in models}
-    for _ in range(effort.rounds):
+    for _ in range(extent.rounds):
         for name, work in models.items():
             begin_s = time.perf_counter()
             work()
             seconds[name].append(time.perf_counter() - begin_s)
-    target = effort.evaluations / MILLION
+    target = extent.evaluations / MILLION
     figures = [
-        Figure(f"{name}, {effort.evaluations:,} evaluations", tuple(values), "s", target)
+        Figure(f"{name}, {extent.evaluations:,} evaluations", tuple(values), "s", target)
         for name, values in seconds.items()
     ]
-    return {
-        "machine": describe_machine(),
-        "effort": asdict(effort),
-        "figures": [figure.as_plain() for figure in figures],
-    }
+    return result_of(extent, figures)
 
 
 def _models(count: int) -> Iterator[tuple[str, Callable[[], object]]]:

@@ -10,15 +10,14 @@ from __future__ import annotations
 import os
 import time
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from tprof.analysis.operating_points.goals import Edp
-from tprof.benchmarks.machine_description import describe_machine
-from tprof.benchmarks.measured_figures import Figure
+from tprof.benchmarks.measured_figures import Figure, result_of
 from tprof.benchmarks.simulator.policy_trials import MIXES, Trial
 from tprof.benchmarks.simulator.simulated_machine import FREQUENCIES_HZ, Machine, Shape
 from tprof.runtime import Runtime
@@ -44,7 +43,7 @@ POLICIES = ("fixed(3.6GHz)", "edp", "power_cap(1000W)")
 
 
 @dataclass(frozen=True)
-class Effort:
+class Extent:
     """How much is simulated.
 
     Attributes
@@ -60,11 +59,11 @@ class Effort:
     rounds: int = 7
 
 
-FULL = Effort()
-QUICK = Effort(workers=2, stride=6, tasks=200, rounds=1)
+FULL = Extent()
+QUICK = Extent(workers=2, stride=6, tasks=200, rounds=1)
 
 
-def measure(effort: Effort = FULL) -> dict[str, Any]:
+def measure(extent: Extent = FULL) -> dict[str, Any]:
     """Simulate the policy `edp` on each mix beside the fixed frequencies.
 
     Returns
@@ -75,24 +74,20 @@ def measure(effort: Effort = FULL) -> dict[str, Any]:
         over that of the best single frequency that keeps it; all of it simulated.
     """
     kinds = [(mix, shared) for mix in MIXES for shared in (False, True)]
-    figures = [figure for mix, shared in kinds for figure in _figures(mix, effort, shared=shared)]
-    figures += [figure for mix, shared in kinds for figure in _capped(mix, effort, shared=shared)]
-    figures += measure_hook(effort.tasks, effort.rounds)
-    return {
-        "machine": describe_machine(),
-        "effort": asdict(effort),
-        "figures": [figure.as_plain() for figure in figures],
-    }
+    figures = [figure for mix, shared in kinds for figure in _figures(mix, extent, shared=shared)]
+    figures += [figure for mix, shared in kinds for figure in _capped(mix, extent, shared=shared)]
+    figures += measure_hook(extent.tasks, extent.rounds)
+    return result_of(extent, figures)
 
 
-def _figures(mix: Mix, effort: Effort, *, shared: bool) -> list[Figure]:
-    trial = Trial(mix, effort.workers, shared=shared)
+def _figures(mix: Mix, extent: Extent, *, shared: bool) -> list[Figure]:
+    trial = Trial(mix, extent.workers, shared=shared)
     place = _place(mix, shared=shared)
     hz, single = min(trial.single.items(), key=lambda item: item[1].edp_js)
     best, note = single, f"{SIMULATED}; best is {hz / 1e9:g} GHz for all tasks"
     figures = []
     if len(mix.tasks) == PAIR:
-        frequencies_hz = FREQUENCIES_HZ[:: effort.stride]
+        frequencies_hz = FREQUENCIES_HZ[:: extent.stride]
         chosen, best = min(trial.every_assignment(frequencies_hz).items(), key=lambda item: item[1].edp_js)
         points = ", ".join(f"{task} {hz / 1e9:g} GHz" for task, hz in zip(mix.tasks, chosen, strict=True))
         note = f"{SIMULATED}; best of {len(frequencies_hz) ** PAIR} assignments: {points}"
@@ -107,9 +102,9 @@ def _figures(mix: Mix, effort: Effort, *, shared: bool) -> list[Figure]:
     ]
 
 
-def _capped(mix: Mix, effort: Effort, *, shared: bool) -> list[Figure]:
+def _capped(mix: Mix, extent: Extent, *, shared: bool) -> list[Figure]:
     """Return times under a cap on the power over that of the best single frequency that keeps it."""
-    trial = Trial(mix, effort.workers, shared=shared, static_w=STATIC_W)
+    trial = Trial(mix, extent.workers, shared=shared, static_w=STATIC_W)
     fastest = min((one for one in trial.single.values() if _power_w(one) <= CAP_W), key=lambda one: one.time_s)
     place = f"{_place(mix, shared=shared)}: power_cap({CAP_W:g}W)"
     return [

@@ -13,12 +13,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tprof.benchmarks.machine_description import describe_machine
-from tprof.benchmarks.measured_figures import Figure
+from tprof.benchmarks.measured_figures import Figure, result_of
 
 import tprof
 from tprof.session.process_state import SESSION
@@ -29,6 +29,8 @@ from .call_cost import bare, task
 from .timing import differences, interleave, no_collection, time_calls
 
 SENSOR_SHARE = 0.01
+NATIVE_SHARE = 0.01
+NATIVE_THREADS = (2, 16, 64)
 OVER_BARE = "over the plain call"
 SAMPLES_PER_TASK = 2
 SAMPLE_BYTES = 64
@@ -36,7 +38,7 @@ WRITE_BYTES = 32_768  # what the recorder appends at a time
 
 
 @dataclass(frozen=True)
-class Effort:
+class Extent:
     """How much is measured.
 
     Attributes
@@ -56,16 +58,16 @@ class Effort:
     sensor_rounds: int = 3
 
 
-FULL = Effort()
-QUICK = Effort(calls=2_000, rounds=2, tasks=5_000, task_rounds=1, import_rounds=1, sensor_s=0.05, sensor_rounds=1)
+FULL = Extent()
+QUICK = Extent(calls=2_000, rounds=2, tasks=5_000, task_rounds=1, import_rounds=1, sensor_s=0.05, sensor_rounds=1)
 
 
-def measure(effort: Effort = FULL, *, directory: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+def measure(extent: Extent = FULL, *, directory: str | os.PathLike[str] | None = None) -> dict[str, Any]:
     """Measure what recording costs, in one run.
 
     Parameters
     ----------
-    effort
+    extent
         `FULL` for figures, `QUICK` to see that it works.
     directory
         Where traces are made and removed (320 MB at a time); by default the folder for temporary files. Its file
@@ -91,22 +93,17 @@ def measure(effort: Effort = FULL, *, directory: str | os.PathLike[str] | None =
     with tempfile.TemporaryDirectory(prefix="tprof-overhead-", dir=directory) as name:
         place = Path(name)
         figures = [
-            *measure_calls(place, effort),
-            *measure_million(place, effort),
-            *measure_import(place, effort),
-            *measure_sensor_thread(place, effort),
+            *measure_calls(place, extent),
+            *measure_million(place, extent),
+            *measure_import(place, extent),
+            *measure_sensor_thread(place, extent),
         ]
-    return {
-        "machine": machine,
-        "effort": asdict(effort),
-        "directory": str(Path(name).parent),
-        "figures": [figure.as_plain() for figure in figures],
-    }
+    return result_of(extent, figures, machine, directory=str(Path(name).parent))
 
 
-def measure_calls(directory: Path, effort: Effort) -> list[Figure]:
+def measure_calls(directory: Path, extent: Extent) -> list[Figure]:
     """Measure samples and calls in interleaved rounds."""
-    taken = interleave(call_cost.subjects(directory), calls=effort.calls, rounds=effort.rounds)
+    taken = interleave(call_cost.subjects(directory), calls=extent.calls, rounds=extent.rounds)
     bare, idle = taken[call_cost.BARE], taken[call_cost.IDLE]
     figures = [
         Figure("a sample, clock and cpu only", differences(taken[call_cost.CLOCK], idle, divisor=2), "ns", 50),
@@ -136,12 +133,12 @@ def _absent(name: str, unit: str, target: float | None, why: str) -> Figure:
     return Figure(name, (), unit, target, why, comparable=False)
 
 
-def measure_million(directory: Path, effort: Effort) -> list[Figure]:
+def measure_million(directory: Path, extent: Extent) -> list[Figure]:
     """Record the paper's micro-benchmark; the first round, for which the kernel has to allocate memory, is separate."""
-    first = record_tasks(directory, effort.tasks)
-    rounds = [record_tasks(directory, effort.tasks) for _ in range(effort.task_rounds)]
+    first = record_tasks(directory, extent.tasks)
+    rounds = [record_tasks(directory, extent.tasks) for _ in range(extent.task_rounds)]
     gc.collect()
-    label = f"{effort.tasks:,} tasks, {SAMPLES_PER_TASK * effort.tasks:,} samples"
+    label = f"{extent.tasks:,} tasks, {SAMPLES_PER_TASK * extent.tasks:,} samples"
     return [
         Figure(
             f"{label}: a sample end to end",
@@ -163,18 +160,18 @@ def measure_million(directory: Path, effort: Effort) -> list[Figure]:
     ]
 
 
-def measure_import(directory: Path, effort: Effort) -> list[Figure]:
+def measure_import(directory: Path, extent: Extent) -> list[Figure]:
     """Measure the import in child processes."""
-    start_ms, import_ms = time_import(directory, effort.import_rounds)
+    start_ms, import_ms = time_import(directory, extent.import_rounds)
     return [
         Figure("import of tprof, over Python's start", import_ms, "ms", 30),
         Figure("Python's start", start_ms, "ms"),
     ]
 
 
-def measure_sensor_thread(directory: Path, effort: Effort) -> list[Figure]:
+def measure_sensor_thread(directory: Path, extent: Extent) -> list[Figure]:
     """Measure the sensor thread with this machine's sensors and with a powercap tree of files."""
-    options = {"duration_s": effort.sensor_s, "rounds": effort.sensor_rounds}
+    options = {"duration_s": extent.sensor_s, "rounds": extent.sensor_rounds}
     own = sensor_thread_cost.measure_share(directory, **options)  # type: ignore[arg-type]
     with sensor_thread_cost.powercap_stand_in(directory / "root"):
         polled = sensor_thread_cost.measure_share(directory, **options)  # type: ignore[arg-type]
@@ -186,6 +183,15 @@ def measure_sensor_thread(directory: Path, effort: Effort) -> list[Figure]:
             "core",
             SENSOR_SHARE,
             "a plain file stands in for the register",
+        ),
+        *(
+            Figure(
+                f"the sensor thread, following {count} native threads, over not following any",
+                sensor_thread_cost.measure_following(directory, count, **options),  # type: ignore[arg-type]
+                "core",
+                NATIVE_SHARE,
+            )
+            for count in NATIVE_THREADS
         ),
         Figure(
             "a thread that wakes each millisecond and does nothing",

@@ -43,7 +43,7 @@ DEADLINE_S = 600.0
 
 
 @dataclass(frozen=True)
-class Effort:
+class Extent:
     """How much is measured.
 
     Attributes
@@ -64,17 +64,17 @@ class Effort:
     workers: int | None = None
 
 
-FULL = Effort()
+FULL = Extent()
 PAPER = replace(FULL, rows=10_240, cholesky_rounds=3)
-QUICK = Effort(tasks=500, rounds=1, rows=256, tile_rows=64, cholesky_rounds=1, graph_tasks=10_000, graph_rounds=1)
+QUICK = Extent(tasks=500, rounds=1, rows=256, tile_rows=64, cholesky_rounds=1, graph_tasks=10_000, graph_rounds=1)
 
 
-def measure(effort: Effort = FULL, *, directory: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+def measure(extent: Extent = FULL, *, directory: str | os.PathLike[str] | None = None) -> dict[str, Any]:
     """Measure what the runtime costs, in one run.
 
     Parameters
     ----------
-    effort
+    extent
         `FULL` for figures, `PAPER` for a Cholesky of the paper's size, `QUICK` to see that it works.
     directory
         Where traces are made and removed; by default the folder for temporary files.
@@ -93,17 +93,17 @@ def measure(effort: Effort = FULL, *, directory: str | os.PathLike[str] | None =
         If the runtime or a peer got a wrong factor.
     """
     machine = describe_machine()
-    workers = effort.workers or usable_cpus()
+    workers = extent.workers or usable_cpus()
     with tempfile.TemporaryDirectory(prefix="tprof-runtime-", dir=directory) as name:
         place = Path(name)
         figures = [
-            *measure_spawning(place, effort.tasks, workers, effort.rounds),
-            *measure_factoring(place, effort.rows, effort.tile_rows, workers, rounds=effort.cholesky_rounds),
-            *measure_memory(effort.graph_tasks, workers, effort.graph_rounds),
+            *measure_spawning(place, extent.tasks, workers, extent.rounds),
+            *measure_factoring(place, extent.rows, extent.tile_rows, workers, rounds=extent.cholesky_rounds),
+            *measure_memory(extent.graph_tasks, workers, extent.graph_rounds),
         ]
     return {
         "machine": machine,
-        "effort": {**asdict(effort), "workers": workers},
+        "effort": {**asdict(extent), "workers": workers},
         "figures": [figure.as_plain() for figure in figures],
     }
 

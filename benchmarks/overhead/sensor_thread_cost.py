@@ -7,7 +7,9 @@ the kernel: the share is that of the polling, not of a particular sensor.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,18 +23,55 @@ if TYPE_CHECKING:
 
 THREAD_NAME = "tprof-sensors"
 ROOT_VARIABLE = "TPROF_SYSROOT"
+LONGEST_BEGIN_S = 1.0
 
 
-def measure_share(directory: Path, *, duration_s: float, rounds: int) -> tuple[float, ...]:
-    """Return the share of one core that the sensor thread takes while the program waits, (rounds,)."""
+def measure_share(directory: Path, *, duration_s: float, rounds: int, native: bool = False) -> tuple[float, ...]:
+    """Return the share of one core that the sensor thread takes while the program waits, (rounds,).
+
+    With `native` it follows the process's native threads too.
+    """
     shares = []
     for _ in range(rounds):
-        with tprof.record(directory / "sensors.tprof", counters="none", overwrite=True):
+        place = directory / "sensors.tprof"
+        with tprof.record(place, counters="none", overwrite=True, attribute_native=native):
             begin_ns, begin_cpu_ns = time.perf_counter_ns(), cpu_time_ns()
             time.sleep(duration_s)
             cpu_ns = cpu_time_ns() - begin_cpu_ns
             shares.append(cpu_ns / (time.perf_counter_ns() - begin_ns))
     return tuple(shares)
+
+
+def measure_following(directory: Path, threads: int, *, duration_s: float, rounds: int) -> tuple[float, ...]:
+    """Return what so many threads without samples, which work now and then, add to that share, (rounds,)."""
+    shares = []
+    with _working(threads):
+        for _ in range(rounds):
+            without, following = (
+                measure_share(directory, duration_s=duration_s, rounds=1, native=native)[0] for native in (False, True)
+            )
+            shares.append(following - without)
+    return tuple(shares)
+
+
+@contextmanager
+def _working(count: int) -> Iterator[None]:
+    """Let threads work for some microseconds each 10 ms, so that their clocks move."""
+    ended = threading.Event()
+
+    def work() -> None:
+        while not ended.wait(0.01):
+            hashlib.pbkdf2_hmac("sha256", b"", b"", 20)
+
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
 
 
 def measure_sleeper(*, duration_s: float, rounds: int, pause_s: float = 0.001) -> tuple[float, ...]:
@@ -65,12 +104,20 @@ def powercap_stand_in(directory: Path) -> Iterator[None]:
 
 
 def cpu_time_ns(name: str = THREAD_NAME) -> int:
-    """Read how long a thread of ours has run (first number of schedstat, nanoseconds)."""
+    """Read how long a thread of ours has run (first number of schedstat, nanoseconds); wait for one that begins."""
+    deadline_s = time.monotonic() + LONGEST_BEGIN_S
+    while (cpu_ns := _find_cpu_time_ns(name)) is None:
+        if time.monotonic() > deadline_s:
+            raise TprofError(f"no thread {name} in this process: its cost is measured only while a recording runs")
+        time.sleep(0.001)
+    return cpu_ns
+
+
+def _find_cpu_time_ns(name: str) -> int | None:
     for task in Path("/proc/self/task").iterdir():
         try:
             if (task / "comm").read_text(encoding="utf-8", errors="replace").strip() == name:
                 return int((task / "schedstat").read_text(encoding="ascii").split()[0])
         except (FileNotFoundError, ProcessLookupError):
             continue  # a thread that ended meanwhile
-    message = f"no thread {name} in this process: its cost is measured only while a recording runs"
-    raise TprofError(message)
+    return None

@@ -117,8 +117,7 @@ def run(kernel: Kernel, arrays: Mapping[str, Array], steps: int = 1) -> None:
     """
     missing = [name for name in kernel.shapes if name not in arrays]
     if missing:
-        message = f"{kernel.name} needs the arrays {', '.join(kernel.shapes)}; not given: {', '.join(missing)}"
-        raise ValueError(message)
+        raise ValueError(f"{kernel.name} needs the arrays {', '.join(kernel.shapes)}; not given: {', '.join(missing)}")
     _polybench.run(kernel.name, tuple(arrays[name] for name in kernel.shapes), steps)
 
 

@@ -14,18 +14,16 @@ TProf, sections 4.1 and 4.2, table 5.
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtr
-from tprof.runtime import Runtime
 
 import tprof
 
-from .outcome import Outcome, WrongResultError, check_size
+from .outcome import Checked, WrongResultError, on_runtime
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -61,22 +59,14 @@ class Options:
         return Options(*(column[here] for column in columns))  # type: ignore[arg-type]
 
 
-def run(size: str, workers: int, during: AbstractContextManager[object]) -> Outcome:
+def run(size: str, workers: int, during: AbstractContextManager[object]) -> Checked:
     """Price all options of that size on threads, inside `during`, and check a sample of the prices."""
-    check_size(size)
     options = make_options(OPTIONS[size])
     prices = np.full(OPTIONS[size], np.nan, np.float32)
-    with during, Runtime(workers=workers) as runtime:
-        begin_s = time.perf_counter()
+    with on_runtime(workers, during) as watch:
         price_all(options, prices)
-        runtime.wait()
-        duration_s = time.perf_counter() - begin_s
-    return Outcome(
-        program="blackscholes",
-        size=size,
-        workers=workers,
-        instances=count_instances(size),
-        duration_s=duration_s,
+    return Checked(
+        duration_s=watch.duration_s,
         checks=check(options, prices),
         # The last instance takes the remainder as well, and is no larger kind of task.
         facts={"options": OPTIONS[size], "footprint_bytes": OPTIONS_PER_TASK * OPTION_BYTES},
@@ -145,8 +135,7 @@ def check(options: Options, prices: Floats) -> tuple[str, ...]:
     """
     missing = int(np.isnan(prices).sum())
     if missing:
-        message = f"blackscholes left {missing} of {len(prices)} options without a price: a task was lost"
-        raise WrongResultError(message)
+        raise WrongResultError(f"blackscholes left {missing} of {len(prices)} options without a price: a task was lost")
     chosen = np.unique(np.linspace(0, len(prices) - 1, SAMPLE).astype(np.int64))
     _check_scalars(options, prices, chosen)
     _check_parity(options, prices, chosen)
@@ -159,8 +148,9 @@ def _check_scalars(options: Options, prices: Floats, chosen: NDArray[np.int64]) 
         two = [float(column[index]) for column in (options.volatility, options.time, options.sign)]
         right = scalar_price(one[0], one[1], rate=one[2], volatility=two[0], time_a=two[1], sign=two[2])
         if not abs(float(prices[index]) - right) <= TOLERANCE * (one[0] + one[1]):
-            message = f"blackscholes priced option {index} at {prices[index]}, scalar arithmetic says {right}"
-            raise WrongResultError(message)
+            raise WrongResultError(
+                f"blackscholes priced option {index} at {prices[index]}, scalar arithmetic says {right}"
+            )
 
 
 def scalar_price(spot: float, strike: float, *, rate: float, volatility: float, time_a: float, sign: float) -> float:
@@ -191,13 +181,12 @@ def _check_parity(options: Options, prices: Floats, chosen: NDArray[np.int64]) -
     right = spot - strike * np.exp(-options.rate[chosen].astype(float) * options.time[chosen])
     wrong = np.flatnonzero(~(np.abs(difference - right) <= 2 * TOLERANCE * (spot + strike)))
     if wrong.size:
-        message = (
+        raise WrongResultError(
             f"blackscholes breaks put-call parity at option {chosen[wrong[0]]} by {(difference - right)[wrong[0]]}"
         )
-        raise WrongResultError(message)
 
 
 if __name__ == "__main__":
     from .outcome import main
 
-    main(run, __doc__ and __doc__.partition("\n")[0])
+    main()

@@ -50,8 +50,9 @@ def _kind(word: str) -> Any:
         return ctypes.POINTER(ctypes.c_int)
     if word == "double *" or word.endswith("_d *"):
         return ctypes.c_void_p
-    message = f"SciPy's BLAS takes a {word!r}, tprof gives it C's int and double: install SciPy from its official wheel"
-    raise TprofError(message)
+    raise TprofError(
+        f"SciPy's BLAS takes a {word!r}, tprof gives it C's int and double: install SciPy from its official wheel"
+    )
 
 
 _dgemm, _dsyrk, _dtrsm = (find(cython_blas, name) for name in ("dgemm", "dsyrk", "dtrsm"))
@@ -94,14 +95,12 @@ def subtract_product(left: Tile, right: Tile, tile: Tile) -> None:
 def _order(*tiles: Tile) -> ctypes.c_int:
     orders = {len(tile) for tile in tiles}
     if len(orders) > 1:
-        message = f"a kernel works on tiles of one order, got orders {', '.join(map(str, sorted(orders)))}"
-        raise ValueError(message)
+        raise ValueError(f"a kernel works on tiles of one order, got orders {', '.join(map(str, sorted(orders)))}")
     return ctypes.c_int(orders.pop())
 
 
 def _address(tile: Tile) -> int:
     """Return where a tile begins; a routine would write anywhere if it lay otherwise in memory."""
     if tile.dtype != np.float64 or not tile.flags.f_contiguous or tile.shape[0] != tile.shape[1]:
-        message = f"a tile is a square of doubles in Fortran's order, got {tile.shape} of {tile.dtype}"
-        raise ValueError(message)
+        raise ValueError(f"a tile is a square of doubles in Fortran's order, got {tile.shape} of {tile.dtype}")
     return tile.ctypes.data

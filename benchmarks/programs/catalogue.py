@@ -5,22 +5,17 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from tprof.benchmarks.machine_description import usable_cpus
 
-from .outcome import check_size, check_workers
+from .outcome import check_size, outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
-    from .outcome import Outcome
-
-
-class _Module(Protocol):
-    def run(self, size: str, workers: int, during: AbstractContextManager[object]) -> Outcome: ...
-    def count_instances(self, size: str) -> dict[str, int]: ...
+    from .outcome import Outcome, ProgramModule
 
 
 @dataclass(frozen=True)
@@ -66,18 +61,16 @@ class Program:
         WrongResultError
             If its check refutes the result.
         """
-        check_size(size)
         workers = usable_cpus() if workers is None else workers
-        check_workers(workers)
-        return self._load().run(size, workers, nullcontext() if during is None else during)
+        return outcome_of(self.name, self._load(), size, workers, nullcontext() if during is None else during)
 
     def instances(self, size: str = "small") -> dict[str, int]:
         """Return how often each task runs, by its name. Looks at the input; runs nothing."""
         check_size(size)
         return self._load().count_instances(size)
 
-    def _load(self) -> _Module:
-        return cast("_Module", import_module(self.module))
+    def _load(self) -> ProgramModule:
+        return cast("ProgramModule", import_module(self.module))
 
 
 PROGRAMS = {

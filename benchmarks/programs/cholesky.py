@@ -16,16 +16,14 @@ LAPACK's test routine DPOT01, threshold 30: what rounding may leave of A - L·L�
 from __future__ import annotations
 
 import math
-import time
 from typing import TYPE_CHECKING
 
 import numpy as np
 from tprof.benchmarks.programs import blas
-from tprof.runtime import Runtime
 
 import tprof
 
-from .outcome import Outcome, WrongResultError, check_size
+from .outcome import Checked, WrongResultError, on_runtime
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -41,21 +39,13 @@ SEED = 1924
 VECTORS = 4
 
 
-def run(size: str, workers: int, during: AbstractContextManager[object]) -> Outcome:
+def run(size: str, workers: int, during: AbstractContextManager[object]) -> Checked:
     """Factor the matrix of that size on a runtime, inside `during`, and check the factor."""
-    check_size(size)
     tiles = make_matrix(ROWS[size], TILE_ROWS[size])
-    with during, Runtime(workers=workers) as runtime:
-        begin_s = time.perf_counter()
+    with on_runtime(workers, during) as watch:
         factor(tiles)
-        runtime.wait()
-        duration_s = time.perf_counter() - begin_s
-    return Outcome(
-        program="cholesky",
-        size=size,
-        workers=workers,
-        instances=count_instances(size),
-        duration_s=duration_s,
+    return Checked(
+        duration_s=watch.duration_s,
         checks=check(tiles, whole=size == "small"),
         facts={"rows": ROWS[size], "tile_rows": TILE_ROWS[size], "footprint_bytes": 3 * TILE_ROWS[size] ** 2 * 8},
     )
@@ -111,8 +101,9 @@ def potrf(diagonal: Tile) -> None:
     """Factor a tile on the diagonal."""
     minor = blas.factor(diagonal)
     if minor:
-        message = f"cholesky met a tile whose minor of order {minor} is not positive: an update of it was lost or wrong"
-        raise WrongResultError(message)
+        raise WrongResultError(
+            f"cholesky met a tile whose minor of order {minor} is not positive: an update of it was lost or wrong"
+        )
 
 
 @tprof.task(reads=("diagonal",), updates=("tile",), priority=2)
@@ -167,8 +158,9 @@ def _check_products(matrix: Tiles, lower: Tiles, vectors: Tile) -> None:
     if not error.max() <= tolerance:
         wrong = int(np.flatnonzero(~(error <= tolerance).all(axis=1))[0])
         off = error[wrong].max()
-        message = f"cholesky's factor is wrong: row {wrong} of L·(Lᵀ·x) is {off} off A·x, rounding at most {tolerance}"
-        raise WrongResultError(message)
+        raise WrongResultError(
+            f"cholesky's factor is wrong: row {wrong} of L·(Lᵀ·x) is {off} off A·x, rounding at most {tolerance}"
+        )
 
 
 def _check_whole(matrix: Tiles, lower: Tiles) -> None:
@@ -178,8 +170,9 @@ def _check_whole(matrix: Tiles, lower: Tiles) -> None:
     tolerance = len(right) * np.finfo(float).eps * right.max()
     if not error.max() <= tolerance:
         row, column = (int(index) for index in np.argwhere(~(error <= tolerance))[0])
-        message = f"cholesky got L[{row}, {column}] wrong by {error[row, column]}, rounding at most {tolerance}"
-        raise WrongResultError(message)
+        raise WrongResultError(
+            f"cholesky got L[{row}, {column}] wrong by {error[row, column]}, rounding at most {tolerance}"
+        )
 
 
 def _multiply(tiles: Tiles, vectors: Tile) -> Tile:
@@ -205,4 +198,4 @@ def _assemble(tiles: Tiles) -> Tile:
 if __name__ == "__main__":
     from .outcome import main
 
-    main(run, __doc__ and __doc__.partition("\n")[0])
+    main()

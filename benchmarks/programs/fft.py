@@ -16,18 +16,16 @@ TProf, sections 4.1 and 4.2, table 5.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.fft
-from tprof.runtime import Runtime
 
 import tprof
 
-from .outcome import Outcome, WrongResultError, check_size
+from .outcome import Checked, WrongResultError, on_runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,22 +45,14 @@ SAMPLE = 8
 TOLERANCE = 1e-12
 
 
-def run(size: str, workers: int, during: AbstractContextManager[object]) -> Outcome:
+def run(size: str, workers: int, during: AbstractContextManager[object]) -> Checked:
     """Transform a vector of that size inside `during`, and check the result against sums from the definition."""
-    check_size(size)
     matrix = make_input(SIDE[size])
     expected = Expected.of(matrix)
-    with during, Runtime(workers=workers) as runtime:
-        begin_s = time.perf_counter()
+    with on_runtime(workers, during) as watch:
         transform(matrix, BLOCK[size])
-        runtime.wait()
-        duration_s = time.perf_counter() - begin_s
-    return Outcome(
-        program="fft",
-        size=size,
-        workers=workers,
-        instances=count_instances(size),
-        duration_s=duration_s,
+    return Checked(
+        duration_s=watch.duration_s,
         checks=check(matrix, expected),
         facts={
             "numbers": matrix.size,
@@ -263,8 +253,7 @@ def check(matrix: Complex, expected: Expected) -> tuple[str, ...]:
     _compare("inverse", restored, expected.numbers, expected.chosen, scale / len(matrix))
     energy = float(np.vdot(matrix, matrix).real) / matrix.size
     if not abs(energy - expected.energy) <= TOLERANCE * expected.energy:
-        message = f"fft breaks Parseval's theorem: energy {energy} instead of {expected.energy}"
-        raise WrongResultError(message)
+        raise WrongResultError(f"fft breaks Parseval's theorem: energy {energy} instead of {expected.energy}")
     return (f"{SAMPLE} frequencies and {SAMPLE} numbers of the inverse against direct sums", "Parseval's theorem")
 
 
@@ -272,11 +261,12 @@ def _compare(what: str, got: Complex, right: Complex, chosen: Integers, scale: f
     wrong = np.flatnonzero(~(np.abs(got - right) <= TOLERANCE * scale))
     if wrong.size:
         first = wrong[0]
-        message = f"fft: the {what} at {chosen[first]} is {got[first]}, the direct sum says {right[first]}"
-        raise WrongResultError(message)
+        raise WrongResultError(
+            f"fft: the {what} at {chosen[first]} is {got[first]}, the direct sum says {right[first]}"
+        )
 
 
 if __name__ == "__main__":
     from .outcome import main
 
-    main(run, __doc__ and __doc__.partition("\n")[0])
+    main()

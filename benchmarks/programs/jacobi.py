@@ -14,15 +14,13 @@ Y. Saad: Iterative Methods for Sparse Linear Systems (2003), section 13.2: the d
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.runtime import Runtime
 
 import tprof
 
-from .outcome import Outcome, WrongResultError, check_size
+from .outcome import Checked, WrongResultError, on_runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,21 +42,13 @@ WHOLE_ROWS = 1_024
 MODES = ((1, 1), (2, 3), (7, 4))
 
 
-def run(size: str, workers: int, during: AbstractContextManager[object]) -> Outcome:
+def run(size: str, workers: int, during: AbstractContextManager[object]) -> Checked:
     """Sweep the grid of that size on a runtime, inside `during`, and check what became of it."""
-    check_size(size)
     grid, other = make_grid(ROWS[size], TILE_ROWS[size]), make_empty(ROWS[size], TILE_ROWS[size])
-    with during, Runtime(workers=workers) as runtime:
-        begin_s = time.perf_counter()
+    with on_runtime(workers, during) as watch:
         result = sweep_all(grid, other, SWEEPS[size])
-        runtime.wait()
-        duration_s = time.perf_counter() - begin_s
-    return Outcome(
-        program="jacobi",
-        size=size,
-        workers=workers,
-        instances=count_instances(size),
-        duration_s=duration_s,
+    return Checked(
+        duration_s=watch.duration_s,
         checks=check(result, SWEEPS[size]),
         facts={
             "rows": ROWS[size],
@@ -156,8 +146,7 @@ def check(grid: Grid, sweeps: int) -> tuple[str, ...]:
     beginning = np.block(make_grid(len(result), len(grid[0][0])))
     missing = int(np.isnan(result).sum())
     if missing:
-        message = f"jacobi left {missing} of {result.size} points without a number: a task was lost"
-        raise WrongResultError(message)
+        raise WrongResultError(f"jacobi left {missing} of {result.size} points without a number: a task was lost")
     points = _check_windows(beginning, result, sweeps, len(grid))
     _check_modes(beginning, result, sweeps)
     return (f"{points:,} points against sweeps without tiles, bit for bit", f"{len(MODES)} modes against their decay")
@@ -177,10 +166,9 @@ def _check_windows(beginning: Floats, result: Floats, sweeps: int, count: int) -
         points += right.size
         if wrong.size:
             at = wrong[0] + (row.start, column.start)
-            message = (
+            raise WrongResultError(
                 f"jacobi got point {at[0]}, {at[1]} wrong: {result[*at]}, sweeps without tiles give {right[*wrong[0]]}"
             )
-            raise WrongResultError(message)
     return points
 
 
@@ -213,11 +201,10 @@ def _check_modes(beginning: Floats, result: Floats, sweeps: int) -> None:
         before, after = (np.sin(down * points) @ grid @ np.sin(across * points) for grid in (beginning, result))
         right = before * (0.2 * (1 + 2 * np.cos(down * step) + 2 * np.cos(across * step))) ** sweeps
         if not abs(after - right) <= tolerance:
-            message = f"jacobi's mode {down}, {across} became {after}, its decay gives {right}"
-            raise WrongResultError(message)
+            raise WrongResultError(f"jacobi's mode {down}, {across} became {after}, its decay gives {right}")
 
 
 if __name__ == "__main__":
     from .outcome import main
 
-    main(run, __doc__ and __doc__.partition("\n")[0])
+    main()

@@ -21,16 +21,14 @@ TProf, sections 4.1 and 4.2, table 5.
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.runtime import Runtime
 
 import tprof
 
-from .outcome import Outcome, WrongResultError, check_size
+from .outcome import Checked, WrongResultError, check_size, on_runtime
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -45,22 +43,14 @@ NUMBERS_PER_CHUNK = {"small": 2**14, "paper": 2**20}
 SEED = 1998
 
 
-def run(size: str, workers: int, during: AbstractContextManager[object]) -> Outcome:
+def run(size: str, workers: int, during: AbstractContextManager[object]) -> Checked:
     """Sort numbers of that size inside `during`, and check that they are sorted and still the same."""
-    check_size(size)
     numbers = make_numbers(size)
     spare = np.zeros_like(numbers)
-    with during, Runtime(workers=workers) as runtime:
-        begin_s = time.perf_counter()
+    with on_runtime(workers, during) as watch:
         result = multisort(numbers, spare)
-        runtime.wait()
-        duration_s = time.perf_counter() - begin_s
-    return Outcome(
-        program="multisort",
-        size=size,
-        workers=workers,
-        instances=count_instances(size),
-        duration_s=duration_s,
+    return Checked(
+        duration_s=watch.duration_s,
         checks=check(result, make_numbers(size)),
         facts={
             "numbers": len(numbers),
@@ -126,8 +116,9 @@ def merge(left: Integers, right: Integers, part: Integers, begin: int) -> None:
     taken = (left[left_begin:left_end], right[begin - left_begin : end - left_end])
     # Timsort would sort whatever it is given: without this a chunk that no task sorted in time would never show.
     if sum(map(len, taken)) != len(part) or not all(is_sorted(run) for run in taken):
-        message = "multisort merges numbers that are not sorted: a task before this merge was lost or has not ended"
-        raise WrongResultError(message)
+        raise WrongResultError(
+            "multisort merges numbers that are not sorted: a task before this merge was lost or has not ended"
+        )
     np.concatenate(taken, out=part)
     part.sort(kind="stable")
 
@@ -158,18 +149,18 @@ def check(result: Integers, numbers: Integers) -> tuple[str, ...]:
     falls = np.flatnonzero(result[1:] < result[:-1])
     if falls.size:
         at = int(falls[0])
-        message = f"multisort left {result[at]} at {at} before {result[at + 1]}: {falls.size:,} places are out of order"
-        raise WrongResultError(message)
+        raise WrongResultError(
+            f"multisort left {result[at]} at {at} before {result[at + 1]}: {falls.size:,} places are out of order"
+        )
     numbers.sort()
     wrong = np.flatnonzero(result != numbers)
     if wrong.size:
         at = int(wrong[0])
-        message = f"multisort changed numbers: {result[at]} is at {at} where {numbers[at]} belongs"
-        raise WrongResultError(message)
+        raise WrongResultError(f"multisort changed numbers: {result[at]} is at {at} where {numbers[at]} belongs")
     return (f"{len(result):,} numbers in order", "the same numbers as one sort of all gives")
 
 
 if __name__ == "__main__":
     from .outcome import main
 
-    main(run, __doc__ and __doc__.partition("\n")[0])
+    main()

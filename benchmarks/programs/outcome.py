@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import nullcontext
+import time
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tprof.benchmarks.machine_description import usable_cpus
+from tprof.runtime import Runtime
 
 from tprof.errors import TprofError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
 
 
@@ -65,8 +68,7 @@ def check_size(size: str) -> None:
         If it is none of `SIZES`.
     """
     if size not in SIZES:
-        message = f"the size of a program must be {' or '.join(SIZES)}, got {size!r}"
-        raise UsageError(message)
+        raise UsageError(f"the size of a program must be {' or '.join(SIZES)}, got {size!r}")
 
 
 def check_workers(workers: int) -> None:
@@ -78,19 +80,74 @@ def check_workers(workers: int) -> None:
         If it is below one.
     """
     if workers < 1:
-        message = f"a program needs at least 1 worker, got {workers}"
-        raise UsageError(message)
+        raise UsageError(f"a program needs at least 1 worker, got {workers}")
 
 
-def main(run: Callable[[str, int, AbstractContextManager[object]], Outcome], description: str | None) -> None:
-    """Run the program as the command line asks and print its outcome."""
-    parser = argparse.ArgumentParser(description=description)
+class Checked(NamedTuple):
+    """What a program's `run` returns: `duration_s`, `checks` and `facts` of its `Outcome`."""
+
+    duration_s: float
+    checks: tuple[str, ...]
+    facts: Mapping[str, int]
+
+
+class ProgramModule(Protocol):
+    """The module that is a program."""
+
+    def run(self, size: str, workers: int, during: AbstractContextManager[object]) -> Checked:
+        """Make the input, run on so many workers inside `during`, and check. Raises WrongResultError."""
+
+    def count_instances(self, size: str) -> dict[str, int]:
+        """Return how often each task runs, by its name."""
+
+
+@dataclass
+class Stopwatch:
+    """The seconds of a block, once it has ended."""
+
+    duration_s: float = 0.0
+
+
+@contextmanager
+def on_runtime(workers: int, during: AbstractContextManager[object]) -> Iterator[Stopwatch]:
+    """Run a block's tasks on a runtime, inside `during`, and time them."""
+    watch = Stopwatch()
+    with during, Runtime(workers=workers) as runtime:
+        begin_s = time.perf_counter()
+        yield watch
+        runtime.wait()
+        watch.duration_s = time.perf_counter() - begin_s
+
+
+def outcome_of(
+    name: str, module: ProgramModule, size: str, workers: int, during: AbstractContextManager[object]
+) -> Outcome:
+    """Run a program.
+
+    Raises
+    ------
+    UsageError
+        If size or workers are out of range.
+    WrongResultError
+        If its check refutes the result.
+    """
+    check_size(size)
+    check_workers(workers)
+    checked = module.run(size, workers, during)
+    return Outcome(name, size, workers, module.count_instances(size), *checked)
+
+
+def main() -> None:
+    """Run the script's program as the command line asks and print its outcome."""
+    module: Any = sys.modules["__main__"]
+    parser = argparse.ArgumentParser(description=module.__doc__ and module.__doc__.partition("\n")[0])
     parser.add_argument("--size", choices=SIZES, default="small", help="default: %(default)s")
     parser.add_argument("--workers", type=int, default=usable_cpus(), help="threads; default: %(default)s")
     arguments = parser.parse_args()
     try:
-        check_workers(arguments.workers)
-        sys.stdout.write(run(arguments.size, arguments.workers, nullcontext()).sentence() + "\n")
+        name = Path(module.__file__).stem
+        outcome = outcome_of(name, module, arguments.size, arguments.workers, nullcontext())
+        sys.stdout.write(outcome.sentence() + "\n")
     except TprofError as error:
         sys.stderr.write(f"{parser.prog}: {error}\n")
         sys.exit(2 if isinstance(error, UsageError) else 1)

@@ -19,7 +19,7 @@ from tprof.benchmarks.polybench import KERNELS
 
 import tprof
 
-from .outcome import Outcome, WrongResultError, check_size
+from .outcome import Checked, WrongResultError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -47,19 +47,14 @@ class Problem:
         return {name: values.copy() for name, values in self.arrays.items()}
 
 
-def run(size: str, workers: int, during: AbstractContextManager[object]) -> Outcome:
+def run(size: str, workers: int, during: AbstractContextManager[object]) -> Checked:
     """Call every kernel so many times on threads, inside `during`, and check all results."""
-    check_size(size)
     problems = make_problems(size)
     with during:
         begin_s = time.perf_counter()
         sums = call_all(problems, INSTANCES[size], workers)
         duration_s = time.perf_counter() - begin_s
-    return Outcome(
-        program="polybench",
-        size=size,
-        workers=workers,
-        instances=count_instances(size),
+    return Checked(
         duration_s=duration_s,
         checks=check(problems, sums),
         facts={
@@ -126,8 +121,9 @@ def check(problems: list[Problem], sums: dict[str, list[int]]) -> tuple[str, ...
         once = bit_sum(arrays[result] for result in problem.kernel.results)
         wrong = [place for place, found in enumerate(sums[name]) if found != once]
         if wrong:
-            message = f"polybench's {name} gave another result in call {wrong[0]} than in a call on its own"
-            raise WrongResultError(message)
+            raise WrongResultError(
+                f"polybench's {name} gave another result in call {wrong[0]} than in a call on its own"
+            )
     calls = sum(map(len, sums.values()))
     return (f"{len(problems)} kernels against NumPy", f"{calls:,} calls against those")
 
@@ -136,11 +132,12 @@ def _compare(name: str, array: str, found: Array, right: Array) -> None:
     differs = ~(np.abs(found - right) <= TOLERANCE * np.abs(right).max())
     if differs.any():
         place = tuple(int(index) for index in np.argwhere(differs)[0])
-        message = f"polybench's {name} has {found[place]} in {array}{list(place)}, NumPy says {right[place]}"
-        raise WrongResultError(message)
+        raise WrongResultError(
+            f"polybench's {name} has {found[place]} in {array}{list(place)}, NumPy says {right[place]}"
+        )
 
 
 if __name__ == "__main__":
     from .outcome import main
 
-    main(run, __doc__ and __doc__.partition("\n")[0])
+    main()

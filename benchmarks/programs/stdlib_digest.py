@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import tprof
 from tprof.errors import TprofError
 
-from .outcome import Outcome, WrongResultError, check_size
+from .outcome import Checked, WrongResultError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -44,19 +44,14 @@ class FileResult:
     digest: str
 
 
-def run(size: str, workers: int, during: AbstractContextManager[object]) -> Outcome:
+def run(size: str, workers: int, during: AbstractContextManager[object]) -> Checked:
     """Take every file of that size through all tasks, inside `during`, and check the digests."""
-    check_size(size)
     paths = find_sources(size)
     with during:
         begin_s = time.perf_counter()
         results = process_all(paths, workers)
         duration_s = time.perf_counter() - begin_s
-    return Outcome(
-        program="stdlib_digest",
-        size=size,
-        workers=workers,
-        instances=dict.fromkeys(TASKS, len(paths)),
+    return Checked(
         duration_s=duration_s,
         checks=check(paths, results),
         facts={
@@ -85,8 +80,9 @@ def find_sources(size: str) -> list[Path]:
     library = Path(sysconfig.get_path("stdlib"))
     found = list(_walk(library))
     if not found:
-        message = f"no source files of the standard library below {library}: use a Python that is installed with them"
-        raise TprofError(message)
+        raise TprofError(
+            f"no source files of the standard library below {library}: use a Python that is installed with them"
+        )
     return sorted(found)[:: STRIDES[size]]
 
 
@@ -164,8 +160,9 @@ def check(paths: list[Path], results: list[FileResult]) -> tuple[str, ...]:
     if digest_of_digests((result.path, result.digest) for result in results) != direct:
         ours = {result.path: result.digest for result in results}
         wrong = next((path for path in paths if ours.get(path) != _digest_file(path)), "a file that was not asked for")
-        message = f"stdlib_digest got {wrong} wrong: what came back from compression is not what the file holds"
-        raise WrongResultError(message)
+        raise WrongResultError(
+            f"stdlib_digest got {wrong} wrong: what came back from compression is not what the file holds"
+        )
     return (f"round trip of {len(results):,} files", f"digest of digests {direct[:16]}")
 
 
@@ -183,4 +180,4 @@ def _digest_file(path: Path) -> str:
 if __name__ == "__main__":
     from .outcome import main
 
-    main(run, __doc__ and __doc__.partition("\n")[0])
+    main()

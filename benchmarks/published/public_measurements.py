@@ -94,6 +94,5 @@ def _read(path: Path, figures: tuple[str, ...], texts: tuple[str, ...]) -> pd.Da
     rows = read_csv(path)
     missing = [name for name in texts if name not in rows]
     if missing:
-        message = f"{path} has no column {missing[0]}: its columns are {listed(rows.columns)}"
-        raise UsageError(message)
+        raise UsageError(f"{path} has no column {missing[0]}: its columns are {listed(rows.columns)}")
     return rows.assign(**{name: numbers(rows, name) for name in figures})

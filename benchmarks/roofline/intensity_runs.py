@@ -25,7 +25,7 @@ from tprof.sensors.topology import read_topology
 from tprof.trace import load
 
 from . import _polynomial
-from .thread_team import SIZES, Effort, ThreadTeam, copy_bytes_per_s, flops_of, one_a_core, product_flops_per_s
+from .thread_team import SIZES, Extent, ThreadTeam, copy_bytes_per_s, flops_of, one_a_core, product_flops_per_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,12 +92,12 @@ class Measured:
         return {"bandwidth": self.bytes_per_s / self.rates["copy"], **products}
 
 
-def measure(effort: Effort, *, energy: str = "auto", progress: Progress | None = None) -> Measured:
+def measure(extent: Extent, *, energy: str = "auto", progress: Progress | None = None) -> Measured:
     """Run everything.
 
     Parameters
     ----------
-    effort
+    extent
         How much.
     energy
         The sensor, as for `tprof.record`.
@@ -112,14 +112,14 @@ def measure(effort: Effort, *, energy: str = "auto", progress: Progress | None =
     root = sensors.sysroot()
     cpus = one_a_core(read_topology(root))
     no_energy = _why_no_energy(energy, root)
-    stream_bytes = effort.stream_bytes(read_caches(root), len(cpus))
+    stream_bytes = extent.stream_bytes(read_caches(root), len(cpus))
     with tempfile.TemporaryDirectory(prefix="tprof-roofline-") as folder:
         session = Path(folder) / "roofline.tprof"
         recording: AbstractContextManager[object] = (
             nullcontext() if no_energy else tprof.record(session, energy=energy, counters="none", idle_s=0.0)
         )
         with ThreadTeam(cpus, stream_bytes) as team, recording:
-            points, rates = _Runner(team, effort, progress).run()
+            points, rates = _Runner(team, extent, progress).run()
         watts = {} if no_energy else _watts_of(session)
     best = _fastest(points)
     return Measured(
@@ -142,16 +142,16 @@ class _Runner:
     """Goes through all runs, repeat by repeat, in an order that hides no drift."""
 
     team: ThreadTeam
-    effort: Effort
+    extent: Extent
     progress: Progress | None
     done: int = 0
     points: list[Point] = field(default_factory=list)
     rates: dict[str, float] = field(default_factory=dict)
 
     def run(self) -> tuple[list[Point], dict[str, float]]:
-        jobs = [(one, degree) for one in SIZES for degree in self.effort.degrees]
-        total = self.effort.repeats * (len(jobs) + len(NUMPY))
-        for repeat in range(self.effort.repeats):
+        jobs = [(one, degree) for one in SIZES for degree in self.extent.degrees]
+        total = self.extent.repeats * (len(jobs) + len(NUMPY))
+        for repeat in range(self.extent.repeats):
             order = np.random.default_rng(repeat).permutation(len(jobs) + len(NUMPY))
             for place in order:
                 self._report(total)
@@ -166,7 +166,7 @@ class _Runner:
 
         @tprof.task(name=name)
         def one() -> tuple[float, float, float]:
-            return _polynomial.polynomial(self.team.stream(precision), degree, self.effort.seconds)
+            return _polynomial.polynomial(self.team.stream(precision), degree, self.extent.seconds)
 
         found = self.team.all(one)
         rate = sum(numbers / took_s for numbers, took_s, _ in found)
@@ -175,9 +175,9 @@ class _Runner:
 
     def _numpy(self, name: str) -> None:
         if name == "copy":
-            rate = copy_bytes_per_s(self.team, self.effort.seconds)
+            rate = copy_bytes_per_s(self.team, self.extent.seconds)
         else:
-            rate = product_flops_per_s(name.removeprefix("product-"), self.effort.matrix, self.effort.seconds)
+            rate = product_flops_per_s(name.removeprefix("product-"), self.extent.matrix, self.extent.seconds)
         self.rates[name] = max(rate, self.rates.get(name, 0.0))
 
     def _report(self, total: int) -> None:

@@ -98,10 +98,9 @@ def measure_here(*, quick: bool, processor: str | None, progress: Progress | Non
     """
     here = describe_machine()
     if processor is not None and processor != here["processor"]:
-        message = (
+        raise UsageError(
             f"the session was recorded on {processor}, and this is {here['processor']}: name its machine with --machine"
         )
-        raise UsageError(message)
     measured = measure(QUICK if quick else FULL, progress=progress)
     fitted = fit_machine(measured.runs, str(here["processor"] or "this machine"))
     notes = [*([measured.no_energy] if measured.no_energy else []), *fitted.warnings]
@@ -121,9 +120,8 @@ def saved_path(save: str) -> Path:
     if save.endswith(".json"):
         return Path(save)
     if save in MACHINES or not save.replace("-", "").replace("_", "").isalnum():
-        message = (
+        raise UsageError(
             "--save takes a file that ends in .json, or a name of letters, digits, - and _ other than "
             f'{", ".join(MACHINES)}; got "{save}"'
         )
-        raise UsageError(message)
     return _folder() / f"{save}.json"

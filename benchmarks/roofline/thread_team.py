@@ -101,7 +101,7 @@ class ThreadTeam:
 
 
 @dataclass(frozen=True)
-class Effort:
+class Extent:
     """What is run.
 
     Attributes
@@ -125,8 +125,8 @@ class Effort:
         return min(max(own, 4 * caches.l2_bytes), self.most_bytes, MOST_BYTES)
 
 
-FULL = Effort((0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128), 0.4, 3, 128 << 20, 1536)
-QUICK = Effort((0, 1, 4, 32, 64, 128), 0.05, 1, 64 << 20, 768)
+FULL = Extent((0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128), 0.4, 3, 128 << 20, 1536)
+QUICK = Extent((0, 1, 4, 32, 64, 128), 0.05, 1, 64 << 20, 768)
 
 
 def flops_of(degree: int) -> int:

@@ -1,5 +1,6 @@
 """The virtual processor: a package whose true power is known, a sensor like the real one, a trace to attribute."""
 
+from .effects import Beside, Drift, Effects, Hidden
 from .power_law import POLYBENCH, STATED, STRESS, Kernel, Law, kernel, redrawn
 from .schedule import Mix, Task, length_s, random_mix, side_by_side, stated
 from .virtual_processor import Core, Package, Run
@@ -12,7 +13,11 @@ __all__ = [
     "POLYBENCH",
     "STATED",
     "STRESS",
+    "Beside",
     "Core",
+    "Drift",
+    "Effects",
+    "Hidden",
     "Kernel",
     "Law",
     "Mix",

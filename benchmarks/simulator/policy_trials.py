@@ -77,7 +77,7 @@ class Trial:
 
         def strategy(processor: Processor) -> Strategy:
             explored_hz = spread(FREQUENCIES_HZ, EXPLORED)
-            return Learning(goal, processor, explored_hz, PowerEstimator(processor.read_j), workers=self.workers)
+            return Learning(goal, processor, explored_hz, PowerEstimator(processor.read), workers=self.workers)
 
         return self._run(strategy, log)
 
@@ -107,7 +107,7 @@ class Trial:
 
         def strategy(processor: Processor) -> Strategy:
             begins_hz = FREQUENCIES_HZ[-1 if knows else 0]
-            limiter = PowerLimiter(FREQUENCIES_HZ, watts, self.workers, processor.read_j, begins_hz)
+            limiter = PowerLimiter(FREQUENCIES_HZ, watts, self.workers, processor.read, begins_hz)
             goal, nothing = PowerCap(watts), Decision(Thresholds())
             if knows:
                 return Capped(limiter, self._from_table(goal, processor))
@@ -224,7 +224,6 @@ class Processor:
         self._hz = [FREQUENCIES_HZ[-1]] * self.count
         self._now_s = self._energy_j = self._updated_j = 0.0
         self._running: dict[int, _Running] = {}
-        self._stalled: set[int] = set()
         self.changes = 0
         self._task_s = dict.fromkeys(mix.tasks, 0.0)
         self._task_j = dict.fromkeys(mix.tasks, 0.0)
@@ -257,9 +256,9 @@ class Processor:
         """Return the simulated time."""
         return round(self._now_s * 1e9)
 
-    def read_j(self) -> float:
-        """Return what the energy counter shows."""
-        return self._updated_j
+    def read(self) -> tuple[int, float]:
+        """Return the simulated time and what the energy counter shows."""
+        return self.now_ns(), self._updated_j
 
     def set_active(self, workers: int) -> None:
         """Let so many workers take tasks."""

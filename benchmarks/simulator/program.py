@@ -52,10 +52,9 @@ class Machine:
         try:
             address = (sysroot() / SIMULATED).read_text(encoding="ascii").strip()
         except OSError as error:
-            message = (
+            raise UsageError(
                 f"there is no simulated machine below {sysroot()}: start this program on one, which sets {SYSROOT}"
-            )
-            raise UsageError(message) from error
+            ) from error
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.connect(f"\0{address}")
         self._policy_of = {

@@ -28,6 +28,7 @@ class Task:
     ----------
     duration_s : mean of the instances.
     duration_spread, power_spread : of instances, as a part of the mean (log-normal).
+    length_exponent : an instance's power goes with its length to this power; 0: not at all.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Task:
     kernel: Kernel
     duration_spread: float = 0.1
     power_spread: float = 0.0
+    length_exponent: float = 0.0
 
 
 def stated(name: str, duration_s: float, power_w: float, power_spread: float = 0.0) -> Task:
@@ -53,6 +55,9 @@ class Mix:
     busy : part of the time in which a core runs something.
     changing : whether the mix changes every 500 instances, as phases of a program do.
     burst_s, gap_s : all cores work for about as long, then rest for about as long; 0: they never rest together.
+    groups : tasks that a core runs right after one another, in this order; which group is next is random. Empty: each
+        task is a group.
+    as_often : whether groups run about as often as each other; else each runs for about the same part of the time.
     """
 
     cores: int = 4
@@ -62,10 +67,12 @@ class Mix:
     changing: bool = False
     burst_s: float = 0.0
     gap_s: float = 0.0
+    groups: tuple[tuple[int, ...], ...] = ()
+    as_often: bool = False
 
 
 def random_mix(tasks: Sequence[Task], mix: Mix, *, seed: int) -> list[Core]:
-    """Let each core run tasks in random order, each task for about the same part of the time."""
+    """Let each core run tasks in random order; `Mix` says which and how often."""
     random = np.random.default_rng(seed)
     rests_s = _rests(mix, random)
     return [_random_core(tasks, random, mix, rests_s) for _ in range(mix.cores)]
@@ -122,16 +129,20 @@ def _random_core(
     tasks: Sequence[Task], random: np.random.Generator, mix: Mix, rests_s: NDArray[np.float64] | None
 ) -> Core:
     mean_s = np.array([task.duration_s for task in tasks])
-    evenly = (1 / mean_s) / (1 / mean_s).sum()
-    count = int(1.5 * mix.duration_s * mix.busy / (evenly @ mean_s)) + 50
-    task = random.choice(len(tasks), count, p=evenly)
+    groups = mix.groups or tuple((number,) for number in range(len(tasks)))
+    group_s = np.array([mean_s[list(group)].sum() for group in groups])
+    odds_of = np.ones(len(groups)) if mix.as_often else 1 / group_s
+    odds_of /= odds_of.sum()
+    count = int(1.5 * mix.duration_s * mix.busy / (odds_of @ group_s)) + 50
+    drawn = random.choice(len(groups), count, p=odds_of)
+    task = np.concatenate([np.array(groups[number]) for number in drawn]) if mix.groups else drawn
     if mix.changing:
         phases = random.dirichlet(np.ones(len(tasks)), size=count // 500 + 1) / mean_s
         odds = (phases / phases.sum(axis=1, keepdims=True))[np.arange(count) // 500]
         task = (np.cumsum(odds, axis=1) < random.random((count, 1))).sum(axis=1).clip(max=len(tasks) - 1)
     spread = np.array([one.duration_spread for one in tasks])[task]
     length_s = mean_s[task] * random.lognormal(-(spread**2) / 2, spread)
-    gap_s = length_s * (1 / mix.busy - 1) * random.exponential(1, count)
+    gap_s = length_s * (1 / mix.busy - 1) * random.exponential(1, len(task))
     end_s = np.cumsum(length_s + gap_s)
     if rests_s is not None:
         # Time at work becomes time: what begins after a burst begins after its rest.
@@ -143,6 +154,7 @@ def _random_core(
     kept = (end_s < mix.idle_s + mix.duration_s) & (end_s > begin_s)
     power_spread = np.array([one.power_spread for one in tasks])[task]
     scale = random.lognormal(-(power_spread**2) / 2, power_spread)
+    scale *= (length_s / mean_s[task]) ** np.array([one.length_exponent for one in tasks])[task]
     return Core(begin_s[kept], end_s[kept], task[kept].astype(np.int64), scale[kept])
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tprof.benchmarks.published import TABLES_HZ
 
+from .effects import NO_EFFECTS, Effects
 from .power_law import COUNTERS, STATED, Law, Rates, demand_gbs, rates
 
 if TYPE_CHECKING:
@@ -50,27 +51,65 @@ class Package:
     ----------
     set_hz : the frequency that was asked for.
     turbo : whether a package at the law's base frequency may run faster.
+    effects : what changes powers beside the law.
     """
 
     law: Law = STATED
     set_hz: float = float(TABLES_HZ)
     turbo: bool = False
+    effects: Effects = NO_EFFECTS
 
 
 @dataclass(frozen=True)
 class Run:
-    """A schedule on a package until `end_s`; `kernels` are what the tasks of its cores run."""
+    """A schedule on a package until `end_s`; `kernels` are what the tasks of its cores run.
+
+    `seed` is that of effects that are drawn: random walks of powers, bursts that no sample shows.
+    """
 
     package: Package
     kernels: Sequence[Kernel]
     cores: Sequence[Core]
     end_s: float
+    seed: int = 0
 
     @cached_property
     def moments_s(self) -> Floats:
         """Where something changes, (m,)."""
         ends = [np.array([0.0, self.end_s]), *[one.begin_s for one in self.cores], *[one.end_s for one in self.cores]]
-        return np.unique(np.concatenate(ends))
+        return np.unique(np.concatenate([*ends, self.drift_s, *self._bursts_s]))
+
+    @cached_property
+    def drift_s(self) -> Floats:
+        """Where powers that drift change: from the begin of the first instance to the end of the last."""
+        busy = [one for one in self.cores if len(one.task)]
+        if not busy:
+            return np.empty(0)
+        return self.package.effects.grid_s(min(one.begin_s[0] for one in busy), max(one.end_s[-1] for one in busy))
+
+    @cached_property
+    def drift_factor(self) -> Floats:
+        """The factor of each task's power from each moment of `drift_s` on: (tasks, n)."""
+        part = np.arange(len(self.drift_s)) / max(len(self.drift_s), 1)
+        return self.package.effects.drift.factor(len(self.kernels), part, np.random.default_rng((self.seed, 1)))
+
+    @cached_property
+    def _bursts_s(self) -> tuple[Floats, Floats]:
+        """When hidden bursts begin and end."""
+        hidden = self.package.effects.hidden
+        if hidden is None:
+            return np.empty(0), np.empty(0)
+        return hidden.between(0.0, self.end_s, np.random.default_rng((self.seed, 2)))
+
+    def task_at(self, place: int) -> NDArray[np.int64]:
+        """Return which task runs on a core from each moment on: (m - 1,), -1 none."""
+        return np.asarray(self._numbers[place])
+
+    @cached_property
+    def _numbers(self) -> NDArray[np.int64]:
+        rows = zip(self.cores, self.instance, strict=True)
+        found = [np.append(core.task, -1)[instance] for core, instance in rows]
+        return np.array(found, np.int64).reshape(len(self.cores), len(self.moments_s) - 1)
 
     @cached_property
     def instance(self) -> NDArray[np.int64]:
@@ -95,19 +134,18 @@ class Run:
 
     def rates(self, place: int) -> Rates:
         """What a core does from each moment on."""
-        number = self._number(place)
+        number = self.task_at(place)
         others_gbs = self._demand_gbs - demand_gbs(self.package.law, self.kernels, number, self.hz)
         return rates(self.package.law, self.kernels, number, self.hz, np.maximum(others_gbs, 0.0))
 
-    def dynamic_j(self, place: int) -> Floats:
-        """Joules of a core up to each moment: (m,)."""
-        core, instance = self.cores[place], self.instance[place]
-        scale = np.append(core.scale, 0.0)[instance]
-        return self._integral(self.rates(place).power_w * scale)
+    @cached_property
+    def dynamic_j(self) -> list[Floats]:
+        """Joules of each core up to each moment: (m,) each."""
+        return [self._dynamic_j(place) for place in range(len(self.cores))]
 
     def instances_j(self, place: int) -> Floats:
         """Return dynamic joules of each instance of a core."""
-        return self._by_instance(self.cores[place], self.dynamic_j(place))
+        return self._by_instance(self.cores[place], self.dynamic_j[place])
 
     def static_shares_j(self, place: int, edges_s: Floats) -> Floats:
         """Return static joules of each instance of a core, by the convention that quanta set.
@@ -125,7 +163,8 @@ class Run:
 
     def joules(self, t_s: Floats) -> Floats:
         """Joules drawn by the package up to each time."""
-        return np.asarray(np.interp(t_s, self.moments_s, self._all_dynamic_j) + self.static_j(t_s))
+        dynamic_j = np.interp(t_s, self.moments_s, self._all_dynamic_j + self._hidden_j)
+        return np.asarray(dynamic_j + self.static_j(t_s))
 
     def static_j(self, t_s: Floats) -> Floats:
         """Static joules of the package up to each time, what its warmth leaks included."""
@@ -136,14 +175,31 @@ class Run:
         done, at = self.rates(place), np.searchsorted(self.moments_s, t_s)
         return {name: np.floor(self._integral(getattr(done, name))[at]).astype(np.uint64) for name in COUNTERS}
 
+    def _dynamic_j(self, place: int) -> Floats:
+        power_w = self.rates(place).power_w * np.append(self.cores[place].scale, 0.0)[self.instance[place]]
+        if self.package.effects.changes_tasks:
+            power_w = power_w * self.package.effects.factor(self, place, self.task_at(place))
+        return self._integral(np.asarray(power_w))
+
     @cached_property
     def _all_dynamic_j(self) -> Floats:
-        return sum((self.dynamic_j(place) for place in range(len(self.cores))), np.zeros(len(self.moments_s)))
+        return sum(self.dynamic_j, np.zeros(len(self.moments_s)))
+
+    @cached_property
+    def _hidden_j(self) -> Floats:
+        """Joules of hidden bursts up to each moment."""
+        hidden = self.package.effects.hidden
+        if hidden is None:
+            return np.zeros(len(self.moments_s))
+        begin_s, end_s = self._bursts_s
+        last = np.searchsorted(begin_s, self.moments_s[:-1], side="right") - 1
+        on = (last >= 0) & (np.append(end_s, 0.0)[last] > self.moments_s[:-1])
+        return self._integral(np.where(on, hidden.power_w, 0.0))
 
     @cached_property
     def _demand_gbs(self) -> Floats:
         law, places = self.package.law, range(len(self.cores))
-        alone = (demand_gbs(law, self.kernels, self._number(place), self.hz) for place in places)
+        alone = (demand_gbs(law, self.kernels, self.task_at(place), self.hz) for place in places)
         return sum(alone, np.zeros(len(self.hz)))
 
     @cached_property
@@ -160,9 +216,6 @@ class Run:
         fading = np.exp(-GRID_S / law.warm_s)
         warm_w = lfilter([1 - fading], [1, -fading], power_w)
         return t_s, static_j + np.append(0.0, np.cumsum(law.leak * warm_w * np.diff(t_s)))
-
-    def _number(self, place: int) -> NDArray[np.int64]:
-        return np.asarray(np.append(self.cores[place].task, -1)[self.instance[place]])
 
     def _integral(self, rate: Floats) -> Floats:
         return np.append(0.0, np.cumsum(rate * np.diff(self.moments_s)))

@@ -8,6 +8,7 @@ trace.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,8 @@ class Sensor:
     closely : part of the updates seen that are followed by polls each 50 µs until the next; 0: none.
     noise_j : standard deviation of what an update is off by; it never falls.
     left_j : joules after which the register wraps for the first time, so that even a short run sees it wrap.
+    late_s : an update shows this much later than the joules that it holds: at most, or on average if `late_tail`.
+    late_tail : whether delays are exponential, so that a few are long; else any up to `late_s` is as likely.
     """
 
     gaps_ms: tuple[float, ...]
@@ -61,6 +64,8 @@ class Sensor:
     closely: float = 0.0
     noise_j: float = 0.0
     left_j: float = 20.0
+    late_s: float = 0.0
+    late_tail: bool = False
 
     def updates(self, end_s: float, random: np.random.Generator) -> Floats:
         """Return when the register changed, seconds."""
@@ -68,6 +73,13 @@ class Sensor:
         gaps_s = np.interp(random.random(count), PARTS, self.gaps_ms) * 1e-3
         t_s = np.cumsum(gaps_s)
         return np.asarray(t_s[t_s < end_s])
+
+    def shown(self, updates_s: Floats, random: np.random.Generator) -> Floats:
+        """Return when the register showed each update; a newer one hides those that would show after it."""
+        if not self.late_s:
+            return updates_s
+        draw = random.exponential if self.late_tail else partial(random.uniform, 0.0)
+        return np.maximum.accumulate(updates_s + draw(self.late_s, len(updates_s)))
 
     def seen(self, updates_s: Floats) -> Seen:
         """Return which updates a poller sees, when, and how long before each the value may have changed."""
@@ -157,7 +169,7 @@ def write(
     random = np.random.default_rng(seed)
     updates_s = sensor.updates(run.end_s, random)
     register = sensor.register(run.joules(updates_s), random)
-    seen = sensor.seen(updates_s)
+    seen = sensor.seen(sensor.shown(updates_s, random))
     seen_ns, window_ns = (np.round(part * 1e9).astype(np.int64) for part in (seen.at_s, seen.window_s))
     write_trace(
         path,

@@ -58,8 +58,9 @@ def write_suite(suite: Suite, folder: Path) -> tuple[Path, ...]:
         for path, name in zip(csvs, ("table_5", "table_6"), strict=True):
             _write_rows(path, plain[name])
     except OSError as error:
-        message = f"cannot write the suite's tables to {folder}: {error.strerror}; choose another folder"
-        raise TprofError(message) from error
+        raise TprofError(
+            f"cannot write the suite's tables to {folder}: {error.strerror}; choose another folder"
+        ) from error
     return page, values, *csvs
 
 

@@ -141,7 +141,8 @@ def pooled(profiles: Sequence[Profile]) -> pd.DataFrame:
     """Summarize the instances of all runs together.
 
     Means and correlations are those of all instances. The interval keeps the mean half width of the runs': sensor and
-    model have the same error in each, so that repeating narrows nothing that this interval holds.
+    model have the same error in each, so that repeating narrows nothing that this interval holds. Intervals of sums and
+    of powers are those of one run, and left out.
     """
     if len(profiles) == 1:
         return profiles[0].summary()
@@ -157,7 +158,10 @@ def pooled(profiles: Sequence[Profile]) -> pd.DataFrame:
     means_j, halves_j = table["energy_mean_j"].to_numpy(), half_j.to_numpy()
     static_j = means_j - dynamic_j.to_numpy()
     low_j, high_j = widened(np.maximum(means_j - halves_j, 0.0), means_j + halves_j, static_j, watts)
-    return table.assign(energy_mean_low_j=low_j, energy_mean_high_j=high_j, resolved=dynamic_j > half_j)
+    of_one_run = ["dynamic_low_j", "dynamic_high_j", "power_low_w", "power_high_w"]
+    return table.drop(columns=of_one_run).assign(
+        energy_mean_low_j=low_j, energy_mean_high_j=high_j, resolved=dynamic_j > half_j
+    )
 
 
 def is_absent(value: float | None) -> bool:
@@ -175,9 +179,8 @@ def members(names: Sequence[str] = SUITE) -> tuple[str, ...]:
     """
     lacking = [name for name in names if name not in PROGRAMS]
     if lacking:
-        message = (
+        raise UsageError(
             f"the suite needs {', '.join(lacking)}, which the catalogue of programs does not have: "
             f"run what it has by name ({', '.join(PROGRAMS)})"
         )
-        raise UsageError(message)
     return tuple(dict.fromkeys(names))

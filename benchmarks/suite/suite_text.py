@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tprof.analysis.report.text_table import Table
+from tprof.analysis.text_table import Table
 from tprof.benchmarks.measured_figures import number
 from tprof.benchmarks.published.paper import BYTES_A_MB, MACHINE, PAPER
 from tprof.benchmarks.validation.validation_text import NONE

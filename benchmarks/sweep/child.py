@@ -81,8 +81,7 @@ def run(words: list[str], workers: int, log: Path, *, guard: Guard, timeout_s: f
             status = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             _end(process)
-            message = f"the run did not end within --timeout {timeout_s:g}; all it printed is in {log}"
-            raise RunError(message) from None
+            raise RunError(f"the run did not end within --timeout {timeout_s:g}; all it printed is in {log}") from None
         except BaseException:
             _end(process)
             raise
@@ -91,8 +90,7 @@ def run(words: list[str], workers: int, log: Path, *, guard: Guard, timeout_s: f
             if process.returncode is not None:
                 guard.also_ends(None)
     if status != 0:
-        message = f"the run ended with {_status(status)}{_last(log)}; all it printed is in {log}"
-        raise RunError(message)
+        raise RunError(f"the run ended with {_status(status)}{_last(log)}; all it printed is in {log}")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

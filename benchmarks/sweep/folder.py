@@ -43,11 +43,9 @@ def make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
-        message = f"{folder} is a file: name a folder with -o DIR"
-        raise UsageError(message) from None
+        raise UsageError(f"{folder} is a file: name a folder with -o DIR") from None
     except OSError as error:
-        message = f"cannot write to {folder}: {error.strerror}; choose another folder with -o DIR"
-        raise UsageError(message) from error
+        raise UsageError(f"cannot write to {folder}: {error.strerror}; choose another folder with -o DIR") from error
 
 
 @contextmanager
@@ -62,8 +60,9 @@ def claimed(folder: Path) -> Iterator[str | None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            message = f"another sweep is running in {folder}: wait for it, or choose another folder with -o DIR"
-            raise UsageError(message) from None
+            raise UsageError(
+                f"another sweep is running in {folder}: wait for it, or choose another folder with -o DIR"
+            ) from None
         except OSError as error:
             yield f"{folder} cannot be locked ({error.strerror}): start no other sweep in it"
         else:
@@ -90,8 +89,9 @@ def clear(folder: Path) -> None:
             else:
                 path.unlink(missing_ok=True)
         except OSError as error:
-            message = f"cannot remove {path} of the earlier sweep: {error.strerror}; choose another folder with -o DIR"
-            raise TprofError(message) from error
+            raise TprofError(
+                f"cannot remove {path} of the earlier sweep: {error.strerror}; choose another folder with -o DIR"
+            ) from error
 
 
 def earlier(order: Order, plan: Plan, *, refused: str | None) -> Plan | None:
@@ -119,8 +119,9 @@ def earlier(order: Order, plan: Plan, *, refused: str | None) -> Plan | None:
     if len(existing.done) < len(existing.points):
         _take_over(order, existing, plan)
     elif existing.written and not order.resume and all((order.folder / name).exists() for name in FILES):
-        message = f"{order.folder} holds this sweep, finished: write its tables again with --resume, {ELSEWHERE}"
-        raise UsageError(message)
+        raise UsageError(
+            f"{order.folder} holds this sweep, finished: write its tables again with --resume, {ELSEWHERE}"
+        )
     existing.try_again()
     existing.written = False
     return existing
@@ -128,14 +129,12 @@ def earlier(order: Order, plan: Plan, *, refused: str | None) -> Plan | None:
 
 def _check_empty(order: Order) -> None:
     if order.resume:
-        message = (
+        raise UsageError(
             f"{order.folder} holds no sweep to go on with ({FILE}): leave --resume out, or name its folder with -o"
         )
-        raise UsageError(message)
     taken = next((name for name in (*FILES, POINTS) if os.path.exists(order.folder / name)), None)
     if taken is not None:
-        message = f"{order.folder / taken} exists: {ELSEWHERE}"
-        raise UsageError(message)
+        raise UsageError(f"{order.folder / taken} exists: {ELSEWHERE}")
 
 
 def _check_same(order: Order, existing: Plan, plan: Plan, refused: str | None) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tprof.errors import UsageError
-from tprof.trace.plain_values import whole
+from tprof.trace.plain_values import frequency_hz, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,15 +17,11 @@ GRID = 8
 """Frequencies of a processor that takes any between its ends."""
 KHZ = 1000
 """What the kernel's files count in: of anything finer it would take another."""
-UNITS = {"ghz": 10**9, "mhz": 10**6, "khz": 10**3, "hz": 1}
-_NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ghz|mhz|khz|hz)?\s*", re.IGNORECASE)
 _FORMS = "all, a list such as 1.6GHz,2.4GHz, or LOW..HIGH:N such as 1.6GHz..3.6GHz:5"
 MOST_GRID = 1000
 """Frequencies of a range: a run takes seconds at each of them."""
-LARGEST = 1e15
-"""In whatever unit; beyond it the number was mistyped."""
-LARGEST_BARE = 100
-"""A number without a unit is in GHz; above this it is an error."""
+LARGEST_HZ = 1e15
+"""Beyond it the number was mistyped."""
 MOST_NAMED = 4
 
 
@@ -92,16 +87,14 @@ def _range(text: str, listed: Sequence[int]) -> tuple[int, ...]:
     lowest, highest = _hz(low, text), _hz(high, text)
     steps = whole(count, MOST_GRID) if colon else GRID
     if lowest > highest or steps is None or steps < 2:
-        message = (
+        raise UsageError(
             f"--frequencies {text}: write the lower end first, and at least 2 and at most {MOST_GRID} after the colon"
         )
-        raise UsageError(message)
     if colon or not listed:
         return _spread(lowest, highest, steps)
     inside = tuple(hz for hz in listed if lowest <= hz <= highest)
     if not inside:
-        message = f"--frequencies {text}: nothing lies between them; this processor has {named(listed)}"
-        raise UsageError(message)
+        raise UsageError(f"--frequencies {text}: nothing lies between them; this processor has {named(listed)}")
     return inside
 
 
@@ -110,18 +103,15 @@ def _spread(lowest: int, highest: int, count: int) -> tuple[int, ...]:
 
 
 def _hz(part: str, text: str) -> int:
-    found = _NUMBER.fullmatch(part)
-    if found is None:
-        message = f"--frequencies must be {_FORMS}; got {text!r}"
-        raise UsageError(message)
-    number, unit = float(found[1]), found[2]
-    if number > LARGEST:
-        message = f"--frequencies {text[:40]}: no processor runs that fast"
-        raise UsageError(message)
-    if unit is None and number > LARGEST_BARE:
-        message = f"--frequencies {text}: {part.strip()} lacks its unit; write GHz, MHz, kHz or Hz after it"
-        raise UsageError(message)
-    return _whole_khz(number * UNITS[(unit or "ghz").lower()])
+    try:
+        hz = frequency_hz(part)
+    except ValueError as error:
+        raise UsageError(f"--frequencies {text}: {error}") from None
+    if hz is None:
+        raise UsageError(f"--frequencies must be {_FORMS}; got {text!r}")
+    if hz > LARGEST_HZ:
+        raise UsageError(f"--frequencies {text[:40]}: no processor runs that fast")
+    return _whole_khz(hz)
 
 
 def _whole_khz(hz: float) -> int:
@@ -139,8 +129,7 @@ def _ends(policies: Sequence[Policy]) -> tuple[int, int]:
 def _check(hz: int, policies: Sequence[Policy]) -> None:
     lowest, highest = _ends(policies)
     if not lowest <= hz <= highest:
-        message = f"{shown(hz)} is outside of what this processor has: {shown(lowest)} to {shown(highest)}"
-        raise UsageError(message)
+        raise UsageError(f"{shown(hz)} is outside of what this processor has: {shown(lowest)} to {shown(highest)}")
 
 
 def shown(hz: float) -> str:

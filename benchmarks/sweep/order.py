@@ -92,17 +92,13 @@ class Order:
     def check(self) -> None:
         """Refuse what is out of range. Raises UsageError."""
         if self.repeats < 1:
-            message = f"each setting must run at least once, got --repeat {self.repeats}"
-            raise UsageError(message)
+            raise UsageError(f"each setting must run at least once, got --repeat {self.repeats}")
         if not 0 <= self.settle_s < math.inf:
-            message = f"--settle takes seconds, 0 for not waiting, got {self.settle_s:g}"
-            raise UsageError(message)
+            raise UsageError(f"--settle takes seconds, 0 for not waiting, got {self.settle_s:g}")
         if self.timeout_s is not None and not 0 < self.timeout_s < math.inf:
-            message = f"--timeout takes seconds above 0, got {self.timeout_s:g}"
-            raise UsageError(message)
+            raise UsageError(f"--timeout takes seconds above 0, got {self.timeout_s:g}")
         if self.resume and self.overwrite:
-            message = "--resume goes on with what the folder holds, --overwrite replaces it: give one of them"
-            raise UsageError(message)
+            raise UsageError("--resume goes on with what the folder holds, --overwrite replaces it: give one of them")
         check_size(self.what.size)
 
 
@@ -117,16 +113,16 @@ def program(words: Sequence[str], **options: Any) -> What:
     first, *rest = words
     if first == "-m":
         if not rest:
-            message = "-m needs the name of a module after it"
-            raise UsageError(message)
+            raise UsageError("-m needs the name of a module after it")
         return What("module", rest[0], tuple(rest[1:]), **options)
     if first in PROGRAMS:
         if rest:
             raise UsageError(_after_benchmark(first, rest))
         return What("benchmark", first, **options)
     if first.startswith("-"):
-        message = f"there is no option {first}: see tprof sweep --help; the program's own options go after the script"
-        raise UsageError(message)
+        raise UsageError(
+            f"there is no option {first}: see tprof sweep --help; the program's own options go after the script"
+        )
     return What("script", first, tuple(rest), **options)
 
 
@@ -141,6 +137,7 @@ def read_workers(text: str) -> tuple[int, ...]:
     """Read numbers of workers such as 1,2,4, each once, ascending. Raises UsageError."""
     found = {whole(part.strip(), MOST_WORKERS) or 0 for part in text.split(",")}
     if 0 in found:
-        message = f"--workers must be numbers from 1 to {MOST_WORKERS} with commas, such as 1,2,4, got {shown(text)}"
-        raise UsageError(message)
+        raise UsageError(
+            f"--workers must be numbers from 1 to {MOST_WORKERS} with commas, such as 1,2,4, got {shown(text)}"
+        )
     return tuple(sorted(found))

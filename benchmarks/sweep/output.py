@@ -36,6 +36,7 @@ HAD_PROCESSOR = 0.9
 """If simulated tasks run for less than this part of their time, the host dominates their times."""
 OUTSIDE = 0.05
 """Part of the program's joules outside tasks above which a run gets a warning."""
+OUTSIDE_TASKS = ("runtime", "spin", "unidentified")
 FIGURE = re.compile(r"(?<![\w.-])\d+(?:\.\d+)?(?:e[+-]?\d+)?(?= ?%| (?:±|[WJs]\b))")
 """A number with its unit; numbers in names, statuses and settings distinguish runs and stay."""
 
@@ -134,8 +135,7 @@ def read_rows(folder: Path, point: Point) -> list[Row]:
         return rows_without_setting(read_json(path, MOST_BYTES))
     except (UnreadableError, ValueError) as error:
         reason = error.reason if isinstance(error, UnreadableError) else error
-        message = f"cannot read {path} of a run that was done: {reason}; begin anew with --overwrite"
-        raise TprofError(message) from error
+        raise TprofError(f"cannot read {path} of a run that was done: {reason}; begin anew with --overwrite") from error
 
 
 def _is_nan(value: object) -> bool:
@@ -163,7 +163,7 @@ def outside_tasks(profile: Profile) -> list[str]:
     if not any(one.counted for one in profile.quanta):
         return []  # without a sensor there are no joules to miss
     accounts = profile.counted_accounts
-    tasks_j, outside_j = accounts["tasks_j"], accounts["runtime_j"]
+    tasks_j, outside_j = accounts["tasks_j"], sum(accounts[f"{name}_j"] for name in OUTSIDE_TASKS)
     if not (tasks_j > 0 and outside_j > OUTSIDE * (tasks_j + outside_j)):
         return []
     where = "imports and code between tasks, see `runtime` in tprof summary"

@@ -152,8 +152,9 @@ def load_plan(folder: Path) -> Plan | None:
         why = f"it lacks {error}"
     except (ValueError, TypeError, AttributeError) as error:
         why = str(error)
-    message = f"{path} is not a plan that this version of tprof reads ({why}): choose another folder with -o DIR"
-    raise UsageError(message)
+    raise UsageError(
+        f"{path} is not a plan that this version of tprof reads ({why}): choose another folder with -o DIR"
+    )
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -175,8 +176,7 @@ def unwritable(path: Path, draft: Path, error: OSError) -> TprofError:
 
 def _from_plain(plain: Mapping[str, Any]) -> Plan:
     if plain["format"] != FORMAT:
-        message = f"its format is {shown(plain['format'])}, not {FORMAT}"
-        raise ValueError(message)
+        raise ValueError(f"its format is {shown(plain['format'])}, not {FORMAT}")
     frequencies_hz = plain["frequencies_hz"]
     plan = Plan(
         what=_what(dict(plain["what"])),
@@ -227,5 +227,4 @@ def _texts(values: Any, name: str) -> list[str]:
 
 def _expect(holds: bool, name: str) -> None:  # noqa: FBT001 - it is what is expected
     if not holds:
-        message = f"{name} is of another kind"
-        raise ValueError(message)
+        raise ValueError(f"{name} is of another kind")

@@ -158,8 +158,7 @@ class _Runner:
         save_plan(self._sweep.plan, self._folder)
         self._failed_in_a_row += 1
         if self._failed_in_a_row == MOST_FAILURES and self._sweep.plan.waiting:
-            message = f"{MOST_FAILURES} runs failed one after the other, the last: {error}"
-            raise TprofError(message) from error
+            raise TprofError(f"{MOST_FAILURES} runs failed one after the other, the last: {error}") from error
         self._report.note(f"{point.name}: {error}")
 
     def _keep(self, point: Point) -> None:
@@ -289,8 +288,7 @@ def _reach(order: Order) -> Reach:
         notes = (*visits.notes, *clamped(policies, visits.frequencies_hz), *_turbo(policies, visits.frequencies_hz))
         return Reach(policies, visits.frequencies_hz, notes)
     if order.frequencies is not None:
-        message = f"no frequency can be set: {why}; or sweep workers only, without --frequencies"
-        raise SensorError(message)
+        raise SensorError(f"no frequency can be set: {why}; or sweep workers only, without --frequencies")
     return Reach(notes=(f"only workers are swept, no frequency can be set: {why}",), refused=why)
 
 

@@ -135,13 +135,11 @@ def rows_without_setting(rows: Any) -> list[Row]:
     if isinstance(rows, list):  # sweeps of before the column
         rows = [{"watts_factor": None, **row} if isinstance(row, dict) else row for row in rows]
     if not isinstance(rows, list) or not all(isinstance(row, dict) and set(row) == names for row in rows):
-        message = f"it must hold rows of {', '.join(sorted(names))}"
-        raise ValueError(message)
+        raise ValueError(f"it must hold rows of {', '.join(sorted(names))}")
     for row in rows:
         for name, value in row.items():
             if not isinstance(value, str) if name in TEXTS else not _is_figure(name, value):
-                message = f"{name} must not be {shown(value)}"
-                raise ValueError(message)
+                raise ValueError(f"{name} must not be {shown(value)}")
     return rows
 
 

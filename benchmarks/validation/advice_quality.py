@@ -34,23 +34,23 @@ MIDDLE = 1 / 2
 
 
 @dataclass(frozen=True)
-class Effort:
+class Extent:
     """How many responses of each kind are tried (None: all), and how many tables of noisy runs."""
 
     responses: int | None = None
     tables: int = 300
 
 
-FULL = Effort()
-QUICK = Effort(responses=3, tables=3)
+FULL = Extent()
+QUICK = Extent(responses=3, tables=3)
 
 
-def measure(effort: Effort = FULL, *, folder: Path | None = None) -> dict[str, Any]:
+def measure(extent: Extent = FULL, *, folder: Path | None = None) -> dict[str, Any]:
     """Measure how good advice is.
 
     Parameters
     ----------
-    effort
+    extent
         `FULL` for figures (one to two minutes), `QUICK` to see that it works.
     folder
         Of public measurements; by default what TPROF_PUBLIC_DATA names.
@@ -63,15 +63,15 @@ def measure(effort: Effort = FULL, *, folder: Path | None = None) -> dict[str, A
     named = os.environ.get(FOLDER)
     folder = folder or (Path(named) if named else None)
     figures = [
-        *_frequency("the paper's responses", _some(known_responses.papers(), effort), 4.0),
-        *_frequency("the same with a voltage floor", _some(known_responses.papers(floor=True), effort), None),
-        *_frequency("kernels on the virtual processor", _some(known_responses.virtual(), effort), 4.0),
-        *(figure for kind in advice_trials.KINDS for figure in _noisy(kind, effort.tables)),
-        *_public(folder, public_measurements.SWEEPS, public_measurements.frequencies, over_frequencies, effort),
-        *_public(folder, public_measurements.ZEUS, public_measurements.power_limits, _limits, effort),
-        *_public(folder, public_measurements.CORES, public_measurements.cores, _cores, effort),
+        *_frequency("the paper's responses", _some(known_responses.papers(), extent), 4.0),
+        *_frequency("the same with a voltage floor", _some(known_responses.papers(floor=True), extent), None),
+        *_frequency("kernels on the virtual processor", _some(known_responses.virtual(), extent), 4.0),
+        *(figure for kind in advice_trials.KINDS for figure in _noisy(kind, extent.tables)),
+        *_public(folder, public_measurements.SWEEPS, public_measurements.frequencies, over_frequencies, extent),
+        *_public(folder, public_measurements.ZEUS, public_measurements.power_limits, _limits, extent),
+        *_public(folder, public_measurements.CORES, public_measurements.cores, _cores, extent),
     ]
-    return {"machine": describe_machine(), "effort": asdict(effort), "figures": [one.as_plain() for one in figures]}
+    return {"machine": describe_machine(), "effort": asdict(extent), "figures": [one.as_plain() for one in figures]}
 
 
 def _frequency(kind: str, tasks: Sequence[Response], target: float | None) -> list[Figure]:
@@ -185,18 +185,18 @@ def _public(
     name: str,
     read: Callable[[Path], list[Response]],
     figures: Callable[[Sequence[Response]], list[Figure]],
-    effort: Effort,
+    extent: Extent,
 ) -> list[Figure]:
     if folder is None or not (folder / name).is_file():
         return [Figure(name, (), PERCENT, note=f"not there; set {FOLDER} to the folder that holds it")]
-    return figures(_some(read(folder), effort))
+    return figures(_some(read(folder), extent))
 
 
-def _some(found: list[Response], effort: Effort) -> list[Response]:
-    """Return as many as `effort.responses`, of all kinds, since they are sorted."""
-    if effort.responses is None:
+def _some(found: list[Response], extent: Extent) -> list[Response]:
+    """Return as many as `extent.responses`, of all kinds, since they are sorted."""
+    if extent.responses is None:
         return found
-    return [found[place] for place in np.linspace(0, len(found) - 1, effort.responses).astype(int)]
+    return [found[place] for place in np.linspace(0, len(found) - 1, extent.responses).astype(int)]
 
 
 def _middle(one: Response) -> int:

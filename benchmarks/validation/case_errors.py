@@ -63,13 +63,18 @@ def run_case(case: Case, *, seed: int, duration_s: float, model: Coefficients | 
     model
         The calibrated one, for cases that compare it.
     """
-    mix = replace(case.mix, duration_s=duration_s)
-    cores = random_mix(case.tasks, mix, seed=seed)
-    run = Run(case.package, [task.kernel for task in case.tasks], cores, duration_s + mix.idle_s)
+    run = simulated(case, seed=seed, duration_s=duration_s)
     with tempfile.TemporaryDirectory(prefix="tprof-validate-") as folder:
         session = _Session(Path(folder), case, run, seed, model)
         truth = session.write(counters=False)
         return [_compare(case, truth, name, *session.profiled(name)) for name in case.models]
+
+
+def simulated(case: Case, *, seed: int, duration_s: float) -> Run:
+    """Return a run of a case."""
+    mix = replace(case.mix, duration_s=duration_s)
+    cores = random_mix(case.tasks, mix, seed=seed)
+    return Run(case.package, [task.kernel for task in case.tasks], cores, duration_s + mix.idle_s, seed)
 
 
 class _Session:

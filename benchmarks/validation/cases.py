@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from tprof.benchmarks.published import LOWEST_HZ
 from tprof.benchmarks.simulator import ICE_LAKE, KNIGHTS_LANDING, Law, Mix, Package, Sensor, Task, kernel, stated
@@ -47,7 +48,7 @@ class Case:
     key : as `--case` takes it.
     name : in words.
     tasks, package, sensor : what runs and how it is read.
-    mix : how `random_mix` lays it out; the effort sets its length.
+    mix : how `random_mix` lays it out; the extent sets its length.
     models : which are compared; with counters in the trace for those that need them.
     """
 
@@ -60,6 +61,7 @@ class Case:
     models: tuple[str, ...] = WITHOUT_COUNTERS
 
 
+AnyCase = TypeVar("AnyCase", bound=Case)
 CASES = (
     Case("steady", "steady mix, all cores busy"),
     Case("changing", "changing mix, all cores busy", mix=Mix(changing=True)),
@@ -84,9 +86,14 @@ TARGET_CASES = ("steady", "changing", "half-idle")
 
 def chosen(keys: tuple[str, ...]) -> tuple[Case, ...]:
     """Return the cases of these keys, all without any. Raises UsageError."""
-    known = [case.key for case in CASES]
+    return chosen_of(CASES, keys)
+
+
+def chosen_of(cases: tuple[AnyCase, ...], keys: tuple[str, ...]) -> tuple[AnyCase, ...]:
+    """Return those of these keys, all without any. Raises UsageError."""
+    known = [case.key for case in cases]
     for key in keys:
         if key not in known:
             message = f'case must be one of {", ".join(known)}; got "{key}"'
             raise UsageError(message)
-    return tuple(case for case in CASES if not keys or case.key in keys)
+    return tuple(case for case in cases if not keys or case.key in keys)

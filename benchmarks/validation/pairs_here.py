@@ -8,17 +8,14 @@ draw beside another what they draw alone, and a core that is alone may run at a 
 from __future__ import annotations
 
 import math
-import time
 from typing import TYPE_CHECKING, Any
 
-from tprof.benchmarks.calibration.calibration_run import check_energy, counters_here
-from tprof.benchmarks.calibration.phases import Part, one_a_core, run_together
+from tprof.benchmarks.calibration.calibration_run import record_parts
+from tprof.benchmarks.calibration.phases import Part
 from tprof.benchmarks.polybench import loads
 
-import tprof
-from tprof import sensors
 from tprof.errors import SensorError, UsageError
-from tprof.sensors.topology import describe_host, read_topology
+from tprof.sensors.topology import describe_host
 from tprof.trace.power_model import read_model
 
 from .kernel_pairs import TABLE_3
@@ -35,7 +32,6 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 WHAT = "measuring pairs of kernels"
-PAUSE_S = 0.1
 
 
 def record_pairs(
@@ -50,14 +46,8 @@ def record_pairs(
 
     Parameters
     ----------
-    directory
-        Where the session `pairs.tprof` is made.
-    seconds_each
-        Of each kernel alone and of each pair.
-    progress
-        Called with what runs, how many runs are done, and how many there are.
-    energy, counters
-        As for `tprof.record`; by default what a calibrated model needs.
+    directory, seconds_each, progress, energy, counters
+        As of `record_parts`, for the session `pairs.tprof`.
 
     Returns
     -------
@@ -71,24 +61,18 @@ def record_pairs(
     UsageError
         If this machine is not calibrated.
     """
-    root = sensors.sysroot()
-    cpus = one_a_core(read_topology(root))
-    check_energy(energy, root, what=WHAT)
-    named = counters_here(root, what=WHAT) if counters is None else counters
-    if len(cpus) < 2:
-        message = f"{WHAT} needs two cores of a package; got 1"
-        raise SensorError(message)
-    _check_calibrated()
-    runs = plan_runs(cpus)
+
+    def plan(_: Path, cpus: Sequence[int]) -> list[list[Part]]:
+        if len(cpus) < 2:
+            message = f"{WHAT} needs two cores of a package; got 1"
+            raise SensorError(message)
+        _check_calibrated()
+        return plan_runs(cpus)
+
     path = directory / "pairs.tprof"
-    directory.mkdir(parents=True, exist_ok=True)
-    with tprof.record(path, energy=energy, counters=named, idle_s=0.5, overwrite=True):
-        for done, parts in enumerate(runs):
-            if progress is not None:
-                progress(parts[0].task, done, len(runs))
-            run_together(parts, seconds_each)
-            time.sleep(PAUSE_S)
-    return path
+    return record_parts(
+        path, plan, WHAT, seconds_each=seconds_each, progress=progress, energy=energy, counters=counters
+    )
 
 
 def plan_runs(cpus: Sequence[int]) -> list[list[Part]]:

@@ -14,12 +14,13 @@ from __future__ import annotations
 import math
 import tempfile
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tprof.analysis import TABLE_1
-from tprof.analysis.report.text_table import Table
+from tprof.analysis.text_table import Table
 from tprof.benchmarks import published
 from tprof.benchmarks.published import HIGHEST_HZ, LOWEST_HZ, TABLES_HZ
 from tprof.benchmarks.simulator.simulated_machine import response
@@ -123,23 +124,25 @@ def _table_2() -> Sequence[Compared]:
 
 
 def _table_3() -> Sequence[Compared]:
-    rows, found = published.table_3(), []
+    rows = published.table_3()
+    found: list[Compared] = []
     for first in range(0, len(rows), 2):
         pair = rows[first : first + 2]
         model_w, total_w = [float(row["model_w"]) for row in pair], sum(float(row["slice_w"]) for row in pair)
         for place, (row, share) in enumerate(zip(pair, shares(model_w, total_w), strict=True)):
-            allowed = _rounding(lambda watts, at=place: watts[at] / sum(watts), model_w, [WATT, WATT])
+            allowed = _rounding(partial(_share, place), model_w, [WATT, WATT])
             found += _sliced(row, share, total_w, allowed, with_model=True)
     return found
 
 
 def _table_4() -> Sequence[Compared]:
-    rows, found = published.table_4(), []
+    rows = published.table_4()
+    found: list[Compared] = []
     for first in range(0, len(rows), 2):
         pair = rows[first : first + 2]
         slices = [float(row["slice_w"]) for row in pair]
         for place, row in enumerate(pair):
-            allowed = _rounding(lambda watts, at=place: watts[at] / sum(watts), slices, [WATT, WATT])
+            allowed = _rounding(partial(_share, place), slices, [WATT, WATT])
             found += _sliced(row, slices[place] / sum(slices), sum(slices), allowed, with_model=False)
     return found
 
@@ -217,6 +220,10 @@ def shares(model_w: Sequence[float], total_w: float) -> list[float]:
         found = load(path).profile(model="linear", coefficients=TABLE_1).tasks
     energy_j = [float(found["dynamic_j"][found["task"] == name].sum()) for name in names]
     return [one / math.fsum(energy_j) for one in energy_j]
+
+
+def _share(place: int, watts: list[float]) -> float:
+    return watts[place] / sum(watts)
 
 
 def _rounding(of: Callable[[list[float]], float], inputs: list[float], halves: Sequence[float]) -> float:

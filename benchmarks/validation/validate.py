@@ -1,21 +1,16 @@
 """The measurement behind `tprof validate`: cases and seeds, models side by side, the paper's tables.
 
-Its simulations do not depend on each other and run in as many processes as there are processors.
+Its simulations do not depend on each other and run in processes of their own.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 from tprof.benchmarks import published
-from tprof.benchmarks.machine_description import usable_cpus
+from tprof.benchmarks.processes import run_all
 from tprof.benchmarks.simulator import POLYBENCH, STRESS, Law, Package, redrawn
 
 from . import kernel_pairs
@@ -28,25 +23,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tprof.analysis import Coefficients
+    from tprof.benchmarks.processes import Progress
 
     from .case_errors import CaseResult
     from .cases import Case
 
     Row = dict[str, Any]
-    Progress = Callable[[int, int], None]
 
 PACKAGE = Package(Law())
 TABLES_SEED = 1
 COVERAGE_SEED = 10_000
 """Of the first run that is counted for coverage: none of those whose errors are printed."""
-Result = TypeVar("Result")
-LEAST = 4
-"""With fewer simulations, starting processes costs more than it saves."""
-_limits = ExitStack()
 
 
 @dataclass(frozen=True)
-class Effort:
+class Extent:
     """How much is simulated: runs of each case and seconds of each; the same of the shorter ones for coverage.
 
     `machine`: whether figures of this machine (the poller, the time of a fit) are measured too.
@@ -59,18 +50,18 @@ class Effort:
     machine: bool = True
 
 
-FULL = Effort()
-QUICK = Effort(seeds=2, duration_s=1.0, coverage_seeds=4, machine=False)
+FULL = Extent()
+QUICK = Extent(seeds=2, duration_s=1.0, coverage_seeds=4, machine=False)
 
 
 def measure(
-    effort: Effort = FULL, *, cases: Sequence[Case] = CASES, progress: Progress | None = None
+    extent: Extent = FULL, *, cases: Sequence[Case] = CASES, progress: Progress | None = None
 ) -> dict[str, Any]:
     """Validate the models.
 
     Parameters
     ----------
-    effort
+    extent
         `FULL` for figures (some minutes), `QUICK` to see that it works.
     cases
         Which situations.
@@ -95,38 +86,47 @@ def measure(
     """
     model, goodness = calibrate(PACKAGE)
     targeted = [case for case in cases if case.key in TARGET_CASES]
-    results = _run(cases, targeted, effort, model, progress)
+    results, draws = _run(cases, targeted, extent, model, progress)
     rows = [row for case in cases for row in _rows(case, results[case.key])]
     coverage = [_coverage(case, results[f"{case.key} coverage"]) for case in targeted]
-    tables = _tables(model) | {"draws": run_all(_draw, [(seed,) for seed in range(effort.seeds)])}
+    tables = _tables(model) | {"draws": draws}
     return {
-        "effort": asdict(effort),
+        "effort": asdict(extent),
         "processor": "virtual",
         "calibration": goodness,
         "rows": rows,
         "coverage": coverage,
         "tables": tables,
-        "figures": target_figures(rows, coverage, tables, measured=effort.machine),
+        "figures": target_figures(rows, coverage, tables, measured=extent.machine),
     }
 
 
 def _run(
-    cases: Sequence[Case], targeted: Sequence[Case], effort: Effort, model: Coefficients, progress: Progress | None
-) -> dict[str, list[list[CaseResult]]]:
-    """Return the results of each case's seeds, and under `<key> coverage` of the shorter runs of cases with targets."""
+    cases: Sequence[Case], targeted: Sequence[Case], extent: Extent, model: Coefficients, progress: Progress | None
+) -> tuple[dict[str, list[list[CaseResult]]], list[Row]]:
+    """Return the results of each case's seeds, under `<key> coverage` of the shorter runs of cases with targets; draws.
+
+    All by the same processes: to start them takes seconds of processor time each.
+    """
     jobs: list[tuple[str, Case, int, float]] = [
-        (case.key, case, seed, effort.duration_s) for case in cases for seed in range(effort.seeds)
+        (case.key, case, seed, extent.duration_s) for case in cases for seed in range(extent.seeds)
     ]
     jobs += [
-        (f"{case.key} coverage", replace(case, models=("fitted",)), COVERAGE_SEED + seed, effort.coverage_s)
+        (f"{case.key} coverage", replace(case, models=("fitted",)), COVERAGE_SEED + seed, extent.coverage_s)
         for case in targeted
-        for seed in range(effort.coverage_seeds)
+        for seed in range(extent.coverage_seeds)
     ]
-    done = run_all(_job, [(case, seed, duration_s, model) for _, case, seed, duration_s in jobs], progress)
+    work: list[tuple[object, ...]] = [(_job, case, seed, duration_s, model) for _, case, seed, duration_s in jobs]
+    work += [(_draw, seed) for seed in range(extent.seeds)]
+    done: list[Any] = run_all(_call, work, progress)
     results: dict[str, list[list[CaseResult]]] = {}
-    for (key, *_), result in zip(jobs, done, strict=True):
+    for (key, *_), result in zip(jobs, done, strict=False):
         results.setdefault(key, []).append(result)
-    return results
+    return results, done[len(jobs) :]
+
+
+def _call(job: Callable[..., Any], *arguments: object) -> Any:
+    return job(*arguments)
 
 
 def _job(case: Case, seed: int, duration_s: float, model: Coefficients) -> list[CaseResult]:
@@ -208,50 +208,3 @@ def _root_mean_square(values: Sequence[np.ndarray]) -> np.ndarray:
 
 def _plain(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
-
-
-def run_all(
-    work: Callable[..., Result], jobs: Sequence[tuple[object, ...]], progress: Progress | None = None
-) -> list[Result]:
-    """Return what `work` returns for each job, in their order.
-
-    Parameters
-    ----------
-    work
-        A function of a module, so that another process finds it.
-    jobs
-        Its arguments.
-    progress
-        Called with how many are done, and of how many.
-    """
-    report = progress or _silent
-    workers = min(usable_cpus(), len(jobs))
-    if workers < 2 or len(jobs) < LEAST:
-        return [_reported(work(*job), number, len(jobs), report) for number, job in enumerate(jobs, 1)]
-    # A fork would copy the thread that draws the progress in the middle of what it does.
-    spawn = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, mp_context=spawn, initializer=_prepare_process)
-    try:
-        futures = [pool.submit(work, *job) for job in jobs]
-        for number, _ in enumerate(as_completed(futures), 1):
-            report(number, len(jobs))
-        return [future.result() for future in futures]
-    finally:
-        # Those that run are seconds from their end and clean up behind themselves; an interrupt drops the rest.
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _silent(done: int, of: int) -> None:
-    """Report nothing."""
-    del done, of
-
-
-def _reported(result: Result, number: int, of: int, report: Progress) -> Result:
-    report(number, of)
-    return result
-
-
-def _prepare_process() -> None:
-    """Limit linear algebra to one thread, since each process has one processor; ignore SIGINT: the parent ends it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _limits.enter_context(threadpool_limits(1))

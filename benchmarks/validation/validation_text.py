@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tprof.analysis import TABLE_1
 from tprof.analysis.report.embed import Parts, clean, embed
 from tprof.analysis.report.embed import write_page as write
-from tprof.analysis.report.text_table import Table
+from tprof.analysis.text_table import Table
 from tprof.benchmarks import measured_figures
 
 if TYPE_CHECKING:
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 
 MODELS = ("fitted + linear", "fitted", "linear", "ipc", "fesc", "cputime", "wall time")
 NONE = "–"
+MOST_LISTED = 5
+"""Tasks whose errors stand in a cell; of more, the median and the largest do."""
 ERRORS = (("mean_error", "mean energy of a task"), ("instance_error", "single instances"))
 
 
 def tables(result: Mapping[str, Any]) -> Iterator[Table]:
     """Return all tables of a result of `measure`, in the order in which they are read."""
-    effort = result["effort"]
-    runs = f"{effort['seeds']} runs of {effort['duration_s']:g} s, simulated"
+    extent = result["effort"]
+    runs = f"{extent['seeds']} runs of {extent['duration_s']:g} s, simulated"
     for column, what, note in (
         ("mean_error", "mean energy of a task above static power", "Root mean squares over runs."),
         ("instance_error", "single instances", "Root mean squares over instances and runs, parts of the task's mean."),
@@ -73,11 +75,12 @@ def measured_pairs(result: Mapping[str, Any]) -> Table:
     )
 
 
-def percent(value: float | None, *, signed: bool = False) -> str:
-    """Write a part of 1 in percent, with two digits below ten."""
+def percent(value: float | None, *, signed: bool = False, digits: int | None = None) -> str:
+    """Write a part of 1 in percent, with two digits below ten unless `digits` says how many."""
     if value is None:
         return NONE
-    digits = 2 if abs(value) < 0.1 else 1
+    if digits is None:
+        digits = 2 if abs(value) < 0.1 else 1
     return f"{100 * value:{'+' if signed else ''}.{digits}f} %"
 
 
@@ -104,9 +107,9 @@ def _coverage(result: Mapping[str, Any]) -> Table:
         for row in result["coverage"]
         for task in row["tasks"]
     )
-    effort = result["effort"]
+    extent = result["effort"]
     return Table(
-        f"Coverage of fitted, {effort['coverage_seeds']} runs of {effort['coverage_s']:g} s, simulated",
+        f"Coverage of fitted, {extent['coverage_seeds']} runs of {extent['coverage_s']:g} s, simulated",
         ("case", "task", "held", "error / claimed", "the case"),
         rows,
         "error / claimed: standard deviation of the error in units of the standard error that was claimed.",
@@ -193,6 +196,42 @@ def assumed_watts(result: Mapping[str, Any]) -> Iterator[Table]:
     )  # fmt: skip
 
 
+def assumptions_table(result: Mapping[str, Any]) -> Table:
+    """Return the table of the cases in which the assumptions of `fitted` hold, then of those in which they do not."""
+    return Table(
+        "fitted where its assumptions hold, and where they do not (simulated; runs that no estimator was built on)",
+        ("case", "runs", "error by task", "held", "power", "warned", "right cause", "of misses", "aims", "found"),
+        tuple(
+            (
+                row["case"], str(row["runs"]), _errors_by_task(row["tasks"]),
+                *(percent(row[name], digits=0) for name in ("held", "power_held", "warned", "named")),
+                _misses(row["tasks"]),
+                "met" if row["met"] else "MISSED",
+                ", ".join(f"{kind} {percent(part, digits=0)}" for kind, part in row["kinds"].items()),
+            )
+            for row in result["cases"]
+        ),
+        "Error: root mean square of a task's dynamic energy. Held: how often the 95 % interval of this energy held the "
+        "truth; power: the same of its power. Warned: of the runs; right cause: a finding names what was simulated; – "
+        "where nothing is wrong. Of misses: of the runs in which a task's interval missed, in how many the profile "
+        "warned of that task. Aims: each task's interval holds in 90 %, or 90 % of its misses are warned of, and at "
+        "most 5 % of clean runs warn.",
+        texts=1,
+    )  # fmt: skip
+
+
+def _errors_by_task(tasks: Sequence[Row]) -> str:
+    errors = [percent(task["rms"]) for task in tasks]
+    if len(errors) <= MOST_LISTED:
+        return ", ".join(errors)
+    return f"median {percent(median(task['rms'] for task in tasks))}, most {percent(max(t['rms'] for t in tasks))}"
+
+
+def _misses(tasks: Sequence[Row]) -> str:
+    missed = sum(task["missed"] for task in tasks)
+    return f"{sum(task['warned'] for task in tasks)} of {missed}" if missed else NONE
+
+
 def _times(value: float | None) -> str:
     return NONE if value is None else f"× {value:.2f}"
 
@@ -240,9 +279,9 @@ def write_page(result: Mapping[str, Any], path: Path) -> None:
 def page_data(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the page shows, as plain values without NaN."""
     rows, ours, paper = result["rows"], result["tables"], result["tables"]["published"]
-    effort = result["effort"]
+    extent = result["effort"]
     text = (
-        f"Simulated on the virtual processor: {effort['seeds']} runs of {effort['duration_s']:g} s each; no hardware."
+        f"Simulated on the virtual processor: {extent['seeds']} runs of {extent['duration_s']:g} s each; no hardware."
     )
     data: dict[str, Any] = clean(
         {
@@ -307,3 +346,27 @@ def _beside(title: str, labels: list[str], ours: Sequence[Row], paper: Sequence[
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None and not math.isnan(value)]
     return sum(known) / len(known) if known else None
+
+
+def native_pools(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return whom native threads were credited to, beside the clocks that the tasks read."""
+    return Table(
+        "CPU time of native threads, by the tasks' own readings of their clocks and as credited",
+        ("case", "pools", "task", "used", "credited", "error", "spinning", "unidentified"),
+        tuple(
+            (
+                row["case"], "sleep" if row["passive"] else "spin", row["task"],
+                NONE if row["used_s"] is None else f"{row['used_s']:.3f} s", f"{row['credited_s']:.3f} s",
+                _credit_error(row), percent(row["spinning_share"]), percent(row["unidentified_share"]),
+            )
+            for row in rows
+        ),
+        "Error, spinning, unidentified: of the run's native CPU time or joules. Two users of one pool: nobody knows.",
+        texts=3,
+    )  # fmt: skip
+
+
+def _credit_error(row: Mapping[str, Any]) -> str:
+    if row["used_s"] is None or not row["native_cpu_s"] > 0:
+        return NONE
+    return percent((row["credited_s"] - row["used_s"]) / row["native_cpu_s"])

@@ -154,12 +154,11 @@ class Cpufreq:
             self._hold(policy, hz)
             taken = read_bounds(policy)
             if taken.highest_hz < taken.lowest_hz or taken.lowest_hz != taken.highest_hz:
-                message = (
+                raise SensorError(
                     f"{policy.folder} was asked for {hz // KHZ} kHz and is at {taken.lowest_hz // KHZ} to "
                     f"{taken.highest_hz // KHZ} kHz: its driver {policy.driver} does not hold a frequency, so no "
                     "policy can choose one"
                 )
-                raise SensorError(message)
 
 
 def _frequencies(policies: Sequence[Policy], points: int) -> tuple[int, ...]:

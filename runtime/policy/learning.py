@@ -71,7 +71,7 @@ class Learning(Voting):
         )
         self._search: WorkerSearch | None = None
         if adapt_workers and workers > 1:
-            self._search = WorkerSearch(workers, goal.span_cost, estimator.drawn_j, thresholds.learnt_gain)
+            self._search = WorkerSearch(workers, goal.span_cost, estimator.read, thresholds.learnt_gain)
         self._undecided: dict[str, None] = {}
         self._instances = self._review_at = 0
         self._short: frozenset[str] = frozenset()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 from tprof import _core
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from .control import Log
     from .policy import Policy
+    from .power_estimator import Meter
 
 SPREAD = 16
 """Frequencies that represent a processor which accepts any in a range."""
@@ -40,14 +41,16 @@ class Operator:
         cpus: Sequence[int] | None,
         *,
         clock_ns: Callable[[], int] = _core.now_ns,
+        meter: Meter | None = None,
         log: Log | None = None,
     ) -> None:
         """Read the policy's table. Raises UsageError.
 
-        `clock_ns` is the clock of all decisions. `log` is called with each; by default the current recording keeps it.
+        `clock_ns` is the clock of all decisions. `meter` is what learning and caps read; by default this machine's
+        sensor. `log` is called with each decision; by default the current recording keeps it.
         """
         self._policy, self._workers, self._cpus = policy, workers, cpus
-        self._clock_ns, self._log = clock_ns, log or _log_to_recording
+        self._clock_ns, self._meter, self._log = clock_ns, meter, log or _log_to_recording
         self._plan = policy.plan(workers)
         self._control: Control | None = None
         self._held = ExitStack()
@@ -70,14 +73,14 @@ class Operator:
             policies = find_policies(sysroot())
         except SensorError as error:
             name = self._policy.name
-            message = f"Runtime(policy={name!r}) has no frequency to choose: {error}; leave policy= out to run without"
-            raise SensorError(message) from None
+            raise SensorError(
+                f"Runtime(policy={name!r}) has no frequency to choose: {error}; leave policy= out to run without"
+            ) from None
         why = refusal(policies)
         if why is not None:
-            message = f"policy {self._policy.name} cannot set the processor's frequency: {why}"
-            raise SensorError(message)
+            raise SensorError(f"policy {self._policy.name} cannot set the processor's frequency: {why}")
         with self._held:
-            make_strategy = self._plan.open(self._held)
+            make_strategy = self._plan.prepare(self._open_meter)
             self._guard = self._held.enter_context(Guard(policies))
             transition_s = self._policy.transition_s
             controls = Cpufreq(
@@ -89,6 +92,12 @@ class Operator:
             self._control = Control(strategy, machine, self._workers)
             self._held = self._held.pop_all()
         self._log_to_new_recording()
+
+    def _open_meter(self) -> Meter:
+        """Return the meter, until the policy ends. Raises SensorError."""
+        from .power_estimator import Meter  # noqa: PLC0415 - NumPy, which policies without a sensor do without
+
+        return self._meter or self._held.enter_context(closing(Meter(sysroot())))
 
     def on_task(self, moment: int, task: Any, slot: int) -> None:
         """Pass an event of a task on; called by the thread that runs it. A failure ends the policy with one warning."""
@@ -121,10 +130,9 @@ class Operator:
             return
         self._next_check_ns = now_ns + CHECK_PERIOD_NS
         if self._guard is not None and not self._guard.is_alive:
-            message = (
+            raise SensorError(
                 "the process that would restore the frequencies was killed: they are put back at the runtime's end"
             )
-            raise SensorError(message)
         if control.reapply() and not self._warned_of_others:
             self._warned_of_others = True
             message = (

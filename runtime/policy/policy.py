@@ -6,7 +6,6 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
@@ -16,8 +15,7 @@ from tprof.analysis.operating_points.curves import for_workers, read_knowledge
 from tprof.analysis.operating_points.goals import Edp, Energy, Goal, MaxSlowdown, PowerCap
 
 from tprof.errors import SensorError, UsageError
-from tprof.sensors.choose import sysroot
-from tprof.trace.plain_values import number, shown
+from tprof.trace.plain_values import HERTZ, shown, with_unit
 
 from .controls import spread
 from .decision import Decision, Thresholds
@@ -26,7 +24,6 @@ from .strategy import FixedFrequencies, FromTable, Voting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import ExitStack
     from pathlib import Path
 
     from tprof.analysis.operating_points.curves import Knowledge
@@ -36,15 +33,12 @@ if TYPE_CHECKING:
     from .strategy import Strategy
 
     MakeStrategy = Callable[[Cpufreq], Strategy]
+    OpenMeter = Callable[[], Meter]
 
 TRANSITION_S = 10e-6
 NAMES = "fixed(2.4GHz), energy, edp, max_slowdown(5%), power_cap(35W)"
-_FORM = re.compile(r"\s*([a-z_]+)\s*(?:\(\s*([0-9.]+)\s*(%|[A-Za-z]*)\s*\))?\s*")
-_UNITS = {
-    "fixed": {"GHz": 1e9, "MHz": 1e6, "kHz": 1e3, "Hz": 1.0},
-    "max_slowdown": {"%": 0.01, "": 1.0},
-    "power_cap": {"W": 1.0, "": 1.0},
-}
+_FORM = re.compile(r"\s*([a-z_]+)\s*(?:\(([^()]*)\))?\s*")
+_UNITS = {"fixed": HERTZ, "max_slowdown": {"%": 0.01, "": 1.0}, "power_cap": {"w": 1.0, "": 1.0}}
 
 
 @dataclass(frozen=True)
@@ -53,13 +47,13 @@ class Plan:
 
     Attributes
     ----------
-    open : opens the sensor that the policy reads, until the stack ends, and returns what makes the strategy. Raises
-        SensorError if there is no sensor and the policy cannot do without; what it returns raises UsageError if the
-        machine has none of the policy's frequencies.
+    prepare : is given what opens the sensor, and calls it if the policy reads one; returns what makes the strategy.
+        Raises SensorError if there is no sensor and the policy cannot do without; what it returns raises UsageError if
+        the machine has none of the policy's frequencies.
     tasks : the tasks that the policy knows by name; empty if it takes any.
     """
 
-    open: Callable[[ExitStack], MakeStrategy]
+    prepare: Callable[[OpenMeter], MakeStrategy]
     tasks: frozenset[str] = frozenset()
 
 
@@ -91,16 +85,13 @@ class Policy(ABC):
         for name, least in (("frequencies", 2), ("instances", 1)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-                message = f"{name} of a policy is a whole number of {least} or more, got {value!r}"
-                raise UsageError(message)
+                raise UsageError(f"{name} of a policy is a whole number of {least} or more, got {value!r}")
         for name in ("span_s", "transition_s", "gain", "learnt_gain"):
             value = getattr(self, name)
             if not 0 <= _as_float(value) < math.inf:
-                message = f"{name} of a policy is a number of 0 or more, got {shown(value)}"
-                raise UsageError(message)
+                raise UsageError(f"{name} of a policy is a number of 0 or more, got {shown(value)}")
         if not isinstance(self.adapt_workers, bool):
-            message = f"adapt_workers of a policy is True or False, got {self.adapt_workers!r}"
-            raise UsageError(message)
+            raise UsageError(f"adapt_workers of a policy is True or False, got {self.adapt_workers!r}")
 
     @property
     @abstractmethod
@@ -128,8 +119,9 @@ class FixedPolicy(Policy):
         """Check. Raises UsageError."""
         super().__post_init__()
         if self.profile is not None:
-            message = "fixed() takes frequencies and no profile: leave it out, or take edp, energy, … with the profile"
-            raise UsageError(message)
+            raise UsageError(
+                "fixed() takes frequencies and no profile: leave it out, or take edp, energy, … with the profile"
+            )
 
     def plan(self, workers: int) -> Plan:
         """Return that it needs the frequencies."""
@@ -139,11 +131,10 @@ class FixedPolicy(Policy):
     def _strategy(self, workers: int, controls: Cpufreq) -> Strategy:
         for hz in filter(None, (self.frequency_hz, *self.tasks_hz.values())):
             if not controls.covers(hz):
-                message = (
+                raise UsageError(
                     f"fixed() was given {hz:g} Hz, and this machine runs at {controls.range}: frequencies are in Hz, "
                     "as 2.4e9, or a text with its unit, as 'fixed(2.4GHz)'"
                 )
-                raise UsageError(message)
         return FixedFrequencies(self.frequency_hz, self.tasks_hz, workers)
 
 
@@ -161,24 +152,23 @@ class GoalPolicy(Policy):
     def plan(self, workers: int) -> Plan:
         """Return that it needs frequencies of its table, or a sensor to learn from."""
         if self.profile is None:
-            return Plan(lambda held: partial(self._without_table, workers, _open_meter(held)))
+            return Plan(lambda open_meter: partial(self._without_table, workers, open_meter()))
         known = for_workers(read_knowledge(self.profile), workers)
         if not self.adapt_workers:
             known = {workers: known[max(known)]}
         tasks = frozenset(task for one in known.values() for task in one.curves)
-        return Plan(lambda held: self._with_table(known, workers, held), tasks)
+        return Plan(partial(self._with_table, known, workers), tasks)
 
-    def _with_table(self, known: Mapping[int, Knowledge], workers: int, held: ExitStack) -> MakeStrategy:  # noqa: ARG002 - no sensor
+    def _with_table(self, known: Mapping[int, Knowledge], workers: int, open_meter: OpenMeter) -> MakeStrategy:  # noqa: ARG002 - no sensor
         return partial(self._from_table, known)
 
     def _from_table(self, known: Mapping[int, Knowledge], controls: Cpufreq) -> Strategy:
         fitting = {workers: one.only(controls.takes) for workers, one in known.items()}
         fitting = {workers: one for workers, one in fitting.items() if one.curves}
         if not fitting:
-            message = (
+            raise UsageError(
                 f"{self.profile} has no frequency of this machine, which runs at {controls.range}: sweep this machine"
             )
-            raise UsageError(message)
         return FromTable(self.goal, fitting, controls, self._thresholds)
 
     def _without_table(self, workers: int, meter: Meter, controls: Cpufreq) -> Strategy:
@@ -190,7 +180,7 @@ class GoalPolicy(Policy):
             self.goal,
             controls,
             spread(controls.frequencies_hz, self.frequencies),
-            PowerEstimator(meter.read_j, meter.quality),
+            PowerEstimator(meter.read, meter.quality),
             workers=workers,
             budget=ExplorationBudget(self.instances, self.span_s),
             thresholds=self._thresholds,
@@ -204,11 +194,11 @@ class CapPolicy(GoalPolicy):
 
     goal: PowerCap
 
-    def _with_table(self, known: Mapping[int, Knowledge], workers: int, held: ExitStack) -> MakeStrategy:
+    def _with_table(self, known: Mapping[int, Knowledge], workers: int, open_meter: OpenMeter) -> MakeStrategy:
         try:
-            meter = _open_meter(held)
+            meter = open_meter()
         except SensorError:
-            return super()._with_table(known, workers, held)  # the cap is kept by the table's watts alone
+            return super()._with_table(known, workers, open_meter)  # the cap is kept by the table's watts alone
         return lambda controls: self._capped(workers, meter, controls, self._from_table(known, controls), place=-1)
 
     def _without_table(self, workers: int, meter: Meter, controls: Cpufreq) -> Strategy:
@@ -218,14 +208,8 @@ class CapPolicy(GoalPolicy):
     def _capped(self, workers: int, meter: Meter, controls: Cpufreq, inner: Strategy, *, place: int) -> Strategy:
         """Return the strategy within the cap; it begins at the frequency at a place."""
         all_hz = controls.frequencies_hz
-        limiter = PowerLimiter(all_hz, self.goal.watts, workers, meter.read_j, all_hz[place], meter.quality)
+        limiter = PowerLimiter(all_hz, self.goal.watts, workers, meter.read, all_hz[place], meter.quality)
         return Capped(limiter, inner)
-
-
-def _open_meter(held: ExitStack) -> Meter:
-    from .power_estimator import Meter  # noqa: PLC0415 - NumPy, which policies without a sensor do without
-
-    return held.enter_context(closing(Meter(sysroot())))
 
 
 def fixed(frequency_hz: float | None = None, tasks: Mapping[str, float] | None = None, **options: Any) -> Policy:
@@ -241,12 +225,12 @@ def fixed(frequency_hz: float | None = None, tasks: Mapping[str, float] | None =
         Of `Policy`.
     """
     if tasks is not None and not isinstance(tasks, Mapping):
-        message = f"fixed() takes frequencies by the task's name, as tasks={{'sort': 3.6e9}}, got {tasks!r}"
-        raise UsageError(message)
+        raise UsageError(f"fixed() takes frequencies by the task's name, as tasks={{'sort': 3.6e9}}, got {tasks!r}")
     given = {str(name): _positive("a frequency in Hz", hz) for name, hz in (tasks or {}).items()}
     if frequency_hz is None and not given:
-        message = "fixed() needs a frequency in Hz, or frequencies by task: fixed(2.4e9), fixed(tasks={'sort': 3.6e9})"
-        raise UsageError(message)
+        raise UsageError(
+            "fixed() needs a frequency in Hz, or frequencies by task: fixed(2.4e9), fixed(tasks={'sort': 3.6e9})"
+        )
     given_hz = None if frequency_hz is None else round(_positive("a frequency in Hz", frequency_hz))
     tasks_hz = {name: round(hz) for name, hz in given.items()}
     return FixedPolicy(frequency_hz=given_hz, tasks_hz=tasks_hz, **options)
@@ -266,8 +250,9 @@ def max_slowdown(share: float, profile: str | Path | None = None, **options: Any
     """Return a policy for the least energy with no task slower by more than a share (0.05); options of `Policy`."""
     share = _positive("a share such as 0.05", share)
     if share > 1:
-        message = f"max_slowdown takes a share from 0 to 1, got {share:g}: for {share:g} % write {share / 100:g}"
-        raise UsageError(message)
+        raise UsageError(
+            f"max_slowdown takes a share from 0 to 1, got {share:g}: for {share:g} % write {share / 100:g}"
+        )
     return GoalPolicy(goal=MaxSlowdown(share), profile=profile, **options)
 
 
@@ -290,18 +275,10 @@ def policy_of(asked: str | Policy) -> Policy:
     name = found[1] if found else ""
     if found and found[2] is None and name in ("energy", "edp"):
         return energy() if name == "energy" else edp()
-    units = _UNITS.get(name)
-    if found is None or units is None or found[2] is None or found[3] not in units:
-        raise UsageError(_no_policy(asked))
-    try:
-        value = number(found[2]) * units[found[3]]
-    except ValueError:
-        raise UsageError(_no_policy(asked)) from None
+    value = with_unit(found[2], _UNITS[name]) if found and found[2] is not None and name in _UNITS else None
+    if value is None or math.isinf(value):
+        raise UsageError(f"a policy is one of {NAMES}, or an object of tprof.runtime.policy; got {shown(asked)}")
     return _BOUNDED[name](value)
-
-
-def _no_policy(asked: object) -> str:
-    return f"a policy is one of {NAMES}, or an object of tprof.runtime.policy; got {shown(asked)}"
 
 
 _BOUNDED: dict[str, Callable[[float], Policy]] = {
@@ -313,8 +290,7 @@ _BOUNDED: dict[str, Callable[[float], Policy]] = {
 
 def _positive(what: str, value: Any) -> float:
     if not 0 < _as_float(value) < math.inf:
-        message = f"{what} is above 0, got {shown(value)}"
-        raise UsageError(message)
+        raise UsageError(f"{what} is above 0, got {shown(value)}")
     return float(value)
 
 

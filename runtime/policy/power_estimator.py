@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
     from pathlib import Path
 
+    ReadEnergy = Callable[[], tuple[int, float]]
+    """Returns when the counters changed last, in ns, and the package's joules until then."""
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 WINDOW_S = 0.01
 """Readings are added up over this time: an energy counter is updated once a millisecond."""
 SHORTEST_S = 0.002
+POLLER_SHARE = 0.01
+"""Part of a core that reading the sensor may take while no recording runs."""
 PULL_S2 = 1e-5
 """Weight of the even share beside the windows, in core seconds squared: a window of 3 ms."""
 FURTHEST = 4.0
@@ -37,15 +42,19 @@ MOST_KINDS = 100
 class PowerEstimator:
     """Powers of kinds of work (a task at a frequency) from the package's energy while they ran side by side.
 
-    Each window gives the core seconds of each kind and the package's joules. Powers are the least-squares solution over
-    all windows, regularised towards an even share by core time, which is the result for kinds that never ran apart.
-    They include a share of the static power, as the package's energy does.
+    Energy is known up to the last change of the counters, so the estimator keeps what has run since then. Each window
+    gives the core seconds of each kind and the package's joules. Powers are the least-squares solution over all
+    windows, regularised towards an even share by core time, which is the result for kinds that never ran apart. They
+    include a share of the static power, as the package's energy does.
     """
 
-    def __init__(self, read_j: Callable[[], float], quality: str = "simulated") -> None:
-        """Take a function that reads the joules so far, and their quality."""
-        self._read_j, self.quality = read_j, quality
-        self._last: tuple[int, float] | None = None
+    def __init__(self, read: ReadEnergy, quality: str = "simulated") -> None:
+        """Take a function that reads the energy, and its quality."""
+        self.read, self.quality = read, quality
+        self._last = read()
+        self._polled_ns: int | None = None
+        self._spans: list[tuple[int, int, tuple[Hashable, ...]]] = []
+        """Begin, end and kinds of what has run since the last change of the counters."""
         self._window: defaultdict[Hashable, float] = defaultdict(float)
         self._window_s = self._window_j = 0.0
         self._squares, self._products = np.zeros((MOST_KINDS, MOST_KINDS)), np.zeros(MOST_KINDS)
@@ -54,28 +63,46 @@ class PowerEstimator:
         self._core_s: list[float] = []
         self._shared_j: list[float] = []
 
-    def drawn_j(self) -> float:
-        """Return the package's joules so far."""
-        return self._read_j()
-
     @property
     def is_paused(self) -> bool:
         """Whether the energy drawn now is attributed to no kind."""
-        return self._last is None
+        return self._polled_ns is None
 
     def pause(self) -> None:
-        """Attribute the energy until the next reading to no kind."""
-        self._last = None
-        self._fold()
+        """Attribute the energy from the last poll to the next one to no kind."""
+        self._polled_ns = None
+        self._take()
+        if not self._spans:
+            self._fold()
 
     def poll(self, now_ns: int, running: Iterable[Hashable]) -> None:
-        """Read the sensor and add the energy since the last reading, while these kinds ran."""
-        now_j = self._read_j()
-        last, self._last = self._last, (now_ns, now_j)
-        kinds = list(running)
-        if last is None or not kinds:
+        """Add what ran since the last poll, and all energy that is known now."""
+        kinds = tuple(running)
+        if self._polled_ns is not None and kinds:
+            self._spans.append((self._polled_ns, now_ns, kinds))
+        elif not self._spans:
+            self._last = self.read()
+        self._polled_ns = now_ns
+        self._take()
+
+    def _take(self) -> None:
+        """Share the energy of the last change of the counters by what ran meanwhile."""
+        if not self._spans:
             return
-        lasted_s, drawn_j = (now_ns - last[0]) * 1e-9, now_j - last[1]
+        since_ns, before_j = self._last
+        until_ns, now_j = self.read()
+        if until_ns <= since_ns:
+            return
+        self._last = until_ns, now_j
+        spans, self._spans = self._spans, []
+        for begin_ns, end_ns, kinds in spans:
+            lasted_ns = min(end_ns, until_ns) - max(begin_ns, since_ns)
+            if lasted_ns > 0:
+                self._add(kinds, lasted_ns * 1e-9, (now_j - before_j) * (lasted_ns / (until_ns - since_ns)))
+            if end_ns > until_ns:
+                self._spans.append((max(begin_ns, until_ns), end_ns, kinds))
+
+    def _add(self, kinds: tuple[Hashable, ...], lasted_s: float, drawn_j: float) -> None:
         self._window_s += lasted_s
         self._window_j += drawn_j
         for kind in kinds:
@@ -175,27 +202,28 @@ class Equations:
 
 
 class Meter:
-    """The sum of the counted domains of this machine's sensor, read as a recording reads it."""
+    """The sum of the counted domains of this machine's sensor, as the recorder's sensor thread reads them."""
 
     def __init__(self, root: Path) -> None:
-        """Open them. Raises SensorError if there are none."""
+        """Have the thread read them. Raises SensorError if there are none."""
         choice = choose("auto", root=root)
         if choice.estimate is not None:
-            message = (
+            raise SensorError(
                 f"a policy that learns, or caps power, needs the package's energy, and {choice.left_out[-1][1]} (an "
                 "estimate from busy time has the same watts at each frequency): give it what a sweep found on this "
                 'machine, profile="sweep.csv"'
             )
-            raise SensorError(message)
         counted = [domain for domain in choice.domains if domain.counted]
-        self._counters = [_core.EnergyCounter({**energy_source(domain), "file": ""}) for domain in counted]
+        self._observer = _core.EnergyObserver(
+            tuple({**energy_source(domain), "file": ""} for domain in counted), POLLER_SHARE
+        )
         self.quality = str(counted[0].quality)
-        self.read_j()
 
-    def read_j(self) -> float:
-        """Return the joules since it was opened."""
-        return sum(counter.read_uj() for counter in self._counters) * 1e-6
+    def read(self) -> tuple[int, float]:
+        """Return when the counters changed last, in ns, and the joules from the beginning until then."""
+        t_ns, energy_uj = self._observer.read()
+        return t_ns, energy_uj * 1e-6
 
     def close(self) -> None:
-        """Close the files."""
-        self._counters.clear()
+        """End the reading."""
+        self._observer.close()

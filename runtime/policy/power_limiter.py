@@ -17,8 +17,9 @@ from tprof.analysis.operating_points.curves import POWER_EXPONENTS
 from .strategy import Change, Strategy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from .power_estimator import ReadEnergy
     from .strategy import Entry, Run
 
 SPAN_S = 0.05
@@ -48,8 +49,8 @@ class PowerLimiter:
         Those available, ascending.
     watts, workers
         The cap, and the number of workers.
-    read_j
-        Reads the package's joules so far.
+    read
+        Reads the package's energy.
     begins_hz
         The first frequency: the lowest if nothing is known of the tasks.
     quality
@@ -61,13 +62,13 @@ class PowerLimiter:
         frequencies_hz: Sequence[int],
         watts: float,
         workers: int,
-        read_j: Callable[[], float],
+        read: ReadEnergy,
         begins_hz: int,
         quality: str = "simulated",
     ) -> None:
         """Begin without a reading."""
         self.quality = quality
-        self._frequencies_hz, self._watts, self._most, self._read_j = frequencies_hz, watts, workers, read_j
+        self._frequencies_hz, self._watts, self._most, self._read = frequencies_hz, watts, workers, read
         self.highest_hz, self.workers = begins_hz, workers
         self.drawn_w = 0.0
         self._exponent = POWER_EXPONENTS[1]
@@ -76,27 +77,29 @@ class PowerLimiter:
         self._raised = False
         self._try_after = TRY_AFTER[0]
         self._spans, self._mean_w, self._variance = 0, 0.0, 0.0
-        self._since: tuple[int, float] | None = None
+        self._since_ns: int | None = None
+        self._energy = 0, 0.0
         self._last_ns = 0
         self._busy_s = 0.0
 
     def poll(self, now_ns: int, *, busy: bool) -> bool:
         """Read the sensor; `busy`: tasks ran since the last call. Returns whether the limits have changed."""
-        if self._since is None:
+        if self._since_ns is None:
             self._begin(now_ns)
             return False
         self._busy_s += (now_ns - self._last_ns) * 1e-9 if busy else 0.0
         self._last_ns = now_ns
-        lasted_s = (now_ns - self._since[0]) * 1e-9
+        lasted_s = (now_ns - self._since_ns) * 1e-9
         if lasted_s < SPAN_S:
             return False
-        before = self._since[1]
+        before_ns, before_j = self._energy
         counts = self._busy_s >= LEAST_BUSY * lasted_s
         self._begin(now_ns)
-        return counts and self._evaluate((self._since[1] - before) / lasted_s)
+        t_ns, energy_j = self._energy
+        return counts and t_ns > before_ns and self._evaluate((energy_j - before_j) / ((t_ns - before_ns) * 1e-9))
 
     def _begin(self, now_ns: int) -> None:
-        self._since, self._last_ns, self._busy_s = (now_ns, self._read_j()), now_ns, 0.0
+        self._since_ns, self._energy, self._last_ns, self._busy_s = now_ns, self._read(), now_ns, 0.0
 
     def _evaluate(self, drawn_w: float) -> bool:
         former = self.highest_hz, self.workers

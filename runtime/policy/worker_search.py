@@ -14,6 +14,8 @@ from tprof.analysis.operating_points.goals import Span
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .power_estimator import ReadEnergy
+
 SHARE = 0.02
 """Share of the time so far that tries may take."""
 LEAST_S, INSTANCES = 0.1, 10
@@ -32,24 +34,22 @@ class WorkerSearch:
         The number of all workers.
     span_cost
         Returns the cost of a span, given the fastest so far with all workers.
-    read_j
-        Reads the package's joules so far.
+    read
+        Reads the package's energy.
     gain
         Part of the cost that fewer workers have to save.
     """
 
-    def __init__(
-        self, most: int, span_cost: Callable[[Span, Span], float], read_j: Callable[[], float], gain: float
-    ) -> None:
+    def __init__(self, most: int, span_cost: Callable[[Span, Span], float], read: ReadEnergy, gain: float) -> None:
         """Begin with all workers."""
         self.workers = most
-        self._most, self._span_cost, self._read_j, self._gain = most, span_cost, read_j, gain
+        self._most, self._span_cost, self._read, self._gain = most, span_cost, read, gain
         self._kept = most
         self._spans: list[Span] = []
         self._fastest: Span | None = None
         self._begun_ns: int | None = None
         self._due_share = SHARE
-        self._span_begin: tuple[int, float] | None = None
+        self._span_begin: tuple[int, tuple[int, float]] | None = None
         self._settles_ns = 0
         self._work_s = 0.0
 
@@ -88,12 +88,16 @@ class WorkerSearch:
         self._restart(now_ns)
 
     def _restart(self, now_ns: int) -> None:
-        self._span_begin, self._work_s = (now_ns, self._read_j()), 0.0
+        self._span_begin, self._work_s = (now_ns, self._read()), 0.0
 
     def _end_span(self, now_ns: int, lasted_s: float, longest_s: float) -> bool:
         if self._span_begin is None or self._work_s <= 0:
             return self.interrupt()
-        span = Span((self._read_j() - self._span_begin[1]) / self._work_s, lasted_s / self._work_s)
+        (before_ns, before_j), (t_ns, energy_j) = self._span_begin[1], self._read()
+        if t_ns <= before_ns:
+            return self.interrupt()  # the sensor has shown nothing
+        power_w = (energy_j - before_j) / ((t_ns - before_ns) * 1e-9)
+        span = Span(power_w * lasted_s / self._work_s, lasted_s / self._work_s)
         self._spans.append(span)
         if self.workers == self._most and (self._fastest is None or span.time_s < self._fastest.time_s):
             self._fastest = span

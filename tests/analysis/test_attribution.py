@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
-from pathlib import Path
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,13 +12,30 @@ from hypothesis import strategies as st
 from support.properties import examples
 from tprof.analysis.attribution.segment_energy import attribute
 
-_SPEC = importlib.util.spec_from_file_location(
-    "attribution_oracle", Path(__file__).parent.parent / "oracles" / "attribution_oracle.py"
-)
-assert _SPEC is not None
-assert _SPEC.loader is not None
-oracle = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(oracle)
+
+def overlap(begin: int, end: int, low: int, high: int) -> int:
+    return max(0, min(end, high) - max(begin, low))
+
+
+def attribute_slowly(threads, edges, energies):
+    """Return joules of each segment, by thread, and those of quanta in which nothing ran, in exact fractions."""
+    shares = [[Fraction(0)] * len(modelled) for _, modelled in threads]
+    idle = Fraction(0)
+    for low, high, energy in zip(edges, edges[1:], energies, strict=False):
+        parts = {}
+        for t, (times, modelled) in enumerate(threads):
+            for s, weight in enumerate(modelled):
+                length = times[s + 1] - times[s]
+                if length > 0:
+                    inside = overlap(times[s], times[s + 1], low, high)
+                    parts[t, s] = Fraction(weight) * inside / length
+        total = sum(parts.values())
+        if total == 0:
+            idle += Fraction(energy)
+            continue
+        for (t, s), part in parts.items():
+            shares[t][s] += Fraction(energy) * part / total
+    return shares, idle
 
 
 @st.composite
@@ -50,7 +66,7 @@ def run(threads, edges, energies):
 @examples(300)
 @given(threads(), quanta())
 def test_energies_agree_with_the_slow_obvious_attribution(threads, readings) -> None:
-    expected, _ = oracle.attribute_slowly(threads, *readings)
+    expected, _ = attribute_slowly(threads, *readings)
 
     got = run(threads, *readings)
 
@@ -61,7 +77,7 @@ def test_energies_agree_with_the_slow_obvious_attribution(threads, readings) -> 
 @examples(200)
 @given(threads(), quanta())
 def test_joules_of_every_quantum_are_conserved_and_none_is_negative(threads, readings) -> None:
-    _, idle = oracle.attribute_slowly(threads, *readings)
+    _, idle = attribute_slowly(threads, *readings)
 
     got = run(threads, *readings)
 

@@ -1,6 +1,7 @@
 """A fit of equation 1 finds the true coefficients, states its errors, and rejects runs that cannot separate them."""
 
 import dataclasses
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -162,6 +163,18 @@ def test_a_program_left_out_is_predicted_on_public_measurements(name, most, mean
     assert result.curve_error <= most
     assert result.line_error < result.mean_error
     assert result.mean_error == pytest.approx(mean, abs=0.001)
+
+
+def test_a_fit_starts_no_threads_which_would_share_the_warning_filters(tmp_path, monkeypatch):
+    path = tmp_path / "t.csv"
+    path.write_text("P,x,g\n" + "".join(f"{50 + i},{i},{'ab'[i % 2]}\n" for i in range(40)), encoding="utf-8")
+    table = counters_table(read_csv(path), power="P", group="g", counters=None)
+    started = []
+    monkeypatch.setattr(threading.Thread, "start", started.append)
+
+    fit_counters(table)
+
+    assert started == []
 
 
 def test_one_group_says_nothing_of_what_was_not_seen(tmp_path):

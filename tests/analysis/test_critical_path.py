@@ -1,5 +1,7 @@
 """The critical path is the longest chain that any number of workers must keep to; the observed chain is the run."""
 
+from __future__ import annotations
+
 import itertools
 import shutil
 
@@ -7,13 +9,31 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-from oracles.path_oracle import longest
 from support import task_graphs, traces
 from support.properties import examples
 from support.task_graphs import Flat, Lane, Nested
 
 import tprof
 from tprof.trace import EventKind, Kind
+
+
+def chains(waits_for):
+    """Yield every chain that ends in each node: `waits_for[i]` are the nodes before node i."""
+
+    def ending_in(node):
+        yield (node,)
+        for before in waits_for[node]:
+            for chain in ending_in(before):
+                yield (*chain, node)
+
+    for node in range(len(waits_for)):
+        yield from ending_in(node)
+
+
+def longest(weights, waits_for):
+    """Return the greatest sum of weights along a chain."""
+    return max((sum(weights[node] for node in chain) for chain in chains(waits_for)), default=0)
+
 
 QUIET = {"suppress_health_check": [HealthCheck.function_scoped_fixture]}
 

@@ -156,6 +156,17 @@ def test_shares_and_what_is_resolved_do_not_depend_on_a_common_error(tmp_path):
     assert exact[columns].equals(assumed[columns])
 
 
+def test_sums_above_static_power_and_powers_hold_the_error_of_the_watts(tmp_path):
+    profile = estimated(tmp_path / "assumed.tprof", said=FACTORS, quanta=8)
+    assumed, exact = profile.summary(), profile.summary(common=False)
+
+    busy = profile.watts.busy
+    assert assumed["dynamic_low_j"].to_numpy() == pytest.approx(exact["dynamic_low_j"].to_numpy() / busy)
+    assert assumed["dynamic_high_j"].to_numpy() == pytest.approx(exact["dynamic_high_j"].to_numpy() * busy)
+    assert (assumed["power_high_w"] > exact["power_high_w"]).all()
+    assert (assumed["power_low_w"] <= exact["power_low_w"]).all()
+
+
 def test_pooled_runs_hold_the_error_once(tmp_path):
     profiles = [estimated(tmp_path / f"{run}.tprof", quanta=8) for run in range(2)]
     one, both = profiles[0].summary(), pooled(profiles).loc[profiles[0].summary().index]

@@ -88,6 +88,20 @@ def test_intervals_are_narrow_and_hold_the_truth(busy):
         assert (high - low) / true < 0.1
 
 
+def test_sums_and_powers_have_narrow_intervals_that_hold_what_this_run_drew(busy):
+    _, profile, truth = busy
+
+    summary = profile.summary()
+
+    for number, task in enumerate(TASKS):
+        own, row = truth.task == number, summary.loc[task.name]
+        true_j, own_s = truth.dynamic_j[own].sum(), truth.duration_s[own].sum()
+        assert row["dynamic_low_j"] * 0.999 < true_j < row["dynamic_high_j"] * 1.001
+        static_w = (row["energy_j"] - row["dynamic_j"]) / own_s
+        assert row["power_low_w"] * 0.999 < true_j / own_s + static_w < row["power_high_w"] * 1.001
+        assert (row["dynamic_high_j"] - row["dynamic_low_j"]) / true_j < 0.1
+
+
 def test_auto_takes_it_where_tasks_differ_and_not_where_they_do_not(tmp_path, busy):
     alike = tuple(stated(task.name, task.duration_s, 8.0) for task in TASKS)
 

@@ -13,7 +13,7 @@ from support.properties import examples
 
 import tprof
 from tprof.live import Meter
-from tprof.trace import layout
+from tprof.trace import NativeThread, layout
 
 MS = 1_000_000
 TASKS = ["a", "b", "c"]
@@ -29,9 +29,11 @@ def assert_as_the_profile(path, slice_ns):
     trace = tprof.load(path)
     profile = trace.profile("cputime")
     counted = [name for name in profile.accounts.index if trace.readings[name].counted]
-    accounts = profile.accounts.loc[counted, ["measured_j", "tasks_j", "runtime_j", "other_j", "idle_j"]]
+    columns = ["measured_j", "tasks_j", "runtime_j", "other_j", "idle_j", "spin_j", "unidentified_j"]
+    accounts = profile.accounts.loc[counted, columns]
     expected = accounts.astype(float).fillna(0.0).sum().to_dict()
     close = {"rel": 1e-9, "abs": 1e-12 * max(expected["measured_j"], 1e-9)}
+    assert sum(expected.values()) - expected["measured_j"] == pytest.approx(expected["measured_j"], **close)
     tasks_j = profile.tasks.groupby("task", observed=True)["energy_j"].sum().to_dict()
     for live in (stepped.figures(), Meter(path).energy()):
         if counted and len(accounts) and not np.isnan(live.measured_j):
@@ -63,6 +65,22 @@ def thread_of(rng, first_id, *, has_cpu):
     return thread | ({"cpu_ns": used} if has_cpu else {"instructions": used})
 
 
+def native_thread(rng, number):
+    """Return a native thread of some pool that works at random times."""
+    count = int(rng.integers(1, 60))
+    t_ns = increasing(rng, count, 20 * MS, still=0.05) + int(rng.integers(0, 100 * MS))
+    used = rng.random(count) * np.diff(t_ns) * (rng.random(count) < rng.random())
+    created = bool(rng.random() < 0.5)
+    task = int(rng.integers(0, len(TASKS))) if created and rng.random() < 0.5 else None
+    return NativeThread(
+        pid=0, tid=10_000 + number, name=str(rng.choice(["pool-1", "pool-2", "other"])),
+        library=str(rng.choice(["", "/lib/libopenblas.so", "/lib/libgomp.so.1", "/usr/bin/python3.11"])),
+        created_ns=int(t_ns[0]) if created else None, creator_tid=0 if created else None, creator_task=task,
+        creator_instance=None if task is None else 1, ended_ns=int(t_ns[-1]) if rng.random() < 0.3 else None,
+        t_ns=t_ns, cpu_ns=np.concatenate(([0], np.cumsum(used))).astype(int),
+    )  # fmt: skip
+
+
 def readings_of(rng, t_ns, value):
     rows = np.zeros(len(t_ns), layout.READING)
     rows["t_ns"], rows["value"] = t_ns, value % MODULUS
@@ -87,7 +105,10 @@ def written(draw):
         edges = {name: increasing(rng, int(rng.integers(5, 60)), 40 * MS) for name in names[machine]}
         energy = {name: (t_ns, np.cumsum(rng.random(len(t_ns)))) for name, t_ns in edges.items()}
         watts = dict.fromkeys(edges, static_w) if static_w else None
-        tprof.write_trace(path, tasks=TASKS, threads=threads, energy=energy, static_power_w=watts, quality="measured")
+        tprof.write_trace(
+            path, tasks=TASKS, threads=threads, energy=energy, static_power_w=watts, quality="measured",
+            native=[native_thread(rng, number) for number in range(int(rng.integers(0, 5)))],
+        )  # fmt: skip
         for name, t_ns in edges.items():
             value = MODULUS - 40_000 + np.cumsum(rng.integers(0, 3000, len(t_ns)))
             rows = readings_of(rng, t_ns, value)

@@ -323,6 +323,23 @@ def test_summary_has_mean_spread_edp_and_correlation(tmp_path) -> None:
     assert summary["share"].sum() == pytest.approx(1.0)
 
 
+def test_summary_bounds_what_the_instances_of_the_run_drew(tmp_path) -> None:
+    """Of two quanta of 2 J each has an instance of a millisecond, which may have drawn nothing or everything."""
+    profile = profiled(
+        tmp_path,
+        [thread([0, 1, 2, 3, 4], [1, 2, 3, 4, 0], [0, 1, 0, 1, -1])],
+        {"package-0": ([0, 2, 4], [0.0, 2.0, 4.0])},
+    )
+
+    row = profile.summary().loc["a"]
+
+    half_j = 1.96 * math.sqrt(2 * 1.0**2 / 3)
+    assert row["dynamic_j"] == pytest.approx(2.0)
+    assert (row["dynamic_low_j"], row["dynamic_high_j"]) == pytest.approx((2.0 - half_j, 2.0 + half_j))
+    assert row["power_w"] == pytest.approx(1000.0)
+    assert (row["power_low_w"], row["power_high_w"]) == pytest.approx(((2.0 - half_j) / 2e-3, (2.0 + half_j) / 2e-3))
+
+
 def test_segments_and_power_add_up_to_the_same_joules(tmp_path) -> None:
     profile = profiled(
         tmp_path,

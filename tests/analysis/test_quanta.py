@@ -24,11 +24,11 @@ def readings(t_ms, value, *, modulus=RAPL_MODULUS, unit=UNIT_J, quality=Quality.
         "missing": np.zeros(count, bool),
         "reopened": np.zeros(count, bool),
         "suspended_ns": np.zeros(count, np.int64),
+        "window_ns": np.zeros(count, np.uint32),
     } | {name: np.asarray(values) for name, values in columns.items()}
     return Readings(
         "package-0", "energy", "package", 0, "powercap", quality, counted=True, unit=unit, modulus=modulus,
-        t_ns=np.asarray(t_ms, np.int64) * MS, value=np.asarray(value, np.uint64),
-        window_ns=np.zeros(count, np.uint32), dropped=0, **given_columns,
+        t_ns=(np.asarray(t_ms) * MS).astype(np.int64), value=np.asarray(value, np.uint64), dropped=0, **given_columns,
     )  # fmt: skip
 
 
@@ -139,6 +139,31 @@ def test_a_reader_that_was_delayed_saw_no_count_stand_still():
 
     assert late.valid.all()
     assert late.measured_j == joules(35_000)
+    assert not late.stuck.any()
+
+
+def test_a_value_read_in_a_long_window_did_not_stand_still_for_as_long():
+    """The reader lost the processor between the read and the clock: the value may be as old as the window."""
+    value = [*(100 * one for one in range(50)), 4900, 34_900, 35_000]
+    window_ns = [MS] * 50 + [300 * MS, MS, MS]
+
+    late = build_quanta(readings([*range(50), 349, 350, 351], value, window_ns=window_ns))
+
+    assert late.valid.all()
+    assert not late.stuck.any()
+
+
+def test_a_rise_after_a_value_that_was_read_in_a_long_window_is_no_spike():
+    """Its time is 300 ms late, so that all joules of these 300 ms seem to be drawn in the 0.3 ms after it."""
+    t_ms = [*range(50), 349.0, 349.3, 350]
+    value = [*(1000 * one for one in range(50)), 50_000, 349_000, 350_000]
+
+    known = build_quanta(readings(t_ms, value, window_ns=[MS] * 50 + [300 * MS, MS, MS]))
+    unknown = build_quanta(readings(t_ms, value, window_ns=[MS] * 53))
+
+    assert known.valid.all()
+    assert known.measured_j == joules(350_000)
+    assert unknown.valid.tolist() == [True] * 50 + [False, True]
 
 
 def test_a_jump_beyond_the_greatest_power_is_rejected_and_the_limit_is_the_callers():

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 from support.properties import examples
-from tprof.benchmarks.programs.image_search import check, ranking
+from tprof.benchmarks.programs import ferret
+from tprof.benchmarks.programs.image_search import ranking
 from tprof.benchmarks.programs.image_search.features import (
     FEATURES,
     SEGMENTS,
@@ -112,7 +113,7 @@ def test_a_distance_is_that_of_plain_loops_and_never_below_its_bound(seed):
     measured = ranking.distances(query, database, np.arange(30))
 
     assert (ranking.lower_bounds(query, database) <= measured).all()
-    plain = check.plain_ranking(query, database, 30)
+    plain = ferret.plain_ranking(query, database, 30)
     assert measured[[image for _, image in plain]] == pytest.approx([distance for distance, _ in plain], abs=1e-9)
 
 
@@ -121,7 +122,7 @@ def test_a_distance_is_that_of_plain_loops_and_never_below_its_bound(seed):
 def test_matching_regions_carries_no_less_far_than_the_best_plan(seed):
     one, other = (image_of(database_of(seed, 2), index) for index in range(2))
     ways = np.linalg.norm(one.features[:, None].astype(float) - other.features, axis=2)
-    matched = check.plain_distance(one.weights.tolist(), other.weights.tolist(), ways.tolist())
+    matched = ferret.plain_distance(one.weights.tolist(), other.weights.tolist(), ways.tolist())
 
     best = earth_movers_distance(one.weights.astype(float), other.weights.astype(float), ways)
 
@@ -162,4 +163,4 @@ def test_a_copy_whose_original_was_not_found_is_noticed():
     with pytest.raises(
         WrongResultError, match="originals of 3 of 4 distorted copies first and of 4 among the first 10"
     ):
-        check.check_originals(answers, np.array([0, 0, 0, 9]))
+        ferret.check_originals(answers, np.array([0, 0, 0, 9]))

@@ -7,13 +7,13 @@ import pytest
 from support import fake_trees
 from support.fake_sensor import FakeSensor
 from tprof.benchmarks.kernels import Caches
-from tprof.benchmarks.roofline import Effort, measure
+from tprof.benchmarks.roofline import Extent, measure
 from tprof.benchmarks.roofline._polynomial import MOST_DEGREE, polynomial, vectors
 from tprof.benchmarks.roofline.thread_team import FULL, one_a_core
 
 from tprof.sensors.topology import Cpu
 
-TINY = Effort((0, 2, 64), 0.02, 1, 1 << 20, 64)
+TINY = Extent((0, 2, 64), 0.02, 1, 1 << 20, 64)
 
 
 def by_hand(numbers, degree):
@@ -104,7 +104,7 @@ def test_runs_take_the_joules_that_the_sensor_counts(tmp_path, monkeypatch):
     sensor = FakeSensor(watts=20.0, modulus=fake_trees.RANGE_UJ + 1).drives(tree.energy_of("intel-rapl:0"))
 
     with sensor:
-        found = measure(Effort((0, 64), 0.2, 1, 1 << 20, 64), energy="powercap")
+        found = measure(Extent((0, 64), 0.2, 1, 1 << 20, 64), energy="powercap")
 
     assert found.no_energy is None
     watts = (found.runs.energy_j / found.runs.time_s)[np.isfinite(found.runs.energy_j)]

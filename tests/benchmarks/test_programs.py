@@ -10,11 +10,18 @@ import numpy as np
 import pytest
 from support import recorded
 from tprof.benchmarks import PROGRAMS
-from tprof.benchmarks.programs import blackscholes, stdlib_digest
+from tprof.benchmarks.programs import blackscholes, ferret, stdlib_digest
 from tprof.benchmarks.programs.outcome import WrongResultError
 
 import tprof
 from tprof.errors import UsageError
+
+
+@pytest.fixture(autouse=True)
+def _few_images(monkeypatch):
+    """Make a table of so few images only that the queries still stand apart: the table takes longer than all else."""
+    monkeypatch.setitem(ferret.IMAGES, "small", 200)
+    monkeypatch.setitem(ferret.QUERIES, "small", 8)
 
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
@@ -112,7 +119,11 @@ def test_a_size_or_number_of_workers_out_of_range_is_refused(options, message):
         PROGRAMS["blackscholes"].run(**options)
 
 
-@pytest.mark.parametrize("name", sorted(PROGRAMS))
+@pytest.mark.parametrize(
+    "name",
+    # The whole table of ferret's images, which it makes when it runs so, takes longer than all others.
+    [pytest.param(name, marks=[pytest.mark.thorough] if name == "ferret" else []) for name in sorted(PROGRAMS)],
+)
 def test_a_program_runs_as_a_script_and_says_what_it_checked(name, tmp_path, monkeypatch, capsys):
     """In this process, of which Python itself would say nothing but that the module is loaded already."""
     module = PROGRAMS[name].module

@@ -20,6 +20,7 @@ MACHINE = {
     "python": "3", "free_threaded": False, "load_1_min": 0.0,
 }  # fmt: skip
 MB = 1_000_000
+UNRESOLVED = "1 more are not resolved by the sensor and not drawn."
 
 
 def many(path, count, names=("often", "rare"), *, threads=2, rare_every=1_000, quality="simulated"):
@@ -42,6 +43,13 @@ def many(path, count, names=("often", "rare"), *, threads=2, rare_every=1_000, q
     return tprof.load(path).profile()
 
 
+def unresolved(path):
+    """Profile one instance that is far shorter than what the sensor resolves."""
+    threads = [{"t_ns": [0, 5], "instance": [1, 0], "task": [0, -1]}]
+    tprof.write_trace(path, tasks=["ferret"], threads=threads, energy={"package-0": ([0], [1.0])})
+    return tprof.load(path).profile()
+
+
 def runs(program, profile, **facts):
     return Runs(program, (Outcome(program, "small", 2, {}, 1.0, ("by hand",), facts),), (profile,))
 
@@ -55,6 +63,7 @@ def test_a_browser_draws_a_panel_for_each_core_and_the_tables(tmp_path):
         tmp_path,
         runs("cholesky", many(tmp_path / "a.tprof", 200, ("gemm", "potrf"), rare_every=20)),
         runs("blackscholes", many(tmp_path / "b.tprof", 60, ("<b>bold</b>", "</script>@DATA@ @SCRIPT@"))),
+        runs("ferret", unresolved(tmp_path / "c.tprof")),
     )
 
     drawn = opened(page)
@@ -66,6 +75,7 @@ def test_a_browser_draws_a_panel_for_each_core_and_the_tables(tmp_path):
     assert all(f"core {cpu}: {count} instances" in drawn for cpu in (0, 1) for count in (200, 60))
     assert re.search(r"<td[^>]*>trsm</td>", drawn), "what only the paper has"
     assert "<b>bold" not in drawn
+    assert UNRESOLVED in drawn
 
 
 def test_the_page_asks_for_nothing_from_outside(tmp_path):
@@ -115,20 +125,10 @@ def test_distributions_rise_to_all_instances_whatever_is_drawn(tmp_path):
 
 
 def test_instances_that_are_not_resolved_are_counted_and_not_drawn(tmp_path):
-    tprof.write_trace(
-        tmp_path / "t.tprof",
-        tasks=["ferret"],
-        threads=[{"t_ns": [0, 5], "instance": [1, 0], "task": [0, -1]}],
-        energy={"package-0": ([0], [1.0])},
-    )
-    ours = runs("ferret", tprof.load(tmp_path / "t.tprof").profile())
-
-    data = panels(ours)
-    page, *_ = write(tmp_path, ours)
+    data = panels(runs("ferret", unresolved(tmp_path / "t.tprof")))
 
     assert data["energy_j"] == []
-    assert "1 more are not resolved by the sensor and not drawn." in data["notes"]
-    assert 'data-drawn="yes"' in opened(page)
+    assert UNRESOLVED in data["notes"]
 
 
 def test_the_files_are_strict_json_and_tables_of_the_same_rows(tmp_path):

@@ -3,9 +3,11 @@
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support import traces
 from support.traces import SECOND_NS
-from tprof.benchmarks.sweep.output import host_warnings, outside_tasks
+from tprof.benchmarks.sweep.output import host_warnings, merged_range, outside_tasks, without_figures
 from tprof.benchmarks.sweep.sweep_tables import rows_of, rows_without_setting
 
 import tprof
@@ -85,11 +87,13 @@ def test_without_a_sensor_no_joules_are_missed(tmp_path):
 
 def test_a_sweeps_intervals_are_about_chance_and_the_error_of_assumed_watts_stands_beside_them(tmp_path):
     rows = {}
-    for given, factors in ((True, {}), (False, {"idle_factor": 2.0, "per_core_factor": 3.0})):
-        path = tmp_path / f"{given}.tprof"
+    for is_given, factors in ((True, {}), (False, {"idle_factor": 2.0, "per_core_factor": 3.0})):
+        path = tmp_path / f"{is_given}.tprof"
         profile_of(path, quality="estimated")
-        traces.set_json(path / "manifest.json", estimate={"idle_w": 4.0, "per_core_w": 6.0, "given": given, **factors})
-        rows[given] = rows_of(tprof.load(path).profile("cputime"))
+        traces.set_json(
+            path / "manifest.json", estimate={"idle_w": 4.0, "per_core_w": 6.0, "given": is_given, **factors}
+        )
+        rows[is_given] = rows_of(tprof.load(path).profile("cputime"))
 
     assert [row.pop("watts_factor") for row in rows[True]] == [None, None]
     assert [row.pop("watts_factor") for row in rows[False]] == [3.0, 3.0]
@@ -102,3 +106,38 @@ def test_a_run_that_was_kept_before_the_column_has_no_error_of_watts(tmp_path):
     del row["watts_factor"]
 
     assert rows_without_setting([row]) == [row | {"watts_factor": None}]
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (["had it for 44% of 2 s", "had it for 7% of 2 s"], "had it for 7 … 44% of 2 s"),
+        (["power of package-0 is (0.02 ± 0.1 W)", "power of package-0 is (0.03 ± 0.1 W)"],
+         "power of package-0 is ((0.02 … 0.03) ± 0.1 W)"),
+        (["not steady after 60 s", "not steady after 1e+02 s"], "not steady after 60 … 1e+02 s"),
+    ],
+)  # fmt: skip
+def test_each_figure_becomes_its_range(texts, said):
+    assert len({without_figures(text) for text in texts}) == 1
+    assert merged_range(texts) == said
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("package-0 is uncertain", "package-1 is uncertain"),
+        ("policy0 took 2 GHz", "policy0 took 3 GHz"),
+        ("the run ended with status 1", "the run ended with status 2"),
+    ],
+)
+def test_numbers_that_tell_things_apart_stay(one, other):
+    assert without_figures(one) != without_figures(other)
+
+
+@given(st.lists(st.integers(0, 100), min_size=1))
+def test_the_range_holds_every_figure_and_one_is_no_range(parts):
+    low, high = min(parts), max(parts)
+
+    said = merged_range([f"{part}% of it" for part in parts])
+
+    assert said == (f"{low}% of it" if low == high else f"{low} … {high}% of it")

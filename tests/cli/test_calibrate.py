@@ -10,7 +10,7 @@ from tprof.benchmarks.simulator import STRESS, Law, Package
 from tprof.benchmarks.validation.kernel_pairs import Phases
 
 import tprof
-from tprof.doctor.energy_facts import model_facts
+from tprof.doctor.sensor_facts import model_facts
 from tprof.sensors.topology import describe_host
 from tprof.trace.power_model import model_path, read_model, write_model
 
@@ -20,6 +20,12 @@ KERNELS = {"pipeline": (2.8, 0.5, 0.1), "chain": (0.7, 0.1, 0.0), "l2": (1.2, 60
 
 def run(home, *arguments):
     return run_tprof("calibrate", *arguments, cwd=home, env={"XDG_CONFIG_HOME": str(home), "HOME": str(home)})
+
+
+@pytest.fixture(autouse=True)
+def _few_trees(monkeypatch):
+    """Grow as few trees as tell a line from a curve: how good they are is the claim of other tests."""
+    monkeypatch.setattr("tprof.analysis.models.calibration.counter_models.TREES", 20)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from support.command_line import tprof as run_tprof
 
 from tprof.cli.doctor import show
 from tprof.doctor import Fact, Group, State, examine, what_is_recorded
-from tprof.doctor.energy_facts import energy_facts
+from tprof.doctor.sensor_facts import energy_facts
 from tprof.sensors import advice
 
 DEADLINE_S = 60

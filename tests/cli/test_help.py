@@ -102,6 +102,13 @@ def test_completion_is_offered_and_installed_by_options():
     assert {"install_completion", "show_completion"} <= {param.name for param in parameters([])}
 
 
+def test_a_command_is_made_without_the_others_and_they_all_together_where_none_is_named():
+    assert {name: list(get_command(make_app(name)).commands) for name in APP.commands} == {
+        name: [name] for name in APP.commands
+    }
+    assert all(list(get_command(make_app(word)).commands) == list(APP.commands) for word in (None, "--help", "sumary"))
+
+
 def test_making_the_command_line_loads_nothing_heavy():
     heavy = ("numpy", "pandas", "sklearn", "plotly", "scipy", "importlib.metadata")
     code = f"import sys, tprof.cli.app as app; app.make_app(); print([name for name in {heavy} if name in sys.modules])"

@@ -437,6 +437,7 @@ WORDS = st.sampled_from(
     [
         *("-o", "x", "--output", "--task", "--energy", "none", "--counters", "--watts", "1,2", "--report", "--idle"),
         *("0.5", "--overwrite", "--best-effort", "--no-summary", "--require-tasks", "--list-tasks", "-m", "-c", "-"),
+        *("--no-native-threads", "--passive-pools"),
         *("prog.py", "", "--", "--best_effort", "-ox", "--task=x", "-h", "--other"),
     ]
 )
@@ -460,3 +461,52 @@ def test_usual_options_are_read_without_typer():
     assert read_launch([*options, "-m", "mod", "--task", "e"]) == Launch(
         ("-m", "mod", "--task", "e"), output="x", task=("a:b", "c:d"), idle=0.5, overwrite=True, report=Path("x.html")
     )
+
+
+SHOW_POOLS = """
+import os
+for name in ("OPENBLAS_THREAD_TIMEOUT", "OMP_WAIT_POLICY", "KMP_BLOCKTIME"):
+    print(name, os.environ.get(name))
+"""
+
+
+@pytest.mark.parametrize(
+    ("given_variables", "shown", "said"),
+    [
+        (
+            {},
+            ["20", "passive", "0"],
+            "sets OPENBLAS_THREAD_TIMEOUT=20, OMP_WAIT_POLICY=passive, KMP_BLOCKTIME=0 for the program",
+        ),
+        (
+            {"OPENBLAS_THREAD_TIMEOUT": "7"},
+            ["7", "passive", "0"],
+            "sets OMP_WAIT_POLICY=passive, KMP_BLOCKTIME=0 for the program; OPENBLAS_THREAD_TIMEOUT as you set it",
+        ),
+        (
+            {"OMP_WAIT_POLICY": "active"},
+            ["20", "active", "None"],
+            "sets OPENBLAS_THREAD_TIMEOUT=20 for the program; OMP_WAIT_POLICY as you set it",
+        ),
+    ],
+)
+def test_passive_pools_are_set_and_said_and_what_the_user_set_stays(
+    tmp_path, monkeypatch, given_variables, shown, said
+):
+    for name in ("OPENBLAS_THREAD_TIMEOUT", "OMP_WAIT_POLICY", "KMP_BLOCKTIME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given_variables.items():
+        monkeypatch.setenv(name, value)
+
+    done = run(tmp_path, SHOW_POOLS, "--passive-pools")
+
+    assert [line.split()[1] for line in done.stdout.splitlines()] == shown
+    assert done.stderr == f"tprof: --passive-pools {said}\n"
+
+
+def test_without_the_option_no_variable_of_the_program_changes(tmp_path):
+    done = run(tmp_path, "import os\nfor name in os.environ: print(name)\n", "--no-native-threads")
+
+    new = set(done.stdout.split()) - set(os.environ)
+    assert not [name for name in new if not name.startswith(("TPROF_", "PYTHON"))]
+    assert load(tmp_path / "prog.tprof").native_threads == ()

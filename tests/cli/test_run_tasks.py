@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 
 import pytest
 from support.command_line import tprof
@@ -38,6 +39,7 @@ def run(folder, *options, source=PROGRAM, program=("prog.py",)):
     )
 
 
+QUIET = ["--no-summary"]
 NEAR = {
     "__main__:lode": "; did you mean __main__:load?",
     "prog.py:Filter.aply": "; did you mean prog.py:Filter.apply?",
@@ -81,9 +83,6 @@ def test_near_misses_of_patterns_that_met_no_function_are_named(done):
         assert f"tprof: --task {pattern} met no function{near}" in done.stderr
 
 
-QUIET = ["--no-summary"]
-
-
 @pytest.mark.parametrize(
     ("end", "patterns", "status", "summary"),
     [
@@ -91,7 +90,7 @@ QUIET = ["--no-summary"]
         ("", ["__main__:load", "__main__:gone"], 1, QUIET),
         ("sys.exit(0)", ["__main__:gone"], 1, []),
         ("sys.exit(5)", ["__main__:gone"], 5, QUIET),
-        ("", ["__main__:blur"], 0, []),
+        ("", ["__main__:blur"], 0, QUIET),
         *(
             pytest.param(*words, marks=pytest.mark.thorough)
             for words in [
@@ -99,7 +98,7 @@ QUIET = ["--no-summary"]
                 ("", ["__main__:load", "__main__:gone"], 1, []),
                 ("sys.exit(0)", ["__main__:gone"], 1, QUIET),
                 ("sys.exit(5)", ["__main__:gone"], 5, []),
-                ("", ["__main__:blur"], 0, QUIET),
+                ("", ["__main__:blur"], 0, []),
             ]
         ),
     ],
@@ -145,7 +144,8 @@ def test_the_tasks_of_a_script_are_listed_and_nothing_is_run(tmp_path):
     assert chosen.stdout.splitlines() == done.stdout.splitlines()[2:]
 
 
-def test_the_tasks_of_a_package_are_listed_without_importing_it(tmp_path):
+def test_the_tasks_of_a_package_are_listed_without_importing_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     package = tmp_path / "pack"
     package.mkdir()
     (package / "__init__.py").write_text("import nothing_there\ndef here(): pass\n")

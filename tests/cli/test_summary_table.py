@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from support import traces
 from support.command_line import tprof
+from support.findings import BESIDE, OTHER, fitted_profile
 from support.properties import examples
 
 import tprof as package
@@ -17,7 +18,7 @@ from tprof.cli.render import BETWEEN, Column, fitting, lines_of, quantity, short
 from tprof.cli.summary import COLUMNS, show
 
 DEFAULT = ["task", "instances", "energy", "share", "mean (95 %)", "time", "power"]
-FURTHER = ["own time", "± sd", "EDP", "corr(E, t)"]
+FURTHER = ["dynamic (95 %)", "power (95 %)", "own time", "± sd", "EDP", "corr(E, t)"]
 MODULES = "concurrent.futures.thread.ThreadPoolExecutor.submit.<locals>."
 BOXES = "│┃─━┏┓└┘┌┐"
 
@@ -223,3 +224,28 @@ def test_figures_have_three_digits_and_no_exponent_that_is_not_needed(value, tex
 
 def test_a_figure_just_below_a_prefix_has_no_exponent():
     assert quantity(0.9997, "J") == "1000 mJ"
+
+
+def test_findings_have_a_section_of_their_own_and_are_no_warnings_beside_it(tmp_path, monkeypatch):
+    lines = shown(fitted_profile(tmp_path / "t.tprof", BESIDE, OTHER), None, monkeypatch)
+
+    at = lines.index("Findings (simulated)")
+    assert lines[at - 1] == lines[at + 3] == ""
+    assert lines[at + 1 : at + 3] == [f"- {BESIDE.text}", f"- {OTHER.text}"]
+    assert sum(OTHER.text in line for line in lines) == 1
+
+
+def test_without_findings_there_is_no_section(tmp_path, monkeypatch):
+    assert not any("Findings" in line for line in shown(fitted_profile(tmp_path / "t.tprof"), None, monkeypatch))
+
+
+def test_sums_above_static_power_and_powers_are_shown_with_intervals_where_they_are_asked_for(tmp_path, monkeypatch):
+    profile = fitted_profile(tmp_path / "t.tprof")
+
+    headings, rows = tasks_in(shown(profile, None, monkeypatch, columns=["dynamic", "power-interval"]))
+
+    row = profile.summary().loc["blur"]
+    assert headings == ["task", "dynamic (95 %)", "power (95 %)"]
+    low, high = (three_digits(row[name]) for name in ("power_low_w", "power_high_w"))
+    assert rows["blur"][1] == f"{three_digits(row['power_w'])} ({low} … {high}) W"
+    assert rows["blur"][0].startswith(f"{three_digits(row['dynamic_j'])} (")

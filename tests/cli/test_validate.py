@@ -9,24 +9,34 @@ import time
 import pytest
 from support.command_line import tprof as run_tprof
 from support.programs import DEADLINE_S, TPROF
+from tprof.benchmarks.validation import validate as validation
 
 
 def validate(folder, *words):
     return run_tprof("validate", *words, cwd=folder)
 
 
-def test_one_case_as_json_and_as_a_page(tmp_path):
-    done = validate(tmp_path, "--quick", "--seeds", "1", "--case", "bursts", "--json", "--plot", "page.html")
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """Measure one case, printed as JSON and drawn; returns the folder and what was printed."""
+    folder = tmp_path_factory.mktemp("measured")
+    return folder, validate(folder, "--quick", "--seeds", "1", "--case", "bursts", "--json", "--plot", "page.html")
+
+
+def test_one_case_as_json_and_as_a_page(measured):
+    folder, done = measured
 
     result = json.loads(done.stdout)
     assert (done.returncode, done.stderr.strip()) == (0, "")
     assert {row["case"] for row in result["rows"]} == {"bursts of 5 ms, gaps of 10 ms"}
     assert result["effort"]["seeds"] == 1
     assert result["processor"] == "virtual"
-    assert (tmp_path / "page.html").stat().st_size > 1_000_000
+    assert (folder / "page.html").stat().st_size > 1_000_000
 
 
-def test_tables_are_printed_with_the_papers_beside_them(tmp_path):
+def test_tables_are_printed_with_the_papers_beside_them(measured, tmp_path, monkeypatch):
+    monkeypatch.setattr(validation, "measure", lambda *_, **__: json.loads(measured[1].stdout))
+
     done = validate(tmp_path, "--quick", "--seeds", "1", "--case", "bursts")
 
     assert done.returncode == 0
@@ -45,6 +55,9 @@ def test_tables_are_printed_with_the_papers_beside_them(tmp_path):
         (["--session", "kept"], "without it everything is simulated"),
         (["--published", "--watts"], "--published computes what the paper prints and takes --json only"),
         (["--watts", "--quick"], "--watts fits published figures and takes --json only"),
+        (["--keep", "runs.jsonl"], "--keep goes with --assumptions, which takes --case, --seeds, --quick and --json"),
+        (["--assumptions", "--plot", "page.html"], "--keep goes with --assumptions"),
+        (["--assumptions", "--case", "steady"], "case must be one of clean"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_sentence(tmp_path, words, said):
@@ -54,6 +67,19 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(tmp_path, words, said):
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+def test_cases_of_what_fitted_assumes_are_made_on_held_out_seeds_and_kept(tmp_path):
+    words = ("--assumptions", "--case", "long", "--quick", "--keep", "runs.jsonl")
+
+    printed = validate(tmp_path, *words)
+    result = json.loads(validate(tmp_path, *words, "--json").stdout)
+
+    assert printed.returncode == 0
+    assert "tasks over several quanta" in printed.stdout
+    assert [row["key"] for row in result["cases"]] == ["long"]
+    assert [run["seed"] for run in result["runs"]] == [500_000]
+    assert len((tmp_path / "runs.jsonl").read_text("utf-8").splitlines()) == 1
 
 
 def test_assumed_watts_are_printed_with_each_left_out_processors_error(tmp_path):

@@ -2,6 +2,7 @@
 
 import ctypes
 import mmap
+import os
 import shutil
 import subprocess
 import threading
@@ -245,3 +246,39 @@ def test_context_switches_of_a_task_are_counted_in_the_same_samples(tmp_path):
     assert counted["context_switches"] >= 20
     assert counted["page_faults"] < PAGES
     assert 0 <= counted["cpu_migrations"] <= counted["context_switches"] + 1
+
+
+def open_events():
+    """Return how many of this process's descriptors are perf events; the folder's own is gone when it is looked at."""
+    links = [Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd")]  # noqa: PTH208 - names only
+    return sum("perf_event" in str(link.readlink()) for link in links if link.is_symlink())
+
+
+def test_no_counter_stays_open_after_a_recording(tmp_path):
+    """As long as its thread lived it would take a counter from other tools, and from the next recording."""
+    needs("page_faults")
+    before, counted, release = open_events(), threading.Event(), threading.Event()
+
+    @tprof.task
+    def touch():
+        counted.set()
+
+    def touch_and_stay():
+        touch()
+        release.wait()
+
+    other = threading.Thread(target=touch_and_stay)
+    try:
+        with tprof.record(tmp_path / "t.tprof", energy="none", counters=["page_faults"]):
+            touch()
+            counted.clear()
+            other.start()
+            assert counted.wait(30)
+            during = open_events()
+        after = open_events()
+    finally:
+        release.set()
+        other.join()
+
+    assert during >= before + 2
+    assert after == before

@@ -12,9 +12,8 @@ from tprof.benchmarks.simulator.simulated_machine import FIRST, Shape, make_tree
 
 from tprof.counters.groups import HARDWARE
 from tprof.doctor import State
-from tprof.doctor.counter_facts import counter_facts, processor_pmus
-from tprof.doctor.energy_facts import energy_facts, model_facts
 from tprof.doctor.machine_facts import file_system_of, operating_facts, package_facts, place_facts, processor_facts
+from tprof.doctor.sensor_facts import counter_facts, energy_facts, model_facts, processor_pmus
 from tprof.sensors import advice
 from tprof.sensors.topology import describe_host
 from tprof.trace.power_model import write_model
@@ -193,7 +192,7 @@ def test_a_counter_that_never_runs_points_to_the_watchdog(tmp_path):
 def test_few_descriptors_limit_the_threads_that_have_counters():
     program = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); "
-        "from tprof.doctor.counter_facts import counter_facts; from pathlib import Path; "
+        "from tprof.doctor.sensor_facts import counter_facts; from pathlib import Path; "
         "print(*(f'{fact.state}: {fact.why}' for fact in counter_facts(Path('/')) if fact.what == 'open files'))"
     )
     python = str(Path(sysconfig.get_path("scripts")) / "python")

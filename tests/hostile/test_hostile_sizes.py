@@ -105,7 +105,7 @@ def test_millions_of_names_are_cut_to_what_a_program_can_have(trace, tmp_path, m
     assert told["grown_bytes"] < 10 * path.stat().st_size
 
 
-@pytest.mark.parametrize("line", [b"\n", b"x\n"])
+@pytest.mark.parametrize("line", [pytest.param(b"\n", marks=pytest.mark.thorough), b"x\n"])
 def test_a_table_of_a_hundred_million_lines_is_not_read_to_its_end(trace, tmp_path, line):
     (trace / "tasks" / "00000000.jsonl").write_bytes(line * (10**8 // len(line)))
 

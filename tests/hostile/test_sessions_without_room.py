@@ -1,18 +1,48 @@
 """Where there is no room for a session, it is said before the program runs, or counted while it runs."""
 
+from __future__ import annotations
+
+import contextlib
 import json
 import os
+import subprocess
 import sysconfig
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from support import disks, programs
+from support import programs
 from support.recorded import instances
 
 import tprof
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+# As root permissions do not apply, unless the program gives up the right to override them.
+WITHOUT_CAPABILITIES = """
+import ctypes
+header, nothing = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+assert ctypes.CDLL(None).capset(header, nothing) == 0
+"""
+
+
+@contextlib.contextmanager
+def small(place: Path, size: str) -> Iterator[Path]:
+    """Mount a file system of this size there; skips the test where that is not allowed."""
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)]
+    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip("mounting a small tmpfs needs root")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
 RUN = (
-    disks.WITHOUT_CAPABILITIES
+    WITHOUT_CAPABILITIES
     + """
 import runpy, sys
 sys.argv[0] = COMMAND
@@ -62,7 +92,7 @@ def test_with_best_effort_a_session_that_cannot_be_made_lets_the_program_run(tmp
 
 @pytest.mark.parametrize("size", ["4k", "16k", "32k"])
 def test_a_disk_too_small_for_a_session_is_refused_and_nothing_stays_behind(tmp_path, size):
-    with disks.small(tmp_path / "disk", size) as disk:
+    with small(tmp_path / "disk", size) as disk:
         done = run(tmp_path, disk / "t.tprof")
 
         assert (done.returncode, done.stdout) == (1, "")
@@ -105,7 +135,7 @@ print(total)
 
 
 def test_a_disk_that_is_full_for_a_while_loses_what_came_then_and_says_so(tmp_path):
-    with disks.small(tmp_path / "disk", "1m"):
+    with small(tmp_path / "disk", "1m"):
         done = programs.run(tmp_path, FULL)
 
         assert (done.returncode, done.stdout) == (0, f"{1 + sum(n * n for n in range(50)) + 30}\n"), done.stderr

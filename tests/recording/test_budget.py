@@ -13,6 +13,7 @@ from support.fake_sensor import wait_for
 from tprof.runtime import Runtime
 
 import tprof
+from tprof.live import Usage
 
 
 @tprof.task
@@ -60,6 +61,24 @@ def test_joules_that_are_used_up_are_warned_of_once_with_who_took_them():
     assert budget.used_j > 4
     assert budget.used_j == budget.history[-1].used_j
     assert sorted(budget.history) == list(budget.history)
+
+
+def test_joules_found_later_of_a_time_that_was_read_before_are_counted_and_in_the_history(monkeypatch):
+    with pytest.warns(RuntimeWarning, match="the budget of 4 J is used up"):
+        budget = exceed_within_one_time(monkeypatch)
+
+    found = [reading.used_j for reading in budget.history if reading.time_s == 0]
+    assert 4 < found[-1] <= budget.used_j
+    assert budget.used_j == budget.history[-1].used_j
+    assert sorted(budget.history) == list(budget.history)
+
+
+def exceed_within_one_time(monkeypatch):
+    """Exceed a budget while time does not go on, as where samples show that earlier joules are this process's."""
+    with tprof.budget(joules=4.0) as budget, monkeypatch.context() as patch:
+        patch.setattr(Usage, "until_ns", property(lambda usage: usage.begun_ns))
+        spin_over(budget)
+    return budget
 
 
 def test_what_tasks_took_is_part_of_what_was_used():

@@ -28,3 +28,16 @@ def test_the_events_of_1_1_are_read(tmp_path):
     assert profile.dependences.to_numpy().tolist() == [[2, 1]]
     assert profile.critical_path().span_s == 2.0
     assert profile.starvation["running_s"].tolist() == [2.0, 2.0]
+
+
+def test_the_native_threads_of_1_2_are_read(tmp_path):
+    seen, other = tprof.load(traces.copy(GOLDEN / "format-1.2", tmp_path / "t")).native_threads
+
+    assert (seen.pid, seen.tid, seen.name, seen.library) == (7, 12, "idle", "/opt/libpool.so.1")
+    assert (seen.created_ns, seen.creator_tid, seen.creator_task, seen.creator_instance) == (10, 7, 1, 2)
+    assert (seen.ended_ns, seen.t_ns.tolist(), seen.cpu_ns.tolist()) == (
+        1_999_999_999,
+        [10, 1_000_000_000, 1_999_999_999],
+        [0, 0, 0],
+    )
+    assert (other.tid, other.created_ns, other.ended_ns, other.cpu_ns.tolist()) == (12, None, None, [5])

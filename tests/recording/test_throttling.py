@@ -209,5 +209,6 @@ def test_what_a_budget_did_stands_in_the_decisions_and_the_report(tmp_path, monk
     profile = tprof.load(tmp_path / "acted.tprof").profile()
     assert set(profile.decisions["kind"]) == {"acted"}
     assert profile.decisions["why"].iloc[0].startswith(says)
-    profile.to_html(tmp_path / "acted.html")
-    assert "A budget, at " in opened(tmp_path / "acted.html")
+    if action == "slow":
+        profile.to_html(tmp_path / "acted.html")
+        assert "A budget, at " in opened(tmp_path / "acted.html")

@@ -59,6 +59,11 @@ def test_an_event_is_as_documented():
     assert layout.EVENT.itemsize == 32
 
 
+def test_a_record_of_a_native_thread_is_as_documented():
+    assert documented("Native") == held(layout.NATIVE)
+    assert layout.NATIVE.itemsize == 32
+
+
 def test_a_sample_is_as_documented():
     fields = [(name, int(offset)) for offset, _, name, _ in rows("Sample")]
     short, long = (layout.sample_dtype(("",) * count) for count in (5, 13))
@@ -76,6 +81,8 @@ def test_a_sample_is_as_documented():
         ("flag", kinds.Flag),
         ("reading flag", kinds.ReadingFlag),
         ("event kind", kinds.EventKind),
+        ("native kind", kinds.NativeKind),
+        ("native flag", kinds.NativeFlag),
     ],
 )
 def test_numbers_have_the_documented_names(heading, kind):
@@ -89,6 +96,8 @@ def test_the_core_has_the_same_layout():
     assert said["sample_bytes"] == sample.itemsize
     assert said["reading_bytes"] == layout.READING.itemsize
     assert said["event_bytes"] == layout.EVENT.itemsize
+    assert said["native_bytes"] == layout.NATIVE.itemsize
+    assert said["native"] == {name: layout.NATIVE.fields[name][1] for name in layout.NATIVE.names}
     assert said["event"] == {name: layout.EVENT.fields[name][1] for name in layout.EVENT.names}
     assert said["sample"] == {name: sample.fields[name][1] for name in said["sample"]}
     assert said["reading"] == {name: layout.READING.fields[name][1] for name in said["reading"]}
@@ -135,7 +144,7 @@ def test_write_trace_writes_the_documented_bytes(tmp_path):
 
     content = traces.samples_of(tmp_path / "t.tprof").read_bytes()
 
-    assert content[:32].hex() == "5450524f460d0a1a010001000403020101000000001000000000000040000000"
+    assert content[:32].hex() == "5450524f460d0a1a010002000403020101000000001000000000000040000000"
     assert content[40:48].hex() == "0500000006000000"
     assert content[64:80].hex() == "0100000000000000" * 2
     assert content[320:324] == "é".encode() + b"\0\0"

@@ -215,3 +215,26 @@ def test_nothing_is_left_open(whole):
         assert len(samples)
 
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in GOLDEN.iterdir()))
+def test_a_trace_of_an_earlier_version_gives_the_same_joules(name, tmp_path):
+    profile = tprof.load(traces.copy(GOLDEN / name, tmp_path / name)).profile()
+
+    assert [entry.name for entry in profile.trace.tasks] == ["load", "blur"]
+    assert profile.tasks.set_index("instance")["energy_j"].to_dict() == pytest.approx({1: 2.5, 2: 10.0, 3: 12.5})
+    assert profile.accounts.loc["package-0", "measured_j"] == 25.0
+
+
+def test_the_events_of_1_1_are_read(tmp_path):
+    profile = tprof.load(traces.copy(GOLDEN / "format-1.1", tmp_path / "t")).profile()
+
+    tasks = profile.tasks.set_index("instance")
+    assert tasks["wait_data_s"].to_dict() == {1: 0.0, 2: 1.0, 3: 0.0}
+    assert tasks["stolen"].to_dict() == {1: False, 2: False, 3: True}
+    assert profile.dependences.to_numpy().tolist() == [[2, 1]]
+    assert profile.critical_path().span_s == 2.0
+    assert profile.starvation["running_s"].tolist() == [2.0, 2.0]

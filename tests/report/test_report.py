@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from support import traces
 from support.browser import opened
+from support.findings import BESIDE, OTHER, fitted_profile
 
 import tprof
 
@@ -79,26 +80,31 @@ def test_names_of_tasks_are_data_and_change_nothing_in_the_page(tmp_path):
     }
 
 
-def test_a_browser_draws_hostile_names_as_text(tmp_path):
-    page = opened(report(many(tmp_path / "t.tprof", 70, HOSTILE), tmp_path))
+@pytest.fixture(scope="module", params=[1200, pytest.param(500, marks=pytest.mark.thorough)])
+def drawn(request, tmp_path_factory):
+    """Return what a page of that width becomes, of two tasks and of those with hostile names."""
+    folder = tmp_path_factory.mktemp("drawn")
+    profile = many(folder / "t.tprof", 180, ("load", "blur", *HOSTILE), quality="simulated")
+    return opened(report(profile, folder), width=request.param)
 
-    assert 'data-drawn="yes"' in page
-    assert "<title>tprof report</title>" in page
-    assert "<img" not in page
-    assert "&lt;b&gt;bold&lt;/b&gt;" in page
+
+def test_a_browser_draws_hostile_names_as_text(drawn):
+    assert 'data-drawn="yes"' in drawn
+    assert "<title>tprof report</title>" in drawn
+    assert "<img" not in drawn
+    assert "&lt;b&gt;bold&lt;/b&gt;" in drawn
 
 
-@pytest.mark.parametrize("width", [500, 1200])
-def test_a_browser_shows_the_plots_and_the_tables(tmp_path, width):
-    profile = many(tmp_path / "t.tprof", 200, quality="simulated")
+def test_a_browser_shows_the_plots_and_the_tables(drawn):
+    assert 'data-drawn="yes"' in drawn
+    assert "SIMULATED" in drawn
+    assert drawn.count('class="main-svg"') >= 4
+    assert "360</b>" in drawn, "the instances"
+    assert re.search(r'<td><button type="button" title="Show its instances">blur</button></td><td>40</td>', drawn)
 
-    page = opened(report(profile, tmp_path), width=width)
 
-    assert 'data-drawn="yes"' in page
-    assert "SIMULATED" in page
-    assert page.count('class="main-svg"') >= 4
-    assert "400</b>" in page, "the instances"
-    assert re.search(r'<td><button type="button" title="Show its instances">blur</button></td><td>200</td>', page)
+def test_a_browser_hides_the_section_of_the_runtime_where_there_was_none(drawn):
+    assert "hidden" in drawn.split('<section id="runtime"')[1].split(">")[0]
 
 
 def test_a_browser_opens_a_hundred_thousand_instances_as_density(tmp_path):
@@ -143,10 +149,15 @@ def test_what_is_not_resolved_is_null_and_never_nan(tmp_path):
     assert json.loads(shape.data, parse_constant=pytest.fail)["summary"][0]["energy_j"] is None
 
 
-def test_a_trace_without_tasks_has_a_report_too(tmp_path):
+def test_a_trace_without_tasks_has_a_report_too_without_a_timeline(tmp_path):
     tprof.write_trace(tmp_path / "t.tprof", tasks=[], threads=[], energy={"package-0": ([0, 5], [0.0, 1.0])})
 
-    assert "No task ran" in opened(report(tprof.load(tmp_path / "t.tprof").profile(), tmp_path))
+    path = report(tprof.load(tmp_path / "t.tprof").profile(), tmp_path)
+    page = opened(path)
+
+    assert "No task ran" in page
+    assert '<div id="timeline-part" hidden="">' in page
+    assert json.loads(Shape(path.read_text("utf-8")).data)["timeline"]["lanes"] == []
 
 
 def test_a_report_that_cannot_be_written_leaves_nothing_behind(tmp_path):
@@ -168,3 +179,17 @@ def test_a_report_replaces_an_older_one_and_is_the_users_own(tmp_path):
 
     assert page.read_text("utf-8").startswith("<!doctype html>")
     assert stat.S_IMODE(page.stat().st_mode) == 0o600
+
+
+def test_a_browser_shows_findings_in_a_section_and_hides_it_without_any(tmp_path):
+    for name, findings in (("found", (BESIDE, OTHER)), ("none", ())):
+        fitted_profile(tmp_path / f"{name}.tprof", *findings).to_html(tmp_path / f"{name}.html")
+
+    found, none = (opened(tmp_path / f"{name}.html") for name in ("found", "none"))
+
+    section = found.split('<section id="found-section"')[1].split("</section>")[0]
+    assert "hidden" not in section.split(">")[0]
+    assert f"<li>{BESIDE.text}</li><li>{OTHER.text}</li>" in section
+    assert "Findings (simulated)" in section
+    assert found.count(f"<li>{OTHER.text}</li>") == 1
+    assert "hidden" in none.split('<section id="found-section"')[1].split(">")[0]

@@ -1,13 +1,12 @@
 """The timeline has a lane a thread, own segments only, few enough pieces for a page, and does what a reader asks."""
 
 import base64
-import json
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.browser import acted, opened
+from support.browser import acted
 from support.properties import examples
 from tprof.analysis.report.timeline import Pieces, fitted, leb128, pack, timeline_data
 
@@ -26,6 +25,37 @@ const ran = (these) => these.map((lane) => {
   lanes.addUp(lane, all, sums, (task) => task);
   return [lane.label, percent(sums.busy), percent(sums.waiting)];
 });
+"""
+)
+FIND = (
+    DATA
+    + """
+const find = at("find");
+find.value = "OUT"; find.dispatchEvent(new Event("input"));
+const found = [...document.querySelectorAll("#found button")].map((one) => one.textContent);
+find.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }));
+const rows = [...at("details-list").tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.textContent));
+const [title, facts] = ["title", "facts"].map((name) => at(`details-${name}`).textContent);
+return { found, title, hidden: at("details").hidden, facts, rows };
+"""
+)
+WALK = (
+    DATA
+    + """
+const key = (name, more) => {
+  at("timeline").dispatchEvent(new KeyboardEvent("keydown", { key: name, ...more }));
+  return at("timeline-range").textContent;
+};
+const ranges = [key("0"), key("+"), key("ArrowRight"), key("-"), key("0")];
+for (let i = 0; i < 60; i += 1) key("+");
+const closest = key("ArrowLeft");
+for (const name of ["0", "ArrowDown", "ArrowDown"]) key(name);
+for (let i = 0; i < 2; i += 1) key("ArrowRight", { shiftKey: true });
+const reached = at("timeline-status").textContent;
+key("Enter");
+const opened = at("details-title").textContent;
+key("Escape");
+return { ranges, closest, reached, opened, hidden: at("details").hidden };
 """
 )
 
@@ -130,10 +160,14 @@ def nested(path):
     return tprof.load(path).profile()
 
 
-@pytest.fixture
-def page(tmp_path):
-    nested(tmp_path / "t.tprof").to_html(tmp_path / "report.html")
-    return tmp_path / "report.html"
+@pytest.fixture(scope="module")
+def said(tmp_path_factory):
+    """Return what one page shows to a reader who adds up its lanes, then finds a task, then walks by keys."""
+    folder = tmp_path_factory.mktemp("nested")
+    nested(folder / "t.tprof").to_html(folder / "report.html")
+    steps = {"ran": RAN + "return [ran(lanes.threads()), ran(lanes.cores())];", "found": FIND, "walked": WALK}
+    values = ", ".join(f"{name}: (() => {{ {script} }})()" for name, script in steps.items())
+    return acted(folder / "report.html", f"return {{ {values} }};")
 
 
 def test_own_time_of_every_task_is_what_the_profile_says(tmp_path):
@@ -150,8 +184,8 @@ def test_own_time_of_every_task_is_what_the_profile_says(tmp_path):
     assert said["merged"] == said["not_drawn"] == said["threads_left_out"] == 0
 
 
-def test_a_blocked_main_has_a_lane_of_its_own_and_hides_no_worker_of_its_core(page):
-    threads, cores = acted(page, RAN + "return [ran(lanes.threads()), ran(lanes.cores())];")
+def test_a_blocked_main_has_a_lane_of_its_own_and_hides_no_worker_of_its_core(said):
+    threads, cores = said["ran"]
 
     assert threads == [
         ["main", [0, 0, 0, 0], [100, 0, 0, 0]],
@@ -161,20 +195,8 @@ def test_a_blocked_main_has_a_lane_of_its_own_and_hides_no_worker_of_its_core(pa
     assert [(label, busy) for label, busy, _ in cores] == [("core 0", [0, 40, 0, 0]), ("core 1", [0, 0, 30, 20])]
 
 
-def test_a_task_is_found_by_name_and_its_instances_are_listed_with_bounds(page):
-    said = acted(
-        page,
-        DATA
-        + """
-const find = at("find");
-find.value = "OUT"; find.dispatchEvent(new Event("input"));
-const found = [...document.querySelectorAll("#found button")].map((one) => one.textContent);
-find.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }));
-const rows = [...at("details-list").tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.textContent));
-const [title, facts] = ["title", "facts"].map((name) => at(`details-${name}`).textContent);
-return { found, title, hidden: at("details").hidden, facts, rows };
-""",
-    )
+def test_a_task_is_found_by_name_and_its_instances_are_listed_with_bounds(said):
+    said = said["found"]
 
     assert said["found"] == ["outer"]
     assert (said["title"], said["hidden"]) == ("outer", False)
@@ -225,27 +247,8 @@ return firstDrawn(300).then((before) => {
     assert drawn == [False, True], "two microseconds of two hours can be seen"
 
 
-def test_keys_zoom_and_move_the_timeline_and_walk_its_segments(page):
-    said = acted(
-        page,
-        DATA
-        + """
-const key = (name, more) => {
-  at("timeline").dispatchEvent(new KeyboardEvent("keydown", { key: name, ...more }));
-  return at("timeline-range").textContent;
-};
-const ranges = [key("0"), key("+"), key("ArrowRight"), key("-"), key("0")];
-for (let i = 0; i < 60; i += 1) key("+");
-const closest = key("ArrowLeft");
-for (const name of ["0", "ArrowDown", "ArrowDown"]) key(name);
-for (let i = 0; i < 2; i += 1) key("ArrowRight", { shiftKey: true });
-const reached = at("timeline-status").textContent;
-key("Enter");
-const opened = at("details-title").textContent;
-key("Escape");
-return { ranges, closest, reached, opened, hidden: at("details").hidden };
-""",
-    )
+def test_keys_zoom_and_move_the_timeline_and_walk_its_segments(said):
+    said = said["walked"]
 
     whole, closer, moved = "0 ms to 100 ms", "20.0 ms to 80.0 ms", "32.0 ms to 92.0 ms"
     assert said["ranges"] == [whole, closer, moved, whole, whole]
@@ -255,21 +258,6 @@ return { ranges, closest, reached, opened, hidden: at("details").hidden };
     assert said["reached"].startswith(f"{said['opened']}: ")
     assert said["opened"] in {"outer", "inner"}
     assert said["hidden"]
-
-
-def test_a_page_of_one_instance_has_no_empty_axes(tmp_path):
-    threads = [{"t_ns": [0, 50 * MS], "instance": [1, 0], "task": [0, -1], "cpu": [0, 0]}]
-    tprof.write_trace(
-        tmp_path / "t.tprof", tasks=["job"], threads=threads, energy={"package-0": ([0, 100 * MS], [0, 2])}
-    )
-    tprof.load(tmp_path / "t.tprof").profile().to_html(tmp_path / "report.html")
-
-    hidden = acted(
-        tmp_path / "report.html",
-        DATA + "return ['instances', 'means-part', 'timeline-part'].map((id) => at(id).hidden);",
-    )
-
-    assert hidden == [True, True, False]
 
 
 def many_short(path, count):
@@ -311,15 +299,20 @@ def test_no_more_pieces_are_packed_than_asked_for(tmp_path):
     assert len(said["windows"]) == 16
 
 
-def test_wheel_fingers_and_mouse_zoom_pan_and_open(tmp_path):
-    hostile = "</script><img src=x onerror=document.title='owned'>"
+HOSTILE = "</script><img src=x onerror=document.title='owned'>"
+
+
+@pytest.fixture(scope="module")
+def handled(tmp_path_factory):
+    """Return what the page of a single instance shows to one who turns the wheel, drags, pinches and clicks."""
+    folder = tmp_path_factory.mktemp("one")
     thread = {"t_ns": [0, 100 * MS], "instance": [1, 0], "task": [0, -1], "cpu": [0, 0], "cpu_ns": [0, 100 * MS]}
     energy = {"package-0": ([0, 100 * MS], [0.0, 2.0])}
-    tprof.write_trace(tmp_path / "t.tprof", tasks=[hostile], threads=[thread], energy=energy)
-    tprof.load(tmp_path / "t.tprof").profile().to_html(tmp_path / "report.html")
+    tprof.write_trace(folder / "t.tprof", tasks=[HOSTILE], threads=[thread], energy=energy)
+    tprof.load(folder / "t.tprof").profile().to_html(folder / "report.html")
 
-    said = acted(
-        tmp_path / "report.html",
+    return acted(
+        folder / "report.html",
         DATA
         + """
 const frame = at("timeline"), box = frame.getBoundingClientRect(), middle = box.left + box.width / 2;
@@ -333,7 +326,8 @@ const wheel = (deltaY, more) => {
 const pointer = (kind, pointerId, x) => frame.dispatchEvent(new PointerEvent(`pointer${kind}`, {
   pointerId, pointerType: "touch", clientX: x, clientY: box.top + 36, bubbles: true,
 }));
-const said = { away: wheel(100), closer: wheel(-400), across: wheel(50, { shiftKey: true }) };
+const hidden = ["instances", "means-part", "timeline-part"].map((id) => at(id).hidden);
+const said = { hidden, away: wheel(100), closer: wheel(-400), across: wheel(50, { shiftKey: true }) };
 pointer("down", 1, middle); pointer("move", 1, middle + 40); pointer("up", 1, middle + 40);
 said.dragged = range();
 pointer("down", 1, middle - 50); pointer("down", 2, middle + 50); pointer("move", 2, middle + 150);
@@ -345,6 +339,14 @@ return { ...said, title: at("details-title").textContent, images: document.image
 """,
     )
 
+
+def test_a_page_of_one_instance_has_no_empty_axes(handled):
+    assert handled["hidden"] == [True, True, False]
+
+
+def test_wheel_fingers_and_mouse_zoom_pan_and_open(handled):
+    said = handled
+
     assert said["away"] == [False, 0, 100], "the page scrolls on where there is nothing to zoom out to"
     assert said["closer"][0]
     low, high = said["closer"][1:]
@@ -354,7 +356,7 @@ return { ...said, title: at("details-title").textContent, images: document.image
     wide, pinched = (last - first for first, last in (said["dragged"], said["pinched"]))
     assert pinched == pytest.approx(wide / 2, rel=0.05)
     assert said["hiddenBefore"]
-    assert (said["title"], said["images"], said["page"]) == (hostile, 0, "tprof report")
+    assert (said["title"], said["images"], said["page"]) == (HOSTILE, 0, "tprof report")
 
 
 def test_a_narrow_page_is_no_wider_than_its_window(tmp_path):
@@ -376,12 +378,3 @@ return [at("details").hidden, document.documentElement.scrollWidth, innerWidth];
 
     assert said[0] is False
     assert said[1] <= said[2]
-
-
-def test_a_trace_without_tasks_has_no_timeline(tmp_path):
-    tprof.write_trace(tmp_path / "t.tprof", tasks=[], threads=[], energy={"package-0": ([0, 5], [0.0, 1.0])})
-    tprof.load(tmp_path / "t.tprof").profile().to_html(tmp_path / "report.html")
-
-    assert '<div id="timeline-part" hidden="">' in opened(tmp_path / "report.html")
-    text = (tmp_path / "report.html").read_text("utf-8").split('id="data">')[1].split("</script>")[0]
-    assert json.loads(text)["timeline"]["lanes"] == []

@@ -126,7 +126,7 @@ class Bench:
         return self.make(FromTable(goal, known, self, Thresholds()))
 
     def learning(self, goal, workers=1):
-        estimator = PowerEstimator(lambda: self.joules)
+        estimator = PowerEstimator(lambda: (self.now_ns, self.joules))
         return self.make(Learning(goal, self, self.frequencies_hz, estimator, workers=workers), workers)
 
     def activate(self, number):

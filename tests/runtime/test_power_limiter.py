@@ -21,7 +21,7 @@ class Package:
     def __init__(self, watts, static_w=5.0, each_w=10.0, exponent=2.0, begins_hz=LOWEST) -> None:
         self.static_w, self.each_w, self.exponent = static_w, each_w, exponent
         self.joules, self.now_ns, self.drawn = 0.0, 0, []
-        self.limiter = PowerLimiter(FREQUENCIES_HZ, watts, WORKERS, lambda: self.joules, begins_hz)
+        self.limiter = PowerLimiter(FREQUENCIES_HZ, watts, WORKERS, lambda: (self.now_ns, self.joules), begins_hz)
         self.limiter.poll(0, busy=True)
 
     def power_w(self):

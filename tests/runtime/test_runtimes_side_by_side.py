@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from support.task_programs import OursError
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 from tprof.runtime import Runtime, Task, TaskCancelledError, _scheduler, current
 from tprof.runtime.group import GROUP
 
@@ -175,16 +175,17 @@ def blas_threads():
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (1, 2, 0), (0, 2, 1)])
 def test_libraries_get_their_threads_back_in_whatever_order_runtimes_end(order):
     np.linalg.inv(np.eye(3))
-    before = blas_threads()
-    runtimes = [Runtime(workers=1, library_threads=threads) for threads in (1, 1, 1)]
+    with threadpool_limits(limits=2, user_api="blas"):
+        before = blas_threads()
+        runtimes = [Runtime(workers=1, library_threads=threads) for threads in (1, 1, 1)]
 
-    for runtime in runtimes:
-        runtime.__enter__()
-    for at in order:
-        assert blas_threads() == {1}
-        runtimes[at].__exit__(None, None, None)
+        for runtime in runtimes:
+            runtime.__enter__()
+        for at in order:
+            assert blas_threads() == {1}
+            runtimes[at].__exit__(None, None, None)
 
-    assert blas_threads() == before
+        assert blas_threads() == before
 
 
 def test_a_runtime_runs_once():

@@ -16,7 +16,7 @@ class Program:
     def __init__(self, goal, most=8, useful=8, static_w=5.0, each_w=10.0) -> None:
         self.useful, self.static_w, self.each_w = useful, static_w, each_w
         self.now_ns, self.joules, self.tried_s = 0, 0.0, 0.0
-        self.search = WorkerSearch(most, goal.span_cost, lambda: self.joules, 0.03)
+        self.search = WorkerSearch(most, goal.span_cost, lambda: (self.now_ns, self.joules), 0.03)
 
     def run(self, seconds):
         end_ns = self.now_ns + round(seconds * 1e9)

@@ -215,6 +215,7 @@ def test_other():  # none fails: where its letter stands among the dots is left 
         named={"edge_boundary": 1, "node_boundary": 1},
         in_any_order=True,
         least=True,
+        thorough=True,
     ),
     RealProgram(
         "gunicorn whose workers are replaced",
@@ -303,6 +304,7 @@ if __name__ == "__main__":
         needs=("dask",),
         named={"work": 24},
         marked={"marked": 24},
+        thorough=True,
     ),
     RealProgram(
         "dask's cluster on this machine",

@@ -35,7 +35,7 @@ LONGEST_HISTORY = 100_000
 NAMED, NOBODY = 3, "no task"
 
 
-class Look(NamedTuple):
+class BudgetReading(NamedTuple):
     """One entry of the history: seconds and joules since the block began, mean watts over the window."""
 
     time_s: float
@@ -51,7 +51,7 @@ class Budget:
     used_j : joules so far; after the block, all
     quality : ``"measured"``, ``"estimated"``, …: of these joules
     exceeded : whether the budget was exceeded
-    history : a `Look` for each change of the joules; the latest 100,000
+    history : a `BudgetReading` for each change of the joules; the latest 100,000
     """
 
     def __init__(
@@ -67,15 +67,14 @@ class Budget:
         self._joules = None if joules is None else check_limit("joules", joules)
         self._watts = None if watts is None else check_limit("watts", watts)
         if joules is None and watts is None:
-            message = "a budget needs a limit: give joules=, watts= or both"
-            raise UsageError(message)
+            raise UsageError("a budget needs a limit: give joules=, watts= or both")
         self._action = check_action("action", action)
         self._tasks = None if tasks is None else _check_names("tasks", tasks)
         self._window_s = check_limit("window_s", window_s)
         self.used_j = 0.0
         self.quality = "none"
         self.exceeded = False
-        self.history: deque[Look] = deque(maxlen=LONGEST_HISTORY)
+        self.history: deque[BudgetReading] = deque(maxlen=LONGEST_HISTORY)
         self._near = self._lag_reported = False
         self._begun_ns = 0
         self._read_at_s = self._read_j = 0.0
@@ -88,8 +87,7 @@ class Budget:
     def __enter__(self) -> Self:
         """Start the monitor, with a private recording if none runs."""
         if self._pid:
-            message = "this budget's block has begun already: make one budget for each block"
-            raise UsageError(message)
+            raise UsageError("this budget's block has begun already: make one budget for each block")
         self._pid = os.getpid()
         frame = sys._getframe(1)  # noqa: SLF001 - the place that warnings point to
         self._place = (frame.f_code.co_filename, frame.f_lineno)
@@ -151,18 +149,16 @@ class Budget:
     def _begin(self) -> None:
         member = this_process.membership
         if member is None:
-            message = "the recording ended while a budget began: keep it running around the budget's block"
-            raise UsageError(message)
+            raise UsageError("the recording ended while a budget began: keep it running around the budget's block")
         from tprof.live import Usage  # noqa: PLC0415 - NumPy's threads are not the recorded program's
 
         self._meter: Meter = member.meter()
         self._begun = self._meter.energy()
         self.quality = self._begun.quality
         if self.quality == "none":
-            message = (
+            raise UsageError(
                 'a budget needs an energy sensor, and this recording has none: record with energy="auto" or "estimate"'
             )
-            raise UsageError(message)
         self._prepare_response()
         self._usage = Usage(self._meter, self._tasks)
         self._begun_ns = self._usage.begun_ns
@@ -216,10 +212,10 @@ class Budget:
         self.used_j = self._usage.used_j()
         self._read_j = self._usage.read_j
         until_ns = self._usage.until_ns
-        if until_ns == self._window[-1][0]:
+        if (until_ns, self.used_j) == self._window[-1]:  # samples also change the joules of a time that was known
             return
         power_w = self._slide(until_ns)
-        self.history.append(Look((until_ns - self._begun_ns) * 1e-9, self.used_j, power_w))
+        self.history.append(BudgetReading((until_ns - self._begun_ns) * 1e-9, self.used_j, power_w))
         if self._is_over(self.used_j, power_w):
             try:
                 self._response.act(self._describe)
@@ -292,8 +288,7 @@ def _check_names(name: str, names: Iterable[str] | str) -> frozenset[str]:
     """Return names of tasks, one or several. Raises UsageError."""
     given = (names,) if isinstance(names, str) else tuple(names) if hasattr(names, "__iter__") else ()
     if not given or not all(isinstance(one, str) and one for one in given):
-        message = f"{name} must be the name of a task or several such names, got {names!r}"
-        raise UsageError(message)
+        raise UsageError(f"{name} must be the name of a task or several such names, got {names!r}")
     return frozenset(given)
 
 

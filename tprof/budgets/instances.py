@@ -135,7 +135,7 @@ class InstanceBudgets:
     def _add(self, ran: Rows, segment_j: NDArray[np.float64]) -> None:
         """Add the joules of instances of tasks with a budget; called by the meter, under its lock."""
         limits = self._limits_now()
-        of_ours = np.flatnonzero(np.isfinite(limits[ran.task]) & (ran.task >= 0))
+        of_ours = np.flatnonzero(np.isfinite(limits[np.maximum(ran.task, -1)]) & (ran.task >= 0))
         if not len(of_ours):
             return
         ids, row = np.unique(ran.instance[of_ours], return_inverse=True)

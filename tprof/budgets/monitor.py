@@ -118,11 +118,13 @@ class MonitorThread:
 
     def _begin(self, run: Callable[[MonitorThread], None]) -> None:
         self._native_id = _thread.get_native_id()
+        _core.leave_out_thread(True)  # noqa: FBT003 - a function of C
         with suppress(OSError):
             Path(f"/proc/self/task/{self._native_id}/comm").write_text(THREAD_NAME, encoding="ascii")
         try:
             run(self)
         finally:
+            _core.leave_out_thread(False)  # noqa: FBT003 - a function of C
             self._ended.release()
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import sys
 from functools import partial
 from pathlib import Path
@@ -11,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tprof.analysis.text_table import Table
 from tprof.errors import UsageError
-from tprof.trace.plain_values import number, shown, whole
+from tprof.trace.plain_values import frequency_hz, shown, whole, with_unit
 
 from .options import AsJson
 from .progress import bar
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from tprof.analysis.operating_points.algorithm import SizedAlgorithm
     from tprof.analysis.operating_points.choice import Objective
     from tprof.analysis.operating_points.draws import Draws
-    from tprof.analysis.report.text_table import Table
-
 
 _HELP = """Advise on the frequency or power limit and the number of workers for each task and the program.
 
@@ -45,10 +43,7 @@ Examples:
 
   tprof advise sums.sweep --algorithm addition --size 1e8 --workers 8,16,32
 """
-_NUMBER = r"\s*(\d+(?:\.\d*)?(?:e\d+)?)\s*"
-_UNITS = {"Hz": {"ghz": 1e9, "mhz": 1e6, "khz": 1e3, "hz": 1.0, "": 1e9}, "W": {"w": 1.0, "kw": 1e3, "": 1.0}}
-_BARE_GHZ = 100.0
-"""A frequency without a unit is in GHz; from here up it is an error."""
+_WATTS = {"w": 1.0, "kw": 1e3, "": 1.0}
 _MOST = 200
 _BY = {"energy": "energy", "edp": "energy × time", "ed2p": "energy × time²"}
 _QUALITY = {
@@ -184,46 +179,34 @@ def counts(text: str | None) -> Sequence[int]:
 
 def part(option: str, text: str) -> float:
     """Return `5%` or `0.05` as a part of 1. Raises UsageError."""
-    found = re.fullmatch(_NUMBER + r"(%?)\s*", text)
-    value = math.nan if found is None else _value(found[1])
-    if found is None or not value <= (math.inf if found[2] else 1):
+    percentage = with_unit(text, {"%": 1.0})
+    value = with_unit(text, {"": 1.0}) if percentage is None else percentage / 100
+    if value is None or math.isinf(value) or (percentage is None and value > 1):
         raise UsageError(f"{option} must be a percentage such as 5% or a part such as 0.05, got {shown(text)}")
-    return value / (100 if found[2] else 1)
+    return value
 
 
 def watts(option: str, text: str) -> float:
     """Return `80` or `80W` in watts. Raises UsageError."""
-    found = re.fullmatch(_NUMBER + r"([a-z]*)\s*", text, re.IGNORECASE)
-    value = math.nan if found is None else _value(found[1])
-    if found is None or math.isnan(value) or found[2].lower() not in _UNITS["W"]:
+    value = with_unit(text, _WATTS)
+    if value is None or math.isinf(value):
         raise UsageError(f"{option} must be watts such as 80 or 80W, got {shown(text)}")
-    return value * _UNITS["W"][found[2].lower()]
+    return value
 
 
 def _setting(word: str, unit: str, text: str) -> float:
-    found = re.fullmatch(_NUMBER + r"([a-z]*)\s*", word, re.IGNORECASE)
-    factors = _UNITS[unit]
-    value = math.nan if found is None else _value(found[1])
-    if found is None or found[2].lower() not in factors or not value > 0:
+    try:
+        value = frequency_hz(word) if unit == "Hz" else with_unit(word, _WATTS)
+    except ValueError as error:
+        raise UsageError(f"--settings {text}: {error}") from None
+    if value is None or not 0 < value < math.inf:
         example = "1.6GHz,2.4GHz or 1.6GHz..3.3GHz:18" if unit == "Hz" else "100W,150W or 100W..250W:7"
         raise UsageError(f"--settings must be such as {example}, got {shown(text)}")
-    if unit == "Hz" and not found[2] and value >= _BARE_GHZ:
-        raise UsageError(f"--settings {text}: {word.strip()} lacks its unit; write GHz, MHz, kHz or Hz after it")
-    return value * factors[found[2].lower()]
-
-
-def _value(digits: str) -> float:
-    """Return a number as it is typed, NaN for one that no float holds."""
-    try:
-        return number(digits)
-    except ValueError:
-        return math.nan
+    return value
 
 
 def advice_tables(advices: Sequence[Advice]) -> list[Table]:
     """Return one table of choices, with the reasons below."""
-    from tprof.analysis.report.text_table import Table
-
     objective = advices[0].objective
     conditions = [
         "" if objective.max_slowdown is None else f"at most {percent(objective.max_slowdown)} of extra time",

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from tprof.distribution import NAME, version
+
+COMMANDS = (
+    "run", "summary", "report", "export", "bench", "sweep", "advise", "calibrate", "validate", "roofline", "scaling",
+    "doctor",
+)  # fmt: skip
+"""Their modules have the same names; the help lists them in this order."""
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
@@ -69,10 +76,11 @@ def _as_paragraphs(text: str) -> str:
     return "\n\n".join(paragraph.rstrip().replace("\n", " ") for paragraph in text.split("\n\n"))
 
 
-def make_app() -> typer.Typer:
-    """Return the command line with all its commands."""
-    from . import advise, bench, calibrate, doctor, export, report, roofline, run, scaling, summary, sweep, validate
+def make_app(word: str | None = None) -> typer.Typer:
+    """Return the command line with the command that a word names, or with all commands if it names none.
 
+    Of each command that typer is given it reads all parameters first, which takes as long as a short command itself.
+    """
     app = typer.Typer(
         cls=_Group,
         no_args_is_help=True,
@@ -82,9 +90,8 @@ def make_app() -> typer.Typer:
         help="Which task of a parallel Python program took which joules.",
     )
     app.callback()(_options)
-    run.register(app)
-    for module in (summary, report, export, bench, sweep, advise, calibrate, validate, roofline, scaling, doctor):
-        module.register(app)
+    for name in (word,) if word in COMMANDS else COMMANDS:
+        importlib.import_module(f".{name}", __package__).register(app)
     for command in app.registered_commands:
         command.cls = _Command
         command.help = command.help and _as_paragraphs(command.help)

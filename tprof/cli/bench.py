@@ -101,15 +101,12 @@ def _asked(names: Sequence[str], *, everything: bool, listing: bool) -> list[str
 
     known = [*PROGRAMS, *MEASUREMENTS]
     if everything and (names or listing):
-        message = f"--all is the whole suite: give {'--list' if listing else 'names'} or --all, not both"
-        raise UsageError(message)
+        raise UsageError(f"--all is the whole suite: give {'--list' if listing else 'names'} or --all, not both")
     if not names and not everything and not listing:
-        message = f"name what to run: {', '.join(known)}, --all for the suite, or --list"
-        raise UsageError(message)
+        raise UsageError(f"name what to run: {', '.join(known)}, --all for the suite, or --list")
     for name in names:
         if name not in known:
-            message = f"there is no benchmark {name!r}: take {', '.join(known)}"
-            raise UsageError(message)
+            raise UsageError(f"there is no benchmark {name!r}: take {', '.join(known)}")
     return list(dict.fromkeys(names))
 
 
@@ -170,8 +167,9 @@ def _run(names: Sequence[str], order: Any, *, quick: bool, quiet: bool) -> dict[
 
     programs = [name for name in names if name not in MEASUREMENTS]
     if order.repeats != 1 and len(programs) < len(names):
-        message = f"--repeat is for programs: {' and '.join(sorted(set(names) - set(programs)))} repeats by itself"
-        raise UsageError(message)
+        raise UsageError(
+            f"--repeat is for programs: {' and '.join(sorted(set(names) - set(programs)))} repeats by itself"
+        )
     prepare(programs, order)
     progress = RunProgress(programs, order.repeats)
     return {
@@ -186,9 +184,9 @@ def _measure(name: str, order: Any, *, quick: bool, quiet: bool) -> dict[str, An
     from importlib import import_module
 
     benchmark = import_module(f"tprof.benchmarks.{_MODULES[name]}")
-    effort = _effort(benchmark, order, quick=quick)
+    extent = _extent(benchmark, order, quick=quick)
     with status(f"measuring {name}; this takes a few minutes"):
-        result: dict[str, Any] = benchmark.measure(effort)
+        result: dict[str, Any] = benchmark.measure(extent)
     if not quiet:
         _print(name, result)
         if quick:
@@ -196,7 +194,7 @@ def _measure(name: str, order: Any, *, quick: bool, quiet: bool) -> dict[str, An
     return result
 
 
-def _effort(benchmark: Any, order: Any, *, quick: bool) -> Any:
+def _extent(benchmark: Any, order: Any, *, quick: bool) -> Any:
     """Return how much is measured; only some measurements work at the paper's size or on workers."""
     from dataclasses import replace
 
@@ -204,11 +202,11 @@ def _effort(benchmark: Any, order: Any, *, quick: bool) -> Any:
 
     check_size(order.size)
     full = getattr(benchmark, "PAPER", benchmark.FULL) if order.size == "paper" else benchmark.FULL
-    effort = benchmark.QUICK if quick else full
-    if order.workers is None or not hasattr(effort, "workers"):
-        return effort
+    extent = benchmark.QUICK if quick else full
+    if order.workers is None or not hasattr(extent, "workers"):
+        return extent
     check_workers(order.workers)
-    return replace(effort, workers=order.workers)
+    return replace(extent, workers=order.workers)
 
 
 def _print(name: str, result: Mapping[str, Any]) -> None:

@@ -106,39 +106,34 @@ def calibrate(  # noqa: PLR0913 - one parameter an option
         if value is not None
     }
     if table is None and (chosen or power or group or counters or processor):
-        message = "columns are those of a table: name it with --from, or leave them out to calibrate this machine"
-        raise UsageError(message)
+        raise UsageError(
+            "columns are those of a table: name it with --from, or leave them out to calibrate this machine"
+        )
     if predict is not None and (table is None or os.path.isdir(table)):
-        message = "--predict applies the model of a table to another table: name the first with --from"
-        raise UsageError(message)
+        raise UsageError("--predict applies the model of a table to another table: name the first with --from")
     if table is not None and kernels is not None:
-        message = (
+        raise UsageError(
             "kernels run on this machine, and --from reads what ran already: leave one of --kernels and --from out"
         )
-        raise UsageError(message)
     if table is not None and not os.path.isdir(table):
         if power is None:
-            message = f"which column of {table} holds the watts? name it with --power"
-            raise UsageError(message)
+            raise UsageError(f"which column of {table} holds the watts? name it with --power")
         if not chosen:
             if keep:
-                message = (
+                raise UsageError(
                     "only a model of equation 1 can be kept for this machine: name its columns with --cores, --ipc, …"
                 )
-                raise UsageError(message)
             if processor is not None:
-                message = (
+                raise UsageError(
                     "--processor labels a model of equation 1: name its columns with --cores, --ipc, …, or leave it out"
                 )
-                raise UsageError(message)
             _fit_counters(table, power, group, counters, predict, output, as_json=as_json)
             return
         model, prediction = _fit_table(table, power, group, chosen, _processor_of_table(processor, keep=keep), predict)
         kept = keep and not dry_run
     else:
         if processor is not None:
-            message = "a session says which processor it was recorded on: leave --processor out"
-            raise UsageError(message)
+            raise UsageError("a session says which processor it was recorded on: leave --processor out")
         model = _fit_session(table) if table is not None else _run_kernels(kernels or "stress", session, seconds)
         kept, prediction = not dry_run and _is_of_this_machine(model), None
     _finish(model, output, prediction, kept=kept, as_json=as_json)
@@ -194,8 +189,9 @@ def _processor_of_table(named: str | None, *, keep: bool) -> str | None:
         return named
     here: str | None = describe_host()["processor"]
     if named not in (None, here):
-        message = f"--keep keeps a model for this machine ({here}), and --processor says {named}: leave one of them out"
-        raise UsageError(message)
+        raise UsageError(
+            f"--keep keeps a model for this machine ({here}), and --processor says {named}: leave one of them out"
+        )
     return here
 
 

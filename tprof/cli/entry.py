@@ -56,7 +56,8 @@ def _launch_of(words: list[str]) -> Launch | None:
     from .run import Start
 
     try:
-        typer.main.get_command(make_app())()  # calling the app itself would set sys.excepthook, which programs see
+        # Calling the app itself would set sys.excepthook, which programs see.
+        typer.main.get_command(make_app(*words[:1]))()
     except Start as asked:
         return asked.launch
     return None

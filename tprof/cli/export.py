@@ -28,8 +28,7 @@ def export(
 ) -> None:
     """Write the tables. Example: tprof export blur.tprof csv -o tables."""
     if form not in FORMATS:
-        message = f"the format must be one of {', '.join(FORMATS)}, got {form!r}"
-        raise UsageError(message)
+        raise UsageError(f"the format must be one of {', '.join(FORMATS)}, got {form!r}")
     directory = output or Path(session.name).with_suffix(f".{form}")
     profile = open_profile(session)
     if form == "csv":

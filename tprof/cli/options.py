@@ -43,8 +43,7 @@ def read_coefficients(text: str | None) -> str | dict[str, float] | None:
         pairs = [part.partition("=") for part in text.split(",")]
         return {key.strip(): number(value.strip()) for key, _, value in pairs}
     except ValueError:
-        message = f"--coefficients must be a name, a file or a=1.5,b=2,c=3,C1=4, got {text!r}"
-        raise UsageError(message) from None
+        raise UsageError(f"--coefficients must be a name, a file or a=1.5,b=2,c=3,C1=4, got {text!r}") from None
 
 
 def _from_file(path: Path) -> dict[str, float]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tprof.analysis.text_table import Table
 from tprof.errors import UsageError
 
 from .options import AsJson, Quick, open_profile
@@ -20,7 +21,6 @@ from .render import dump, percent, plain, quantity, show_tables, three_digits
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tprof.analysis.report.text_table import Table
     from tprof.analysis.theory.roofline import Machine
     from tprof.analysis.theory.roofline_tasks import TaskPoint
     from tprof.benchmarks.roofline import Measured
@@ -102,18 +102,17 @@ def roofline(  # noqa: PLR0913 - one parameter an option
 def _check(precision: str, machine: str | None, save: str | None, output: Path | None) -> None:
     """Refuse before the work what cannot be done after it."""
     if precision not in {"single", "double"}:
-        message = f'--precision must be single or double, got "{precision}"'
-        raise UsageError(message)
+        raise UsageError(f'--precision must be single or double, got "{precision}"')
     if save is not None and machine is not None:
-        message = "--save keeps a machine that was measured: leave --machine out"
-        raise UsageError(message)
+        raise UsageError("--save keeps a machine that was measured: leave --machine out")
     if save is not None:
         from tprof.benchmarks.roofline.roofline_machine import saved_path
 
         saved_path(save)
     if output is not None and (os.path.isdir(output) or not os.path.isdir(output.absolute().parent)):
-        message = f"cannot write the page to {output}: name a file in a directory that exists, such as roofline.html"
-        raise UsageError(message)
+        raise UsageError(
+            f"cannot write the page to {output}: name a file in a directory that exists, such as roofline.html"
+        )
 
 
 def _measured(*, quick: bool, processor: str | None) -> Result:
@@ -158,8 +157,9 @@ def _qualities(points: list[TaskPoint]) -> list[str]:
 
 def _refuse_precision(result: Result, precision: str) -> None:
     if result.tasks and precision not in result.machine.precisions:
-        message = f"{result.machine.name} is known in {result.machine.precisions[0]} precision only: use --precision"
-        raise UsageError(message)
+        raise UsageError(
+            f"{result.machine.name} is known in {result.machine.precisions[0]} precision only: use --precision"
+        )
 
 
 def _save(result: Result, save: str) -> None:
@@ -251,8 +251,6 @@ def _plain_tasks(result: Result) -> list[dict[str, Any]]:
 
 
 def _achieved(measured: Measured) -> Table:
-    from tprof.analysis.report.text_table import Table
-
     part = measured.achieved
     reached = [("bandwidth", "B/s", measured.bytes_per_s, measured.rates["copy"], part["bandwidth"])]
     reached += [
@@ -271,8 +269,6 @@ def _achieved(measured: Measured) -> Table:
 
 
 def _estimates(result: Result) -> Table:
-    from tprof.analysis.report.text_table import Table
-
     fitted = result.fitted
     assert fitted is not None  # noqa: S101 - for the type checker; `tables` has asked
     rows = []
@@ -290,8 +286,6 @@ def _estimates(result: Result) -> Table:
 
 
 def _balances(machine: Machine, result: Result) -> Table:
-    from tprof.analysis.report.text_table import Table
-
     views = [machine.at(one) for one in machine.precisions]
     rows = [
         ("peak", *(_rate(1 / one.tau_flop_s, "flop/s") for one in views)),
@@ -317,8 +311,6 @@ def _balances(machine: Machine, result: Result) -> Table:
 
 
 def _tasks_table(result: Result) -> Table:
-    from tprof.analysis.report.text_table import Table
-
     machine = result.machine.at(result.precision)
     rows = []
     for point in result.tasks:

@@ -68,6 +68,16 @@ def run(  # noqa: PLR0913 - one parameter an option
     idle: Annotated[
         float | None, typer.Option("--idle", metavar="SECONDS", help="Idle to read before the program starts.")
     ] = None,
+    no_native_threads: Annotated[
+        bool, typer.Option("--no-native-threads", help="Do not record the threads of libraries, nor who creates them.")
+    ] = False,
+    passive_pools: Annotated[
+        bool,
+        typer.Option(
+            "--passive-pools",
+            help="Let the threads of BLAS and OpenMP sleep, not spin, between calls; says what it sets.",
+        ),
+    ] = False,
     best_effort: Annotated[
         bool, typer.Option("--best-effort", help="Run unprofiled when recording cannot start.")
     ] = False,
@@ -89,6 +99,8 @@ def run(  # noqa: PLR0913 - one parameter an option
             overwrite=overwrite,
             report=report,
             idle=idle,
+            no_native_threads=no_native_threads,
+            passive_pools=passive_pools,
             best_effort=best_effort,
             no_summary=no_summary,
         )
@@ -123,8 +135,9 @@ def _functions(where: str) -> Iterator[tuple[list[str], Any, Any]]:
     specs = [spec_of_file(where, Path(where).stem)] if script else list(find_modules(package))
     codes = [(spec, code_of(spec)) for spec in specs]
     if all(code is None for _, code in codes):
-        message = f"cannot list the tasks of {where}: there is no such module or script with code; check the name"
-        raise UsageError(message)
+        raise UsageError(
+            f"cannot list the tasks of {where}: there is no such module or script with code; check the name"
+        )
     for spec, code in codes:
         names = ["__main__", spec.name] if script else [spec.name]
         for function in sorted(functions_in(code), key=lambda one: one.co_firstlineno) if code is not None else ():

@@ -34,8 +34,10 @@ _VALUES: dict[str, Callable[[str], Any]] = {
     "report": Path,
     "idle": float,
 }
-_FLAGS = ("require_tasks", "overwrite", "best_effort", "no_summary")
+_FLAGS = ("require_tasks", "overwrite", "no_native_threads", "passive_pools", "best_effort", "no_summary")
 _SHORT = {"-o": "--output"}
+_PASSIVE = {"OPENBLAS_THREAD_TIMEOUT": "20", "OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}
+"""OpenBLAS spins for 2 to the power of this many cycles. The last is for the OpenMP of Intel and LLVM."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class Launch:
     overwrite: bool = False
     report: Path | None = None
     idle: float | None = None
+    no_native_threads: bool = False
+    passive_pools: bool = False
     best_effort: bool = False
     no_summary: bool = False
 
@@ -89,8 +93,7 @@ def prepare(launch: Launch) -> Callable[[], None]:
     what = _program(launch.program)
     parse_patterns(launch.task)
     if launch.require_tasks and not launch.task:
-        message = "--require-tasks needs a --task that it can require"
-        raise UsageError(message)
+        raise UsageError("--require-tasks needs a --task that it can require")
     session = Path(launch.output) if launch.output else _free_name(what.stem)
     _check_report(launch.report)
     names = [part.strip() for part in launch.counters.split(",")]
@@ -101,7 +104,10 @@ def prepare(launch: Launch) -> Callable[[], None]:
         watts=launch.watts,
         overwrite=launch.overwrite,
         idle_s=launch.idle,
+        attribute_native=not launch.no_native_threads,
     )
+    if launch.passive_pools:
+        print(f"tprof: {make_pools_passive()}", file=sys.stderr)
     text = shlex.join(launch.program)
     end = End(recording, text, launch.report, summary=not launch.no_summary, require_tasks=launch.require_tasks)
     main = find_program(what)
@@ -125,27 +131,39 @@ def prepare(launch: Launch) -> Callable[[], None]:
     return execute
 
 
+def make_pools_passive() -> str:
+    """Let the threads of libraries loaded from now on sleep between calls; returns a sentence on what was set.
+
+    A variable that the user has set stays, and so does what it decides: OMP_WAIT_POLICY decides KMP_BLOCKTIME too.
+    """
+    kept = [name for name in _PASSIVE if name in os.environ]
+    decided = {*kept, "KMP_BLOCKTIME"} if "OMP_WAIT_POLICY" in kept else set(kept)
+    new = {name: value for name, value in _PASSIVE.items() if name not in decided}
+    os.environ.update(new)
+    what = ", ".join(f"{name}={value}" for name, value in new.items()) or "nothing"
+    stays = f"; {', '.join(kept)} as you set it" if kept else ""
+    return f"--passive-pools sets {what} for the program{stays}"
+
+
 def _program(words: Sequence[str]) -> Program:
     from tprof.launch.program import Program
 
     if not words:
-        message = "name the program to run: tprof run SCRIPT, -m MODULE, -c TEXT or - for standard input"
-        raise UsageError(message)
+        raise UsageError("name the program to run: tprof run SCRIPT, -m MODULE, -c TEXT or - for standard input")
     if words[0] == "-m":
         if len(words) == 1:
-            message = "-m needs the name of a module after it"
-            raise UsageError(message)
+            raise UsageError("-m needs the name of a module after it")
         return Program(words[1], tuple(words[2:]), is_module=True)
     if words[0] == "-c":
         if len(words) == 1:
-            message = "-c needs the text of a program after it"
-            raise UsageError(message)
+            raise UsageError("-c needs the text of a program after it")
         return Program(words[0], tuple(words[2:]), text=words[1])
     if words[0] == "-":
         return Program(words[0], tuple(words[1:]))
     if words[0].startswith("-"):
-        message = f"there is no option {words[0]}: see tprof run --help; the program's own options go after the script"
-        raise UsageError(message)
+        raise UsageError(
+            f"there is no option {words[0]}: see tprof run --help; the program's own options go after the script"
+        )
     return Program(words[0], tuple(words[1:]))
 
 
@@ -153,8 +171,7 @@ def _check_working_folder() -> None:
     try:
         os.getcwd()  # noqa: PTH109 - os raises, and no Path is wanted
     except OSError as error:
-        message = "the working folder was removed: change to one that exists"
-        raise UsageError(message) from error
+        raise UsageError("the working folder was removed: change to one that exists") from error
 
 
 def _check_report(report: Path | None) -> None:
@@ -163,8 +180,7 @@ def _check_report(report: Path | None) -> None:
         return
     folder = report.absolute().parent
     if not os.path.isdir(folder) or os.path.isdir(report) or not os.access(folder, os.W_OK):
-        message = f"cannot write the report to {report}: name a file in a folder that can be written"
-        raise UsageError(message)
+        raise UsageError(f"cannot write the report to {report}: name a file in a folder that can be written")
 
 
 def _free_name(stem: str) -> Path:

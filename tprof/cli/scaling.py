@@ -18,7 +18,7 @@ from .render import dump, show_tables
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tprof.analysis.report.text_table import Table
+    from tprof.analysis.text_table import Table
     from tprof.analysis.theory.model_page import Figure
 
 
@@ -73,7 +73,7 @@ def scaling(  # noqa: PLR0913 - one parameter an option
     as_json: AsJson = False,
 ) -> None:
     """Print what is asked for."""
-    from . import scaling_answers as answers
+    from .scaling_answers import FAMILIES
 
     if listing:
         _show_list(as_json=as_json)
@@ -84,19 +84,13 @@ def scaling(  # noqa: PLR0913 - one parameter an option
                 "processor_power_w": max_processor_power},
         target=target,
     )  # fmt: skip
-    families = (
-        (answers.processor_names(), answers.processor_answer),
-        (answers.node_names(), answers.node_answer),
-        (answers.core_names(), answers.core_answer),
-    )
-    for names, answer in families:
+    for names, answer in FAMILIES:
         if algorithm is not None and algorithm in names:
             _show(answer, algorithm, asked, plot, as_json=as_json)
             return
-    known = ", ".join(name for names, _ in families for name in names)
+    known = ", ".join(name for names, _ in FAMILIES for name in names)
     wrong = "name an algorithm" if algorithm is None else f"there is no algorithm {algorithm!r}"
-    message = f"{wrong}: take {known}, or see --list"
-    raise UsageError(message)
+    raise UsageError(f"{wrong}: take {known}, or see --list")
 
 
 def _show(answer: Callable[..., Answer], algorithm: str, asked: Asked, plot: Path | None, *, as_json: bool) -> None:
@@ -108,8 +102,7 @@ def _show(answer: Callable[..., Answer], algorithm: str, asked: Asked, plot: Pat
             if plot is not None:
                 found.write(plot)
     except ArithmeticError as error:
-        message = "these sizes and constants give numbers that are too large: take smaller ones"
-        raise UsageError(message) from error
+        raise UsageError("these sizes and constants give numbers that are too large: take smaller ones") from error
     if as_json:
         dump(found.plain)
     else:
@@ -178,21 +171,18 @@ class Asked:
 
     def __post_init__(self) -> None:
         if self.minimise is not None and self.minimise not in MINIMISED:
-            message = f"--minimise must be one of {', '.join(MINIMISED)}, got {self.minimise!r}"
-            raise UsageError(message)
+            raise UsageError(f"--minimise must be one of {', '.join(MINIMISED)}, got {self.minimise!r}")
         numbers = {OPTIONS[name]: value for name, value in self.limits.items()}
         numbers |= {"--memory": self.memory, "--flops-per-pair": self.pair, "--target": self.target}
         for option, value in numbers.items():
             if value is not None and not (math.isfinite(value) and value > 0):
-                message = f"{option} must be above 0 and finite, got {value:g}"
-                raise UsageError(message)
+                raise UsageError(f"{option} must be above 0 and finite, got {value:g}")
 
     def refuse(self, algorithm: str, **options: object) -> None:
         """Refuse options that an algorithm does not use: ``refuse("addition", memory=asked.memory)``."""
         for name, value in options.items():
             if value is not None:
-                message = f"--{name.replace('_', '-')} is not for {algorithm}: leave it out"
-                raise UsageError(message)
+                raise UsageError(f"--{name.replace('_', '-')} is not for {algorithm}: leave it out")
 
 
 @dataclass(frozen=True)
@@ -240,13 +230,13 @@ def values(option: str, text: str | None) -> list[float] | None:
     except ValueError:
         numbers = []
     if not numbers or not all(1 <= number < math.inf for number in numbers):
-        message = f"{option} takes a number of 1 or more, several with commas, or a range such as 1:4096, got {text!r}"
-        raise UsageError(message)
+        raise UsageError(
+            f"{option} takes a number of 1 or more, several with commas, or a range such as 1:4096, got {text!r}"
+        )
     if len(parts) == 2:
         numbers = _doublings(option, text, *numbers)
     if len(numbers) > MOST_VALUES:
-        message = f"{option} {text} is {len(numbers)} values: take at most {MOST_VALUES}"
-        raise UsageError(message)
+        raise UsageError(f"{option} {text} is {len(numbers)} values: take at most {MOST_VALUES}")
     return sorted(set(numbers))
 
 
@@ -267,7 +257,6 @@ def above(value: float, least: float) -> str:
 
 def _doublings(option: str, text: str, low: float, high: float) -> list[float]:
     if low > high:
-        message = f"{option} takes a range from low to high, got {text!r}"
-        raise UsageError(message)
+        raise UsageError(f"{option} takes a range from low to high, got {text!r}")
     steps = math.ceil(math.log2(high / low) - 1e-9)
     return [*(low * 2.0**step for step in range(steps)), high]

@@ -6,6 +6,16 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from tprof.analysis.text_table import Table
+from tprof.analysis.theory import energy_scalability as cores
+from tprof.analysis.theory import strong_scaling as scaling
+from tprof.analysis.theory.energy_scalability import scalability_overview
+from tprof.analysis.theory.model_page import Axis, Figure, curve, figure
+from tprof.analysis.theory.strong_scaling import scaling_overview
+from tprof.analysis.theory.strong_scaling.machine_tables import DEFAULT
+from tprof.analysis.theory.strong_scaling.target import ENERGIES, SCALED
 from tprof.errors import UsageError
 
 from .scaling import Answer, Asked, above, number
@@ -13,44 +23,24 @@ from .scaling import Answer, Asked, above, number
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tprof.analysis.report.text_table import Table
-    from tprof.analysis.theory.energy_scalability.scalability_overview import Overview as CoreOverview
-    from tprof.analysis.theory.strong_scaling import (
-        Algorithm,
-        Machine,
-        Optimum,
-        Run,
-        TwoLevelAlgorithm,
-        TwoLevelMachine,
-    )
-    from tprof.analysis.theory.strong_scaling.scaling_overview import Overview
-
 NODE_COLUMNS = {"nodes": "nodes", "words a node": "memory_words", "time, s": "time_s", "energy, J": "energy_j",
            "power, W": "power_w", "GFLOPS/W": "gflops_per_w"}  # fmt: skip
 
 
-def processor_names() -> list[str]:
-    """Return the algorithms' names."""
-    from tprof.analysis.theory.strong_scaling import ALGORITHMS
-
-    return list(ALGORITHMS)
-
-
 def processor_answer(name: str, asked: Asked) -> Answer:
     """Answer for one algorithm. Raises UsageError for what does not go together."""
-    from tprof.analysis.theory.strong_scaling import Limits, optimise
-    from tprof.analysis.theory.strong_scaling.scaling_overview import Overview, describe, figures, overview_notes
-
     algorithm, machine = _chosen(name, asked)
-    limits, minimise = Limits(**asked.limits), asked.minimise or "energy"
-    overviews = [Overview(problem, asked.memory, asked.p) for problem in _problems(algorithm, machine, asked)]
-    found = [optimise(overview.problem, minimise, limits) for overview in overviews]
+    limits, minimise = scaling.Limits(**asked.limits), asked.minimise or "energy"
+    overviews = [
+        scaling_overview.Overview(problem, asked.memory, asked.p) for problem in _problems(algorithm, machine, asked)
+    ]
+    found = [scaling.optimise(overview.problem, minimise, limits) for overview in overviews]
     reached = _reached(overviews[0], found[0], asked.target)
     shown = [] if asked.minimise else [overview.as_plain() for overview in overviews]
     several = len(overviews) > 1
     title = f"{name}: {algorithm.title}; machine: {machine.name}"
     sentences = [
-        (f"n = {overview.problem.n:g}. " if several else "") + describe(best, minimise, limits)
+        (f"n = {overview.problem.n:g}. " if several else "") + scaling_overview.describe(best, minimise, limits)
         for overview, best in zip(overviews, found, strict=True)
     ]
     tables = [_table(name, one, limits.given()) for one in shown] if not several else [_sizes(name, overviews, found)]
@@ -61,39 +51,33 @@ def processor_answer(name: str, asked: Asked) -> Answer:
     }  # fmt: skip
     return Answer(
         title, plain, [*sentences, *_reached_sentences(reached)], tables,
-        [*overview_notes(algorithm, machine, min(_memories(found, asked))), *_unbounded(overviews[0], found[0])],
-        lambda: figures(overviews[-1], found[-1], limits),
+        [*scaling_overview.overview_notes(algorithm, machine, min(_memories(found, asked))),
+         *_unbounded(overviews[0], found[0])],
+        lambda: scaling_overview.figures(overviews[-1], found[-1], limits),
     )  # fmt: skip
 
 
-def _chosen(name: str, asked: Asked) -> tuple[Algorithm, Machine]:
-    from tprof.analysis.theory.strong_scaling import ALGORITHMS, Machine, find_machine, nbody
-    from tprof.analysis.theory.strong_scaling.machine_tables import DEFAULT
-    from tprof.errors import UsageError
-
-    machine = find_machine(asked.machine or DEFAULT)
-    if isinstance(machine, Machine) and asked.memory is not None and asked.memory > machine.memory_words:
-        message = f"--memory {asked.memory:g} is more than {machine.name} has: {machine.memory_words:.6g} words"
-        raise UsageError(message)
-    if not isinstance(machine, Machine):
-        message = f"{name} needs a machine of one level, and {machine.name} has two: take {name}-two-level, or another"
-        raise UsageError(message)
+def _chosen(name: str, asked: Asked) -> tuple[scaling.Algorithm, scaling.Machine]:
+    machine = scaling.find_machine(asked.machine or DEFAULT)
+    if isinstance(machine, scaling.Machine) and asked.memory is not None and asked.memory > machine.memory_words:
+        raise UsageError(f"--memory {asked.memory:g} is more than {machine.name} has: {machine.memory_words:.6g} words")
+    if not isinstance(machine, scaling.Machine):
+        raise UsageError(
+            f"{name} needs a machine of one level, and {machine.name} has two: take {name}-two-level, or another"
+        )
     if name == "nbody":
-        return (nbody() if asked.pair is None else nbody(asked.pair)), machine
+        return (scaling.nbody() if asked.pair is None else scaling.nbody(asked.pair)), machine
     asked.refuse(name, flops_per_pair=asked.pair)
-    return ALGORITHMS[name], machine
+    return scaling.ALGORITHMS[name], machine
 
 
-def _problems(algorithm: Algorithm, machine: Machine, asked: Asked) -> list[Any]:
-    from tprof.analysis.theory.strong_scaling import Problem
-    from tprof.analysis.theory.strong_scaling.scaling_overview import DEFAULT_N, OTHER_N
-
+def _problems(algorithm: scaling.Algorithm, machine: scaling.Machine, asked: Asked) -> list[Any]:
     ends = (asked.p[0], asked.p[-1]) if asked.p else None
-    sizes = asked.n or [DEFAULT_N.get(algorithm.name, OTHER_N)]
-    return [Problem(algorithm, machine, n, ends) for n in sizes]
+    sizes = asked.n or [scaling_overview.DEFAULT_N.get(algorithm.name, scaling_overview.OTHER_N)]
+    return [scaling.Problem(algorithm, machine, n, ends) for n in sizes]
 
 
-def _unbounded(overview: Overview, best: Optimum) -> list[str]:
+def _unbounded(overview: scaling_overview.Overview, best: scaling.Optimum) -> list[str]:
     """Return a note if the answer is the largest number of processors that is possible."""
     problem = overview.problem
     if problem.p_range or not best.feasible or best.p < problem.ends()[1] * (1 - 1e-6) or best.p == 1:
@@ -101,25 +85,25 @@ def _unbounded(overview: Overview, best: Optimum) -> list[str]:
     return ["These are as many processors as there can be with a word of memory each: bound them with -p."]
 
 
-def _memories(found: Sequence[Optimum], asked: Asked) -> list[float]:
+def _memories(found: Sequence[scaling.Optimum], asked: Asked) -> list[float]:
     words = [best.memory_words for best in found if best.feasible]
     return words or [asked.memory if asked.memory is not None else math.inf]
 
 
-def _reached(overview: Overview, best: Optimum, target: float | None) -> dict[str, Any] | None:
+def _reached(overview: scaling_overview.Overview, best: scaling.Optimum, target: float | None) -> dict[str, Any] | None:
     """Return by which factor energies must fall so that the best execution reaches a target."""
     if target is None or not best.feasible:
         return None
-    from tprof.analysis.theory.strong_scaling import evaluate, factor_for
-    from tprof.analysis.theory.strong_scaling.target import ENERGIES, SCALED
 
     problem = overview.problem
 
-    def gflops_per_w(machine: Machine) -> float:
-        return float(evaluate(problem.algorithm, machine, problem.n, best.p, best.memory_words).gflops_per_w)
+    def gflops_per_w(machine: scaling.Machine) -> float:
+        return float(scaling.evaluate(problem.algorithm, machine, problem.n, best.p, best.memory_words).gflops_per_w)
 
     groups = {**{name: (name,) for name in SCALED if name != "all"}, "all energies": ENERGIES}
-    factors = {label: vars(factor_for(target, problem.machine, gflops_per_w, of)) for label, of in groups.items()}
+    factors = {
+        label: vars(scaling.factor_for(target, problem.machine, gflops_per_w, of)) for label, of in groups.items()
+    }
     return {"gflops_per_w": target, "p": best.p, "memory_words": best.memory_words, "factors": factors}
 
 
@@ -134,8 +118,6 @@ def _reached_sentences(reached: dict[str, Any] | None) -> list[str]:
 
 
 def _table(name: str, one: dict[str, Any], bounds: Mapping[str, float]) -> Table:
-    from tprof.analysis.report.text_table import Table
-
     limits, columns = one["range"], ("p", "memory_words", "time_s", "energy_j", "power_w", "gflops_per_w")
     least = min((row["energy_j"] for row in one["rows"]), default=math.nan)
     rows = tuple(
@@ -165,9 +147,7 @@ def _keeps(row: Mapping[str, float], bounds: Mapping[str, float]) -> bool:
     return all(figures[name] <= bound for name, bound in bounds.items())
 
 
-def _sizes(name: str, overviews: Sequence[Overview], found: Sequence[Optimum]) -> Table:
-    from tprof.analysis.report.text_table import Table
-
+def _sizes(name: str, overviews: Sequence[scaling_overview.Overview], found: Sequence[scaling.Optimum]) -> Table:
     rows = tuple(
         tuple(
             number(value)
@@ -182,38 +162,23 @@ def _sizes(name: str, overviews: Sequence[Overview], found: Sequence[Optimum]) -
     )
 
 
-def node_names() -> list[str]:
-    """Return the algorithms' names."""
-    from tprof.analysis.theory.strong_scaling import TWO_LEVEL_ALGORITHMS
-
-    return list(TWO_LEVEL_ALGORITHMS)
-
-
 def node_answer(name: str, asked: Asked) -> Answer:
     """Answer for one algorithm. Raises UsageError for what does not go together."""
-    import numpy as np
-
-    from tprof.analysis.report.text_table import Table
-    from tprof.analysis.theory.model_page import Axis, Figure, curve, figure
-    from tprof.analysis.theory.strong_scaling import evaluate_two_levels
-    from tprof.analysis.theory.strong_scaling.scaling_overview import DEFAULT_N, OTHER_N, powers
-
     limits = {f"max_{key.rpartition('_')[0]}": value for key, value in asked.limits.items()}
     asked.refuse(name, minimise=asked.minimise, target=asked.target, **limits)
     algorithm, machine = _chosen_nodes(name, asked)
     runs, notes = {}, {}
-    for n in asked.n or [DEFAULT_N.get(name.removesuffix("-two-level"), OTHER_N)]:
+    for n in asked.n or [scaling_overview.DEFAULT_N.get(name.removesuffix("-two-level"), scaling_overview.OTHER_N)]:
         fewest = max(n**algorithm.size_power / machine.node.memory_words, 1.0)
-        nodes = np.asarray(asked.p, float) if asked.p else powers(fewest, 2.0**13 * fewest)
+        nodes = np.asarray(asked.p, float) if asked.p else scaling_overview.powers(fewest, 2.0**13 * fewest)
         is_enough = nodes >= fewest * (1 - 1e-12)
         notes[n] = "" if is_enough.all() else f"Fewer than {fewest:.4g} do not hold the data."
         nodes = nodes[is_enough]
         if not nodes.size:
-            message = f"{name} with n = {n:g} needs {fewest:.6g} nodes of {machine.name} or more"
-            raise UsageError(message)
+            raise UsageError(f"{name} with n = {n:g} needs {fewest:.6g} nodes of {machine.name} or more")
         words = np.minimum(algorithm.memory_range(n, nodes)[1], asked.memory or machine.node.memory_words)
         words = np.maximum(words, algorithm.memory_range(n, nodes)[0])
-        runs[n] = evaluate_two_levels(algorithm, machine, n, nodes, words)
+        runs[n] = scaling.evaluate_two_levels(algorithm, machine, n, nodes, words)
     rows = {n: _node_rows(run, machine) for n, run in runs.items()}
     tables = [
         Table(f"{name}, n = {n:g}", tuple(NODE_COLUMNS),
@@ -235,55 +200,32 @@ def node_answer(name: str, asked: Asked) -> Answer:
     return Answer(f"{name}: {algorithm.title}; machine: {machine.name}", plain, [], tables, [note], figures)
 
 
-def _chosen_nodes(name: str, asked: Asked) -> tuple[TwoLevelAlgorithm, TwoLevelMachine]:
-    from tprof.analysis.theory.strong_scaling import (
-        TWO_LEVEL_ALGORITHMS,
-        TwoLevelMachine,
-        find_machine,
-        two_level_nbody,
-    )
-
-    machine = find_machine(asked.machine) if asked.machine else None
-    if not isinstance(machine, TwoLevelMachine):
-        message = f"{name} needs a machine of two levels: give --machine FILE with tables node and core"
-        raise UsageError(message)
+def _chosen_nodes(name: str, asked: Asked) -> tuple[scaling.TwoLevelAlgorithm, scaling.TwoLevelMachine]:
+    machine = scaling.find_machine(asked.machine) if asked.machine else None
+    if not isinstance(machine, scaling.TwoLevelMachine):
+        raise UsageError(f"{name} needs a machine of two levels: give --machine FILE with tables node and core")
     if name.startswith("nbody"):
-        return (two_level_nbody() if asked.pair is None else two_level_nbody(asked.pair)), machine
+        return (scaling.two_level_nbody() if asked.pair is None else scaling.two_level_nbody(asked.pair)), machine
     asked.refuse(name, flops_per_pair=asked.pair)
-    return TWO_LEVEL_ALGORITHMS[name], machine
+    return scaling.TWO_LEVEL_ALGORITHMS[name], machine
 
 
-def _node_rows(run: Run, machine: TwoLevelMachine) -> list[dict[str, float]]:
+def _node_rows(run: scaling.Run, machine: scaling.TwoLevelMachine) -> list[dict[str, float]]:
     columns = {key: getattr(run, key) for key in NODE_COLUMNS.values() if key != "nodes"}
     columns["nodes"] = run.p / machine.cores_per_node
     return [{key: float(column[at]) for key, column in columns.items()} for at in range(len(run.p))]
 
 
-def core_names() -> list[str]:
-    """Return the algorithms' names."""
-    from tprof.analysis.theory.energy_scalability import ALGORITHMS
-
-    return list(ALGORITHMS)
-
-
 def core_answer(name: str, asked: Asked) -> Answer:
     """Answer for one algorithm. Raises UsageError for what does not go together."""
-    from dataclasses import asdict
-
-    from tprof.analysis.theory.energy_scalability.scalability_overview import (
-        QUESTIONS,
-        describe,
-        figures,
-        overview_notes,
-    )
-
     _check_cores(name, asked)
     overviews = _core_overviews(name, asked)
-    questions = [asked.minimise] if asked.minimise else list(QUESTIONS)
+    questions = [asked.minimise] if asked.minimise else list(scalability_overview.QUESTIONS)
     several = len(overviews) > 1
     best = {overview.n: {question: overview.best(question) for question in questions} for overview in overviews}
     sentences = [
-        (f"n = {overview.n:g}. " if several else "") + describe(best[overview.n][question], question, overview)
+        (f"n = {overview.n:g}. " if several else "")
+        + scalability_overview.describe(best[overview.n][question], question, overview)
         for overview in overviews
         for question in questions
     ]
@@ -294,7 +236,7 @@ def core_answer(name: str, asked: Asked) -> Answer:
         "algorithm": name,
         "machine": vars(first.machine),
         "best": [
-            {"n": n, "question": QUESTIONS[question], **asdict(found)}
+            {"n": n, "question": scalability_overview.QUESTIONS[question], **asdict(found)}
             for n, of_size in best.items()
             for question, found in of_size.items()
         ],
@@ -302,19 +244,16 @@ def core_answer(name: str, asked: Asked) -> Answer:
     }
     return Answer(
         f"{name}: {first.algorithm.title}; machine: {asked.machine or 'normalised'}", plain, sentences, tables,
-        overview_notes(first.machine), lambda: figures(overviews[-1]),
+        scalability_overview.overview_notes(first.machine), lambda: scalability_overview.figures(overviews[-1]),
     )  # fmt: skip
 
 
-def _core_overviews(name: str, asked: Asked) -> list[CoreOverview]:
-    from tprof.analysis.theory.energy_scalability import ALGORITHMS, PAPER, find_multicore
-    from tprof.analysis.theory.energy_scalability.scalability_overview import DEFAULT_N, OTHER_N, Overview
-
-    machine = find_multicore(asked.machine or PAPER)
+def _core_overviews(name: str, asked: Asked) -> list[scalability_overview.Overview]:
+    machine = cores.find_multicore(asked.machine or cores.PAPER)
     limits = asked.limits
     return [
-        Overview(ALGORITHMS[name], machine, n, limits["time_s"], limits["energy_j"], asked.p)
-        for n in asked.n or [DEFAULT_N.get(name, OTHER_N)]
+        scalability_overview.Overview(cores.ALGORITHMS[name], machine, n, limits["time_s"], limits["energy_j"], asked.p)
+        for n in asked.n or [scalability_overview.DEFAULT_N.get(name, scalability_overview.OTHER_N)]
     ]
 
 
@@ -329,20 +268,15 @@ def _check_cores(name: str, asked: Asked) -> None:
         ("time", "--max-time", limits["time_s"]),
     ):
         if asked.minimise == minimise and value is not None:
-            message = (
+            raise UsageError(
                 f"{name} is minimised within a bound on the other: {option} does not go with --minimise {minimise}"
             )
-            raise UsageError(message)
     if asked.minimise == "edp" and (limits["time_s"] or limits["energy_j"]):
-        message = f"{name} has no bounds with --minimise edp: leave out --max-time and --max-energy"
-        raise UsageError(message)
+        raise UsageError(f"{name} has no bounds with --minimise edp: leave out --max-time and --max-energy")
 
 
-def _core_table(name: str, one: dict[str, Any], overview: CoreOverview) -> Table:
-    from tprof.analysis.report.text_table import Table
-    from tprof.analysis.theory.energy_scalability.scalability_overview import units
-
-    seconds, joules = units(overview.machine)
+def _core_table(name: str, one: dict[str, Any], overview: scalability_overview.Overview) -> Table:
+    seconds, joules = scalability_overview.units(overview.machine)
     columns = {
         "cores": "cores", "X/F": "frequency", f"energy, {joules}": "energy_j", "above": "above",
         "computing": "compute_j", "memory": "memory_j", "messages": "message_j", "leakage": "leakage_j",
@@ -361,20 +295,25 @@ def _core_table(name: str, one: dict[str, Any], overview: CoreOverview) -> Table
     return Table(f"{name}, n = {one['n']:g}", tuple(columns), rows, note, texts=0)
 
 
-def _core_sizes(name: str, overviews: Sequence[CoreOverview]) -> Table:
-    from tprof.analysis.report.text_table import Table
-    from tprof.analysis.theory.energy_scalability.scalability_overview import QUESTIONS, units
-
-    _, joules = units(overviews[0].machine)
+def _core_sizes(name: str, overviews: Sequence[scalability_overview.Overview]) -> Table:
+    _, joules = scalability_overview.units(overviews[0].machine)
     headings = ["n"]
-    for question in QUESTIONS.values():
+    for question in scalability_overview.QUESTIONS.values():
         headings += [f"{question}: cores", f"energy, {joules}"]
     rows = []
     for overview in overviews:
         cells = [number(overview.n)]
-        for minimise in QUESTIONS:
+        for minimise in scalability_overview.QUESTIONS:
             best = overview.best(minimise)
             cells += [number(best.cores), number(best.energy_j)]
         rows.append(tuple(cells))
     note = "Bounds: time and energy of the sequential program at the highest frequency, where none were given."
     return Table(f"{name}: the best number of cores of each size", tuple(headings), tuple(rows), note, texts=0)
+
+
+FAMILIES = (
+    (scaling.ALGORITHMS, processor_answer),
+    (scaling.TWO_LEVEL_ALGORITHMS, node_answer),
+    (cores.ALGORITHMS, core_answer),
+)
+"""Algorithms by name, and what answers for them."""

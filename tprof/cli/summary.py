@@ -39,9 +39,12 @@ if TYPE_CHECKING:
 
 LEAST_CORRELATED = 10  # fewer points correlate by chance
 COLUMNS = (
-    "task", "instances", "energy", "share", "mean", "time", "power", "own-time", "sd", "edp", "correlation",
+    "task", "instances", "energy", "share", "mean", "time", "power", "dynamic", "power-interval", "own-time", "sd",
+    "edp", "correlation", "native", "native-time", "spinning",
 )  # fmt: skip
 DEFAULT_COLUMNS = frozenset(COLUMNS[:7])
+NATIVE_COLUMNS = frozenset(COLUMNS[-3:])
+"""Not shown unless native threads serve tasks, or they are asked for."""
 WAITED = ("running", "data", "worker", "spawning", "paused")
 SERVED = ("running", "starved", "overhead", "suspended")
 
@@ -66,11 +69,9 @@ def summary(
     """Print where the joules went, task by task. Example: tprof summary blur.tprof --model cputime."""
     chosen = _chosen(columns)
     if chosen is not None and everything:
-        message = "--columns names the columns and --all takes every one: leave one of them out"
-        raise UsageError(message)
+        raise UsageError("--columns names the columns and --all takes every one: leave one of them out")
     if as_json and (chosen is not None or everything):
-        message = "--json holds every column: leave --columns and --all out, or --json"
-        raise UsageError(message)
+        raise UsageError("--json holds every column: leave --columns and --all out, or --json")
     profile = open_profile(session, model, coefficients)
     if as_json:
         dump(as_plain(profile))
@@ -85,8 +86,7 @@ def _chosen(columns: str | None) -> list[str] | None:
     names = [name.strip().lower() for name in columns.split(",") if name.strip()]
     unknown = [name for name in names if name not in COLUMNS]
     if unknown or not names:
-        message = f"--columns takes names of {', '.join(COLUMNS)}, got {listed(unknown) or shown(columns)}"
-        raise UsageError(message)
+        raise UsageError(f"--columns takes names of {', '.join(COLUMNS)}, got {listed(unknown) or shown(columns)}")
     return names
 
 
@@ -114,7 +114,7 @@ def show(
     columns: Sequence[str] | None = None,
     everything: bool = False,
 ) -> None:
-    """Print accounts, tasks, what stands behind them and warnings.
+    """Print accounts, tasks, what was found, what stands behind them and warnings.
 
     Parameters
     ----------
@@ -124,19 +124,22 @@ def show(
     columns : of `COLUMNS`, those of the tasks to show; None: those that fit
     everything : show all columns of the tasks, whatever the width
     """
-    from tprof.analysis.profile.provenance import lead_in_text, uncertainty_text
+    from tprof.analysis.profile.provenance import finding_texts, lead_in_text, uncertainty_text, warning_texts
 
     width = width_of(stream)
     label = f" ({profile.info['quality']})"
     tasks = _tasks(profile, label, _Shown(width, top, columns, everything))
     print(*_accounts(profile, label, width), "", *tasks, sep="\n", file=stream)
+    if found := finding_texts(profile.info):
+        print("", f"Findings{label}", *(filled(f"- {clean(text)}", width) for text in found), sep="\n", file=stream)
     lines = [
         *_left_open(profile),
         *filter(None, (uncertainty_text(profile.info), lead_in_text(profile.info))),
         *_over_budget(profile),
+        *_native_lines(profile, label),
         *_runtime_lines(profile.runtime, label),
         f"{clean(profile.info['sensor'])}; {clean(profile.info['model_why'])}",
-        *(f"warning: {clean(warning)}" for warning in profile.info["warnings"]),
+        *(f"warning: {clean(warning)}" for warning in warning_texts(profile.info)),
     ]
     print("", *(filled(text, width) for text in lines), sep="\n", file=stream)
 
@@ -145,8 +148,9 @@ def _accounts(profile: Profile, label: str, width: int | None) -> list[str]:
     """Return a line a domain; only the first figure of an unresolved one is `not resolved`, the others are dashes."""
     accounts = profile.accounts
     columns = []
-    for name in ("measured_j", "tasks_j", "runtime_j", "other_j", "idle_j"):
-        heading = name.removesuffix("_j")
+    further = [name for name in ("spin_j", "unidentified_j") if (accounts[name] > 0).any()]
+    for name in ("measured_j", "tasks_j", "runtime_j", "other_j", "idle_j", *further):
+        heading = "spinning" if name == "spin_j" else name.removesuffix("_j")
         if name == "measured_j":
             heading = "estimated" if profile.info["quality"] == "estimated" else heading
             cells = tuple(quantity(float(value), "J") for value in accounts[name])
@@ -177,7 +181,8 @@ def _tasks(profile: Profile, label: str, shown: _Shown) -> list[str]:
         key: Column(heading, tuple(cell(row) for row in rows), use, is_further=key not in DEFAULT_COLUMNS)
         for use, (key, (heading, cell)) in enumerate(reversed(_TASK_COLUMNS.items()))
     }
-    in_order = [columns[key] for key in dict.fromkeys(shown.columns or COLUMNS) if key != "task"]
+    usual = [key for key in COLUMNS if "native_j" in table or key not in NATIVE_COLUMNS]
+    in_order = [columns[key] for key in dict.fromkeys(shown.columns or usual) if key != "task"]
     asked = shown.everything or shown.columns is not None
     kept = in_order if asked else fitting(names, in_order, shown.width)
     # What was asked for is shown whole, on lines that a narrow terminal folds.
@@ -217,20 +222,43 @@ def _over_budget(profile: Profile) -> list[str]:
     ]
 
 
+def _native_lines(profile: Profile, label: str) -> list[str]:
+    """Return what native threads took, and after which tasks they went on spinning; no lines without any."""
+    native = profile.info["native"]
+    if native is None:
+        return []
+    summary = profile.summary()
+    spun = summary[summary["spin_j"] > 0].sort_values("spin_j", ascending=False)
+    after = [f"{clean(name)} {quantity(float(row['spin_j']), 'J')}" for name, row in spun.iterrows()]
+    parts = [
+        f"{quantity(native['tasks_j'], 'J')} in tasks",
+        *([f"spinning after {', '.join(after)}"] if after else []),
+        *([f"unidentified {quantity(native['unidentified_j'], 'J')}"] if native["unidentified_j"] > 0 else []),
+        *([f"outside tasks {quantity(native['outside_j'], 'J')}"] if native["outside_j"] > 0 else []),
+    ]
+    return [f"Native threads{label}: {quantity(native['cpu_s'], 's')} of CPU time; {'; '.join(parts)}"]
+
+
 def _known(value: float, unit: str) -> str:
     return DASH if math.isnan(value) else quantity(value, unit)
 
 
-def _mean(row: Row) -> str:
-    """Write a mean with its 95 % interval in the mean's unit, or what it is at most where it is not resolved."""
-    mean_j, low_j, high_j = (float(row[name]) for name in ("energy_mean_j", "energy_mean_low_j", "energy_mean_high_j"))
-    if math.isnan(mean_j) or math.isnan(high_j):
-        return DASH
-    if not row["resolved"]:
-        return f"≤ {quantity(high_j, 'J')}"
-    factor, prefix = next(((factor, prefix) for factor, prefix in PREFIXES if mean_j >= factor), PREFIXES[-1])
-    low, mean, high = (three_digits(value / factor) for value in (low_j, mean_j, high_j))
-    return f"{mean} ({low} … {high}) {prefix}J"
+def _with_interval(name: str, unit: str) -> Callable[[Row], str]:
+    """Return what writes a figure with its 95 % interval, or what it is at most where it is not resolved."""
+    stem, suffix = name.rsplit("_", 1)
+    names = name, f"{stem}_low_{suffix}", f"{stem}_high_{suffix}"
+
+    def cell(row: Row) -> str:
+        value, low, high = (float(row[name]) for name in names)
+        if math.isnan(value) or math.isnan(high):
+            return DASH
+        if not row["resolved"]:
+            return f"≤ {quantity(high, unit)}"
+        factor, prefix = next(((factor, prefix) for factor, prefix in PREFIXES if value >= factor), PREFIXES[-1])
+        written = [three_digits(one / factor) for one in (value, low, high)]
+        return f"{written[0]} ({written[1]} … {written[2]}) {prefix}{unit}"
+
+    return cell
 
 
 def _at_most(name: str, unit: str, per_mean: Callable[[Row], float]) -> Callable[[Row], str]:
@@ -262,14 +290,19 @@ def _per_own_s(row: Row) -> float:
 _TASK_COLUMNS: dict[str, tuple[str, Callable[[Row], str]]] = {
     "energy": ("energy", lambda row: _known(float(row["energy_j"]), "J")),
     "share": ("share", lambda row: percent(float(row["share"]))),
-    "mean": ("mean (95 %)", _mean),
+    "mean": ("mean (95 %)", _with_interval("energy_mean_j", "J")),
     "power": ("power", _at_most("power_w", "W", _per_own_s)),
     "time": ("time", lambda row: _known(float(row["duration_mean_s"]), "s")),
     "instances": ("instances", lambda row: f"{int(row['instances']):,}"),
+    "dynamic": ("dynamic (95 %)", _with_interval("dynamic_j", "J")),
+    "power-interval": ("power (95 %)", _with_interval("power_w", "W")),
     "own-time": ("own time", lambda row: _known(float(row["own_mean_s"]), "s")),
     "sd": ("± sd", _deviation),
     "edp": ("EDP", _at_most("edp_js", "Js", lambda row: float(row["own_mean_s"]))),
     "correlation": ("corr(E, t)", _correlation),
+    "native": ("native", lambda row: _known(float(row.get("native_j", math.nan)), "J")),
+    "spinning": ("spinning", lambda row: _known(float(row.get("spin_j", math.nan)), "J")),
+    "native-time": ("native time", lambda row: _known(float(row.get("native_cpu_s", math.nan)), "s")),
 }
 """By use, the most useful first; `COLUMNS` has the order in which they stand."""
 

@@ -143,8 +143,7 @@ def _check(what: What) -> Path | None:
     from tprof.sensors.choose import choose, sysroot
 
     if what.model not in NAMES:
-        message = f"--model must be one of {', '.join(NAMES)}, got {what.model!r}"
-        raise UsageError(message)
+        raise UsageError(f"--model must be one of {', '.join(NAMES)}, got {what.model!r}")
     parse_patterns(what.tasks)
     choose(what.energy, root=sysroot(), watts=what.watts)
     if what.kind == "benchmark":

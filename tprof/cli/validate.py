@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from tprof.errors import UsageError
 
 from .options import AsJson, Quick
 from .progress import bar, status
 from .render import dump, show_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def register(app: typer.Typer) -> None:
@@ -22,7 +28,8 @@ def register(app: typer.Typer) -> None:
 
 def validate(  # noqa: PLR0913 - one parameter an option
     seeds: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Simulated runs of each case; default 20.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Simulated runs of each case; default 20, with --assumptions 30."),
     ] = None,
     case: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this case; may be repeated.")] = None,
     quick: Quick = False,
@@ -36,38 +43,54 @@ def validate(  # noqa: PLR0913 - one parameter an option
     watts: Annotated[
         bool, typer.Option("--watts", help="What is assumed without a sensor, tried on public measurements.")
     ] = False,
+    assumptions: Annotated[
+        bool,
+        typer.Option("--assumptions", help="Whether fitted's intervals hold, or it warns, where its assumptions fail."),
+    ] = False,
+    keep: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --assumptions: add each run to this file; make only those it lacks."),
+    ] = None,
     published: Annotated[
         bool, typer.Option("--published", help="The TProf paper's tables 1 to 4 and figure 11, computed beside it.")
+    ] = False,
+    native: Annotated[
+        bool, typer.Option("--native", help="Run libraries' pools of threads, and compare whom they are credited to.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Simulate a processor with known power, and print each model's error beside the others'."""
-    if published:
-        _refuse_beside_published(seeds, case, quick or None, plot, pairs or None, session, watts or None)
+    mode = _mode(
+        {"published": published, "native": native, "watts": watts, "pairs": pairs, "assumptions": assumptions},
+        {"seeds": seeds, "case": case, "quick": quick, "plot": plot, "session": session, "keep": keep},
+    )
+    if mode == "published":
         _recompute_paper(as_json=as_json)
         return
-    if watts:
-        _refuse_beside_watts(seeds, case, quick or None, plot, pairs or None, session)
+    if mode == "native":
+        _try_native_pools(as_json=as_json)
+        return
+    if mode == "watts":
         _try_assumed_watts(as_json=as_json)
         return
-    if pairs or session is not None:
-        _refuse_mixed(pairs=pairs, others=(seeds, case, quick or None, plot))
+    if mode == "pairs":
         _measure_pairs(session, as_json=as_json)
         return
-    from dataclasses import replace
-
+    if mode == "assumptions":
+        _try_assumptions(tuple(case or ()), seeds, keep, quick=quick, as_json=as_json)
+        return
     from tprof.benchmarks.validation import chosen
     from tprof.benchmarks.validation import validate as validation
     from tprof.benchmarks.validation.validation_text import tables
 
-    effort = validation.QUICK if quick else validation.FULL
+    extent = validation.QUICK if quick else validation.FULL
     if seeds is not None:
-        effort = replace(effort, seeds=seeds, coverage_seeds=seeds * effort.coverage_seeds // effort.seeds)
+        extent = replace(extent, seeds=seeds, coverage_seeds=seeds * extent.coverage_seeds // extent.seeds)
     cases = chosen(tuple(case or ()))
     if plot is not None:
         _refuse_folder(plot)
     with bar("simulating") as report:
-        result = validation.measure(effort, cases=cases, progress=partial(report, "simulating"))
+        result = validation.measure(extent, cases=cases, progress=partial(report, "simulating"))
     if plot is not None:
         from tprof.benchmarks.validation.validation_text import write_page
 
@@ -78,28 +101,34 @@ def validate(  # noqa: PLR0913 - one parameter an option
         show_tables(tables(result), sys.stdout)
 
 
-def _refuse_mixed(*, pairs: bool, others: tuple[object, ...]) -> None:
-    from tprof.errors import UsageError
+_TAKES = {
+    "published": ((), "--published computes what the paper prints and takes --json only"),
+    "native": ((), "--native runs programs of its own and takes --json only"),
+    "watts": ((), "--watts fits published figures and takes --json only"),
+    "pairs": (
+        ("session",),
+        "--pairs measures and takes --session and --json only; without it everything is simulated",
+    ),
+    "assumptions": (
+        ("seeds", "case", "quick", "keep"),
+        "--keep goes with --assumptions, which takes --case, --seeds, --quick and --json beside it",
+    ),
+}
+"""Options that each kind of validation takes, and what is said if others are given."""
 
-    if not pairs or any(other is not None for other in others):
-        message = "--pairs measures and takes --session and --json only; without it everything is simulated"
-        raise UsageError(message)
 
-
-def _refuse_beside_watts(*others: object) -> None:
-    from tprof.errors import UsageError
-
-    if any(other is not None for other in others):
-        message = "--watts fits published figures and takes --json only"
-        raise UsageError(message)
-
-
-def _refuse_beside_published(*others: object) -> None:
-    from tprof.errors import UsageError
-
-    if any(other is not None for other in others):
-        message = "--published computes what the paper prints and takes --json only"
-        raise UsageError(message)
+def _mode(modes: Mapping[str, bool], options: Mapping[str, object]) -> str | None:
+    """Return which kind of validation is requested, None for the simulated models; refuse what it does not take."""
+    given = {name for name, value in options.items() if value not in (None, False)}
+    asked = [name for name, on in modes.items() if on]
+    asked += [name for name, option in (("pairs", "session"), ("assumptions", "keep")) if option in given]
+    if not asked:
+        return None
+    mode = asked[0]
+    takes, refusal = _TAKES[mode]
+    if not modes[mode] or set(asked) != {mode} or not given <= set(takes):
+        raise UsageError(refusal)
+    return mode
 
 
 def _recompute_paper(*, as_json: bool) -> None:
@@ -121,6 +150,37 @@ def _try_assumed_watts(*, as_json: bool) -> None:
         dump(result)
     else:
         show_tables(assumed_watts_tables(result), sys.stdout)
+
+
+def _try_native_pools(*, as_json: bool) -> None:
+    from tprof.benchmarks.validation.native_pools import measure
+    from tprof.benchmarks.validation.validation_text import native_pools
+
+    with status("running") as report:
+        rows = measure(progress=lambda name, done, of: report(f"{name} ({done} of {of})"))
+    if as_json:
+        dump({"native": rows})
+    else:
+        show_tables([native_pools(rows)], sys.stdout)
+
+
+def _try_assumptions(
+    keys: tuple[str, ...], seeds: int | None, keep: Path | None, *, quick: bool, as_json: bool
+) -> None:
+    from tprof.benchmarks.validation import assumption_runs
+    from tprof.benchmarks.validation.assumptions import chosen_assumptions
+    from tprof.benchmarks.validation.validation_text import assumptions_table
+
+    series = assumption_runs.QUICK if quick else assumption_runs.FULL
+    if seeds is not None:
+        series = replace(series, runs=seeds)
+    cases = chosen_assumptions(keys)
+    with bar("simulating") as report:
+        result = assumption_runs.measure(cases, series, keep=keep, progress=partial(report, "simulating"))
+    if as_json:
+        dump(result)
+    else:
+        show_tables([assumptions_table(result)], sys.stdout)
 
 
 def _measure_pairs(session: Path | None, *, as_json: bool) -> None:
@@ -147,8 +207,7 @@ def _measure_pairs(session: Path | None, *, as_json: bool) -> None:
 
 def _refuse_folder(path: Path) -> None:
     """Raises UsageError before minutes of work, not after, if a plot cannot be written there."""
-    from tprof.errors import UsageError
-
     if os.path.isdir(path) or not os.path.isdir(path.absolute().parent):
-        message = f"cannot write the plot to {path}: name a file in a directory that exists, such as validation.html"
-        raise UsageError(message)
+        raise UsageError(
+            f"cannot write the plot to {path}: name a file in a directory that exists, such as validation.html"
+        )

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-HARDWARE, SOFTWARE, CACHE, RAW = 0, 1, 3, 4
-LLC_READ_ACCESS = 2
+HARDWARE, SOFTWARE, RAW = 0, 1, 4
 
 
 @dataclass(frozen=True)
@@ -112,21 +111,20 @@ def choose(
         return _best(probe, requested)
     named = _named(counters.split(",") if isinstance(counters, str) else counters)
     if L2_REFS in named and not _is_intel(root):
-        message = "the counter l2_refs is known for Intel processors only: leave it out here"
-        raise SensorError(message)
+        raise SensorError("the counter l2_refs is known for Intel processors only: leave it out here")
     for event in named:
         problem = _problem(event, probe)
         if problem is not None:
-            message = f'the counter {event.column} does not count here: {problem}; leave it out or use counters="auto"'
-            raise SensorError(message)
+            raise SensorError(
+                f'the counter {event.column} does not count here: {problem}; leave it out or use counters="auto"'
+            )
     return CounterPlan("perf" if any(event.type != SOFTWARE for event in named) else "software", named, "as asked")
 
 
 def _named(names: Sequence[str]) -> tuple[Event, ...]:
     unknown = [name for name in names if name not in BY_NAME]
     if unknown:
-        message = f"counters must be auto, none or some of {', '.join(BY_NAME)}, got {unknown[0]!r}"
-        raise UsageError(message)
+        raise UsageError(f"counters must be auto, none or some of {', '.join(BY_NAME)}, got {unknown[0]!r}")
     asked = [BY_NAME[name] for name in names]
     if any(event.type != SOFTWARE for event in asked):
         asked = [*DEFAULT, *asked]

@@ -1,5 +1,5 @@
-/* Descriptions of sensors from Python (tprof/session/preparation.py) to sources, counters of energy that are read
- * without a recording, and the probe of a perf event. */
+/* Descriptions of sensors from Python (tprof/session/preparation.py) to sources, observers of the sensor thread, and the
+ * probe of a perf event. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -17,9 +17,9 @@ struct description {
     double unit;
 };
 
-struct energy_counter {
+struct energy_observer {
     PyObject_HEAD
-    struct tprof_source source;
+    struct tprof_observer observer;
 };
 
 static int copy_text(char *to, size_t size, const char *from)
@@ -117,6 +117,24 @@ static void abandon(struct tprof_source *sources, Py_ssize_t count)
     free(sources);
 }
 
+/* Returns NULL with an exception. */
+static struct tprof_source *parse_sources(PyObject *given)
+{
+    const Py_ssize_t count = PyTuple_GET_SIZE(given);
+    struct tprof_source *sources = calloc((size_t)count + 1, sizeof *sources);
+    if (sources == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (parse_source(&sources[i], PyTuple_GET_ITEM(given, i)) < 0) {
+            abandon(sources, i);
+            return NULL;
+        }
+    }
+    return sources;
+}
+
 PyObject *tprof_py_sensors_start(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"sources", "budget", NULL};
@@ -130,18 +148,11 @@ PyObject *tprof_py_sensors_start(PyObject *module, PyObject *args, PyObject *kwa
         PyErr_SetString(PyExc_RuntimeError, "no session is open in this process");
         return NULL;
     }
-    const Py_ssize_t count = PyTuple_GET_SIZE(given);
-    struct tprof_source *sources = calloc((size_t)count + 1, sizeof *sources);
+    struct tprof_source *sources = parse_sources(given);
     if (sources == NULL)
-        return PyErr_NoMemory();
-    for (Py_ssize_t i = 0; i < count; i++) {
-        if (parse_source(&sources[i], PyTuple_GET_ITEM(given, i)) < 0) {
-            abandon(sources, i);
-            return NULL;
-        }
-    }
+        return NULL;
     Py_BEGIN_ALLOW_THREADS
-    error = tprof_sensors_start(sources, (int)count, budget);
+    error = tprof_sensors_start(sources, (int)PyTuple_GET_SIZE(given), budget);
     Py_END_ALLOW_THREADS
     if (error != 0) {
         errno = error;
@@ -161,56 +172,78 @@ PyObject *tprof_py_sensors_stop(PyObject *module, PyObject *unused)
     return PyLong_FromUnsignedLongLong(cpu_ns);
 }
 
-static PyObject *create_counter(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+static PyObject *create_observer(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"source", NULL};
+    static char *names[] = {"sources", "budget", NULL};
     PyObject *given;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!", names, &PyDict_Type, &given))
+    double budget = 0;
+    int error;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|d", names, &PyTuple_Type, &given, &budget))
         return NULL;
-    struct energy_counter *self = (struct energy_counter *)type->tp_alloc(type, 0);
-    if (self != NULL && parse_source(&self->source, given) < 0)
-        Py_CLEAR(self);
-    if (self != NULL && self->source.kind != TPROF_FILE && self->source.kind != TPROF_PERF) {
-        PyErr_SetString(PyExc_ValueError, "only counters of energy are read without a recording");
-        Py_CLEAR(self);
+    struct energy_observer *self = (struct energy_observer *)type->tp_alloc(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->observer.sources = parse_sources(given);
+    if (self->observer.sources == NULL) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    self->observer.count = (int)PyTuple_GET_SIZE(given);
+    Py_BEGIN_ALLOW_THREADS
+    error = tprof_sensors_observe(&self->observer, budget);
+    Py_END_ALLOW_THREADS
+    if (error != 0) {
+        Py_DECREF(self);
+        errno = error;
+        return PyErr_SetFromErrno(PyExc_OSError);
     }
     return (PyObject *)self;
 }
 
-/* A read takes microseconds; Python's lock is held, since to get it back may take milliseconds. */
-static PyObject *read_uj(PyObject *object, PyObject *unused)
+static PyObject *read_observer(PyObject *object, PyObject *unused)
 {
-    struct tprof_source *source = &((struct energy_counter *)object)->source;
+    uint64_t t_ns;
+    double energy_uj;
     (void)unused;
-    (void)tprof_source_poll(source, false);
-    return PyFloat_FromDouble(source->total_uj);
+    tprof_sensors_observed(&((struct energy_observer *)object)->observer, &t_ns, &energy_uj);
+    return Py_BuildValue("(Kd)", (unsigned long long)t_ns, energy_uj);
 }
 
-static void free_counter(PyObject *object)
+static PyObject *close_observer(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    Py_BEGIN_ALLOW_THREADS
+    tprof_sensors_leave(&((struct energy_observer *)object)->observer);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+static void free_observer(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
-    tprof_source_close(&((struct energy_counter *)object)->source);
+    tprof_sensors_leave(&((struct energy_observer *)object)->observer);
     type->tp_free(object);
     Py_DECREF(type);
 }
 
-static PyMethodDef counter_methods[] = {
-    {"read_uj", read_uj, METH_NOARGS, NULL},
+static PyMethodDef observer_methods[] = {
+    {"read", read_observer, METH_NOARGS, NULL},
+    {"close", close_observer, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
-static PyType_Slot counter_slots[] = {
-    {Py_tp_new, create_counter},
-    {Py_tp_dealloc, free_counter},
-    {Py_tp_methods, counter_methods},
+static PyType_Slot observer_slots[] = {
+    {Py_tp_new, create_observer},
+    {Py_tp_dealloc, free_observer},
+    {Py_tp_methods, observer_methods},
     {0, NULL},
 };
 
-PyType_Spec tprof_energy_counter_spec = {
-    .name = "tprof._core.EnergyCounter",
-    .basicsize = sizeof(struct energy_counter),
+PyType_Spec tprof_energy_observer_spec = {
+    .name = "tprof._core.EnergyObserver",
+    .basicsize = sizeof(struct energy_observer),
     .flags = Py_TPFLAGS_DEFAULT,
-    .slots = counter_slots,
+    .slots = observer_slots,
 };
 
 PyObject *tprof_py_perf_open_probe(PyObject *module, PyObject *args, PyObject *kwargs)

@@ -105,6 +105,7 @@ static void leave_at_exit(void)
 {
     if (leaver.process != getpid())
         return;
+    tprof_sensors_unfollow();
     tprof_recorder_stop();
     if (tprof_session_live != NULL)
         tprof_live_leave(tprof_session_live, leaver.ordinal);
@@ -206,13 +207,14 @@ static PyObject *start_with_caller(const struct tprof_setup *setup)
 
 PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"directory", "process", "description", "events", "packages", NULL};
+    static char *names[] = {"directory", "process", "description", "events", "packages", "native", NULL};
     PyObject *directory = NULL, *events;
     Py_buffer packages;
+    int native;
     struct tprof_setup setup = {.live = tprof_session_live};
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&IyO!y*", names, PyUnicode_FSConverter, &directory, &setup.process,
-                                     &setup.description, &PyTuple_Type, &events, &packages))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&IyO!y*p", names, PyUnicode_FSConverter, &directory,
+                                     &setup.process, &setup.description, &PyTuple_Type, &events, &packages, &native))
         return NULL;
     setup.directory = PyBytes_AS_STRING(directory);
     setup.package_of_cpu = packages.buf;
@@ -222,6 +224,12 @@ PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs)
         PyErr_SetString(PyExc_RuntimeError, "no session is open in this process");
     else if (parse_events(events, &setup) == 0)
         result = start_with_caller(&setup);
+    if (result != NULL && native) {
+        /* Without their file, which a full disk may prevent, the native threads' time is unknown. */
+        Py_BEGIN_ALLOW_THREADS(void)
+        tprof_sensors_follow(setup.directory, setup.process);
+        Py_END_ALLOW_THREADS
+    }
     PyBuffer_Release(&packages);
     Py_DECREF(directory);
     return result;
@@ -231,6 +239,9 @@ PyObject *tprof_py_stop(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
+    Py_BEGIN_ALLOW_THREADS
+    tprof_sensors_unfollow();
+    Py_END_ALLOW_THREADS
     tprof_recorder_stop();
     Py_RETURN_NONE;
 }

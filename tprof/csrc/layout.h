@@ -8,7 +8,7 @@
 
 #define TPROF_MAGIC "TPROF\r\n\x1a"
 #define TPROF_MAJOR 1
-#define TPROF_MINOR 1
+#define TPROF_MINOR 2
 #define TPROF_ENDIAN 0x01020304u
 #define TPROF_HEADER_BYTES 4096u
 #define TPROF_DESCRIPTION_BYTES 3640u
@@ -19,7 +19,7 @@
 #define TPROF_NO_CPU UINT16_MAX
 #define TPROF_NO_WORKER UINT16_MAX
 
-enum tprof_stream_kind { TPROF_SAMPLES = 1, TPROF_READINGS = 2, TPROF_EVENTS = 3 };
+enum tprof_stream_kind { TPROF_SAMPLES = 1, TPROF_READINGS = 2, TPROF_EVENTS = 3, TPROF_NATIVE = 4 };
 enum tprof_kind { TPROF_START = 1, TPROF_FINISH, TPROF_SUSPEND, TPROF_RESUME, TPROF_CLOSE, TPROF_JOIN };
 enum tprof_flag { TPROF_FAILED = 1, TPROF_SCALED = 2, TPROF_UNCOUNTED = 4, TPROF_ABORTED = 8 };
 enum tprof_end { TPROF_OPEN = 0, TPROF_ENDED = 1, TPROF_STOPPED = 2, TPROF_END_ABORTED = 3 };
@@ -33,6 +33,17 @@ enum tprof_event_kind {
     TPROF_EVENT_BEGIN,
     TPROF_EVENT_END
 };
+
+enum tprof_native_kind {
+    TPROF_NATIVE_APPEAR = 1,
+    TPROF_NATIVE_CREATOR,
+    TPROF_NATIVE_NAME,
+    TPROF_NATIVE_PATH,
+    TPROF_NATIVE_BEGIN,
+    TPROF_NATIVE_CLOCK,
+    TPROF_NATIVE_END
+};
+enum tprof_native_flag { TPROF_NATIVE_EXACT = 1, TPROF_NATIVE_JOINED = 2 };
 
 struct tprof_header {
     char magic[8];
@@ -85,6 +96,17 @@ struct tprof_graph_event {
     uint8_t kind, flags;
 };
 
+/* A native thread: a reading of its clock, or a fact about it. A text is in the 16 bytes from `value` on. */
+struct tprof_native {
+    uint64_t t_ns;
+    uint64_t value;
+    uint32_t tid;
+    uint32_t task;
+    uint32_t thread;
+    uint16_t part;
+    uint8_t kind, flags;
+};
+
 static_assert(sizeof(struct tprof_header) == TPROF_HEADER_BYTES, "header is one page");
 static_assert(offsetof(struct tprof_header, start_ns) == 48, "header layout");
 static_assert(offsetof(struct tprof_header, committed) == 64, "header layout");
@@ -97,5 +119,7 @@ static_assert(offsetof(struct tprof_sample, columns) == 24, "sample layout");
 static_assert(sizeof(struct tprof_reading) == 32, "reading layout");
 static_assert(offsetof(struct tprof_graph_event, task) == 24, "event layout");
 static_assert(sizeof(struct tprof_graph_event) == 32, "event layout");
+static_assert(offsetof(struct tprof_native, thread) == 24, "native layout");
+static_assert(sizeof(struct tprof_native) == 32, "native layout");
 
 #endif

@@ -2,6 +2,7 @@
 #include "binding.h"
 #include "clock.h"
 #include "descriptor.h"
+#include "native_threads.h"
 #include "process.h"
 #include "recorder.h"
 
@@ -42,17 +43,19 @@ static PyObject *layout(PyObject *module, PyObject *unused)
     (void)unused;
 #define AT(type, field) #field, (int)offsetof(struct type, field)
     return Py_BuildValue(
-        "{s:i,s:i,s:i,s:{s:i,s:i,s:i,s:i,s:i,s:i,s:i},s:{s:i,s:i,s:i,s:i,s:i,s:i},"
-        "s:{s:i,s:i,s:i,s:i,s:i,s:i,s:i},"
+        "{s:i,s:i,s:i,s:i,s:{s:i,s:i,s:i,s:i,s:i,s:i,s:i},s:{s:i,s:i,s:i,s:i,s:i,s:i},"
+        "s:{s:i,s:i,s:i,s:i,s:i,s:i,s:i},s:{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i},"
         "s:{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i}}",
         "sample_bytes", 64, "reading_bytes", (int)sizeof(struct tprof_reading), "event_bytes",
-        (int)sizeof(struct tprof_graph_event), "sample", AT(tprof_sample, t_ns), AT(tprof_sample, instance),
-        AT(tprof_sample, task), AT(tprof_sample, cpu), AT(tprof_sample, kind), AT(tprof_sample, flags),
-        AT(tprof_sample, columns), "reading", AT(tprof_reading, t_ns), AT(tprof_reading, value),
-        AT(tprof_reading, window_ns), AT(tprof_reading, flags), AT(tprof_reading, error),
+        (int)sizeof(struct tprof_graph_event), "native_bytes", (int)sizeof(struct tprof_native), "sample",
+        AT(tprof_sample, t_ns), AT(tprof_sample, instance), AT(tprof_sample, task), AT(tprof_sample, cpu),
+        AT(tprof_sample, kind), AT(tprof_sample, flags), AT(tprof_sample, columns), "reading", AT(tprof_reading, t_ns),
+        AT(tprof_reading, value), AT(tprof_reading, window_ns), AT(tprof_reading, flags), AT(tprof_reading, error),
         AT(tprof_reading, suspended_ns), "event", AT(tprof_graph_event, t_ns), AT(tprof_graph_event, instance),
         AT(tprof_graph_event, other), AT(tprof_graph_event, task), AT(tprof_graph_event, worker),
-        AT(tprof_graph_event, kind), AT(tprof_graph_event, flags), "header", AT(tprof_header, process),
+        AT(tprof_graph_event, kind), AT(tprof_graph_event, flags), "native", AT(tprof_native, t_ns),
+        AT(tprof_native, value), AT(tprof_native, tid), AT(tprof_native, task), AT(tprof_native, thread),
+        AT(tprof_native, part), AT(tprof_native, kind), AT(tprof_native, flags), "header", AT(tprof_header, process),
         AT(tprof_header, start_ns), AT(tprof_header, absent), AT(tprof_header, committed), AT(tprof_header, flushed),
         AT(tprof_header, dropped_enospc), AT(tprof_header, dropped_io), AT(tprof_header, dropped_reentrant),
         AT(tprof_header, first_drop_ns), AT(tprof_header, end_reason), AT(tprof_header, end_ns),
@@ -61,12 +64,20 @@ static PyObject *layout(PyObject *module, PyObject *unused)
 #undef AT
 }
 
+static PyObject *leave_out_thread(PyObject *module, PyObject *begins)
+{
+    (void)module;
+    tprof_native_leave_out(begins == Py_True);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"now_ns", now_ns, METH_NOARGS, NULL},
     {"raise_descriptor", raise_descriptor, METH_O, NULL},
     {"suspended_ns", suspended_ns, METH_NOARGS, NULL},
     {"generation", generation, METH_NOARGS, NULL},
     {"layout", layout, METH_NOARGS, NULL},
+    {"leave_out_thread", leave_out_thread, METH_O, NULL},
     {"session_create", tprof_py_session_create, METH_O, NULL},
     {"session_join", tprof_py_session_join, METH_O, NULL},
     {"session_rejoin", tprof_py_session_rejoin, METH_NOARGS, NULL},
@@ -125,7 +136,7 @@ static int execute(PyObject *module)
     if (add_type(module, &tprof_task_spec) < 0 || add_type(module, &tprof_region_spec) < 0 ||
         add_type(module, &tprof_driver_spec) < 0 || add_type(module, &tprof_thread_task_spec) < 0 ||
         add_type(module, &tprof_tail_spec) < 0 || add_type(module, &tprof_follower_spec) < 0 ||
-        add_type(module, &tprof_energy_counter_spec) < 0)
+        add_type(module, &tprof_energy_observer_spec) < 0)
         return -1;
 #if PY_VERSION_HEX >= 0x030C0000
     if (add_type(module, &tprof_monitor_spec) < 0)

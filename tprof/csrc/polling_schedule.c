@@ -33,7 +33,7 @@ void tprof_polling_check(struct tprof_polling_schedule *schedule, uint64_t now_n
 {
     if (schedule->budget <= 0 || now_ns - schedule->checked_ns < CHECK_NS)
         return;
-    const uint64_t cpu_ns = schedule->earlier_cpu_ns + tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    const uint64_t cpu_ns = schedule->earlier_cpu_ns + tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID) - schedule->other_cpu_ns;
     const double share = (double)(cpu_ns - schedule->checked_cpu_ns) / (double)(now_ns - schedule->checked_ns);
     const double used = share / schedule->budget;
     /* Down fast, up slowly. */

@@ -15,6 +15,7 @@ struct tprof_polling_schedule {
     double credit;
     uint64_t checked_ns, checked_cpu_ns;
     uint64_t earlier_cpu_ns; /* of the threads before this one: a fork ends the thread */
+    uint64_t other_cpu_ns;   /* that the thread took for something else */
 };
 
 void tprof_polling_begin(struct tprof_polling_schedule *schedule, double budget, uint64_t now_ns);

@@ -6,7 +6,10 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "births.h"
 #include "definitions.h"
+#include "libraries.h"
+#include "native_threads.h"
 #include "recorder.h"
 #include "sensor_thread.h"
 #include "signals.h"
@@ -23,6 +26,7 @@ static void before_fork(void)
         take();
     tprof_definitions_before_fork();
     tprof_recorder_before_fork();
+    tprof_libraries_before_fork();
 }
 
 static void release_runtime(void)
@@ -34,6 +38,7 @@ static void release_runtime(void)
 
 static void after_fork_in_parent(void)
 {
+    tprof_libraries_after_fork();
     tprof_recorder_after_fork_in_parent();
     tprof_definitions_after_fork_in_parent();
     release_runtime();
@@ -41,6 +46,9 @@ static void after_fork_in_parent(void)
 
 static void after_fork_in_child(void)
 {
+    tprof_libraries_after_fork();
+    tprof_births_after_fork_in_child();
+    tprof_native_forget();
     tprof_recorder_after_fork_in_child();
     tprof_definitions_after_fork_in_child();
     tprof_sensors_forget();
@@ -52,6 +60,8 @@ static void after_fork_in_child(void)
 static void initialise(void)
 {
     initialise_error = tprof_recorder_initialise();
+    if (initialise_error == 0)
+        initialise_error = tprof_births_initialise();
     if (initialise_error == 0)
         initialise_error = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }

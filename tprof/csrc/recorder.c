@@ -5,6 +5,8 @@
  * thread itself then only removes itself from the list. */
 #include "recorder.h"
 
+#include "births.h"
+
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
@@ -27,6 +29,7 @@ static struct tprof_thread *threads;
 static struct tprof_plan *plans;        /* those in use */
 static struct tprof_plan *current_plan; /* of the recording that runs, NULL: none */
 static uint64_t last_generation;
+static uint64_t joins;
 
 static void unuse_unlocked(struct tprof_plan *plan)
 {
@@ -182,6 +185,9 @@ static void finish_unlocked(struct tprof_thread *thread)
     write_end(thread, TPROF_STOPPED, tprof_clock_ns(thread->clock));
     end_graph(thread, TPROF_STOPPED);
     thread->finished = true;
+    /* Open, they would hold counters of the processor as long as the thread lives; one that still writes keeps them. */
+    if (!__atomic_load_n(&thread->busy, __ATOMIC_ACQUIRE))
+        tprof_counters_close(&thread->counters);
 }
 
 /* The current recording, with a reference for the caller, or NULL. */
@@ -205,7 +211,26 @@ static void link_thread(struct tprof_thread *thread)
     threads = thread;
     if (thread->plan != current_plan)
         finish_unlocked(thread);
+    __atomic_add_fetch(&joins, 1, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&lock);
+}
+
+uint64_t tprof_recorder_joins(void)
+{
+    return __atomic_load_n(&joins, __ATOMIC_ACQUIRE);
+}
+
+size_t tprof_recorder_tids(pid_t **tids)
+{
+    size_t count = 0, listed = 0;
+    pthread_mutex_lock(&lock);
+    for (const struct tprof_thread *thread = threads; thread != NULL; thread = thread->next)
+        count++;
+    *tids = malloc((count + 1) * sizeof **tids);
+    for (const struct tprof_thread *thread = threads; thread != NULL && *tids != NULL; thread = thread->next)
+        (*tids)[listed++] = thread->tid;
+    pthread_mutex_unlock(&lock);
+    return listed;
 }
 
 static struct tprof_thread *make_thread(struct tprof_plan *plan)
@@ -221,6 +246,7 @@ static struct tprof_thread *make_thread(struct tprof_plan *plan)
     thread->plan = plan;
     thread->task = TPROF_NO_TASK;
     (void)pthread_getcpuclockid(pthread_self(), &thread->clock);
+    thread->tid = (pid_t)syscall(SYS_gettid);
     open_file(thread);
     return thread;
 }
@@ -234,6 +260,7 @@ struct tprof_thread *tprof_recorder_join(void)
     tprof_self = plan != NULL ? make_thread(plan) : NULL;
     (void)pthread_setspecific(exit_key, tprof_self);
     if (tprof_self != NULL) {
+        tprof_births_join();
         link_thread(tprof_self);
         /* Last, because this calls Python, which may let other threads run. */
         if (tprof_self->stream.header != NULL)

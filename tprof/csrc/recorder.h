@@ -26,6 +26,7 @@ struct tprof_thread {
     uint64_t instance; /* that runs now; 0: none */
     uint32_t task;
     uint64_t next_instance;
+    pid_t tid;
     int lost_error;                /* errno of the file that could not be made, or 0 */
     bool busy;                     /* it is writing: samples of signal handlers are dropped, an end waits */
     bool finished;                 /* the recording has ended, and so has this file; under the lock */
@@ -57,6 +58,9 @@ void tprof_recorder_after_fork_in_parent(void);
 void tprof_recorder_after_fork_in_child(void);
 /* Unmap the page of an ended session as soon as no thread samples it any more. NULL: does nothing. */
 void tprof_recorder_close_live(struct tprof_live *live);
+/* How often threads have joined, and those that are listed now, for the caller to free. */
+uint64_t tprof_recorder_joins(void);
+size_t tprof_recorder_tids(pid_t **tids);
 /* Let the calling thread join the current recording. NULL: there is none any more, or no memory. */
 struct tprof_thread *tprof_recorder_join(void);
 /* binding_session.c: called for each new thread, attached to Python, to set its name; initially the system's. */

@@ -1,5 +1,6 @@
 /* `guard` protects `asked_to_stop` and `settled`. The sources belong to the sensor thread while it runs, and otherwise
- * to the holder of `turn`: any thread that starts, stops, pauses or resumes it, one at a time. */
+ * to the holder of `turn`: any thread that starts, stops, pauses or resumes it, or adds or removes sources, one at a
+ * time. `sums` protects what observers read, and is held only to copy it. */
 #include "sensor_thread.h"
 
 #include <errno.h>
@@ -11,7 +12,9 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "native_threads.h"
 #include "polling_schedule.h"
+#include "start_routines.h"
 
 #define SETTLE_NS UINT64_C(20000000)
 #define LONGEST_SLEEP_NS UINT64_C(20000000)
@@ -19,12 +22,14 @@
 
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t sums = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake;
 static bool asked_to_stop, settled, running, has_thread;
 static pthread_t thread;
 static pid_t thread_id;
-static struct tprof_source *sources;
+static struct tprof_source *sources; /* of the recording */
 static int source_count;
+static struct tprof_observer *observers;
 static uint64_t used_cpu_ns;
 static struct tprof_polling_schedule schedule;
 
@@ -38,18 +43,61 @@ static bool is_sensor(const struct tprof_source *source)
     return source->kind == TPROF_FILE || source->kind == TPROF_PERF;
 }
 
+static uint64_t earliest(const struct tprof_source *all, int count, uint64_t next_ns)
+{
+    for (int i = 0; i < count; i++)
+        if (all[i].next_poll_ns < next_ns)
+            next_ns = all[i].next_poll_ns;
+    return next_ns;
+}
+
+static bool is_source_due(uint64_t now_ns)
+{
+    uint64_t next_ns = earliest(sources, source_count, UINT64_MAX);
+    for (const struct tprof_observer *observer = observers; observer != NULL; observer = observer->next)
+        next_ns = earliest(observer->sources, observer->count, next_ns);
+    return next_ns <= now_ns;
+}
+
+/* Returns whether a value changed; `next_ns` becomes the time of the next poll, if that is earlier. */
+static bool poll_all(struct tprof_source *all, int count, uint64_t now_ns, uint64_t *next_ns)
+{
+    bool any_changed = false;
+    for (int i = 0; i < count; i++) {
+        struct tprof_source *source = &all[i];
+        if (source->next_poll_ns <= now_ns) {
+            const bool changed = tprof_source_poll(source, false);
+            any_changed |= changed;
+            source->next_poll_ns = tprof_polling_next(&schedule, source, now_ns, is_sensor(source), changed);
+        }
+        if (source->next_poll_ns < *next_ns)
+            *next_ns = source->next_poll_ns;
+    }
+    return any_changed;
+}
+
+static void publish(struct tprof_observer *observer)
+{
+    double energy_uj = 0;
+    uint64_t t_ns = 0;
+    for (int i = 0; i < observer->count; i++) {
+        energy_uj += observer->sources[i].total_uj;
+        if (observer->sources[i].last_change_ns > t_ns)
+            t_ns = observer->sources[i].last_change_ns;
+    }
+    pthread_mutex_lock(&sums);
+    observer->energy_uj = energy_uj;
+    observer->t_ns = t_ns;
+    pthread_mutex_unlock(&sums);
+}
+
 static uint64_t poll_due(uint64_t now_ns)
 {
     uint64_t next_ns = now_ns + LONGEST_SLEEP_NS;
-    for (int i = 0; i < source_count; i++) {
-        struct tprof_source *source = &sources[i];
-        if (source->next_poll_ns <= now_ns) {
-            const bool changed = tprof_source_poll(source, false);
-            source->next_poll_ns = tprof_polling_next(&schedule, source, now_ns, is_sensor(source), changed);
-        }
-        if (source->next_poll_ns < next_ns)
-            next_ns = source->next_poll_ns;
-    }
+    (void)poll_all(sources, source_count, now_ns, &next_ns);
+    for (struct tprof_observer *observer = observers; observer != NULL; observer = observer->next)
+        if (poll_all(observer->sources, observer->count, now_ns, &next_ns))
+            publish(observer);
     return next_ns;
 }
 
@@ -99,19 +147,44 @@ static void poll_last(void)
         (void)tprof_source_poll(&sources[i], true);
 }
 
+/* Waking counts for whom the thread woke; `asleep_cpu_ns` is its CPU time when it went to sleep. */
+static void follow_native(uint64_t now_ns, bool woke_for_it, uint64_t asleep_cpu_ns)
+{
+    const uint64_t before_ns = woke_for_it ? asleep_cpu_ns : tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    tprof_native_poll(now_ns);
+    const uint64_t took_ns = tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns;
+    tprof_native_charge(took_ns);
+    schedule.other_cpu_ns += took_ns;
+}
+
+/* Returns when the thread has to wake again. */
+static uint64_t do_due(uint64_t *asleep_cpu_ns)
+{
+    const uint64_t now_ns = tprof_now_ns();
+    const bool woke_for_native = !is_source_due(now_ns);
+    uint64_t next_ns = poll_due(now_ns);
+    if (tprof_native_next_ns() <= now_ns)
+        follow_native(now_ns, woke_for_native, *asleep_cpu_ns);
+    tprof_polling_check(&schedule, now_ns);
+    if (tprof_native_next_ns() < next_ns)
+        next_ns = tprof_native_next_ns();
+    if (tprof_native_runs())
+        *asleep_cpu_ns = tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    return next_ns;
+}
+
 static void *run(void *unused)
 {
     bool announced = settled;
-    uint64_t next_ns;
+    uint64_t next_ns, asleep_cpu_ns = 0;
     (void)unused;
     thread_id = (pid_t)syscall(SYS_gettid);
     schedule.earlier_cpu_ns = used_cpu_ns;
     (void)prctl(PR_SET_NAME, "tprof-sensors");
     (void)prctl(PR_SET_TIMERSLACK, 1000UL);
+    tprof_start_routines_learn((uintptr_t)run);
     do {
-        const uint64_t now_ns = tprof_now_ns();
-        next_ns = poll_due(now_ns);
-        tprof_polling_check(&schedule, now_ns);
+        next_ns = do_due(&asleep_cpu_ns);
         if (!announced && have_settled()) {
             announce_settled();
             announced = true;
@@ -170,34 +243,68 @@ static void wait_until_settled(void)
     pthread_mutex_unlock(&guard);
 }
 
+static void close_all(struct tprof_source *all, int count)
+{
+    for (int i = 0; i < count; i++)
+        tprof_source_close(&all[i]);
+    free(all);
+}
+
 static void release(void)
 {
-    for (int i = 0; i < source_count; i++)
-        tprof_source_close(&sources[i]);
-    free(sources);
+    close_all(sources, source_count);
     sources = NULL;
     source_count = 0;
 }
 
-static int start(struct tprof_source *given, int count, double budget)
+static bool is_needed(void)
+{
+    return running || observers != NULL || tprof_native_runs();
+}
+
+/* Prepare a change of what the thread does; the budget is that of the first sources. */
+static void hold_still(double budget)
 {
     pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&wake, &attributes);
-    pthread_condattr_destroy(&attributes);
+    if (is_needed()) {
+        end_thread();
+    } else {
+        pthread_condattr_init(&attributes);
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+        pthread_cond_init(&wake, &attributes);
+        pthread_condattr_destroy(&attributes);
+    }
+    if (running || observers != NULL)
+        return;
+    used_cpu_ns = 0;
+    tprof_polling_begin(&schedule, budget, tprof_now_ns());
+}
+
+/* After a change, go on with what is left to do. */
+static int go_on(void)
+{
+    if (is_needed())
+        return create_thread();
+    pthread_cond_destroy(&wake);
+    return 0;
+}
+
+static int start(struct tprof_source *given, int count, double budget)
+{
+    hold_still(budget);
     sources = given;
     source_count = count;
     used_cpu_ns = 0;
     settled = false;
     tprof_polling_begin(&schedule, budget, tprof_now_ns());
-    const int error = create_thread();
+    running = true;
+    const int error = go_on();
     if (error != 0) {
-        pthread_cond_destroy(&wake);
+        running = false;
         release();
+        (void)go_on();
         return error;
     }
-    running = true;
     wait_until_settled();
     return 0;
 }
@@ -220,16 +327,86 @@ uint64_t tprof_sensors_stop(void)
         poll_last();
         last_cpu_ns = used_cpu_ns + tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns;
         running = false;
-        pthread_cond_destroy(&wake);
         release();
+        (void)go_on();
     }
     pthread_mutex_unlock(&turn);
     return last_cpu_ns;
 }
 
+int tprof_sensors_follow(const char *directory, uint32_t process)
+{
+    pthread_mutex_lock(&turn);
+    hold_still(0);
+    const int error = tprof_native_begin(directory, process);
+    const int thread_error = go_on();
+    if (thread_error != 0) {
+        tprof_native_end();
+        (void)go_on();
+    }
+    pthread_mutex_unlock(&turn);
+    return error != 0 ? error : thread_error;
+}
+
+void tprof_sensors_unfollow(void)
+{
+    pthread_mutex_lock(&turn);
+    if (tprof_native_runs()) {
+        end_thread();
+        tprof_native_end();
+        (void)go_on();
+    }
+    pthread_mutex_unlock(&turn);
+}
+
+int tprof_sensors_observe(struct tprof_observer *observer, double budget)
+{
+    pthread_mutex_lock(&turn);
+    hold_still(budget);
+    for (int i = 0; i < observer->count; i++)
+        (void)tprof_source_poll(&observer->sources[i], false);
+    publish(observer);
+    observer->next = observers;
+    observers = observer;
+    const int error = go_on();
+    pthread_mutex_unlock(&turn);
+    return error;
+}
+
+static struct tprof_observer **place_of(const struct tprof_observer *observer)
+{
+    struct tprof_observer **place = &observers;
+    while (*place != NULL && *place != observer)
+        place = &(*place)->next;
+    return place;
+}
+
+void tprof_sensors_leave(struct tprof_observer *observer)
+{
+    pthread_mutex_lock(&turn);
+    struct tprof_observer **place = place_of(observer);
+    if (*place != NULL) {
+        end_thread();
+        *place = observer->next;
+        (void)go_on();
+    }
+    close_all(observer->sources, observer->count);
+    observer->sources = NULL;
+    observer->count = 0;
+    pthread_mutex_unlock(&turn);
+}
+
+void tprof_sensors_observed(const struct tprof_observer *observer, uint64_t *t_ns, double *energy_uj)
+{
+    pthread_mutex_lock(&sums);
+    *t_ns = observer->t_ns;
+    *energy_uj = observer->energy_uj;
+    pthread_mutex_unlock(&sums);
+}
+
 bool tprof_sensors_run(void)
 {
-    return running;
+    return is_needed();
 }
 
 void tprof_sensors_pause(void)
@@ -242,21 +419,30 @@ void tprof_sensors_pause(void)
 void tprof_sensors_resume(void)
 {
     pthread_mutex_lock(&turn);
-    if (running && !has_thread)
+    if (is_needed() && !has_thread)
         (void)create_thread(); /* If this fails, the last reading, which `stop` takes, ends a long quantum. */
     pthread_mutex_unlock(&turn);
+}
+
+static void forget_all(struct tprof_source *all, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (all[i].fd >= 0)
+            close(all[i].fd);
+        all[i].fd = -1;
+    }
 }
 
 void tprof_sensors_forget(void)
 {
     pthread_mutex_init(&turn, NULL);
     pthread_mutex_init(&guard, NULL);
-    if (!running)
-        return;
+    pthread_mutex_init(&sums, NULL);
+    forget_all(sources, source_count);
+    for (struct tprof_observer *observer = observers; observer != NULL; observer = observer->next)
+        forget_all(observer->sources, observer->count);
     running = has_thread = false;
-    for (int i = 0; i < source_count; i++)
-        if (sources[i].fd >= 0)
-            close(sources[i].fd);
     sources = NULL;
     source_count = 0;
+    observers = NULL;
 }

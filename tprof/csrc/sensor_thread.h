@@ -1,4 +1,5 @@
-/* The native thread that reads all sources on time, without Python's lock. */
+/* The native thread that reads all sources on time, and the clocks of native threads, without Python's lock. Only the
+ * process that makes a session records sources; every recorded process may follow its native threads. */
 #ifndef TPROF_SENSOR_THREAD_H
 #define TPROF_SENSOR_THREAD_H
 
@@ -13,6 +14,25 @@ int tprof_sensors_start(struct tprof_source *sources, int count, double budget);
 /* End the thread, wait for one more change of each energy source (20 ms at most), record a last reading each. Returns
  * the CPU time this took since the start, in ns. */
 uint64_t tprof_sensors_stop(void);
+
+/* Reads energy whether there is a recording or not: the thread polls its sources beside those of the recording. */
+struct tprof_observer {
+    struct tprof_source *sources;
+    int count;
+    struct tprof_observer *next;
+    uint64_t t_ns;    /* of the last change of any source */
+    double energy_uj; /* of all sources since they were first read */
+};
+
+/* Add an observer, which owns its sources until it leaves; `budget` counts if the thread has nothing else to do.
+ * Returns 0 or errno; it must leave in any case. In a forked child, leaving only frees. */
+int tprof_sensors_observe(struct tprof_observer *observer, double budget);
+void tprof_sensors_leave(struct tprof_observer *observer);
+void tprof_sensors_observed(const struct tprof_observer *observer, uint64_t *t_ns, double *energy_uj);
+
+/* Follow this process's native threads in this session from now on, or no more. Returns 0 or errno. */
+int tprof_sensors_follow(const char *directory, uint32_t process);
+void tprof_sensors_unfollow(void);
 
 bool tprof_sensors_run(void);
 

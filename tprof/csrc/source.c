@@ -106,7 +106,7 @@ static int read_value(struct tprof_source *source, uint64_t *value)
 }
 
 /* The thread may lose the processor between the read and the clock: the value would then get a much later time, and the
- * next one would seem to jump. So read again if that took long. */
+ * next one would seem to jump. So read again if that took long; `took_ns` goes into the reading's window. */
 static int read_in_time(struct tprof_source *source, uint64_t *value, uint64_t *now_ns)
 {
     for (int attempt = 1;; attempt++) {
@@ -114,6 +114,7 @@ static int read_in_time(struct tprof_source *source, uint64_t *value, uint64_t *
         const int error = read_value(source, value);
         *now_ns = tprof_now_ns();
         const uint64_t took_ns = *now_ns - begin_ns;
+        source->took_ns = took_ns;
         if (source->quickest_ns == 0 || took_ns < source->quickest_ns)
             source->quickest_ns = took_ns;
         if (error != 0 || took_ns < SLOW_NS || took_ns < SLOW_TIMES * source->quickest_ns || attempt == MOST_ATTEMPTS)
@@ -132,7 +133,8 @@ static double plausible_j(struct tprof_source *source, uint64_t value, uint64_t 
     const bool wraps = falls && source->modulus > source->last_value;
     const uint64_t increment = wraps ? source->modulus - source->last_value + value : value - source->last_value;
     const double joules = (double)increment * source->unit;
-    const double most_j = source->max_power_w * (double)(now_ns - source->last_change_ns + LATE_NS) / 1e9;
+    const uint64_t slack_ns = source->last_took_ns > LATE_NS ? source->last_took_ns : LATE_NS;
+    const double most_j = source->max_power_w * (double)(now_ns - source->last_change_ns + slack_ns) / 1e9;
     source->fell = falls && (!wraps || joules > most_j);
     return source->fell || after_fall || joules > most_j ? 0 : joules;
 }
@@ -148,12 +150,12 @@ static void add_up(struct tprof_source *source, uint64_t value, uint64_t now_ns)
     __atomic_store_n(&source->live->energy_uj[source->package], (uint64_t)source->total_uj, __ATOMIC_RELAXED);
 }
 
-/* How long before now the value may have changed: since the last poll, but at most the usual gap between updates, since
- * the value is that of the last update. */
+/* How long before now the value may have changed: since the last poll, but at most the usual gap between updates before
+ * the read began, since the value is that of the last update. */
 static uint32_t window_before(const struct tprof_source *source, uint64_t now_ns)
 {
     uint64_t window_ns = source->last_success_ns != 0 ? now_ns - source->last_success_ns : 0;
-    const uint64_t usual_ns = source->gap_ns + source->gap_ns / 20;
+    const uint64_t usual_ns = source->gap_ns + source->gap_ns / 20 + source->took_ns;
     if (source->gap_ns != 0 && window_ns > usual_ns)
         window_ns = usual_ns;
     return window_ns > UINT32_MAX ? UINT32_MAX : (uint32_t)window_ns;
@@ -208,8 +210,10 @@ bool tprof_source_poll(struct tprof_source *source, bool force)
     source->has_value = true;
     source->last_value = value;
     source->last_success_ns = now_ns;
-    if (changed)
+    if (changed) {
         source->last_change_ns = now_ns;
+        source->last_took_ns = source->took_ns;
+    }
     source->changes += changed;
     return changed;
 }

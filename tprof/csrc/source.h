@@ -1,6 +1,6 @@
 /* A source is polled while recording: an energy domain, the machine's busy time, the program's CPU time. A failed read
- * is missing, never zero; the analysis decides whether a falling value is a wrap. A source without a stream and a live
- * page keeps its sum only. */
+ * is missing, never zero; the analysis decides whether a falling value is a wrap. The source of an
+ * observer has neither a stream nor a live page, only its sum. */
 #ifndef TPROF_SOURCE_H
 #define TPROF_SOURCE_H
 
@@ -34,9 +34,9 @@ struct tprof_source {
     int fd; /* -1: closed */
     bool reopened, has_value, missing;
     uint64_t last_value, last_success_ns, last_record_ns, next_poll_ns, next_reopen_ns;
-    uint64_t quickest_ns;            /* shortest read so far */
-    uint64_t last_change_ns;         /* bounds the joules on the live page */
-    bool fell;                       /* its last change was a fall but not a wrap */
+    uint64_t quickest_ns, took_ns;         /* shortest read so far, and the last one */
+    uint64_t last_change_ns, last_took_ns; /* bound the joules on the live page */
+    bool fell;                             /* its last change was a fall but not a wrap */
     /* Of the polling schedule: */
     uint64_t polled_ns, last_update_ns, gap_ns; /* the gap between updates, on average */
     bool close_polling;                         /* until the next update */

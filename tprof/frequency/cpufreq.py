@@ -94,11 +94,10 @@ def find_policies(root: Path, machine: str | None = None) -> tuple[Policy, ...]:
     if not policies:
         from tprof.sensors.topology import is_x86  # noqa: PLC0415 - what restores frequencies needs no sensors
 
-        message = (
+        raise SensorError(
             f"{root / CPUFREQ} has no policy: this machine does not let its frequency be set (a virtual machine), "
             f"or the driver is not loaded ({DRIVER if is_x86(machine) else OTHER_DRIVERS})"
         )
-        raise SensorError(message)
     return tuple(policies)
 
 
@@ -112,8 +111,9 @@ def number_hz(path: Path) -> int:
     text = text_of(path)
     khz = whole(text, MOST_KHZ)
     if khz is None:
-        message = f"{path} holds {text[:40]!r}, which is no frequency in kHz: run with another driver or governor"
-        raise SensorError(message)
+        raise SensorError(
+            f"{path} holds {text[:40]!r}, which is no frequency in kHz: run with another driver or governor"
+        )
     return khz * KHZ
 
 
@@ -122,8 +122,9 @@ def text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="ascii", errors="replace").strip()
     except OSError as error:
-        message = f"cannot read {path}: {(error.strerror or str(error)).lower()}; is its processor still online?"
-        raise SensorError(message) from error
+        raise SensorError(
+            f"cannot read {path}: {(error.strerror or str(error)).lower()}; is its processor still online?"
+        ) from error
 
 
 def _read(root: Path, folder: Path) -> Policy:

@@ -61,11 +61,10 @@ class Guard:
         folder = self._policies[0].folder.parent if self._policies else ""
         answer = self._request(str(folder))
         if answer == HELD:
-            message = (
+            raise SensorError(
                 "the processor's frequencies are held already, by a sweep, a runtime's policy or a budget that slows "
                 f"down (whoever locks {folder}): wait until that has ended"
             )
-            raise SensorError(message)
         if answer != LOCKED:
             raise SensorError(NOT_STARTED)
 
@@ -90,8 +89,7 @@ class Guard:
             # It was killed: restore from the copy of the values here.
             problems = restore(self._former)
         if problems:
-            message = "the former frequencies are not restored: " + "; ".join(problems)
-            raise SensorError(message)
+            raise SensorError("the former frequencies are not restored: " + "; ".join(problems))
 
     @property
     def pid(self) -> int:
@@ -112,10 +110,9 @@ class Guard:
             If a leader is set and the guard was killed: it could not restore any more.
         """
         if not self._send(pid) and pid is not None:
-            message = (
+            raise SensorError(
                 "the process that would restore the frequencies was killed; they are put back now, start again to go on"
             )
-            raise SensorError(message)
 
     def forget(self) -> None:
         """Close the pipe in a forked child: it must end with the parent alone."""

@@ -33,10 +33,13 @@ def code_of(spec: ModuleSpec) -> types.CodeType | None:
     loader: Any = spec.loader
     if loader is None or not hasattr(loader, "get_code"):
         return None
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # who only looks leaves no file behind
     try:
         code: types.CodeType | None = loader.get_code(spec.name)
     except (ImportError, SyntaxError, OSError, ValueError):
         return None
+    finally:
+        sys.dont_write_bytecode = before
     return code
 
 

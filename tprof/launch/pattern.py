@@ -55,8 +55,7 @@ class Pattern:
         if not colon and text.endswith(".*") and len(text) > 2:
             return cls(text, text, module=text[:-2], function="*")
         if not (colon and where and function) or ":" in where:
-            message = f"--task must be {_FORMS}, got {text!r}"
-            raise UsageError(message)
+            raise UsageError(f"--task must be {_FORMS}, got {text!r}")
         return cls(text, text, module=where, function=function)
 
     @property
@@ -102,8 +101,9 @@ def _compile(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text[3:])
     except re.error as error:
-        message = f"--task {text} is no regular expression: {error}; it is matched against module:function"
-        raise UsageError(message) from None
+        raise UsageError(
+            f"--task {text} is no regular expression: {error}; it is matched against module:function"
+        ) from None
 
 
 def _is_file(file: str, wildcard: str) -> bool:

@@ -189,8 +189,7 @@ def _find_script(name: str) -> Main:
     if importer is not None:
         spec = importer.find_spec("__main__")
         if spec is None or spec.loader is None:
-            message = f"cannot run {name}: there is no __main__ in it; name a script, or use -m for a package"
-            raise UsageError(message)
+            raise UsageError(f"cannot run {name}: there is no __main__ in it; name a script, or use -m for a package")
         return _found_by(spec, name)
     try:
         content = Path(name).read_bytes()
@@ -199,8 +198,7 @@ def _find_script(name: str) -> Main:
         code = importlib.machinery.SourcelessFileLoader("__main__", _absolute(name)).get_code("__main__")
     except (OSError, ImportError, EOFError, ValueError, TypeError) as error:
         why = (getattr(error, "strerror", None) or str(error)).lower()
-        message = f"cannot run {name}: {why}; check the path, or use -m for a module"
-        raise UsageError(message) from None
+        raise UsageError(f"cannot run {name}: {why}; check the path, or use -m for a module") from None
     return Main(cast("types.CodeType", code), _absolute(name), None)
 
 
@@ -217,8 +215,9 @@ def _find_module(name: str) -> Main:
     except (ImportError, ValueError):
         spec = None
     if spec is None or not hasattr(spec.loader, "get_code"):
-        message = f"cannot run -m {name}: there is no such module, or a package without __main__; check the name"
-        raise UsageError(message)
+        raise UsageError(
+            f"cannot run -m {name}: there is no such module, or a package without __main__; check the name"
+        )
     return _found_by(spec, f"-m {name}")
 
 
@@ -227,8 +226,7 @@ def _found_by(spec: importlib.machinery.ModuleSpec, name: str) -> Main:
     source = loader.get_source(spec.name) if hasattr(loader, "get_source") else None
     found = loader.get_code(spec.name) if source is None else source.encode()
     if found is None:
-        message = f"cannot run {name}: it has neither source nor code"
-        raise UsageError(message)
+        raise UsageError(f"cannot run {name}: it has neither source nor code")
     return Main(found, spec.origin or name, spec)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from tprof.analysis.attribution.hidden import measure_hidden
 from tprof.analysis.attribution.incremental import Rows
+from tprof.analysis.attribution.load import read_pools
 from tprof.analysis.attribution.quanta import build_quanta
 from tprof.analysis.attribution.segments import find_cut_off, thread_end_ns
 from tprof.analysis.attribution.sharing import static_watts
@@ -17,8 +18,11 @@ from .readings import Readings
 from .threads import FollowedThread
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
+    from tprof.analysis.attribution.native_time import NativeSegments
     from tprof.trace import Trace
 
     from .threads import Learn
@@ -33,7 +37,9 @@ class EndedReadings(Readings):
     def __init__(self, trace: Trace, learn: Learn) -> None:
         """Read them. Raises TraceError."""
         self._end_ns = trace.end_ns
-        usage = _CpuTime(trace, learn)
+        processes = {thread.pid: thread.process for thread in trace.threads}
+        self._pools = [(pool.segments, processes.get(pool.process, 0)) for pool in read_pools(trace)]
+        usage = _CpuTime(trace, learn, [segments for segments, _ in self._pools])
         super().__init__(measure_hidden(trace.readings, usage.first_ns, usage.seen_s))
         static_w = static_watts(trace.manifest)
         for reading in sorted(trace.readings.values(), key=lambda one: one.name):
@@ -53,6 +59,13 @@ class EndedReadings(Readings):
         """Time up to which everything is known."""
         return self._end_ns
 
+    def native(self, edges_ns: NDArray[np.int64]) -> Rows:
+        """Return the rows of native threads between edges."""
+        rows = Rows.of(b"")
+        for segments, process in self._pools:
+            rows = rows.joined(Rows.of_native(segments, edges_ns, process))
+        return rows
+
 
 def followed(trace: Trace) -> list[FollowedThread]:
     """Return the threads, from their first samples on. Raises TraceError."""
@@ -70,15 +83,15 @@ def followed(trace: Trace) -> list[FollowedThread]:
 class _CpuTime:
     """Sums the CPU time of the samples, before they are followed for their joules."""
 
-    def __init__(self, trace: Trace, learn: Learn) -> None:
-        self._trace, self._learn = trace, learn
+    def __init__(self, trace: Trace, learn: Learn, pools: Sequence[NativeSegments]) -> None:
+        self._trace, self._learn, self._pools = trace, learn, pools
         parts = [thread.stream.read_part(thread.dtype, 0, 1) for thread in trace.threads if thread.count]
         ends = [thread_end_ns(trace, thread) for thread in trace.threads if thread.count]
         firsts = [min(int(part["t_ns"][0]), end_ns) for part, end_ns in zip(parts, ends, strict=True) if len(part)]
         self.first_ns = min(firsts, default=None)
 
     def seen_s(self, grid_ns: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the CPU seconds of all segments from the first of some times to each of them."""
+        """Return the CPU seconds of all segments and pools from the first of some times to each of them."""
         used_s = np.zeros(len(grid_ns))
         threads = followed(self._trace)
         for first in range(0, len(grid_ns) - 1, CELLS):
@@ -87,4 +100,4 @@ class _CpuTime:
                 rows = Rows.of(thread.follow(edges_ns.tobytes(), int(edges_ns[-1]), self._learn)[0])
                 cell = np.searchsorted(edges_ns, rows.begin_ns, side="right") + first
                 used_s += np.bincount(cell, weights=rows.cpu_s, minlength=len(grid_ns))
-        return np.cumsum(used_s)
+        return np.asarray(np.cumsum(used_s) + sum((one.used_s(grid_ns) for one in self._pools), np.zeros(len(grid_ns))))

@@ -57,7 +57,8 @@ class Energy:
     Attributes
     ----------
     tasks : by name
-    tasks_j, runtime_j, other_j, idle_j : as the accounts of a profile; they sum to `measured_j`
+    tasks_j, runtime_j, other_j, idle_j, spin_j, unidentified_j : as the accounts of a profile; they sum to
+        `measured_j`. While a recording runs, the energy of native threads (BLAS, OpenMP, …) is in `runtime_j`
     measured_j : of the counted domains; NaN where nothing is measured
     quality : `measured`, `estimated`, …, that of the least trustworthy domain; `none` without any
     until_s : seconds from the begin of the block up to which the joules are shared out
@@ -71,6 +72,8 @@ class Energy:
     measured_j: float
     quality: str
     until_s: float
+    spin_j: float = 0.0
+    unidentified_j: float = 0.0
 
 
 class Meter:
@@ -203,8 +206,10 @@ class Meter:
             if starts or energy_j:
                 tasks[entry.name] = TaskEnergy(before.energy_j + energy_j, before.instances + starts)
         figures = (accounts.tasks_j, accounts.runtime_j, accounts.other_j, accounts.idle_j, accounts.measured_j)
-        figures = figures if self.readings.domains else (float("nan"),) * 5
-        return Energy(tasks, *figures, self.quality, (self.until_ns - self._start_ns) * 1e-9)
+        native = (accounts.spin_j, accounts.unidentified_j)
+        if not self.readings.domains:
+            figures, native = (float("nan"),) * 5, (float("nan"),) * 2
+        return Energy(tasks, *figures, self.quality, (self.until_ns - self._start_ns) * 1e-9, *native)
 
     def _now_ns(self) -> int:
         return _core.now_ns() if self._end_ns is None else self._end_ns
@@ -219,8 +224,9 @@ class Meter:
         try:
             return self._share_more(slice_ns)
         except OSError as error:
-            message = f"cannot read {self.session} any more: {error.strerror}; its joules so far are not known"
-            raise TraceError(message) from error
+            raise TraceError(
+                f"cannot read {self.session} any more: {error.strerror}; its joules so far are not known"
+            ) from error
 
     def _share_more(self, slice_ns: int) -> bool:
         readings = self.readings
@@ -245,8 +251,10 @@ class Meter:
         return more or until_ns < (readings.last_ns or now_ns)
 
     def _rows(self, since_ns: int, until_ns: int, now_ns: int) -> Rows:
-        edges_ns = all_edges(self.readings.domains, since_ns, until_ns).tobytes()
-        return Rows.of(b"".join(self._follow(thread, edges_ns, now_ns) for thread in tuple(self._threads)))
+        edges_ns = all_edges(self.readings.domains, since_ns, until_ns)
+        between = edges_ns.tobytes()
+        rows = Rows.of(b"".join(self._follow(thread, between, now_ns) for thread in tuple(self._threads)))
+        return rows.joined(self.readings.native(edges_ns))
 
     def _follow(self, thread: FollowedThread, edges_ns: bytes, now_ns: int) -> bytes:
         try:

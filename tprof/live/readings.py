@@ -9,7 +9,7 @@ import numpy as np
 
 from tprof import _core
 from tprof.analysis.attribution.hidden import Growth, Hidden, HiddenSoFar
-from tprof.analysis.attribution.incremental import GrowingQuanta
+from tprof.analysis.attribution.incremental import GrowingQuanta, Rows
 from tprof.errors import TraceError
 from tprof.trace import layout
 from tprof.trace.increments import Counter
@@ -20,6 +20,8 @@ from tprof.trace.stream import open_stream
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from tprof.analysis.attribution.hidden import SeenTime
     from tprof.trace.stream import Stream
@@ -84,6 +86,11 @@ class Readings:
 
     def leave(self, t_ns: int) -> None:
         """Forget the CPU time without samples before a time."""
+
+    def native(self, edges_ns: NDArray[np.int64]) -> Rows:
+        """Return the rows of native threads between edges; none while a recording runs."""
+        del edges_ns
+        return Rows.of(b"")
 
     def until(self, since_ns: int, at_most_ns: int, now_ns: int) -> int | None:
         """Return the end of a step that begins at `since_ns`: the last edge not after `at_most_ns`.

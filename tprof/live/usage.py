@@ -74,8 +74,9 @@ class ProcessMeter:
             while self._readings.read():
                 pass
         except OSError as error:
-            message = f"cannot read {self._session} any more: {error.strerror}; its joules so far are not known"
-            raise TraceError(message) from error
+            raise TraceError(
+                f"cannot read {self._session} any more: {error.strerror}; its joules so far are not known"
+            ) from error
         self._clock.append((_core.now_ns(), _core.used_ns()))
         until_ns = self._readings.last_ns
         if until_ns is None or until_ns <= self._stepped_ns:

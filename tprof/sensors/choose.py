@@ -49,8 +49,7 @@ def choose(
         If the requested sensor is not available.
     """
     if energy not in NAMES:
-        message = f"energy must be one of {', '.join(NAMES)}, got {energy!r}"
-        raise UsageError(message)
+        raise UsageError(f"energy must be one of {', '.join(NAMES)}, got {energy!r}")
     if energy == "none":
         return Choice((), notes=("no energy is recorded, as asked",))
     if energy == "estimate" or (energy == "auto" and watts is not None):
@@ -58,8 +57,9 @@ def choose(
     if energy != "auto":
         found = FINDERS[energy](root, machine)
         if isinstance(found, Unavailable):
-            message = f'{energy} gives no energy: {found.why}; run `tprof doctor`, or record with energy="estimate"'
-            raise SensorError(message)
+            raise SensorError(
+                f'{energy} gives no energy: {found.why}; run `tprof doctor`, or record with energy="estimate"'
+            )
         return Choice(tuple(found[0]), tuple(found[1]))
     return _best(root, machine)
 

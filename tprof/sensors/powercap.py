@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 PACKAGE = re.compile(r"package-(\d+)(?:-die-(\d+))?$")
 UNIT_J = 1e-6
-MOST_COUNTS = 2**64 - 1
 SIMULATED = "simulated"
 """A file that marks the tree of a simulation, whose readings are never labelled as measured."""
 

@@ -40,16 +40,22 @@ class Plan(NamedTuple):
     columns : (name, unit) of the sample's columns; energy_uj and cpu_ns first.
     events : (perf type, config) of the columns after these two.
     packages : package of each processor, by its number; -1 for one that is not known.
+    native : whether native threads are recorded too.
     """
 
     directory: Path
     columns: tuple[tuple[str, str], ...]
     events: tuple[tuple[int, int], ...]
     packages: tuple[int, ...]
+    native: bool
 
     def as_json(self) -> dict[str, Any]:
         """Return the part of the manifest from which a child reads its plan."""
-        return {"events": [list(event) for event in self.events], "packages": list(self.packages)}
+        return {
+            "events": [list(event) for event in self.events],
+            "packages": list(self.packages),
+            "native": self.native,
+        }
 
     @classmethod
     def from_manifest(cls, directory: Path) -> Plan:
@@ -62,10 +68,12 @@ class Plan(NamedTuple):
             columns = tuple((str(column["name"]), str(column["unit"])) for column in manifest["columns"])
             events = tuple((int(kind), int(config)) for kind, config in recorder["events"])
             packages = tuple(array.array("h", [int(package) for package in recorder["packages"]]))
+            native = recorder.get("native") is True
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            message = f"{directory / MANIFEST} is damaged: it does not say what is recorded; record again"
-            raise TraceError(message) from error
-        return cls(directory, columns, events, packages)
+            raise TraceError(
+                f"{directory / MANIFEST} is damaged: it does not say what is recorded; record again"
+            ) from error
+        return cls(directory, columns, events, packages, native)
 
     def description(self) -> bytes:
         """Return the description of columns in each sample file."""
@@ -138,6 +146,7 @@ class Membership:
             description=self.plan.description(),
             events=self.plan.events,
             packages=array.array("h", self.plan.packages).tobytes(),
+            native=self.plan.native,
         )
 
     def meter(self) -> Meter:

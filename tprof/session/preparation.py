@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from tprof.sensors.contract import Choice, Domain
     from tprof.sensors.topology import Cpu
 
-FORMAT = [1, 1]
+FORMAT = [1, 2]
+POOL_SETTINGS = ("OPENBLAS_THREAD_TIMEOUT", "OMP_WAIT_POLICY", "KMP_BLOCKTIME")
+"""Variables that tell how long threads of libraries spin after a call."""
 SENSOR_PERIOD_NS = 1_000_000
 BUSY_PERIOD_NS = 20_000_000
 """The kernel's busy time advances in ticks of 10 ms: more frequent reads add nothing."""
@@ -79,7 +81,7 @@ class Preparation:
 
 
 def prepare(
-    path: Path, *, energy: str, counters: str | Sequence[str], watts: tuple[float, float] | str | None
+    path: Path, *, energy: str, counters: str | Sequence[str], watts: tuple[float, float] | str | None, native: bool
 ) -> Preparation:
     """Choose sensors and counters for a session at `path`. Raises SensorError and UsageError."""
     root = sensors.sysroot()
@@ -88,7 +90,7 @@ def prepare(
     model, model_note = read_model(host["processor"])
     counted = counter_events.choose(counters, requested=model.get("counters", ()) if model else (), root=root)
     topology = read_topology(root)
-    plan = Plan(path, _columns(counted), _events(counted), _packages(topology))
+    plan = Plan(path, _columns(counted), _events(counted), _packages(topology), native)
     notes = (*choice.notes, *counted.notes, *([model_note] if model_note else []))
     manifest = {
         "format": FORMAT,
@@ -107,6 +109,7 @@ def prepare(
         "power_model": model,
         "power_model_problem": model_note,
         "recorder": plan.as_json(),
+        "pool_settings": {name: os.environ[name] for name in POOL_SETTINGS if name in os.environ},
         "notes": list(notes),
         **_describe_start(),
     }

@@ -57,6 +57,7 @@ class Recording:
         overwrite: bool,
         idle_s: float | None,
         poller_share: float,
+        attribute_native: bool,
     ) -> None:
         """Store the arguments; nothing happens before the with-block."""
         self.path = Path(path).absolute()
@@ -67,6 +68,7 @@ class Recording:
         self._overwrite = overwrite
         self._idle_s = _check_idle(idle_s)
         self._poller_share = _check_share(poller_share)
+        self._native = attribute_native
         self._environment: str | None = None
         self._lock: Lock | None = None
         self._pid = 0
@@ -80,8 +82,7 @@ class Recording:
         """Make the session directory and begin to record, or join the session of a companion."""
         self._refuse_second()
         if not _core.claim():
-            message = "another interpreter of this process records already: end that recording before another"
-            raise UsageError(message)
+            raise UsageError("another interpreter of this process records already: end that recording before another")
         try:
             self._enter()
         except BaseException:
@@ -107,7 +108,9 @@ class Recording:
         from .ending import identity_of  # noqa: PLC0415 - see above
         from .preparation import prepare  # noqa: PLC0415 - see above
 
-        prepared = prepare(self.path, energy=self._energy, counters=self._counters, watts=self._watts)
+        prepared = prepare(
+            self.path, energy=self._energy, counters=self._counters, watts=self._watts, native=self._native
+        )
         self.notes = list(prepared.notes)
         create_session(self.path, overwrite=self._overwrite)
         self._pid, self._identity = os.getpid(), identity_of(self.path)
@@ -128,8 +131,9 @@ class Recording:
                 enter(Plan.from_manifest(self.path), process).start()
                 self._hand_to_children()
         except OSError as error:
-            message = f"{self.path} ended before process {self._pid} could join: tprof does not record this process"
-            raise TprofError(message) from error
+            raise TprofError(
+                f"{self.path} ended before process {self._pid} could join: tprof does not record this process"
+            ) from error
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -190,8 +194,7 @@ class Recording:
         """
         member = this_process.membership
         if member is None or member.plan.directory != self.path:
-            message = f"the recording {self.path} does not run: after its with-block take its profile()"
-            raise UsageError(message)
+            raise UsageError(f"the recording {self.path} does not run: after its with-block take its profile()")
         return member.meter().energy()
 
     def profile(self, model: str = "auto", **options: Any) -> Profile:
@@ -207,8 +210,7 @@ class Recording:
         from tprof.trace import load  # noqa: PLC0415 - the door to analysis
 
         if this_process.membership is not None:
-            message = f"the recording {self.path} still runs: take its profile after the with-block"
-            raise UsageError(message)
+            raise UsageError(f"the recording {self.path} still runs: take its profile after the with-block")
         return load(self.path).profile(model, **options)
 
     def _refuse_second(self) -> None:
@@ -217,13 +219,13 @@ class Recording:
             from tprof.launch.program import is_recorded_in  # noqa: PLC0415 - kept off `import tprof`
 
             if is_recorded_in(running.plan.directory):
-                message = (
+                raise UsageError(
                     "the program makes a recording of its own: take tprof.record out of it, since tprof run and "
                     "tprof sweep record it already"
                 )
-                raise UsageError(message)
-            message = f"a recording already runs in this process ({running.plan.directory}): end it before another"
-            raise UsageError(message)
+            raise UsageError(
+                f"a recording already runs in this process ({running.plan.directory}): end it before another"
+            )
 
     def _begin(self, prepared: Preparation) -> None:
         from tprof.trace.directory import SUBDIRECTORIES  # noqa: PLC0415 - kept off `import tprof`
@@ -316,15 +318,13 @@ def _cannot_record(path: Path, error: OSError) -> str:
 
 def _check_idle(idle_s: float | None) -> float | None:
     if idle_s is not None and not 0 <= idle_s <= LONGEST_IDLE_S:
-        message = f"idle_s must be from 0 to {LONGEST_IDLE_S:g} seconds, got {idle_s!r}"
-        raise UsageError(message)
+        raise UsageError(f"idle_s must be from 0 to {LONGEST_IDLE_S:g} seconds, got {idle_s!r}")
     return idle_s
 
 
 def _check_share(poller_share: float) -> float:
     if not 0 <= poller_share <= 1:
-        message = f"poller_share must be from 0 to 1 of a core, got {poller_share!r}"
-        raise UsageError(message)
+        raise UsageError(f"poller_share must be from 0 to 1 of a core, got {poller_share!r}")
     return float(poller_share)
 
 
@@ -337,6 +337,7 @@ def record(
     overwrite: bool = False,
     idle_s: float | None = None,
     poller_share: float = 0.01,
+    attribute_native: bool = True,
 ) -> Recording:
     """Record the tasks of a block of the program, and their energy.
 
@@ -361,6 +362,10 @@ def record(
         Part of one core that polling the sensors may use, 0 to 1. The sensors are polled once per millisecond; the rest
         of this part goes to closer polling around updates, with which `fitted` separates short tasks. If wake-ups cost
         too much, polls come less often. 0 polls once per millisecond at any cost, and never more closely.
+    attribute_native
+        Record native threads too, in every process of the recording: threads without samples, such as those of the
+        pools of BLAS and OpenMP. Their CPU clocks are read about every 5 ms, in at most about 1 % of a core, and calls
+        of ``pthread_create`` in the process's libraries note who creates a thread. False does without both.
 
     Returns
     -------
@@ -394,4 +399,5 @@ def record(
         overwrite=overwrite,
         idle_s=idle_s,
         poller_share=poller_share,
+        attribute_native=attribute_native,
     )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from tprof.lazy_names import lazy_names
+
 from .kinds import EndReason, EventKind, Flag, Kind, Quality
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .graph import Graph
+    from .native import NativeThread
     from .reader import Trace, load
     from .readings import Readings
     from .tasks import TaskEntry
@@ -19,6 +22,7 @@ __all__ = [
     "Flag",
     "Graph",
     "Kind",
+    "NativeThread",
     "Quality",
     "Readings",
     "TaskEntry",
@@ -28,24 +32,17 @@ __all__ = [
     "write_trace",
 ]
 
-_FILES = {
-    "Graph": "graph",
-    "Trace": "reader",
-    "load": "reader",
-    "Readings": "readings",
-    "TaskEntry": "tasks",
-    "Thread": "thread",
-    "write_trace": "writer",
-}
-
-
-def __getattr__(name: str) -> object:
-    """Load the modules with NumPy at first use: NumPy's threads do not belong to a recorded program."""
-    if name not in _FILES:
-        message = f"module 'tprof.trace' has no attribute {name!r}"
-        raise AttributeError(message)
-    from importlib import import_module  # noqa: PLC0415 - see above
-
-    value = getattr(import_module(f"tprof.trace.{_FILES[name]}"), name)
-    globals()[name] = value
-    return value
+# NumPy's threads do not belong to a recorded program.
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Graph": "graph",
+        "Trace": "reader",
+        "load": "reader",
+        "NativeThread": "native",
+        "Readings": "readings",
+        "TaskEntry": "tasks",
+        "Thread": "thread",
+        "write_trace": "writer",
+    },
+)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SUBDIRECTORIES = ("threads", "tasks", "readings", "graph")
+SUBDIRECTORIES = ("threads", "tasks", "readings", "graph", "native")
 DECISIONS = "decisions"  # created with the first decision
 MATCHES = "matches"  # created with the first match of a --task
 # Files of a recorder in a session; any other file belongs to the user.

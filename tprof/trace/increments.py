@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     Faults = npt.NDArray[np.uint8]
 
 LATE_NS = 1_000_000
-"""Slack of one update, since a delayed reader may see two updates close together."""
+"""Least slack of one update, since a delayed reader may see two updates close together."""
 SUSPENDED_NS = 1_000_000
 STILL_NS, USUAL_UPDATES = 100_000_000, 20
 """Shortest standstill of a count that is a fault, in time and in usual updates."""
@@ -69,6 +69,7 @@ class Increments:
     changed : False for a reading of an unchanged value
     window_ns : longest time before `t_ns` since which the value may exist; 0 if unknown
     length_ns : since the one before
+    stood_ns : how long the count was seen to stand still in that time, at the value of its start; 0 where nobody looked
     energy_j : joules since the one before; 0 after a fault
     fault : of type `Fault`
     uncertain_j : joules of an invalid rise
@@ -78,6 +79,7 @@ class Increments:
     changed: Flags
     window_ns: Ints
     length_ns: Ints
+    stood_ns: Ints
     energy_j: Floats
     fault: Faults
     uncertain_j: Floats
@@ -90,7 +92,7 @@ class _Moves:
     Attributes
     ----------
     value, t_ns : (n + 1,) the count and the time at their edges
-    slack_ns : longest delay of the last update after the end
+    slack_ns : longest delay of the last update after the end, or of the start's time after its value
     moved_j : joules of the count's increment, with a fall taken as a wrap
     stood_ns : observed standstill of the count at the start
     """
@@ -114,7 +116,7 @@ class _BeforeFault:
 
 
 _NO_RECORDS = np.empty(0, layout.READING)
-_NO_INCREMENTS = Increments(*(np.empty(0, kind) for kind in ("i8", "?", "i8", "i8", "f8", "u1", "f8")))
+_NO_INCREMENTS = Increments(*(np.empty(0, kind) for kind in ("i8", "?", "i8", "i8", "i8", "f8", "u1", "f8")))
 
 
 class Counter:
@@ -179,7 +181,10 @@ class Counter:
             at = np.append(at, len(usable) - 1)
         if not len(at):
             return _NO_INCREMENTS
-        return self._moved(usable if len(at) == len(usable) else usable[at], changed[at], t_ns[at])
+        # A value may be as old as the window of its reading: no longer than until then was it seen to stand.
+        seen_ns = t_ns - both["window_ns"].astype(np.int64)
+        seen_ns = np.where(changed[at], seen_ns[at], seen_ns[at + 1])
+        return self._moved(usable if len(at) == len(usable) else usable[at], changed[at], seen_ns)
 
     def _usable(self, records: Records) -> Records:
         """Return the valid readings, each marked if the sensor was reopened since the one before."""
@@ -213,7 +218,7 @@ class Counter:
             cannot_wrap = fell & (value[:-1] > np.uint64(self._modulus))
             counts = np.where(fell, counts + np.uint64(self._modulus), counts)
         moved_j = np.where(cannot_wrap, 0.0, counts * self._unit_j)
-        slack_ns = np.where(window_ns > 0, LATE_NS, 0)
+        slack_ns = np.where(window_ns > 0, np.maximum(both["window_ns"][:-1].astype(np.int64), LATE_NS), 0)
         if self._is_limited:
             fault[moved_j > self.limit_w * 1e-9 * (length_ns + slack_ns)] = Fault.SPIKE
         fault[cannot_wrap | (fell & (fault != Fault.NONE))] = Fault.FELL
@@ -221,12 +226,12 @@ class Counter:
         fault[np.abs(suspended_ns[1:] - suspended_ns[:-1]) > SUSPENDED_NS] = Fault.SLEPT
         if kept["flags"].any():
             fault[(kept["flags"] & ReadingFlag.REOPENED != 0) & (length_ns > 0)] = Fault.REOPENED
-        stood_ns = seen_ns - self._since(changed, t_ns)
+        stood_ns = np.maximum(seen_ns - self._since(changed, t_ns), 0)
         self._find_faults(_Moves(value, t_ns, slack_ns, moved_j, stood_ns, fault))
         known = changed & (counts != 0) if self._updates_are_timed else np.zeros(len(kept), bool)
         believed = fault == Fault.NONE
         return Increments(
-            t_ns[1:], changed, np.where(known, np.minimum(window_ns, length_ns), 0), length_ns,
+            t_ns[1:], changed, np.where(known, np.minimum(window_ns, length_ns), 0), length_ns, stood_ns,
             np.where(believed, moved_j, 0.0), fault, np.where(believed | fell, 0.0, moved_j),
         )  # fmt: skip
 

@@ -10,6 +10,7 @@ class StreamKind(IntEnum):
     SAMPLES = 1
     READINGS = 2
     EVENTS = 3
+    NATIVE = 4
 
 
 class Kind(IntEnum):
@@ -42,6 +43,25 @@ class EventKind(IntEnum):
     CANCEL = 5
     BEGIN = 6
     END = 7
+
+
+class NativeKind(IntEnum):
+    """Record of a native thread."""
+
+    APPEAR = 1
+    CREATOR = 2
+    NAME = 3
+    PATH = 4
+    BEGIN = 5
+    CLOCK = 6
+    END = 7
+
+
+class NativeFlag(IntFlag):
+    """Flags of a record of a native thread."""
+
+    EXACT = 1
+    JOINED = 2
 
 
 class EndReason(IntEnum):

@@ -6,7 +6,7 @@ import numpy as np
 
 MAGIC = b"TPROF\r\n\x1a"
 MAJOR = 1
-MINOR = 1
+MINOR = 2
 ENDIAN = 0x01020304
 HEADER_BYTES = 4096
 DESCRIPTION_BYTES = 3640
@@ -45,7 +45,7 @@ HEADER = np.dtype(
         "itemsize": HEADER_BYTES,
     }
 )  # fmt: skip
-"""The first 4096 bytes of a file of samples, readings or events."""
+"""The first 4096 bytes of a file of samples, readings, events or native threads."""
 
 READING = np.dtype(
     [
@@ -65,6 +65,19 @@ EVENT = np.dtype(
         ("other", "<u8"),
         ("task", "<u4"),
         ("worker", "<u2"),
+        ("kind", "u1"),
+        ("flags", "u1"),
+    ]
+)
+
+NATIVE = np.dtype(
+    [
+        ("t_ns", "<u8"),
+        ("value", "<u8"),
+        ("tid", "<u4"),
+        ("task", "<u4"),
+        ("thread", "<u4"),
+        ("part", "<u2"),
         ("kind", "u1"),
         ("flags", "u1"),
     ]

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import TypeGuard
 
 MOST_ROWS = 1_000_000
@@ -29,8 +29,12 @@ LARGEST_INTEGER = 2**64
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """First characters of cells that a spreadsheet takes for formulas."""
 LONGEST_SHOWN = 60
+HERTZ = {"hz": 1.0, "khz": 1e3, "mhz": 1e6, "ghz": 1e9}
+MOST_BARE_GHZ = 100.0
+"""A frequency without a unit is in GHz; from here up the unit was forgotten."""
 
 _SIGNS = "0123456789+-.eE"
+_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:e[0-9]+)?)\s*(%|[a-z]*)\s*", re.IGNORECASE)
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _OPENING, _CLOSING = b"[{", b"]}"
 _STEPS = bytes.maketrans(_OPENING + _CLOSING, b"\1\1\0\0")
@@ -163,6 +167,28 @@ def number(text: str) -> float:
     if not is_finite(value):
         raise ValueError(f"the number {shown(text)} is too large")
     return value
+
+
+def with_unit(text: str, units: Mapping[str, float]) -> float | None:
+    """Parse a number with its unit, such as ``80 W``, and multiply it by the unit's factor.
+
+    `units` are in lower case; with "" among them the unit may be left out. None for any other text; a number that no
+    float holds is infinite.
+    """
+    found = _QUANTITY.fullmatch(text)
+    factor = None if found is None else units.get(found[2].lower())
+    return None if found is None or factor is None else float(found[1]) * factor
+
+
+def frequency_hz(text: str) -> float | None:
+    """Parse a frequency such as ``1.6GHz``; as `with_unit`, and in GHz without a unit.
+
+    Raises ValueError with a clause if it is too large without a unit.
+    """
+    bare = with_unit(text, {"": 1.0})
+    if bare is not None and bare >= MOST_BARE_GHZ:
+        raise ValueError(f"{text.strip()} lacks its unit; write GHz, MHz, kHz or Hz after it")
+    return with_unit(text, HERTZ if bare is None else {"": HERTZ["ghz"]})
 
 
 def floats(texts: Sequence[str]) -> list[float]:

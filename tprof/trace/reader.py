@@ -18,6 +18,7 @@ from .directory import DECISIONS
 from .graph import EventFile, Graph, open_events, read_graph
 from .manifest import read_end, read_manifest
 from .metadata import MAX_NS, packages_of_cpus, process_ends, sound_end, sound_manifest, start_ns_of
+from .native import NativeFile, NativeThread, open_native, read_native
 from .readings import Readings, read_readings
 from .running import is_running
 from .stream import NewerFormatError, check_major
@@ -50,6 +51,7 @@ class Trace:
     threads : one for each sample file.
     readings : by name.
     events : one for each file of a task runtime's events; most traces have none.
+    native : one for each process whose native threads were recorded; older traces have none.
     complete : whether the recording ended by itself.
     start_ns, end_ns : of the recorded block, CLOCK_MONOTONIC; sensors may have been read before and after.
     process_end_ns : end of each process that ended, by its ordinal.
@@ -64,6 +66,7 @@ class Trace:
     threads: tuple[Thread, ...]
     readings: dict[str, Readings]
     events: tuple[EventFile, ...]
+    native: tuple[NativeFile, ...]
     complete: bool
     start_ns: int
     end_ns: int
@@ -81,6 +84,17 @@ class Trace:
             If a file is missing, or does not fit into memory.
         """
         return read_graph(self.events)
+
+    @cached_property
+    def native_threads(self) -> tuple[NativeThread, ...]:
+        """The threads that record no samples, by process number and first reading; read at first use.
+
+        Raises
+        ------
+        TraceError
+            If a file is missing, or does not fit into memory.
+        """
+        return read_native(self.native)
 
     @property
     def names_no_task(self) -> bool:
@@ -159,7 +173,7 @@ class _Loader:
         end = self._end()
         for path in self._files("tasks", ".jsonl"):
             self._try(path, lambda path: self.table.read(path, _ordinal(path)))
-        threads, readings, events = self._threads(), self._readings(), self._events()
+        threads, readings, events, native = self._threads(), self._readings(), self._events(), self._native()
         if end is None or self.table.notes or end.get("lost_definitions") or not self.table.entries:
             _name_lost(self.table, threads, events)
         self._note_losses(threads, readings, end or {})
@@ -173,6 +187,7 @@ class _Loader:
             threads=tuple(threads),
             readings=readings,
             events=tuple(events),
+            native=tuple(native),
             complete=end is not None,
             start_ns=start_ns,
             end_ns=end_ns,
@@ -274,6 +289,22 @@ class _Loader:
     def _events(self) -> list[EventFile]:
         files = self._files("graph", ".events", optional=True)
         return self._of_threads(files, lambda path: open_events(path, self.table))
+
+    def _native(self) -> list[NativeFile]:
+        found: dict[tuple[int, int], NativeFile] = {}
+        for path in self._files("native", ".native", optional=True):
+            one = self._try(path, lambda path: open_native(path, self.table))
+            if one is None:
+                continue
+            if one.stream.note:
+                self.notes.append(one.stream.note)
+            if one.dropped:
+                self.notes.append(f"{one.dropped} readings of native threads could not be written (disk full)")
+            if (one.process, one.pid) in found:
+                self.notes.append(f"left out: {path} says that it is of process {one.pid}, as another file does")
+            else:
+                found[one.process, one.pid] = one
+        return list(found.values())
 
     def _decisions(self) -> tuple[Decision, ...]:
         decisions: list[Decision] = []

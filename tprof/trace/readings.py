@@ -38,7 +38,7 @@ class Readings:
     modulus : the count wraps to 0 at this value; None: not known.
     t_ns : (m,) int64, just after the read.
     value : (m,) uint64, counts.
-    window_ns : (m,) uint32, time since the previous successful read: the change happened inside it.
+    window_ns : (m,) uint32, the change happened inside it, and the value was read inside it.
     missing, reopened : (m,) bool.
     suspended_ns : (m,) int64, CLOCK_BOOTTIME minus CLOCK_MONOTONIC.
     dropped : readings that could not be written.

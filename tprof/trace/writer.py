@@ -27,6 +27,8 @@ from .directory import create_session
 from .graph import WORD
 from .kinds import Kind
 from .manifest import write_end, write_manifest
+from .native import WORD as NATIVE_WORD
+from .native import NativeThread, check_native, records_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,6 +47,7 @@ def write_trace(
     host: Mapping[str, Any] | None = None,
     static_power_w: Mapping[str, float] | None = None,
     quality: str = "given",
+    native: Sequence[NativeThread] = (),
 ) -> None:
     """Write a trace from arrays.
 
@@ -73,6 +76,9 @@ def write_trace(
     quality
         Origin of the joules: ``"measured"``, ``"estimated"``, ``"simulated"`` or ``"given"``.
 
+    native
+        Threads without samples, such as those of a library's pool. `creator_task` is an index in `tasks`.
+
     Raises
     ------
     UsageError
@@ -94,10 +100,12 @@ def write_trace(
     names = check_tasks(tasks)
     given = check_threads(threads, len(names))
     domains = check_energy(energy, quality)
+    pools = check_native(native, len(names))
     manifest = _manifest(given, domains, check_host(host), check_static_power(static_power_w, energy))
     create_session(directory)
     try:
         _write_all(directory, names, given, domains, manifest)
+        _write_native(directory, pools)
     except OSError as error:
         shutil.rmtree(directory, ignore_errors=True)
         reason = error.strerror or str(error)
@@ -173,6 +181,17 @@ def _write_events(directory: Path, threads: list[GivenThread]) -> None:
             header["start_ns"], header["end_ns"] = events["t_ns"][0], events["t_ns"][-1]
             header["end_reason"] = kinds.EndReason.STOPPED
         _create(directory / "graph" / f"{ordinal:08d}.events", header, events)
+
+
+def _write_native(directory: Path, threads: list[NativeThread]) -> None:
+    pids = sorted({thread.pid for thread in threads})
+    if pids:
+        (directory / "native").mkdir(mode=0o700)
+    for place, pid in enumerate(pids):
+        records = records_of([thread for thread in threads if thread.pid == pid])
+        header = _header(kinds.StreamKind.NATIVE, records, {"native": NATIVE_WORD})
+        header["thread"], header["pid"] = layout.NO_THREAD, pid
+        _create(directory / "native" / f"{place:08d}.native", header, records)
 
 
 def _write_domain(directory: Path, domain: GivenEnergy) -> None:

@@ -38,6 +38,7 @@ Floats = NDArray[np.float64]
 LEAST_ROWS = 20
 MOST_ROWS = 4000
 """Most rows for the curve, whose cost is quadratic; it uses a sample of a longer table."""
+TREES = 200
 INTERCEPT = "constant"
 LINE, CURVE = "line", "curve"
 
@@ -96,12 +97,12 @@ def fit_counters(table: Table, progress: Callable[[str], None] | None = None) ->
         If there are too few rows, or only one group: cross-validation is then impossible.
     """
     if len(table.power_w) < LEAST_ROWS:
-        message = f"a fit needs at least {LEAST_ROWS} rows, got {len(table.power_w)}"
-        raise UsageError(message)
+        raise UsageError(f"a fit needs at least {LEAST_ROWS} rows, got {len(table.power_w)}")
     names = np.unique(table.group)
     if len(names) < 2:
-        message = f'all rows are of one group ("{names[0]}"): name a column with --group that distinguishes programs'
-        raise UsageError(message)
+        raise UsageError(
+            f'all rows are of one group ("{names[0]}"): name a column with --group that distinguishes programs'
+        )
     line, curve, mean = _left_out(table, progress)
     columns = _with_constant(table.counters)
     power = solve(columns, table.power_w)
@@ -145,7 +146,8 @@ def predict_counters(found: CounterFit, table: Table, counters: Floats) -> Float
     """
     if found.chosen == LINE:
         return predict(_with_constant(counters), np.array(list(found.coefficients.values())))
-    return _fitted_curve(table, np.arange(len(table.power_w)), np.random.default_rng(0)).predict(counters)
+    curve = _fitted_curve(table, np.arange(len(table.power_w)), np.random.default_rng(0))
+    return np.asarray(curve.predict(counters), dtype=np.float64)
 
 
 def _warnings(inflation: dict[str, float], error: float, mean_error: float) -> Iterator[str]:
@@ -179,7 +181,8 @@ def _with_constant(counters: Floats) -> Floats:
 
 
 def _curve(counters: int) -> Any:
-    trees = ExtraTreesRegressor(n_estimators=200, min_samples_leaf=20, max_features=0.5, random_state=0, n_jobs=-1)
+    # On one thread: several of scikit-learn's can empty the process's list of warning filters (`catch_warnings`).
+    trees = ExtraTreesRegressor(n_estimators=TREES, min_samples_leaf=20, max_features=0.5, random_state=0, n_jobs=1)
     kernel = make_pipeline(StandardScaler(), SVR(C=1.0, gamma=0.5 / counters, epsilon=0.02))
     return TransformedTargetRegressor(
         VotingRegressor([("trees", trees), ("kernel", kernel)]), func=np.log, inverse_func=np.exp

@@ -137,18 +137,16 @@ def _usable(observations: Observations) -> NDArray[np.bool_]:
 
 def _check(busy: Observations) -> None:
     if len(busy) < LEAST_RUNS:
-        message = (
+        raise UsageError(
             f"a calibration needs at least {LEAST_RUNS} runs with a power and a number of active cores, got "
             f"{len(busy)}: run more kernels"
         )
-        raise UsageError(message)
     cores = np.unique(np.round(2 * busy.active_cores) / 2)
     if len(cores) < 2:
-        message = (
+        raise UsageError(
             f"all runs had {cores[0]:g} active cores, so the power of a core (C1) and that of the package (C2) cannot "
             "be separated: add runs with another number of busy cores"
         )
-        raise UsageError(message)
 
 
 def _coefficients(power: Floats, others: tuple[Scale, ...]) -> Coefficients:

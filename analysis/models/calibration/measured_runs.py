@@ -68,8 +68,7 @@ def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
     except ValueError as error:
         raise UsageError(_no_table(place, str(error))) from error
     if not cells.rows:
-        message = f"{path} has no rows: give a CSV file with a line of headings and a row a measurement"
-        raise UsageError(message)
+        raise UsageError(f"{path} has no rows: give a CSV file with a line of headings and a row a measurement")
     columns = {name: [_known(row[at]) for row in cells.rows] for at, name in enumerate(cells.names)}
     frame = pd.DataFrame(columns, index=pd.Index(cells.lines, name=LINE), dtype=object)
     frame.attrs[FILE] = str(path)
@@ -107,8 +106,7 @@ def counters_table(frame: pd.DataFrame, *, power: str, group: str | None, counte
     names = tuple(counters) if counters else _numeric(frame, {power, group})
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        message = f'column "{twice[0]}" is named twice in --counters: name it once'
-        raise UsageError(message)
+        raise UsageError(f'column "{twice[0]}" is named twice in --counters: name it once')
     if not names:
         raise _wrong(frame, f"no column of numbers is left to fit {power} to: the table has {listed(frame.columns)}")
     columns = np.column_stack([numbers(frame, name) for name in names])
@@ -144,8 +142,7 @@ def equation_1_table(
         If a column is missing or is not numeric.
     """
     if "cores" not in columns:
-        message = "equation 1 needs the number of active cores: name its column with --cores"
-        raise UsageError(message)
+        raise UsageError("equation 1 needs the number of active cores: name its column with --cores")
     unknown = np.full(len(frame), np.nan)
     found = {name: numbers(frame, columns[name]) if name in columns else unknown for name in EQUATION_1}
     return Observations(

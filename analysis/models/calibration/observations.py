@@ -92,11 +92,10 @@ def observe(trace: Trace) -> Observations:
         if (row := _observed(phase, packages, trace.start_ns)) is not None
     ]
     if not rows:
-        message = (
+        raise UsageError(
             f"{trace.path} holds no phase of a calibration with a measured power: its tasks would be called "
             'kernel@cores; record one with "tprof calibrate --session DIR"'
         )
-        raise UsageError(message)
     idle = _idle(trace, packages, trace.start_ns + round(tasks["start_s"].min() * 1e9))
     return _joined(rows + ([idle] if idle is not None else []))
 

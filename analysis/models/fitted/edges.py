@@ -65,7 +65,7 @@ def _running(split: OverlappingQuanta, load: Load, static_w: Floats, hidden_powe
 
 def _posterior(residual: Floats, variance: Floats, own: Floats) -> tuple[Floats, Floats]:
     """Return the posterior mean of each edge's shift, in joules, and the remaining part of its variance."""
-    from scipy.linalg import cho_solve_banded, cholesky_banded  # noqa: PLC0415 - see `_fitted` in build.py
+    from scipy.linalg import cho_solve_banded, cholesky_banded  # noqa: PLC0415 - see averaging.py
 
     inner = variance[1:-1]
     band = np.zeros((2, len(residual)))

@@ -1,91 +1,152 @@
-"""The equations: for each quantum, the modelled time of each task and the measured joules.
+"""The equations: for each quantum, the modelled time of what ran in it, and the measured joules.
 
-The columns are the tasks; the program between its tasks (`runtime`); CPU time without samples (`other`); static power,
-as a level and a slow trend, since leakage rises with temperature; and the concurrency effect: the change of a busy
-core's power with the number of busy cores (turbo steps down, caches are shared). Without the last column this effect
-would be attributed to the tasks that happen to run concurrently.
+An edge between two quanta lies anywhere in the window in which the sensor's value changed, and the joules that the
+sensor shows may be late by up to `late_s`: they are those at `update = edge in its window - U(0, late_s)`. So every
+column is a mean over that distribution (a fixed place would bias the powers of tasks shorter than a window towards each
+other). Its points are a lattice that covers both intervals evenly.
+
+Columns are computed a stretch of the recording at a time, so that memory depends on the number of rows times columns
+only; the quanta of a long recording are merged until that fits.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution.segment_energy import locate, spread
-from tprof.analysis.attribution.segments import task_of
+from tprof.analysis.attribution.segment_energy import LocatedSegments, locate, spread
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tprof.analysis.attribution.quanta import Quanta
-    from tprof.analysis.attribution.segment_energy import LocatedSegments
-    from tprof.analysis.attribution.segments import Segments
 
 Floats = NDArray[np.float64]
-FEWEST, MOST, SPACING_NS = 4, 24, 20_000
-"""Fewest and most points in the window of an edge, and their target spacing."""
 LEAST_ROWS = 30
 ENOUGH = 120
 """With so many well-known edges the others are left out."""
-TRENDS = 2
-"""Columns for a slow change of static power: linear and quadratic."""
-LARGEST = 20_000_000
-"""Most entries of the table of equations; the quanta of a longer recording are merged until they fit."""
+MOST_ROWS = 16_000
+LARGEST = 12_000_000
+"""Most rows, and most entries of the table of equations; the quanta of a longer recording are merged until they fit."""
+FEWEST, MOST, SPACING_NS = 6, 24, 20_000
+"""Fewest and most points in the window of an edge, and their target spacing."""
+LATE_POINTS, LATTICE = 13, 5
+"""Points if updates are late, and the generator of their lattice."""
+COOLING = (0.0, 1.0, 4.0)
+"""Speeds at which a package may cool, as a multiple of one over the length of the recording."""
+BLOCKS = 8
+"""Into which a part of the rows is divided, to be spread over the recording."""
+STRETCH = 300_000
+"""Segments, and entries of a table, that are in memory at once, times ten."""
 
 
 @dataclass(frozen=True)
-class Equations:
-    """One row per (merged) quantum.
+class Rows:
+    """The intervals between chosen edges; each used one is an equation.
 
     Attributes
     ----------
-    time : (n, k) seconds times modelled power: the columns of tasks, runtime, other, static, trends, concurrency.
-    energy_j : (n,) joules measured.
-    length_s : (n,) seconds.
-    window_s : (n + 1,) window of each edge; adjacent rows share an edge.
-    linked : (n - 1,) whether the row shares an edge with the next.
-    tasks : number of columns that are tasks.
+    edges_ns, window_ns : (m + 1,) middle and width of the window of each edge; 0 if unknown.
+    energy_j, hidden_s : (m,) joules measured, CPU seconds without samples.
+    used : (m,) bool.
+    unit_j : joules of one count.
+    timed : whether windows are known.
     """
 
-    time: Floats
+    edges_ns: NDArray[np.int64]
+    window_ns: Floats
     energy_j: Floats
-    length_s: Floats
-    window_s: Floats
-    linked: NDArray[np.bool_]
-    tasks: int
+    hidden_s: Floats
+    used: NDArray[np.bool_]
+    unit_j: float
+    timed: bool
 
+    @classmethod
+    def of(cls, quanta: Quanta, hidden_s: Floats, columns: int) -> Rows:
+        """Set up the rows of a domain for a number of columns."""
+        at = _edges(quanta, columns)
+        sums = np.add.reduceat(np.column_stack([quanta.energy_j, hidden_s])[: at[-1]], at[:-1], axis=0)
+        whole = np.logical_and.reduceat(quanta.valid[: at[-1]], at[:-1])
+        return cls(
+            quanta.edges_ns[at], quanta.window_s[at] * 1e9, sums[:, 0], sums[:, 1], whole, quanta.unit_j, quanta.timed
+        )
 
-def equations(
-    quanta: Quanta, located: Sequence[LocatedSegments], segments: Sequence[Segments], hidden_s: Floats, tasks: int
-) -> Equations:
-    """Set up the equations of one domain.
+    def __len__(self) -> int:
+        return len(self.at)
 
-    Parameters
-    ----------
-    quanta : of the domain
-    located : of all threads, with the modelled energy that the fit corrects
-    segments : the same threads
-    hidden_s : (k,) CPU seconds without samples
-    tasks : their number
-    """
-    length_s = np.diff(quanta.edges_ns) * 1e-9
-    edges = _edges(quanta, tasks + 4 + TRENDS)
-    time = _blurred(quanta, edges, located, [task_of(segment, tasks) for segment in segments], tasks + 1)
-    known = np.column_stack([hidden_s, length_s, quanta.energy_j])[: edges[-1]]
-    sums = np.add.reduceat(known, edges[:-1], axis=0)
-    whole = np.logical_and.reduceat(quanta.valid[: edges[-1]], edges[:-1])
-    begin, end = edges[:-1][whole], edges[1:][whole]
-    rows = Equations(
-        time=np.column_stack([time, sums[:, :2]])[whole],
-        energy_j=sums[whole, 2],
-        length_s=sums[whole, 1],
-        window_s=np.append(quanta.window_s[begin], quanta.window_s[end[-1:]]),
-        linked=np.asarray(end[:-1] == begin[1:]),
-        tasks=tasks,
-    )
-    return _with_trend_and_concurrency(rows)
+    @cached_property
+    def at(self) -> NDArray[np.intp]:
+        """The used intervals: (n,)."""
+        return np.flatnonzero(self.used)
+
+    @cached_property
+    def length_s(self) -> Floats:
+        """Seconds of each row: (n,)."""
+        return np.asarray(np.diff(self.edges_ns)[self.at] * 1e-9)
+
+    @cached_property
+    def middle_s(self) -> Floats:
+        """Seconds from the first edge to the middle of each row: (n,)."""
+        return np.asarray((self.edges_ns[self.at] + self.edges_ns[self.at + 1] - 2 * self.edges_ns[0]) * 0.5e-9)
+
+    def warmth(self, static_w: float) -> Floats:
+        """Return how warm the package was in each interval, from 0 to 1, for several speeds of cooling: (k, m).
+
+        The joules above static power warm it, and it cools exponentially.
+        """
+        above_j = np.maximum(self.energy_j - static_w * np.diff(self.edges_ns) * 1e-9, 0.0)
+        passed = (self.edges_ns[1:] + self.edges_ns[:-1] - 2 * self.edges_ns[0]) * 0.5e-9 / max(self.span_s, 1e-9)
+        gathered = [np.exp(-speed * passed) * np.cumsum(above_j * np.exp(speed * passed)) for speed in COOLING]
+        return np.array([one / max(float(one.max(initial=0.0)), 1e-300) for one in gathered])
+
+    @property
+    def span_s(self) -> float:
+        """Seconds from the first edge to the last."""
+        return float(self.edges_ns[-1] - self.edges_ns[0]) * 1e-9
+
+    @cached_property
+    def linked(self) -> NDArray[np.bool_]:
+        """Whether a row shares an edge with the next: (n - 1,)."""
+        return np.asarray(np.diff(self.at) == 1)
+
+    def part(self, most: int) -> Rows:
+        """Return the same rows with at most so many used, in evenly spaced blocks."""
+        if len(self) <= most:
+            return self
+        number = np.arange(len(self))
+        each = len(self) / BLOCKS
+        used = np.zeros_like(self.used)
+        used[self.at[number - np.floor(number / each) * each < most / BLOCKS]] = True
+        return replace(self, used=used)
+
+    def runs(self) -> list[slice]:
+        """Return slices of consecutive used intervals."""
+        runs = np.split(self.at, np.flatnonzero(~self.linked) + 1)
+        return [slice(int(run[0]), int(run[-1]) + 1) for run in runs if len(run)]
+
+    def points_ns(self, edges: slice, late_s: float) -> NDArray[np.int64]:
+        """Return places at which each edge may lie, equally likely: (edges, points)."""
+        window_ns = self.window_ns[edges]
+        if not self.timed:
+            return self.edges_ns[edges][:, None].copy()
+        many = int(np.clip(np.median(self.window_ns) / SPACING_NS, FEWEST, MOST))
+        if late_s:
+            many = max(many, LATE_POINTS)
+        place = (np.arange(many) + 0.5) / many
+        offsets = window_ns[:, None] * (place - 0.5)
+        if late_s:
+            offsets = offsets - late_s * 1e9 * ((np.arange(many) * LATTICE) % many + 0.5) / many
+        return np.asarray(self.edges_ns[edges][:, None] + np.round(offsets).astype(np.int64))
+
+    def stretches(self, entries: int) -> Iterator[slice]:
+        """Cut the used intervals into slices of consecutive ones, so that tables of `entries` per edge fit."""
+        most = max(10 * STRETCH // max(entries, 1), 64)
+        for run in self.runs():
+            for begin in range(run.start, run.stop, most):
+                yield slice(begin, min(begin + most, run.stop))
 
 
 def _edges(quanta: Quanta, columns: int) -> NDArray[np.intp]:
@@ -104,45 +165,146 @@ def _edges(quanta: Quanta, columns: int) -> NDArray[np.intp]:
         known = window_s <= 2 * np.partition(window_s, enough)[enough]
         known |= quanta.valid[edges] != quanta.valid[edges - 1]
         edges = edges[known]
-    step = max(-(-len(edges) * columns // LARGEST), 1)
+    step = max(-(-len(edges) // MOST_ROWS), -(-len(edges) * columns * LATE_POINTS // LARGEST), 1)
     return np.unique(np.append(edges[::step], edges[-1]))
 
 
-def _blurred(
-    quanta: Quanta,
-    edges: NDArray[np.intp],
-    located: Sequence[LocatedSegments],
-    rows: Sequence[NDArray[np.int32]],
-    count: int,
-) -> Floats:
-    """Return (k, count) modelled time of each row between edges, as a mean over the windows of these edges.
+@dataclass(frozen=True)
+class Work:
+    """What one thread did, for one domain.
 
-    A fixed place for each edge would bias the powers of tasks shorter than a window towards each other. The mean over
-    the window leaves noise without bias. Its points lie closer together than short tasks last.
+    Attributes
+    ----------
+    t_ns : (n + 1,)
+    modelled : (n,) modelled energy.
+    task : (n,) number of the task, or the number of tasks: between tasks.
+    core : (n,) number of the core; -1: on none that is known.
+    log_length : (n,) logarithm of the nanoseconds that the segment's instance ran, not negative; 0 between tasks.
     """
-    window_ns = quanta.window_s[edges] * 1e9
-    target = min(int(np.median(window_ns) / SPACING_NS), MOST)
-    many = max(min(target, LARGEST // (count * len(edges))), FEWEST) if quanta.timed else 1
-    offsets = (np.arange(many) + 0.5) / many - 0.5
-    points_ns = quanta.edges_ns[edges][:, None] + np.round(window_ns[:, None] * offsets).astype(np.int64)
+
+    t_ns: NDArray[np.int64]
+    modelled: Floats
+    task: NDArray[np.int32]
+    core: NDArray[np.int32]
+    log_length: NDArray[np.float32]
+
+    def between(self, begin_ns: int, end_ns: int) -> Work:
+        """Return the segments that overlap a stretch of time."""
+        first = max(int(np.searchsorted(self.t_ns, begin_ns, side="right")) - 1, 0)
+        last = max(min(int(np.searchsorted(self.t_ns, end_ns, side="left")), len(self.modelled)), first)
+        part = slice(first, last)
+        return Work(
+            self.t_ns[first : last + 1], self.modelled[part], self.task[part], self.core[part], self.log_length[part]
+        )
+
+    def within(self, begin_ns: int, end_ns: int) -> Work:
+        """Return the parts of segments in a stretch of time; a segment that is cut keeps its length."""
+        part = self.between(begin_ns, end_ns)
+        t_ns = np.clip(part.t_ns, begin_ns, end_ns)
+        whole_ns = np.maximum(np.diff(part.t_ns), 1)
+        return replace(part, t_ns=t_ns, modelled=part.modelled * (np.diff(t_ns) / whole_ns))
+
+    def table(self, grid_ns: NDArray[np.int64], count: int, row: NDArray[np.int32], weight: Floats | None) -> Floats:
+        """Return the weighted modelled energy up to each point of a grid, from any begin: (count, points)."""
+        if not len(self.modelled):
+            return np.zeros((count, len(grid_ns)))
+        modelled = self.modelled if weight is None else self.modelled * weight
+        located = LocatedSegments(self.t_ns, modelled, locate(self.t_ns, grid_ns))
+        found = spread(located, grid_ns, row=row, rows=count).reshape(count, -1)
+        return np.asarray(np.cumsum(found, axis=1)[:, :-1])
+
+
+def worked_in(rows: Rows, work: Sequence[Work], late_s: float) -> list[Work]:
+    """Return what ran around the used rows only, each moment of a thread once."""
+    if rows.used.all():
+        return list(work)
+    margin_ns = round(late_s * 1e9 + float(rows.window_ns.max()))
+    spans: list[list[int]] = []
+    for run in rows.runs():
+        begin_ns, end_ns = int(rows.edges_ns[run.start]) - margin_ns, int(rows.edges_ns[run.stop]) + margin_ns
+        if spans and begin_ns <= spans[-1][1]:
+            spans[-1][1] = end_ns
+        else:
+            spans.append([begin_ns, end_ns])
+    return [one.within(*span) for span in spans for one in work]
+
+
+def columns(
+    rows: Rows,
+    work: Sequence[Work],
+    count: int,
+    late_s: float,
+    of: Callable[[Work], tuple[NDArray[np.int32], Floats | None]],
+) -> Floats:
+    """Return weighted modelled time in each row, as a mean over the windows of its edges: (n, count).
+
+    Parameters
+    ----------
+    rows, work, late_s : when and what ran, and how late updates are
+    count : number of columns
+    of : returns which column each segment of a thread goes to, and its weight, not negative; None: 1
+    """
+    found = [np.zeros((0, count))]
+    points = rows.points_ns(slice(0, 1), late_s).shape[1]
+    for stretch in rows.stretches(count * points):
+        edges = slice(stretch.start, stretch.stop + 1)
+        found.append(np.diff(_at(work, rows.points_ns(edges, late_s), count, of).mean(axis=2), axis=1).T)
+    return np.concatenate(found)
+
+
+def _at(
+    work: Sequence[Work],
+    points_ns: NDArray[np.int64],
+    count: int,
+    of: Callable[[Work], tuple[NDArray[np.int32], Floats | None]],
+) -> Floats:
+    """Return the columns up to each point, from any begin: (count, *shape of points)."""
     grid_ns, place = np.unique(points_ns, return_inverse=True)
-    table = np.zeros((count, len(grid_ns) + 1))
-    for thread, row in zip(located, rows, strict=True):
-        against = replace(thread, quantum=locate(thread.t_ns, grid_ns))
-        table += spread(against, grid_ns, row=row, rows=count).reshape(table.shape)
-    np.cumsum(table, axis=1, out=table)
-    at_edges = sum(table[:, column] for column in place.reshape(points_ns.shape).T)
-    return np.asarray(np.diff(at_edges, axis=1).T / many)
+    total = np.zeros((count, len(grid_ns)))
+    for thread in work:
+        part = thread.between(int(grid_ns[0]), int(grid_ns[-1]))
+        total += part.table(grid_ns, count, *of(part))
+    return total[:, place.reshape(points_ns.shape)]
 
 
-def _with_trend_and_concurrency(plain: Equations) -> Equations:
-    """Add a linear and a quadratic trend of static power, both with mean zero, and the concurrency effect."""
-    middle_s = np.cumsum(plain.length_s) - plain.length_s / 2
-    place = 2 * middle_s / max(plain.length_s.sum(), 1e-9) - 1
-    trend = np.column_stack([place, place**2 - 1 / 3]) * plain.length_s[:, None]
-    ran = plain.time[:, : plain.tasks + 2].sum(axis=1)
-    busy = ran / np.maximum(plain.length_s, 1e-12)
-    # The mean over busy time, so that the tasks' powers refer to their mean concurrency.
-    usual = max(float(busy @ ran) / max(float(ran.sum()), 1e-300), 1e-300)
-    concurrency = ran * (busy / usual - 1)
-    return replace(plain, time=np.column_stack([plain.time, trend, concurrency]))
+def by_task(one: Work) -> tuple[NDArray[np.int32], None]:
+    """Say that each segment goes to the column of its task."""
+    return one.task, None
+
+
+@dataclass(frozen=True)
+class Edges:
+    """How modelled time varies within the window of each edge.
+
+    Attributes
+    ----------
+    time : (edges, tasks + 1, points) deviations from the mean over the window.
+    place_s : (edges, points) likewise of time.
+    """
+
+    time: Floats
+    place_s: Floats
+
+    def variance(self, power: Floats, static_w: float) -> Floats:
+        """Return the variance of the modelled joules within each window: (edges,)."""
+        joules = np.einsum("ekp,k->ep", self.time, power) + static_w * self.place_s
+        return np.asarray((joules**2).mean(axis=1))
+
+    def joined(self) -> Edges:
+        """Return the same with one task in place of all."""
+        time = self.time.sum(axis=1, keepdims=True)
+        return Edges(np.concatenate([time, np.zeros_like(time)], axis=1), self.place_s)
+
+
+def base_columns(rows: Rows, work: Sequence[Work], tasks: int, late_s: float) -> tuple[Floats, Edges]:
+    """Return the modelled time of each task and between tasks in each row, (n, tasks + 1), and at the edges."""
+    places = rows.points_ns(slice(None), late_s)
+    time, within = [np.zeros((0, tasks + 1))], np.zeros((len(places), tasks + 1, places.shape[1]))
+    for stretch in rows.stretches((tasks + 1) * places.shape[1]):
+        edges = slice(stretch.start, stretch.stop + 1)
+        at = _at(work, places[edges], tasks + 1, by_task)
+        mean = at.mean(axis=2)
+        time.append(np.diff(mean, axis=1).T)
+        within[edges] = (at - mean[:, :, None]).transpose(1, 0, 2)
+    place_s = (places - places.mean(axis=1, keepdims=True)) * 1e-9
+    return np.concatenate(time), Edges(within, place_s)

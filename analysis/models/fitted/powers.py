@@ -1,8 +1,15 @@
-"""Fits the power of each task, with its uncertainty."""
+"""Fits the power of each task, what else it depends on, and the uncertainty of both.
+
+1. **Lateness and noise**: on at most `SAMPLE` rows, fits of the base columns for several latenesses of the sensor; the
+   most likely one is taken if it is clearly better than none.
+2. **Columns** of all rows: the base (tasks, the program between its tasks, CPU time without samples, static power), and
+   the groups of `extensions`.
+3. **Averaging** over models (`averaging`), then the noise again with what was found, and a second time.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,42 +18,45 @@ from tprof.analysis.attribution.segment_energy import sum_by
 from tprof.analysis.attribution.segments import task_of
 from tprof.analysis.names import places
 
-from .equations import LEAST_ROWS, TRENDS, Equations, equations
-from .least_squares import Noise, Prior, Solution, edge_variance, solve
+from .averaging import Average, Prior, average, not_negative
+from .base_fit import (
+    FLOOR,
+    BaseFit,
+    Belief,
+    Equations,
+    Lateness,
+    find_lateness,
+    fit_base,
+    gain_over_one_power,
+    prior_of,
+    work_of,
+)
+from .contention import likely_pairs
+from .equations import LEAST_ROWS, Rows, Work, worked_in
+from .extensions import FAMILIES, Effects, Extensions, Known, extension_columns, static_courses
+from .findings import Evidence, findings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tprof.analysis.attribution.instances import InstanceRows
+    from tprof.analysis.attribution.native_time import NativeSegments
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.segment_energy import LocatedSegments
     from tprof.analysis.attribution.segments import Segments
 
+    from .findings import Finding
+    from .noise import Noise
+
 Floats = NDArray[np.float64]
-SMOOTHED_S = 0.02
+SAMPLE, SAMPLE_SEGMENTS, LATE_ROWS = 5000, 300_000, 2000
+"""Most rows on which all effects are tried, about how many segments these may have, and rows on which lateness is."""
+LEAST_SAMPLE = 2000
 UNCERTAIN = 0.2  # standard error along a direction, as a part of the mean power
 MEMBER = 0.15
 COLLINEAR = 0.05
 NORMAL_95 = 1.96
-CONCURRENCY_EFFECT = 0.5
-"""Prior deviation of the change of a core's power when twice as many cores are busy, relative to that power."""
-
-
-@dataclass(frozen=True)
-class Belief:
-    """What is known of a domain before its readings are used.
-
-    Attributes
-    ----------
-    static_w : static power; None if unknown.
-    static_share : its relative standard deviation.
-    power_share : relative standard deviation of a task's power around the mean of all tasks: 1 for a model without
-        calibration, about the model's own error for a calibrated one.
-    """
-
-    static_w: float | None = None
-    static_share: float = 1e-3
-    power_share: float = 1.0
+LIKELY = 0.5
 
 
 @dataclass(frozen=True)
@@ -56,34 +66,42 @@ class Fit:
     Attributes
     ----------
     power : (tasks + 1,) of each task, then of threads between tasks.
+    factors : for each thread, by how much the power of each segment differs from its task's; None: not at all.
     other : of CPU time without samples.
     covariance : (tasks, tasks) of the tasks' powers.
+    floor : (tasks, tasks) the part of it for effects that are too small to be found.
     static_w : (k,) of each quantum.
     static_error_w : standard error of the level.
+    late_s : the joules shown are those of up to so long before.
     together : groups of tasks that always ran together: only their sum is known.
     unresolved : (tasks,) bool; the interval of the power reaches zero.
     own_w : variance of a quantum's own noise, joules squared per second.
     gain : by how much the fit is better than one power for all (Bayesian information criterion); above 10: much better.
+    findings : what else was found.
     """
 
     power: Floats
+    factors: tuple[NDArray[np.float32], ...] | None
     other: float
     covariance: Floats
+    floor: Floats
     static_w: Floats
     static_error_w: float
+    late_s: float
     together: tuple[tuple[int, ...], ...]
     unresolved: NDArray[np.bool_]
     own_w: float
     gain: float
+    findings: tuple[Finding, ...]
 
 
 def fit_powers(
     quanta: Quanta,
     located: Sequence[LocatedSegments],
-    segments: Sequence[Segments],
+    segments: Sequence[Segments | NativeSegments],
     hidden_s: Floats,
     *,
-    tasks: int,
+    names: Sequence[str],
     belief: Belief,
 ) -> Fit | None:
     """Find the power of each task from the quanta of one domain.
@@ -94,99 +112,200 @@ def fit_powers(
     located : of all threads, with modelled energy
     segments : the same threads
     hidden_s : (k,) CPU seconds without samples
-    tasks : their number
+    names : of the tasks
     belief : prior knowledge
 
     Returns
     -------
     None with fewer than 30 valid quanta, or fewer than three per column.
     """
-    rows = equations(quanta, located, segments, hidden_s, tasks)
-    if len(rows.energy_j) < max(LEAST_ROWS, 3 * rows.time.shape[1]):
+    tasks = len(names)
+    rows = Rows.of(quanta, hidden_s, tasks + 3)
+    if len(rows) < max(LEAST_ROWS, 3 * (tasks + 3)):
         return None
-    noise = _expected_noise(rows, quanta.unit_j)
-    prior, bounded = _prior(rows, belief)
-    solution = solve(rows.time, rows.energy_j, noise, prior, bounded)
-    error = np.sqrt(np.maximum(np.diag(solution.covariance), 0.0))
-    ran = rows.time[:, :tasks].sum(axis=0) > 0
+    work = work_of(located, segments, tasks)
+    prior = prior_of(rows, work, tasks, belief)
+    late = find_lateness(rows.part(LATE_ROWS), work, prior, tasks)
+    segments_each = sum(len(one.modelled) for one in work) / len(rows)
+    sample = rows.part(int(np.clip(SAMPLE_SEGMENTS / max(segments_each, 1.0), LEAST_SAMPLE, SAMPLE)))
+    found = _explored(sample, worked_in(sample, work, late.late_s), prior, late)
+    gain = gain_over_one_power(found.equations, prior, found.base)
+    if len(sample) < len(rows):
+        found = _completed(rows, work, prior, found)
+    return replace(_fit(quanta, work, found, late, names), gain=gain)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The averaged fit of some rows, and what it was made from."""
+
+    equations: Equations
+    prior: Prior
+    base: BaseFit
+    pairs: list[tuple[int, int]]
+    extended: Extensions
+    average: Average
+    noise: Noise
+    late_s: float
+
+
+def _explored(rows: Rows, work: Sequence[Work], prior: Prior, late: Lateness) -> _Found:
+    """Average over models with all groups of further columns."""
+    tasks = len(prior.mean) - 3
+    equations = Equations.of(rows, work, tasks, late.late_s)
+    base = fit_base(equations, prior, late.base, scaled=True)
+    known = _known(equations, work, base, late.late_s)
+    pairs = likely_pairs(known.time, rows.length_s, known.watts, _scores(equations, base))
+    extended = extension_columns(known, pairs)
+    return _Found(equations, prior, base, pairs, extended, *_averaged(equations, base, extended, prior), late.late_s)
+
+
+def _completed(rows: Rows, work: Sequence[Work], prior: Prior, sample: _Found) -> _Found:
+    """Fit all rows of a long recording, with the groups that had a chance in the sample."""
+    equations = Equations.of(rows, work, sample.equations.tasks, sample.late_s)
+    base = fit_base(equations, prior, sample.base, scaled=True)
+    known = _known(equations, work, base, sample.late_s)
+    extended = extension_columns(known, sample.pairs, sample.average.groups)
+    found, noise = _averaged(equations, base, extended, prior)
+    count = len(prior.mean)
+    covariance = found.covariance.copy()
+    covariance[:count, :count] += sample.average.floor - found.floor
+    chance = sample.average.chance | found.chance
+    found = replace(found, covariance=covariance, floor=sample.average.floor, chance=chance)
+    return _Found(equations, prior, base, sample.pairs, extended, found, noise, sample.late_s)
+
+
+def _known(equations: Equations, work: Sequence[Work], base: BaseFit, late_s: float) -> Known:
+    tasks = equations.tasks
+    power = np.append(_watts(base.power[:tasks]), max(base.power[tasks], 0.0))
+    return Known(equations.rows, work, late_s, equations.time[:, :tasks], power, float(base.power[-1]))
+
+
+def _watts(power: Floats) -> Floats:
+    return np.asarray(np.maximum(power, FLOOR * max(float(power.max(initial=0.0)), 1e-12)))
+
+
+def _scores(equations: Equations, base: BaseFit) -> Callable[[Floats], Floats]:
+    """Return what says how significant further columns are for the residual."""
+    white, _ = base.noise.whiten(np.column_stack([base.time, equations.energy_j]))
+    orthogonal = np.linalg.qr(white[:, :-1])[0]
+    residual = white[:, -1] - orthogonal @ (orthogonal.T @ white[:, -1])
+
+    def scores(columns: Floats) -> Floats:
+        found, _ = base.noise.whiten(columns)
+        found -= orthogonal @ (orthogonal.T @ found)
+        return np.asarray(residual @ found / np.maximum(np.sqrt((found**2).sum(axis=0)), 1e-300))
+
+    return scores
+
+
+def _averaged(equations: Equations, base: BaseFit, extended: Extensions, prior: Prior) -> tuple[Average, Noise]:
+    """Average over models; if an effect was found, once more with the noise that is left."""
+    count = len(prior.mean)
+    columns = np.column_stack([equations.time, extended.columns, equations.energy_j])
+    size = np.concatenate((np.ones(count), extended.size))
+    groups = extended.groups(count)
+    noise = base.noise
+    for last in (False, True):
+        white, _ = noise.whiten(columns)
+        found = average(white[:, :-1], white[:, -1], prior, groups, size)
+        if last or max(found.chance.values(), default=0.0) < LIKELY:
+            return found, noise
+        residual = equations.energy_j - equations.time @ found.power - extended.columns @ (found.effect * size)[count:]
+        noise = equations.noise(found.power, replace(noise, outlier=np.zeros(len(residual))))
+        noise = noise.sized(residual, scaled=True).with_outliers(residual)
+    raise AssertionError
+
+
+def _fit(quanta: Quanta, work: Sequence[Work], found: _Found, late: Lateness, names: Sequence[str]) -> Fit:
+    """Put together what was found."""
+    tasks, rows, average = len(names), found.equations.rows, found.average
+    count, mean_w = len(found.prior.mean), found.prior.mean
+    covariance = average.covariance[:count, :count]
+    power = not_negative(average.power, covariance)
+    error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    ran = found.equations.time[:, :tasks].sum(axis=0)
+    together = _together(found.equations.time, covariance, power, tasks)
+    busy = found.equations.time[:, :tasks].sum(axis=1) > 0
+    effects = _effects(found)
+    evidence = Evidence(
+        names, ran, power, error, average, found.extended.about, count, late.late_s, late.gain,
+        float(np.median(np.diff(rows.edges_ns)) * 1e-9), together, float((found.noise.outlier > 0).mean()),
+        _static_change(found, rows), float(np.ptp(rows.middle_s[busy])) / max(rows.span_s, 1e-9) if busy.any() else 0.0,
+    )  # fmt: skip
+    residual = found.equations.energy_j - found.equations.time @ found.base.power
+    own = found.noise.clear_spread2(residual) * found.noise.instances + found.noise.idle_rate * found.noise.idle_s
     return Fit(
-        power=_positive(solution.power[: tasks + 1], prior.mean[: tasks + 1]),
-        other=float(max(solution.power[tasks + 1], 1e-6 * prior.mean[tasks + 1])),
-        covariance=solution.covariance[:tasks, :tasks],
-        static_w=_static(quanta, rows, solution),
-        static_error_w=float(error[tasks + 2]),
-        together=_together(rows, solution),
-        unresolved=ran & (solution.power[:tasks] < NORMAL_95 * error[:tasks]),
-        own_w=float(np.median(solution.own / np.maximum(rows.length_s, 1e-12))),
-        gain=_gain(rows, noise, prior, bounded, solution),
+        power=np.maximum(power[: tasks + 1], 1e-6 * mean_w[: tasks + 1]),
+        factors=None if effects is None else effects.factors(work),
+        other=float(max(power[tasks + 1], 1e-6 * mean_w[tasks + 1])),
+        covariance=covariance[:tasks, :tasks],
+        floor=average.floor[:tasks, :tasks],
+        static_w=_static(quanta, found, float(power[-1])),
+        static_error_w=float(error[-1]),
+        late_s=late.late_s,
+        together=together,
+        unresolved=(ran > 0) & (power[:tasks] < NORMAL_95 * error[:tasks]),
+        own_w=float(np.median(own / np.maximum(rows.length_s, 1e-12))),
+        gain=-np.inf,
+        findings=findings(evidence),
     )
 
 
-def _expected_noise(rows: Equations, unit_j: float) -> Noise:
-    power_w = rows.energy_j / np.maximum(rows.length_s, 1e-12)
-    # Short rows are noisy; long ones may each be a phase of their own.
-    half = int(np.clip(SMOOTHED_S / np.median(rows.length_s) / 2, 0, len(power_w) // 2))
-    kernel = np.ones(2 * half + 1) / (2 * half + 1)
-    around = np.convolve(np.pad(power_w, half, mode="edge"), kernel, mode="valid")
-    at_edges = np.concatenate((around[:1], (around[1:] + around[:-1]) / 2, around[-1:]))
-    # If the windows are unknown, the scale of the noise gives their size, so any constant will do.
-    window_s = rows.window_s if (rows.window_s > 0).any() else np.full(len(at_edges), 1e-6)
-    variance = edge_variance(at_edges, window_s, unit_j)
-    typical = np.full(len(power_w), variance.mean())
-    return Noise(variance[:-1], variance[1:], rows.linked, typical)
+def _static(quanta: Quanta, found: _Found, level_w: float) -> Floats:
+    """Return the static watts of every quantum, of those that were left out or merged too."""
+    rows = found.equations.rows
+    middle_s = (quanta.edges_ns[1:] + quanta.edges_ns[:-1] - 2 * rows.edges_ns[0]) * 0.5e-9
+    place = np.clip(middle_s / max(rows.span_s, 1e-9), 0.0, 1.0)
+    intervals_s = (rows.edges_ns[1:] + rows.edges_ns[:-1] - 2 * rows.edges_ns[0]) * 0.5e-9
+    warmth = [np.interp(middle_s, intervals_s, one) for one in rows.warmth(float(found.base.power[-1]))]
+    courses = static_courses(place, np.array(warmth))
+    static_w = np.full(len(place), level_w)
+    effect = found.average.effect[len(found.prior.mean) :]
+    for column, size, part in zip(found.extended.about, found.extended.size, effect, strict=True):
+        if column.group.startswith("static"):
+            static_w += part * size * courses[column.other][1]
+    return np.maximum(static_w, 0.0)
 
 
-def _prior(rows: Equations, belief: Belief) -> tuple[Prior, NDArray[np.bool_]]:
-    """Return the prior of the columns, and which of them cannot be negative.
-
-    The prior mean of a task is the mean power of a busy second. Unknown static power lies anywhere between zero and
-    the lowest power observed; idle quanta determine it far better.
-    """
-    columns, level = rows.time.shape[1], rows.tasks + 2
-    watts = rows.energy_j / np.maximum(rows.length_s, 1e-12)
-    unknown = belief.static_w is None
-    floor_w = float(np.percentile(watts, 2)) / 2 if belief.static_w is None else belief.static_w
-    busy = rows.time[:, :level].sum()
-    above_j = max(float(rows.energy_j.sum() - floor_w * rows.length_s.sum()), 0.05 * float(rows.energy_j.sum()))
-    mean = np.full(columns, above_j / busy if busy > 0 else 1.0)
-    deviation = mean * belief.power_share
-    # The model was not calibrated for what runs between tasks and without samples.
-    deviation[rows.tasks : level] = mean[rows.tasks : level]
-    mean[level], deviation[level] = floor_w, floor_w if unknown else belief.static_share * floor_w + 1e-9
-    mean[level + 1 :], deviation[level + 1 :] = 0.0, 0.1 * max(float(watts.mean()), 1e-9)
-    deviation[-1] = CONCURRENCY_EFFECT * mean[0]
-    bounded = np.ones(columns, bool)
-    bounded[level + 1 :] = False
-    return Prior(mean, deviation), bounded
+def _static_change(found: _Found, rows: Rows) -> Floats:
+    """Return for each further column by how much its static power rises from the first row to the last."""
+    ends = np.array([0.0, 1.0])
+    courses = static_courses(ends, rows.warmth(float(found.base.power[-1]))[:, [0, -1]])
+    return np.array(
+        [
+            float(np.diff(courses[column.other][1])[0]) if column.group.startswith("static") else 0.0
+            for column in found.extended.about
+        ]
+    )
 
 
-def _positive(power: Floats, mean: Floats) -> Floats:
-    """Raise each power above zero, so that a task alone in a quantum gets its joules."""
-    return np.asarray(np.maximum(power, 1e-6 * mean))
+def _effects(found: _Found) -> Effects | None:
+    """Return the effects on the power of segments; None without any."""
+    effect, rows = found.average.effect[len(found.prior.mean) :], found.equations.rows
+    on = [
+        number
+        for number, column in enumerate(found.extended.about)
+        if not column.group.startswith("static")
+        and effect[number]
+        and found.average.chance[FAMILIES[column.group.partition(" ")[0]]] > LIKELY
+    ]
+    about = [found.extended.about[number] for number in on]
+    return Effects(about, effect[on], found.equations.tasks, int(rows.edges_ns[0]), rows.span_s) if on else None
 
 
-def _static(quanta: Quanta, rows: Equations, solution: Solution) -> Floats:
-    """Static watts of every quantum, including those that were left out or merged."""
-    level = rows.tasks + 2
-    middle_s = (quanta.edges_ns[1:] + quanta.edges_ns[:-1] - 2 * quanta.edges_ns[0]) * 0.5e-9
-    place = 2 * middle_s / max(float(quanta.edges_ns[-1] - quanta.edges_ns[0]) * 1e-9, 1e-9) - 1
-    linear, bent = solution.power[level + 1 : level + 1 + TRENDS]
-    return np.asarray(np.maximum(solution.power[level] + linear * place + bent * (place**2 - 1 / 3), 0.0))
-
-
-def _together(rows: Equations, solution: Solution) -> tuple[tuple[int, ...], ...]:
+def _together(time: Floats, covariance: Floats, power: Floats, tasks: int) -> tuple[tuple[int, ...], ...]:
     """Groups of tasks whose powers cannot be separated: directions of large variance in the covariance.
 
     A direction in which all powers rise together is excluded: it is confounded with static power.
     """
-    ran = rows.time[:, : rows.tasks].sum(axis=0)
+    ran = time[:, :tasks].sum(axis=0)
     seen = np.flatnonzero(ran > 0)
     if len(seen) < 2:
         return ()
-    typical = max(float(ran[seen] @ solution.power[seen] / ran[seen].sum()), 1e-12)
-    covariance = solution.covariance[np.ix_(seen, seen)] / typical**2
-    sizes, directions = np.linalg.eigh((covariance + covariance.T) / 2)
-    part = rows.time[:, seen] / np.maximum(rows.length_s, 1e-12)[:, None]
+    typical = max(float(ran[seen] @ power[seen] / ran[seen].sum()), 1e-12)
+    sizes, directions = np.linalg.eigh(covariance[np.ix_(seen, seen)] / typical**2)
+    part = time[:, seen] / np.maximum(time[:, -1], 1e-12)[:, None]
     found = []
     for size, direction in zip(sizes, directions.T, strict=True):
         members = np.flatnonzero(np.abs(direction) > MEMBER)
@@ -206,21 +325,8 @@ def _collinear(part: Floats) -> bool:
     return bool(np.ndim(correlation) == 0 or np.linalg.eigvalsh(correlation)[0] < COLLINEAR)
 
 
-def _gain(rows: Equations, noise: Noise, prior: Prior, bounded: NDArray[np.bool_], full: Solution) -> float:
-    """Compare with a fit of one power for everything that runs; a single task has no gain."""
-    level = rows.tasks + 2
-    if (rows.time[:, : rows.tasks].sum(axis=0) > 0).sum() < 2:
-        return -np.inf
-    joined = np.column_stack([rows.time[:, :level].sum(axis=1), rows.time[:, level:]])
-    kept = np.r_[0, level : len(prior.mean)]
-    few = solve(joined, rows.energy_j, noise, Prior(prior.mean[kept], prior.deviation[kept]), bounded[kept])
-    count = len(rows.energy_j)
-    more = int((rows.time[:, :level].sum(axis=0) > 0).sum()) - 1
-    return 2 * (few.negative_log_likelihood - full.negative_log_likelihood) - more * float(np.log(count))
-
-
 def mean_errors(
-    fits: Mapping[str, Fit], segments: Sequence[Segments], rows: InstanceRows, names: Sequence[str]
+    fits: Mapping[str, Fit], segments: Sequence[Segments | NativeSegments], rows: InstanceRows, names: Sequence[str]
 ) -> Floats:
     """Return joules for each distinct name, in order: the error of its instances' mean.
 

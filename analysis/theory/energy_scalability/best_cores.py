@@ -112,8 +112,9 @@ def least_time(
 def efficient(algorithm: Algorithm, machine: Multicore, n: ArrayLike, cores: ArrayLike, exponent: float = 1.0) -> Run:
     """Run each number of cores at the frequency where energy times time^exponent is least."""
     if not (math.isfinite(exponent) and exponent > 0):
-        message = f"the exponent of time must be above 0, got {exponent:g}: with 0 the slowest run is always best"
-        raise UsageError(message)
+        raise UsageError(
+            f"the exponent of time must be above 0, got {exponent:g}: with 0 the slowest run is always best"
+        )
     size, count, _ = checked(n, cores, machine.max_hz)
     path, total = algorithm.path(size, count, machine), algorithm.total(size, count, machine)
     square, linear = machine.dynamic_j * np.asarray(total.cycles), machine.leakage_j * fixed_s(total, machine)
@@ -184,8 +185,7 @@ def _best(run_of: Callable[[Floats], Run], score_of: Callable[[Run], Floats], co
 
 def _check_bound(what: str, value: float | None) -> None:
     if value is not None and not (math.isfinite(value) and value > 0):
-        message = f"a bound on {what} must be above 0 and finite, got {value:g}"
-        raise UsageError(message)
+        raise UsageError(f"a bound on {what} must be above 0 and finite, got {value:g}")
 
 
 def figure_2(

@@ -72,8 +72,9 @@ def fit_sweep(
     seconds, time_error = _fit("time", times, took)
     beta, access_s, message_s = (seconds[name] for name in times)
     if not beta:
-        message = "these runs are not faster at higher frequencies or on more cores: there is no computing to fit"
-        raise UsageError(message)
+        raise UsageError(
+            "these runs are not faster at higher frequencies or on more cores: there is no computing to fit"
+        )
     cycles, accesses, syncs, messages = total
     active_s = beta * cycles / hz + access_s * (accesses + syncs) + message_s * messages
     energies = {
@@ -98,11 +99,10 @@ def _fit(what: str, columns: dict[str, Floats], measured: Floats) -> tuple[dict[
     matrix = np.column_stack(list(used.values()))
     scale = np.linalg.norm(matrix, axis=0)
     if len(measured) < len(used) or np.linalg.cond(matrix / scale) > _CONDITION:
-        message = (
+        raise UsageError(
             f"these runs do not separate what their {what} is made of ({', '.join(used)}): "
             "measure more frequencies and more numbers of cores"
         )
-        raise UsageError(message)
     factors, residual = nnls(matrix / scale, np.ones(len(measured)))
     found = dict.fromkeys(columns, 0.0) | dict(zip(used, (factors / scale).tolist(), strict=True))
     return found, float(residual) / len(measured) ** 0.5
@@ -111,13 +111,13 @@ def _fit(what: str, columns: dict[str, Floats], measured: Floats) -> tuple[dict[
 def _columns(columns: tuple[ArrayLike, ...]) -> list[Floats]:
     arrays = [np.asarray(column, float) for column in columns]
     if len({array.shape for array in arrays}) != 1 or arrays[0].ndim != 1 or not arrays[0].size:
-        message = f"a sweep needs as many values, at least one, of each of {', '.join(COLUMNS)}"
-        raise UsageError(message)
+        raise UsageError(f"a sweep needs as many values, at least one, of each of {', '.join(COLUMNS)}")
     for name, array in zip(COLUMNS, arrays, strict=True):
         wrong = ~(np.isfinite(array) & (array > 0))
         if np.any(wrong):
-            message = f"{name} of a sweep must be above 0, got {array[wrong][0]:g} in row {int(np.argmax(wrong)) + 1}"
-            raise UsageError(message)
+            raise UsageError(
+                f"{name} of a sweep must be above 0, got {array[wrong][0]:g} in row {int(np.argmax(wrong)) + 1}"
+            )
     return arrays
 
 

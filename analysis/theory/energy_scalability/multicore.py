@@ -68,8 +68,7 @@ class Multicore:
                 continue
             if not math.isfinite(value) or value < 0 or (value == 0 and name in _ABOVE_ZERO):
                 bound = "above 0" if name in _ABOVE_ZERO else "0 or more"
-                message = f"{name} must be {bound} and finite, got {value!r}"
-                raise UsageError(message)
+                raise UsageError(f"{name} must be {bound} and finite, got {value!r}")
             check_range(name, value)
 
     @property
@@ -224,6 +223,5 @@ def checked(n: ArrayLike, cores: ArrayLike, frequency_hz: ArrayLike) -> tuple[Fl
         ("frequency_hz", hz, hz <= 0, "above 0"),
     ):
         if np.any(wrong):
-            message = f"{name} must be {bound}, got {np.extract(wrong, values)[0]:g}"
-            raise UsageError(message)
+            raise UsageError(f"{name} must be {bound}, got {np.extract(wrong, values)[0]:g}")
     return size, count, hz

@@ -28,8 +28,28 @@ _ABOVE_ZERO = ("gamma_t", "memory_words", "message_words")
 Floats = NDArray[np.float64]
 
 
+class Links:
+    """What is charged for words and messages, per word; `beta` and `alpha` as in `Machine`."""
+
+    beta_t: float
+    alpha_t: float
+    beta_e: float
+    alpha_e: float
+    message_words: float
+
+    @property
+    def word_s(self) -> float:
+        """Seconds per word with its part of a full message's latency: beta_t + alpha_t/m."""
+        return self.beta_t + self.alpha_t / self.message_words
+
+    @property
+    def word_j(self) -> float:
+        """Joules per word with its part of a full message: beta_e + alpha_e/m."""
+        return self.beta_e + self.alpha_e / self.message_words
+
+
 @dataclass(frozen=True)
-class Machine:
+class Machine(Links):
     """One level: processors with a memory each, linked by a network.
 
     Attributes
@@ -69,29 +89,18 @@ class Machine:
     def __post_init__(self) -> None:
         check_constants(self.name, constants(self))
 
-    @property
-    def word_s(self) -> float:
-        """Seconds per word with its part of a full message's latency: beta_t + alpha_t/m."""
-        return self.beta_t + self.alpha_t / self.message_words
-
-    @property
-    def word_j(self) -> float:
-        """Joules per word with its part of a full message: beta_e + alpha_e/m."""
-        return self.beta_e + self.alpha_e / self.message_words
-
     def scaled(self, **factors: float) -> Self:
         """Return a machine whose named constants are multiplied: ``scaled(gamma_e=0.5)``."""
         known = constants(self)
         for name in factors:
             if name not in known:
-                message = f"a machine has no constant {name!r}: take {', '.join(known)}"
-                raise UsageError(message)
+                raise UsageError(f"a machine has no constant {name!r}: take {', '.join(known)}")
         changed: dict[str, Any] = {name: known[name] * factor for name, factor in factors.items()}
         return dataclasses.replace(self, **changed)
 
 
 @dataclass(frozen=True)
-class Level:
+class Level(Links):
     """One level of a machine of two levels: its links and its memory.
 
     Attributes
@@ -110,16 +119,6 @@ class Level:
 
     def __post_init__(self) -> None:
         check_constants("a level", constants(self))
-
-    @property
-    def word_s(self) -> float:
-        """Seconds per word with its part of a full message's latency."""
-        return self.beta_t + self.alpha_t / self.message_words
-
-    @property
-    def word_j(self) -> float:
-        """Joules per word with its part of a full message."""
-        return self.beta_e + self.alpha_e / self.message_words
 
 
 @dataclass(frozen=True)
@@ -159,11 +158,9 @@ def check_constants(name: str, values: Mapping[str, float]) -> None:
     """Reject impossible constants. Raises UsageError."""
     for key, value in values.items():
         if not math.isfinite(value) or value < 0:
-            message = f"machine {name!r}: {key} must be a finite number of 0 or more, got {value!r}"
-            raise UsageError(message)
+            raise UsageError(f"machine {name!r}: {key} must be a finite number of 0 or more, got {value!r}")
         if value == 0 and (key in _ABOVE_ZERO or key == "cores_per_node"):
-            message = f"machine {name!r}: {key} must be above 0, got {value!r}"
-            raise UsageError(message)
+            raise UsageError(f"machine {name!r}: {key} must be above 0, got {value!r}")
         check_range(f"machine {name!r}: {key}", value)
 
 
@@ -251,5 +248,4 @@ def check_sizes(**arrays: Floats) -> None:
         good = np.isfinite(values) & ((values > 0) if of_words else (values >= 1))
         if not np.all(good):
             bound = "above 0" if of_words else "1 or more"
-            message = f"{name} must be {bound} and finite, got {np.extract(~good, values)[0]:g}"
-            raise UsageError(message)
+            raise UsageError(f"{name} must be {bound} and finite, got {np.extract(~good, values)[0]:g}")

@@ -59,8 +59,7 @@ class Limits:
     def __post_init__(self) -> None:
         for name, value in self.given().items():
             if not (math.isfinite(value) and value > 0):
-                message = f"a bound on {name} must be above 0 and finite, got {value:g}"
-                raise UsageError(message)
+                raise UsageError(f"a bound on {name} must be above 0 and finite, got {value:g}")
 
     def given(self) -> dict[str, float]:
         """Return the bounds there are."""
@@ -142,11 +141,10 @@ class Problem:
         most = max(copy ** (1 / algorithm.most), 1.0)
         low, high = self.p_range or (fewest, most)
         if max(low, fewest) > min(high, most) * (1 + 1e-12):
-            message = (
+            raise UsageError(
                 f"{algorithm.name} with n = {self.n:g} runs on {fewest:.6g} to {most:.6g} processors of "
                 f"{self.machine.name}, and none of them is in {low:.6g} to {high:.6g}"
             )
-            raise UsageError(message)
         return max(low, fewest), max(min(high, most), low, fewest)
 
     def run(self, points: Floats) -> Run:
@@ -181,8 +179,7 @@ def optimise(problem: Problem, minimise: str = "energy", limits: Limits | None =
         If `minimise` is none of these, or the problem has no execution at all.
     """
     if minimise not in QUANTITIES:
-        message = f"minimise must be one of {', '.join(QUANTITIES)}, got {minimise!r}"
-        raise UsageError(message)
+        raise UsageError(f"minimise must be one of {', '.join(QUANTITIES)}, got {minimise!r}")
     limits = limits or Limits()
     point = _search(problem, QUANTITIES[minimise], limits)
     if point is not None:

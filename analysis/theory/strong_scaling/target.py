@@ -66,8 +66,7 @@ def factor_for(
     from scipy.optimize import brentq  # noqa: PLC0415 - see search.py
 
     if not (math.isfinite(target) and target > 0):
-        message = f"a target must be above 0 and finite, got {target:g} GFLOPS/W"
-        raise UsageError(message)
+        raise UsageError(f"a target must be above 0 and finite, got {target:g} GFLOPS/W")
 
     def reached(log_factor: float) -> float:
         return gflops_per_w(machine.scaled(**dict.fromkeys(names, math.exp(log_factor))))

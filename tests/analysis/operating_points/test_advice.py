@@ -243,8 +243,11 @@ def test_an_objective_that_is_none_is_refused(objective, said):
         advise(check(rows, where="rows"), objective)
 
 
-def test_the_page_draws_every_task(tmp_path):
-    two = [of_task(points([2.06, 1.37, 1.0], [10, 27, 60]), Objective("edp")) for _ in range(2)]
+def test_the_page_draws_every_task_and_its_legend_counts_one_worker_as_one(tmp_path):
+    two = [
+        of_task(points([3, 2, 2, 1.2], [20, 50, 25, 75], (1.6e9, TOP) * 2, workers=[1, 1, 2, 2]), Objective()),
+        of_task(points([2.06, 1.37, 1.0], [10, 27, 60]), Objective("edp")),
+    ]
     page = tmp_path / "advice.html"
     page.write_text(render(two), "utf-8")
 
@@ -252,16 +255,6 @@ def test_the_page_draws_every_task(tmp_path):
 
     assert 'data-drawn="yes"' in elements
     assert elements.count("<td>work</td>") == 2
-
-
-def test_the_pages_legend_counts_one_worker_as_one(tmp_path):
-    page = tmp_path / "advice.html"
-    page.write_text(
-        render([of_task(points([3, 2, 2, 1.2], [20, 50, 25, 75], (1.6e9, TOP) * 2, workers=[1, 1, 2, 2]), Objective())])
-    )
-
-    elements = opened(page)
-
     assert ">1 worker<" in elements
     assert ">2 workers<" in elements
 

@@ -1,10 +1,15 @@
 """Curves through few tried frequencies: exact for the laws, through what was seen, silent where no law comes near."""
 
+import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as some
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.optimize import nnls
+from support.properties import examples
 from tprof.analysis.operating_points.curves import Point
-from tprof.analysis.operating_points.fit import filled
+from tprof.analysis.operating_points.fit import filled, nonnegative
 from tprof.benchmarks.simulator.policy_trials import FREQUENCIES_HZ
 from tprof.benchmarks.simulator.simulated_machine import RESPONSES
 from tprof.runtime.policy.controls import spread
@@ -50,3 +55,25 @@ def test_where_no_law_comes_near_only_what_was_tried_is_known():
     tried = {hz: Point(1.0, time_s) for hz, time_s in zip(TRIED, (1.0, 5.0, 1.0), strict=True)}
 
     assert filled(tried, FREQUENCIES_HZ) == tried
+
+
+NUMBERS = some.integers(-40, 40).map(lambda value: value / 8)
+
+
+@examples()
+@given(arrays(float, (3, 5, 3), elements=NUMBERS), arrays(float, (3, 5), elements=NUMBERS))
+def test_what_is_left_is_least_and_no_coefficient_is_negative(rows, wanted):
+    found, left = nonnegative(rows, wanted)
+
+    assert (found >= 0).all()
+    for system in range(3):
+        _, distance = nnls(rows[system], wanted[system])
+        assert left[system] == pytest.approx(distance**2, abs=1e-4)
+        assert np.square(rows[system] @ found[system] - wanted[system]).sum() == pytest.approx(left[system], abs=1e-4)
+
+
+def test_a_system_whose_best_is_negative_gives_zero():
+    found, left = nonnegative(np.array([[[1.0], [1.0]]]), np.array([[-1.0, -2.0]]))
+
+    assert found.tolist() == [[0.0]]
+    assert left.tolist() == [5.0]

@@ -1,0 +1,216 @@
+"""Cuts the CPU time of one pool of native threads where a user begins or ends and where a clock was read.
+
+A thread's clock is read about every 5 ms, so only the CPU time between two reads is known. As much of it as fits falls
+into the time in which a user of the pool ran, evenly; the rest lies after a user's end. A call of a library waits for
+its pool, so what a pool does while its user runs is the user's, also if the pool's threads only spin.
+
+A pool's threads are added up, so the cost is O(samples + reads) whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .native_time import OF_TASK, OUTSIDE, SPINNING, UNIDENTIFIED, NativeSegments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .native_time import Clock, Runs
+
+Floats = NDArray[np.float64]
+Times = NDArray[np.int64]
+
+IDLE = 0.02
+"""A pool that uses less than this part of a core between two reads is idle: whatever it did before has ended."""
+LONG_REST_NS = 60_000_000
+"""A spinning thread that waits for a core on a busy machine waits less: after so long a pool that spins has rested."""
+LONG_NS = 1 << 62
+LARGEST = 100_000_000
+"""With more tasks times segments the tasks' extremes are not computed: nothing, and all."""
+_FIXED = float(1 << 40)
+"""Rates are summed as integers in these units, so that nothing is left when a rate has been taken off again."""
+_MOST_RATE = 100.0
+"""CPU seconds per second; more of one thread is damage."""
+
+
+def distinct(times_ns: Times) -> Times:
+    """Return the distinct times, increasing; several times as fast as `np.unique`, which hashes them."""
+    times_ns = np.sort(times_ns)
+    return times_ns[np.diff(times_ns, prepend=times_ns[:1] - 1) > 0]
+
+
+def long_spells(idle: NDArray[np.bool_], length_ns: Times, least_ns: int) -> NDArray[np.bool_]:
+    """Return the idle times that are part of a longer one of at least this length."""
+    if not least_ns or not len(idle):
+        return idle
+    spell = np.cumsum(np.diff(idle, prepend=~idle[:1]))
+    return np.asarray(idle & (np.bincount(spell, weights=length_ns)[spell] >= least_ns))
+
+
+def cut_pool(process: int, clocks: Sequence[Clock], runs: Runs, *, packages: bool, spins_ns: int = 0) -> NativeSegments:
+    """Cut the CPU time of a pool.
+
+    Parameters
+    ----------
+    process : pid
+    clocks : of its threads, each with two reads or more
+    runs : of its possible users; what a pool does while a doubtful one runs is unidentified
+    packages : whether the machine has more than one package
+    spins_ns : how long the pool may go on spinning after a call. While another task than the caller's runs and the
+        pool has not rested in between, its CPU time is unidentified
+    """
+    near = runs.kept(_busy_in(clocks, runs))
+    reads_ns = np.sort(np.concatenate([one.t_ns for one in clocks]))
+    t_ns = distinct(np.concatenate((reads_ns, near.begin_ns, near.end_ns)))
+    first, last = np.searchsorted(t_ns, near.begin_ns), np.searchsorted(t_ns, near.end_ns)
+    cells = len(t_ns) - 1
+    sure = ~near.doubtful
+    running, one_task, task = _running(near.kept(sure), first[sure], last[sure], cells)
+    doubtful = _running(near.kept(~sure), first[~sure], last[~sure], cells)[0] > 0
+    on, off, touches_on, touches_off = _rates(clocks, t_ns, running > 0)
+    rate = np.where(running > 0, on, off)
+    low = np.where(touches_on & touches_off, np.maximum(on, off), rate) < IDLE
+    rests = long_spells(low, np.diff(t_ns), LONG_REST_NS if spins_ns else 0)
+    kind = np.where(running == 0, OUTSIDE, np.where(one_task, OF_TASK, UNIDENTIFIED)).astype(np.int8)
+    users = runs.kept(~runs.doubtful)
+    row, after = _after(users, t_ns, running > 0, rests)
+    kind[row >= 0] = SPINNING
+    if spins_ns:
+        kind[_carried_over(users, t_ns, task, kind == OF_TASK, rests, spins_ns)] = UNIDENTIFIED
+    kind[doubtful] = UNIDENTIFIED
+    row[doubtful], after[doubtful] = -1, -1
+    cpu_s = rate * np.diff(t_ns) * 1e-9
+    unknown = np.full(len(cpu_s), -1, np.int16) if packages else None
+    return NativeSegments(
+        process, t_ns, cpu_s, cpu_s, kind, np.where(kind == OF_TASK, task, -1), running, row, after, near, first, last,
+        reads_ns, _alive(clocks, reads_ns), *_extremes(clocks, t_ns, near, first, last), unknown, unknown,
+    )  # fmt: skip
+
+
+def _busy_in(clocks: Sequence[Clock], runs: Runs) -> NDArray[np.bool_]:
+    """Return the runs that touch a time between two reads in which any thread used CPU time."""
+    busy = [np.diff(one.cpu_s) > 0 for one in clocks]
+    begins = np.sort(np.concatenate([one.t_ns[:-1][used] for one, used in zip(clocks, busy, strict=True)]))
+    ends = np.sort(np.concatenate([one.t_ns[1:][used] for one, used in zip(clocks, busy, strict=True)]))
+    return np.searchsorted(begins, runs.end_ns, side="left") > np.searchsorted(ends, runs.begin_ns, side="right")
+
+
+def _running(
+    runs: Runs, first: NDArray[np.int64], last: NDArray[np.int64], cells: int
+) -> tuple[NDArray[np.int32], NDArray[np.bool_], NDArray[np.int64]]:
+    """Return for each cell the number of runs, whether all are of one task, and this task."""
+
+    def over(weights: Floats) -> Floats:
+        begun = np.bincount(first, weights=weights, minlength=cells + 1)
+        return np.cumsum(begun - np.bincount(last, weights=weights, minlength=cells + 1))[:cells]
+
+    # Whole numbers below 2 ** 53, so these sums are exact. All are equal if count * sum of squares = square of sum.
+    tasks, number = np.unique(runs.task, return_inverse=True)
+    place = np.asarray(number, np.float64)
+    count, total, squares = over(np.ones(len(place))), over(place), over(place**2)
+    one_task = (count > 0) & (count * squares == total**2)
+    at = np.where(one_task, total / np.maximum(count, 1), len(tasks)).astype(np.int64)
+    return count.astype(np.int32), one_task, np.append(tasks, -1)[at].astype(np.int64)
+
+
+def _rates(
+    clocks: Sequence[Clock], t_ns: Times, on: NDArray[np.bool_]
+) -> tuple[Floats, Floats, NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return the threads' CPU seconds per second while users run and while none does.
+
+    Also where some thread's clock was last read before, or next after, a time with users, and one without any.
+    """
+    cells = len(t_ns) - 1
+    length_ns = np.diff(t_ns)
+    used_ns = np.concatenate(([0], np.cumsum(np.where(on, length_ns, 0))))
+    steps = np.zeros((4, cells + 1), np.int64)
+    for clock in clocks:
+        at = np.searchsorted(t_ns, clock.t_ns)
+        on_ns = np.diff(used_ns[at])
+        off_ns = np.diff(clock.t_ns) - on_ns
+        cpu_ns = np.diff(clock.cpu_s) * 1e9
+        # The clock and the time are not read at the very same moment: what fits nowhere stays with the users.
+        inside = np.where(on_ns > 0, np.maximum(np.minimum(cpu_ns, on_ns), cpu_ns - off_ns), 0.0)
+        rates = (inside / np.maximum(on_ns, 1), (cpu_ns - inside) / np.maximum(off_ns, 1), on_ns > 0, off_ns > 0)
+        for step, rate in zip(steps, rates, strict=True):
+            fixed = np.round(np.minimum(rate, _MOST_RATE) * _FIXED).astype(np.int64)
+            np.add.at(step, at[:-1], fixed)
+            np.subtract.at(step, at[1:], fixed)
+    sums = np.cumsum(steps, axis=1)[:, :cells]
+    return sums[0] / _FIXED, sums[1] / _FIXED, sums[2] > 0, sums[3] > 0
+
+
+def _extremes(
+    clocks: Sequence[Clock], t_ns: Times, runs: Runs, first: NDArray[np.int64], last: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], Floats, Floats]:
+    """Return the tasks that ran, and the CPU seconds that each used at least and at most."""
+    tasks, number = np.unique(runs.task, return_inverse=True)
+    cells = len(t_ns) - 1
+    least_s, most_s = np.zeros(len(tasks)), np.zeros(len(tasks))
+    if len(tasks) * cells > LARGEST:
+        return tasks, least_s, np.full(len(tasks), sum(float(one.cpu_s[-1]) for one in clocks))
+    length_ns = np.diff(t_ns)
+    running = np.zeros((len(tasks), cells), bool)
+    for task in range(len(tasks)):
+        own = number == task
+        begun = np.bincount(first[own], minlength=cells + 1) - np.bincount(last[own], minlength=cells + 1)
+        running[task] = np.cumsum(begun)[:cells] > 0
+    only = running.sum(axis=0) == 1
+    places = [np.searchsorted(t_ns, clock.t_ns) for clock in clocks]
+    for task in range(len(tasks)):
+        any_s, alone_s = (
+            np.concatenate(([0.0], np.cumsum(np.where(ran, length_ns, 0) * 1e-9)))
+            for ran in (running[task], running[task] & only)
+        )
+        for clock, at in zip(clocks, places, strict=True):
+            cpu_s, length_s = np.diff(clock.cpu_s), np.diff(clock.t_ns) * 1e-9
+            most_s[task] += np.minimum(cpu_s, np.diff(any_s[at])).sum()
+            least_s[task] += np.maximum(cpu_s - (length_s - np.diff(alone_s[at])), 0.0).sum()
+    return tasks, least_s, most_s
+
+
+def _after(
+    runs: Runs, t_ns: Times, on: NDArray[np.bool_], rests: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return for each segment without users row and task of the run that ended last; -1 if the pool rested since."""
+    if not len(runs.end_ns):
+        return np.full(len(on), -1, np.int64), np.full(len(on), -1, np.int64)
+    order = np.argsort(runs.end_ns, kind="stable")
+    ends_ns = runs.end_ns[order]
+    before = np.searchsorted(ends_ns, t_ns[:-1], side="right") - 1
+    follows = ~on & (before >= 0)
+    last = order[np.maximum(before, 0)]
+    follows &= _last_of(rests, t_ns) < runs.end_ns[last]
+    return np.where(follows, runs.row[last], -1), np.where(follows, runs.task[last], -1)
+
+
+def _last_of(rests: NDArray[np.bool_], t_ns: Times) -> Times:
+    """Return for each segment the begin of the last one in which the pool rested, itself included."""
+    return np.asarray(np.maximum.accumulate(np.where(rests, t_ns[:-1], -LONG_NS)))
+
+
+def _carried_over(
+    runs: Runs, t_ns: Times, task: NDArray[np.int64], own: NDArray[np.bool_], rests: NDArray[np.bool_], spins_ns: int
+) -> NDArray[np.bool_]:
+    """Return the segments of a task in which the pool may still spin after another task: it has not rested since."""
+    order = np.argsort(runs.end_ns, kind="stable")
+    ends_ns, of_task = runs.end_ns[order], runs.task[order]
+    # The last end before one that was of another task than this one.
+    changed = np.concatenate(([False], of_task[1:] != of_task[:-1]))
+    other = np.maximum.accumulate(np.where(changed, np.arange(len(order)), 0)) - 1
+    before = np.searchsorted(ends_ns, t_ns[:-1], side="right") - 1
+    same = (before >= 0) & (of_task[np.maximum(before, 0)] == task)
+    last = np.where(same, other[np.maximum(before, 0)], before)
+    last_ns = np.where(last >= 0, ends_ns[np.maximum(last, 0)], -LONG_NS)
+    return np.asarray(own & (t_ns[:-1] - last_ns < spins_ns) & (_last_of(rests, t_ns) < last_ns))
+
+
+def _alive(clocks: Sequence[Clock], reads_ns: Times) -> NDArray[np.int64]:
+    begun = np.sort([int(one.t_ns[0]) for one in clocks])
+    ended = np.sort([int(one.t_ns[-1]) for one in clocks])
+    alive = np.searchsorted(begun, reads_ns, side="right") - np.searchsorted(ended, reads_ns, side="left")
+    return np.asarray(np.maximum(alive, 1))

@@ -1,0 +1,162 @@
+"""Which tasks use a pool, from the moments at which it begins and ends to work, pooled over a recording.
+
+A window is the time between two reads of a pool's clocks. In an onset an idle pool begins to work, so its caller runs.
+A task that ran alone at several onsets is a user. Other windows after an idle one say how often each task runs in one
+by chance: a set of tasks holds the users if, with 95 % confidence, others can have begun few of the onsets only. A task
+that is no user by these is none if the pool mostly rested while this task ran and no user did; else it is doubtful.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .native_cuts import IDLE, distinct, long_spells
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .native_time import Clock, Runs
+
+Floats = NDArray[np.float64]
+Times = NDArray[np.int64]
+
+LEAST_ONSETS = 8
+CERTAIN_ALONE = 3
+"""A task that ran alone at so many onsets is a user."""
+MOST_OTHERS = 0.2
+LARGEST_SET = 3
+MOST_COMBINED = 8
+"""Tasks of which pairs are tried, and twice as many as of those of which triples are."""
+CERTAIN = 1.645
+LEAST_RESTED, MOSTLY = 10, 0.5
+"""Windows, and part of all windows beside the users, in which the pool rested."""
+SELDOM = 0.05
+"""A task at whose side more of the windows after a rest begin work, and no user runs, may be a user."""
+MOST_PIECES = 1000
+"""Windows of a time in which a clock stood still."""
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """The tasks that begin a pool's work, and those of which the pool does not show whether they use it."""
+
+    users: NDArray[np.int64]
+    doubtful: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Event:
+    """What a task did in the windows in question, and in those that chance could have chosen: (tasks, n) each."""
+
+    seen: NDArray[np.bool_]
+    by_chance: NDArray[np.bool_]
+
+
+def users_by_onsets(clocks: Sequence[Clock], runs: Runs, *, rest_ns: int = 0) -> Learnt | None:
+    """Return the tasks that use a pool; None if its onsets do not tell.
+
+    Parameters
+    ----------
+    clocks : of the pool's threads
+    runs : of all tasks that may use it
+    rest_ns : a pool that is idle for less has not rested: a spinning thread may have waited for a core
+    """
+    begin_ns, end_ns, used_s = _windows(clocks)
+    idle = long_spells(used_s < IDLE * (end_ns - begin_ns) * 1e-9, end_ns - begin_ns, rest_ns)
+    tasks = np.unique(runs.task)
+    of_tasks = [runs.kept(runs.task == task) for task in tasks]
+    seen = np.array([_touched(one, begin_ns, end_ns) for one in of_tasks])
+    after_idle = np.flatnonzero(idle[:-1]) + 1
+    after_idle = after_idle[seen[:, after_idle].any(axis=0)]
+    onset = after_idle[~idle[after_idle]]
+    if len(onset) < LEAST_ONSETS:
+        return None
+    began_ns, ended_ns = [one.begin_ns for one in of_tasks], [one.end_ns for one in of_tasks]
+    begun = [np.array([_any_in(times, begin_ns, end_ns, early) for times in began_ns]) for early in (0, 1)]
+    ended = np.array([_any_in(times, begin_ns, end_ns, 1) for times in ended_ns])
+    # Where a pool rests as soon as its caller has its result, ends say as much as begins.
+    before_idle = np.flatnonzero(idle[1:] & seen[:, :-1].any(axis=0))
+    last = before_idle[~idle[before_idle]]
+    events = [Event(one[:, onset], one[:, after_idle]) for one in (seen, *begun)]
+    if not rest_ns:
+        changes = [
+            np.concatenate(one, axis=1)
+            for one in ((begun[0][:, onset], ended[:, last]), (begun[0][:, after_idle], ended[:, before_idle]))
+        ]
+        events.append(Event(*changes))
+    at_onset = seen[:, onset]
+    users = (at_onset & (at_onset.sum(axis=0) == 1)).sum(axis=1) >= CERTAIN_ALONE
+    users[_smallest_sets(events, len(tasks))] = True
+    if not users.any():
+        return None
+    apart = seen & ~seen[users].any(axis=0)
+    rested = (apart & idle).sum(axis=1)
+    begins = apart[:, onset].sum(axis=1) >= np.maximum(CERTAIN_ALONE, SELDOM * apart[:, after_idle].sum(axis=1))
+    doubtful = ~users & (begins | (rested < LEAST_RESTED) | (rested < apart.sum(axis=1) * MOSTLY))
+    return Learnt(tasks[users], tasks[doubtful])
+
+
+def _windows(clocks: Sequence[Clock]) -> tuple[Times, Times, Floats]:
+    """Return the times between passes over all threads, and the CPU seconds in each.
+
+    A clock that stands still is not written: such a time counts as so many windows as passes fell into it, about.
+    """
+    reads_ns = distinct(np.concatenate([one.t_ns for one in clocks]))
+    lengths_ns = np.concatenate([np.diff(one.t_ns)[np.diff(one.cpu_s) > 0] for one in clocks])
+    usual_ns = float(np.median(lengths_ns))
+    passes_ns = reads_ns[np.append(np.diff(reads_ns) > usual_ns / 4, True)]
+    pieces = np.clip(np.round(np.diff(passes_ns) / usual_ns), 1, MOST_PIECES).astype(np.int64)
+    grid_ns = np.interp(
+        np.arange(pieces.sum() + 1), np.concatenate(([0], np.cumsum(pieces))), passes_ns - passes_ns[0]
+    ).astype(np.int64)
+    grid_ns = distinct(grid_ns) + passes_ns[0]
+    total_s = sum((np.interp(grid_ns, one.t_ns, one.cpu_s) for one in clocks), np.zeros(len(grid_ns)))
+    return grid_ns[:-1], grid_ns[1:], np.diff(total_s)
+
+
+def _touched(runs: Runs, begin_ns: Times, end_ns: Times) -> NDArray[np.bool_]:
+    """Return the windows in which any of the runs ran."""
+    begun = np.searchsorted(np.sort(runs.begin_ns), end_ns, side="left")
+    return begun > np.searchsorted(np.sort(runs.end_ns), begin_ns, side="right")
+
+
+def _any_in(times_ns: Times, begin_ns: Times, end_ns: Times, early: int) -> NDArray[np.bool_]:
+    """Return the windows that hold any of the times, or that follow such a window within `early` windows."""
+    times_ns = np.sort(times_ns)
+    since_ns = np.concatenate((begin_ns[:early], begin_ns[: len(begin_ns) - early]))
+    return np.searchsorted(times_ns, end_ns, side="left") > np.searchsorted(times_ns, since_ns, side="left")
+
+
+def _smallest_sets(events: Sequence[Event], count: int) -> NDArray[np.int64]:
+    """Return the members of all smallest sets of tasks beside which nobody needs to have begun an onset."""
+    by_onsets = np.argsort(-events[0].seen.mean(axis=1), kind="stable")
+    for size in range(1, min(LARGEST_SET, count) + 1):
+        among = by_onsets if size == 1 else by_onsets[: MOST_COMBINED if size == 2 else MOST_COMBINED // 2]
+        sets = [
+            chosen
+            for chosen in itertools.combinations(among.tolist(), size)
+            if any(others_at_most(event, list(chosen)) <= MOST_OTHERS for event in events)
+        ]
+        if sets:
+            return np.unique(np.concatenate(sets)).astype(np.int64)
+    return np.empty(0, np.int64)
+
+
+def others_at_most(event: Event, tasks: Sequence[int]) -> float:
+    """Return the largest part of the onsets that others than these tasks may have begun, with 95 % confidence.
+
+    An onset that another begins falls on these tasks only as often as any window does (Wilson's interval).
+    """
+    count = event.seen.shape[1]
+    missed = float((~event.seen[tasks].any(axis=0)).sum())
+    by_chance = float(event.by_chance[tasks].any(axis=0).mean())
+    if by_chance >= 1:
+        return float("inf")
+    square = CERTAIN**2
+    spread = CERTAIN * np.sqrt(missed * (count - missed) / count + square / 4)
+    return float((missed + square / 2 + spread) / (count + square) / (1 - by_chance))

@@ -1,0 +1,240 @@
+"""The noise of the equations: a banded covariance, its sizes by likelihood, and outliers.
+
+- An edge that lies elsewhere in its window moves joules from one row to the next. Its variance is that of the modelled
+  joules over the window, times `edge_scale`: 1 where windows are known, more if the sensor adds noise of its own.
+- Instances of a task differ in power by a common relative deviation, `spread`. One that crosses an edge puts the same
+  deviation into both rows.
+- Rows in which hardly anything runs have noise of their own, in proportion to time: what a package does when it is left
+  alone is not what instances do.
+- Rows that nothing explains (another program's burst, swapping) get additional noise of their own, as Huber's weights.
+
+The covariance is a band, tridiagonal unless instances last several rows, so whitening costs O(rows) per column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from tprof.analysis.attribution.segment_energy import locate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .equations import Rows, Work
+
+Floats = NDArray[np.float64]
+HUBER = 3.5
+SPREAD_BOUNDS = (-16.0, 3.0)
+SCALE_BOUNDS, WIDE_BOUNDS = (0.0, 6.0), (-4.0, 6.0)
+UNTIMED_BOUNDS = (-10.0, 30.0)
+GRID, NEAR = 7, 1.5
+NO_SPREAD2, CLEARLY = 1e-6, 20.0
+"""A square of a spread that counts as none, and by how much a clear one is more likely (-2 log likelihood)."""
+LEAST_IDLE_ROWS = 10
+NOTHING = 1e-18
+LAGS, MOST_PRODUCTS = 32, 8_000_000
+"""Most rows after one that an instance may connect with it in the noise, and most entries of the table of products."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Variances in joules squared, and their sizes.
+
+    Attributes
+    ----------
+    before, after : (n,) of each row's first and last edge.
+    linked : (n - 1,) whether a row's last edge is the next one's first.
+    instances, across : (n,), (lags, n) variance of rows, and covariance with later ones, if instances deviate by 100 %.
+    idle_s : (n,) seconds of rows in which hardly anything ran, 0 for the others.
+    bounds : of the logarithm of `edge_scale`.
+    outlier : (n,) additional variance.
+    edge_scale, spread2, idle_rate : the sizes; the last in joules squared per second.
+    """
+
+    before: Floats
+    after: Floats
+    linked: NDArray[np.bool_]
+    instances: Floats
+    across: Floats
+    idle_s: Floats
+    bounds: tuple[float, float]
+    outlier: Floats
+    edge_scale: float = 1.0
+    spread2: float = 1e-4
+    idle_rate: float = 0.0
+
+    def band(self) -> Floats:
+        """Return the diagonal and what is below it: (lags + 1, n)."""
+        band = np.concatenate([self.instances[None], self.across]) * self.spread2
+        band[0] += (self.before + self.after) * self.edge_scale + self.idle_rate * self.idle_s + self.outlier + NOTHING
+        band[1, :-1] -= np.where(self.linked, self.edge_scale * self.after[:-1], 0.0)
+        return band
+
+    def whiten(self, columns: Floats) -> tuple[Floats, float]:
+        """Return columns, (n, m), with independent unit noise, and the logarithm of the covariance's determinant."""
+        from scipy.linalg import cholesky_banded, solve_banded  # noqa: PLC0415 - half a second, few profiles are fitted
+
+        factor = cholesky_banded(self.band(), lower=True, overwrite_ab=True, check_finite=False)
+        white = solve_banded((len(factor) - 1, 0), factor, columns, check_finite=False)
+        return np.asarray(white), float(2 * np.log(factor[0]).sum())
+
+    def misfit(self, residual: Floats) -> float:
+        """Return -2 times the logarithm of the residual's likelihood, up to a constant."""
+        band = self.band()
+        if len(band) > 2:
+            white, determinant = self.whiten(residual[:, None])
+            return float((white**2).sum()) + determinant
+        from scipy.linalg import lapack  # noqa: PLC0415 - as in whiten
+
+        pivots, _, solved, failed = lapack.dptsv(band[0], band[1, :-1], residual)
+        return np.inf if failed else float(residual @ solved + np.log(pivots).sum())
+
+    def sized(self, residual: Floats, *, scaled: bool, near: bool = False) -> Noise:
+        """Return the noise with its most likely sizes for a residual.
+
+        Parameters
+        ----------
+        residual : (n,) joules
+        scaled : whether the variance of edges may differ from that of their windows
+        near : whether the sizes are nearly right already
+        """
+        found = self
+        for _ in range(2 if scaled and not near else 1):
+            spread = _around(found.spread2, SPREAD_BOUNDS) if near else SPREAD_BOUNDS
+            found = _best(found, residual, spread, lambda noise, x: replace(noise, spread2=float(np.exp(x))))
+            if scaled:
+                scale = _around(found.edge_scale, self.bounds) if near else self.bounds
+                found = _best(found, residual, scale, lambda noise, x: replace(noise, edge_scale=float(np.exp(x))))
+        if (self.idle_s > 0).sum() < LEAST_IDLE_ROWS:
+            return found
+        idle = found.before + found.after
+        low = float(np.log(np.median(idle[self.idle_s > 0] / self.idle_s[self.idle_s > 0]) * found.edge_scale + 1e-30))
+        quiet = replace(found, idle_rate=0.0)
+        noisy = _best(
+            quiet, residual, (low - 6.0, low + 12.0), lambda noise, x: replace(noise, idle_rate=float(np.exp(x)))
+        )
+        return noisy if noisy.misfit(residual) < quiet.misfit(residual) else quiet
+
+    def clear_spread2(self, residual: Floats) -> float:
+        """Return the spread, 0 if the residual is almost as likely without any.
+
+        Edges of a sensor that is polled as regularly as it updates are not independent, which looks like a small one.
+        """
+        alike = replace(self, spread2=NO_SPREAD2)
+        return self.spread2 if alike.misfit(residual) > self.misfit(residual) + CLEARLY else NO_SPREAD2
+
+    def with_outliers(self, residual: Floats) -> Noise:
+        """Return the noise with more of it where a residual is unlikely."""
+        plain = replace(self, outlier=np.zeros(len(residual)))
+        white = self.whiten(residual[:, None])[0][:, 0]
+        excess = np.maximum((white / HUBER) ** 2 - 1, 0.0)
+        return replace(plain, outlier=self.outlier + self.band()[0] * excess)
+
+
+def _best(noise: Noise, residual: Floats, bounds: tuple[float, float], at: Callable[[Noise, float], Noise]) -> Noise:
+    """Minimise the misfit over the logarithm of a size; the likelihood may have a second peak."""
+    from scipy.optimize import minimize_scalar  # noqa: PLC0415 - as in whiten
+
+    if bounds[1] - bounds[0] > 2 * NEAR:
+        bounds = _narrowed(noise, residual, bounds, at)
+    found = minimize_scalar(
+        lambda x: at(noise, float(x)).misfit(residual), bounds=bounds, method="bounded", options={"xatol": 0.1}
+    )
+    return at(noise, float(found.x))
+
+
+def _around(size: float, bounds: tuple[float, float]) -> tuple[float, float]:
+    """Return bounds around a size."""
+    middle = float(np.clip(np.log(size), bounds[0] + NEAR / 2, bounds[1] - NEAR / 2))
+    return max(middle - NEAR, bounds[0]), min(middle + NEAR, bounds[1])
+
+
+def _narrowed(
+    noise: Noise, residual: Floats, bounds: tuple[float, float], at: Callable[[Noise, float], Noise]
+) -> tuple[float, float]:
+    """Return the part of some bounds in which the misfit is least."""
+    grid = np.linspace(*bounds, GRID)
+    best = int(np.argmin([at(noise, float(x)).misfit(residual) for x in grid]))
+    return float(grid[max(best - 1, 0)]), float(grid[min(best + 1, GRID - 1)])
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Sums over instances of their squared modelled time in each row, and of products with later rows, by task.
+
+    Attributes
+    ----------
+    own : (n, tasks)
+    across : (lags, n, tasks) of a row and the one so many (1, 2, …) later; 0 where rows between them are not used.
+    """
+
+    own: Floats
+    across: Floats
+
+    def joined(self) -> Spread:
+        """Return the same with one task in place of all."""
+        return Spread(self.own.sum(axis=-1, keepdims=True), self.across.sum(axis=-1, keepdims=True))
+
+
+def instance_spread(rows: Rows, work: Sequence[Work], tasks: int, late_s: float, most_lags: int = LAGS) -> Spread:
+    """Sum up the squares and products that the spread between instances contributes to the noise of rows.
+
+    An instance in more rows than there are lags counts less in products of distant ones (Bartlett's taper), which keeps
+    the covariance positive.
+    """
+    edges_ns = rows.edges_ns - round(late_s * 0.5e9)
+    pieces = [_pieces(thread, edges_ns, tasks) for thread in work]
+    longest = max((int(one.rows_of.max(initial=1)) for one in pieces), default=1)
+    count = len(edges_ns) - 1
+    lags = int(np.clip(min(longest - 1, MOST_PRODUCTS // max(count * tasks, 1)), 1, most_lags))
+    own, across = np.zeros(count * tasks), np.zeros((lags, count * tasks))
+    for one in pieces:
+        key = one.row * tasks + one.task
+        own += np.bincount(key, weights=one.ran**2, minlength=len(own))
+        for lag in range(1, lags + 1):
+            same = np.flatnonzero(one.owner[lag:] == one.owner[:-lag])
+            tapered = np.where(one.rows_of[same] - 1 > lags, 1 - lag / (lags + 1), 1.0)
+            products = tapered * one.ran[same] * one.ran[same + lag]
+            across[lag - 1] += np.bincount(key[same], weights=products, minlength=across.shape[1])
+    own, across = own.reshape(count, tasks)[rows.at], across.reshape(lags, count, tasks)[:, rows.at]
+    run = np.concatenate(([0], np.cumsum(~rows.linked)))
+    for lag in range(1, lags + 1):
+        across[lag - 1, len(run) - lag :] = 0.0
+        across[lag - 1, : len(run) - lag][run[lag:] != run[:-lag]] = 0.0
+    return Spread(own, across)
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """The parts of a thread's segments in rows.
+
+    Attributes
+    ----------
+    row, task, owner : (m,) of each piece; the owner is the segment.
+    rows_of : (m,) in how many rows the segment is.
+    ran : (m,) modelled time.
+    """
+
+    row: NDArray[np.int64]
+    task: NDArray[np.int64]
+    owner: NDArray[np.int64]
+    rows_of: NDArray[np.int64]
+    ran: Floats
+
+
+def _pieces(one: Work, edges_ns: NDArray[np.int64], tasks: int) -> _Pieces:
+    quantum = locate(one.t_ns, edges_ns).astype(np.int64) - 1
+    first, last = np.maximum(quantum[:-1], 0), np.minimum(quantum[1:], len(edges_ns) - 2)
+    # A segment that ends on an edge has no part in the row that begins there.
+    last -= (last > first) & (edges_ns[np.maximum(last, 0)] == one.t_ns[1:])
+    kept = np.flatnonzero((one.task < tasks) & (one.modelled > 0) & (quantum[1:] >= 0) & (first <= last))
+    counts = (last - first + 1)[kept]
+    owner = np.repeat(kept, counts)
+    row = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts) + first[owner]
+    begin_ns, end_ns = one.t_ns[owner], one.t_ns[owner + 1]
+    inside_ns = np.minimum(end_ns, edges_ns[row + 1]) - np.maximum(begin_ns, edges_ns[row])
+    ran = one.modelled[owner] * np.maximum(inside_ns, 0) / (end_ns - begin_ns)
+    return _Pieces(row, one.task[owner].astype(np.int64), owner, np.repeat(counts, counts), ran)

@@ -1,0 +1,128 @@
+"""What native threads add to a profile: bounds of the tasks' sums, facts on each pool, and advice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tprof.analysis.attribution.native_time import OF_TASK, OUTSIDE, SPINNING, UNIDENTIFIED
+from tprof.analysis.attribution.segment_energy import sum_by
+from tprof.analysis.names import places, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tprof.analysis.attribution.accounts import NativeTotals
+    from tprof.analysis.attribution.native_users import Pool
+
+Floats = NDArray[np.float64]
+NOTABLE = 0.02
+"""Part of all joules from which spinning and unidentified time are worth a warning."""
+MOST_NAMES = 5
+SETTINGS = (
+    ("openblas", "OPENBLAS_THREAD_TIMEOUT=20"),
+    ("libgomp", "OMP_WAIT_POLICY=passive"),
+    ("libomp", "KMP_BLOCKTIME=0"),
+    ("libiomp", "KMP_BLOCKTIME=0"),
+    ("mkl", "KMP_BLOCKTIME=0"),
+)
+"""By a part of the library's file name, the variable with which its threads sleep at once."""
+
+
+@dataclass(frozen=True)
+class NativeBounds:
+    """What the intervals of the tasks' means need.
+
+    Attributes
+    ----------
+    half_j : (instances,) half the width of the bounds that the sensor gives
+    least_j, most_j : (names,) bounds of the joules of native threads, by distinct name
+    """
+
+    half_j: Floats
+    least_j: Floats
+    most_j: Floats
+
+    @classmethod
+    def of(cls, half_j: Floats, totals: NativeTotals, names: Sequence[str]) -> NativeBounds:
+        """Add up places of the same name."""
+        unique, code = places([shown(name) for name in names])
+        least, most = (sum_by(code, values, len(unique)) for values in (totals.task_least_j, totals.task_most_j))
+        return cls(half_j, least, most)
+
+
+def native_facts(pools: Sequence[Pool], totals: NativeTotals | None, names: Sequence[str]) -> dict[str, Any] | None:
+    """Return facts on native threads as plain values; None if none serves tasks.
+
+    Keys: cpu_s, tasks_j, spin_j, unidentified_j, outside_j of all; `pools` has the same of each, with its library,
+    pid, number of threads, the names of possible users, and how these are known.
+    """
+    if totals is None:
+        return None
+    rows: list[dict[str, Any]] = [
+        {
+            "library": shown(pool.name),
+            "pid": pool.process,
+            "threads": pool.threads,
+            "users": sorted({shown(names[task]) for task in pool.users if task < len(names)}),
+            "known_by": pool.basis,
+            "cpu_s": float(pool.segments.cpu_s.sum()),
+            "tasks_j": float(joules[OF_TASK]),
+            "spin_j": float(joules[SPINNING]),
+            "unidentified_j": float(joules[UNIDENTIFIED]),
+            "outside_j": float(joules[OUTSIDE]),
+            "spins_after": _spins_after(pool, names),
+            "may_spin": pool.spins_ns > 0,
+        }
+        for pool, joules in zip(pools, totals.pool_j, strict=True)
+    ]
+    sums = ("cpu_s", "tasks_j", "spin_j", "unidentified_j", "outside_j")
+    return {name: sum(float(row[name]) for row in rows) for name in sums} | {"pools": rows}
+
+
+def native_warnings(facts: dict[str, Any] | None, measured_j: float) -> list[str]:
+    """Return a sentence for each library that spins notably, and for each whose user is notably unidentified."""
+    if facts is None or not measured_j > 0:
+        return []
+    out = []
+    for library in dict.fromkeys(row["library"] for row in facts["pools"]):
+        rows = [row for row in facts["pools"] if row["library"] == library]
+        spin_j, unidentified_j = (sum(row[name] for row in rows) for name in ("spin_j", "unidentified_j"))
+        if spin_j > NOTABLE * measured_j:
+            after = _list(sorted({name for row in rows for name in row["spins_after"]}))
+            out.append(
+                f"{_took(library, spin_j, measured_j)} spinning after {after}, in no task's energy: "
+                f"{_setting(library)} saves that"
+            )
+        if unidentified_j > NOTABLE * measured_j:
+            users = _list(sorted({name for row in rows for name in row["users"]}))
+            spins = any(row["may_spin"] for row in rows)
+            out.append(
+                f"{_took(library, unidentified_j, measured_j)} while several of {users} can have used them"
+                f"{' or left them spinning' if spins else ''}: they are in `unidentified`, and in each one's "
+                f"native_high_j; to tell them apart, run these tasks one at a time"
+                f"{f' with {_setting(library)}' if spins else ''}"
+            )
+    return out
+
+
+def _took(library: str, joules: float, of_j: float) -> str:
+    return f"threads of {library or 'a library'} took {joules:.3g} J ({joules / of_j:.0%})"
+
+
+def _setting(library: str) -> str:
+    """Return how the threads of a library are told to sleep at once."""
+    setting = next((f"{setting} in the environment" for part, setting in SETTINGS if part in library.lower()), None)
+    return f"{setting} (tprof run --passive-pools)" if setting else "a setting that lets them sleep between calls"
+
+
+def _spins_after(pool: Pool, names: Sequence[str]) -> list[str]:
+    tasks = np.unique(pool.segments.after[(pool.segments.kind == SPINNING) & (pool.segments.cpu_s > 0)])
+    return [shown(names[task]) for task in tasks.tolist() if 0 <= task < len(names)]
+
+
+def _list(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,251 @@
+"""Whom native threads are credited to, tried on real libraries: against clocks that the tasks read themselves.
+
+Each case is a program of its own, run with pools that spin as they do by default and with pools that sleep at once. A
+task reads the clocks of all native threads as it begins and as it ends. The difference is what its library's threads
+used while it ran: the truth where a library has one user. In a case with two users of one pool nobody knows it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import tprof
+from tprof.errors import TprofError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Row = dict[str, Any]
+
+SECONDS = 4.0
+LONGEST_S = 120
+THREADS = "2"
+LIMITS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "POLARS_MAX_THREADS")
+PASSIVE = {"OPENBLAS_THREAD_TIMEOUT": "20", "OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}
+GONE = "gone"
+"""In the place of a thread: those that came and went while a task ran."""
+CREATES = ("boost",)
+"""Tasks that start short-lived threads."""
+LIBRARIES = {
+    "multiply": "openblas",
+    "multiply_too": "openblas",
+    "multiply_short": "openblas",
+    "transform": "pocketfft",
+    "boost": "libgomp",
+    "group": "polars",
+}
+"""Each task's library, by a part of its file name; of other tasks no library has threads."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program: what each of its threads calls in turn, with pauses.
+
+    Attributes
+    ----------
+    name : of the case
+    threads : names of tasks
+    needs : a package that may be missing
+    pause_s : mean pause after these calls
+    """
+
+    name: str
+    threads: tuple[tuple[str, ...], ...]
+    needs: str | None = None
+    pause_s: float = 0.03
+
+    @property
+    def is_known(self) -> bool:
+        """Whether no two threads call one library, so that each task's CPU time is known."""
+        used = [{LIBRARIES[task] for task in tasks if task in LIBRARIES} for tasks in self.threads]
+        return sum(map(len, used)) == len(set().union(*used))
+
+
+CASES = (
+    Case("one caller at a time", (("multiply", "scan", "transform", "scan"),)),
+    Case("BLAS beside Python", (("multiply",), ("scan",))),
+    Case("rare BLAS calls beside Python", (("multiply",), ("scan",)), pause_s=0.2),
+    Case("short BLAS calls beside Python", (("multiply_short",), ("scan",))),
+    Case("BLAS beside FFT", (("multiply",), ("transform",))),
+    Case("gradient boosting beside BLAS", (("boost", "scan"), ("multiply",)), "sklearn"),
+    Case("gradient boosting beside polars", (("boost", "scan"), ("group", "sort")), "polars"),
+    Case("BLAS beside polars", (("multiply",), ("group",)), "polars"),
+    Case("two BLAS callers", (("multiply",), ("multiply_too",))),
+)
+
+
+def measure(*, seconds: float = SECONDS, progress: Callable[[str, int, int], None]) -> list[Row]:
+    """Run all cases whose packages are there; returns a row for each task of each run.
+
+    Raises
+    ------
+    TprofError
+        If a program fails.
+    """
+    cases = [case for case in CASES if case.needs is None or find_spec(case.needs) is not None]
+    rows: list[Row] = []
+    for number, case in enumerate(cases):
+        for passive in (True, False):
+            progress(case.name, 2 * number + (not passive), 2 * len(cases))
+            rows += run_case(case, passive=passive, seconds=seconds)
+    return rows
+
+
+def run_case(case: Case, *, passive: bool, seconds: float) -> list[Row]:
+    """Run one case in a process of its own and compare. Raises TprofError."""
+    with tempfile.TemporaryDirectory(prefix="tprof-native-") as folder:
+        environment = {name: value for name, value in os.environ.items() if name not in PASSIVE}
+        environment |= dict.fromkeys(LIMITS, THREADS) | (PASSIVE if passive else {})
+        command = [sys.executable, "-W", "ignore", "-m", __name__, case.name, folder, "--seconds", str(seconds)]
+        done = subprocess.run(  # noqa: S603 - this interpreter and this module
+            command, env=environment, capture_output=True, text=True, timeout=LONGEST_S + seconds, check=False
+        )
+        if done.returncode:
+            lines = done.stderr.strip().splitlines()
+            message = f"the program of the case {case.name!r} failed: {lines[-1] if lines else done.returncode}"
+            raise TprofError(message)
+        used_s = json.loads((Path(folder) / "truth.json").read_text())
+        return list(_compare(case, Path(folder) / "case.tprof", used_s, passive=passive))
+
+
+def _compare(case: Case, path: Path, used_s: dict[str, dict[str, float]], *, passive: bool) -> Iterator[Row]:
+    trace = tprof.load(path)
+    profile = trace.profile("cputime")
+    native, summary = profile.info["native"], profile.summary()
+    library = {str(one.tid): one.library.rsplit("/", 1)[-1] for one in trace.native_threads}
+    parts = ("tasks_j", "spin_j", "unidentified_j", "outside_j")
+    whole_j = sum(native[name] for name in parts) if native is not None else 0.0
+    for task in dict.fromkeys(task for tasks in case.threads for task in tasks):
+        part = LIBRARIES.get(task)
+        true_s = sum(
+            seconds
+            for tid, seconds in used_s.get(task, {}).items()
+            if part is not None and (part in library.get(tid, "") or (tid == GONE and task in CREATES))
+        )
+        row: Row = summary.loc[task].to_dict() if native is not None and task in summary.index else {}
+        yield {
+            "case": case.name,
+            "passive": passive,
+            "task": task,
+            "used_s": true_s if case.is_known else None,
+            "credited_s": row.get("native_cpu_s", 0.0),
+            "credited_j": row.get("native_j", 0.0),
+            "at_most_j": row.get("native_high_j", 0.0),
+            "spin_j": row.get("spin_j", 0.0),
+            "unidentified_share": native["unidentified_j"] / whole_j if native is not None and whole_j > 0 else 0.0,
+            "spinning_share": native["spin_j"] / whole_j if native is not None and whole_j > 0 else 0.0,
+            "native_cpu_s": native["cpu_s"] if native is not None else 0.0,
+        }
+
+
+class _Clocks:
+    """Reads the clocks of native threads as tasks begin and end."""
+
+    def __init__(self) -> None:
+        self.used_s: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+
+    def around(self, name: str, work: Callable[[], object]) -> None:
+        """Do some work, and count what each native thread used meanwhile, and those that came and went."""
+        began_ns, before = time.process_time_ns(), self._read()
+        work()
+        after, ended_ns = self._read(), time.process_time_ns()
+        own = {thread.native_id for thread in threading.enumerate()}
+        used_s = {tid: (after_ns - before.get(tid, 0)) * 1e-9 for tid, after_ns in after.items()}
+        for tid, one_s in used_s.items():
+            if tid not in own:
+                self.used_s[name][str(tid)] += one_s
+        self.used_s[name][GONE] += max((ended_ns - began_ns) * 1e-9 - sum(used_s.values()), 0.0)
+
+    @staticmethod
+    def _read() -> dict[int, int]:
+        found = {}
+        for name in os.listdir("/proc/self/task"):  # noqa: PTH208 - inside what is measured
+            try:
+                # The kernel's number of the CPU clock of a thread.
+                found[int(name)] = time.clock_gettime_ns((~int(name) << 3) | 6)
+            except OSError:  # it has ended
+                continue
+        return found
+
+
+def _works() -> dict[str, Callable[[], object]]:
+    random = np.random.default_rng(0)
+    large, small, signal = random.random((700, 700)), random.random((160, 160)), random.random(1 << 20)
+
+    def transform() -> None:
+        import scipy.fft  # noqa: PLC0415 - for cases that need it
+
+        scipy.fft.fft(signal, workers=2)
+        scipy.fft.fft2(large, workers=2)
+
+    def boost() -> None:
+        from sklearn.ensemble import HistGradientBoostingRegressor  # noqa: PLC0415 - as above
+
+        HistGradientBoostingRegressor(max_iter=15).fit(table, table.sum(axis=1))
+
+    def group() -> None:
+        import polars as pl  # noqa: PLC0415 - as above
+
+        frame = pl.DataFrame({"key": keys, "value": values})
+        frame.group_by("key").agg(pl.col("value").sum(), pl.col("value").std().alias("spread"))
+
+    table = random.random((8000, 10))
+    keys, values = random.integers(0, 1000, 1_000_000), random.random(1_000_000)
+    return {
+        "multiply": lambda: large @ large,
+        "multiply_too": lambda: large @ large,
+        "multiply_short": lambda: [small @ small for _ in range(5)],
+        "scan": lambda: sum(number * number for number in range(200_000)),
+        "transform": transform,
+        "boost": boost,
+        "group": group,
+        "sort": lambda: np.sort(signal),
+    }
+
+
+def run(case: Case, folder: Path, seconds: float) -> None:
+    """Record one case; leaves the trace and what the tasks read in the folder."""
+    works, clocks = _works(), _Clocks()
+    tasks = {name: tprof.task(name=name)(works[name]) for names in case.threads for name in names}
+    for task in tasks.values():
+        task()
+    time.sleep(0.3)
+
+    def call(names: tuple[str, ...], seed: int) -> None:
+        random, end_s = np.random.default_rng(seed), time.monotonic() + seconds
+        while time.monotonic() < end_s:
+            for name in names:
+                clocks.around(name, tasks[name])
+            time.sleep(case.pause_s * 2 * random.random())
+
+    with tprof.record(folder / "case.tprof", energy="estimate", counters="none"):
+        threads = [threading.Thread(target=call, args=one) for one in zip(case.threads, range(99), strict=False)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        time.sleep(0.2)
+    (folder / "truth.json").write_text(json.dumps(clocks.used_s))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("case")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seconds", type=float, default=SECONDS)
+    given = parser.parse_args()
+    run(next(case for case in CASES if case.name == given.case), given.folder, given.seconds)

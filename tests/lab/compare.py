@@ -1,0 +1,195 @@
+"""Puts what tprof says of a scenario beside the truth, and says whether it is within the scenario's bounds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tprof.analysis.attribution.quanta import build_quanta
+
+import tprof
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+READ = np.dtype([("t_ns", "u8"), ("register", "u4"), ("value", "u4"), ("published_pj", "u8"), ("true_pj", "u8")])
+"""As `struct logged` in module/lab.c."""
+REGISTERS = {"package-0": 0x611, "core": 0x639, "dram": 0x619}
+TASKS = {"light": 1, "middle": 2, "heavy": 3}
+BASE_MW, IDLE_MW = 1500, 500
+
+
+@dataclass(frozen=True)
+class Run:
+    """A scenario's run: its table, the folder that the guest left, what was recorded (if it was), and the truth."""
+
+    scenario: dict[str, Any]
+    folder: Path
+    said: dict[str, Any]
+
+    @cached_property
+    def trace(self) -> tprof.trace.Trace:
+        return tprof.load(self.folder / "recording.tprof")
+
+    @cached_property
+    def reads(self) -> np.ndarray:
+        return np.fromfile(self.folder / "reads", READ)
+
+
+class Report:
+    """Prints figures beside the truth, and remembers whether all were within their bounds."""
+
+    def __init__(self) -> None:
+        self.good = True
+        print(f"  {'':50} {'tprof':>11} {'truth':>11} {'difference':>11} {'bound':>8}")
+
+    def line(self, what: str, said: float, true: float, bound: float, unit: str = "J") -> None:
+        """Print one figure; `bound` is the most that it may differ."""
+        good = abs(said - true) <= bound
+        self.good &= good
+        print(
+            f"  {what:50} {said:11.4f} {true:11.4f} {said - true:+11.5f} {bound:8.4f} {unit}"
+            + ("" if good else "  BEYOND")
+        )
+
+    def true(self, what: str, *, holds: bool) -> None:
+        """Print one statement that must hold."""
+        self.good &= holds
+        print(f"  {what}: {'yes' if holds else 'NO'}")
+
+
+def compare(name: str, scenario: dict[str, Any], folder: Path) -> bool:
+    """Print a table of one scenario's figures; return whether all are within their bounds."""
+    print(f"{name}: {scenario['about']}")
+    if not (folder / "truth.json").exists():
+        print("  it did not come to its end")
+        return False
+    report, run = Report(), Run(scenario, folder, json.loads((folder / "truth.json").read_text()))
+    for what in scenario["checks"]:
+        CHECKS[what](report, run)
+    return report.good
+
+
+def _true_j(reads: np.ndarray, column: str, t_ns: int) -> float:
+    """Return joules of the last read until a time, which is the one whose value a reading of that time has."""
+    index = int(np.searchsorted(reads["t_ns"], t_ns, side="right")) - 1
+    return float(reads[column][max(index, 0)]) * 1e-12
+
+
+def _totals(report: Report, run: Run) -> None:
+    """Compare each domain's total with what its register counted, and with the truth, from first to last reading."""
+    bounds, scale = run.scenario["bounds"], run.scenario.get("scale", {})
+    for name, readings in run.trace.readings.items():
+        register = next((one for domain, one in REGISTERS.items() if name.startswith(domain)), None)
+        if readings.quantity != "energy" or register is None:
+            continue
+        own = np.sort(run.reads[run.reads["register"] == register], order="t_ns")
+        quanta = build_quanta(readings)
+        good = readings.t_ns[~readings.missing]
+        counted, true = (
+            _true_j(own, column, good[-1]) - _true_j(own, column, good[0]) for column in ("published_pj", "true_pj")
+        )
+        counted, true = (joules * scale.get(name.partition("-")[0], 1.0) for joules in (counted, true))
+        gap_s = float(np.diff(good).max()) * 1e-9
+        print(f"  {name}: {len(good)} readings, the longest gap {gap_s:.3f} s")
+        report.line("    what its register counted", quanta.energy_j.sum(), counted, bounds["register_j"])
+        report.line("    what was drawn", quanta.energy_j.sum(), true, bounds["true_j"])
+        for warning in quanta.warnings:
+            print(f"    {warning}")
+
+
+def _no_warnings(report: Report, run: Run) -> None:
+    """No warning about the sensor: whatever happened, it was right."""
+    warnings = [one for one in run.trace.profile("cputime").info["warnings"] if any(name in one for name in REGISTERS)]
+    for warning in warnings:
+        print(f"    {warning}")
+    report.true("no warning about a sensor that is right", holds=not warnings)
+
+
+def _since(said: dict[str, Any], line: str) -> dict[str, int]:
+    """Return by how much a line of the truth grew while the program ran."""
+    before, after = said["before"][line], said["after"][line]
+    return {key: after[key] - before[key] for key in after}
+
+
+def _kinds(said: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """Return by task what its kind truly did."""
+    return {name: _since(said, f"kind{number}") for name, number in TASKS.items()}
+
+
+def _tasks(report: Report, run: Run) -> None:
+    """Compare each task's joules above idle, package and DRAM, and their sum, with the truth of its kind.
+
+    A busy processor draws its base power rather than its idle power, whatever it runs: that belongs to the tasks too.
+    """
+    kinds, load = _kinds(run.said), run.scenario.get("load", {})
+    base_w = (load.get("base_mw", BASE_MW) - load.get("idle_mw", IDLE_MW)) * 1e-3
+    true_j = {
+        name: (kind["dynamic_uj"] + kind["dram_uj"]) * 1e-6 + base_w * kind["busy_ns"] * 1e-9
+        for name, kind in kinds.items()
+    }
+    undeclared = _since(run.said, "kind0")
+    drawn_j = (undeclared["dynamic_uj"] + undeclared["dram_uj"]) * 1e-6
+    print(f"  what ran undeclared: {undeclared['busy_ns'] * 1e-9:.3f} s, {drawn_j:.3f} J besides the base power")
+    for model, bound in run.scenario["bounds"]["models"].items():
+        _tasks_by(model, report, run.trace, true_j, bound)
+    cpu_s = run.trace.profile("cputime").tasks.groupby("task", observed=True)["cpu_s"].sum()
+    for name, kind in kinds.items():
+        true_s = kind["busy_ns"] * 1e-9
+        print(
+            f"  {name}: CPU time {cpu_s[name]:.4f} s, truly {true_s:.4f} s at {true_j[name] / true_s:.3f} W above idle"
+        )
+
+
+def _tasks_by(model: str, report: Report, trace: tprof.trace.Trace, true_j: dict[str, float], bound: Any) -> None:
+    """Compare the joules of one model. One that finds no static power is given the true one."""
+    if "static_w" in bound:
+        trace = replace(trace, manifest=trace.manifest | {"static_power_w": bound["static_w"]})
+    profile = trace.profile(model)
+    said_j = profile.tasks.groupby("task", observed=True)["dynamic_j"].sum()
+    for name, joules in true_j.items():
+        report.line(f"{model}: {name}", float(said_j[name]), joules, bound["task"] * joules)
+    total_j = sum(true_j.values())
+    report.line(f"{model}: all three", float(said_j.sum()), total_j, bound["sum"] * total_j)
+    print("    " + profile.accounts.to_string().replace("\n", "\n    "))
+    print(f"    static power {profile.info.get('static_power_w')}; {profile.info['warnings']}")
+
+
+def _counters(report: Report, run: Run) -> None:
+    """Compare each task's counts with those of its kind."""
+    sums = run.trace.profile("cputime").tasks.groupby("task", observed=True)[["cycles", "instructions"]].sum()
+    for name, kind in _kinds(run.said).items():
+        for what in ("cycles", "instructions"):
+            bound = run.scenario["bounds"]["counters"] * kind[what]
+            report.line(f"{name}: {what}", float(sums[what][name]) * 1e-6, kind[what] * 1e-6, bound * 1e-6, "10^6")
+
+
+def _restored(report: Report, run: Run) -> None:
+    """Whoever is killed, the policies are as before unless program and guard were killed at once."""
+    for one in run.said["seen"]:
+        order = ", ".join(one["order"])
+        held = all(policy[0] == policy[1] == "1000000" for policy in one["held"])
+        report.true(f"1 GHz is held on {len(one['held'])} policies ({order})", holds=held)
+        if run.scenario["bounds"]["restored"]:
+            report.true(f"then {order}: the policies are as before", holds=one["after"] == run.said["before"])
+
+
+def _rights(report: Report, run: Run) -> None:
+    """What a user without rights gets under each level of perf_event_paranoid."""
+    for one in run.said["seen"]:
+        expected = run.scenario["bounds"][f"level{one['level']}".replace("-", "minus")]
+        energy = [name for name in ("powercap", "perf") if isinstance(one[name], list)]
+        print(f"    {one}")
+        report.true(
+            f"perf_event_paranoid {one['level']}: energy {energy}, counters {one['counters']}",
+            holds=[energy, one["counters"]] == [expected["energy"], expected["counters"]],
+        )
+
+
+CHECKS = {
+    "totals": _totals, "no warnings": _no_warnings, "tasks": _tasks, "counters": _counters, "restored": _restored,
+    "rights": _rights,
+}  # fmt: skip

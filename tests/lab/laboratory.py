@@ -1,0 +1,263 @@
+"""Runs scenarios in the laboratory: a guest whose processor has RAPL, counters and cpufreq, and whose truth is known.
+
+README.md says what of it is real.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+CACHE = Path(
+    os.environ.get("TPROF_LAB") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "tprof-lab").expanduser()
+)
+SCENARIOS = tomllib.loads((HERE / "scenarios.toml").read_text())
+PACKAGES = ("qemu-system-x86", "busybox-static", "kmod", "gcc", "make")
+GUEST_S = 600
+"""Longest run of one guest."""
+CPUS = 2
+DRIVERS = ("intel_rapl_msr", "rapl", "cpufreq_userspace", "cpufreq_powersave", "cpufreq_ondemand")
+
+INIT = """#!/bin/busybox sh
+/bin/busybox --install -s /bin
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+while read -r name; do insmod /modules/$name; done < /order
+options=trans=virtio,version=9p2000.L,msize=512000
+mount -t 9p -o $options,cache=loose,ro root /lower || poweroff -f
+mount -t tmpfs -o size=60% tmpfs /upper
+mkdir -p /upper/up /upper/work
+mount -t overlay -o lowerdir=/lower,upperdir=/upper/up,workdir=/upper/work overlay /root || poweroff -f
+mkdir -p /root/run/lab
+mount -t 9p -o $options,cache=none share /root/run/lab || poweroff -f
+for name in proc sys dev; do mount --move /$name /root/$name; done
+mkdir -p /root/dev/pts /root/dev/shm
+mount -t devpts devpts /root/dev/pts
+mount -t tmpfs tmpfs /root/dev/shm
+ip link set lo up 2> /dev/null
+exec switch_root /root /run/lab/main
+"""
+
+MAIN = """#!/bin/bash
+export PATH={path} HOME=/root LANG=C.UTF-8
+cd {directory}
+{{ insmod {cache}/module/lab.ko {parameters} && for name in {drivers}; do
+  modprobe -d {cache}/kernel -S "$(uname -r)" "$name"; done && {command}; }} > /run/lab/output 2>&1 < /dev/null
+echo $? > /run/lab/status
+dmesg > /run/lab/dmesg
+sync
+echo o > /proc/sysrq-trigger
+sleep 60
+"""
+
+
+class LaboratoryError(Exception):
+    """The laboratory cannot be started here; one sentence."""
+
+
+def fetch() -> None:
+    """Install qemu and the kernel's headers, and unpack the kernel's image: nothing but qemu starts it.
+
+    Raises
+    ------
+    LaboratoryError
+        Where this is not Debian, not root, or the packages cannot be had.
+    """
+    if (CACHE / "release").exists() and shutil.which("qemu-system-x86_64"):
+        return
+    if os.geteuid() != 0:
+        raise LaboratoryError("the laboratory installs Debian packages, which needs root")
+    if not shutil.which("apt-get"):
+        raise LaboratoryError("the laboratory is made of Debian packages, and this machine has no apt-get")
+    (CACHE / "kernel").mkdir(parents=True, exist_ok=True)
+    depends = _output("apt-cache", "depends", "linux-image-amd64")
+    images = [word for word in depends.split() if word.startswith("linux-image-") and word != "linux-image-amd64"]
+    if not images:
+        raise LaboratoryError("apt knows no linux-image-amd64: the laboratory needs Debian on amd64")
+    release = images[0].removeprefix("linux-image-")
+    _output("apt-get", "install", "-qq", "-y", "--no-install-recommends", *PACKAGES, f"linux-headers-{release}")
+    with tempfile.TemporaryDirectory(dir=CACHE) as directory:
+        _output("apt-get", "download", "-qq", images[0], cwd=directory)
+        (package,) = Path(directory).glob("*.deb")
+        _output("dpkg", "-x", str(package), str(CACHE / "kernel"))
+    _output("depmod", "-b", str(CACHE / "kernel"), release)
+    (CACHE / "release").write_text(release)
+
+
+def build() -> None:
+    """Compile the module, and pack the guest's first programs.
+
+    Raises
+    ------
+    LaboratoryError
+        With what the compiler wrote.
+    """
+    folder, source = CACHE / "module", (HERE / "module" / "lab.c").read_text()
+    if not (folder / "lab.ko").exists() or (folder / "lab.c").read_text() != source:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        (folder / "lab.c").write_text(source)
+        (folder / "Kbuild").write_text("obj-m := lab.o\n")
+        _output("make", "-C", f"/lib/modules/{_release()}/build", f"M={folder}", "modules")
+    if not (CACHE / "initrd.gz").exists():
+        _pack()
+
+
+def _pack() -> None:
+    """Write an archive with busybox and the modules for this machine's own files (9p) under a RAM disk (overlay)."""
+    with tempfile.TemporaryDirectory() as directory:
+        tree = Path(directory)
+        for name in ("bin", "modules", "proc", "sys", "dev", "lower", "upper", "root"):
+            (tree / name).mkdir()
+        shutil.copy("/bin/busybox", tree / "bin")
+        order: list[str] = []
+        for name in ("virtio_pci", "9pnet_virtio", "9p", "overlay"):
+            needed = _output("modprobe", "-d", str(CACHE / "kernel"), "-S", _release(), "--show-depends", name)
+            order += [line.split()[1] for line in needed.splitlines() if line.startswith("insmod")]
+        order = list(dict.fromkeys(order))
+        for path in order:
+            shutil.copy(path, tree / "modules")
+        (tree / "order").write_text("".join(f"{Path(path).name}\n" for path in order))
+        (tree / "init").write_text(INIT)
+        (tree / "init").chmod(0o755)
+        names = "\n".join(str(path.relative_to(tree)) for path in sorted(tree.rglob("*")))
+        done = subprocess.run(
+            ["/bin/busybox", "cpio", "-o", "-H", "newc"],
+            cwd=tree,
+            input=names.encode(),
+            capture_output=True,
+            check=True,
+        )
+    (CACHE / "initrd.gz").write_bytes(gzip.compress(done.stdout, 1))
+
+
+def run(command: str, share: Path, parameters: dict[str, object] | None = None, cpus: int = CPUS) -> int:
+    """Run a command in a guest, with the laboratory's module loaded; return its status.
+
+    The guest sees this machine's files, read-only under a RAM disk, and `share` as /run/lab, where it leaves what the
+    command wrote as `output`.
+
+    Raises
+    ------
+    LaboratoryError
+        If the guest did not come to its end.
+    """
+    main = MAIN.format(
+        path=f"{os.environ['PATH']}:/usr/sbin:/sbin", directory=shlex.quote(str(Path.cwd())),
+        cache=shlex.quote(str(CACHE)), drivers=" ".join(DRIVERS), command=command,
+        parameters=" ".join(f"{name}={value}" for name, value in (parameters or {}).items()),
+    )  # fmt: skip
+    (share / "main").write_text(main)
+    (share / "main").chmod(0o755)
+    qemu = [
+        "setpriv", "--pdeathsig", "KILL",
+        "qemu-system-x86_64", "-machine", "q35", "-accel", "tcg,thread=multi,tb-size=512", "-no-reboot", "-nodefaults",
+        "-cpu", "Skylake-Server,-hypervisor", "-smp", str(cpus), "-m", "4G", "-display", "none",
+        "-serial", f"file:{share / 'console'}", "-kernel", str(CACHE / "kernel" / "boot" / f"vmlinuz-{_release()}"),
+        "-initrd", str(CACHE / "initrd.gz"),
+        "-append", "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable clocksource=tsc",
+        "-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap",
+        "-device", "virtio-9p-pci,fsdev=root,mount_tag=root",
+        "-fsdev", f"local,id=share,path={share},security_model=none",
+        "-device", "virtio-9p-pci,fsdev=share,mount_tag=share",
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(qemu, capture_output=True, text=True, timeout=GUEST_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise LaboratoryError(f"the guest did not end within {GUEST_S} s: its console is {share / 'console'}") from None
+    if not (share / "status").exists():
+        raise LaboratoryError(f"the guest did not end by itself: {done.stderr.strip() or share / 'console'}")
+    return int((share / "status").read_text())
+
+
+def _release() -> str:
+    return (CACHE / "release").read_text().strip()
+
+
+def _output(*command: str, cwd: str | None = None) -> str:
+    """Return what a command writes. Raises LaboratoryError if it fails."""
+    environment = os.environ | {
+        "DEBIAN_FRONTEND": "noninteractive", "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"
+    }  # fmt: skip
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise LaboratoryError(f"{shlex.join(command)} failed: {(done.stderr or done.stdout).strip()[-2000:]}")
+    return done.stdout
+
+
+def _together(names: list[str]) -> list[list[str]]:
+    """Return the scenarios in groups that one guest can run: of equal parameters of the module's loading."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(json.dumps(SCENARIOS[name].get("load", {}), sort_keys=True), []).append(name)
+    return list(groups.values())
+
+
+def _run_scenarios(names: list[str], keep: Path | None) -> int:
+    from compare import compare  # noqa: PLC0415 - it imports tprof's analysis, which --list and --fetch do not need
+
+    failed = []
+    for group in _together(names):
+        with tempfile.TemporaryDirectory(dir=CACHE) as directory:
+            share = Path(directory)
+            (share / "scenarios.json").write_text(json.dumps({name: SCENARIOS[name] for name in group}))
+            status = run(shlex.join([sys.executable, str(HERE / "guest.py")]), share, SCENARIOS[group[0]].get("load"))
+            if status:
+                print((share / "output").read_text(), file=sys.stderr)
+            failed += [name for name in group if not compare(name, SCENARIOS[name], share / name)]
+            if keep:
+                shutil.copytree(share, keep, dirs_exist_ok=True)
+    print(f"{len(names) - len(failed)} of {len(names)} scenarios within their bounds")
+    if failed:
+        print(f"beyond them: {', '.join(failed)}")
+    return bool(failed)
+
+
+def main() -> int:
+    """Run the command line, and return its status: 0, 1 (a figure is beyond its bound), or 3 (no laboratory here)."""
+    sys.stdout.reconfigure(line_buffering=True)
+    parser = argparse.ArgumentParser(prog="scripts/lab", description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="scenarios; by default the short ones")
+    parser.add_argument("--list", action="store_true", help="list the scenarios")
+    parser.add_argument("--all", action="store_true", help="run all of them")
+    parser.add_argument("--fetch", action="store_true", help="only install and build what they need")
+    parser.add_argument("--keep", type=Path, metavar="DIRECTORY", help="copy recordings and truths there")
+    parser.add_argument("--shell", metavar="COMMAND", help="run a command line in the guest instead")
+    options = parser.parse_args()
+    if options.list:
+        for name, scenario in SCENARIOS.items():
+            print(f"{name:22} {'short' if scenario.get('short') else '     '}  {scenario['about']}")
+        return 0
+    unknown = [name for name in options.names if name not in SCENARIOS]
+    if unknown:
+        parser.error(f"there is no scenario {unknown[0]}: scripts/lab --list names them")
+    try:
+        fetch()
+        build()
+        if options.fetch:
+            return 0
+        if options.shell:
+            with tempfile.TemporaryDirectory(dir=CACHE) as directory:
+                status = run(options.shell, Path(directory))
+                print((Path(directory) / "output").read_text(), end="")
+                return status
+        short = [name for name, scenario in SCENARIOS.items() if scenario.get("short")]
+        return _run_scenarios(list(SCENARIOS) if options.all else options.names or short, options.keep)
+    except LaboratoryError as error:
+        print(f"no laboratory here: {error}", file=sys.stderr)
+        return 3
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""The threads of real libraries: whose they are, and that no CPU time is missing."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import programs
+
+import tprof
+
+PROGRAM = """
+import os, sys, time
+import numpy as np
+import tprof
+from tprof.benchmarks.overhead.sensor_thread_cost import cpu_time_ns
+{imports}
+
+x = np.random.default_rng(1).random((600, 600))
+np.ones((400, 400)) @ np.ones((400, 400))
+
+
+@tprof.task
+def work():
+    before_ns = time.thread_time_ns()
+    while time.thread_time_ns() - before_ns < 100_000_000:
+        {call}
+
+
+with tprof.record(sys.argv[1], energy="estimate", counters="none"):
+    before_ns, own_ns, begin_ns = time.process_time_ns(), cpu_time_ns(), time.monotonic_ns()
+    for _ in range(2):
+        work()
+    end_ns, own_ns = time.monotonic_ns(), cpu_time_ns() - own_ns
+    print(begin_ns, end_ns, time.process_time_ns() - before_ns - own_ns)
+    time.sleep(0.05)
+"""
+
+LIBRARIES = {
+    "numpy": ("", "x @ x", "openblas"),
+    "scipy": ("import scipy.fft", "scipy.fft.fft2(x, workers=2)", "pypocketfft"),
+    "sklearn": (
+        "from sklearn.ensemble import HistGradientBoostingRegressor as Trees",
+        "Trees(max_iter=3).fit(x[:, :5], x[:, 6])",
+        "libgomp",
+    ),
+    "polars": (
+        "import polars",
+        "polars.DataFrame({'k': np.arange(200_000) % 99, 'v': 1.0}).group_by('k').agg(polars.col('v').sum())",
+        "polars",
+    ),
+}
+
+
+def recorded(folder, name):
+    if importlib.util.find_spec(name) is None:
+        pytest.skip(f"{name} is not installed")
+    imports, call, pool = LIBRARIES[name]
+    environment = {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2", "POLARS_MAX_THREADS": "2"}
+    source = PROGRAM.format(imports=imports, call=call)
+    done = programs.run(folder, source, str(folder / "t.tprof"), env={**programs.os.environ, **environment})
+    assert (done.returncode, done.stderr) == (0, "")
+    trace = tprof.load(folder / "t.tprof")
+    assert trace.notes == ()
+    return trace, pool, [int(word) for word in done.stdout.split()]
+
+
+def used_ns(thread, begin_ns, end_ns):
+    begin, end = np.interp([begin_ns, end_ns], thread.t_ns, thread.cpu_ns)
+    return end - begin
+
+
+@pytest.mark.parametrize("name", ["numpy", "scipy", "polars", pytest.param("sklearn", marks=pytest.mark.thorough)])
+def test_the_threads_of_a_library_are_known_with_all_their_time(tmp_path, name):
+    trace, pool, (begin_ns, end_ns, process_ns) = recorded(tmp_path, name)
+
+    of_pool = [one for one in trace.native_threads if pool in Path(one.library).name]
+    used = sum(used_ns(one, begin_ns, end_ns) for one in trace.native_threads)
+    (main,) = trace.threads
+    samples = main.read()
+    sampled = np.interp([begin_ns, end_ns], samples["t_ns"], samples["cpu_ns"])
+    total_ns = used + sampled[1] - sampled[0]
+    assert of_pool
+    assert sum(used_ns(one, begin_ns, end_ns) for one in of_pool) > 0
+    assert total_ns == pytest.approx(process_ns, rel=0.05, abs=15e6)
+
+    creators = {one.creator_task for one in of_pool} - {None}
+    assert [trace.tasks[creator].name for creator in creators] == [] if name == "numpy" else ["work"]

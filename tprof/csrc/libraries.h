@@ -1,0 +1,26 @@
+/* The files that are mapped as libraries, and the redirection of their calls of pthread_create to births.c. */
+#ifndef TPROF_LIBRARIES_H
+#define TPROF_LIBRARIES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tprof_library {
+    uintptr_t base, start, end; /* of its mapped segments */
+    char *path;
+    uint32_t number;         /* never used again in this process */
+    uint64_t written_in;     /* of native_threads.c: the recording that knows its path */
+    bool settled, seen;
+};
+
+/* Bring the list up to date if libraries came or went, and redirect the calls of new ones; cheap otherwise. Both
+ * functions are called by one thread at a time. */
+void tprof_libraries_refresh(void);
+/* The library at this address, or NULL; valid until the next refresh. */
+struct tprof_library *tprof_library_at(uintptr_t address);
+
+/* Around forks, called by process.c: the C library's own lock must not be held by a thread that the child lacks. */
+void tprof_libraries_before_fork(void);
+void tprof_libraries_after_fork(void);
+
+#endif

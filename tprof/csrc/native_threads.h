@@ -1,0 +1,27 @@
+/* The threads of this process that record no samples, such as those of a library's pool: their CPU clocks, read every
+ * few milliseconds by the sensor thread, and who created them. One file for each process (tprof/trace/native.py). */
+#ifndef TPROF_NATIVE_THREADS_H
+#define TPROF_NATIVE_THREADS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Begin and end the file in this session directory. Called while the sensor thread does not run. Begin returns 0 or
+ * errno; the end reads all clocks once more. */
+int tprof_native_begin(const char *directory, uint32_t process);
+void tprof_native_end(void);
+bool tprof_native_runs(void);
+
+/* Called by the sensor thread: whether it is time to read the clocks, UINT64_MAX: never; read them; say what reading them
+ * took, from waking on. What it takes decides how often they are read. */
+uint64_t tprof_native_next_ns(void);
+void tprof_native_poll(uint64_t now_ns);
+void tprof_native_charge(uint64_t cpu_ns);
+
+/* The calling thread is tprof's own, and not to be followed until its end, of which it says so too. */
+void tprof_native_leave_out(bool begins);
+/* For a forked child: its parent goes on with the file. */
+void tprof_native_forget(void);
+
+#endif

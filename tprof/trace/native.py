@@ -1,0 +1,283 @@
+"""Native threads of a trace: threads that record no samples, with their CPU clocks as the recorder read them.
+
+A process's file holds records of `layout.NATIVE`. Most are readings of clocks. The others say when a thread appeared
+and ended, who created it, its name, and the library in which it began. A clock that stands still is not written; before
+it moves again, the time until which it stood is. So between two readings a thread's CPU time may count as evenly spent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tprof.errors import TraceError
+
+from . import kinds, layout
+from .arguments import refuse_if, whole
+from .kinds import NativeKind
+from .metadata import MAX_NS
+from .stream import open_stream
+from .thread import MAX_PID
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from .stream import Stream
+    from .tasks import TaskTable
+
+WORD = "threads"
+TEXT_BYTES = 16
+MAX_PARTS = 256
+"""Parts of a library's path: 4096 bytes, the longest path of the system."""
+
+Records = np.ndarray[Any, np.dtype[np.void]]
+
+
+@dataclass(frozen=True)
+class NativeThread:
+    """A thread that records no samples: of a library's pool, or of the program, but without tasks.
+
+    Conservation: the CPU time used between `t_ns[i]` and `t_ns[i + 1]` is `cpu_ns[i + 1] - cpu_ns[i]`. Time before the
+    first reading and after the last is not known here; it is in the process's clock only.
+
+    Attributes
+    ----------
+    pid, tid : of the system. A tid that was used again has an entry for each thread.
+    name : the system's name for it (15 bytes at most), as last seen; "" if not known.
+    library : path of the mapped file that holds its start routine (the program's own file for its own routines); of a
+        `std::thread` the file of its function where that is known; "" if not known.
+    created_ns : when it was created; None if nobody saw that, then it was first seen at `t_ns[0]`.
+    creator_tid : tid of the thread that created it, as `Thread.tid`, in the same process; None if not known. It may
+        be another native thread.
+    creator_task : index in `Trace.tasks` of the task that ran on the creating thread; None: no task, or not known.
+    creator_instance : its instance; None: no task, or not known.
+    ended_ns : when it ended or, if nobody saw that, when it was first found to have ended, or to record samples.
+        None: it still ran at the end of the recording, or the process was killed.
+    t_ns : (n,) int64, n >= 1, CLOCK_MONOTONIC nanoseconds just after each reading, not decreasing. The first is that
+        of the creation if that was seen; the last is that of the end if the thread itself read its clock there.
+    cpu_ns : (n,) int64, nanoseconds of CPU time since the thread began, not decreasing.
+    """
+
+    pid: int
+    tid: int
+    name: str
+    library: str
+    created_ns: int | None
+    creator_tid: int | None
+    creator_task: int | None
+    creator_instance: int | None
+    ended_ns: int | None
+    t_ns: npt.NDArray[np.int64]
+    cpu_ns: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class NativeFile:
+    """The native threads of one process in its file.
+
+    Attributes
+    ----------
+    process, pid : of the process, as those of its samples.
+    count : committed records that can be read.
+    dropped : records that could not be written.
+    """
+
+    process: int
+    pid: int
+    count: int
+    dropped: int
+    stream: Stream = field(repr=False)
+    table: TaskTable = field(repr=False)
+
+    def read(self) -> list[NativeThread]:
+        """Read the threads. Raises TraceError."""
+        records = self.stream.read(layout.NATIVE)
+        tasks = records["task"]
+        created = records["kind"] == NativeKind.CREATOR
+        tasks[created] = self.table.to_indices(self.process, tasks[created])
+        tasks[created & np.isin(tasks, self.table.left_out())] = layout.NO_TASK
+        return threads_of(records, self.pid)
+
+
+def open_native(path: Path, table: TaskTable) -> NativeFile:
+    """Open a file of native threads. Raises TraceError."""
+    stream = open_stream(path, kinds.StreamKind.NATIVE)
+    native = stream.description.get("native")
+    if native != WORD:
+        message = f"{path} holds native {native!r}, of which this tprof knows nothing"
+        raise TraceError(message)
+    number = stream.number
+    dropped = number("dropped_enospc") + number("dropped_io")
+    pid = number("pid") if number("pid") <= MAX_PID else 0
+    return NativeFile(number("process"), pid, stream.count, dropped, stream, table)
+
+
+def read_native(files: Iterable[NativeFile]) -> tuple[NativeThread, ...]:
+    """Read the threads of all processes, by process number and first reading. Raises TraceError."""
+    threads = [thread for file in files for thread in file.read()]
+    return tuple(sorted(threads, key=lambda thread: (thread.pid, int(thread.t_ns[0]), thread.tid)))
+
+
+def threads_of(records: Records, pid: int) -> list[NativeThread]:
+    """Put a file's records together; threads that never appear are left out.
+
+    Parameters
+    ----------
+    records : (n,) of `layout.NATIVE`, in the order of the file
+        Tasks are indices of `Trace.tasks`.
+    pid
+        The process.
+    """
+    kind = records["kind"]
+    libraries = _paths(records[kind == NativeKind.PATH])
+    own = records[(kind != NativeKind.PATH) & (kind >= min(NativeKind)) & (kind <= max(NativeKind))]
+    own = own[np.argsort(own["thread"], kind="stable")]
+    starts = np.flatnonzero(np.diff(own["thread"], prepend=own["thread"][:1] + 1))
+    parts = np.split(own, starts[1:]) if len(own) else []
+    threads = (_thread_of(part, pid, libraries) for part in parts)
+    return [thread for thread in threads if thread is not None]
+
+
+def _thread_of(part: Records, pid: int, libraries: dict[int, str]) -> NativeThread | None:
+    """Return the thread of these records; None if it never appears."""
+    by_kind = {int(record["kind"]): record for record in part[part["kind"] != NativeKind.CLOCK]}
+    appear = by_kind.get(NativeKind.APPEAR)
+    if appear is None:
+        return None
+    creator, end, name = (by_kind.get(kind) for kind in (NativeKind.CREATOR, NativeKind.END, NativeKind.NAME))
+    begin = by_kind.get(NativeKind.BEGIN)
+    t_ns, cpu_ns = _clock(part)
+    return NativeThread(
+        pid=pid,
+        tid=_process_id(appear),
+        name="" if name is None else _text(name),
+        library="" if begin is None else libraries.get(int(begin["value"]), ""),
+        created_ns=None if creator is None else _ns(creator["t_ns"]),
+        creator_tid=None if creator is None else _process_id(creator) or None,
+        creator_task=_task(creator),
+        creator_instance=None if _task(creator) is None or creator is None else int(creator["value"]),
+        ended_ns=None if end is None else _ns(end["t_ns"]),
+        t_ns=t_ns,
+        cpu_ns=cpu_ns,
+    )
+
+
+def _clock(part: Records) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the readings of a clock in order of time; a value that falls is damage, and counts as no movement."""
+    kind = part["kind"]
+    exact = (kind == NativeKind.END) & (part["flags"] & kinds.NativeFlag.EXACT != 0)
+    read = part[(kind == NativeKind.APPEAR) | (kind == NativeKind.CLOCK) | exact]
+    t_ns = np.minimum(read["t_ns"], np.uint64(MAX_NS)).astype(np.int64)
+    cpu_ns = np.minimum(read["value"], np.uint64(MAX_NS)).astype(np.int64)
+    order = np.argsort(t_ns, kind="stable")
+    return t_ns[order], np.maximum.accumulate(cpu_ns[order])
+
+
+def _paths(records: Records) -> dict[int, str]:
+    """Return the libraries' paths by their numbers."""
+    parts: dict[int, list[bytes]] = {}
+    for record in records[np.lexsort((records["part"], records["thread"]))]:
+        known = parts.setdefault(int(record["thread"]), [])
+        if int(record["part"]) == len(known) < MAX_PARTS:
+            known.append(_text_bytes(record))
+    return {number: b"".join(known).decode("utf-8", "replace") for number, known in parts.items()}
+
+
+def _text_bytes(record: np.void) -> bytes:
+    return record.tobytes()[8 : 8 + TEXT_BYTES].split(b"\0")[0]
+
+
+def _text(record: np.void) -> str:
+    return _text_bytes(record).decode("utf-8", "replace")
+
+
+def _task(creator: np.void | None) -> int | None:
+    if creator is None or int(creator["value"]) == 0 or int(creator["task"]) == layout.NO_TASK:
+        return None
+    return int(creator["task"])
+
+
+def _process_id(record: np.void) -> int:
+    return int(record["tid"]) if int(record["tid"]) <= MAX_PID else 0
+
+
+def _ns(value: np.uint64) -> int:
+    return min(int(value), MAX_NS)
+
+
+def check_native(threads: Sequence[NativeThread], task_count: int) -> list[NativeThread]:
+    """Return threads to write, with arrays of whole numbers. Raises UsageError."""
+    return [_check(f"native[{place}]", thread, task_count) for place, thread in enumerate(threads)]
+
+
+def _check(where: str, thread: NativeThread, task_count: int) -> NativeThread:
+    wrong_type = not isinstance(thread, NativeThread)
+    refuse_if(wrong_type, f"{where} must be a tprof.trace.NativeThread, got {type(thread).__name__}")
+    t_ns, cpu_ns = whole(where, "t_ns", thread.t_ns), whole(where, "cpu_ns", thread.cpu_ns, len(thread.t_ns))
+    refuse_if(len(t_ns) == 0, f"{where}: t_ns needs one reading at least")
+    for key, values in (("t_ns", t_ns), ("cpu_ns", cpu_ns)):
+        refuse_if(int(values.min()) < 0, f"{where}: {key} must not be negative, got {int(values.min())}")
+        refuse_if(bool((values[1:] < values[:-1]).any()), f"{where}: {key} must not decrease")
+    task = -1 if thread.creator_task is None else thread.creator_task
+    refuse_if(not -1 <= task < task_count, f"{where}: creator_task must be from 0 to {task_count - 1}, got {task}")
+    nobody = thread.created_ns is None and (thread.creator_tid, thread.creator_task) != (None, None)
+    refuse_if(nobody, f"{where} has a creator, so it needs created_ns")
+    refuse_if(
+        (task < 0) != (thread.creator_instance is None), f"{where}: creator_task and creator_instance go together"
+    )
+    return replace(thread, t_ns=t_ns, cpu_ns=cpu_ns)
+
+
+def records_of(threads: Sequence[NativeThread]) -> Records:
+    """Return the file records of threads of one process, tasks as their indices."""
+    libraries = {path: number for number, path in enumerate(sorted({thread.library for thread in threads} - {""}))}
+    parts = [_path_records(path, number) for path, number in libraries.items()]
+    parts += [_records_of(thread, number, libraries) for number, thread in enumerate(threads)]
+    return np.concatenate([np.zeros(0, layout.NATIVE), *parts])
+
+
+def _path_records(path: str, number: int) -> Records:
+    text = path.encode("utf-8", "replace")
+    pieces = [text[at : at + TEXT_BYTES] for at in range(0, len(text), TEXT_BYTES)]
+    records = np.concatenate([_with_text(piece) for piece in pieces])
+    records["thread"], records["kind"] = number, NativeKind.PATH
+    records["part"] = np.arange(len(pieces))
+    return records
+
+
+def _with_text(text: bytes) -> Records:
+    return np.frombuffer((b"\0" * 8 + text).ljust(layout.NATIVE.itemsize, b"\0"), layout.NATIVE).copy()
+
+
+def _records_of(thread: NativeThread, number: int, libraries: dict[str, int]) -> Records:
+    clock = np.zeros(len(thread.t_ns), layout.NATIVE)
+    clock["t_ns"], clock["value"], clock["kind"] = thread.t_ns, thread.cpu_ns, NativeKind.CLOCK
+    clock["kind"][:1], clock["tid"][:1] = NativeKind.APPEAR, thread.tid
+    parts = [clock]
+    if thread.created_ns is not None:
+        creator = np.zeros(1, layout.NATIVE)
+        creator["t_ns"], creator["tid"] = thread.created_ns, thread.creator_tid or 0
+        creator["value"] = thread.creator_instance or 0
+        creator["task"] = layout.NO_TASK if thread.creator_task is None else thread.creator_task
+        creator["kind"] = NativeKind.CREATOR
+        parts.append(creator)
+    if thread.name:
+        name = _with_text(thread.name.encode("utf-8", "replace")[:TEXT_BYTES])
+        name["t_ns"], name["kind"] = thread.t_ns[0], NativeKind.NAME
+        parts.append(name)
+    if thread.library:
+        begin = np.zeros(1, layout.NATIVE)
+        begin["t_ns"], begin["value"], begin["kind"] = thread.t_ns[0], libraries[thread.library], NativeKind.BEGIN
+        parts.append(begin)
+    if thread.ended_ns is not None:
+        end = np.zeros(1, layout.NATIVE)
+        end["t_ns"], end["value"], end["kind"] = thread.ended_ns, thread.cpu_ns[-1], NativeKind.END
+        parts.append(end)
+    records = np.concatenate(parts)
+    records["thread"] = number
+    return records
