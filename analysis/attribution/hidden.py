@@ -29,6 +29,8 @@ Floats = NDArray[np.float64]
 _INTERVAL_NS = 100_000_000
 # Part of the recording's length on one core: about what the sensor thread takes.
 _NEGLIGIBLE = 0.01
+_LOST_SHARE, _LEAST_LOST_S = 0.3, 0.5
+"""So much less than the program's CPU time is more than ticks, or a hypervisor that takes the processor, explain."""
 TICKS_S = 0.02
 SKEW_S = 0.005
 """Error of the CPU time at a moment inside a segment: its course within the segment is unknown."""
@@ -46,7 +48,8 @@ class Hidden(Protocol):
 class HiddenTime:
     """Cumulative CPU seconds at times `t_ns` of other processes (by package) and of the program without samples.
 
-    `before_s` of the latter passed in threads that run tasks, before the first of them.
+    `before_s` of the latter passed in threads that run tasks, before the first of them. In all the program used
+    `program_s`, and all processes together `busy_s` as the kernel counts, None if it was not read.
     """
 
     t_ns: NDArray[np.int64]
@@ -54,6 +57,7 @@ class HiddenTime:
     unseen_s: Floats
     before_s: float
     program_s: float
+    busy_s: float | None = None
 
     def between(self, edges_ns: NDArray[np.int64], package: int | None) -> tuple[Floats, Floats]:
         """Return both in each quantum of a package; threads without samples are split evenly over packages."""
@@ -74,6 +78,16 @@ class HiddenTime:
     def before_share(self) -> float:
         """Share of the program's CPU time before the first task of a thread; 0 if unknown or negligible."""
         return self._share(self.before_s)
+
+    @property
+    def hides_others(self) -> bool:
+        """Whether the kernel counts so much less than the program used that others' time cannot be told.
+
+        It counts in ticks, which a virtual machine loses when it gets no processor.
+        """
+        return self.busy_s is not None and self.program_s - self.busy_s > max(
+            _LOST_SHARE * self.program_s, _LEAST_LOST_S
+        )
 
     def _share(self, cpu_s: float) -> float:
         if not len(self.t_ns) or cpu_s < _NEGLIGIBLE * (self.t_ns[-1] - self.t_ns[0]) * 1e-9:
@@ -110,7 +124,10 @@ def measure_hidden(
     other_s = _never_falling(sum(busy_s.values()) - program_s) if busy else np.zeros(len(grid_ns))
     shares = _shares({package: float(values[-1]) for package, values in busy_s.items()})
     other_by_package_s = {package: other_s * share for package, share in shares.items()}
-    return HiddenTime(grid_ns, other_by_package_s, unseen_s, min(before_s, float(unseen_s[-1])), float(program_s[-1]))
+    return HiddenTime(
+        grid_ns, other_by_package_s, unseen_s, min(before_s, float(unseen_s[-1])), float(program_s[-1]),
+        float(sum(busy_s.values())[-1]) if busy else None,
+    )  # fmt: skip
 
 
 def machine_busy_s(readings: Iterable[Readings], edges_ns: NDArray[np.int64]) -> Floats:

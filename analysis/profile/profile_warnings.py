@@ -10,6 +10,7 @@ from tprof.analysis.names import shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from tprof.analysis.attribution.hidden import HiddenTime
     from tprof.analysis.attribution.instances import InstanceRows
     from tprof.analysis.attribution.load import Activity
     from tprof.analysis.attribution.quanta import Quanta
@@ -64,6 +65,23 @@ def sample_warnings(activity: Activity, rows: InstanceRows, model: Chosen) -> li
     )
     if moved:
         out.append(f"{moved} segments began on one package and ended on another: half of each is counted on either")
+    out += _hidden_warnings(hidden)
+    begun = sum(one.starts for one in segments)
+    if begun > len(rows):
+        out.append(
+            f"{begun - len(rows)} instances begin more than once: their ids are not unique, and they count as one"
+        )
+    if len(rows) == 0:
+        out.append(
+            "the trace has no task instances: mark functions with @tprof.task, or name with tprof run --task functions "
+            "that the program calls"
+        )
+    return out
+
+
+def _hidden_warnings(hidden: HiddenTime) -> list[str]:
+    """Warn of CPU time that no sample shows, and where it is not known."""
+    out = []
     if hidden.unseen_share > UNSEEN_SHARE:
         out.append(
             f"{hidden.unseen_share:.0%} of the program's CPU time ran in threads that run no task, and that no task is "
@@ -75,15 +93,10 @@ def sample_warnings(activity: Activity, rows: InstanceRows, model: Chosen) -> li
             f"{hidden.before_share:.0%} of the program's CPU time passed before the first task of its processes and "
             "threads (in `runtime`): mostly starts of Python and imports in child processes"
         )
-    begun = sum(one.starts for one in segments)
-    if begun > len(rows):
+    if hidden.hides_others:
         out.append(
-            f"{begun - len(rows)} instances begin more than once: their ids are not unique, and they count as one"
-        )
-    if len(rows) == 0:
-        out.append(
-            "the trace has no task instances: mark functions with @tprof.task, or name with tprof run --task functions "
-            "that the program calls"
+            f"the kernel counted {hidden.busy_s:.3g} s of CPU time of all programs, but this program alone used "
+            f"{hidden.program_s:.3g} s: what other programs used is not known, and their joules count as the program's"
         )
     return out
 

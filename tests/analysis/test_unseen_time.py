@@ -28,6 +28,7 @@ def counted(name, quantity, t_ms, cpu_ms):
 
 def profiled(tmp_path, *, threads, busy, program, static_w=None):
     """Profile two seconds at 5 J a second; `busy` and `program` are CPU milliseconds at 0, 1 and 2 s."""
+    tmp_path.mkdir(exist_ok=True)
     path = tmp_path / "t.tprof"
     times = np.arange(0, 2001, 10)
     tprof.write_trace(
@@ -95,6 +96,21 @@ def test_ticks_of_busy_time_that_arrive_late_do_not_become_others(tmp_path):
     profile = profiled(tmp_path, threads=[worker()], busy=[0, 1010, 2000], program=[0, 1000, 2000])
 
     assert shares(profile)["other"] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_kernel_that_counts_less_than_the_program_used_knows_nothing_of_others(tmp_path):
+    """A virtual machine that loses ticks: what others used cannot be told, and the figures say so."""
+    few, enough = (
+        profiled(tmp_path / name, threads=[worker()], busy=[0, busy_ms // 2, busy_ms], program=[0, 1000, 2000])
+        for name, busy_ms in (("few", 600), ("enough", 1900))
+    )
+
+    said = (
+        "the kernel counted 0.6 s of CPU time of all programs, but this program alone used 2 s: what other programs "
+        "used is not known, and their joules count as the program's"
+    )
+    assert said in few.info["warnings"]
+    assert not any("the kernel counted" in text for text in enough.info["warnings"])
 
 
 @pytest.mark.parametrize("static_w", [None, {"package-0": 4.0}])

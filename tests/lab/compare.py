@@ -11,12 +11,13 @@ import numpy as np
 from tprof.analysis.attribution.quanta import build_quanta
 
 import tprof
+from tprof.trace.kinds import Flag
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 READ = np.dtype([("t_ns", "u8"), ("register", "u4"), ("value", "u4"), ("published_pj", "u8"), ("true_pj", "u8")])
-"""As `struct logged` in module/lab.c."""
+"""As `struct logged` in module/registers.c."""
 REGISTERS = {"package-0": 0x611, "core": 0x639, "dram": 0x619}
 TASKS = {"light": 1, "middle": 2, "heavy": 3}
 BASE_MW, IDLE_MW = 1500, 500
@@ -99,6 +100,10 @@ def _totals(report: Report, run: Run) -> None:
         report.line("    what was drawn", quanta.energy_j.sum(), true, bounds["true_j"])
         for warning in quanta.warnings:
             print(f"    {warning}")
+        if "wrap_after_j" in run.scenario:
+            report.true("  the register wrapped", holds=bool((np.diff(own["value"].astype(np.int64)) < 0).any()))
+        if "least_gap_s" in run.scenario:
+            report.true("  nobody looked for long", holds=gap_s > run.scenario["least_gap_s"])
 
 
 def _no_warnings(report: Report, run: Run) -> None:
@@ -167,6 +172,13 @@ def _counters(report: Report, run: Run) -> None:
             report.line(f"{name}: {what}", float(sums[what][name]) * 1e-6, kind[what] * 1e-6, bound * 1e-6, "10^6")
 
 
+def _multiplexed(report: Report, run: Run) -> None:
+    """The kernel took turns: otherwise the scenario showed nothing."""
+    flags = np.concatenate([thread.read()["flags"] for thread in run.trace.threads])
+    turns = float((flags & Flag.SCALED != 0).mean())
+    report.true(f"samples whose counters took turns: {turns:.0%}", holds=turns > 0)
+
+
 def _restored(report: Report, run: Run) -> None:
     """Whoever is killed, the policies are as before unless program and guard were killed at once."""
     for one in run.said["seen"]:
@@ -191,5 +203,5 @@ def _rights(report: Report, run: Run) -> None:
 
 CHECKS = {
     "totals": _totals, "no warnings": _no_warnings, "tasks": _tasks, "counters": _counters, "restored": _restored,
-    "rights": _rights,
+    "multiplexed": _multiplexed, "rights": _rights,
 }  # fmt: skip

@@ -103,15 +103,17 @@ def build() -> None:
     LaboratoryError
         With what the compiler wrote.
     """
-    folder, source = CACHE / "module", (HERE / "module" / "lab.c").read_text()
-    if not (folder / "lab.ko").exists() or (folder / "lab.c").read_text() != source:
+    folder, files = CACHE / "module", sorted((HERE / "module").iterdir())
+    if not (folder / "lab.ko").exists() or any(not _same(file, folder / file.name) for file in files):
         shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        (folder / "lab.c").write_text(source)
-        (folder / "Kbuild").write_text("obj-m := lab.o\n")
+        shutil.copytree(HERE / "module", folder)
         _output("make", "-C", f"/lib/modules/{_release()}/build", f"M={folder}", "modules")
     if not (CACHE / "initrd.gz").exists():
         _pack()
+
+
+def _same(one: Path, other: Path) -> bool:
+    return other.exists() and one.read_bytes() == other.read_bytes()
 
 
 def _pack() -> None:

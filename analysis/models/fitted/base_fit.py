@@ -16,7 +16,7 @@ from tprof.analysis.attribution.segments import Segments, task_of
 
 from .averaging import Prior
 from .equations import Edges, Rows, Work, base_columns, worked_in
-from .noise import SCALE_BOUNDS, UNTIMED_BOUNDS, WIDE_BOUNDS, Noise, Spread, instance_spread
+from .noise import HUBER, SCALE_BOUNDS, UNTIMED_BOUNDS, WIDE_BOUNDS, Noise, Spread, instance_spread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +29,8 @@ LATE_S = (0.0, 5e-5, 1e-4, 2e-4, 3.5e-4, 5e-4, 7e-4, 1e-3)
 HOPELESS = 60.0
 """A lateness that is so much less likely (-2 log likelihood) than another ends the search."""
 ROUNDS, REFINED = 3, 4
+GROSS = 20.0
+"""Standard deviations beyond which a row is an outlier for any lateness."""
 CLOSELY = 0.5
 """Windows shorter than this part of the time between updates show how late these are."""
 IDLE = 0.02
@@ -209,6 +211,8 @@ def find_lateness(rows: Rows, work: Sequence[Work], prior: Prior, tasks: int) ->
 def fit_base(equations: Equations, prior: Prior, start: BaseFit | None, *, scaled: bool) -> BaseFit:
     """Fit the base columns alone, with the sizes of the noise."""
     time, energy_j = equations.time, equations.energy_j
+    # Noise that adapts to each lateness would make their likelihoods no longer comparable.
+    beyond = HUBER if scaled else GROSS
     power, noise = prior.mean, equations.noise(prior.mean, None)
     if start is not None:
         power, noise = start.power, start.noise
@@ -217,10 +221,10 @@ def fit_base(equations: Equations, prior: Prior, start: BaseFit | None, *, scale
         # The very first powers are guesses, of which the noise cannot be told.
         if start is not None or number > 0:
             residual = energy_j - time @ power
-            noise = noise.with_outliers(residual).sized(residual, scaled=scaled, near=number > (start is None))
+            noise = noise.with_outliers(residual, beyond).sized(residual, scaled=scaled, near=number > (start is None))
         power = _least_squares(noise, time, energy_j, prior)
     residual = energy_j - time @ power
-    noise = noise.with_outliers(residual)
+    noise = noise.with_outliers(residual, beyond)
     return BaseFit(time, power, noise, noise.misfit(residual))
 
 

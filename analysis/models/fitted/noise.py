@@ -126,8 +126,8 @@ class Noise:
         alike = replace(self, spread2=NO_SPREAD2)
         return self.spread2 if alike.misfit(residual) > self.misfit(residual) + CLEARLY else NO_SPREAD2
 
-    def with_outliers(self, residual: Floats) -> Noise:
-        """Return the noise with more of it where a residual is unlikely.
+    def with_outliers(self, residual: Floats, beyond: float = HUBER) -> Noise:
+        """Return the noise with more of it where a residual is unlikely: beyond so many standard deviations.
 
         Sizes that were found with outliers are too large: then the median shows what is usual.
         """
@@ -136,7 +136,9 @@ class Noise:
             # A row that nothing explains also looks unlikely in its neighbours, until it has noise of its own.
             white = np.abs(found.whiten(residual[:, None])[0][:, 0])
             usual = min(float(np.median(white)) / NORMAL_MEDIAN, 1.0)
-            excess = np.maximum((white / HUBER) ** 2 - usual**2, 0.0)
+            excess = np.maximum((white / beyond) ** 2 - usual**2, 0.0)
+            if not excess.any():
+                break
             found = replace(found, outlier=found.outlier + found.band()[0] * excess)
         return found
 

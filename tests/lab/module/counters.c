@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The PMU `cpu` (PERF_TYPE_RAW, which also serves PERF_TYPE_HARDWARE): counts by what the processor runs, `slots` of them at a
+ * time besides cycles and instructions. */
+#include "lab.h"
+
+#include <linux/module.h>
+#include <linux/perf_event.h>
+
+static unsigned int slots = 4;
+module_param(slots, uint, 0644);
+
+static int which(const struct perf_event_attr *attr)
+{
+    static const int generic[] = {CYCLES, INSTRUCTIONS, REFS, MISSES, BRANCHES, BRANCH_MISSES, -1, STALLS};
+
+    if (attr->type == PERF_TYPE_HARDWARE)
+        return attr->config < ARRAY_SIZE(generic) ? generic[attr->config] : -1;
+    return attr->type == PERF_TYPE_RAW && attr->config == 0xff24 ? L2_REFS : -1;
+}
+
+static int counter_init(struct perf_event *event)
+{
+    if (event->attr.type != PERF_TYPE_HARDWARE && event->attr.type != PERF_TYPE_RAW)
+        return -ENOENT;
+    if (which(&event->attr) < 0)
+        return -EINVAL;
+    event->hw.idx = which(&event->attr);
+    return 0;
+}
+
+static u64 count_now(int idx)
+{
+    struct processor *p = this_cpu_ptr(&processors);
+    unsigned long flags;
+    u64 micro, now = clock_ns();
+
+    catch_up(now);
+    raw_spin_lock_irqsave(&p->lock, flags);
+    advance(p, now);
+    micro = p->micro[idx];
+    raw_spin_unlock_irqrestore(&p->lock, flags);
+    return micro;
+}
+
+static void counter_read(struct perf_event *event)
+{
+    u64 whole;
+
+    if (event->hw.state & PERF_HES_STOPPED)
+        return;
+    whole = (count_now(event->hw.idx) - local64_read(&event->hw.prev_count)) / 1000000;
+    local64_add(whole * 1000000, &event->hw.prev_count);
+    local64_add(whole, &event->count);
+}
+
+static void counter_start(struct perf_event *event, int flags)
+{
+    local64_set(&event->hw.prev_count, count_now(event->hw.idx));
+    event->hw.state = 0;
+}
+
+static void counter_stop(struct perf_event *event, int flags)
+{
+    counter_read(event);
+    event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+}
+
+static int counter_add(struct perf_event *event, int flags)
+{
+    struct processor *p = this_cpu_ptr(&processors);
+
+    if (event->hw.idx > INSTRUCTIONS) {
+        if (p->used >= slots)
+            return -EAGAIN;
+        p->used++;
+    }
+    event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+    if (flags & PERF_EF_START)
+        counter_start(event, flags);
+    return 0;
+}
+
+static void counter_del(struct perf_event *event, int flags)
+{
+    counter_stop(event, PERF_EF_UPDATE);
+    if (event->hw.idx > INSTRUCTIONS)
+        this_cpu_ptr(&processors)->used--;
+}
+
+static struct pmu counters = {
+    .module = THIS_MODULE,
+    .task_ctx_nr = perf_hw_context,
+    .capabilities = PERF_PMU_CAP_NO_INTERRUPT,
+    .event_init = counter_init,
+    .add = counter_add,
+    .del = counter_del,
+    .start = counter_start,
+    .stop = counter_stop,
+    .read = counter_read,
+};
+
+int counters_start(void)
+{
+    return perf_pmu_register(&counters, "cpu", PERF_TYPE_RAW);
+}
