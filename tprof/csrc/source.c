@@ -170,7 +170,8 @@ static void record(struct tprof_source *source, uint64_t now_ns, uint64_t value,
         reading->window_ns = window_before(source, now_ns);
         reading->flags = (uint16_t)((error != 0 ? TPROF_MISSING : 0) | (source->reopened ? TPROF_REOPENED : 0));
         reading->error = (uint16_t)error;
-        reading->suspended_ns = tprof_suspended_ns();
+        source->suspended_ns = tprof_suspended_ns(source->suspended_ns);
+        reading->suspended_ns = source->suspended_ns;
         tprof_stream_commit(&source->stream);
     } else if (source->stream.header != NULL) {
         return;
