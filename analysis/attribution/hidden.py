@@ -30,7 +30,7 @@ _INTERVAL_NS = 100_000_000
 # Part of the recording's length on one core: about what the sensor thread takes.
 _NEGLIGIBLE = 0.01
 _LOST_SHARE, _LEAST_LOST_S = 0.3, 0.5
-"""So much less than the program's CPU time is more than ticks explain, or a hypervisor that takes the processor at times."""
+"""So much less than the program's CPU time is more than ticks, or a hypervisor that takes the processor, explain."""
 TICKS_S = 0.02
 SKEW_S = 0.005
 """Error of the CPU time at a moment inside a segment: its course within the segment is unknown."""

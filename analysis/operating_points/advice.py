@@ -23,8 +23,10 @@ from .choice import (
 )
 from .draws import draw, draw_as_run
 from .goals import DELAY_POWERS, delay_product
-from .measured import NORMAL_95, by_task, tasks_of
+from .learned import NOTHING, Learned
+from .measured import by_task, tasks_of
 from .reasons import FAR, conditions, none_allowed, reason, reason_as_run
+from .scales import student
 from .table import PROGRAM
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from .algorithm import SizedAlgorithm
     from .choice import Floats, Next
     from .draws import Draws
+    from .learned import Shown
     from .measured import Measured
 
 UNITS = {"time": "s", "energy": "j", "power": "w"}
@@ -189,14 +192,16 @@ def advise(
         if name not in names:
             known = ", ".join(repr(one) for one in names)
             raise UsageError(f"the table has no task {name!r} with an energy; it has {known}")
-    kept = by_task(rows[rows["task"].isin(tasks)] if tasks else rows)
+    every = by_task(rows)
+    kept = [one for one in every if one.task in tasks] if tasks else every
     if all(len(one.time_s) < 2 for one in kept):
         raise UsageError(
             "no task was run at two operating points; measure at a second frequency, power limit or number of workers"
         )
-    advices = []
+    advices, learned = [], Learned(every)
     for one in kept:
-        advices.append(of_task(one, objective, settings=settings, workers=workers, algorithm=algorithm))
+        advice = of_task(one, objective, settings=settings, workers=workers, algorithm=algorithm, shown=learned.of(one))
+        advices.append(advice)
         done(len(advices), len(kept))
     return advices
 
@@ -208,15 +213,26 @@ def of_task(
     settings: Sequence[float] = (),
     workers: Sequence[int] = (),
     algorithm: SizedAlgorithm | None = None,
+    shown: Shown = NOTHING,
 ) -> Advice:
-    """Advise on one task; `settings`, `workers` and `algorithm` as in `advise`."""
+    """Advise on one task.
+
+    Parameters
+    ----------
+    measured, objective
+        The task, the goal and the conditions.
+    settings, workers, algorithm
+        As in `advise`.
+    shown
+        What other tasks of the table show.
+    """
     if len(measured.time_s) < 2:
         why = "Run at one operating point only; a second one is needed to compare."
         return Advice(measured, objective, None, None, None, 0, float("nan"), None, why)
     among = candidates(measured, settings, workers)
     if algorithm is not None:
         algorithm.check(measured, among)
-    draws = draw(measured, among.setting, among.workers, algorithm=algorithm)
+    draws = draw(measured, among.setting, among.workers, algorithm=algorithm, shown=shown)
     if far := draws.missed > FAR:
         among = Candidates(measured.unit, measured.setting, measured.workers)
         draws = draw_as_run(measured, draws.missed)
@@ -258,7 +274,11 @@ def _points(objective: Objective, measured: Measured, candidates: Candidates, dr
     columns = {"time": draws.time_s, "energy": draws.energy_j, "power": draws.power_w}
     shown = {name: (values.mean(axis=0), *np.percentile(values, INTERVAL, axis=0)) for name, values in columns.items()}
     places = measured.places(candidates.setting, candidates.workers)
-    noises = {"time": measured.time_noise, "energy": measured.energy_noise, "power": measured.power_noise}
+    noises = {
+        "time": measured.time_noise * student(measured.time_freedom),
+        "energy": measured.energy_noise * student(measured.energy_freedom),
+        "power": measured.power_noise * student(min(measured.time_freedom, measured.energy_freedom)),
+    }
     means = {"time": measured.time_s, "energy": measured.energy_j, "power": measured.power_w}
     for here, place in enumerate(places):
         if place is not None:
@@ -281,5 +301,5 @@ def _row(shown: dict[str, tuple[Floats, Floats, Floats]], here: int) -> dict[str
 
 
 def _ends(value: float, noise: float) -> tuple[float, float, float]:
-    factor = float(np.exp(NORMAL_95 * noise))
+    factor = float(np.exp(noise))
     return value, value / factor, value * factor

@@ -26,8 +26,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .fit import Fit, mirrored, similarity
-from .laws import PRIOR, Law, Prior, law_of
+from .fit import mirrored, similarity
+from .laws import PRIOR, Prior, law_of
+from .learned import NOTHING, Shown, fitted
 
 if TYPE_CHECKING:
     from .algorithm import SizedAlgorithm
@@ -86,6 +87,7 @@ def draw(
     prior: Prior = PRIOR,
     *,
     algorithm: SizedAlgorithm | None = None,
+    shown: Shown = NOTHING,
 ) -> Draws:
     """Draw curves over the candidates from the posterior given `measured`.
 
@@ -99,16 +101,17 @@ def draw(
         Assumptions about machines.
     algorithm
         The algorithm, if its counts are known.
+    shown
+        What other tasks of the table show.
     """
     random, count = np.random.default_rng(SEED), len(measured.time_s)
     settings, crews = np.append(measured.setting, setting), np.append(measured.workers, workers)
     law_at = law_of if algorithm is None else algorithm.law
-    law, kernel = law_at(measured, settings, crews, prior), similarity(settings, crews)
-    time = Fit(law.time, measured.time_s, measured.time_noise, law.misfit, _waiting_row(law, measured))
-    every = np.arange(len(law.weight))
-    power_w = measured.energy_j / time.through(kernel)
-    power = Fit(law.powers(every, time.best), power_w, measured.energy_noise, law.misfit, None)
-    shapes = _resample(law.weight - 0.5 * (time.squares + power.squares), random)
+    law = law_at(measured, settings, crews, prior)
+    kernel = similarity(settings, crews, rough=law.rough)
+    found = fitted(measured, law, kernel, prior, NOTHING if algorithm is not None else shown)
+    time, power = found.time, found.power
+    shapes = _resample(found.weight, random)
     times, parts = time.curves(shapes, kernel, random)
     powers = power.curves_through(law.powers(shapes, parts), measured.energy_j / times[:, :count], kernel, random)
     top = int(np.argmax(np.nan_to_num(measured.setting) * 1e6 + measured.workers))
@@ -136,13 +139,6 @@ def draw_as_run(measured: Measured, missed: float) -> Draws:
     ran = Ran(measured.time_s, measured.energy_j)
     waiting = np.full(DRAWS, np.nan)
     return Draws(time_s, energy_j / time_s, waiting, measured.time_noise, measured.energy_noise, missed, ran)
-
-
-def _waiting_row(law: Law, measured: Measured) -> tuple[Floats, float] | None:
-    """Return the counters' constraint on the coefficients: the share of waiting, within its deviation."""
-    if measured.waiting is None or not law.waiting.any() or law.waiting.all():
-        return None
-    return np.where(law.waiting, 1 - measured.waiting, -measured.waiting), measured.waiting_sd
 
 
 def _resample(weight: Floats, random: np.random.Generator) -> NDArray[np.int64]:

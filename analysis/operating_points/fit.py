@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from .curves import Point
 from .laws import PRIOR, by_frequency
+from .scales import CERTAIN, LEVELS, Scale, levels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
     from .curves import Curve
 
 Floats = NDArray[np.float64]
-MISFIT_WEIGHT = 4.0
-"""The law's expected `misfit` counts as much as so many residuals."""
-REACH, WORKERS_REACH = 0.5, 0.3
+REACH, WORKERS_REACH = 0.35, 0.3
 """Correlation length of the residuals, as a part of the range of settings and of workers (in logarithms)."""
+LEAST_SPARE = 3
+"""Fewer residuals are small by chance too often."""
 JITTER = 1e-9
 WEAK = 3.0
 """Prior deviation of a coefficient, in the largest measured value."""
@@ -35,46 +36,75 @@ RIDGE = 1e-9
 TOLERANCE = 1e-12
 
 
+@dataclass(frozen=True)
+class Noise:
+    """The noise of n measured values: relative standard deviations, and their degrees of freedom."""
+
+    value: Floats
+    freedom: float = CERTAIN
+
+    def after(self, squares: float, spare: int) -> Noise:
+        """Return less noise if residuals with this sum of squares, of which so many are spare, show less."""
+        shown = squares / float((self.value**2).mean())
+        if spare < LEAST_SPARE or shown >= spare:
+            return self
+        total = self.freedom + spare
+        return Noise(self.value * np.sqrt((self.freedom + shown) / total), total)
+
+
 class Fit:
-    """A law's columns against measured values, all relative to these; `values` may differ between shapes."""
+    """A law's columns against measured values, all relative to these; `values` may differ between shapes.
+
+    After the fit `noise` and `misfit` are what the residuals show of them, if there are more points than coefficients.
+    """
 
     def __init__(
-        self, columns: Floats, values: Floats, noise: Floats, misfit: float, row: tuple[Floats, float] | None
+        self, columns: Floats, values: Floats, noise: Noise, misfit: Scale, row: tuple[Floats, float] | None
     ) -> None:
-        self.columns, self.noise, self.count = columns, noise, len(noise)
+        self.columns, self.noise, self.misfit, self.count = columns, noise, misfit, len(noise.value)
         self.values = np.broadcast_to(values, (len(columns), self.count))
         self.largest = float(self.values.max())
-        self.sd, self.expected = np.hypot(noise, misfit), misfit
+        self.sd = np.hypot(noise.value, misfit.value)
         self.prior, self.aim = self._prior(row)
         rows, target = self._rows(columns, self.values)
         self.best, self.squares = nonnegative(rows, target)
-        self.missed, self.misfit = self._left()
-        self.sd = np.hypot(noise, self.misfit)
+        self.missed, squares, self.spare = self._left()
+        self.beyond = max(squares - self.spare * float((noise.value**2).mean()), 0.0)
+        self.noise, self.misfit = noise.after(squares, self.spare), misfit.updated(self.beyond, self.spare)
+        self.sd = np.hypot(self.noise.value, self.misfit.value)
 
     def through(self, kernel: Floats) -> Floats:
         """Return the most likely values at the measured points: (shapes, n)."""
         curve = np.maximum(np.einsum("snc,sc->sn", self.columns[:, : self.count], self.best), 1e-12 * self.largest)
         left = np.log(self.values) - np.log(curve)
-        return np.asarray(curve * np.exp(left @ _pull(kernel, self.misfit, self.noise)[: self.count].T))
+        return np.asarray(curve * np.exp(left @ _pull(kernel, self.misfit.value, self.noise.value)[: self.count].T))
 
     def curves(self, shapes: NDArray[np.int64], kernel: Floats, random: np.random.Generator) -> tuple[Floats, Floats]:
         """Return curves at the measured points and the candidates, (draws, n + m), and coefficients."""
         columns, values = self.columns[shapes], self.values[shapes]
-        curve, found = self._perturbed(columns, values, random)
+        groups = _groups(len(shapes), self.misfit, self.noise, random)
+        curve, found = self._perturbed(columns, values, groups, random)
         left = np.log(values) - np.log(curve[:, : self.count])
-        return curve * np.exp(_deviation(left, kernel, self.misfit, self.noise, random)), found
+        return curve * np.exp(_deviation(left, kernel, groups, random)), found
 
     def curves_through(self, columns: Floats, values: Floats, kernel: Floats, random: np.random.Generator) -> Floats:
         """Return curves as `curves`, of each draw's own columns and through its own values: (draws, n)."""
-        curve, _ = self._perturbed(columns, values, random)
+        groups = _groups(len(values), self.misfit, self.noise, random)
+        curve, _ = self._perturbed(columns, values, groups, random)
         left = np.log(values) - np.log(curve[:, : self.count])
         # Noise in the drawn times leads to powers that no law has, beyond the noise of the law itself.
-        misfit = float(np.sqrt(self.misfit**2 + max((left**2).mean() - (self.sd**2).mean(), 0.0)))
-        return np.asarray(curve * np.exp(_deviation(left, kernel, misfit, self.noise, random)))
+        beyond = max(float((left**2).mean() - (self.sd**2).mean()), 0.0)
+        wider = [replace(one, misfit=float(np.hypot(one.misfit, np.sqrt(beyond)))) for one in groups]
+        return np.asarray(curve * np.exp(_deviation(left, kernel, wider, random)))
 
-    def _perturbed(self, columns: Floats, values: Floats, random: np.random.Generator) -> tuple[Floats, Floats]:
+    def _perturbed(
+        self, columns: Floats, values: Floats, groups: Sequence[_Group], random: np.random.Generator
+    ) -> tuple[Floats, Floats]:
         rows, target = self._rows(columns, values)
-        found, _ = nonnegative(rows, target + mirrored(random, target.shape))
+        normal = mirrored(random, target.shape)
+        for one in groups:
+            normal[one.draws, : self.count] *= np.hypot(one.noise, one.misfit) / self.sd
+        found, _ = nonnegative(rows, target + normal)
         return np.maximum(np.einsum("dmc,dc->dm", columns, found), 1e-12 * self.largest), found
 
     def _prior(self, row: tuple[Floats, float] | None) -> tuple[Floats, Floats]:
@@ -91,17 +121,14 @@ class Fit:
         target = np.concatenate([values * scale, np.broadcast_to(self.aim, (systems, len(self.aim)))], axis=1)
         return rows, target
 
-    def _left(self) -> tuple[float, float]:
-        """Return the relative error of the best shape, and the misfit if there are more points than coefficients."""
+    def _left(self) -> tuple[float, float, int]:
+        """Return the error of the best shape beyond noise, the squares of its residuals, how many are spare."""
         place = int(np.argmin(self.squares))
         curve = self.columns[place, : self.count] @ self.best[place]
         left = np.log(self.values[place] / np.maximum(curve, 1e-300))
         spare = max(self.count - int((self.best[place] > 0).sum()) - 1, 0)
-        beyond = max(float((left**2).sum() - spare * (self.noise**2).mean()), 0.0)
-        missed = float(np.sqrt(max((left**2).mean() - (self.noise**2).mean(), 0.0)))
-        if not spare:
-            return missed, self.expected
-        return missed, float(np.sqrt((MISFIT_WEIGHT * self.expected**2 + beyond) / (MISFIT_WEIGHT + spare)))
+        missed = float(np.sqrt(max((left**2).mean() - (self.noise.value**2).mean(), 0.0)))
+        return missed, float((left**2).sum()), spare
 
 
 def filled(tried: Curve, frequencies_hz: Sequence[int]) -> Curve:
@@ -116,7 +143,7 @@ def filled(tried: Curve, frequencies_hz: Sequence[int]) -> Curve:
     explored = sorted(tried)
     between = sorted({hz for hz in frequencies_hz if explored[0] < hz < explored[-1]} - set(tried))
     hz = np.array([*explored, *between], float)
-    _, slowness, power, weight = by_frequency(hz, hz[0], float(explored[-1]), replace(PRIOR, knees=0))
+    _, slowness, power, weight = by_frequency(hz, hz[0], float(explored[-1]), replace(PRIOR, knees=0, ceilings=0))
     time = np.stack([np.ones_like(slowness[:1]), slowness[:1]], axis=2)
     time_s = _through(hz, time, np.zeros(1), np.array([tried[one].time_s for one in explored]))
     power_w = _through(hz, power, weight, np.array([tried[one].power_w for one in explored]))
@@ -145,13 +172,26 @@ def mirrored(random: np.random.Generator, shape: tuple[int, ...]) -> Floats:
     return np.concatenate([half, -half])
 
 
-def similarity(setting: Floats, workers: NDArray[np.int64]) -> Floats:
-    """Return the correlation of the residuals of any two points, measured ones first."""
-    place = np.stack([
-        _place(np.nan_to_num(setting, nan=1.0)) / REACH,
-        _place(workers.astype(float)) / WORKERS_REACH,
-    ])  # fmt: skip
-    return np.asarray(np.exp(-np.abs(place[:, :, None] - place[:, None, :]).sum(axis=0)))
+def similarity(setting: Floats, workers: NDArray[np.int64], *, rough: float) -> Floats:
+    """Return the correlation of the residuals of any two points, measured ones first.
+
+    Parameters
+    ----------
+    setting, workers
+        Of the points.
+    rough
+        Part of the residuals' variance that may have kinks along the settings; the rest has a slope. Along the workers
+        all of it may.
+    """
+    apart = _apart(np.nan_to_num(setting, nan=1.0)) / REACH
+    smooth = (1 + apart) * np.exp(-apart)
+    along_workers = np.exp(-_apart(workers.astype(float)) / WORKERS_REACH)
+    return np.asarray((rough * np.exp(-apart) + (1 - rough) * smooth) * along_workers)
+
+
+def _apart(values: Floats) -> Floats:
+    place = _place(values)
+    return np.abs(place[:, None] - place[None, :])
 
 
 def _place(values: Floats) -> Floats:
@@ -166,13 +206,35 @@ def _pull(kernel: Floats, misfit: float, noise: Floats) -> Floats:
     return np.asarray(np.linalg.solve(own, misfit**2 * kernel[:count]).T)
 
 
-def _deviation(left: Floats, kernel: Floats, misfit: float, noise: Floats, random: np.random.Generator) -> Floats:
+@dataclass(frozen=True)
+class _Group:
+    """Draws with the same scales: which, the misfit, the noise of each measured value."""
+
+    draws: NDArray[np.int64]
+    misfit: float
+    noise: Floats
+
+
+def _groups(draws: int, misfit: Scale, noise: Noise, random: np.random.Generator) -> list[_Group]:
+    """Return the draws in groups whose scales stand for the distributions of both; both of a mirrored pair in one."""
+    order, mixed = random.permutation(draws // 2), random.permutation(levels(noise.freedom))
+    some = [order[level::LEVELS] for level in range(LEVELS)]
+    return [
+        _Group(np.concatenate([half, half + draws // 2]), of_misfit * misfit.value, of_noise * noise.value)
+        for half, of_misfit, of_noise in zip(some, levels(misfit.freedom), mixed, strict=True)
+    ]
+
+
+def _deviation(left: Floats, kernel: Floats, groups: Sequence[_Group], random: np.random.Generator) -> Floats:
     """Extend the residuals at the measured points to all points: (draws, n + m) in logarithms."""
-    pull = _pull(kernel, misfit, noise)
-    spread = misfit**2 * (kernel - pull @ kernel[: len(noise)])
-    # A measured candidate occurs twice; if its noise is tiny, rounding may take its variance below 0.
-    root = np.linalg.cholesky(spread + JITTER * misfit**2 * np.eye(len(spread)))
-    return np.asarray(left @ pull.T + mirrored(random, (len(left), len(root))) @ root.T)
+    found, normal = np.empty((len(left), len(kernel))), mirrored(random, (len(left), len(kernel)))
+    for one in groups:
+        pull = _pull(kernel, one.misfit, one.noise)
+        spread = one.misfit**2 * (kernel - pull @ kernel[: len(one.noise)])
+        # A measured candidate occurs twice; if its noise is tiny, rounding may take its variance below 0.
+        root = np.linalg.cholesky(spread + JITTER * one.misfit**2 * np.eye(len(spread)))
+        found[one.draws] = left[one.draws] @ pull.T + normal[one.draws] @ root.T
+    return found
 
 
 def nonnegative(rows: Floats, target: Floats) -> tuple[Floats, Floats]:

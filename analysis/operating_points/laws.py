@@ -4,10 +4,13 @@ Each law is linear in coefficients ≥ 0 for a given **shape** (one or a few num
 and power. Shapes have a prior weight, which measurements update.
 
 - **Frequency.** Time ``a + b f0/f``: waiting for memory does not depend on the frequency, work does. Power ``c + d
-  (f/f0)^k``. Dynamic power is V² f: k is 1 for constant V and 3 for V proportional to f. Processors lie between, so k
-  is normal around 2 with a deviation of 0.5, truncated at 1 and 3. It also covers leakage, which falls with V alone.
-  Below a **knee** V may be at its floor, and power is proportional to f: a knee exists with probability 1/2, anywhere
-  within the settings. Rejected: one k for all tasks and machines, which is overconfident.
+  (f/f0)^k``. Dynamic power is V² f: k is 1 for constant V, 3 for V proportional to f, and more where V rises steeply
+  towards the highest frequencies. k is 1, the plain fit, with probability `plain`, anything from 1 to 5 with
+  probability `unusual`, and else normal around 1.75. It also covers leakage, which falls with V alone. Below a **knee**
+  V may be at its floor, and power is proportional to f: a knee exists with probability 1/2, anywhere within the
+  settings. Above a **ceiling** the processor may not reach the frequency, because it is at its power or current limit:
+  then nothing changes any more. Rejected: one k for all tasks and machines, which is overconfident; no ceilings (of the
+  95 % intervals on an A40, which has one, 56 % hold).
 - **Power limit.** A job draws `w` watts at full clock. A lower limit reduces the clock: mean power is a share of
   ``min(limit, w)`` (the share of time in which it computes), and the clock is ``((min(limit, w) - s) /
   (w - s))^(1/k)``, the inverse law of frequency. `s`, the power independent of the clock (idle, memory, leakage), is
@@ -29,13 +32,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .curves import POWER_EXPONENTS
-
 if TYPE_CHECKING:
     from .measured import Measured
 
 Floats = NDArray[np.float64]
-EXPONENTS = np.linspace(*POWER_EXPONENTS, 21)
+EXPONENTS = np.linspace(1.0, 5.0, 25)
 CORE_EXPONENTS = np.linspace(0.4, 1.0, 7)
 DEMAND_STEPS = 41
 PHASES = 5
@@ -47,30 +48,44 @@ LEAST_CLOCK = 0.05
 class Prior:
     """Assumptions about machines before any measurement of a task; the module defines each number.
 
-    They come from physics and known processors, not from a fit to the jobs of the validation. The exceptions are
-    `limit_misfit` and `worker_misfit`: with them intervals cover about 95 % of the measurements on a V100 and on seven
-    multicore machines; `tprof bench advise` fits the first again without each kind of job.
+    The probabilities and misfits were chosen on one half of the public measurements and tried on the other half, as
+    docs/operating-points.md describes.
 
     Attributes
     ----------
-    exponent_mean, exponent_sd : of k, the exponent of power in the frequency.
+    plain, unusual : probabilities that power is linear in the frequency, and that k may be anything.
+    exponent_mean, exponent_sd : of k otherwise, the exponent of power in the frequency.
     knees : number of places at which V may reach its floor.
+    ceilings, capped : number of places from which on a higher frequency may not be reached, and their probability.
     limit_exponents : k under a power limit.
     unchanged : watts that do not depend on the clock, as parts of the highest power limit.
     spreads : of the power demand of a job's phases, in logarithms.
-    misfit, limit_misfit, worker_misfit : relative deviation of a law over different frequencies (or counts of an
-        algorithm), power limits or workers.
+    misfit, limit_misfit, worker_misfit : deviation of a law over different frequencies, power limits or workers, as a
+        part of the logarithm by which the measured values differ; where little changes, there is little to mistake.
+    least_misfit, least_worker_misfit : relative deviation that is added in squares.
+    rough : part of the misfit's variance over frequencies that may have kinks; over power limits and workers all may.
+    counts_misfit : relative deviation of the counts of an algorithm.
+    freedom : degrees of freedom of a misfit before residuals are seen.
     """
 
-    exponent_mean: float = 2.0
+    plain: float = 0.2
+    unusual: float = 0.15
+    exponent_mean: float = 1.75
     exponent_sd: float = 0.5
     knees: int = 4
+    ceilings: int = 4
+    capped: float = 0.1
     limit_exponents: tuple[float, ...] = (1.0, 2.0, 3.0)
     unchanged: tuple[float, ...] = (0.15, 0.25, 0.35)
     spreads: tuple[float, ...] = (0.0, 0.2, 0.4)
-    misfit: float = 0.02
-    limit_misfit: float = 0.04
-    worker_misfit: float = 0.10
+    misfit: tuple[float, float] = (0.03, 0.05)
+    limit_misfit: tuple[float, float] = (0.08, 0.08)
+    worker_misfit: tuple[float, float] = (0.0, 0.0)
+    least_misfit: float = 0.015
+    least_worker_misfit: float = 0.08
+    rough: float = 0.45
+    counts_misfit: float = 0.02
+    freedom: float = 4.0
 
 
 PRIOR = Prior()
@@ -86,7 +101,8 @@ class Law:
     power : (shapes, m, columns) terms of the power; all but the first column for one worker.
     weight : (shapes,) prior log weight.
     waiting : columns of the time that do not depend on the setting.
-    misfit : prior relative deviation of the law; residuals update it.
+    misfit : of time and power, as `Prior.misfit`; residuals update it.
+    least_misfit, rough : as of `Prior`.
     active : (m, columns of the time) busy workers in each part of the time, relative to the largest number that was
         run; None if their number does not vary.
     exponent : (shapes,) g, the exponent of power in the number of busy workers.
@@ -96,7 +112,9 @@ class Law:
     power: Floats
     weight: Floats
     waiting: NDArray[np.bool_]
-    misfit: float
+    misfit: tuple[float, float]
+    least_misfit: float
+    rough: float
     active: Floats | None = None
     exponent: Floats | None = None
 
@@ -131,7 +149,10 @@ def law_of(measured: Measured, setting: Floats, workers: NDArray[np.int64], prio
     if measured.workers.min() == most:
         columns = [np.ones_like(grown), grown] if _varies(measured.setting) else [grown]
         waiting = np.array([True, False])[: len(columns)]
-        return Law(np.stack(columns, axis=2), power, weight, waiting, _misfit(measured, prior))
+        rough = prior.rough if measured.unit == "Hz" else 1.0
+        return Law(
+            np.stack(columns, axis=2), power, weight, waiting, _misfit(measured, prior), prior.least_misfit, rough
+        )
     return _with_workers(measured, (share, grown, weight), workers, prior)
 
 
@@ -146,14 +167,33 @@ def _by_setting(measured: Measured, setting: Floats, prior: Prior) -> tuple[Floa
 
 def by_frequency(hz: Floats, lowest: float, highest: float, prior: Prior) -> tuple[Floats, Floats, Floats, Floats]:
     """Return for each shape and frequency the same as for settings, relative to the highest frequency."""
-    knees = np.append(0.0, np.linspace(lowest / highest, 1.0, prior.knees + 2)[1:-1])
-    k, knee = (one.ravel()[:, None] for one in np.meshgrid(EXPONENTS, knees, indexing="ij"))
-    part = hz / highest
+    exponent = _exponent_weights(prior)
+    knees, knee_weights = _places(prior.knees, lowest / highest, 0.0, 1 / 2 if prior.knees else 0.0)
+    ceilings, ceiling_weights = _places(prior.ceilings, lowest / highest, 1.0, prior.capped if prior.ceilings else 0.0)
+    shapes = np.meshgrid(EXPONENTS, knees, ceilings, indexing="ij")
+    weights = np.meshgrid(exponent, knee_weights, ceiling_weights, indexing="ij")
+    k, knee, ceiling = (one.ravel()[:, None] for one in shapes)
+    part = np.minimum(hz / highest, ceiling)
     share = part * np.maximum(part, knee) ** (k - 1)
-    grown = np.broadcast_to(highest / hz, share.shape)
-    weight = -0.5 * ((k[:, 0] - prior.exponent_mean) / prior.exponent_sd) ** 2
-    weight -= np.where(knee[:, 0] > 0, np.log(max(prior.knees, 1)), 0.0)
+    share /= ceiling * np.maximum(ceiling, knee) ** (k - 1)
+    grown, weight = ceiling / part, np.sum([one.ravel() for one in weights], axis=0)
     return share, grown, np.stack([np.ones_like(share), share], axis=2), weight
+
+
+def _exponent_weights(prior: Prior) -> Floats:
+    """Return the logarithms of the probabilities of the exponents."""
+    normal = np.exp(-0.5 * ((EXPONENTS - prior.exponent_mean) / prior.exponent_sd) ** 2)
+    even = np.full(len(EXPONENTS), 1 / len(EXPONENTS))
+    plain = (EXPONENTS[0] == EXPONENTS).astype(float)
+    usual = 1 - prior.plain - prior.unusual
+    return np.asarray(np.log(prior.plain * plain + prior.unusual * even + usual * normal / normal.sum()))
+
+
+def _places(count: int, lowest: float, none: float, probability: float) -> tuple[Floats, Floats]:
+    """Return parts of the highest frequency within the settings, the first for none, and log probabilities."""
+    within = np.linspace(lowest, 1.0, count + 2)[1:-1]
+    weight = np.log(np.append(1 - probability, np.full(count, probability / max(count, 1))))
+    return np.append(none, within), weight
 
 
 def _by_limit(limit: Floats, lowest: float, highest: float, prior: Prior) -> tuple[Floats, Floats, Floats, Floats]:
@@ -190,12 +230,14 @@ def _with_workers(
         weight=np.tile(weight, times),
         waiting=np.array([False] * 3 + [True] * (len(time) - 3)),
         misfit=_misfit(measured, prior),
+        least_misfit=prior.least_worker_misfit,
+        rough=1.0,
         active=np.stack([alone, p, p, alone, p][: len(time)], axis=1),
         exponent=np.repeat(CORE_EXPONENTS, len(weight)),
     )
 
 
-def _misfit(measured: Measured, prior: Prior) -> float:
+def _misfit(measured: Measured, prior: Prior) -> tuple[float, float]:
     if _varies(measured.workers.astype(float)):
         return prior.worker_misfit
     return prior.limit_misfit if measured.unit == "W" and _varies(measured.setting) else prior.misfit

@@ -11,22 +11,25 @@ occupied, ``min(workers, instances)``. A row of the whole program (task "") has 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
+from .scales import CERTAIN, NORMAL_95, Scale
 from .table import PROGRAM
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pandas as pd
+    from pandas.core.groupby import DataFrameGroupBy
 
 Floats = NDArray[np.float64]
-ASSUMED_NOISE = 0.02
-"""Relative standard deviation of a single run; repeated runs differ by 1 to 5 %."""
+RUN_NOISE = Scale(0.02, 4.0)
+"""Of a single run: most are accurate to 1 or 2 %, some are off by 10 % (public measurements of single runs)."""
 LEAST_NOISE = 0.005
-NORMAL_95 = 1.96
+NOISY = ("time_s", "energy_j")
 MISS_S = 20e-9
 """Delay of a core by a miss of the last cache: about 80 ns, of which three quarters are hidden."""
 MOST_TASKS = 30
@@ -59,6 +62,7 @@ class Measured:
     workers : (n,)
     time_s, energy_j : (n,) for the same work at each point.
     time_noise, energy_noise : (n,) relative standard deviations of the means.
+    time_freedom, energy_freedom : degrees of freedom of these.
     waiting, waiting_sd : share of memory stalls in the time at the highest setting, from counters, and its standard
         deviation; None without counters.
     quality : "measured", "estimated", "simulated", "given", or several with a comma.
@@ -74,6 +78,8 @@ class Measured:
     energy_j: Floats
     time_noise: Floats
     energy_noise: Floats
+    time_freedom: float = CERTAIN
+    energy_freedom: float = CERTAIN
     waiting: float | None = None
     waiting_sd: float = 0.0
     quality: str = ""
@@ -115,7 +121,32 @@ def by_task(rows: pd.DataFrame) -> list[Measured]:
         Of one machine; `setting` may be all NaN. Rows without an energy are left out, and a task that has no other.
     """
     rows = rows[rows["energy_j"].notna()]
-    return [_measured(name, rows[rows["task"] == name]) for name in tasks_of(rows)]
+    points = {name: _points(rows[rows["task"] == name], name) for name in tasks_of(rows)}
+    time, energy = (run_noises({name: _spread(of, column) for name, of in points.items()}) for column in NOISY)
+    return [_measured(name, points[name], (time[name], energy[name])) for name in points]
+
+
+def run_noises(spreads: Mapping[str, tuple[float, int]]) -> dict[str, Scale]:
+    """Return the noise of a single run of each task, from the spread of repeated runs of all tasks.
+
+    What the other tasks show shifts what is expected of a task. Beside its own repeats that counts as one more, since
+    the noise of tasks and machines differs by factors. Without any repeats it is `RUN_NOISE`.
+
+    Parameters
+    ----------
+    spreads
+        Of each task, the sum of squared relative deviations of its runs and their degrees of freedom.
+    """
+    squares, freedom = (sum(one[place] for one in spreads.values()) for place in (0, 1))
+    found = {}
+    for name, (own, runs) in spreads.items():
+        expected = RUN_NOISE.updated(squares - own, freedom - runs).value
+        shown = Scale(expected, 1.0).updated(own, runs)
+        # Less noise than was seen is never expected.
+        seen = Scale(float(np.sqrt(own / runs)) if runs else 0.0, runs)
+        larger = max(seen, shown, key=lambda one: one.value)
+        found[name] = Scale(larger.value, max(larger.freedom, RUN_NOISE.freedom))
+    return found
 
 
 def tasks_of(rows: pd.DataFrame) -> list[str]:
@@ -140,12 +171,23 @@ def significant_tasks(rows: pd.DataFrame, most: int = MOST_TASKS) -> tuple[list[
     return names, len(left), float(left.sum() / energy_j.sum()) if len(left) else 0.0
 
 
-def _measured(task: str, rows: pd.DataFrame) -> Measured:
+def _points(rows: pd.DataFrame, task: str) -> DataFrameGroupBy[Any, Any]:
     rows = _as_wall(rows) if task != PROGRAM else rows
-    rows = rows.assign(_setting=rows["setting"].fillna(-1.0))
-    points = rows.groupby(["_setting", "workers"], sort=True)
+    return rows.assign(_setting=rows["setting"].fillna(-1.0)).groupby(["_setting", "workers"], sort=True)
+
+
+def _spread(points: DataFrameGroupBy[Any, Any], column: str) -> tuple[float, int]:
+    counts = points.size().to_numpy()
+    repeated = counts > 1
+    spread = (points[column].std() / points[column].mean()).to_numpy(float)[repeated]
+    return float(((counts[repeated] - 1) * spread**2).sum()), int((counts[repeated] - 1).sum())
+
+
+def _measured(task: str, points: DataFrameGroupBy[Any, Any], noises: tuple[Scale, Scale]) -> Measured:
     mean, counts = points.mean(numeric_only=True), np.asarray(points.size(), np.int64)
     waiting, waiting_sd = _waiting(mean)
+    time, energy = noises
+    rows = points.obj
     return Measured(
         task=task,
         unit=str(rows["setting_unit"].iloc[0]),
@@ -153,13 +195,15 @@ def _measured(task: str, rows: pd.DataFrame) -> Measured:
         workers=mean.index.get_level_values("workers").to_numpy(np.int64),
         time_s=mean["time_s"].to_numpy(float),
         energy_j=mean["energy_j"].to_numpy(float),
-        time_noise=_noise(points["time_s"].std() / mean["time_s"], counts),
-        energy_noise=np.maximum(_noise(points["energy_j"].std() / mean["energy_j"], counts), _resolved(mean)),
+        time_noise=_noise_of_means(time, counts),
+        energy_noise=np.maximum(_noise_of_means(energy, counts), _resolved(mean)),
+        time_freedom=time.freedom,
+        energy_freedom=energy.freedom,
         waiting=waiting,
         waiting_sd=waiting_sd,
         quality=_qualities(rows),
         runs=tuple(
-            Run(float(runs["energy_j"].median()), float(runs["time_s"].median()), _qualities(runs))
+            Run(float(runs["energy_j"].median()), float(runs["time_s"].median()), _qualities(rows.loc[runs.index]))
             for _, runs in points
         ),
         watts_factor=max((1.0, *rows["watts_factor"].dropna())),
@@ -180,26 +224,8 @@ def _as_wall(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(time_s=rows["time_s"] / side_by_side * work, **scaled, llc_misses=rows["llc_misses"] * work)
 
 
-def _noise(spread: pd.Series, counts: NDArray[np.int64]) -> Floats:
-    """Pool the spread of repeated runs over the points of a task; (n,) of the means."""
-    repeated = counts > 1
-    one = ASSUMED_NOISE
-    if repeated.any():
-        freedom = counts[repeated] - 1
-        one = float(np.sqrt(np.average(spread.to_numpy(float)[repeated] ** 2, weights=freedom)))
-        one = _widened(one, float(freedom.sum()))
-    return np.maximum(one / np.sqrt(counts), LEAST_NOISE)
-
-
-def _widened(spread: float, freedom: float) -> float:
-    """Return a spread estimated from few runs: shrunk towards the assumed one, and widened by Student's t.
-
-    A spread below the assumed one is averaged with it, as if one more run had that spread. The factor is the ratio of
-    the 97.5th percentiles of Student's t and of the normal distribution.
-    """
-    all_freedom = freedom + 1
-    pulled = float(np.sqrt((freedom * spread**2 + ASSUMED_NOISE**2) / all_freedom))
-    return max(spread, pulled) * float(stdtrit(all_freedom, 0.975)) / NORMAL_95
+def _noise_of_means(run: Scale, counts: NDArray[np.int64]) -> Floats:
+    return np.maximum(run.value / np.sqrt(counts), LEAST_NOISE)
 
 
 def _resolved(mean: pd.DataFrame) -> Floats:

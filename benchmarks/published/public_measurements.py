@@ -3,6 +3,8 @@
 `zeus/summary_power_v100.csv` (ml-energy/zeus, Apache-2.0): jobs on a V100 at seven power limits, each run once.
 `dloghin_time_energy/raw_merged.csv` (dloghin/multicores-time-energy, CC-BY-4.0): programs on seven machines over their
 numbers of cores, energy by a meter.
+`frequencies/sweeps.csv`: tasks over frequencies, with the columns of `SWEEPS`, gathered from what several have
+published; docs/operating-points.md names the sources and how each is read.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 ZEUS = "zeus/summary_power_v100.csv"
 CORES = "dloghin_time_energy/raw_merged.csv"
+SWEEPS = "frequencies/sweeps.csv"
 JOB = ("network", "dataset", "batch_size", "optimizer")
 LEAST_COUNTS = 4
 """Numbers of cores that a response needs, so that some remain to test the advice."""
@@ -50,6 +53,20 @@ def power_limits(folder: Path) -> list[Response]:
         limit_w = job["power_limit"].to_numpy(float)
         name = f"{network}: {data}, {batch}, {optimizer}"
         found.append(Response(name, limit_w, np.ones(len(job), np.int64), time_s, time_s * power_w))
+    return found
+
+
+def frequencies(folder: Path) -> list[Response]:
+    """Return a response for each processor and task, named "processor: kernel: task". Raises UsageError."""
+    rows = _read(folder / SWEEPS, ("hz", "time_s", "energy_j"), ("processor", "kernel", "task"))
+    found = []
+    for names, of_task in rows.groupby(["processor", "kernel", "task"]):
+        run = of_task.sort_values("hz")
+        if len(run) >= LEAST_COUNTS:
+            columns = (run[name].to_numpy(float) for name in ("time_s", "energy_j"))
+            found.append(
+                Response(": ".join(map(str, names)), run["hz"].to_numpy(float), np.ones(len(run), np.int64), *columns)
+            )
     return found
 
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 FOLDER = "TPROF_PUBLIC_DATA"
 PERCENT = "%"
+OTHERS = 12
+"""Tasks of the same table that are known whole."""
 MIDDLE = 1 / 2
 """Where, in logarithms, the third number of cores lies between the fewest and the most."""
 
@@ -65,6 +67,7 @@ def measure(extent: Extent = FULL, *, folder: Path | None = None) -> dict[str, A
         *_frequency("the same with a voltage floor", _some(known_responses.papers(floor=True), extent), None),
         *_frequency("kernels on the virtual processor", _some(known_responses.virtual(), extent), 4.0),
         *(figure for kind in advice_trials.KINDS for figure in _noisy(kind, extent.tables)),
+        *_public(folder, public_measurements.SWEEPS, public_measurements.frequencies, over_frequencies, extent),
         *_public(folder, public_measurements.ZEUS, public_measurements.power_limits, _limits, extent),
         *_public(folder, public_measurements.CORES, public_measurements.cores, _cores, extent),
     ]
@@ -94,6 +97,50 @@ def _noisy(noise: Noise, tables: int) -> list[Figure]:
         Figure(f"{how} {noise.time:.0%}: intervals that hold the saving", (100 * tried.covered,), PERCENT),
         Figure("… choices under a cap on the power that break it", (100 * tried.broken,), PERCENT),
     ]
+
+
+def over_frequencies(tasks: Sequence[Response]) -> list[Figure]:
+    """Return how good advice on tasks over frequencies is, of each half; processors are named "half/processor"."""
+    figures = []
+    for half in ("design", "held out"):
+        some = [one for one in tasks if one.name.startswith(f"{half}/")]
+        if some:
+            figures += _of_half(half, some)
+    return figures
+
+
+def _of_half(half: str, tasks: Sequence[Response]) -> list[Figure]:
+    alone = [advice_trials.attempt(one, advice_trials.ends(one)) for one in tasks]
+    among = advice_trials.among_others(tasks, most=OTHERS)
+    plain = [
+        100 * float(np.median(np.abs(advice_trials.plain_energies(one) / one.energy_j - 1)[1:-1])) for one in tasks
+    ]
+    figures = [
+        Figure(
+            f"{half}, {len(tasks)} pairs of task and processor: plain fit, error", (float(np.median(plain)),), PERCENT
+        )
+    ]
+    for how, tries in (("alone", alone), (f"with {OTHERS} other tasks known", among)):
+        figures += [
+            Figure(f"… {how}, from the ends: energy, error", (_median_error(tries),), PERCENT, note="median"),
+            Figure("… 95 % intervals that hold it", (_coverage(tries),), PERCENT),
+            Figure("… worst processor", (_worst_coverage(tries),), PERCENT),
+            Figure("… energy lost", (_loss(tries),), PERCENT),
+            Figure("… that it expects", (_mean([one.expected for one in tries]),), PERCENT),
+        ]
+    return figures
+
+
+def _median_error(tries: Sequence[Try]) -> float:
+    """Return the median over tasks of their median errors."""
+    return 100 * float(np.median([np.median(np.abs(one.error)) for one in tries]))
+
+
+def _worst_coverage(tries: Sequence[Try]) -> float:
+    processors: dict[str, list[float]] = {}
+    for one in tries:
+        processors.setdefault(one.name.split(": ")[0], []).append(float(one.covered.mean()))
+    return 100 * min(float(np.mean(of)) for of in processors.values())
 
 
 def _limits(jobs: Sequence[Response]) -> list[Figure]:

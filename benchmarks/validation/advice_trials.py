@@ -16,7 +16,9 @@ from tprof.analysis.operating_points.choice import Objective, choose, expected_l
 from tprof.analysis.operating_points.draws import draw
 from tprof.analysis.operating_points.goals import delay_product
 from tprof.analysis.operating_points.laws import PRIOR, Prior
-from tprof.analysis.operating_points.measured import Measured
+from tprof.analysis.operating_points.learned import NOTHING, Learned
+from tprof.analysis.operating_points.measured import RUN_NOISE, Measured
+from tprof.analysis.operating_points.scales import Scale
 from tprof.analysis.operating_points.table import check
 
 from .known_responses import HIGH_HZ, LOW_HZ, Floats
@@ -27,11 +29,12 @@ if TYPE_CHECKING:
     from tprof.benchmarks.published.public_measurements import Response
 
 
-MISFITS = (0.02, 0.03, 0.04, 0.05, 0.06, 0.08)
+MISFITS = (0.05, 0.08, 0.1, 0.13, 0.16, 0.2)
+"""Of a power limit, parts of the logarithms by which times and powers change."""
 UNCHANGED = tuple((low, low + 0.1, low + 0.2) for low in (0.05, 0.10, 0.15, 0.20, 0.25))
 """Parts of the highest power limit."""
 WANTED_COVERAGE = 0.95
-EXACT_NOISE, RUN_NOISE = 0.005, 0.02
+EXACT_NOISE = Scale(0.005)
 FREQUENCIES_HZ = np.array([LOW_HZ, 2.2e9, 2.8e9, HIGH_HZ])
 MOST_W = 50.0
 
@@ -67,12 +70,15 @@ def attempt(
     *,
     unit: str = "Hz",
     by: str = "energy",
-    noise: float = RUN_NOISE,
+    noise: Scale = RUN_NOISE,
     prior: Prior = PRIOR,
+    others: Learned | None = None,
 ) -> Try:
-    """Show the points `shown` of a response and see what is advised."""
+    """Show the points `shown` of a response, and all of some others, and see what is advised."""
     places, objective = sorted(shown), Objective(by)
-    draws = draw(_measured(response, places, unit, noise), response.setting, response.workers, prior)
+    task = measured(response, places, unit, noise)
+    seen_of_others = NOTHING if others is None else others.of(task)
+    draws = draw(task, response.setting, response.workers, prior, shown=seen_of_others)
     chosen = choose(objective, draws)
     if chosen is None:
         raise AssertionError("an objective without conditions leaves every point")
@@ -93,6 +99,25 @@ def attempt(
     )
 
 
+def among_others(tasks: Sequence[Response], *, most: int) -> list[Try]:
+    """Try each task from its two ends, with up to `most` others of its processor, of other kernels, known whole.
+
+    Names are those of `public_measurements.frequencies`.
+    """
+    random, found = np.random.default_rng(0), []
+    known = {one.name: measured(one, range(len(one.time_s)), "Hz", RUN_NOISE) for one in tasks}
+    for one in tasks:
+        processor, kernel = one.name.split(": ")[:2]
+        names = [
+            other.name
+            for other in tasks
+            if other.name.startswith(f"{processor}: ") and other.name.split(": ")[1] != kernel
+        ]
+        some: list[str] = random.choice(names, min(most, len(names)), replace=False).tolist() if names else []
+        found.append(attempt(one, ends(one), others=Learned(tuple(known[name] for name in some))))
+    return found
+
+
 def ends(response: Response) -> tuple[int, int]:
     """Return the lowest and the highest point."""
     return 0, len(response.time_s) - 1
@@ -104,7 +129,7 @@ def until_sure(
     *,
     unit: str = "Hz",
     by: str = "energy",
-    noise: float = RUN_NOISE,
+    noise: Scale = RUN_NOISE,
     prior: Prior = PRIOR,
 ) -> Try:
     """Start from the two ends and measure what is asked for, `most` times at most."""
@@ -138,7 +163,7 @@ def _suiting(jobs: Sequence[Response], unit: str) -> Prior:
         return float(np.mean([_from_ends(one, unit, prior).covered.mean() for one in jobs]))
 
     best = min((replace(PRIOR, unchanged=some) for some in UNCHANGED), key=squares)
-    widths = [replace(best, limit_misfit=misfit) for misfit in MISFITS]
+    widths = [replace(best, limit_misfit=(misfit, misfit)) for misfit in MISFITS]
     return next((prior for prior in widths if covered(prior) >= WANTED_COVERAGE), widths[-1])
 
 
@@ -146,12 +171,17 @@ def _kind(one: Response) -> str:
     return one.name.partition(":")[0]
 
 
-def plain_fit(response: Response) -> float:
-    """Return the loss of the point that time ``a + b/limit`` and power ``c + d limit`` through both ends choose."""
+def plain_energies(response: Response) -> Floats:
+    """Return the energies by time ``a + b/setting`` and power ``c + d setting`` through both ends."""
     x = response.setting
     time_s = np.interp(1 / x, 1 / x[[-1, 0]], response.time_s[[-1, 0]])
     power_w = np.interp(x, x[[0, -1]], (response.energy_j / response.time_s)[[0, -1]])
-    return float(response.energy_j[int(np.argmin(time_s * power_w))] / response.energy_j.min() - 1)
+    return np.asarray(time_s * power_w)
+
+
+def plain_fit(response: Response) -> float:
+    """Return the loss of the point that the plain fit through both ends chooses."""
+    return float(response.energy_j[int(np.argmin(plain_energies(response)))] / response.energy_j.min() - 1)
 
 
 def always(response: Response, place: int) -> float:
@@ -163,7 +193,8 @@ def _from_ends(response: Response, unit: str, prior: Prior) -> Try:
     return attempt(response, ends(response), unit=unit, prior=prior)
 
 
-def _measured(response: Response, places: Sequence[int], unit: str, noise: float) -> Measured:
+def measured(response: Response, places: Sequence[int], unit: str, noise: Scale) -> Measured:
+    """Return some points of a response as measured, each run once with this noise."""
     shown = list(places)
     return Measured(
         task=response.name,
@@ -172,8 +203,10 @@ def _measured(response: Response, places: Sequence[int], unit: str, noise: float
         workers=response.workers[shown],
         time_s=response.time_s[shown],
         energy_j=response.energy_j[shown],
-        time_noise=np.full(len(shown), noise),
-        energy_noise=np.full(len(shown), noise),
+        time_noise=np.full(len(shown), noise.value),
+        energy_noise=np.full(len(shown), noise.value),
+        time_freedom=noise.freedom,
+        energy_freedom=noise.freedom,
         quality="simulated",
     )
 

@@ -196,7 +196,7 @@ def average(white: Floats, target: Floats, prior: Prior, groups: Sequence[Group]
     """
     base = len(prior.mean)
     own = size[base:]
-    orthogonal, triangle = _orthogonal(np.vstack([white[:, :base], np.diag(1 / prior.deviation)]))
+    orthogonal, triangle = orthonormal(np.vstack([white[:, :base], np.diag(1 / prior.deviation)]))
     along = orthogonal.T @ np.concatenate((target, prior.mean / prior.deviation))
     further = white[:, base:] * own
     coupling = orthogonal[: len(white)].T @ further
@@ -234,7 +234,7 @@ def average(white: Floats, target: Floats, prior: Prior, groups: Sequence[Group]
     return Average(mean[:base], effect, (covariance + covariance.T) / 2, chance, likely, floor, residual)
 
 
-def _orthogonal(columns: Floats) -> tuple[Floats, Floats]:
+def orthonormal(columns: Floats) -> tuple[Floats, Floats]:
     """Return orthonormal columns and the triangle that makes the given ones of them.
 
     By two Cholesky factors, which is many times as fast as Householder's way and as exact unless columns are nearly the

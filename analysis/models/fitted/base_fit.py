@@ -8,7 +8,7 @@ clearly better than that of none.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from tprof.analysis.attribution.segments import Segments, task_of
 
 from .averaging import Prior
 from .equations import Edges, Rows, Work, base_columns, worked_in
-from .noise import SCALE_BOUNDS, UNTIMED_BOUNDS, WIDE_BOUNDS, Noise, Spread, instance_spread
+from .noise import HUBER, SCALE_BOUNDS, UNTIMED_BOUNDS, WIDE_BOUNDS, Noise, Spread, instance_spread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +29,8 @@ LATE_S = (0.0, 5e-5, 1e-4, 2e-4, 3.5e-4, 5e-4, 7e-4, 1e-3)
 HOPELESS = 60.0
 """A lateness that is so much less likely (-2 log likelihood) than another ends the search."""
 ROUNDS, REFINED = 3, 4
+GROSS = 20.0
+"""Standard deviations beyond which a row is an outlier for any lateness."""
 CLOSELY = 0.5
 """Windows shorter than this part of the time between updates show how late these are."""
 IDLE = 0.02
@@ -92,7 +94,7 @@ class Equations:
     @property
     def tasks(self) -> int:
         """Number of tasks."""
-        return self.time.shape[1] - 3
+        return int(self.time.shape[1]) - 3
 
     @property
     def energy_j(self) -> Floats:
@@ -122,10 +124,7 @@ class Equations:
         )  # fmt: skip
         if sizes is None:
             return found
-        outlier = sizes.outlier if len(sizes.outlier) == len(at) else found.outlier
-        return replace(
-            found, edge_scale=sizes.edge_scale, spread2=sizes.spread2, idle_rate=sizes.idle_rate, outlier=outlier
-        )
+        return replace(found, edge_scale=sizes.edge_scale, spread2=sizes.spread2, idle_rate=sizes.idle_rate)
 
 
 def is_close(rows: Rows) -> bool:
@@ -145,7 +144,7 @@ def work_of(
 ) -> list[Work]:
     """Return what threads did; pools of native threads are on no core, and as long as their tasks' mean instance."""
     own = [one for one in segments if isinstance(one, Segments)]
-    cores = np.unique(np.concatenate([np.unique(one.cpu) for one in own])) if own else np.empty(0)
+    cores = np.unique(np.concatenate([np.unique(one.cpu) for one in own])) if own else np.empty(0, np.int64)
     work = [_of_thread(thread, one, cores, tasks) for thread, one in zip(located, segments, strict=True)]
     ran, lengths = np.zeros((2, tasks + 1))
     for one in work[: len(own)]:
@@ -155,9 +154,7 @@ def work_of(
     return [*work[: len(own)], *(replace(one, log_length=mean[one.task]) for one in work[len(own) :])]
 
 
-def _of_thread(
-    thread: LocatedSegments, segment: Segments | NativeSegments, cores: NDArray[np.int64], tasks: int
-) -> Work:
+def _of_thread(thread: LocatedSegments, segment: Segments | NativeSegments, cores: NDArray[Any], tasks: int) -> Work:
     task, count = task_of(segment, tasks), len(thread.modelled)
     if not isinstance(segment, Segments):
         return Work(thread.t_ns, thread.modelled, task, np.full(count, -1, np.int32), np.zeros(count, np.float32))
@@ -214,16 +211,20 @@ def find_lateness(rows: Rows, work: Sequence[Work], prior: Prior, tasks: int) ->
 def fit_base(equations: Equations, prior: Prior, start: BaseFit | None, *, scaled: bool) -> BaseFit:
     """Fit the base columns alone, with the sizes of the noise."""
     time, energy_j = equations.time, equations.energy_j
-    power, noise = (prior.mean, None) if start is None else (start.power, start.noise)
+    # Noise that adapts to each lateness would make their likelihoods no longer comparable.
+    beyond = HUBER if scaled else GROSS
+    power, noise = prior.mean, equations.noise(prior.mean, None)
+    if start is not None:
+        power, noise = start.power, start.noise
     for number in range(ROUNDS if start is None else ROUNDS - 1):
         noise = equations.noise(power, noise)
         # The very first powers are guesses, of which the noise cannot be told.
         if start is not None or number > 0:
-            noise = noise.sized(energy_j - time @ power, scaled=scaled, near=number > (start is None))
+            residual = energy_j - time @ power
+            noise = noise.with_outliers(residual, beyond).sized(residual, scaled=scaled, near=number > (start is None))
         power = _least_squares(noise, time, energy_j, prior)
-        if scaled:
-            noise = noise.with_outliers(energy_j - time @ power)
     residual = energy_j - time @ power
+    noise = noise.with_outliers(residual, beyond)
     return BaseFit(time, power, noise, noise.misfit(residual))
 
 

@@ -35,7 +35,7 @@ FEWEST, MOST, SPACING_NS = 6, 24, 20_000
 """Fewest and most points in the window of an edge, and their target spacing."""
 LATE_POINTS, LATTICE = 13, 5
 """Points if updates are late, and the generator of their lattice."""
-COOLING = (0.0, 1.0, 4.0)
+COOLING = (0.0, 1.0, 2.5, 6.0)
 """Speeds at which a package may cool, as a multiple of one over the length of the recording."""
 BLOCKS = 8
 """Into which a part of the rows is divided, to be spread over the recording."""

@@ -142,7 +142,7 @@ class Known:
     @property
     def tasks(self) -> int:
         """Number of tasks."""
-        return self.time.shape[1]
+        return int(self.time.shape[1])
 
     @property
     def watts(self) -> Floats:
@@ -291,7 +291,6 @@ class Effects:
         factor = np.ones(len(one.modelled))
         place = ((one.t_ns[1:] + one.t_ns[:-1]) / 2 - self.begin_ns) * 1e-9 / max(self.span_s, 1e-9)
         for column, effect in zip(self.about, self.effect, strict=True):
-            key = _beside(column)
             if column.group == "drift":
                 quantity = place
             elif column.group == "wander":
@@ -300,8 +299,10 @@ class Effects:
                 quantity = one.log_length.astype(float)
             elif column.group == "cores":
                 quantity = (one.core == column.other).astype(float)
-            else:
+            elif (key := _beside(column)) is not None:
                 quantity = beside[key].part(one)
+            else:
+                continue
             centre = np.broadcast_to(column.centre, (self.tasks,))
             on = one.task < self.tasks if column.task is None else one.task == column.task
             centres = np.append(centre, 0.0)[one.task]

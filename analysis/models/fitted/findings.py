@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .averaging import EITHER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from .averaging import Average
     from .extensions import Column
@@ -27,7 +27,7 @@ LATE_GAIN = 20.0
 MEMORY, MEMORY_LAGS = 4.5, (8, 20)
 """Standard deviations of the sum of so many correlations of residuals that are too many."""
 OUTLIERS = 0.02
-NORMAL_95 = 1.96
+NORMAL_95, CLEAR = 1.96, 3.0
 MOST_NAMES = 6
 MOST_PAIRS = 6
 
@@ -97,21 +97,18 @@ class Evidence:
     static_change: Floats
     busy_part: float
 
-    def combined(self, select: Callable[[Column], float]) -> tuple[float, float, float]:
-        """Return a weighted sum of effects, and the ends of its interval."""
-        return self.weighted(np.array([select(column) for column in self.about]))
-
-    def weighted(self, weight: Floats) -> tuple[float, float, float]:
-        """Return the sum of effects with these weights, and the ends of its interval."""
+    def combined(self, weights: Iterable[float]) -> tuple[float, float, float]:
+        """Return the sum of the effects of the further columns with these weights, and the ends of its interval."""
+        weight = np.array(list(weights))
         size = float(weight @ self.found.effect[self.base :])
-        variance = weight @ self.found.covariance[self.base :, self.base :] @ weight
-        half = NORMAL_95 * float(np.sqrt(max(variance, 0.0)))
+        variance = float(weight @ self.found.covariance[self.base :, self.base :] @ weight)
+        half = NORMAL_95 * max(variance, 0.0) ** 0.5
         return size, size - half, size + half
 
     @property
     def everything(self) -> tuple[str, ...]:
         """Names of all tasks that ran."""
-        return tuple(dict.fromkeys(self.names[task] for task in np.flatnonzero(self.ran > 0)))
+        return tuple(dict.fromkeys(self.names[int(task)] for task in np.flatnonzero(self.ran > 0)))
 
     @property
     def share(self) -> Floats:
@@ -129,7 +126,7 @@ class Evidence:
             and abs(self.found.effect[self.base + number])
             > NORMAL_95 * np.sqrt(self.found.covariance[self.base + number, self.base + number])
         ]
-        return sorted(set(clear), key=lambda task: -self.share[task])
+        return sorted(set(clear), key=lambda task: -float(self.share[task]))
 
 
 def findings(evidence: Evidence) -> tuple[Finding, ...]:
@@ -146,7 +143,10 @@ def _drift(evidence: Evidence) -> Iterator[Finding]:
     tasks = evidence.affected("drift") or evidence.affected("wander")
     share = evidence.share
     part = evidence.busy_part
-    size = evidence.combined(lambda column: part * share[column.task] if column.group == "drift" else 0.0)
+    size = evidence.combined(
+        part * float(share[column.task]) if column.group == "drift" and column.task is not None else 0.0
+        for column in evidence.about
+    )
     names = tuple(evidence.names[task] for task in tasks) or evidence.everything
     course = f"by {_percent(size)} from begin to end on average" if size[1] * size[2] > 0 else "up and down"
     yield Finding("drift", names, *size, f"the power of {listed(names)} drifts over the recording, {course}")
@@ -155,8 +155,9 @@ def _drift(evidence: Evidence) -> Iterator[Finding]:
 def _length(evidence: Evidence) -> Iterator[Finding]:
     tasks = evidence.affected("length") or [int(np.argmax(evidence.share))]
     for task in tasks[:MOST_NAMES]:
+        twice = float(np.log(2))
         size = evidence.combined(
-            lambda column, task=task: float(np.log(2) * (column.group == "length" and column.task == task))
+            twice * (column.group == "length" and column.task == task) for column in evidence.about
         )
         name = evidence.names[task]
         more = _more(size[0])
@@ -168,17 +169,20 @@ def _length(evidence: Evidence) -> Iterator[Finding]:
 
 def _contention(evidence: Evidence) -> Iterator[Finding]:
     share = evidence.share
-    pairs = {(column.task, column.other) for column in evidence.about if column.group.startswith("victim")}
+    pairs = {
+        (column.task, column.other)
+        for column in evidence.about
+        if column.group.startswith("victim") and column.task is not None
+    }
     sized = []
     for victim, aggressor in pairs:
         size = evidence.combined(
-            lambda column, pair=(victim, aggressor): float(
-                ((column.task, column.other) == pair and column.group.startswith("victim"))
-                or (column.group.startswith("aggressor") and column.other == pair[1])
-            )
+            (column.group.startswith("victim") and (column.task, column.other) == (victim, aggressor))
+            or (column.group.startswith("aggressor") and column.other == aggressor)
+            for column in evidence.about
         )
         if size[1] * size[2] > 0:
-            sized.append((abs(size[0]) * share[victim], victim, aggressor, size))
+            sized.append((abs(size[0]) * float(share[victim]), victim, aggressor, size))
     for _, victim, aggressor, size in sorted(sized, reverse=True)[:MOST_PAIRS]:
         one, other = evidence.names[victim], evidence.names[aggressor]
         beside = f"another {one}" if one == other else other
@@ -187,7 +191,7 @@ def _contention(evidence: Evidence) -> Iterator[Finding]:
             f"{beside} is a convention, since the readings show only what both draw together"
         )
         yield Finding("contention", tuple(dict.fromkeys((one, other))), *size, text)
-    crowd = evidence.combined(lambda column: float(column.group.startswith("crowd")))
+    crowd = evidence.combined(column.group.startswith("crowd") for column in evidence.about)
     if crowd[1] * crowd[2] > 0:
         text = f"all tasks draw {_percent(crowd)} {_more(crowd[0])} with each other instance that runs"
         yield Finding("contention", evidence.everything, *crowd, text)
@@ -198,19 +202,25 @@ def _contention(evidence: Evidence) -> Iterator[Finding]:
 
 def _cores(evidence: Evidence) -> Iterator[Finding]:
     cores = sorted({column.other for column in evidence.about if column.group == "cores"})
+    # Only differences between cores are known: if all draw more, so do the tasks.
     sizes = {
-        core: evidence.combined(lambda column, core=core: float(column.group == "cores" and column.other == core))
+        core: evidence.combined(
+            (column.other == core) - 1 / len(cores) if column.group == "cores" else 0.0 for column in evidence.about
+        )
         for core in cores
     }
     core = max(sizes, key=lambda core: abs(sizes[core][0]))
     size = sizes[core]
+    # Of many cores the one that differs most does so by two standard errors without any cause.
+    if abs(size[0]) < CLEAR * (size[2] - size[0]) / NORMAL_95:
+        return
     differs = f"the one that differs most {_percent(size)} {_more(size[0])} than the mean"
     text = f"cores draw differently for the same task: {differs}"
     yield Finding("cores", evidence.everything, *size, text)
 
 
 def _static(evidence: Evidence) -> Iterator[Finding]:
-    size = evidence.weighted(evidence.static_change)
+    size = evidence.combined(evidence.static_change)
     rises = "rises" if size[0] > 0 else "falls"
     text = f"static power {rises} by {_percent(size)} over the recording"
     yield Finding("static", evidence.everything, *size, text)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .equations import Rows, Work
 
 Floats = NDArray[np.float64]
-HUBER = 3.5
+HUBER, NORMAL_MEDIAN, SPREADING = 3.5, 0.6745, 3
 SPREAD_BOUNDS = (-16.0, 3.0)
 SCALE_BOUNDS, WIDE_BOUNDS = (0.0, 6.0), (-4.0, 6.0)
 UNTIMED_BOUNDS = (-10.0, 30.0)
@@ -126,12 +126,21 @@ class Noise:
         alike = replace(self, spread2=NO_SPREAD2)
         return self.spread2 if alike.misfit(residual) > self.misfit(residual) + CLEARLY else NO_SPREAD2
 
-    def with_outliers(self, residual: Floats) -> Noise:
-        """Return the noise with more of it where a residual is unlikely."""
-        plain = replace(self, outlier=np.zeros(len(residual)))
-        white = self.whiten(residual[:, None])[0][:, 0]
-        excess = np.maximum((white / HUBER) ** 2 - 1, 0.0)
-        return replace(plain, outlier=self.outlier + self.band()[0] * excess)
+    def with_outliers(self, residual: Floats, beyond: float = HUBER) -> Noise:
+        """Return the noise with more of it where a residual is unlikely: beyond so many standard deviations.
+
+        Sizes that were found with outliers are too large: then the median shows what is usual.
+        """
+        found = replace(self, outlier=np.zeros(len(residual)))
+        for _ in range(SPREADING):
+            # A row that nothing explains also looks unlikely in its neighbours, until it has noise of its own.
+            white = np.abs(found.whiten(residual[:, None])[0][:, 0])
+            usual = min(float(np.median(white)) / NORMAL_MEDIAN, 1.0)
+            excess = np.maximum((white / beyond) ** 2 - usual**2, 0.0)
+            if not excess.any():
+                break
+            found = replace(found, outlier=found.outlier + found.band()[0] * excess)
+        return found
 
 
 def _best(noise: Noise, residual: Floats, bounds: tuple[float, float], at: Callable[[Noise, float], Noise]) -> Noise:

@@ -18,7 +18,7 @@ from tprof.analysis.attribution.segment_energy import sum_by
 from tprof.analysis.attribution.segments import task_of
 from tprof.analysis.names import places
 
-from .averaging import Average, Prior, average, not_negative
+from .averaging import Average, Prior, average, not_negative, orthonormal
 from .base_fit import (
     FLOOR,
     BaseFit,
@@ -132,7 +132,7 @@ def fit_powers(
     gain = gain_over_one_power(found.equations, prior, found.base)
     if len(sample) < len(rows):
         found = _completed(rows, work, prior, found)
-    return replace(_fit(quanta, work, found, late, names), gain=gain)
+    return _fit(quanta, work, found, late, names=names, gain=gain)
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def _explored(rows: Rows, work: Sequence[Work], prior: Prior, late: Lateness) ->
     equations = Equations.of(rows, work, tasks, late.late_s)
     base = fit_base(equations, prior, late.base, scaled=True)
     known = _known(equations, work, base, late.late_s)
-    pairs = likely_pairs(known.time, rows.length_s, known.watts, _scores(equations, base))
+    pairs = likely_pairs(known.time, rows.length_s, known.watts, _scores(equations, base, prior))
     extended = extension_columns(known, pairs)
     return _Found(equations, prior, base, pairs, extended, *_averaged(equations, base, extended, prior), late.late_s)
 
@@ -185,10 +185,11 @@ def _watts(power: Floats) -> Floats:
     return np.asarray(np.maximum(power, FLOOR * max(float(power.max(initial=0.0)), 1e-12)))
 
 
-def _scores(equations: Equations, base: BaseFit) -> Callable[[Floats], Floats]:
+def _scores(equations: Equations, base: BaseFit, prior: Prior) -> Callable[[Floats], Floats]:
     """Return what says how significant further columns are for the residual."""
     white, _ = base.noise.whiten(np.column_stack([base.time, equations.energy_j]))
-    orthogonal = np.linalg.qr(white[:, :-1])[0]
+    orthogonal, _ = orthonormal(np.vstack([white[:, :-1], np.diag(1 / prior.deviation)]))
+    orthogonal = orthogonal[: len(white)]
     residual = white[:, -1] - orthogonal @ (orthogonal.T @ white[:, -1])
 
     def scores(columns: Floats) -> Floats:
@@ -205,19 +206,23 @@ def _averaged(equations: Equations, base: BaseFit, extended: Extensions, prior: 
     columns = np.column_stack([equations.time, extended.columns, equations.energy_j])
     size = np.concatenate((np.ones(count), extended.size))
     groups = extended.groups(count)
-    noise = base.noise
-    for last in (False, True):
+
+    def averaged(noise: Noise) -> Average:
         white, _ = noise.whiten(columns)
-        found = average(white[:, :-1], white[:, -1], prior, groups, size)
-        if last or max(found.chance.values(), default=0.0) < LIKELY:
-            return found, noise
-        residual = equations.energy_j - equations.time @ found.power - extended.columns @ (found.effect * size)[count:]
-        noise = equations.noise(found.power, replace(noise, outlier=np.zeros(len(residual))))
-        noise = noise.sized(residual, scaled=True).with_outliers(residual)
-    raise AssertionError
+        return average(white[:, :-1], white[:, -1], prior, groups, size)
+
+    found = averaged(base.noise)
+    if max(found.chance.values(), default=0.0) < LIKELY:
+        return found, base.noise
+    residual = equations.energy_j - equations.time @ found.power - extended.columns @ (found.effect * size)[count:]
+    noise = equations.noise(found.power, base.noise).with_outliers(residual).sized(residual, scaled=True)
+    noise = noise.with_outliers(residual)
+    return averaged(noise), noise
 
 
-def _fit(quanta: Quanta, work: Sequence[Work], found: _Found, late: Lateness, names: Sequence[str]) -> Fit:
+def _fit(
+    quanta: Quanta, work: Sequence[Work], found: _Found, late: Lateness, *, names: Sequence[str], gain: float
+) -> Fit:
     """Put together what was found."""
     tasks, rows, average = len(names), found.equations.rows, found.average
     count, mean_w = len(found.prior.mean), found.prior.mean
@@ -247,7 +252,7 @@ def _fit(quanta: Quanta, work: Sequence[Work], found: _Found, late: Lateness, na
         together=together,
         unresolved=(ran > 0) & (power[:tasks] < NORMAL_95 * error[:tasks]),
         own_w=float(np.median(own / np.maximum(rows.length_s, 1e-12))),
-        gain=-np.inf,
+        gain=gain,
         findings=findings(evidence),
     )
 
@@ -265,7 +270,7 @@ def _static(quanta: Quanta, found: _Found, level_w: float) -> Floats:
     for column, size, part in zip(found.extended.about, found.extended.size, effect, strict=True):
         if column.group.startswith("static"):
             static_w += part * size * courses[column.other][1]
-    return np.maximum(static_w, 0.0)
+    return np.asarray(np.maximum(static_w, 0.0))
 
 
 def _static_change(found: _Found, rows: Rows) -> Floats:

@@ -296,7 +296,7 @@ def test_the_benchmark_says_which_figures_lack_their_data(tmp_path):
     result = benchmark.measure(benchmark.QUICK, folder=tmp_path)
 
     missing = {row["name"] for row in result["figures"] if row["value"] is None}
-    assert missing == {public_measurements.ZEUS, public_measurements.CORES}
+    assert missing == {public_measurements.SWEEPS, public_measurements.ZEUS, public_measurements.CORES}
     assert all("TPROF_PUBLIC_DATA" in row["note"] for row in result["figures"] if row["value"] is None)
     assert json.loads(json.dumps(result, allow_nan=False)) == result
 
@@ -306,4 +306,24 @@ def test_the_benchmark_says_which_figures_lack_their_data(tmp_path):
 def test_the_benchmark_measures_public_data_where_they_are():
     result = benchmark.measure(benchmark.QUICK, folder=SHARED)
 
-    assert all(row["value"] is not None for row in result["figures"])
+    # The sweeps over frequencies are gathered from several sources and are not among the shared data.
+    assert {row["name"] for row in result["figures"] if row["value"] is None} <= {public_measurements.SWEEPS}
+
+
+def test_sweeps_over_frequencies_are_read_and_tried_alone_and_among_others(tmp_path):
+    folder = tmp_path / "frequencies"
+    folder.mkdir()
+    lines = ["processor,kernel,task,hz,time_s,energy_j"]
+    for number in range(4):
+        for hz in (1e9, 1.5e9, 2e9, 2.5e9, 3e9):
+            time_s = 1 + (number + 1) * 3e9 / hz
+            lines.append(f"held out/one,k{number},t,{hz},{time_s},{time_s * (5 + (hz / 1e9) ** 2)}")
+    (folder / "sweeps.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    tasks = public_measurements.frequencies(tmp_path)
+    figures = {one.name: one for one in benchmark.over_frequencies(tasks)}
+    among = advice_trials.among_others(tasks, most=3)
+
+    assert [one.name for one in tasks] == [f"held out/one: k{number}: t" for number in range(4)]
+    assert "held out, 4 pairs of task and processor: plain fit, error" in figures
+    assert all(one.covered.all() for one in among)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from support.operating_points import table
 from tprof.analysis.export import safe_cell
-from tprof.analysis.operating_points.measured import ASSUMED_NOISE, LEAST_NOISE, by_task
+from tprof.analysis.operating_points.measured import LEAST_NOISE, RUN_NOISE, by_task
 from tprof.analysis.operating_points.table import check, read
 
 from tprof.errors import TprofError, UsageError
@@ -90,10 +90,22 @@ def test_repeats_are_averaged_and_their_spread_is_the_noise(tmp_path):
     rows = [("", hz, 1, energy, 2) for hz in (1.6e9, 3.3e9) for energy in (90, 100, 110)]
     (one,) = by_task(read(written(tmp_path, table(*rows, setting_unit="Hz"))))
 
-    student = 2.571 / 1.96  # Student's t at 97.5 % with 5 degrees of freedom: 4 of the runs, 1 of what is assumed
     assert one.energy_j.tolist() == [100.0, 100.0]
-    assert one.energy_noise == pytest.approx(0.1 / np.sqrt(3) * student, rel=0.01)
-    assert one.time_noise == pytest.approx(max(np.sqrt(ASSUMED_NOISE**2 / 5 / 3) * student, LEAST_NOISE), rel=0.01)
+    assert one.energy_noise == pytest.approx(0.1 / np.sqrt(3), rel=1e-6)
+    assert one.energy_freedom == 4
+    # Times that were all the same count with one more, as noisy as a run is expected to be.
+    assert one.time_noise == pytest.approx(max(RUN_NOISE.value / np.sqrt(5 * 3), LEAST_NOISE), rel=1e-6)
+    assert one.time_freedom == 5
+
+
+def test_a_task_that_was_run_once_has_the_noise_that_other_tasks_show(tmp_path):
+    rows = [("", hz, 1, 100, 2) for hz in (1.6e9, 3.3e9)]
+    rows += [("again", hz, 1, energy, 2) for hz in (1.6e9, 3.3e9) for energy in (70, 100, 130)]
+    once, again = by_task(read(written(tmp_path, table(*rows, setting_unit="Hz"))))
+
+    assert RUN_NOISE.value < once.energy_noise[0] < 0.3
+    assert once.energy_freedom == RUN_NOISE.freedom <= again.energy_freedom
+    assert once.time_noise[0] < RUN_NOISE.value
 
 
 def test_the_time_of_a_task_is_over_the_workers_that_its_instances_fill(tmp_path):
