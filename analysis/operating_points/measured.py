@@ -11,7 +11,7 @@ occupied, ``min(workers, instances)``. A row of the whole program (task "") has 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -187,7 +187,7 @@ def _measured(task: str, points: DataFrameGroupBy[Any, Any], noises: tuple[Scale
     mean, counts = points.mean(numeric_only=True), np.asarray(points.size(), np.int64)
     waiting, waiting_sd = _waiting(mean)
     time, energy = noises
-    rows = points.obj
+    rows = cast("pd.DataFrame", points.obj)
     return Measured(
         task=task,
         unit=str(rows["setting_unit"].iloc[0]),
