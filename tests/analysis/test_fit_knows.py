@@ -17,6 +17,7 @@ from tprof.benchmarks.simulator import (
     stated,
     write,
 )
+from tprof.benchmarks.validation.cases import NOISY
 
 import tprof
 
@@ -98,6 +99,13 @@ def test_a_sensor_that_is_late_is_found_out(tmp_path):
     (late,) = found["lateness"]
     assert "0.5 ms later" in late["text"]
     assert late["tasks"] == ["short", "middle", "long"]
+    assert held(off)
+
+
+def test_noise_of_the_sensor_is_not_lateness(tmp_path):
+    found, off, _ = fitted(tmp_path / "t.tprof", seed=4, sensor=NOISY)
+
+    assert found == {}
     assert held(off)
 
 

@@ -205,7 +205,14 @@ def find_lateness(rows: Rows, work: Sequence[Work], prior: Prior, tasks: int) ->
             break
     penalty = 2 * float(np.log(len(rows)))
     late_s = min(found, key=lambda late: found[late].misfit + (penalty if late else 0.0))
-    return Lateness(late_s, found[0.0].misfit - found[late_s].misfit, found[late_s])
+    if not late_s:
+        return Lateness(0.0, 0.0, found[0.0])
+    # A sensor's own noise at its updates also looks like lateness, until both may have as much of it as fits.
+    none, late = (
+        fit_base(Equations.of(rows, ran, tasks, one, spread), prior, found[one], scaled=True) for one in (0.0, late_s)
+    )
+    gain = none.misfit - late.misfit
+    return Lateness(late_s, gain, found[late_s]) if gain > penalty else Lateness(0.0, 0.0, found[0.0])
 
 
 def fit_base(equations: Equations, prior: Prior, start: BaseFit | None, *, scaled: bool) -> BaseFit:
