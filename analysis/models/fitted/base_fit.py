@@ -146,6 +146,8 @@ def work_of(
     own = [one for one in segments if isinstance(one, Segments)]
     cores = np.unique(np.concatenate([np.unique(one.cpu) for one in own])) if own else np.empty(0, np.int64)
     work = [_of_thread(thread, one, cores, tasks) for thread, one in zip(located, segments, strict=True)]
+    if len(own) == len(work):
+        return work
     ran, lengths = np.zeros((2, tasks + 1))
     for one in work[: len(own)]:
         ran += np.bincount(one.task, weights=one.modelled, minlength=tasks + 1)
