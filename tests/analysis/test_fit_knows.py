@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from tprof.analysis.models.fitted.findings import disorder
 from tprof.benchmarks.simulator import (
     ICE_LAKE,
     Beside,
@@ -17,6 +18,7 @@ from tprof.benchmarks.simulator import (
     stated,
     write,
 )
+from tprof.benchmarks.validation.cases import NOISY
 
 import tprof
 
@@ -99,6 +101,37 @@ def test_a_sensor_that_is_late_is_found_out(tmp_path):
     assert "0.5 ms later" in late["text"]
     assert late["tasks"] == ["short", "middle", "long"]
     assert held(off)
+
+
+def test_noise_of_the_sensor_is_not_lateness(tmp_path):
+    found, off, _ = fitted(tmp_path / "t.tprof", seed=4, sensor=NOISY)
+
+    assert found == {}
+    assert held(off)
+
+
+def test_a_task_in_step_with_others_is_known_to_be_uncertain(tmp_path):
+    mix = Mix(duration_s=1.0, cores=1, groups=((0, 1, 2),))
+
+    found, off, profile = fitted(tmp_path / "t.tprof", mix=mix)
+
+    assert found.keys() == {"ratio"}
+    assert found["ratio"][0]["tasks"] == ["short"]
+    (warning,) = [text for text in profile.info["warnings"] if "in step" in text]
+    assert warning.startswith("short, middle and long ran in step, nearly in one ratio: the readings hardly tell their")
+    assert "give that of short within" in warning
+    assert held(off)
+
+
+def test_disorder_is_one_for_instances_in_random_order_and_small_for_those_in_step():
+    length = np.array([20e-6, 50e-6, 200e-6])
+    order = np.random.default_rng(0).integers(0, 3, (3000, 24))
+    count = (order[:, :, None] == np.arange(3)).sum(axis=1)
+    in_step = np.full((3000, 3), 8) + np.eye(3, dtype=int)[order[:, 0]]
+
+    assert disorder(count * length, count * length**2) == pytest.approx(np.ones(3), abs=0.1)
+    assert (disorder(in_step * length, in_step * length**2) < 0.1).all()
+    assert disorder(count[:, :1] * length[:1], count[:, :1] * length[:1] ** 2) == pytest.approx([1.0])
 
 
 def test_unlike_cores_are_found(tmp_path):

@@ -146,6 +146,8 @@ def work_of(
     own = [one for one in segments if isinstance(one, Segments)]
     cores = np.unique(np.concatenate([np.unique(one.cpu) for one in own])) if own else np.empty(0, np.int64)
     work = [_of_thread(thread, one, cores, tasks) for thread, one in zip(located, segments, strict=True)]
+    if len(own) == len(work):
+        return work
     ran, lengths = np.zeros((2, tasks + 1))
     for one in work[: len(own)]:
         ran += np.bincount(one.task, weights=one.modelled, minlength=tasks + 1)
@@ -205,7 +207,14 @@ def find_lateness(rows: Rows, work: Sequence[Work], prior: Prior, tasks: int) ->
             break
     penalty = 2 * float(np.log(len(rows)))
     late_s = min(found, key=lambda late: found[late].misfit + (penalty if late else 0.0))
-    return Lateness(late_s, found[0.0].misfit - found[late_s].misfit, found[late_s])
+    if not late_s:
+        return Lateness(0.0, 0.0, found[0.0])
+    # A sensor's own noise at its updates also looks like lateness, until both may have as much of it as fits.
+    none, late = (
+        fit_base(Equations.of(rows, ran, tasks, one, spread), prior, found[one], scaled=True) for one in (0.0, late_s)
+    )
+    gain = none.misfit - late.misfit
+    return Lateness(late_s, gain, found[late_s]) if gain > penalty else Lateness(0.0, 0.0, found[0.0])
 
 
 def fit_base(equations: Equations, prior: Prior, start: BaseFit | None, *, scaled: bool) -> BaseFit:

@@ -28,6 +28,8 @@ MEMORY, MEMORY_LAGS = 4.5, (8, 20)
 """Standard deviations of the sum of so many correlations of residuals that are too many."""
 OUTLIERS = 0.02
 NORMAL_95, CLEAR = 1.96, 3.0
+IN_STEP, UNSURE = 0.2, 0.15
+"""Most disorder of tasks that run in step, and least relative standard error of one that is then uncertain."""
 MOST_NAMES = 6
 MOST_PAIRS = 6
 
@@ -80,6 +82,7 @@ class Evidence:
     outliers : part of the rows that no power explains.
     static_change : (further columns,) by how much each with an effect of 1 changes static power, relative to it.
     busy_part : part of the recording from the first task to the last.
+    disorder : (tasks,) as `disorder` returns it.
     """
 
     names: Sequence[str]
@@ -96,6 +99,7 @@ class Evidence:
     outliers: float
     static_change: Floats
     busy_part: float
+    disorder: Floats
 
     def combined(self, weights: Iterable[float]) -> tuple[float, float, float]:
         """Return the sum of the effects of the further columns with these weights, and the ends of its interval."""
@@ -136,7 +140,7 @@ def findings(evidence: Evidence) -> tuple[Finding, ...]:
     found = [finding for family, of in kinds.items() if chance.get(family, 0.0) > CERTAIN for finding in of(evidence)]
     if not {"drift", "static"} & {finding.kind for finding in found} and chance.get(EITHER, 0.0) > CERTAIN:
         found += _drift_or_static(evidence)
-    return (*found, *_lateness(evidence), *_unexplained(evidence), *_ratio(evidence))
+    return (*found, *_lateness(evidence), *_unexplained(evidence), *_ratio(evidence), *_in_step(evidence))
 
 
 def _drift(evidence: Evidence) -> Iterator[Finding]:
@@ -273,6 +277,39 @@ def _ratio(evidence: Evidence) -> Iterator[Finding]:
         half = max(NORMAL_95 * evidence.error[task] / max(evidence.power[task], 1e-12) for task in group)
         text = f"{listed(names)} always ran together, in one ratio: the readings give their sum, not each of them"
         yield Finding("ratio", names, float(half), np.nan, np.nan, text)
+
+
+def _in_step(evidence: Evidence) -> Iterator[Finding]:
+    others = {task for group in evidence.together for task in group}
+    tasks = [int(task) for task in np.flatnonzero(evidence.disorder < IN_STEP) if task not in others]
+    error = evidence.error[tasks] / np.maximum(evidence.power[tasks], 1e-12)
+    if len(tasks) > 1 and error.max() > UNSURE:
+        half = NORMAL_95 * float(error.max())
+        unsure = tuple(evidence.names[task] for task, of in zip(tasks, error, strict=True) if of > UNSURE)
+        text = (
+            f"{listed([evidence.names[task] for task in tasks])} ran in step, nearly in one ratio: the readings hardly "
+            f"tell their powers apart, and give that of {listed(unsure)} within {100 * half:.2g} % only"
+        )
+        yield Finding("ratio", unsure, half, np.nan, np.nan, text)
+
+
+def disorder(time: Floats, squares: Floats) -> Floats:
+    """Return by how much each task's part in the rows varies, relative to instances in random order: (tasks,).
+
+    Beside a total t, and with a part s of it on average, a task of instances of length x then varies around s t by the
+    sum of (x - s x)^2 over its instances, and of (s y)^2 over those of the others. Tasks that alternate vary far less.
+
+    Parameters
+    ----------
+    time : (n, tasks) modelled time in each row
+    squares : (n, tasks) sums over instances of the square of their modelled time in the row
+    """
+    total = time.sum(axis=1)
+    share = time.sum(axis=0) / max(float(total.sum()), 1e-300)
+    varied = ((time - total[:, None] * share) ** 2).sum(axis=0)
+    each = squares.sum(axis=0)
+    at_random = (1 - 2 * share) * each + share**2 * each.sum()
+    return np.divide(varied, at_random, out=np.ones(len(share)), where=at_random > 1e-9 * each)
 
 
 def listed(names: Sequence[str]) -> str:

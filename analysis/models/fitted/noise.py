@@ -203,10 +203,13 @@ def instance_spread(rows: Rows, work: Sequence[Work], tasks: int, late_s: float,
     for one in pieces:
         key = one.row * tasks + one.task
         own += np.bincount(key, weights=one.ran**2, minlength=len(own))
+        # Few segments cross an edge.
+        several = np.flatnonzero(one.rows_of > 1)
+        key, ran, owner, rows_of = key[several], one.ran[several], one.owner[several], one.rows_of[several]
         for lag in range(1, lags + 1):
-            same = np.flatnonzero(one.owner[lag:] == one.owner[:-lag])
-            tapered = np.where(one.rows_of[same] - 1 > lags, 1 - lag / (lags + 1), 1.0)
-            products = tapered * one.ran[same] * one.ran[same + lag]
+            same = np.flatnonzero(owner[lag:] == owner[:-lag])
+            tapered = np.where(rows_of[same] - 1 > lags, 1 - lag / (lags + 1), 1.0)
+            products = tapered * ran[same] * ran[same + lag]
             across[lag - 1] += np.bincount(key[same], weights=products, minlength=across.shape[1])
     own, across = own.reshape(count, tasks)[rows.at], across.reshape(lags, count, tasks)[:, rows.at]
     run = np.concatenate(([0], np.cumsum(~rows.linked)))
@@ -243,7 +246,10 @@ def _pieces(one: Work, edges_ns: NDArray[np.int64], tasks: int) -> _Pieces:
     counts = (last - first + 1)[kept]
     owner = np.repeat(kept, counts)
     row = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts) + first[owner]
-    begin_ns, end_ns = one.t_ns[owner], one.t_ns[owner + 1]
-    inside_ns = np.minimum(end_ns, edges_ns[row + 1]) - np.maximum(begin_ns, edges_ns[row])
-    ran = one.modelled[owner] * np.maximum(inside_ns, 0) / (end_ns - begin_ns)
-    return _Pieces(row, one.task[owner].astype(np.int64), owner, np.repeat(counts, counts), ran)
+    rows_of, ran = np.repeat(counts, counts), one.modelled[owner]
+    # Most segments are inside one row.
+    cut = np.flatnonzero((quantum[owner] != row) | (quantum[owner + 1] != row))
+    begin_ns, end_ns = one.t_ns[owner[cut]], one.t_ns[owner[cut] + 1]
+    inside_ns = np.minimum(end_ns, edges_ns[row[cut] + 1]) - np.maximum(begin_ns, edges_ns[row[cut]])
+    ran[cut] *= np.maximum(inside_ns, 0) / (end_ns - begin_ns)
+    return _Pieces(row, one.task[owner].astype(np.int64), owner, rows_of, ran)

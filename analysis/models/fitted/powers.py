@@ -34,7 +34,7 @@ from .base_fit import (
 from .contention import likely_pairs
 from .equations import LEAST_ROWS, Rows, Work, worked_in
 from .extensions import FAMILIES, Effects, Extensions, Known, extension_columns, static_courses
-from .findings import Evidence, findings
+from .findings import Evidence, disorder, findings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -237,6 +237,7 @@ def _fit(
         names, ran, power, error, average, found.extended.about, count, late.late_s, late.gain,
         float(np.median(np.diff(rows.edges_ns)) * 1e-9), together, float((found.noise.outlier > 0).mean()),
         _static_change(found, rows), float(np.ptp(rows.middle_s[busy])) / max(rows.span_s, 1e-9) if busy.any() else 0.0,
+        disorder(found.equations.time[:, :tasks], found.equations.spread.own),
     )  # fmt: skip
     residual = found.equations.energy_j - found.equations.time @ found.base.power
     own = found.noise.clear_spread2(residual) * found.noise.instances + found.noise.idle_rate * found.noise.idle_s
