@@ -44,6 +44,8 @@ PYTHON = re.compile(r"(lib)?python[\d.t]*(\.so.*)?$")
 """Where threads begin that Python started: they run the program's own code, so only their creator is a user."""
 INHERITED = re.compile(r"python|tprof")
 """Threads have their process's name until they get one of their own, which says nothing of their library."""
+SELDOM_RESTS = 0.05
+"""Part of its life that a pool rests which is busy throughout."""
 INDEPENDENT = 0.5
 """Part of the CPU time per second beside tasks that a pool of nobody takes without them."""
 LEAST_ALONE_S, LEAST_ALONE, LEAST_BEGINS = 0.05, 0.05, 3
@@ -257,8 +259,12 @@ def _pool(
     possible = np.unique(runs.task)
     rest_ns = LONG_REST_NS if spins_ns else 0
     learnt = users_by_onsets(clocks, runs, rest_ns=rest_ns) if len(possible) > 1 else None
+    given = [member.thread.creator_task for member in members if member.thread.creator_task is not None]
+    if learnt is None and how == "pool" and given and not spins_ns and _never_rests(cut):
+        # It may be work of its creator's that goes on beside the other tasks.
+        basis, marked = "unknown", replace(runs, doubtful=~np.isin(runs.task, given))
+        cut = cut_pool(one.pid, clocks, marked, packages=packages)
     if learnt is not None:
-        given = [member.thread.creator_task for member in members if member.thread.creator_task is not None]
         users = np.union1d(learnt.users, given).astype(np.int64)
         possible, basis = np.union1d(users, learnt.doubtful), "onsets" if how == "pool" else "creator"
         marked = replace(runs, doubtful=~np.isin(runs.task, users)).kept(np.isin(runs.task, possible))
@@ -275,6 +281,12 @@ def _spins_ns(library: str, settings: Mapping[str, str]) -> int:
     if any(given.get(name) == value and _is_of(library, libraries) for name, value, libraries in PASSIVE):
         return 0
     return next((spins_ns for part, spins_ns in SPINS_NS if part in library), 0 if library else UNKNOWN_SPINS_NS)
+
+
+def _never_rests(cut: NativeSegments) -> bool:
+    """Return whether a pool is busy throughout, so that nothing shows who calls it."""
+    length_s = np.diff(cut.t_ns) * 1e-9
+    return float(length_s[cut.cpu_s < IDLE * length_s].sum()) < SELDOM_RESTS * float(length_s.sum())
 
 
 def _is_independent(cut: NativeSegments) -> bool:

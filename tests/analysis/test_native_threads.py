@@ -81,6 +81,20 @@ def test_two_callers_of_one_pool_are_unidentified_while_both_run(tmp_path, seed)
     assert any("unidentified" in text for text in profile.info["warnings"])
 
 
+def test_what_a_task_started_and_left_working_is_not_credited_to_the_tasks_after_it(tmp_path):
+    program = Program(["begin", "parse"])
+    program.run("begin", 2 * MS)
+    thread = program.pool(library="/lib/libown.so", created_ns=MS, creator_tid=PID, creator_task=0, creator_instance=1)
+    for _ in range(4):
+        program.run("parse", 300 * MS)
+    thread.work(MS, program.now_ns[0] + 20 * MS, "begin")
+
+    profile = program.write(tmp_path / "t.tprof").profile("cputime")
+
+    assert credited(profile)["parse"] == 0.0
+    assert account(profile)["unidentified_j"] == pytest.approx(10 * thread.used_s("begin"), rel=0.05)
+
+
 def test_spinning_is_apart(tmp_path):
     program = Program(["multiply"])
     pool = program.pool(threads=2)
