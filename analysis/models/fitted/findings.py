@@ -285,12 +285,13 @@ def _in_step(evidence: Evidence) -> Iterator[Finding]:
     error = evidence.error[tasks] / np.maximum(evidence.power[tasks], 1e-12)
     if len(tasks) > 1 and error.max() > UNSURE:
         half = NORMAL_95 * float(error.max())
-        unsure = tuple(evidence.names[task] for task, of in zip(tasks, error, strict=True) if of > UNSURE)
+        names = tuple(evidence.names[task] for task in tasks)
+        unsure = [name for name, of in zip(names, error, strict=True) if of > UNSURE]
         text = (
-            f"{listed([evidence.names[task] for task in tasks])} ran in step, nearly in one ratio: the readings hardly "
-            f"tell their powers apart, and give that of {listed(unsure)} within {100 * half:.2g} % only"
+            f"{listed(names)} ran in step, nearly in one ratio: the readings hardly tell their powers apart, and give "
+            f"that of {listed(unsure)} within {100 * half:.2g} % only"
         )
-        yield Finding("ratio", unsure, half, np.nan, np.nan, text)
+        yield Finding("ratio", names, half, np.nan, np.nan, text)
 
 
 def disorder(time: Floats, squares: Floats) -> Floats:
