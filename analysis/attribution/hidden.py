@@ -121,12 +121,13 @@ def measure_hidden(
     started_s = np.minimum(program_s, np.interp(grid_ns[0] if first_ns is None else first_ns, grid_ns, program_s))
     unseen_s = _never_falling(program_s - seen_at(grid_ns) - started_s)
     busy_s = {reading.package: _cumulative(reading, grid_ns) for reading in busy}
-    other_s = _never_falling(sum(busy_s.values()) - program_s) if busy else np.zeros(len(grid_ns))
+    all_s = sum(busy_s.values(), np.zeros(len(grid_ns)))
+    other_s = _never_falling(all_s - program_s) if busy else np.zeros(len(grid_ns))
     shares = _shares({package: float(values[-1]) for package, values in busy_s.items()})
     other_by_package_s = {package: other_s * share for package, share in shares.items()}
     return HiddenTime(
         grid_ns, other_by_package_s, unseen_s, min(before_s, float(unseen_s[-1])), float(program_s[-1]),
-        float(sum(busy_s.values())[-1]) if busy else None,
+        float(all_s[-1]) if busy else None,
     )  # fmt: skip
 
 

@@ -42,6 +42,8 @@ CALLER_COMPUTES = ("libgomp", "libomp", "libiomp", "openblas", "mkl", "blis")
 """Libraries whose callers compute beside the pool: a caller without CPU time of its own does not call."""
 PYTHON = re.compile(r"(lib)?python[\d.t]*(\.so.*)?$")
 """Where threads begin that Python started: they run the program's own code, so only their creator is a user."""
+INHERITED = re.compile(r"python|tprof")
+"""Threads have their process's name until they get one of their own, which says nothing of their library."""
 INDEPENDENT = 0.5
 """Part of the CPU time per second beside tasks that a pool of nobody takes without them."""
 LEAST_ALONE_S, LEAST_ALONE, LEAST_BEGINS = 0.05, 0.05, 3
@@ -261,7 +263,7 @@ def _pool(
         possible, basis = np.union1d(users, learnt.doubtful), "onsets" if how == "pool" else "creator"
         marked = replace(runs, doubtful=~np.isin(runs.task, users)).kept(np.isin(runs.task, possible))
         cut = cut_pool(one.pid, clocks, marked, packages=packages, spins_ns=spins_ns)
-    name = one.library.rsplit("/", 1)[-1] or one.name
+    name = one.library.rsplit("/", 1)[-1] or ("" if INHERITED.match(one.name) else one.name)
     return Pool(name, one.pid, len(members), tuple(possible.tolist()), basis, spins_ns, cut)
 
 

@@ -11,7 +11,7 @@ occupied, ``min(workers, instances)``. A row of the whole program (task "") has 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,8 +122,8 @@ def by_task(rows: pd.DataFrame) -> list[Measured]:
     """
     rows = rows[rows["energy_j"].notna()]
     points = {name: _points(rows[rows["task"] == name], name) for name in tasks_of(rows)}
-    noises = [run_noises({name: _spread(of, column) for name, of in points.items()}) for column in NOISY]
-    return [_measured(name, points[name], tuple(noise[name] for noise in noises)) for name in points]
+    time, energy = (run_noises({name: _spread(of, column) for name, of in points.items()}) for column in NOISY)
+    return [_measured(name, points[name], (time[name], energy[name])) for name in points]
 
 
 def run_noises(spreads: Mapping[str, tuple[float, int]]) -> dict[str, Scale]:
@@ -171,23 +171,23 @@ def significant_tasks(rows: pd.DataFrame, most: int = MOST_TASKS) -> tuple[list[
     return names, len(left), float(left.sum() / energy_j.sum()) if len(left) else 0.0
 
 
-def _points(rows: pd.DataFrame, task: str) -> DataFrameGroupBy:
+def _points(rows: pd.DataFrame, task: str) -> DataFrameGroupBy[Any, Any]:
     rows = _as_wall(rows) if task != PROGRAM else rows
     return rows.assign(_setting=rows["setting"].fillna(-1.0)).groupby(["_setting", "workers"], sort=True)
 
 
-def _spread(points: DataFrameGroupBy, column: str) -> tuple[float, int]:
+def _spread(points: DataFrameGroupBy[Any, Any], column: str) -> tuple[float, int]:
     counts = points.size().to_numpy()
     repeated = counts > 1
     spread = (points[column].std() / points[column].mean()).to_numpy(float)[repeated]
     return float(((counts[repeated] - 1) * spread**2).sum()), int((counts[repeated] - 1).sum())
 
 
-def _measured(task: str, points: DataFrameGroupBy, noises: tuple[Scale, Scale]) -> Measured:
+def _measured(task: str, points: DataFrameGroupBy[Any, Any], noises: tuple[Scale, Scale]) -> Measured:
     mean, counts = points.mean(numeric_only=True), np.asarray(points.size(), np.int64)
     waiting, waiting_sd = _waiting(mean)
     time, energy = noises
-    rows = points.obj
+    rows = cast("pd.DataFrame", points.obj)
     return Measured(
         task=task,
         unit=str(rows["setting_unit"].iloc[0]),
@@ -203,7 +203,7 @@ def _measured(task: str, points: DataFrameGroupBy, noises: tuple[Scale, Scale]) 
         waiting_sd=waiting_sd,
         quality=_qualities(rows),
         runs=tuple(
-            Run(float(runs["energy_j"].median()), float(runs["time_s"].median()), _qualities(runs))
+            Run(float(runs["energy_j"].median()), float(runs["time_s"].median()), _qualities(rows.loc[runs.index]))
             for _, runs in points
         ),
         watts_factor=max((1.0, *rows["watts_factor"].dropna())),

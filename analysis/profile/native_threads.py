@@ -92,10 +92,9 @@ def native_warnings(facts: dict[str, Any] | None, measured_j: float) -> list[str
         spin_j, unidentified_j = (sum(row[name] for row in rows) for name in ("spin_j", "unidentified_j"))
         if spin_j > NOTABLE * measured_j:
             after = _list(sorted({name for row in rows for name in row["spins_after"]}))
-            out.append(
-                f"{_took(library, spin_j, measured_j)} spinning after {after}, in no task's energy: "
-                f"{_setting(library)} saves that"
-            )
+            setting = _setting(library)
+            what = f"{setting} saves that" if setting else "either they spin, or they compute what these tasks started"
+            out.append(f"{_took(library, spin_j, measured_j)} after {after} had ended, in no task's energy: {what}")
         if unidentified_j > NOTABLE * measured_j:
             users = _list(sorted({name for row in rows for name in row["users"]}))
             spins = any(row["may_spin"] for row in rows)
@@ -103,7 +102,7 @@ def native_warnings(facts: dict[str, Any] | None, measured_j: float) -> list[str
                 f"{_took(library, unidentified_j, measured_j)} while several of {users} can have used them"
                 f"{' or left them spinning' if spins else ''}: they are in `unidentified`, and in each one's "
                 f"native_high_j; to tell them apart, run these tasks one at a time"
-                f"{f' with {_setting(library)}' if spins else ''}"
+                f"{f' with {_setting(library)}' if spins and _setting(library) else ''}"
             )
     return out
 
@@ -113,9 +112,9 @@ def _took(library: str, joules: float, of_j: float) -> str:
 
 
 def _setting(library: str) -> str:
-    """Return how the threads of a library are told to sleep at once."""
+    """Return how the threads of a library are told to sleep at once; empty if that is not known."""
     setting = next((f"{setting} in the environment" for part, setting in SETTINGS if part in library.lower()), None)
-    return f"{setting} (tprof run --passive-pools)" if setting else "a setting that lets them sleep between calls"
+    return f"{setting} (tprof run --passive-pools)" if setting else ""
 
 
 def _spins_after(pool: Pool, names: Sequence[str]) -> list[str]:

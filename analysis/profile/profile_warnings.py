@@ -85,8 +85,7 @@ def _hidden_warnings(hidden: HiddenTime) -> list[str]:
     if hidden.unseen_share > UNSEEN_SHARE:
         out.append(
             f"{hidden.unseen_share:.0%} of the program's CPU time ran in threads that run no task, and that no task is "
-            "known to use (in `runtime`): if they are yours, decorate what they run with @tprof.task; if they are a "
-            "pool of BLAS or OpenMP, limit it to one thread with threadpoolctl or OMP_NUM_THREADS=1"
+            "known to use (in `runtime`): if they are yours, decorate what they run with @tprof.task"
         )
     if hidden.before_share > UNSEEN_SHARE:
         out.append(

@@ -113,7 +113,7 @@ def among_others(tasks: Sequence[Response], *, most: int) -> list[Try]:
             for other in tasks
             if other.name.startswith(f"{processor}: ") and other.name.split(": ")[1] != kernel
         ]
-        some = random.choice(names, min(most, len(names)), replace=False) if names else []
+        some: list[str] = random.choice(names, min(most, len(names)), replace=False).tolist() if names else []
         found.append(attempt(one, ends(one), others=Learned(tuple(known[name] for name in some))))
     return found
 

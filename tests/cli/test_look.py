@@ -118,7 +118,8 @@ def test_bench_lists_programs_with_instances_and_runs_none(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["overhead", "laws", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("analysis", "runtime"))]
+    "name",
+    ["laws", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("overhead", "analysis", "runtime"))],
 )
 def test_bench_prints_what_tprof_costs_beside_targets(tmp_path, name):
     said = tprof(tmp_path, "bench", name, "--quick").stdout

@@ -162,6 +162,7 @@ def test_descriptors_and_mappings_return_to_the_base_line_after_many_threads(tmp
     assert len({thread.ordinal for thread in trace.threads}) == threads + 21, "the main thread takes part"
 
 
+@pytest.mark.thorough
 def test_2000_threads_at_once(tmp_path):
     done = programs.run(tmp_path, MANY_THREADS, "2000", "2000")
 

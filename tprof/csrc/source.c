@@ -110,6 +110,7 @@ static int read_value(struct tprof_source *source, uint64_t *value)
 static int read_in_time(struct tprof_source *source, uint64_t *value, uint64_t *now_ns)
 {
     for (int attempt = 1;; attempt++) {
+        const bool usual_is_known = source->quickest_ns != 0;
         const uint64_t begin_ns = tprof_now_ns();
         const int error = read_value(source, value);
         *now_ns = tprof_now_ns();
@@ -117,7 +118,8 @@ static int read_in_time(struct tprof_source *source, uint64_t *value, uint64_t *
         source->took_ns = took_ns;
         if (source->quickest_ns == 0 || took_ns < source->quickest_ns)
             source->quickest_ns = took_ns;
-        if (error != 0 || took_ns < SLOW_NS || took_ns < SLOW_TIMES * source->quickest_ns || attempt == MOST_ATTEMPTS)
+        const bool usual = usual_is_known && took_ns < SLOW_TIMES * source->quickest_ns;
+        if (error != 0 || took_ns < SLOW_NS || usual || attempt == MOST_ATTEMPTS)
             return error;
     }
 }
@@ -170,7 +172,8 @@ static void record(struct tprof_source *source, uint64_t now_ns, uint64_t value,
         reading->window_ns = window_before(source, now_ns);
         reading->flags = (uint16_t)((error != 0 ? TPROF_MISSING : 0) | (source->reopened ? TPROF_REOPENED : 0));
         reading->error = (uint16_t)error;
-        reading->suspended_ns = tprof_suspended_ns();
+        source->suspended_ns = tprof_suspended_ns(source->suspended_ns);
+        reading->suspended_ns = source->suspended_ns;
         tprof_stream_commit(&source->stream);
     } else if (source->stream.header != NULL) {
         return;

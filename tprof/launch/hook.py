@@ -178,7 +178,7 @@ def compile_with_tasks(
 ) -> types.CodeType:
     """Return the code of a module with its matching functions as tasks."""
     tree = source if isinstance(source, ast.Module) else ast.parse(source, file)
-    rewriter = _Rewriter(matches, names, file)
+    rewriter = _Rewriter(matches, names, file, _CompiledByNumba(tree))
     if matches.may_match(names, file):
         tree = rewriter.visit(tree)
         matches.note(names, file, rewriter.functions)
@@ -186,11 +186,41 @@ def compile_with_tasks(
     return _put_tasks(code, rewriter.decorated)
 
 
+class _CompiledByNumba:
+    """Functions of a module whose bytecode numba compiles: it knows no task there, so they stay as they are."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        nodes = list(ast.walk(tree))
+        self._of_numba = {
+            one.asname or one.name.partition(".")[0]
+            for node in nodes
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for one in node.names
+            if (one.name if isinstance(node, ast.Import) else node.module or "").partition(".")[0] == "numba"
+        }
+        self._arguments = {
+            given.id
+            for node in nodes
+            if isinstance(node, ast.Call) and self._is_numbas(node.func)
+            for given in node.args
+            if isinstance(given, ast.Name)
+        }
+
+    def __contains__(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+        return node.name in self._arguments or any(self._is_numbas(one) for one in node.decorator_list)
+
+    def _is_numbas(self, node: ast.expr) -> bool:
+        """Return whether an expression is a name of numba's, an attribute of one, or a call of one."""
+        while isinstance(node, ast.Attribute | ast.Call):
+            node = node.value if isinstance(node, ast.Attribute) else node.func
+        return isinstance(node, ast.Name) and node.id in self._of_numba
+
+
 class _Rewriter(ast.NodeTransformer):
     """Marks the places of tasks by strings that no program contains."""
 
-    def __init__(self, matches: Matches, names: Sequence[str], file: str) -> None:
-        self._matches, self._names, self._file = matches, names, file
+    def __init__(self, matches: Matches, names: Sequence[str], file: str, compiled: _CompiledByNumba) -> None:
+        self._matches, self._names, self._file, self._compiled = matches, names, file, compiled
         self._scope: list[str] = []
         self.functions: list[tuple[str, int, list[int]]] = []
         self.decorated: set[str] = set()
@@ -211,13 +241,14 @@ class _Rewriter(ast.NodeTransformer):
 
     def _visit(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         qualname = ".".join([*self._scope, node.name])
-        self._scope += [node.name, "<locals>"]
-        self.generic_visit(node)
-        del self._scope[-2:]
+        if node not in self._compiled:
+            self._scope += [node.name, "<locals>"]
+            self.generic_visit(node)
+            del self._scope[-2:]
         line = min([node.lineno, *(one.lineno for one in node.decorator_list)])
         which = self._matches.which(self._names, self._file, qualname)
         self.functions.append((qualname, line, which))
-        if which:
+        if which and node not in self._compiled:
             mark = f"{_MARK}{len(self.functions)} {qualname}"
             if isinstance(node, ast.AsyncFunctionDef) or _yields(node):
                 self.decorated.add(mark)
