@@ -310,7 +310,7 @@ def disorder(time: Floats, squares: Floats) -> Floats:
     varied = ((time - total[:, None] * share) ** 2).sum(axis=0)
     each = squares.sum(axis=0)
     at_random = (1 - 2 * share) * each + share**2 * each.sum()
-    return np.divide(varied, at_random, out=np.ones(len(share)), where=at_random > 1e-9 * each)
+    return np.asarray(np.divide(varied, at_random, out=np.ones(len(share)), where=at_random > 1e-9 * each))
 
 
 def listed(names: Sequence[str]) -> str:
