@@ -264,7 +264,9 @@ def memory(residual: Floats) -> float:
     unit = residual - residual.mean()
     unit = unit / max(float(unit.std()), 1e-300)
     count = len(unit)
-    with_lag = [float(unit[lag:] @ unit[:-lag]) / count for lag in range(1, min(max(MEMORY_LAGS), count // 4) + 1)]
+    with_lag = [
+        float((unit[lag:] * unit[:-lag]).sum()) / count for lag in range(1, min(max(MEMORY_LAGS), count // 4) + 1)
+    ]
     total = np.cumsum(with_lag)
     return max(
         (float(total[lags - 1] * np.sqrt(count / lags)) for lags in MEMORY_LAGS if lags <= len(total)), default=0.0
