@@ -116,7 +116,7 @@ def test_a_task_in_step_with_others_is_known_to_be_uncertain(tmp_path):
     found, off, profile = fitted(tmp_path / "t.tprof", mix=mix)
 
     assert found.keys() == {"ratio"}
-    assert found["ratio"][0]["tasks"] == ["short"]
+    assert found["ratio"][0]["tasks"] == ["short", "middle", "long"]
     (warning,) = [text for text in profile.info["warnings"] if "in step" in text]
     assert warning.startswith("short, middle and long ran in step, nearly in one ratio: the readings hardly tell their")
     assert "give that of short within" in warning

@@ -264,7 +264,9 @@ def memory(residual: Floats) -> float:
     unit = residual - residual.mean()
     unit = unit / max(float(unit.std()), 1e-300)
     count = len(unit)
-    with_lag = [float(unit[lag:] @ unit[:-lag]) / count for lag in range(1, min(max(MEMORY_LAGS), count // 4) + 1)]
+    with_lag = [
+        float((unit[lag:] * unit[:-lag]).sum()) / count for lag in range(1, min(max(MEMORY_LAGS), count // 4) + 1)
+    ]
     total = np.cumsum(with_lag)
     return max(
         (float(total[lags - 1] * np.sqrt(count / lags)) for lags in MEMORY_LAGS if lags <= len(total)), default=0.0
@@ -285,12 +287,13 @@ def _in_step(evidence: Evidence) -> Iterator[Finding]:
     error = evidence.error[tasks] / np.maximum(evidence.power[tasks], 1e-12)
     if len(tasks) > 1 and error.max() > UNSURE:
         half = NORMAL_95 * float(error.max())
-        unsure = tuple(evidence.names[task] for task, of in zip(tasks, error, strict=True) if of > UNSURE)
+        names = tuple(evidence.names[task] for task in tasks)
+        unsure = [name for name, of in zip(names, error, strict=True) if of > UNSURE]
         text = (
-            f"{listed([evidence.names[task] for task in tasks])} ran in step, nearly in one ratio: the readings hardly "
-            f"tell their powers apart, and give that of {listed(unsure)} within {100 * half:.2g} % only"
+            f"{listed(names)} ran in step, nearly in one ratio: the readings hardly tell their powers apart, and give "
+            f"that of {listed(unsure)} within {100 * half:.2g} % only"
         )
-        yield Finding("ratio", unsure, half, np.nan, np.nan, text)
+        yield Finding("ratio", names, half, np.nan, np.nan, text)
 
 
 def disorder(time: Floats, squares: Floats) -> Floats:
@@ -309,7 +312,7 @@ def disorder(time: Floats, squares: Floats) -> Floats:
     varied = ((time - total[:, None] * share) ** 2).sum(axis=0)
     each = squares.sum(axis=0)
     at_random = (1 - 2 * share) * each + share**2 * each.sum()
-    return np.divide(varied, at_random, out=np.ones(len(share)), where=at_random > 1e-9 * each)
+    return np.asarray(np.divide(varied, at_random, out=np.ones(len(share)), where=at_random > 1e-9 * each))
 
 
 def listed(names: Sequence[str]) -> str:

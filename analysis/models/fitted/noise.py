@@ -90,7 +90,8 @@ class Noise:
         from scipy.linalg import lapack  # noqa: PLC0415 - as in whiten
 
         pivots, _, solved, failed = lapack.dptsv(band[0], band[1, :-1], residual)
-        return np.inf if failed else float(residual @ solved + np.log(pivots).sum())
+        # A sum, not a product: BLAS would start its threads for each of hundreds of short products.
+        return np.inf if failed else float((residual * solved).sum() + np.log(pivots).sum())
 
     def sized(self, residual: Floats, *, scaled: bool, near: bool = False) -> Noise:
         """Return the noise with its most likely sizes for a residual.
