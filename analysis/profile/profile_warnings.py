@@ -65,7 +65,7 @@ def sample_warnings(activity: Activity, rows: InstanceRows, model: Chosen) -> li
     )
     if moved:
         out.append(f"{moved} segments began on one package and ended on another: half of each is counted on either")
-    out += _hidden_warnings(hidden)
+    out += _hidden_warnings(hidden, follows_native=bool(activity.pools))
     begun = sum(one.starts for one in segments)
     if begun > len(rows):
         out.append(
@@ -79,13 +79,15 @@ def sample_warnings(activity: Activity, rows: InstanceRows, model: Chosen) -> li
     return out
 
 
-def _hidden_warnings(hidden: HiddenTime) -> list[str]:
+def _hidden_warnings(hidden: HiddenTime, *, follows_native: bool) -> list[str]:
     """Warn of CPU time that no sample shows, and where it is not known."""
     out = []
+    limit = "; if they are a pool of BLAS or OpenMP, limit it to one thread with threadpoolctl or OMP_NUM_THREADS=1"
     if hidden.unseen_share > UNSEEN_SHARE:
         out.append(
             f"{hidden.unseen_share:.0%} of the program's CPU time ran in threads that run no task, and that no task is "
             "known to use (in `runtime`): if they are yours, decorate what they run with @tprof.task"
+            f"{'' if follows_native else limit}"
         )
     if hidden.before_share > UNSEEN_SHARE:
         out.append(

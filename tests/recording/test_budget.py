@@ -75,9 +75,10 @@ def test_joules_found_later_of_a_time_that_was_read_before_are_counted_and_in_th
 
 def exceed_within_one_time(monkeypatch):
     """Exceed a budget while time does not go on, as where samples show that earlier joules are this process's."""
-    with tprof.budget(joules=4.0) as budget, monkeypatch.context() as patch:
+    with monkeypatch.context() as patch:
         patch.setattr(Usage, "until_ns", property(lambda usage: usage.begun_ns))
-        spin_over(budget)
+        with tprof.budget(joules=4.0) as budget:
+            spin_over(budget)
     return budget
 
 
