@@ -371,7 +371,7 @@ with tprof.record(sys.argv[2], energy="estimate", counters="none"):
 def test_a_preloaded_pthread_create_of_the_users_is_still_called(tmp_path, library_path):
     compiled = pthreads.build(tmp_path, source=PRELOADED)
     words = [sys.executable, "-c", COUNTED, library_path, tmp_path / "t.tprof", Path(__file__).parents[1]]
-    preload = " ".join([str(compiled), *os.environ.get("LD_PRELOAD", "").split()])
+    preload = " ".join([*os.environ.get("LD_PRELOAD", "").split(), str(compiled)])  # a sanitizer must be the first
 
     done = subprocess.run(
         words, env={**os.environ, "LD_PRELOAD": preload}, stdout=subprocess.PIPE, text=True, check=True, timeout=120

@@ -1,6 +1,7 @@
 """The threads of real libraries: whose they are, and that no CPU time is missing."""
 
 import importlib.util
+import os
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ with tprof.record(sys.argv[1], energy="estimate", counters="none"):
         work()
     end_ns, own_ns = time.monotonic_ns(), cpu_time_ns() - own_ns
     print(begin_ns, end_ns, time.process_time_ns() - before_ns - own_ns)
-    time.sleep(0.05)
+    time.sleep(0.5)  # so long that spinning threads wait at last: only then the kernel shows where they began
 """
 
 LIBRARIES = {
@@ -74,7 +75,9 @@ def used_ns(thread, begin_ns, end_ns):
 def test_the_threads_of_a_library_are_known_with_all_their_time(tmp_path, name):
     trace, pool, (begin_ns, end_ns, process_ns) = recorded(tmp_path, name)
 
-    of_pool = [one for one in trace.native_threads if pool in Path(one.library).name]
+    # OpenBLAS creates its threads before the recording, and under a sanitizer all begin in a function of its own.
+    is_named = name != "numpy" or "libasan" not in os.environ.get("LD_PRELOAD", "")
+    of_pool = [one for one in trace.native_threads if pool in Path(one.library).name or not is_named]
     used = sum(used_ns(one, begin_ns, end_ns) for one in trace.native_threads)
     (main,) = trace.threads
     samples = main.read()
