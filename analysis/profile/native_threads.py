@@ -90,9 +90,9 @@ def native_warnings(facts: dict[str, Any] | None, measured_j: float) -> list[str
     for library in dict.fromkeys(row["library"] for row in facts["pools"]):
         rows = [row for row in facts["pools"] if row["library"] == library]
         spin_j, unidentified_j = (sum(row[name] for row in rows) for name in ("spin_j", "unidentified_j"))
+        setting = _setting(library)
         if spin_j > NOTABLE * measured_j:
             after = _list(sorted({name for row in rows for name in row["spins_after"]}))
-            setting = _setting(library)
             what = f"{setting} saves that" if setting else "either they spin, or they compute what these tasks started"
             out.append(f"{_took(library, spin_j, measured_j)} after {after} had ended, in no task's energy: {what}")
         if unidentified_j > NOTABLE * measured_j:
@@ -102,7 +102,7 @@ def native_warnings(facts: dict[str, Any] | None, measured_j: float) -> list[str
                 f"{_took(library, unidentified_j, measured_j)} while several of {users} can have used them"
                 f"{' or left them spinning' if spins else ''}: they are in `unidentified`, and in each one's "
                 f"native_high_j; to tell them apart, run these tasks one at a time"
-                f"{f' with {_setting(library)}' if spins and _setting(library) else ''}"
+                f"{f' with {setting}' if spins and setting else ''}"
             )
     return out
 

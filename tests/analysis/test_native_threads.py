@@ -95,12 +95,18 @@ def test_what_a_task_started_and_left_working_is_not_credited_to_the_tasks_after
     assert account(profile)["unidentified_j"] == pytest.approx(10 * thread.used_s("begin"), rel=0.05)
 
 
-def test_spinning_is_apart(tmp_path):
+def spinning():
+    """Return a program whose pool spins for twice as long as it works, and the pool."""
     program = Program(["multiply"])
     pool = program.pool(threads=2)
     for _ in range(20):
         program.call("multiply", pool, 40 * MS, spin_ns=80 * MS)
         program.rest(150 * MS)
+    return program, pool
+
+
+def test_spinning_is_apart(tmp_path):
+    program, pool = spinning()
 
     profile = program.write(tmp_path / "t.tprof", passive=False).profile("cputime")
 
@@ -124,11 +130,7 @@ def test_without_attribution_everything_is_as_without_native_threads(tmp_path):
 
 
 def test_a_summary_and_a_report_show_native_threads(tmp_path):
-    program = Program(["multiply"])
-    pool = program.pool(threads=2)
-    for _ in range(20):
-        program.call("multiply", pool, 40 * MS, spin_ns=80 * MS)
-        program.rest(150 * MS)
+    program, _ = spinning()
     profile = program.write(tmp_path / "t.tprof", passive=False).profile("cputime")
     text, page = io.StringIO(), tmp_path / "report.html"
 
