@@ -184,7 +184,7 @@ def start(
     directory: str,
     process: int,
     description: bytes,
-    events: tuple[tuple[int, int], ...],
+    groups: tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...],
     packages: bytes,
     native: bool,
 ) -> int:
