@@ -113,9 +113,10 @@ def _events(pmu: Path, kind: int, place: Place) -> Iterator[tuple[Domain, PerfRe
         name, package = ("psys", None) if scope == "psys" else (f"{scope}-{place.suffix}", place.cpu.package)
         # The count has 64 bits, but the kernel lets it fall if it is not read in time: a fall is a fault, not a wrap.
         accuracy = Accuracy(update_s=UPDATE_S, resolution=unit_j)
-        yield Domain(
-            name, scope, package, "perf", Quality.MEASURED, unit_j, None, counted, reader, accuracy=accuracy
-        ), reader
+        yield (
+            Domain(name, scope, package, "perf", Quality.MEASURED, unit_j, None, counted, reader, accuracy=accuracy),
+            reader,
+        )
 
 
 def _open_error(reader: PerfReader) -> int:

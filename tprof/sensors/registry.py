@@ -63,7 +63,7 @@ def _entry_points() -> dict[str, EntryPoint]:
     """Return the entry points of other packages' sensors by name, without those that take a name of tprof's own."""
     from importlib.metadata import entry_points  # noqa: PLC0415 - kept off `import tprof`
 
-    found = {entry.name: entry for entry in reversed(sorted(entry_points(group=GROUP)))}
+    found = {entry.name: entry for entry in sorted(entry_points(group=GROUP), reverse=True)}
     taken = {*BUILT_IN, *WITHOUT_CLASS}
     return {name: found[name] for name in sorted(found) if _NAME.match(name) and name not in taken}
 
@@ -73,7 +73,7 @@ def _load(entry: EntryPoint) -> type[Sensor]:
     package = "another package" if entry.dist is None else entry.dist.name
     try:
         loaded = entry.load()
-    except Exception as error:  # noqa: BLE001 - reported as one sentence
+    except Exception as error:
         raise SensorError(
             f"the sensor {entry.name} of {package} cannot be loaded: {type(error).__name__}: {error}; "
             f"reinstall {package}, or take it out"

@@ -86,9 +86,7 @@ class Preparation:
         domains = [domain for domain in self.choice.domains if domain.reader is None]
         files = {
             name: [
-                DomainFile(domain, self._placed(energy_source(domain)))
-                for domain in domains
-                if domain.source == name
+                DomainFile(domain, self._placed(energy_source(domain))) for domain in domains if domain.source == name
             ]
             for name in self.choice.sensors
         }
@@ -99,7 +97,12 @@ class Preparation:
 
 
 def prepare(
-    path: Path, *, energy: str | Sequence[str], counters: str | Sequence[str], watts: tuple[float, float] | str | None, native: bool
+    path: Path,
+    *,
+    energy: str | Sequence[str],
+    counters: str | Sequence[str],
+    watts: tuple[float, float] | str | None,
+    native: bool,
 ) -> Preparation:
     """Choose sensors and counters for a session at `path`. Raises SensorError and UsageError."""
     root = sensors.sysroot()

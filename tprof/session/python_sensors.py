@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tprof import _core
 from tprof.errors import SensorError
-from tprof.sensors.contract import MICRO, Quantity, Reading
+from tprof.sensors.contract import Quantity
 from tprof.trace.bounds import MAX_WATTS
 
 from .own_thread import OwnThread
@@ -23,7 +23,7 @@ from .process_state import this_process
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tprof.sensors.contract import Domain, Machine, Reader, Sensor
+    from tprof.sensors.contract import Domain, Machine, Reader, Reading, Sensor
 
 THREAD_NAME = "tprof-readers"
 FIRST_S = 5.0

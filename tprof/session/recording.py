@@ -354,9 +354,9 @@ def record(
     path
         The session directory to make, by convention ``NAME.tprof``.
     energy
-        ``"auto"``: the best sensor of the processor, and those of hardware beside it; ``"none"``, ``"estimate"``, or the
-        name of a sensor such as ``"perf"``, with an argument as ``"NAME:argument"``; several of them as a list, or
-        with commas. ``tprof sensors`` lists them.
+        ``"auto"``: the best sensor of the processor, and those of hardware beside it; ``"none"``; ``"estimate"``; or
+        the name of a sensor such as ``"perf"``, with an argument as ``"NAME:argument"``; several of them as a list, or
+        with commas.
     counters
         ``"auto"``, ``"none"`` (clock and CPU time only) or the names of counters.
     watts
