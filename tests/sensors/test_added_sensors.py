@@ -1,4 +1,4 @@
-"""Sensors of other packages: found by entry points, chosen by name, beside others; whatever they do, the program runs."""
+"""Sensors of other packages: found by entry points and chosen by name; whatever they do, the program runs."""
 
 import time
 
@@ -58,7 +58,7 @@ class Reader:
 
 
 @pytest.fixture
-def wrong(tmp_path, monkeypatch):
+def _wrong(tmp_path, monkeypatch):
     added_sensor.install(tmp_path / "packages", monkeypatch, wrong=f"{__name__}:Wrong")
 
 
@@ -74,7 +74,8 @@ def many(readings):
     return len(readings) > 5
 
 
-def test_a_package_adds_a_sensor_that_auto_takes_beside_the_processors(tmp_path, monkeypatch, wrong):
+@pytest.mark.usefixtures("_wrong")
+def test_a_package_adds_a_sensor_that_auto_takes_beside_the_processors(tmp_path, monkeypatch):
     monkeypatch.setenv("TPROF_SYSROOT", str(fake_trees.laptop(tmp_path / "root").root))
 
     choice = sensors.choose("auto", root=sensors.sysroot(), machine="x86_64")
@@ -83,14 +84,16 @@ def test_a_package_adds_a_sensor_that_auto_takes_beside_the_processors(tmp_path,
     assert list(choice.sensors) == ["wrong"]
 
 
-def test_a_sensor_of_a_package_is_recorded_by_name(tmp_path, wrong):
+@pytest.mark.usefixtures("_wrong")
+def test_a_sensor_of_a_package_is_recorded_by_name(tmp_path):
     recording = record(tmp_path / "t.tprof", "wrong", many)
 
     assert recording.notes == []
     assert recording.profile().accounts.loc["gpu-0", "measured_j"] > 0
 
 
-def test_a_sensor_that_raises_is_missing_and_told_at_the_end(tmp_path, wrong):
+@pytest.mark.usefixtures("_wrong")
+def test_a_sensor_that_raises_is_missing_and_told_at_the_end(tmp_path):
     recording = record(tmp_path / "t.tprof", "wrong:raise", lambda readings: is_missing(readings).any())
 
     (note,) = recording.notes
@@ -98,15 +101,17 @@ def test_a_sensor_that_raises_is_missing_and_told_at_the_end(tmp_path, wrong):
     assert note.endswith("so energy may be missing: KeyError: 'no such device'")
 
 
+@pytest.mark.usefixtures("_wrong")
 @pytest.mark.parametrize("how", ["nan", "negative", "text"])
-def test_what_is_no_watts_is_missing(tmp_path, wrong, how):
+def test_what_is_no_watts_is_missing(tmp_path, how):
     recording = record(tmp_path / "t.tprof", f"wrong:{how}", lambda readings: is_missing(readings).any())
 
     assert is_missing(raw_readings(recording.path, "gpu-0")).all()
     assert "a read of gpu-0 gave no value" in recording.notes[0]
 
 
-def test_a_sensor_that_hangs_holds_nothing_up(tmp_path, wrong):
+@pytest.mark.usefixtures("_wrong")
+def test_a_sensor_that_hangs_holds_nothing_up(tmp_path):
     begin_s = time.monotonic()
     recording = record(tmp_path / "t.tprof", "wrong:hang", many)
 
@@ -114,14 +119,16 @@ def test_a_sensor_that_hangs_holds_nothing_up(tmp_path, wrong):
     assert recording.notes[0].startswith("wrong has not answered for ")
 
 
-def test_a_sensor_that_cannot_be_opened_is_an_error_where_it_was_asked_for(tmp_path, wrong):
-    with pytest.raises(tprof.SensorError, match="^wrong gives no energy: the device is busy: end the other program$"):
+@pytest.mark.usefixtures("_wrong")
+def test_a_sensor_that_cannot_be_opened_is_an_error_where_it_was_asked_for(tmp_path):
+    with pytest.raises(tprof.SensorError, match=r"^wrong gives no energy: the device is busy: end the other program$"):
         record(tmp_path / "t.tprof", "wrong:open", many)
 
     assert not (tmp_path / "t.tprof").exists()
 
 
-def test_a_sensor_that_does_not_close_is_told(tmp_path, wrong):
+@pytest.mark.usefixtures("_wrong")
+def test_a_sensor_that_does_not_close_is_told(tmp_path):
     assert "it does not close" in record(tmp_path / "t.tprof", "wrong:close", many).notes[0]
 
 

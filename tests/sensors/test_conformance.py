@@ -1,7 +1,8 @@
-"""What any sensor does: it conserves joules, corrects wraps, and says what it cannot read without disturbing anybody."""
+"""What any sensor does: it conserves joules, corrects wraps, and says what it cannot read, disturbing nobody."""
 
 import os
 import re
+from typing import Self
 
 import numpy as np
 import pytest
@@ -37,11 +38,11 @@ class Session:
         self.bench, self.path = bench, place / "t.tprof"
         self.recording = tprof.record(self.path, energy=bench.energy, counters="none", idle_s=0)
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self.recording.__enter__()
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         self.recording.__exit__(*error)
 
     def readings(self):

@@ -8,6 +8,7 @@ how a value is shown, how the hardware goes away and comes back, and how its rea
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class PowerBench(Bench):
     def truth_j(self, t_ns: list[int]) -> tuple[float, float]:
         """Return the integral of the watts; between the readings around a change they may be either."""
         low_j, high_j = 0.0, 0.0
-        for since_ns, until_ns in zip(t_ns, t_ns[1:], strict=False):
+        for since_ns, until_ns in pairwise(t_ns):
             before = [watts for begin_ns, _, watts in self.kept if begin_ns <= since_ns][-1:]
             inside = [watts for begin_ns, end_ns, watts in self.kept if end_ns >= since_ns and begin_ns <= until_ns]
             shown = before + inside
