@@ -271,7 +271,8 @@ def record(scenario: dict[str, object], path: Path) -> dict[str, object]:
     (LAB / "reads").write_bytes(b"0")
     if "wrap_after_j" in scenario:
         wrap_after(scenario["wrap_after_j"])
-    with tprof.record(path, energy=scenario["sensor"], counters=scenario.get("counters", "none")):
+    options = {name: scenario[name] for name in ("counters", "poller_share") if name in scenario}
+    with tprof.record(path, energy=scenario["sensor"], **{"counters": "none"} | options):
         before = truth()
         PROGRAMS[scenario["program"]](**scenario.get("arguments", {}))
         after = truth()
