@@ -32,6 +32,7 @@ SHARE = Path("/run/lab")
 MEMORY = Path("/dev/shm")  # noqa: S108 - the guest's own; recordings are mapped, which the shared folder does not allow
 LAB = Path("/sys/kernel/lab")
 PARAMETERS = Path("/sys/module/lab/parameters")
+CPUFREQ = Path("/sys/devices/system/cpu/cpufreq")
 REGISTERS = {"package": (0, 14), "core": (1, 14), "dram": (2, 16)}
 """Index and bits below one joule."""
 MODULUS = 1 << 32
@@ -53,6 +54,12 @@ def truth() -> dict[str, object]:
         line[0]: int(line[1]) if len(line) == 2 else dict(zip(line[1::2], map(int, line[2::2]), strict=True))
         for line in lines
     }
+
+
+def govern(governor: str) -> None:
+    """Give every policy this governor; they keep their limits."""
+    for folder in CPUFREQ.glob("policy*"):
+        (folder / "scaling_governor").write_text(governor)
 
 
 def wrap_after(joules: dict[str, float]) -> None:
@@ -191,7 +198,7 @@ def hold_until_killed(khz: int) -> None:
 
 def frequencies() -> list[tuple[str, ...]]:
     names = ("scaling_min_freq", "scaling_max_freq", "scaling_governor", "scaling_cur_freq")
-    folders = sorted(Path("/sys/devices/system/cpu/cpufreq").glob("policy*"))
+    folders = sorted(CPUFREQ.glob("policy*"))
     return [tuple((folder / name).read_text().strip() for name in names) for folder in folders]
 
 
@@ -208,8 +215,7 @@ def wait_for(holds: Callable[[], bool], what: str, deadline_s: float = 60) -> bo
 
 def kills(governor: str, orders: list[list[str]]) -> dict[str, object]:
     """Kill a program that holds 1 GHz, and its guard, in these orders; return what the policies were each time."""
-    for folder in Path("/sys/devices/system/cpu/cpufreq").glob("policy*"):
-        (folder / "scaling_governor").write_text(governor)
+    govern(governor)
     before, seen = frequencies(), []
     for order in orders:
         program = subprocess.Popen(
@@ -230,7 +236,7 @@ def kills(governor: str, orders: list[list[str]]) -> dict[str, object]:
 
 
 def restore_by_hand(former: list[tuple[str, ...]]) -> None:
-    for folder, values in zip(sorted(Path("/sys/devices/system/cpu/cpufreq").glob("policy*")), former, strict=True):
+    for folder, values in zip(sorted(CPUFREQ.glob("policy*")), former, strict=True):
         for name, value in zip(("scaling_max_freq", "scaling_min_freq"), (values[1], values[0]), strict=True):
             (folder / name).write_text(value)
 
@@ -280,6 +286,7 @@ def record(scenario: dict[str, object], path: Path) -> dict[str, object]:
 
 def run_scenario(name: str, scenario: dict[str, object]) -> None:
     set_parameters(ORDINARY | scenario.get("parameters", {}))
+    govern(scenario.get("governor", "performance"))
     recording, folder = MEMORY / f"{name}.tprof", SHARE / name
     folder.mkdir()
     if scenario["program"] in WITHOUT_RECORDING:
