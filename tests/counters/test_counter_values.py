@@ -130,7 +130,7 @@ def library(tmp_path_factory):
         pytest.skip("there is no C compiler, or no source to compile")
     place = tmp_path_factory.mktemp("counters")
     (place / "harness.c").write_text(HARNESS)
-    sources = [place / "harness.c", CSRC / "descriptor.c"]
+    sources = [place / "harness.c", CSRC / "descriptor.c", CSRC / "papi.c"]
     command = [compiler, "-std=gnu11", "-shared", "-fPIC", f"-I{CSRC}"]
     command += ["-o", place / "harness.so", *sources]
     subprocess.run(command, check=True)

@@ -136,7 +136,7 @@ JSON_READERS = {
         lambda path: Joined.from_manifest(path.parent),
         {
             "columns": [{"name": "cpu_ns", "unit": "ns"}],
-            "recorder": {"groups": [[False, [[0, 0, 1]]]], "packages": [0]},
+            "recorder": {"groups": [[False, [[0, 0, 1]]]], "papi": [], "packages": [0]},
         },
     ),
 }

@@ -18,6 +18,7 @@ from tprof.errors import SensorError, UsageError
 from tprof.processors import encode
 from tprof.sensors.advice import explain_perf_error
 
+from . import papi
 from .pmus import read_pmus
 
 if TYPE_CHECKING:
@@ -104,9 +105,10 @@ class CounterPlan:
 
     Attributes
     ----------
-    source : "perf" (hardware), "software" or "none".
+    source : "perf" (hardware), "software", "papi" or "none".
     counters : one per column, in order.
     groups : the events that count them.
+    papi : PAPI's names of the events, if it counts them.
     why : the reason for this source, as a clause.
     notes : sentences for the user.
     """
@@ -116,6 +118,7 @@ class CounterPlan:
     groups: tuple[Group, ...]
     why: str
     notes: tuple[str, ...] = ()
+    papi: tuple[str, ...] = ()
 
     def recorded(self) -> tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...]:
         """Return what the core opens: of each group whether it is a part, and (column, type, config) of its events."""
@@ -148,7 +151,8 @@ def choose(
     ----------
     counters
         "auto": instructions, cycles and LLC misses if the processor has them, else page faults, context
-        switches and migrations; "none"; or names of counters, which are added to instructions and cycles.
+        switches and migrations; "none"; names of counters, which are added to instructions and cycles; "papi": those
+        of "auto" by PAPI; or "papi:" and names of PAPI's events.
     requested
         Further counters of "auto", if available, for a calibrated model.
     root
@@ -163,11 +167,14 @@ def choose(
     SensorError
         If a counter that was requested by name does not count here.
     """
+    asked = counters if isinstance(counters, str) else ",".join(counters)
+    if papi.is_asked(asked):
+        return _by_papi(asked, requested)
     if counters == "none":
         return CounterPlan("none", (), (), "as asked")
     if counters == "auto":
         return _best(read_pmus(root), probe, requested)
-    named, pmus = _named(counters.split(",") if isinstance(counters, str) else counters), read_pmus(root)
+    named, pmus = _named(asked.split(",") if asked else ()), read_pmus(root)
     for counter in named:
         problem = problem_of(counter, pmus, probe)
         if problem is not None:
@@ -186,6 +193,22 @@ def _named(names: Sequence[str]) -> tuple[Counter, ...]:
     if any(counter.type != SOFTWARE for counter in asked):
         asked = [*DEFAULT, *asked]
     return tuple(dict.fromkeys(asked))
+
+
+def _by_papi(asked: str, requested: Sequence[str]) -> CounterPlan:
+    named = papi.named_events(asked)
+    columns = [*(counter.column for counter in DEFAULT), *requested]
+    events = named or {column: papi.PRESETS[column] for column in columns if column in papi.PRESETS}
+    papi.begin()
+    problems = papi.count_briefly(events)
+    needed = named or (INSTRUCTIONS.column, CYCLES.column)
+    problem = next((problems[column] for column in needed if problems[column] is not None), None)
+    if problem is not None:
+        raise SensorError(f'{problem}; use counters="auto"')
+    working = {column: name for column, name in events.items() if problems[column] is None}
+    counters = tuple(BY_NAME.get(column, Counter(column, "events", HARDWARE, None)) for column in working)
+    notes = tuple(f"no {column}: {problem}" for column, problem in problems.items() if problem is not None)
+    return CounterPlan("papi", counters, (), "as asked", notes, tuple(working.values()))
 
 
 def _best(pmus: Sequence[Pmu], probe: Probe, requested: Sequence[str]) -> CounterPlan:

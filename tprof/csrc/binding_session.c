@@ -212,14 +212,14 @@ static int parse_groups(PyObject *groups, struct tprof_setup *setup)
         return -1;
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(groups); i++) {
-        struct tprof_event_group *group = &setup->groups[i];
+        struct tprof_event_group *group = &setup->counted.groups[i];
         if (parse_group(PyTuple_GET_ITEM(groups, i), group) != 0)
             return -1;
         for (int j = 0; j < group->count; j++)
             if (setup->columns < 3 + (uint32_t)group->columns[j])
                 setup->columns = 3 + (uint32_t)group->columns[j];
     }
-    setup->group_count = (int)PyTuple_GET_SIZE(groups);
+    setup->counted.group_count = (int)PyTuple_GET_SIZE(groups);
     return 0;
 }
 
@@ -237,14 +237,15 @@ static PyObject *start_with_caller(const struct tprof_setup *setup)
 
 PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"directory", "process", "description", "groups", "packages", "native", NULL};
-    PyObject *directory = NULL, *groups;
+    static char *names[] = {"directory", "process", "description", "groups", "papi", "packages", "native", NULL};
+    PyObject *directory = NULL, *groups, *papi;
     Py_buffer packages;
     int native;
     struct tprof_setup setup = {.live = tprof_session_live};
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&IyO!y*p", names, PyUnicode_FSConverter, &directory,
-                                     &setup.process, &setup.description, &PyTuple_Type, &groups, &packages, &native))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&IyO!O!y*p", names, PyUnicode_FSConverter, &directory,
+                                     &setup.process, &setup.description, &PyTuple_Type, &groups, &PyTuple_Type, &papi, &packages,
+                                     &native))
         return NULL;
     setup.directory = PyBytes_AS_STRING(directory);
     setup.package_of_cpu = packages.buf;
@@ -252,8 +253,11 @@ PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs)
     PyObject *result = NULL;
     if (tprof_session_live == NULL)
         PyErr_SetString(PyExc_RuntimeError, "no session is open in this process");
-    else if (parse_groups(groups, &setup) == 0)
+    else if (parse_groups(groups, &setup) == 0 && tprof_parse_papi_events(papi, &setup.counted.papi) == 0) {
+        if (setup.counted.papi.count > 0)
+            setup.columns = 2 + (uint32_t)setup.counted.papi.count;
         result = start_with_caller(&setup);
+    }
     if (result != NULL && native) {
         /* Without their file, which a full disk may prevent, the native threads' time is unknown. */
         Py_BEGIN_ALLOW_THREADS(void)

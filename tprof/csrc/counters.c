@@ -1,5 +1,5 @@
-/* perf_event_open(2). Called by the thread that is counted, except where the header says otherwise; needs neither
- * Python nor a lock. The user-space read follows the protocol of struct perf_event_mmap_page in
+/* perf_event_open(2), or PAPI in its place. Called by the thread that is counted, except where the header says
+ * otherwise; needs neither Python nor a lock. The user-space read follows the protocol of struct perf_event_mmap_page in
  * linux/perf_event.h; it was written against that text and has not run on a processor with a PMU. */
 #include "counters.h"
 
@@ -15,7 +15,7 @@
 #include "descriptor.h"
 #include "layout.h"
 
-/* The groups of a sample are read within this time; times of perf are the thread's own, so what runs between is not in. */
+/* The groups of a sample are read within this time of the thread; perf's times leave out what else runs meanwhile. */
 #define READS_NS 10000
 #define PAGE_BYTES ((size_t)sysconf(_SC_PAGESIZE))
 
@@ -120,20 +120,25 @@ static uint64_t open_group(struct tprof_counter_group *group, const struct tprof
     return absent;
 }
 
-uint64_t tprof_counters_open(struct tprof_counters *counters, const struct tprof_event_group *groups, int count,
-                             int *error)
+uint64_t tprof_counters_open(struct tprof_counters *counters, const struct tprof_counted *wanted, int *error)
 {
     uint64_t absent = 0;
     *error = 0;
     memset(counters, 0, sizeof *counters);
     open_switches(counters);
-    for (int i = 0; i < count; i++) {
+    counters->columns = wanted->papi.count;
+    if (counters->columns > 0) {
+        absent = tprof_papi_open(&counters->papi, &wanted->papi, NULL);
+        *error = absent != 0 ? ENOENT : 0;
+        return absent;
+    }
+    for (int i = 0; i < wanted->group_count; i++) {
         struct tprof_counter_group *group = &counters->groups[counters->group_count];
-        absent |= open_group(group, &groups[i], error);
+        absent |= open_group(group, &wanted->groups[i], error);
         counters->group_count += group->count > 0;
-        for (int j = 0; j < groups[i].count; j++)
-            if (counters->columns <= groups[i].columns[j])
-                counters->columns = groups[i].columns[j] + 1;
+        for (int j = 0; j < wanted->groups[i].count; j++)
+            if (counters->columns <= wanted->groups[i].columns[j])
+                counters->columns = wanted->groups[i].columns[j] + 1;
     }
     map_pages(counters);
     return absent;
@@ -146,6 +151,7 @@ void tprof_counters_forget(struct tprof_counters *counters)
             if (still_ours(&counters->groups[g], i))
                 close(counters->groups[g].fds[i]);
     counters->group_count = 0;
+    counters->papi.open = false;
     counters->switches = NULL;
 }
 
@@ -155,6 +161,7 @@ void tprof_counters_close(struct tprof_counters *counters)
         munmap((void *)counters->switches, PAGE_BYTES);
     for (int g = 0; g < counters->group_count; g++)
         unmap_group(&counters->groups[g]);
+    tprof_papi_close(&counters->papi);
     tprof_counters_forget(counters);
 }
 
@@ -288,6 +295,8 @@ uint8_t tprof_counters_read(struct tprof_counters *counters, bool user_read)
     struct reading readings[TPROF_MAX_GROUPS];
     double factors[TPROF_MAX_GROUPS];
     uint8_t flags = 0;
+    if (counters->papi.open)
+        return tprof_papi_read(&counters->papi, counters->values) ? 0 : TPROF_UNCOUNTED;
     if (counters->group_count == 0 || (user_read && counters->user_read && read_pages(counters)))
         return 0;
     for (int g = 0; g < counters->group_count; g++)

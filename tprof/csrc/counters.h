@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "papi.h"
+
 #define TPROF_MAX_EVENTS 11 /* columns of a sample that are counted */
 #define TPROF_MAX_GROUPS 5  /* kinds of cores, and the kernel's own events */
 
@@ -21,6 +23,13 @@ struct tprof_event_group {
     int count;
     int columns[TPROF_MAX_EVENTS];
     struct tprof_event events[TPROF_MAX_EVENTS];
+};
+
+/* What a recording counts: groups of perf events, or PAPI's events. */
+struct tprof_counted {
+    int group_count;
+    struct tprof_event_group groups[TPROF_MAX_GROUPS];
+    struct tprof_papi_events papi;
 };
 
 /* The open events of such a group. */
@@ -49,13 +58,14 @@ struct tprof_counters {
      * the last of them gives the time that its events have been enabled since. */
     bool read_by_user;
     uint64_t user_cpu_ns;
+    struct tprof_papi_set papi;
     int columns; /* of the plan; an absent one stays 0 */
     uint64_t values[TPROF_MAX_EVENTS];
 };
 
-/* Open for the calling thread. Returns a mask of the columns that are absent; *error is the errno of the first. */
-uint64_t tprof_counters_open(struct tprof_counters *counters, const struct tprof_event_group *groups, int count,
-                             int *error);
+/* Open for the calling thread. Returns a mask of the columns that are absent; *error is the errno of the first,
+ * ENOENT if PAPI gave none. */
+uint64_t tprof_counters_open(struct tprof_counters *counters, const struct tprof_counted *wanted, int *error);
 void tprof_counters_close(struct tprof_counters *counters);
 
 /* In a forked child: the descriptors still count the parent, the pages are not mapped here. */

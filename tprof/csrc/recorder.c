@@ -116,6 +116,7 @@ static void at_thread_exit(void *thread)
 {
     tprof_self = NULL;
     retire(thread);
+    tprof_papi_end_thread();
 }
 
 static void fill_header(struct tprof_header *header, const struct tprof_plan *plan, uint32_t ordinal, uint64_t absent)
@@ -134,7 +135,7 @@ static void open_file(struct tprof_thread *thread)
     int counters_error;
     const struct tprof_plan *plan = thread->plan;
     const uint32_t ordinal = __atomic_fetch_add(&plan->live->next_thread, 1, __ATOMIC_RELAXED);
-    const uint64_t absent = tprof_counters_open(&thread->counters, plan->groups, plan->group_count, &counters_error);
+    const uint64_t absent = tprof_counters_open(&thread->counters, &plan->counted, &counters_error);
 
     if (counters_error != 0)
         __atomic_fetch_add(&plan->live->uncounted_threads, 1, __ATOMIC_RELAXED);

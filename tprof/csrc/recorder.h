@@ -137,7 +137,7 @@ static inline void tprof_sample(struct tprof_thread *thread, uint8_t kind, uint8
         uint64_t now_ns = tprof_now_ns();
         const int cpu = sched_getcpu();
         sample->columns[1] = tprof_cpu_time_ns(counters, &now_ns);
-        if (counters->group_count > 0) {
+        if (counters->columns > 0) {
             flags |= tprof_counters_read(counters, true);
             for (int i = 0; i < counters->columns; i++)
                 sample->columns[2 + i] = counters->values[i];

@@ -111,7 +111,7 @@ def prepare(
     model, model_note = read_model(host["processor"])
     counted = counter_events.choose(counters, requested=model.get("counters", ()) if model else (), root=root)
     topology = read_topology(root)
-    plan = Plan(path, _columns(counted), counted.recorded(), _packages(topology), native)
+    plan = Plan(path, _columns(counted), counted.recorded(), counted.papi, _packages(topology), native)
     notes = (*choice.notes, *counted.notes, *([model_note] if model_note else []))
     manifest = {
         "format": FORMAT,
@@ -129,6 +129,7 @@ def prepare(
             "source": counted.source,
             "why": counted.why,
             "groups": [group.as_json() for group in counted.groups],
+            "papi": list(counted.papi),
         },
         "energy_filtering": choice.energy_filtering,
         "power_model": model,
