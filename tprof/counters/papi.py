@@ -7,6 +7,7 @@ PAPI knows processors that tprof's tables lack, and has names for many more even
 from __future__ import annotations
 
 import importlib
+import re
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
 from pathlib import Path
@@ -40,14 +41,17 @@ def is_asked(counters: str) -> bool:
 
 
 def named_events(counters: str) -> dict[str, str]:
-    """Return the events that a request names, by column: tprof's own for its presets. Raises UsageError."""
+    """Return the events that a request names, by column. Raises UsageError.
+
+    The column of a preset that is one of tprof's has tprof's name; others are the event's, as an identifier.
+    """
     names = [name.strip() for name in counters.partition(":")[2].split(",") if name.strip()]
     if len(names) > MOST_EVENTS or any(len(name.encode()) > LONGEST_NAME for name in names):
         raise UsageError(
             f"counters by PAPI are at most {MOST_EVENTS} names of at most {LONGEST_NAME} bytes, got {counters!r}"
         )
     columns = {name: column for column, name in PRESETS.items()}
-    return {columns.get(name, name): name for name in names}
+    return {columns.get(name, re.sub(r"\W", "_", name, flags=re.ASCII)): name for name in names}
 
 
 def begin() -> None:
