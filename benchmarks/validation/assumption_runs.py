@@ -119,7 +119,8 @@ def run_once(case: AssumptionCase, seed: int, most_s: float = np.inf) -> Row:
     dict
         `case`, `seed`; `fit_s`, seconds that the analysis took; `tasks`, for each `task` the `error` of its dynamic
         energy, the ends `low` and `high` of its interval, and those of its power, `power_low` and `power_high`, all as
-        parts of the truth, less 1, and in clean cases the `least` standard error that is possible; `found`, for each finding its `kind` and `tasks`.
+        parts of the truth, less 1, and in clean cases the `least` standard error that is possible; `found`, for each
+        finding its `kind` and `tasks`.
     """
     case = case.of_run(seed)
     run = simulated(case, seed=seed, duration_s=min(case.duration_s, most_s))
