@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "births.h"
+#include "calls.h"
 #include "clock.h"
 #include "libraries.h"
 #include "native_file.h"
@@ -54,7 +55,7 @@ static size_t follower_count, follower_room;
 static size_t followed_count;
 static uint32_t thread_count;
 static uint64_t recording, seen_joins;
-static uint64_t next_ns, checked_ns, used_ns, checked_used_ns;
+static uint64_t began_ns, next_ns, checked_ns, used_ns, checked_used_ns;
 static double stretch;
 static bool relist;
 static pid_t reader_tid, own_tids[MOST_OWN];
@@ -132,6 +133,15 @@ static void erase(struct follower *one)
     follower_count--;
 }
 
+static void write_path(struct tprof_library *library, uint64_t t_ns)
+{
+    if (library->written_in == recording)
+        return;
+    const struct tprof_native path = {.kind = TPROF_NATIVE_PATH, .thread = library->number, .t_ns = t_ns};
+    tprof_native_write_text(path, library->path);
+    library->written_in = recording;
+}
+
 static void write_library(struct follower *one, uint64_t t_ns, uintptr_t routine, uintptr_t argument)
 {
     struct tprof_library *library = tprof_library_at(routine);
@@ -143,11 +153,7 @@ static void write_library(struct follower *one, uint64_t t_ns, uintptr_t routine
     if (strstr(library->path, "libstdc++.so") != NULL &&
         tprof_read_memory(argument, &table, sizeof table) == sizeof table && tprof_library_at(table) != NULL)
         library = tprof_library_at(table);
-    if (library->written_in != recording) {
-        const struct tprof_native path = {.kind = TPROF_NATIVE_PATH, .thread = library->number, .t_ns = t_ns};
-        tprof_native_write_text(path, library->path);
-        library->written_in = recording;
-    }
+    write_path(library, t_ns);
     const struct tprof_native begin = {
         .kind = TPROF_NATIVE_BEGIN, .thread = one->number, .t_ns = t_ns, .value = library->number};
     tprof_native_write(&begin);
@@ -375,6 +381,47 @@ static void read_threads(void)
     }
 }
 
+static void write_call(const struct tprof_calls *calls, pid_t tid)
+{
+    struct tprof_library *library = tprof_library_numbered(calls->library);
+    const uint64_t length_ns = calls->end_ns - calls->begin_ns;
+    if (library == NULL)
+        return;
+    write_path(library, calls->begin_ns);
+    const struct tprof_native record = {
+        .kind = TPROF_NATIVE_CALLS,
+        .thread = calls->library,
+        .t_ns = calls->begin_ns,
+        .value = length_ns,
+        .tid = (uint32_t)tid,
+        .task = calls->task,
+        .part = (uint16_t)((double)calls->inside_ns / (double)length_ns * UINT16_MAX),
+        .flags = calls->several_tasks ? TPROF_NATIVE_SEVERAL : 0,
+    };
+    tprof_native_write(&record);
+}
+
+/* Since when, and until when, all calls are known. */
+static void write_calls(bool all)
+{
+    for (struct tprof_library *one = NULL; (one = tprof_library_next(one)) != NULL;) {
+        if (one->noted_ns == 0 || one->told_in == recording)
+            continue;
+        write_path(one, one->noted_ns);
+        const struct tprof_native record = {
+            .kind = TPROF_NATIVE_NOTED,
+            .thread = one->number,
+            .t_ns = one->noted_ns > began_ns ? one->noted_ns : began_ns,
+        };
+        tprof_native_write(&record);
+        one->told_in = recording;
+    }
+    if (tprof_calls_take(all, write_call)) {
+        const struct tprof_native record = {.kind = TPROF_NATIVE_MISSED, .t_ns = tprof_now_ns()};
+        tprof_native_write(&record);
+    }
+}
+
 static void follow_all(uint64_t now_ns)
 {
     take_births();
@@ -415,6 +462,7 @@ void tprof_native_poll(uint64_t now_ns)
 {
     reader_tid = (pid_t)syscall(SYS_gettid);
     tprof_libraries_refresh();
+    write_calls(false);
     follow_all(now_ns);
     adapt(now_ns);
     next_ns += period_ns();
@@ -444,9 +492,10 @@ int tprof_native_begin(const char *directory, uint32_t process)
     stretch = 1;
     relist = true;
     used_ns = checked_used_ns = 0;
-    next_ns = checked_ns = tprof_now_ns();
+    next_ns = checked_ns = began_ns = tprof_now_ns();
     tprof_libraries_refresh();
     tprof_births_note(recording);
+    tprof_calls_note(true);
     follow_all(next_ns); /* now, so that no time of the recording is missing */
     return 0;
 }
@@ -456,6 +505,8 @@ void tprof_native_end(void)
     if (!tprof_native_runs())
         return;
     tprof_births_note(0);
+    tprof_calls_note(false);
+    write_calls(true);
     take_births();
     leave_sampled(tprof_now_ns());
     for (size_t i = 0; i < follower_count; i++) {

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "births.h"
+#include "calls.h"
 #include "definitions.h"
 #include "libraries.h"
 #include "native_threads.h"
@@ -48,6 +49,7 @@ static void after_fork_in_child(void)
 {
     tprof_libraries_after_fork();
     tprof_births_after_fork_in_child();
+    tprof_calls_after_fork_in_child();
     tprof_native_forget();
     tprof_recorder_after_fork_in_child();
     tprof_definitions_after_fork_in_child();
