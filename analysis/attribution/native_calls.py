@@ -25,6 +25,7 @@ Marks = NDArray[np.bool_]
 
 PIECE_NS, MOST_PIECES = 500_000, 10
 """Calls that were noted together lie apart: their time is spread in pieces about so far apart."""
+MOMENT_NS = 1000
 MOST_UNEXPLAINED = 0.05
 """Part of a pool's CPU time that may begin without a call, before calls count as not known."""
 UNSEEN_NS = 20_000_000
@@ -63,6 +64,22 @@ def runs_of_calls(calls: PoolCalls, segments: Sequence[Segments], callers: Seque
         np.concatenate([np.empty(0, np.int64), *(part[place] for part in parts)]) for place in range(4)
     )
     return Runs(begin_ns, end_ns, row, task, np.zeros(len(row), bool))
+
+
+def run_at(segments: Sequence[Segments], index: int, at_ns: int) -> Runs:
+    """Return a moment of whatever ran on a thread at some time, as a call that starts a library's pool."""
+    one = segments[index]
+    offset = sum(len(other.rows) for other in segments[:index])
+    at = np.array([at_ns], np.int64)
+    place, begin_ns, end_ns, _ = _cut(one.t_ns, at, at + MOMENT_NS)
+    row = one.slot[place].astype(np.int64) - 1
+    task = np.where(row >= 0, one.rows.task[np.maximum(row, 0)].astype(np.int64), -1)
+    return Runs(begin_ns, end_ns, np.where(row >= 0, row + offset, -1), task, np.zeros(len(row), bool))
+
+
+def joined(runs: Sequence[Runs]) -> Runs:
+    """Put several together."""
+    return Runs(*(np.concatenate([getattr(one, name) for one in runs]) for name in Runs.__annotations__))
 
 
 def _pieces(calls: PoolCalls, which: Marks) -> tuple[Times, Times, NDArray[np.int64], Marks]:

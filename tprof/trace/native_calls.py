@@ -114,7 +114,6 @@ def check_calls(calls: Sequence[PoolCalls], task_count: int) -> list[PoolCalls]:
 
 
 def _check(where: str, one: PoolCalls, task_count: int) -> PoolCalls:
-    refuse_if(not isinstance(one, PoolCalls), f"{where} must be a tprof.trace.PoolCalls, got {type(one).__name__}")
     refuse_if(not one.library, f"{where} needs the path of its library")
     count = len(one.tid)
     tid, task, begin_ns, end_ns = (
