@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from .native_cuts import latest_end
 from .native_time import OUTSIDE, SPINNING, Runs
 
 if TYPE_CHECKING:
@@ -119,10 +120,7 @@ def explain(cut: NativeSegments, runs: Runs, since_ns: int, spins_ns: int) -> bo
     spins_ns : how long threads may spin after a call; 0: not known
     """
     begin_ns, end_ns = cut.t_ns[:-1], cut.t_ns[1:]
-    ends_ns = np.sort(runs.end_ns)
-    before = np.searchsorted(ends_ns, begin_ns, side="right") - 1
-    since_call_ns = begin_ns - np.where(before >= 0, ends_ns[np.maximum(before, 0)], 0)
-    late = (cut.kind == SPINNING) & (since_call_ns > 2 * spins_ns) & (spins_ns > 0)
+    late = (cut.kind == SPINNING) & (begin_ns - latest_end(runs, begin_ns) > 2 * spins_ns) & (spins_ns > 0)
     unexplained = ((cut.kind == OUTSIDE) & (cut.running == 0)) | late
     unexplained &= end_ns > since_ns + UNSEEN_NS
     return float(cut.cpu_s[unexplained].sum()) <= MOST_UNEXPLAINED * float(cut.cpu_s.sum())

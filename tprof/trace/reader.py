@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from tprof.analysis import Profile
 
+    from .native_calls import PoolCalls
     from .stream import Stream
 
 CHUNK_RECORDS = 1 << 16
