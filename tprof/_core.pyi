@@ -128,6 +128,24 @@ class EnergyObserver:
     def close(self) -> None:
         """End it; `read` goes on to return the last values."""
 
+class ReadingFile:
+    """A file of readings that a Python thread takes, one of a domain; written by one thread at a time.
+
+    `source` is as in `sensors_start`, of the kind GIVEN; `update_ns` is the usual gap between updates, 0 if it is not
+    known. Only the process that made it writes.
+    """
+
+    def __new__(cls, source: dict[str, Any], update_ns: int = 0) -> Self: ...
+    def take(self, t_ns: int, took_ns: int, value: int, error: int = 0, reopened: bool = False) -> bool:
+        """Record a count that was read at `t_ns`, or the errno of the failed read.
+
+        Unchanged counts are recorded ten times a second. `reopened`: the count may have been reset, so the time since
+        the last reading has no joules. Returns False if the file is closed, or `t_ns` is not later than the last
+        reading's.
+        """
+    def close(self) -> None:
+        """End the file; later readings are ignored."""
+
 def now_ns() -> int:
     """Return CLOCK_MONOTONIC in nanoseconds."""
 

@@ -61,6 +61,22 @@ def test_without_effects_none_is_likely():
     assert max(chances) < 0.95
 
 
+def test_of_two_causes_that_explain_the_same_neither_is_certain():
+    """The one that is tried first explains it; the other adds nothing to it, but could stand in its place."""
+    random = np.random.default_rng(2)
+    time = random.uniform(0.5, 1.0, (1500, 1))
+    one = time[:, 0] * random.normal(0.0, 1.0, 1500)
+    other = one + time[:, 0] * random.normal(0.0, 0.001, 1500)
+    target = 100 * (time[:, 0] + 0.1 * one) + random.normal(0.0, 1.0, 1500)
+    groups = [Group("one", "drift", np.array([1])), Group("other", "static", np.array([2]))]
+
+    found = average(100 * np.column_stack([time, one, other]), target, WIDE, groups, np.ones(3))
+
+    assert 0.05 < found.chance["drift"] < 0.95
+    assert 0.05 < found.chance["static"] < 0.95
+    assert found.chance["drift or static"] > 0.99
+
+
 def test_an_effect_too_weak_to_be_found_widens_the_interval():
     """A column that goes with a power makes it uncertain by the scale of effects that cannot be seen."""
     random = np.random.default_rng(1)

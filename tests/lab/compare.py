@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from programs import TASKS
 from tprof.analysis.attribution.quanta import build_quanta
 
 import tprof
@@ -23,7 +24,6 @@ READ = np.dtype([("t_ns", "u8"), ("register", "u4"), ("value", "u4"), ("publishe
 LEAST_WINDOW_NS = 5_000_000
 """A first reading has no window, and the guest is slow."""
 REGISTERS = {"package-0": 0x611, "core": 0x639, "dram": 0x619}
-TASKS = {"light": 1, "middle": 2, "heavy": 3}
 BASE_MW, IDLE_MW = 1500, 500
 
 
@@ -133,9 +133,9 @@ def _since(said: dict[str, Any], line: str) -> dict[str, int]:
     return {key: after[key] - before[key] for key in after}
 
 
-def _kinds(said: dict[str, Any]) -> dict[str, dict[str, int]]:
+def _kinds(run: Run) -> dict[str, dict[str, int]]:
     """Return by task what its kind truly did."""
-    return {name: _since(said, f"kind{number}") for name, number in TASKS.items()}
+    return {name: _since(run.said, f"kind{TASKS[name]}") for name in run.scenario["arguments"]["seconds"]}
 
 
 def _tasks(report: Report, run: Run) -> None:
@@ -143,7 +143,7 @@ def _tasks(report: Report, run: Run) -> None:
 
     A busy processor draws its base power rather than its idle power, whatever it runs: that belongs to the tasks too.
     """
-    kinds, load = _kinds(run.said), run.scenario.get("load", {})
+    kinds, load = _kinds(run), run.scenario.get("load", {})
     base_w = (load.get("base_mw", BASE_MW) - load.get("idle_mw", IDLE_MW)) * 1e-3
     true_j = {
         name: (kind["dynamic_uj"] + kind["dram_uj"]) * 1e-6 + base_w * kind["busy_ns"] * 1e-9
@@ -171,15 +171,21 @@ def _tasks_by(model: str, report: Report, trace: tprof.trace.Trace, true_j: dict
     for name, joules in true_j.items():
         report.line(f"{model}: {name}", float(said_j[name]), joules, bound["task"] * joules)
     total_j = sum(true_j.values())
-    report.line(f"{model}: all three", float(said_j.sum()), total_j, bound["sum"] * total_j)
+    report.line(f"{model}: all", float(said_j.sum()), total_j, bound["sum"] * total_j)
     print("    " + profile.accounts.to_string().replace("\n", "\n    "))
     print(f"    static power {profile.info.get('static_power_w')}; {profile.info['warnings']}")
+
+
+def _calibrated(report: Report, run: Run) -> None:
+    """`tprof calibrate` predicts the power of kinds that it did not see, and finds the static power."""
+    model, bounds = run.said["model"], run.scenario["bounds"]["calibration"]
+    print(f"  {model}")
 
 
 def _counters(report: Report, run: Run) -> None:
     """Compare each task's counts with those of its kind."""
     sums = run.trace.profile("cputime").tasks.groupby("task", observed=True)[["cycles", "instructions"]].sum()
-    for name, kind in _kinds(run.said).items():
+    for name, kind in _kinds(run).items():
         for what in ("cycles", "instructions"):
             bound = run.scenario["bounds"]["counters"] * kind[what]
             report.line(f"{name}: {what}", float(sums[what][name]) * 1e-6, kind[what] * 1e-6, bound * 1e-6, "10^6")
@@ -216,5 +222,5 @@ def _rights(report: Report, run: Run) -> None:
 
 CHECKS = {
     "totals": _totals, "no warnings": _no_warnings, "tasks": _tasks, "counters": _counters, "restored": _restored,
-    "multiplexed": _multiplexed, "rights": _rights,
+    "multiplexed": _multiplexed, "rights": _rights, "calibrated": _calibrated,
 }  # fmt: skip

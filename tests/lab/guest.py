@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
-import ctypes
-import hashlib
 import json
 import os
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import time
 import traceback
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from programs import LAB, PROGRAMS, busy, calibrate
 
 import tprof
 from tprof.counters.groups import choose as choose_counters
 from tprof.frequency.cpufreq import find_policies, hold
 from tprof.frequency.guard import Guard
 from tprof.sensors.choose import choose as choose_sensors
+from tprof.trace.power_model import model_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 SHARE = Path("/run/lab")
 MEMORY = Path("/dev/shm")  # noqa: S108 - the guest's own; recordings are mapped, which the shared folder does not allow
-LAB = Path("/sys/kernel/lab")
 PARAMETERS = Path("/sys/module/lab/parameters")
+CPUFREQ = Path("/sys/devices/system/cpu/cpufreq")
 REGISTERS = {"package": (0, 14), "core": (1, 14), "dram": (2, 16)}
 """Index and bits below one joule."""
 MODULUS = 1 << 32
-BLOCK = bytes(1 << 16)
 ORDINARY = {"start": "1000000,1000000,1000000", "update_us": 1000, "jitter_us": 40, "late_permille": 0, "late_us": 0,
-            "slots": 4, "throttle": "N"}  # fmt: skip
-"""Parameters before each scenario."""
+            "slots": 4, "throttle": "N", "kind_mw": "6000", "dram_mw": "500"}  # fmt: skip
+"""Parameters before each scenario; of the kinds, those of 0."""
 
 
 def set_parameters(values: dict[str, object]) -> None:
@@ -55,6 +51,12 @@ def truth() -> dict[str, object]:
     }
 
 
+def govern(governor: str) -> None:
+    """Give every policy this governor; they keep their limits."""
+    for folder in CPUFREQ.glob("policy*"):
+        (folder / "scaling_governor").write_text(governor)
+
+
 def wrap_after(joules: dict[str, float]) -> None:
     """Set the registers so that each wraps after so many joules more."""
     now = truth()
@@ -62,121 +64,6 @@ def wrap_after(joules: dict[str, float]) -> None:
     for name, (index, bits) in REGISTERS.items():
         start[index] = int(MODULUS - joules[name] * 2**bits - now[f"{name}_uj"] / 1e6 * 2**bits) % MODULUS
     set_parameters({"start": ",".join(map(str, start))})
-
-
-@cache
-def kind_file() -> int:
-    """Return the open file by which a thread says what it runs; to open it each time would take as long as a task."""
-    return os.open(LAB / "kind", os.O_WRONLY)
-
-
-@contextmanager
-def declared(kind: int) -> Iterator[None]:
-    """Say to the processor what this thread runs while the block runs: a number of the module's table."""
-    os.pwrite(kind_file(), b"%d" % kind, 0)
-    yield
-    os.pwrite(kind_file(), b"0", 0)
-
-
-def hash_for(seconds: float) -> None:
-    """Use the processor for so much of the thread's time, without the interpreter's lock."""
-    end = time.thread_time() + seconds
-    while time.thread_time() < end:
-        hashlib.sha256(BLOCK)
-
-
-def busy(kind: int, seconds: float) -> None:
-    with declared(kind):
-        hash_for(seconds)
-
-
-def steps(rounds: int = 3, seconds: float = 0.5) -> None:
-    """Alternate between idle, one and two processors."""
-    for _ in range(rounds):
-        time.sleep(seconds)
-        busy(2, seconds)
-        with ThreadPoolExecutor(2) as pool:
-            for kind in (3, 4):
-                pool.submit(busy, kind, seconds)
-
-
-def starve(seconds: float = 0.4, rounds: int = 4) -> None:
-    """Keep every processor from everybody else, so that no reader of a sensor runs, again and again."""
-    processors = sorted(os.sched_getaffinity(0))
-    for _ in range(rounds):
-        children = []
-        for processor in processors:
-            child = os.fork()
-            if not child:
-                os.sched_setaffinity(0, {processor})
-                os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
-                busy(3, seconds)
-                os._exit(0)
-            children.append(child)
-        for child in children:
-            os.waitpid(child, 0)
-        steps(1, 0.1)
-
-
-@tprof.task
-def light(seconds: float) -> None:
-    hash_for(seconds)
-
-
-@tprof.task
-def middle(seconds: float) -> None:
-    hash_for(seconds)
-
-
-@tprof.task
-def heavy(seconds: float) -> None:
-    hash_for(seconds)
-
-
-TASKS = {"light": (light, 1), "middle": (middle, 2), "heavy": (heavy, 3)}
-
-
-def call(name: str, seconds: float) -> None:
-    """Call a task with its kind declared around it, so that the kind's truth is the task's."""
-    function, kind = TASKS[name]
-    with declared(kind):
-        function(seconds)
-
-
-def tasks(seconds: dict[str, float], instances: int = 60, threads: int = 2) -> None:
-    """Run three tasks in turn, in as many threads, with idle time before and after."""
-    time.sleep(1)
-    with ThreadPoolExecutor(threads) as pool:
-        for future in [pool.submit(call, name, seconds[name]) for _ in range(instances) for name in TASKS]:
-            future.result()
-    time.sleep(1)
-
-
-class PerfEvent:
-    """A hardware event of this thread that competes for the processor's counters while the block runs."""
-
-    def __init__(self, config: int) -> None:
-        attributes = bytearray(128)
-        struct.pack_into("IIQQQQQ", attributes, 0, 0, len(attributes), config, 0, 0, 0, 0)
-        call = ctypes.CDLL(None, use_errno=True).syscall
-        self._file = call(298, (ctypes.c_char * len(attributes)).from_buffer(attributes), 0, -1, -1, 8)
-        if self._file < 0:
-            raise OSError(ctypes.get_errno(), "perf_event_open")
-
-    def close(self) -> None:
-        os.close(self._file)
-
-
-def multiplexed(seconds: dict[str, float], instances: int = 20) -> None:
-    """Run three tasks on this thread, whose counters take turns with another event."""
-    rival = PerfEvent(5)
-    for _ in range(instances):
-        for name in TASKS:
-            call(name, seconds[name])
-    rival.close()
-
-
-PROGRAMS = {"steps": steps, "starve": starve, "tasks": tasks, "multiplexed": multiplexed}
 
 
 def hold_until_killed(khz: int) -> None:
@@ -191,7 +78,7 @@ def hold_until_killed(khz: int) -> None:
 
 def frequencies() -> list[tuple[str, ...]]:
     names = ("scaling_min_freq", "scaling_max_freq", "scaling_governor", "scaling_cur_freq")
-    folders = sorted(Path("/sys/devices/system/cpu/cpufreq").glob("policy*"))
+    folders = sorted(CPUFREQ.glob("policy*"))
     return [tuple((folder / name).read_text().strip() for name in names) for folder in folders]
 
 
@@ -208,8 +95,7 @@ def wait_for(holds: Callable[[], bool], what: str, deadline_s: float = 60) -> bo
 
 def kills(governor: str, orders: list[list[str]]) -> dict[str, object]:
     """Kill a program that holds 1 GHz, and its guard, in these orders; return what the policies were each time."""
-    for folder in Path("/sys/devices/system/cpu/cpufreq").glob("policy*"):
-        (folder / "scaling_governor").write_text(governor)
+    govern(governor)
     before, seen = frequencies(), []
     for order in orders:
         program = subprocess.Popen(
@@ -230,7 +116,7 @@ def kills(governor: str, orders: list[list[str]]) -> dict[str, object]:
 
 
 def restore_by_hand(former: list[tuple[str, ...]]) -> None:
-    for folder, values in zip(sorted(Path("/sys/devices/system/cpu/cpufreq").glob("policy*")), former, strict=True):
+    for folder, values in zip(sorted(CPUFREQ.glob("policy*")), former, strict=True):
         for name, value in zip(("scaling_max_freq", "scaling_min_freq"), (values[1], values[0]), strict=True):
             (folder / name).write_text(value)
 
@@ -269,17 +155,21 @@ WITHOUT_RECORDING = {"kills": kills, "rights": rights}
 def record(scenario: dict[str, object], path: Path) -> dict[str, object]:
     """Run a scenario's program in a recording; return the truth before and after it."""
     (LAB / "reads").write_bytes(b"0")
+    model = calibrate() if scenario.get("calibrated") else None
     if "wrap_after_j" in scenario:
         wrap_after(scenario["wrap_after_j"])
-    with tprof.record(path, energy=scenario["sensor"], counters=scenario.get("counters", "none")):
+    options = {name: scenario[name] for name in ("counters", "poller_share") if name in scenario}
+    with tprof.record(path, energy=scenario["sensor"], **{"counters": "none"} | options):
         before = truth()
         PROGRAMS[scenario["program"]](**scenario.get("arguments", {}))
         after = truth()
-    return {"before": before, "after": after}
+    model_path().unlink(missing_ok=True)
+    return {"before": before, "after": after, "model": model}
 
 
 def run_scenario(name: str, scenario: dict[str, object]) -> None:
     set_parameters(ORDINARY | scenario.get("parameters", {}))
+    govern(scenario.get("governor", "performance"))
     recording, folder = MEMORY / f"{name}.tprof", SHARE / name
     folder.mkdir()
     if scenario["program"] in WITHOUT_RECORDING:
@@ -295,7 +185,7 @@ def run_scenario(name: str, scenario: dict[str, object]) -> None:
 def main() -> int:
     # What a recording loads would otherwise be loaded in the first scenario, while its registers wrap.
     with tprof.record(MEMORY / "first.tprof", energy="auto"):
-        light(0.01)
+        busy(1, 0.01)
     failed = False
     for name, scenario in json.loads((SHARE / "scenarios.json").read_text()).items():
         begin_s = time.monotonic()

@@ -42,7 +42,7 @@ extern PyType_Spec tprof_monitor_spec; /* binding_monitor.c: unchanged code obje
 extern PyType_Spec tprof_thread_task_spec; /* binding_thread.c: the run of a thread as a task */
 
 /* binding_follow.c */
-extern PyType_Spec tprof_tail_spec, tprof_follower_spec, tprof_energy_observer_spec;
+extern PyType_Spec tprof_tail_spec, tprof_follower_spec, tprof_energy_observer_spec, tprof_reading_file_spec;
 PyObject *tprof_py_session_threads(PyObject *module, PyObject *unused);
 PyObject *tprof_py_used_ns(PyObject *module, PyObject *unused);
 

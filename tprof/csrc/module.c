@@ -136,7 +136,7 @@ static int execute(PyObject *module)
     if (add_type(module, &tprof_task_spec) < 0 || add_type(module, &tprof_region_spec) < 0 ||
         add_type(module, &tprof_driver_spec) < 0 || add_type(module, &tprof_thread_task_spec) < 0 ||
         add_type(module, &tprof_tail_spec) < 0 || add_type(module, &tprof_follower_spec) < 0 ||
-        add_type(module, &tprof_energy_observer_spec) < 0)
+        add_type(module, &tprof_energy_observer_spec) < 0 || add_type(module, &tprof_reading_file_spec) < 0)
         return -1;
 #if PY_VERSION_HEX >= 0x030C0000
     if (add_type(module, &tprof_monitor_spec) < 0)

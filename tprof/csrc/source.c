@@ -2,10 +2,6 @@
 #include "source.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -32,49 +28,11 @@ static int perf_read(struct tprof_source *source, uint64_t *value)
     return count < 0 ? errno : EIO;
 }
 
-static uint64_t busy_ticks(const char *line)
-{
-    unsigned long long user = 0, nice = 0, system = 0, idle = 0, wait = 0, hard = 0, soft = 0;
-    if (sscanf(line, "%llu %llu %llu %llu %llu %llu %llu", &user, &nice, &system, &idle, &wait, &hard, &soft) < 4)
-        return 0;
-    return user + nice + system + hard + soft;
-}
-
-static bool counts(const struct tprof_source *source, unsigned long cpu)
-{
-    return cpu < TPROF_MAX_PACKAGES * 64 && (source->cpus[cpu / 64] >> (cpu % 64) & 1) != 0;
-}
-
-/* Busy time of a set of processors, in ticks of 10 ms, so a single difference is inexact. Time of a hypervisor (steal)
- * does not count. */
-static int busy_read(struct tprof_source *source, uint64_t *busy_ns)
-{
-    char line[512];
-    uint64_t ticks = 0;
-    bool any = false;
-    FILE *file = fopen(source->path, "re");
-    if (file == NULL)
-        return errno;
-    while (fgets(line, sizeof line, file) != NULL && strncmp(line, "cpu", 3) == 0) {
-        char *rest;
-        const unsigned long cpu = strtoul(line + 3, &rest, 10);
-        if (rest == line + 3 || !counts(source, cpu))
-            continue;
-        ticks += busy_ticks(rest);
-        any = true;
-    }
-    fclose(file);
-    if (!any)
-        return ENODATA;
-    *busy_ns = ticks * (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
-    return 0;
-}
-
 /* Watts times time, in µJ since the start: replaces a sensor, and is recorded as an estimate. */
 static int estimate_read(struct tprof_source *source, uint64_t *value)
 {
     uint64_t busy_ns;
-    const int error = busy_read(source, &busy_ns);
+    const int error = tprof_busy_read(source, &busy_ns);
     if (error != 0)
         return error;
     const uint64_t now_ns = tprof_now_ns();
@@ -97,10 +55,12 @@ static int read_value(struct tprof_source *source, uint64_t *value)
     case TPROF_ESTIMATE:
         return estimate_read(source, value);
     case TPROF_BUSY:
-        return busy_read(source, value);
+        return tprof_busy_read(source, value);
     case TPROF_PROGRAM:
         *value = tprof_live_cpu_ns(source->live);
         return 0;
+    case TPROF_GIVEN:
+        break;
     }
     return EINVAL;
 }
@@ -199,11 +159,15 @@ bool tprof_source_poll(struct tprof_source *source, bool force)
         return false;
     uint64_t now_ns;
     const int error = read_in_time(source, &value, &now_ns);
-    if (error != 0) {
-        if (source->fd < 0)
-            source->next_reopen_ns = now_ns + REOPEN_NS;
+    if (error != 0 && source->fd < 0)
+        source->next_reopen_ns = now_ns + REOPEN_NS;
+    return tprof_source_take(source, now_ns, value, error, force);
+}
+
+bool tprof_source_take(struct tprof_source *source, uint64_t now_ns, uint64_t value, int error, bool force)
+{
+    if (error != 0)
         return fail(source, now_ns, error);
-    }
     const bool changed = !source->has_value || value != source->last_value;
     if (changed)
         add_up(source, value, now_ns);

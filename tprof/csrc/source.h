@@ -12,7 +12,8 @@
 #include "live.h"
 #include "stream.h"
 
-enum tprof_source_kind { TPROF_FILE = 1, TPROF_PERF, TPROF_ESTIMATE, TPROF_BUSY, TPROF_PROGRAM };
+enum tprof_source_kind { TPROF_FILE = 1, TPROF_PERF, TPROF_ESTIMATE, TPROF_BUSY, TPROF_PROGRAM, TPROF_GIVEN };
+/* GIVEN: another thread reads it, and hands over each value with `tprof_source_take`. */
 
 struct tprof_source {
     enum tprof_source_kind kind;
@@ -43,6 +44,8 @@ struct tprof_source {
     bool close_polling;                         /* until the next update */
     bool exact;                                 /* the last update was seen within about a period */
     uint64_t started_ns, started_busy_ns; /* ESTIMATE */
+    uint64_t busy_ns, counted_at_ns;      /* BUSY, ESTIMATE: since the first reading, and when the kernel last counted */
+    int64_t counted_ns;                   /* what it counted then */
     double total_uj;                      /* plausible energy since the first value; what the live page shows */
     uint32_t changes, failures;
 };
@@ -50,9 +53,13 @@ struct tprof_source {
 /* Read once; record a change, a failure, and at least one reading each 100 ms, or with `force` any value. Returns
  * whether the value changed. */
 bool tprof_source_poll(struct tprof_source *source, bool force);
+
+/* Record a value that was read at `now_ns`, or the errno of the failed read, under the same rules. */
+bool tprof_source_take(struct tprof_source *source, uint64_t now_ns, uint64_t value, int error, bool force);
 void tprof_source_close(struct tprof_source *source);
 
-/* source_file.c: 0 or errno. */
+/* source_file.c, source_busy.c: 0 or errno. */
 int tprof_file_read(struct tprof_source *source, uint64_t *value);
+int tprof_busy_read(struct tprof_source *source, uint64_t *value);
 
 #endif

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from tprof import sensors
 from tprof.counters.groups import DEFAULT, LLC_REFS, SOFTWARE_EVENTS, STALLS_FRONTEND, Event, probe_event
 from tprof.sensors.advice import CONTAINER_PERF, ONE_RUN, PERF_COUNTERS, SIDE_CHANNEL, Remedy, explain_perf_error
-from tprof.sensors.choose import FINDERS
-from tprof.sensors.contract import Unavailable
+from tprof.sensors.contract import Machine, Unavailable
+from tprof.sensors.registry import all_classes
 from tprof.sensors.topology import describe_host, is_x86, read_text
 from tprof.trace.kinds import Quality
 from tprof.trace.plain_values import is_finite, whole
@@ -45,8 +45,11 @@ def energy_facts(root: Path, machine: str | None = None) -> tuple[Fact, ...]:
     """Return the findings on the energy sensors below `root`; `machine` is the architecture, by default this one's."""
     choice = sensors.choose("auto", root=root, machine=machine)
     facts = [_chosen(choice)]
-    facts += [_interface(name, FINDERS[name](root, machine), choice) for name in FINDERS]
-    facts += [_left_out(name, why) for name, why in choice.left_out if name not in FINDERS]
+    classes, failed = all_classes()
+    facts += [_interface(kind.name, kind().find(Machine(root, machine)), choice) for kind in classes]
+    facts += [Fact(name, State.MISSING, why) for name, why in failed]
+    known = {kind.name for kind in classes} | {name for name, _ in failed}
+    facts += [_left_out(name, why) for name, why in choice.left_out if name not in known]
     if choice.estimate is None:
         facts += [_range(domain) for domain in choice.domains if domain.source == "powercap" and domain.modulus is None]
         facts.append(_filtering(root))

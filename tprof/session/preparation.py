@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any
 from tprof import _core, sensors
 from tprof import counters as counter_events
 from tprof.distribution import version
-from tprof.sensors.contract import EstimateReader, FileReader, PerfReader
+from tprof.sensors.contract import MICRO, EstimateReader, FileReader, Machine, PerfReader, Quantity
+from tprof.sensors.nesting import scopes_around
 from tprof.sensors.topology import describe_host, read_topology
 from tprof.trace.bounds import max_power_of
 from tprof.trace.power_model import read_model
 
 from .companions import Origin, boot_id
 from .membership import NO_PACKAGE, Plan
+from .python_sensors import DomainFile, PythonSensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -47,6 +49,7 @@ class Kind(IntEnum):
     ESTIMATE = 3
     BUSY = 4
     PROGRAM = 5
+    GIVEN = 6
 
 
 @dataclass(frozen=True)
@@ -73,15 +76,33 @@ class Preparation:
     def sources(self) -> tuple[dict[str, Any], ...]:
         """Return one description for each file of readings: its source, and how often the native thread reads it."""
         stat = _proc_stat(self.root)
-        sources = [energy_source(domain, stat) for domain in self.choice.domains]
+        sources = [energy_source(domain, stat) for domain in self.choice.domains if domain.reader is not None]
         sources += [_busy(package, cpus, stat) for package, cpus in _by_package(self.topology).items()]
         sources.append(_source(Kind.PROGRAM, "program", quantity="program", scope="machine", package=None))
-        folder = self.plan.directory / "readings"
-        return tuple({**source, "file": str(folder / source["file"])} for source in sources)
+        return tuple(self._placed(source) for source in sources)
+
+    def python_sensors(self) -> PythonSensors:
+        """Return the sensors that Python reads, with a file for each of their domains. Raises OSError."""
+        domains = [domain for domain in self.choice.domains if domain.reader is None]
+        files = {
+            name: [
+                DomainFile(domain, self._placed(energy_source(domain))) for domain in domains if domain.source == name
+            ]
+            for name in self.choice.sensors
+        }
+        return PythonSensors(Machine(self.root), [(self.choice.sensors[name], files[name]) for name in files])
+
+    def _placed(self, source: dict[str, Any]) -> dict[str, Any]:
+        return {**source, "file": str(self.plan.directory / "readings" / source["file"])}
 
 
 def prepare(
-    path: Path, *, energy: str, counters: str | Sequence[str], watts: tuple[float, float] | str | None, native: bool
+    path: Path,
+    *,
+    energy: str | Sequence[str],
+    counters: str | Sequence[str],
+    watts: tuple[float, float] | str | None,
+    native: bool,
 ) -> Preparation:
     """Choose sensors and counters for a session at `path`. Raises SensorError and UsageError."""
     root = sensors.sysroot()
@@ -142,6 +163,8 @@ def _describe_domain(domain: Domain) -> dict[str, Any]:
         "unit_j": domain.unit_j,
         "modulus": domain.modulus,
         "counted": domain.counted,
+        "within": ", ".join(scopes_around(domain)),
+        **domain.accuracy.as_json(),
     }
 
 
@@ -189,6 +212,7 @@ def _source(  # noqa: PLR0913 - the fields of a reading file
     unit: float = 1e-9,
     modulus: int | None = None,
     period_ns: int = BUSY_PERIOD_NS,
+    accuracy: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     description = {
         "name": name,
@@ -198,6 +222,7 @@ def _source(  # noqa: PLR0913 - the fields of a reading file
         "source": source,
         "quality": quality,
         "counted": counted,
+        **(accuracy or {}),
     }
     return {
         "kind": int(kind),
@@ -207,7 +232,7 @@ def _source(  # noqa: PLR0913 - the fields of a reading file
         "unit": unit,
         "period_ns": period_ns,
         "max_power_w": max_power_of(quality, scope),
-        "package": -1 if package is None or scope != "package" else package,
+        "package": -1 if package is None or scope != "package" or not counted else package,
     }
 
 
@@ -219,7 +244,8 @@ def _busy(package: int, cpus: tuple[int, ...], stat: str) -> dict[str, Any]:
 def energy_source(domain: Domain, stat: str = "") -> dict[str, Any]:
     """Describe a domain's counter for the core, with the name of its file; `stat` is what an estimate reads."""
     reader = domain.reader
-    kinds = {FileReader: Kind.FILE, PerfReader: Kind.PERF, EstimateReader: Kind.ESTIMATE}
+    kinds = {FileReader: Kind.FILE, PerfReader: Kind.PERF, EstimateReader: Kind.ESTIMATE, type(None): Kind.GIVEN}
+    integrated = domain.accuracy.shows is Quantity.POWER
     source = _source(
         kinds[type(reader)],
         domain.name,
@@ -229,14 +255,17 @@ def energy_source(domain: Domain, stat: str = "") -> dict[str, Any]:
         source=domain.source,
         quality=str(domain.quality),
         counted=domain.counted,
-        unit=domain.unit_j,
-        modulus=domain.modulus,
+        unit=MICRO if integrated else domain.unit_j,
+        modulus=None if integrated else domain.modulus,
         period_ns=BUSY_PERIOD_NS if isinstance(reader, EstimateReader) else SENSOR_PERIOD_NS,
+        accuracy=domain.accuracy.as_json(),
     )
     return source | _reader_fields(reader, stat)
 
 
-def _reader_fields(reader: FileReader | PerfReader | EstimateReader, stat: str) -> dict[str, Any]:
+def _reader_fields(reader: FileReader | PerfReader | EstimateReader | None, stat: str) -> dict[str, Any]:
+    if reader is None:
+        return {}
     if isinstance(reader, FileReader):
         subzone = reader.subzone or ""
         return {"path": reader.path, "search": reader.search, "zone": reader.zone, "subzone": subzone}

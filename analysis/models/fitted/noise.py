@@ -7,6 +7,8 @@
 - Rows in which hardly anything runs have noise of their own, in proportion to time: what a package does when it is left
   alone is not what instances do.
 - Rows that nothing explains (another program's burst, swapping) get additional noise of their own, as Huber's weights.
+- If those are many, rows in which something runs have noise of their own too, in proportion to time: threads that share
+  processors stand still inside an instance, and nobody knows when.
 
 The covariance is a band, tridiagonal unless instances last several rows, so whitening costs O(rows) per column.
 """
@@ -34,6 +36,8 @@ GRID, NEAR = 7, 1.5
 NO_SPREAD2, CLEARLY = 1e-6, 20.0
 """A square of a spread that counts as none, and by how much a clear one is more likely (-2 log likelihood)."""
 LEAST_IDLE_ROWS = 10
+MANY = 0.1
+"""Outliers, as a part of all rows, that are not single events."""
 NOTHING = 1e-18
 LAGS, MOST_PRODUCTS = 32, 8_000_000
 """Most rows after one that an instance may connect with it in the noise, and most entries of the table of products."""
@@ -48,10 +52,10 @@ class Noise:
     before, after : (n,) of each row's first and last edge.
     linked : (n - 1,) whether a row's last edge is the next one's first.
     instances, across : (n,), (lags, n) variance of rows, and covariance with later ones, if instances deviate by 100 %.
-    idle_s : (n,) seconds of rows in which hardly anything ran, 0 for the others.
+    idle_s, busy_s : (n,) seconds of rows in which hardly anything ran, and of the others; else 0.
     bounds : of the logarithm of `edge_scale`.
     outlier : (n,) additional variance.
-    edge_scale, spread2, idle_rate : the sizes; the last in joules squared per second.
+    edge_scale, spread2, idle_rate, busy_rate : the sizes; the rates in joules squared per second.
     """
 
     before: Floats
@@ -60,16 +64,23 @@ class Noise:
     instances: Floats
     across: Floats
     idle_s: Floats
+    busy_s: Floats
     bounds: tuple[float, float]
     outlier: Floats
     edge_scale: float = 1.0
     spread2: float = 1e-4
     idle_rate: float = 0.0
+    busy_rate: float = 0.0
+
+    @property
+    def own(self) -> Floats:
+        """Variance of each row's own noise, without outliers: (n,)."""
+        return self.idle_rate * self.idle_s + self.busy_rate * self.busy_s
 
     def band(self) -> Floats:
         """Return the diagonal and what is below it: (lags + 1, n)."""
         band = np.concatenate([self.instances[None], self.across]) * self.spread2
-        band[0] += (self.before + self.after) * self.edge_scale + self.idle_rate * self.idle_s + self.outlier + NOTHING
+        band[0] += (self.before + self.after) * self.edge_scale + self.own + self.outlier + NOTHING
         band[1, :-1] -= np.where(self.linked, self.edge_scale * self.after[:-1], 0.0)
         return band
 
@@ -102,13 +113,10 @@ class Noise:
         scaled : whether the variance of edges may differ from that of their windows
         near : whether the sizes are nearly right already
         """
-        found = self
-        for _ in range(2 if scaled and not near else 1):
-            spread = _around(found.spread2, SPREAD_BOUNDS) if near else SPREAD_BOUNDS
-            found = _best(found, residual, spread, lambda noise, x: replace(noise, spread2=float(np.exp(x))))
-            if scaled:
-                scale = _around(found.edge_scale, self.bounds) if near else self.bounds
-                found = _best(found, residual, scale, lambda noise, x: replace(noise, edge_scale=float(np.exp(x))))
+        found = self._with_instances_and_edges(residual, scaled=scaled, near=near)
+        # Outliers of sizes that are not right yet may be many; these are not.
+        if scaled and (self.busy_rate > 0 or float((found.with_outliers(residual).outlier > 0).mean()) > MANY):
+            found = self._with_own_of_busy_rows(residual)._with_instances_and_edges(residual, scaled=True, near=near)
         if (self.idle_s > 0).sum() < LEAST_IDLE_ROWS:
             return found
         idle = found.before + found.after
@@ -118,6 +126,25 @@ class Noise:
             quiet, residual, (low - 6.0, low + 12.0), lambda noise, x: replace(noise, idle_rate=float(np.exp(x)))
         )
         return noisy if noisy.misfit(residual) < quiet.misfit(residual) else quiet
+
+    def _with_instances_and_edges(self, residual: Floats, *, scaled: bool, near: bool) -> Noise:
+        found = self
+        for _ in range(2 if scaled and not near else 1):
+            spread = _around(found.spread2, SPREAD_BOUNDS) if near else SPREAD_BOUNDS
+            found = _best(found, residual, spread, lambda noise, x: replace(noise, spread2=float(np.exp(x))))
+            if scaled:
+                scale = _around(found.edge_scale, self.bounds) if near else self.bounds
+                found = _best(found, residual, scale, lambda noise, x: replace(noise, edge_scale=float(np.exp(x))))
+        return found
+
+    def _with_own_of_busy_rows(self, residual: Floats) -> Noise:
+        """Return the noise with own noise of busy rows, the most likely, in place of their outliers."""
+        busy = self.busy_s > 0
+        usual = float(np.log(np.median(residual[busy] ** 2 / self.busy_s[busy]) + 1e-30))
+        still = replace(self, outlier=np.where(busy, 0.0, self.outlier), edge_scale=np.exp(self.bounds[0]))
+        return _best(
+            still, residual, (usual - 6.0, usual + 6.0), lambda noise, x: replace(noise, busy_rate=float(np.exp(x)))
+        )
 
     def clear_spread2(self, residual: Floats) -> float:
         """Return the spread, 0 if the residual is almost as likely without any.
@@ -196,22 +223,20 @@ def instance_spread(rows: Rows, work: Sequence[Work], tasks: int, late_s: float,
     the covariance positive.
     """
     edges_ns = rows.edges_ns - round(late_s * 0.5e9)
-    pieces = [_pieces(thread, edges_ns, tasks) for thread in work]
-    longest = max((int(one.rows_of.max(initial=1)) for one in pieces), default=1)
     count = len(edges_ns) - 1
+    own = np.zeros(count * tasks)
+    pieces = [_pieces(thread, edges_ns, tasks, own) for thread in work]
+    longest = max((int(one.rows_of.max(initial=1)) for one in pieces), default=1)
     lags = int(np.clip(min(longest - 1, MOST_PRODUCTS // max(count * tasks, 1)), 1, most_lags))
-    own, across = np.zeros(count * tasks), np.zeros((lags, count * tasks))
+    across = np.zeros((lags, count * tasks))
     for one in pieces:
         key = one.row * tasks + one.task
-        own += np.bincount(key, weights=one.ran**2, minlength=len(own))
-        # Few segments cross an edge.
-        several = np.flatnonzero(one.rows_of > 1)
-        key, ran, owner, rows_of = key[several], one.ran[several], one.owner[several], one.rows_of[several]
+        _add(own, key, one.ran**2)
         for lag in range(1, lags + 1):
-            same = np.flatnonzero(owner[lag:] == owner[:-lag])
-            tapered = np.where(rows_of[same] - 1 > lags, 1 - lag / (lags + 1), 1.0)
-            products = tapered * ran[same] * ran[same + lag]
-            across[lag - 1] += np.bincount(key[same], weights=products, minlength=across.shape[1])
+            same = np.flatnonzero(one.owner[lag:] == one.owner[:-lag])
+            tapered = np.where(one.rows_of[same] - 1 > lags, 1 - lag / (lags + 1), 1.0)
+            products = tapered * one.ran[same] * one.ran[same + lag]
+            _add(across[lag - 1], key[same], products)
     own, across = own.reshape(count, tasks)[rows.at], across.reshape(lags, count, tasks)[:, rows.at]
     run = np.concatenate(([0], np.cumsum(~rows.linked)))
     for lag in range(1, lags + 1):
@@ -220,9 +245,16 @@ def instance_spread(rows: Rows, work: Sequence[Work], tasks: int, late_s: float,
     return Spread(own, across)
 
 
+def _add(sums: Floats, at: NDArray[np.int64], values: Floats) -> None:
+    """Add values at places that are near each other."""
+    if len(at):
+        low, high = int(at.min()), int(at.max()) + 1
+        sums[low:high] += np.bincount(at - low, weights=values)
+
+
 @dataclass(frozen=True)
 class _Pieces:
-    """The parts of a thread's segments in rows.
+    """The parts in rows of a thread's segments that cross an edge.
 
     Attributes
     ----------
@@ -238,19 +270,22 @@ class _Pieces:
     ran: Floats
 
 
-def _pieces(one: Work, edges_ns: NDArray[np.int64], tasks: int) -> _Pieces:
+def _pieces(one: Work, edges_ns: NDArray[np.int64], tasks: int, own: Floats) -> _Pieces:
+    """Return the pieces of segments that cross an edge, which are few; add the squares of the others to `own`."""
     quantum = locate(one.t_ns, edges_ns).astype(np.int64) - 1
     first, last = np.maximum(quantum[:-1], 0), np.minimum(quantum[1:], len(edges_ns) - 2)
     # A segment that ends on an edge has no part in the row that begins there.
     last -= (last > first) & (edges_ns[np.maximum(last, 0)] == one.t_ns[1:])
-    kept = np.flatnonzero((one.task < tasks) & (one.modelled > 0) & (quantum[1:] >= 0) & (first <= last))
+    kept = (one.task < tasks) & (one.modelled > 0) & (quantum[1:] >= 0) & (first <= last)
+    inside = kept & (quantum[:-1] == first) & (quantum[1:] == first)
+    whole = np.flatnonzero(inside)
+    _add(own, first[whole] * tasks + one.task[whole], one.modelled[whole] ** 2)
+    kept = np.flatnonzero(kept & ~inside)
     counts = (last - first + 1)[kept]
     owner = np.repeat(kept, counts)
     row = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts) + first[owner]
     rows_of, ran = np.repeat(counts, counts), one.modelled[owner]
-    # Most segments are inside one row.
-    cut = np.flatnonzero((quantum[owner] != row) | (quantum[owner + 1] != row))
-    begin_ns, end_ns = one.t_ns[owner[cut]], one.t_ns[owner[cut] + 1]
-    inside_ns = np.minimum(end_ns, edges_ns[row[cut] + 1]) - np.maximum(begin_ns, edges_ns[row[cut]])
-    ran[cut] *= np.maximum(inside_ns, 0) / (end_ns - begin_ns)
+    begin_ns, end_ns = one.t_ns[owner], one.t_ns[owner + 1]
+    inside_ns = np.minimum(end_ns, edges_ns[row + 1]) - np.maximum(begin_ns, edges_ns[row])
+    ran *= np.maximum(inside_ns, 0) / (end_ns - begin_ns)
     return _Pieces(row, one.task[owner].astype(np.int64), owner, rows_of, ran)

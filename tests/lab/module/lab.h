@@ -8,7 +8,8 @@
  *
  * Energy = static + per processor (idle, or base + watts of what runs * (f/fmax)^2), integrated exactly at each switch of
  * the scheduler. A thread says what it runs by writing a number to /sys/kernel/lab/kind (0 at first). Milliwatts and
- * events per 1000 cycles of each kind are parameters. */
+ * events per 1000 cycles of each kind are parameters; by default the watts are nearly linear in IPC and in the rates of
+ * both caches, as equation 1 of the TProf paper has it. */
 #ifndef LAB_H
 #define LAB_H
 
@@ -19,7 +20,7 @@
 #include <linux/sysfs.h>
 #include <linux/timekeeping.h>
 
-#define KINDS 8
+#define KINDS 20
 #define IDLE (-1)
 #define FMAX 3000000U /* kHz */
 

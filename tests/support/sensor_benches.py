@@ -1,0 +1,13 @@
+"""The bench of each sensor, for tests/sensors/test_conformance.py."""
+
+from .added_sensor import CounterBench, MeterBench
+from .powercap_bench import PowercapBench
+from .sensor_conformance import Bench
+
+BENCHES: dict[str, type[Bench]] = {
+    "powercap": PowercapBench,
+    "added_counter": CounterBench,
+    "added_meter": MeterBench,
+}
+WITHOUT = {"perf": "its events are the running kernel's: tests/sensors/test_power_pmu.py and tests/lab try it"}
+"""Sensors that cannot be faked, and what tries them instead."""
