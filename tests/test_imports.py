@@ -34,7 +34,7 @@ ALLOWED = {
     "counters": "_core errors sensors",
     "declarations": "errors",
     "distribution": "conflicts",
-    "doctor": "conflicts counters distribution errors frequency sensors tprof trace",
+    "doctor": "_core conflicts counters distribution errors frequency sensors session tprof trace",
     "frequency": "errors sensors session trace",
     "launch": "_core errors session task trace",
     "live": "_core attribution errors trace",

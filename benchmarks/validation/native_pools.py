@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 SECONDS = 4.0
 LONGEST_S = 120
 THREADS = "2"
-LIMITS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "POLARS_MAX_THREADS")
+LIMITS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "POLARS_MAX_THREADS", "NUMBA_NUM_THREADS")
 PASSIVE = {"OPENBLAS_THREAD_TIMEOUT": "20", "OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}
+LAYER = {"NUMBA_THREADING_LAYER": "omp"}
 GONE = "gone"
 """In the place of a thread: those that came and went while a task ran."""
 CREATES = ("boost",)
@@ -46,6 +47,7 @@ LIBRARIES = {
     "multiply_short": "openblas",
     "transform": "pocketfft",
     "boost": "libgomp",
+    "loop": "libgomp",
     "group": "polars",
 }
 """Each task's library, by a part of its file name; of other tasks no library has threads."""
@@ -84,6 +86,7 @@ CASES = (
     Case("gradient boosting beside BLAS", (("boost", "scan"), ("multiply",)), "sklearn"),
     Case("gradient boosting beside polars", (("boost", "scan"), ("group", "sort")), "polars"),
     Case("BLAS beside polars", (("multiply",), ("group",)), "polars"),
+    Case("numba's prange beside BLAS", (("loop", "scan"), ("multiply",)), "numba"),
     Case("two BLAS callers", (("multiply",), ("multiply_too",))),
 )
 
@@ -109,7 +112,7 @@ def run_case(case: Case, *, passive: bool, seconds: float) -> list[Row]:
     """Run one case in a process of its own and compare. Raises TprofError."""
     with tempfile.TemporaryDirectory(prefix="tprof-native-") as folder:
         environment = {name: value for name, value in os.environ.items() if name not in PASSIVE}
-        environment |= dict.fromkeys(LIMITS, THREADS) | (PASSIVE if passive else {})
+        environment |= dict.fromkeys(LIMITS, THREADS) | LAYER | (PASSIVE if passive else {})
         command = [sys.executable, "-W", "ignore", "-m", __name__, case.name, folder, "--seconds", str(seconds)]
         done = subprocess.run(  # noqa: S603 - this interpreter and this module
             command, env=environment, capture_output=True, text=True, timeout=LONGEST_S + seconds, check=False
@@ -204,6 +207,10 @@ def _works() -> dict[str, Callable[[], object]]:
         frame = pl.DataFrame({"key": keys, "value": values})
         frame.group_by("key").agg(pl.col("value").sum(), pl.col("value").std().alias("spread"))
 
+    def loop() -> None:
+        prange(signal)
+
+    prange = _compiled_loop() if find_spec("numba") is not None else np.sum
     table = random.random((8000, 10))
     keys, values = random.integers(0, 1000, 1_000_000), random.random(1_000_000)
     return {
@@ -213,9 +220,23 @@ def _works() -> dict[str, Callable[[], object]]:
         "scan": lambda: sum(number * number for number in range(200_000)),
         "transform": transform,
         "boost": boost,
+        "loop": loop,
         "group": group,
         "sort": lambda: np.sort(signal),
     }
+
+
+def _compiled_loop() -> Callable[[object], object]:
+    import numba  # noqa: PLC0415 - for a case that needs it
+
+    @numba.njit(parallel=True)
+    def loop(values):  # type: ignore[no-untyped-def] - it is compiled
+        total = 0.0
+        for place in numba.prange(values.size):
+            total += np.sin(values[place])
+        return total
+
+    return loop  # type: ignore[no-any-return]
 
 
 def run(case: Case, folder: Path, seconds: float) -> None:

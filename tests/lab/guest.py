@@ -155,7 +155,7 @@ WITHOUT_RECORDING = {"kills": kills, "rights": rights}
 def record(scenario: dict[str, object], path: Path) -> dict[str, object]:
     """Run a scenario's program in a recording; return the truth before and after it."""
     (LAB / "reads").write_bytes(b"0")
-    model = calibrate() if scenario.get("calibrated") else None
+    model = calibrate(path.with_suffix(".calibration")) if scenario.get("calibrated") else None
     if "wrap_after_j" in scenario:
         wrap_after(scenario["wrap_after_j"])
     options = {name: scenario[name] for name in ("counters", "poller_share") if name in scenario}
@@ -180,6 +180,8 @@ def run_scenario(name: str, scenario: dict[str, object]) -> None:
     (folder / "reads").write_bytes((LAB / "reads").read_bytes())
     (folder / "truth.json").write_text(json.dumps(said))
     shutil.move(recording, folder / "recording.tprof")
+    if scenario.get("calibrated"):
+        shutil.move(recording.with_suffix(".calibration"), folder / "calibration")
 
 
 def main() -> int:

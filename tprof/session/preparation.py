@@ -76,7 +76,7 @@ class Preparation:
 
     def sources(self) -> tuple[dict[str, Any], ...]:
         """Return one description for each file of readings: its source, and how often the native thread reads it."""
-        stat = _proc_stat(self.root)
+        stat = stat_path(self.root)
         sources = [energy_source(domain, stat) for domain in self.choice.domains if domain.reader is not None]
         sources += [_busy(package, cpus, stat) for package, cpus in _by_package(self.topology).items()]
         sources.append(_source(Kind.PROGRAM, "program", quantity="program", scope="machine", package=None))
@@ -190,7 +190,8 @@ def _describe_start() -> dict[str, Any]:
     }
 
 
-def _proc_stat(root: Path) -> str:
+def stat_path(root: Path) -> str:
+    """Return the file with the processors' busy time: below a root that has only /sys, this machine's own."""
     below = root / "proc" / "stat"
     return str(below) if below.exists() else "/proc/stat"
 
