@@ -137,12 +137,17 @@ class Noise:
         return self.busy_rate > 0 or float((self.outlier > 0).mean()) > MANY
 
     def _with_own_of_busy_rows(self, residual: Floats) -> Noise:
-        """Return the noise with own noise of busy rows, the most likely, in place of their outliers."""
+        """Return the noise with own noise of busy rows, the most likely, in place of that of edges and instances.
+
+        It starts from the median, which few outliers do not change, so that only these get more.
+        """
         busy = self.busy_s > 0
-        usual = float(np.log(np.median(residual[busy] ** 2 / self.busy_s[busy]) + 1e-30))
-        still = replace(self, outlier=np.where(busy, 0.0, self.outlier), edge_scale=np.exp(self.bounds[0]))
+        usual = float(np.median(residual[busy] ** 2 / self.busy_s[busy])) / NORMAL_MEDIAN**2 + 1e-30
+        scale = float(np.exp(self.bounds[0]))
+        found = replace(self, busy_rate=usual, edge_scale=scale, spread2=NO_SPREAD2).with_outliers(residual)
+        middle = float(np.log(usual))
         return _best(
-            still, residual, (usual - 6.0, usual + 6.0), lambda noise, x: replace(noise, busy_rate=float(np.exp(x)))
+            found, residual, (middle - 4.0, middle + 4.0), lambda noise, x: replace(noise, busy_rate=float(np.exp(x)))
         )
 
     def clear_spread2(self, residual: Floats) -> float:
