@@ -155,6 +155,9 @@ def suspended_ns() -> int:
 def generation() -> int:
     """Return the number of this process's recording; 0 without one."""
 
+def running() -> tuple[int, int]:
+    """Return the instance that runs on the calling thread, and its task; 0 and 2^32 - 1 if none does."""
+
 def layout() -> dict[str, Any]:
     """Return sizes and offsets of the structs on disk."""
 

@@ -36,6 +36,17 @@ static PyObject *generation(PyObject *module, PyObject *unused)
     return PyLong_FromUnsignedLongLong(tprof_generation);
 }
 
+/* The instance that runs on the calling thread, and its task; 0 if none does or nothing is recorded. */
+static PyObject *running(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    const struct tprof_thread *thread = tprof_self;
+    const bool records = thread != NULL && tprof_recording() && thread->generation == tprof_generation;
+    return Py_BuildValue("KI", records ? (unsigned long long)thread->instance : 0ULL,
+                         records ? thread->task : TPROF_NO_TASK);
+}
+
 /* For the test that compares the three descriptions of the format (C, Python, prose). */
 static PyObject *layout(PyObject *module, PyObject *unused)
 {
@@ -76,6 +87,7 @@ static PyMethodDef methods[] = {
     {"raise_descriptor", raise_descriptor, METH_O, NULL},
     {"suspended_ns", suspended_ns, METH_NOARGS, NULL},
     {"generation", generation, METH_NOARGS, NULL},
+    {"running", running, METH_NOARGS, NULL},
     {"layout", layout, METH_NOARGS, NULL},
     {"leave_out_thread", leave_out_thread, METH_O, NULL},
     {"session_create", tprof_py_session_create, METH_O, NULL},

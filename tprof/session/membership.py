@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import array
 import os
+import sys
 import threading
 from contextlib import suppress
 from json import dumps
@@ -24,11 +25,14 @@ from .table_file import TableFile
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tprof.cuda import Marks
     from tprof.live import Meter
 
     from .registry import Definition
 
 NO_PACKAGE = -1
+CUDA_LIBRARIES = frozenset({"torch", "cupy", "numba.cuda"})
+"""Modules through which a program may use a GPU; each process notes at its end which of them did."""
 MAX_DECISIONS = 200_000
 
 
@@ -101,6 +105,7 @@ class Membership:
         self.on_budget: Callable[[], None] | None = None
         self._meter: Meter | None = None
         self._meter_lock = threading.Lock()
+        self._marks: Marks | None = None
         self._table = TableFile(plan.directory / "tasks" / f"{process:08d}.jsonl")
         self._closed = False
         self._decisions: TableFile | None = None
@@ -175,8 +180,20 @@ class Membership:
                 self._meter = Meter(self.plan.directory, process=self.process, count_threads=_core.session_threads)
             return self._meter
 
+    def gpu(self) -> Marks:
+        """Return this process's marks on its streams of GPUs."""
+        from tprof.cuda import Marks  # noqa: PLC0415 - kept off `import tprof`
+        from tprof.trace.directory import GPU  # noqa: PLC0415 - see above
+
+        with self._meter_lock:
+            if self._marks is None:
+                self._marks = Marks(self.plan.directory / GPU / f"{self.process:08d}.jsonl")
+            return self._marks
+
     def stop(self) -> None:
         """End recording, and close the table."""
+        if self._marks is not None or CUDA_LIBRARIES & sys.modules.keys():
+            self.gpu().close()
         _core.stop()
         self.lost_definitions += _core.table_end()
         this_process.tasks.listen(None)

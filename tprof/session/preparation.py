@@ -19,6 +19,7 @@ from tprof.sensors.contract import MICRO, EstimateReader, FileReader, Machine, P
 from tprof.sensors.nesting import scopes_around
 from tprof.sensors.topology import describe_host, read_topology
 from tprof.trace.bounds import max_power_of
+from tprof.trace.directory import GPU, USERS
 from tprof.trace.power_model import read_model
 
 from .companions import Origin, boot_id
@@ -90,7 +91,8 @@ class Preparation:
             ]
             for name in self.choice.sensors
         }
-        return PythonSensors(Machine(self.root), [(self.choice.sensors[name], files[name]) for name in files])
+        read = [(self.choice.sensors[name], files[name]) for name in files]
+        return PythonSensors(Machine(self.root), read, self.plan.directory / GPU / USERS)
 
     def _placed(self, source: dict[str, Any]) -> dict[str, Any]:
         return {**source, "file": str(self.plan.directory / "readings" / source["file"])}
@@ -166,6 +168,7 @@ def _describe_domain(domain: Domain) -> dict[str, Any]:
         "counted": domain.counted,
         "within": ", ".join(scopes_around(domain)),
         **domain.accuracy.as_json(),
+        **({"details": dict(domain.details)} if domain.details else {}),
     }
 
 
