@@ -63,6 +63,7 @@ CONTAINER_PERF = Remedy(
     f"the container may count all of the host's events and read its energy; {SIDE_CHANNEL}",
 )
 INSTALL_NVML = Remedy('pip install "tprof-energy[nvml]"')
+INSTALL_PYRAPL = Remedy('pip install "tprof-energy[pyrapl]"')
 NVIDIA_DRIVER = Remedy("install the NVIDIA driver by the package manager of your system, then restart")
 NVIDIA_MODULE = Remedy("sudo modprobe nvidia")
 CONTAINER_GPUS = Remedy("docker run --gpus all …", "the container can use the GPUs, and see who else does")
