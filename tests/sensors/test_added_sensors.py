@@ -100,6 +100,7 @@ def test_a_sensor_that_raises_is_missing_and_told_at_the_end(tmp_path):
     (note,) = recording.notes
     assert note.startswith("wrong could not be read ")
     assert note.endswith("so energy may be missing: KeyError: 'no such device'")
+    assert note in recording.profile().info["warnings"]
 
 
 @pytest.mark.usefixtures("_wrong")

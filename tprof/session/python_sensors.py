@@ -167,8 +167,7 @@ class OpenedSensor:
 
     def _failed(self, error: Exception) -> None:
         self.first_error = self.first_error or error
-        known = isinstance(error, SensorError | OSError)
-        self._remember(str(error) if known else f"{type(error).__name__}: {error}", 1)
+        self._remember(_words(error), 1)
         number = error.errno if isinstance(error, OSError) and error.errno else errno.EIO
         for file in self.files.values():
             file.fail(number)
@@ -196,7 +195,7 @@ class OpenedSensor:
             try:
                 reader.close()
             except Exception as error:  # noqa: BLE001 - as in `poll`
-                self._remember(f"{type(error).__name__}: {error}", 0)
+                self._remember(_words(error), 0)
 
 
 class PythonSensors:
@@ -293,6 +292,15 @@ def _note(one: OpenedSensor) -> str | None:
         return None
     times = "once" if one.failures == 1 else f"{one.failures} times"
     return f"{name} could not be read {times}, so energy may be missing: {one.problem}"
+
+
+def _words(error: Exception) -> str:
+    """Return what an exception says; the name of its class too, unless it was raised for users."""
+    if isinstance(error, SensorError):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror} ({error.filename})" if error.filename else error.strerror
+    return f"{type(error).__name__}: {error}"
 
 
 def _wait(condition: Callable[[], bool], longest_s: float) -> None:
