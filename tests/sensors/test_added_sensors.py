@@ -1,6 +1,7 @@
 """Sensors of other packages: found by entry points and chosen by name; whatever they do, the program runs."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -151,6 +152,56 @@ def test_what_cannot_be_loaded_is_left_out_of_auto_with_a_sentence(tmp_path, mon
     assert dict(choice.left_out)["other"].startswith("the sensor other of added-sensors is no tprof.sensors.Sensor")
     with pytest.raises(tprof.SensorError, match="cannot be loaded"):
         sensors.choose("broken", root=tmp_path)
+
+
+class Lost(Sensor):
+    """Its search fails, or finds what cannot be."""
+
+    name = "lost"
+    covers = "nothing"
+    subject = "lost"
+    argument_words = "how"
+
+    def find(self, machine):
+        if not self.argument:
+            raise KeyError(str(machine.root))
+        return {
+            "none": Found(()),
+            "text": "a GPU",
+            "name": Found((Domain("../gpu", "gpu", None, "lost", Quality.MEASURED),)),
+            "unit": Found((Domain("gpu-0", "gpu", None, "lost", Quality.MEASURED, -1.0),)),
+            "other": Found((Domain("gpu-0", "gpu", None, "perf", Quality.MEASURED),)),
+            "wrap": Found((Domain("gpu-0", "gpu", None, "lost", Quality.MEASURED, modulus=0),)),
+        }[self.argument]
+
+
+def test_a_search_that_fails_ends_no_recording_with_auto(tmp_path, monkeypatch):
+    added_sensor.install(tmp_path / "packages", monkeypatch, lost=f"{__name__}:Lost")
+    root = fake_trees.laptop(tmp_path / "root").root
+
+    choice = sensors.choose("auto", root=root, machine="x86_64")
+
+    assert dict(choice.left_out)["lost"] == f"its search failed with KeyError: '{root}'"
+    with pytest.raises(tprof.SensorError, match=r"^lost gives no energy: its search failed with KeyError"):
+        sensors.choose("lost", root=root)
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("none", "find() returns Found with domains, or Unavailable"),
+        ("text", "find() returns Found with domains, or Unavailable"),
+        ("name", "'../gpu' is no name of a domain"),
+        ("unit", "gpu-0 has -1.0 joules a count"),
+        ("other", "the source of gpu-0 is 'perf' instead of its name"),
+        ("wrap", "the count of gpu-0 wraps at 0"),
+    ],
+)
+def test_what_a_sensor_describes_wrongly_is_said(tmp_path, monkeypatch, how, words):
+    added_sensor.install(tmp_path / "packages", monkeypatch, lost=f"{__name__}:Lost")
+
+    with pytest.raises(tprof.SensorError, match=re.escape(words)):
+        sensors.choose(f"lost:{how}", root=tmp_path)
 
 
 def test_a_package_cannot_take_the_name_of_a_sensor_of_tprof(tmp_path, monkeypatch):

@@ -8,9 +8,9 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Self
 
 from tprof import _core
-from tprof.errors import SensorError
 from tprof.sensors.contract import EstimateReader, Quantity, Reading
 from tprof.session.preparation import energy_source, stat_path
+from tprof.session.python_sensors import said_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -123,9 +123,9 @@ class LiveSensors:
     def _open(self, sensor: Sensor, machine: Machine, live: dict[str, LiveDomain]) -> None:
         try:
             reader = sensor.open(machine, tuple(one.domain for one in live.values()))
-        except (SensorError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - the code of another package; shown with the domain
             for one in live.values():
-                one.problem = str(error)
+                one.problem = said_by(error)
             return
         self._readers.append((reader, live))
 
@@ -161,9 +161,9 @@ class LiveSensors:
     def _read_one(self, reader: Reader, live: dict[str, LiveDomain]) -> None:
         try:
             readings = [reading for reading in reader.read() if isinstance(reading, Reading)]
-        except (SensorError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - as in `_open`
             for one in live.values():
-                one.problem = str(error)
+                one.problem = said_by(error)
             return
         for reading in readings:
             if reading.domain in live:

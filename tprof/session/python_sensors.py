@@ -204,7 +204,7 @@ class OpenedSensor:
 
     def _failed(self, error: Exception) -> None:
         self.first_error = self.first_error or error
-        self._remember(_words(error), 1)
+        self._remember(said_by(error), 1)
         number = error.errno if isinstance(error, OSError) and error.errno else errno.EIO
         for file in self.files.values():
             file.fail(number)
@@ -232,7 +232,7 @@ class OpenedSensor:
             try:
                 reader.close()
             except Exception as error:  # noqa: BLE001 - as in `poll`
-                self._remember(_words(error), 0)
+                self._remember(said_by(error), 0)
 
 
 class PythonSensors:
@@ -333,7 +333,7 @@ def _note(one: OpenedSensor) -> str | None:
     return f"{name} could not be read {times}, so energy may be missing: {one.problem}"
 
 
-def _words(error: Exception) -> str:
+def said_by(error: Exception) -> str:
     """Return what an exception says; the name of its class too, unless it was raised for users."""
     if isinstance(error, SensorError):
         return str(error)
