@@ -120,7 +120,8 @@ def energy_by_domain(recipe: Recipe, trace: Trace) -> pd.DataFrame:
         if len(domain) and domain.valid.any():
             settle(recipe.plan(domain, activity), activity.segments, activity.pools, joined, totals)
             energy_j = totals.dynamic_j + totals.static_j
-            columns[domain.name] = np.bincount(code[known], weights=energy_j[known], minlength=len(names))
+            by_task = np.bincount(code[known], weights=energy_j[known], minlength=len(names))
+            columns[domain.name] = by_task.astype(np.float64)
     return pd.DataFrame(columns, index=pd.Index(np.asarray(names, object), name="task"))
 
 
