@@ -314,8 +314,9 @@ static void free_place(struct caller *one, tprof_calls_visitor *visit)
 static void free_one(uint32_t used, tprof_calls_visitor *visit)
 {
     struct caller *one = &callers[next_to_check = (next_to_check + 1) % used];
+    const pid_t tid = __atomic_load_n(&one->tid, __ATOMIC_ACQUIRE);
     const int error = errno;
-    if (one->tid != 0 && syscall(SYS_tgkill, getpid(), one->tid, 0) != 0 && errno == ESRCH)
+    if (tid != 0 && syscall(SYS_tgkill, getpid(), tid, 0) != 0 && errno == ESRCH)
         free_place(one, visit);
     errno = error;
 }
