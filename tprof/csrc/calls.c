@@ -79,11 +79,12 @@ static struct caller *claim(void)
     const pid_t tid = (pid_t)syscall(SYS_gettid);
     for (uint32_t i = 0; all != NULL && i < MOST_CALLERS; i++) {
         pid_t expected = 0;
-        if (!__atomic_compare_exchange_n(&all[i].tid, &expected, tid, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        if (__atomic_load_n(&all[i].tid, __ATOMIC_RELAXED) != 0 ||
+            !__atomic_compare_exchange_n(&all[i].tid, &expected, tid, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
             continue;
         uint32_t used = __atomic_load_n(&used_callers, __ATOMIC_RELAXED);
-        while (used <= i && !__atomic_compare_exchange_n(&used_callers, &used, i + 1, false, __ATOMIC_RELEASE,
-                                                         __ATOMIC_RELAXED))
+        while (used <= i &&
+               !__atomic_compare_exchange_n(&used_callers, &used, i + 1, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
             ;
         own = &all[i];
         own_process = process;
@@ -241,7 +242,7 @@ void tprof_calls_leave_thread(void)
 static void show(const struct caller *one, const struct tprof_calls *calls, tprof_calls_visitor *visit)
 {
     if (calls->begin_ns >= since_ns)
-        visit(calls, one->tid);
+        visit(calls, __atomic_load_n(&one->tid, __ATOMIC_RELAXED));
 }
 
 /* Show calls that go on; what their thread does meanwhile shows in `changes`. */
