@@ -119,9 +119,8 @@ def test_what_an_import_loads_is_followed_at_once(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     trace = tprof.load(path)
     names = [entry.name for entry in trace.tasks]
-    (pool,) = [one for one in trace.native_threads if "scipy.libs" in one.library and one.created_ns is not None]
-    assert names[pool.creator_task] == "load"
-    (calls,) = [one for one in trace.native_calls if one.library == pool.library]
+    assert names.index("load") in {one.creator_task for one in trace.native_threads}
+    (calls,) = [one for one in trace.native_calls if "scipy.libs" in one.library]
     assert names.index("factor") in calls.task
 
 
