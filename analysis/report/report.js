@@ -123,7 +123,7 @@ function expected() {
   at("sure-note").textContent = `This recording played again with known powers under its own sensor (simulated): the root mean square error of one instance's energy above static power, by the instance's length. Not in it: ${all.left_out}.${all.length_s.length === 1 ? ` About ${si(all.length_s[0], "s")} long: ${share(all.error[0])}.` : ""}`;
   if (all.length_s.length < 2) return;
   draw("expected", [{ type: "scatter", mode: "lines+markers", x: all.length_s, y: all.error, line: { color: COLOURS[0], width: 2 }, marker: { size: 8 }, text: all.instances.map((n) => `${n.toLocaleString("en")} instances`), hovertemplate: "%{x:.2s}s: %{y:.2%}<br>%{text}<extra></extra>" }],
-    Object.assign(layout, { xaxis: named({ ...axis, type: "log" }, "length of an instance", "s"), yaxis: { ...axis, type: "log", title: { text: "expected error (simulated)" }, tickformat: "~p" } }));
+    Object.assign(layout, { xaxis: named({ ...axis, type: "log" }, "length of an instance", "s"), yaxis: { ...axis, type: "log", title: { text: "expected error (simulated)" }, tickformat: "~p", dtick: "D2" } }));
 }
 
 const budgeted = (v, r) => (typeof r.over_budget === "number" ? `${v}\nover budget: ${r.over_budget.toLocaleString("en")} of ${r.instances.toLocaleString("en")} (${si(r.budget_j, "J")})` : String(v));
