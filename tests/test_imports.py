@@ -32,6 +32,7 @@ ALLOWED = {
     ),
     "conflicts": "distribution",
     "counters": "_core errors sensors",
+    "cuda": "_core errors session",
     "declarations": "errors",
     "distribution": "conflicts",
     "doctor": "_core conflicts counters distribution errors frequency sensors session tprof trace",
@@ -41,10 +42,10 @@ ALLOWED = {
     "operating_points": "errors theory trace",
     "runtime": "_core declarations distribution errors frequency operating_points sensors session task trace",
     "sensors": "_core errors trace",
-    "session": "_core analysis budgets counters declarations distribution errors launch live sensors trace work",
-    "task": "_core declarations distribution session work",
+    "session": "_core analysis budgets counters cuda declarations distribution errors launch live sensors trace work",
+    "task": "_core cuda declarations distribution session work",
     "theory": "analysis errors trace",
-    "tprof": "_core budgets distribution errors lazy_names session task trace",
+    "tprof": "_core budgets cuda distribution errors lazy_names session task trace",
     "trace": "_core analysis errors lazy_names sensors",
 }
 
