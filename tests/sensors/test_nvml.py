@@ -57,7 +57,7 @@ def test_each_gpu_is_a_domain_with_its_names(place, monkeypatch):
     assert [(one.name, one.scope, one.counted) for one in found.domains] == [
         ("gpu-0", "gpu", True), ("gpu-1", "gpu", True),
     ]  # fmt: skip
-    assert dict(found.domains[1].details) == {"uuid": "GPU-bbbb", "name": "NVIDIA H200", "pci": "00000000:02:00.0"}
+    assert dict(found.domains[1].details) == {"uuid": "GPU-bbbb", "model": "NVIDIA H200", "pci": "00000000:02:00.0"}
     assert found.domains[0].unit_j == 0.001
     assert found.left_out == ()
     assert nvml.opened == 0

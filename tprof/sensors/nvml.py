@@ -191,7 +191,7 @@ def _domain(nvml: ModuleType, gpu: Gpu, handle: Any) -> Domain | str:
         Quality.MEASURED,
         unit_j=UNIT_J,
         accuracy=Accuracy(UPDATE_S, resolution, RELATIVE_ERROR, shows, covers),
-        details=(("uuid", gpu.uuid), ("name", gpu.name), ("pci", gpu.pci)),
+        details=(("uuid", gpu.uuid), ("model", gpu.name), ("pci", gpu.pci)),
     )
 
 

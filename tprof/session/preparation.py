@@ -157,6 +157,7 @@ def _packages(topology: Sequence[Cpu]) -> tuple[int, ...]:
 
 def _describe_domain(domain: Domain) -> dict[str, Any]:
     return {
+        **dict(domain.details),
         "name": domain.name,
         "scope": domain.scope,
         "package": domain.package,
@@ -167,7 +168,6 @@ def _describe_domain(domain: Domain) -> dict[str, Any]:
         "counted": domain.counted,
         "within": ", ".join(scopes_around(domain)),
         **domain.accuracy.as_json(),
-        **({"details": dict(domain.details)} if domain.details else {}),
     }
 
 
