@@ -124,6 +124,8 @@ static PyMethodDef methods[] = {
     {"sensors_start", (PyCFunction)(void (*)(void))tprof_py_sensors_start, METH_VARARGS | METH_KEYWORDS, NULL},
     {"sensors_stop", tprof_py_sensors_stop, METH_NOARGS, NULL},
     {"drawn_uj", tprof_py_drawn_uj, METH_NOARGS, NULL},
+    {"papi_load", tprof_py_papi_load, METH_VARARGS, NULL},
+    {"papi_try", tprof_py_papi_try, METH_O, NULL},
     {"perf_open_probe", (PyCFunction)(void (*)(void))tprof_py_perf_open_probe, METH_VARARGS | METH_KEYWORDS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -8,7 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tprof import sensors
-from tprof.counters.groups import DEFAULT, LLC_REFS, SOFTWARE_EVENTS, STALLS_FRONTEND, Event, probe_event
+from tprof.counters import processor_pmus, read_pmus
+from tprof.counters.groups import (
+    DEFAULT,
+    L2_REFS,
+    LLC_REFS,
+    SOFTWARE_EVENTS,
+    STALLS_FRONTEND,
+    Counter,
+    Event,
+    events_of,
+    probe_event,
+)
 from tprof.sensors.advice import CONTAINER_PERF, ONE_RUN, PERF_COUNTERS, SIDE_CHANNEL, Remedy, explain_perf_error
 from tprof.sensors.contract import Machine, Quantity, Unavailable
 from tprof.sensors.registry import all_classes
@@ -25,6 +36,7 @@ if TYPE_CHECKING:
 
     Probe = Callable[[Event], tuple[int, int, int, int]]
 
+    from tprof.counters.pmus import Pmu
     from tprof.sensors import Choice, Domain, Sensor
 
     from .live_sensors import LiveDomain
@@ -182,10 +194,12 @@ def counter_facts(
     machine
         The architecture, as uname names it; by default this one's.
     """
-    hardware = [(event, probe(event)) for event in (*DEFAULT, LLC_REFS, STALLS_FRONTEND)]
-    counting = any(result[0] == 0 and result[3] > 0 for _, result in hardware)
-    facts = [_event(event, result) for event, result in hardware]
-    facts += [_event(event, probe(event)) for event in SOFTWARE_EVENTS]
+    pmus = read_pmus(root)
+    hardware = {counter: _probed(counter, pmus, probe) for counter in (*DEFAULT, LLC_REFS, L2_REFS, STALLS_FRONTEND)}
+    counting = any(not isinstance(found, str) and found[0] == 0 and found[1] > 0 for found in hardware.values())
+    facts = [_table(pmu) for pmu in pmus]
+    facts += [_counter(counter, found) for counter, found in hardware.items()]
+    facts += [_counter(counter, _probed(counter, (), probe)) for counter in SOFTWARE_EVENTS]
     facts.append(_paranoid(root, capable=_has_capability(status)))
     facts.append(_reading(processor_pmus(root), counting=counting, x86=is_x86(machine)))
     facts.append(_watchdog(root, counting=counting))
@@ -193,13 +207,39 @@ def counter_facts(
     return tuple(facts)
 
 
-def _event(event: Event, result: tuple[int, int, int, int]) -> Fact:
-    error, _, _, running_ns = result
+def _table(pmu: Pmu) -> Fact:
+    """Return the finding on which table says what the counters of a kind of core count."""
+    what = f"events of {pmu.name}"
+    if pmu.core is None:
+        name = "this processor" if pmu.processor is None else pmu.processor
+        why = f"no table lists {name}: the kernel's generic events, and what those of caches count depends on it"
+        return Fact(what, State.LIMITED, why)
+    sizes = pmu.core.counters
+    many = " and ".join(f"{sizes[kind]} {kind}" for kind in ("fixed", "general") if kind in sizes)
+    width = f" of {sizes['bits']} bits" if "bits" in sizes else ""
+    return Fact(
+        what, State.OK, f"{pmu.core.name}, table {pmu.core.table}" + (f"; {many} counters{width}" if many else "")
+    )
+
+
+def _probed(counter: Counter, pmus: Sequence[Pmu], probe: Probe) -> tuple[int, int] | str:
+    """Return the first errno of a counter's events, and the time that they ran; or the reason why it has none."""
+    events = events_of(counter, pmus)
+    if isinstance(events, str):
+        return events
+    results = [probe(event) for event in events]
+    return next((result[0] for result in results if result[0] != 0), 0), sum(result[3] for result in results)
+
+
+def _counter(counter: Counter, found: tuple[int, int] | str) -> Fact:
+    if isinstance(found, str):
+        return Fact(counter.column, State.MISSING, found)
+    error, running_ns = found
     if error != 0:
-        return Fact(event.column, State.MISSING, explain_perf_error(error), _grants(error))
+        return Fact(counter.column, State.MISSING, explain_perf_error(error), _grants(error))
     if running_ns == 0:
-        return Fact(event.column, State.MISSING, "it opens but never runs: all counters are taken", (WATCHDOG,))
-    return Fact(event.column, State.OK, "counts")
+        return Fact(counter.column, State.MISSING, "it opens but never runs: all counters are taken", (WATCHDOG,))
+    return Fact(counter.column, State.OK, "counts")
 
 
 def _grants(error: int) -> tuple[Remedy, ...]:
@@ -234,20 +274,6 @@ def _has_capability(status: Path) -> bool:
         if line.startswith("CapEff:"):
             return bool(int(line.split()[1], 16) & (1 << CAP_SYS_ADMIN | 1 << CAP_PERFMON))
     return False
-
-
-def processor_pmus(root: Path) -> tuple[Path, ...]:
-    """Return the names of the PMUs of processors, one for each kind of core.
-
-    x86 has `cpu`, or `cpu_core` and `cpu_atom`; arm64 has one named after the core or the architecture, such as
-    `armv8_cortex_a72` or `armv8_pmuv3_0`. PMUs outside the cores (memory, interconnect) have a `cpumask`; those of
-    cores list their processors in `cpus`, unless all cores are of one kind.
-    """
-    try:
-        devices = sorted((root / "sys/bus/event_source/devices").iterdir())
-    except OSError:
-        return ()
-    return tuple(device for device in devices if device.name == "cpu" or (device / "cpus").exists())
 
 
 def _reading(pmus: Sequence[Path], *, counting: bool, x86: bool) -> Fact:

@@ -113,7 +113,7 @@ def prepare(
     model, model_note = read_model(host["processor"])
     counted = counter_events.choose(counters, requested=model.get("counters", ()) if model else (), root=root)
     topology = read_topology(root)
-    plan = Plan(path, _columns(counted), _events(counted), _packages(topology), native)
+    plan = Plan(path, _columns(counted), counted.recorded(), counted.papi, _packages(topology), native)
     notes = (*choice.notes, *counted.notes, *([model_note] if model_note else []))
     manifest = {
         "format": FORMAT,
@@ -127,7 +127,12 @@ def prepare(
         "left_out": [{"name": name, "why": why} for name, why in choice.left_out],
         "static_power_w": choice.static_power_w,
         "estimate": None if choice.estimate is None else choice.estimate.as_json(),
-        "counters": {"source": counted.source, "why": counted.why},
+        "counters": {
+            "source": counted.source,
+            "why": counted.why,
+            "groups": [group.as_json() for group in counted.groups],
+            "papi": list(counted.papi),
+        },
         "energy_filtering": choice.energy_filtering,
         "power_model": model,
         "power_model_problem": model_note,
@@ -141,11 +146,7 @@ def prepare(
 
 def _columns(counted: CounterPlan) -> tuple[tuple[str, str], ...]:
     own = (("energy_uj", "uJ"), ("cpu_ns", "ns"))
-    return own + tuple((event.column, event.unit) for event in counted.events)
-
-
-def _events(counted: CounterPlan) -> tuple[tuple[int, int], ...]:
-    return tuple((event.type, event.config) for event in counted.events)
+    return own + tuple((counter.column, counter.unit) for counter in counted.counters)
 
 
 def _packages(topology: Sequence[Cpu]) -> tuple[int, ...]:
