@@ -22,8 +22,8 @@ ALLOWED = {
     "analysis": "attribution errors lazy_names operating_points trace",
     "attribution": "trace",
     "benchmarks": (
-        "analysis attribution counters errors frequency lazy_names operating_points runtime sensors session theory "
-        "tprof trace"
+        "analysis attribution counters cuda errors frequency lazy_names operating_points runtime sensors session "
+        "theory tprof trace"
     ),
     "budgets": "_core declarations errors frequency live sensors session trace",
     "cli": (

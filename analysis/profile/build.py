@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
-    from tprof.analysis.attribution.instances import InstanceRows
+    from tprof.analysis.attribution.instances import InstanceRows, Joined
     from tprof.analysis.attribution.load import Activity
     from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.models.fitted import Fit
@@ -120,8 +120,8 @@ def energy_by_domain(recipe: Recipe, trace: Trace) -> pd.DataFrame:
         totals = Totals.zeros(len(joined.rows), NativeTotals.of(activity.pools, joined, len(trace.tasks)))
         columns[domain.name] = np.full(len(names), np.nan)
         if len(domain) and domain.valid.any():
-            settle(recipe.plan(domain, activity), activity.segments, activity.pools, joined, totals)
-            energy_j = totals.dynamic_j + totals.static_j
+            _settled(recipe, trace, domain, activity, joined, totals)
+            energy_j = totals.dynamic_j + totals.static_j + (0.0 if totals.gpu is None else totals.gpu.joules)
             columns[domain.name] = np.bincount(code[known], weights=energy_j[known], minlength=len(names))
     return pd.DataFrame(columns, index=pd.Index(np.asarray(names, object), name="task"))
 
@@ -210,19 +210,23 @@ def _share(
     accounts = {domain.name: Account(domain.name, *[float("nan")] * 7) for domain in recipe.quanta}
     stuck = []
     for domain in recipe.quanta:
-        if domain.scope == GPU and len(domain):
-            use, counted = gpu_use(trace, domain.name), totals if domain.counted else None
-            idle_w = recipe.static_power_w.get(domain.name)
-            accounts[domain.name], about = settle_gpu(domain, use, idle_w, activity.segments, joined, counted)
-            stuck += about
-        elif len(domain):
-            plan = recipe.plan(domain, activity)
-            accounts[domain.name] = settle(
-                plan, activity.segments, activity.pools, joined, totals if domain.counted else None
-            )
-            stuck += stuck_sensor_warnings(domain, plan, trace.start_ns)
-            del plan
+        if len(domain):
+            counted = totals if domain.counted else None
+            accounts[domain.name], warnings = _settled(recipe, trace, domain, activity, joined, counted)
+            stuck += warnings
     return joined.rows, totals, accounts, stuck
+
+
+def _settled(
+    recipe: Recipe, trace: Trace, domain: Quanta, activity: Activity, joined: Joined, totals: Totals | None
+) -> tuple[Account, list[str]]:
+    """Share one domain's joules: a GPU's by the time in which it worked, others by the load of processors."""
+    if domain.scope == GPU:
+        use, idle_w = gpu_use(trace, domain.name), recipe.static_power_w.get(domain.name)
+        return settle_gpu(domain, use, idle_w, activity.segments, joined, totals)
+    plan = recipe.plan(domain, activity)
+    account = settle(plan, activity.segments, activity.pools, joined, totals)
+    return account, stuck_sensor_warnings(domain, plan, trace.start_ns)
 
 
 def _fitted(
@@ -242,7 +246,7 @@ def _fitted(
             block, part = domain.between(*block_ns)
             if fit is not None and len(block):
                 fits[domain.name] = replace(fit, static_w=fit.static_w[part])
-    chosen = recipe.model.fitted(asked, fits, [domain.quality for domain in recipe.quanta if domain.counted])
+    chosen = recipe.model.fitted(asked, fits, [q.quality for q in recipe.quanta if q.counted and q.scope != GPU])
     return replace(recipe, model=chosen, fits=fits) if chosen.name == "fitted" else recipe
 
 

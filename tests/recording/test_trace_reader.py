@@ -173,7 +173,9 @@ def test_a_newer_minor_version_is_read_and_said(trace):
     loaded = tprof.load(trace)
 
     assert len(loaded.threads[0].read()) == 4
-    assert f"the trace is of format 1.{layout.MINOR + 1}: what 1.{layout.MINOR} does not know is left out" in loaded.notes
+    assert (
+        f"the trace is of format 1.{layout.MINOR + 1}: what 1.{layout.MINOR} does not know is left out" in loaded.notes
+    )
     assert any("00000000.samples is of format 1.3" in note for note in loaded.notes)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tprof import _core
 from tprof.errors import SensorError
-from tprof.sensors.contract import EstimateReader, Quantity
+from tprof.sensors.contract import EstimateReader, Quantity, Reading
 from tprof.session.preparation import energy_source, stat_path
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class LiveSensors:
 
     def _read_one(self, reader: Reader, live: dict[str, LiveDomain]) -> None:
         try:
-            readings = list(reader.read())
+            readings = [one for one in reader.read() if isinstance(one, Reading)]
         except (SensorError, OSError) as error:
             for one in live.values():
                 one.problem = str(error)
