@@ -80,6 +80,8 @@ def cut_pool(
     rests = long_spells(low, np.diff(t_ns), LONG_REST_NS if spins_ns else 0)
     kind = np.where(running == 0, OUTSIDE, np.where(one_task, OF_TASK, UNIDENTIFIED)).astype(np.int8)
     kind[one_task & (task < 0)] = OUTSIDE
+    if calls_known:  # a thread that spins may also wait for a core
+        rests &= t_ns[:-1] - latest_end(runs, t_ns[:-1]) >= spins_ns
     users = runs.kept(~runs.doubtful)
     row, after = _after(users, t_ns, running > 0, rests)
     kind[row >= 0] = SPINNING
@@ -192,6 +194,12 @@ def _after(
     last = order[np.maximum(before, 0)]
     follows &= _last_of(rests, t_ns) < runs.end_ns[last]
     return np.where(follows, runs.row[last], -1), np.where(follows, runs.task[last], -1)
+
+
+def latest_end(runs: Runs, at_ns: Times) -> Times:
+    """Return for each time the latest end of a run up to it."""
+    ends_ns = np.concatenate(([-LONG_NS], np.sort(runs.end_ns)))
+    return np.asarray(ends_ns[np.searchsorted(ends_ns, at_ns, side="right") - 1])
 
 
 def _last_of(rests: NDArray[np.bool_], t_ns: Times) -> Times:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .native_calls import explain, runs_of_calls
+from .native_calls import explain, joined, run_at, runs_of_calls
 from .native_cuts import IDLE, LONG_REST_NS, cut_pool, distinct
 from .native_onsets import users_by_onsets
 from .native_time import OUTSIDE, UNIDENTIFIED, Clock, NativeSegments, runs_of
@@ -306,6 +306,9 @@ def _pool_by_calls(
         runs = runs.kept(runs.task == one.creator_task)
     if not (runs.task >= 0).any():
         return None
+    if how == "pool":  # its threads may spin from the first
+        born = [(member.creator, member.thread.created_ns) for member in members]
+        runs = joined([runs, *(run_at(segments, index, at_ns) for index, at_ns in born if index is not None and at_ns)])
     clocks, library = [member.clock for member in members], _library(one)
     spins_ns = _spins_ns(library, settings)
     cut = cut_pool(one.pid, clocks, runs, packages=packages, spins_ns=spins_ns, calls_known=True)

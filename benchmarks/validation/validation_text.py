@@ -351,8 +351,9 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def native_pools(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return whom native threads were credited to, beside the clocks that the tasks read."""
+def native_pools(rows: Sequence[Mapping[str, Any]], skipped: Sequence[Mapping[str, Any]]) -> Table:
+    """Return whom native threads were credited to, beside the clocks that the tasks read, and what was skipped."""
+    left_out = "".join(f" Skipped: {row['case']}: {row['reason']}." for row in skipped)
     return Table(
         "CPU time of native threads, by the tasks' own readings of their clocks and as credited",
         ("case", "pools", "task", "used", "credited", "error", "spinning", "unidentified"),
@@ -364,7 +365,8 @@ def native_pools(rows: Sequence[Mapping[str, Any]]) -> Table:
             )
             for row in rows
         ),
-        "Error, spinning, unidentified: of the run's native CPU time or joules. Two users of one pool: nobody knows.",
+        "Error, spinning, unidentified: of the run's native CPU time or joules. Two users of one pool: nobody knows."
+        + left_out,
         texts=3,
     )  # fmt: skip
 

@@ -77,7 +77,7 @@ def test_whitening_is_that_of_a_covariance_without_negative_directions(case, spr
     count, random = len(rows), np.random.default_rng(0)
     noise = Noise(
         random.uniform(1e-9, 1e-6, count), random.uniform(1e-9, 1e-6, count), np.zeros(count - 1, bool),
-        spread.own.sum(axis=1), spread.across.sum(axis=2), np.zeros(count), np.full(count, 1e-3), SCALE_BOUNDS, np.zeros(count),
+        spread.own.sum(axis=1), spread.across.sum(axis=2), np.zeros(count), SCALE_BOUNDS, np.zeros(count),
         spread2=spread2,
     )  # fmt: skip
     columns = random.normal(0.0, 1.0, (count, 2))
@@ -95,15 +95,7 @@ def noise_of(count=3000):
     """Edges of 1 mJ, and instances whose deviation of 100 % makes 20 mJ."""
     edge, linked = np.full(count, 1e-6), np.ones(count - 1, bool)
     return Noise(
-        edge,
-        edge,
-        linked,
-        np.full(count, 4e-4),
-        np.zeros((1, count)),
-        np.zeros(count),
-        np.full(count, 1e-3),
-        SCALE_BOUNDS,
-        np.zeros(count),
+        edge, edge, linked, np.full(count, 4e-4), np.zeros((1, count)), np.zeros(count), SCALE_BOUNDS, np.zeros(count)
     )
 
 

@@ -43,6 +43,8 @@ void tprof_calls_note(bool on);
 /* Show what has been noted since the last time, also of calls that go on; `all`: also the latest of each thread, with
  * which its next one may yet be put together. Returns whether calls of some thread were missed. One thread at a time. */
 bool tprof_calls_take(bool all, tprof_calls_visitor *visit);
+/* The calling thread ends. */
+void tprof_calls_leave_thread(void);
 void tprof_calls_after_fork_in_child(void);
 
 #endif

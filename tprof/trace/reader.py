@@ -19,7 +19,6 @@ from .graph import EventFile, Graph, open_events, read_graph
 from .manifest import read_end, read_manifest
 from .metadata import MAX_NS, packages_of_cpus, process_ends, sound_end, sound_manifest, start_ns_of
 from .native import NativeFile, NativeThread, open_native, read_calls, read_native
-from .native_calls import PoolCalls
 from .readings import Readings, read_readings
 from .running import is_running
 from .stream import NewerFormatError, check_major
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
     from tprof.analysis import Profile
 
+    from .native_calls import PoolCalls
     from .stream import Stream
 
 CHUNK_RECORDS = 1 << 16

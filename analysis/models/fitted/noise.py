@@ -7,8 +7,6 @@
 - Rows in which hardly anything runs have noise of their own, in proportion to time: what a package does when it is left
   alone is not what instances do.
 - Rows that nothing explains (another program's burst, swapping) get additional noise of their own, as Huber's weights.
-- If those are many, rows in which something runs have noise of their own too, in proportion to time: threads that share
-  processors stand still inside an instance, and nobody knows when.
 
 The covariance is a band, tridiagonal unless instances last several rows, so whitening costs O(rows) per column.
 """
@@ -36,8 +34,6 @@ GRID, NEAR = 7, 1.5
 NO_SPREAD2, CLEARLY = 1e-6, 20.0
 """A square of a spread that counts as none, and by how much a clear one is more likely (-2 log likelihood)."""
 LEAST_IDLE_ROWS = 10
-MANY = 0.1
-"""Outliers, as a part of all rows, that are not single events."""
 NOTHING = 1e-18
 LAGS, MOST_PRODUCTS = 32, 8_000_000
 """Most rows after one that an instance may connect with it in the noise, and most entries of the table of products."""
@@ -52,10 +48,10 @@ class Noise:
     before, after : (n,) of each row's first and last edge.
     linked : (n - 1,) whether a row's last edge is the next one's first.
     instances, across : (n,), (lags, n) variance of rows, and covariance with later ones, if instances deviate by 100 %.
-    idle_s, busy_s : (n,) seconds of rows in which hardly anything ran, and of the others; else 0.
+    idle_s : (n,) seconds of rows in which hardly anything ran, 0 for the others.
     bounds : of the logarithm of `edge_scale`.
     outlier : (n,) additional variance.
-    edge_scale, spread2, idle_rate, busy_rate : the sizes; the rates in joules squared per second.
+    edge_scale, spread2, idle_rate : the sizes; the last in joules squared per second.
     """
 
     before: Floats
@@ -64,23 +60,16 @@ class Noise:
     instances: Floats
     across: Floats
     idle_s: Floats
-    busy_s: Floats
     bounds: tuple[float, float]
     outlier: Floats
     edge_scale: float = 1.0
     spread2: float = 1e-4
     idle_rate: float = 0.0
-    busy_rate: float = 0.0
-
-    @property
-    def own(self) -> Floats:
-        """Variance of each row's own noise, without outliers: (n,)."""
-        return self.idle_rate * self.idle_s + self.busy_rate * self.busy_s
 
     def band(self) -> Floats:
         """Return the diagonal and what is below it: (lags + 1, n)."""
         band = np.concatenate([self.instances[None], self.across]) * self.spread2
-        band[0] += (self.before + self.after) * self.edge_scale + self.own + self.outlier + NOTHING
+        band[0] += (self.before + self.after) * self.edge_scale + self.idle_rate * self.idle_s + self.outlier + NOTHING
         band[1, :-1] -= np.where(self.linked, self.edge_scale * self.after[:-1], 0.0)
         return band
 
@@ -113,10 +102,13 @@ class Noise:
         scaled : whether the variance of edges may differ from that of their windows
         near : whether the sizes are nearly right already
         """
-        found = self._with_instances_and_edges(residual, scaled=scaled, near=near)
-        # Outliers of sizes that are not right yet may be many; these are not.
-        if scaled and (self.busy_rate > 0 or float((found.with_outliers(residual).outlier > 0).mean()) > MANY):
-            found = self._with_own_of_busy_rows(residual)._with_instances_and_edges(residual, scaled=True, near=near)
+        found = self
+        for _ in range(2 if scaled and not near else 1):
+            spread = _around(found.spread2, SPREAD_BOUNDS) if near else SPREAD_BOUNDS
+            found = _best(found, residual, spread, lambda noise, x: replace(noise, spread2=float(np.exp(x))))
+            if scaled:
+                scale = _around(found.edge_scale, self.bounds) if near else self.bounds
+                found = _best(found, residual, scale, lambda noise, x: replace(noise, edge_scale=float(np.exp(x))))
         if (self.idle_s > 0).sum() < LEAST_IDLE_ROWS:
             return found
         idle = found.before + found.after
@@ -126,25 +118,6 @@ class Noise:
             quiet, residual, (low - 6.0, low + 12.0), lambda noise, x: replace(noise, idle_rate=float(np.exp(x)))
         )
         return noisy if noisy.misfit(residual) < quiet.misfit(residual) else quiet
-
-    def _with_instances_and_edges(self, residual: Floats, *, scaled: bool, near: bool) -> Noise:
-        found = self
-        for _ in range(2 if scaled and not near else 1):
-            spread = _around(found.spread2, SPREAD_BOUNDS) if near else SPREAD_BOUNDS
-            found = _best(found, residual, spread, lambda noise, x: replace(noise, spread2=float(np.exp(x))))
-            if scaled:
-                scale = _around(found.edge_scale, self.bounds) if near else self.bounds
-                found = _best(found, residual, scale, lambda noise, x: replace(noise, edge_scale=float(np.exp(x))))
-        return found
-
-    def _with_own_of_busy_rows(self, residual: Floats) -> Noise:
-        """Return the noise with own noise of busy rows, the most likely, in place of their outliers."""
-        busy = self.busy_s > 0
-        usual = float(np.log(np.median(residual[busy] ** 2 / self.busy_s[busy]) + 1e-30))
-        still = replace(self, outlier=np.where(busy, 0.0, self.outlier), edge_scale=np.exp(self.bounds[0]))
-        return _best(
-            still, residual, (usual - 6.0, usual + 6.0), lambda noise, x: replace(noise, busy_rate=float(np.exp(x)))
-        )
 
     def clear_spread2(self, residual: Floats) -> float:
         """Return the spread, 0 if the residual is almost as likely without any.
