@@ -22,7 +22,7 @@ from tprof.counters.groups import (
 )
 from tprof.sensors.advice import CONTAINER_PERF, ONE_RUN, PERF_COUNTERS, SIDE_CHANNEL, Remedy, explain_perf_error
 from tprof.sensors.contract import Machine, Quantity, Unavailable
-from tprof.sensors.registry import all_classes
+from tprof.sensors.registry import all_classes, search
 from tprof.sensors.topology import describe_host, is_x86, read_text
 from tprof.trace.kinds import Quality
 from tprof.trace.plain_values import is_finite, whole
@@ -76,7 +76,7 @@ def energy_facts(root: Path, machine: str | None = None) -> tuple[Fact, ...]:
 
 def _sensor(kind: type[Sensor], machine: Machine, choice: Choice) -> list[Fact]:
     """Return whether a sensor can be read, and how often its domains update, which is measured now."""
-    found = kind().find(machine)
+    found = search(kind(), machine)
     if isinstance(found, Unavailable):
         covers = Fact(f"{kind.name} would cover", State.MISSING, kind.covers)
         return [Fact(kind.name, State.MISSING, found.why, found.remedies), covers]
