@@ -228,8 +228,6 @@ def _swept(report: Report, run: Run) -> None:
     """Each run of a sweep had its frequency, and the program's joules are those that were drawn meanwhile."""
     said, bounds = run.said, run.scenario["bounds"]
     report.true("the sweep ended with status 0", holds=said["status"] == 0)
-    settings = [key for key in said["sweep"]["runs"]] if isinstance(said["sweep"].get("runs"), list) else []
-    report.true(f"every run kept its conditions ({len(settings)})", holds=True)
     programs = [row for row in said["rows"] if not row["task"]]
     for row in programs:
         hz, joules = float(row["setting"]), float(row["energy_j"])

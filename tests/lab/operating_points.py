@@ -1,4 +1,4 @@
-"""What runs in the guest to try how tprof sets frequencies: kills, a sweep, a runtime's policies, a budget that slows."""
+"""Programs that try in the guest how tprof sets frequencies: kills, a sweep, a runtime's policies, a slow budget."""
 
 from __future__ import annotations
 
