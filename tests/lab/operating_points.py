@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CPUFREQ = Path("/sys/devices/system/cpu/cpufreq")
 GHZ = 1_000_000_000
-FOLDER = Path("/dev/shm/lab.sweep")  # noqa: S108 - the guest's own
+FOLDER = Path("/dev/shm/lab.tprof")  # noqa: S108 - the guest's own
 SHARED = ("scaling_min_freq", "scaling_max_freq", "scaling_governor")
 
 
@@ -147,13 +147,21 @@ def under_policy(policy: str | dict[str, float], seconds: dict[str, float], inst
     before, calls = policies(), plan(seconds, instances, seed=1)
     asked = fixed(tasks={name: ghz * GHZ for name, ghz in policy.items()}) if isinstance(policy, dict) else policy
     truths = [truth()]
-    with Runtime(workers=2, policy=asked) as runtime:
+    with tprof.record(FOLDER, energy="powercap") as recording, Runtime(workers=2, policy=asked) as runtime:
         for half in (calls[: len(calls) // 2], calls[len(calls) // 2 :]):
             for name, rounds in half:
                 bodies()[name](rounds)
             runtime.wait()
             truths.append(truth())
-    return {"truths": truths, "before": before, "after": policies()}
+    said = {"truths": truths, "before": before, "after": policies(), "decisions": decisions(recording)}
+    shutil.rmtree(FOLDER)
+    return said
+
+
+def decisions(recording: tprof.Recording) -> list[str]:
+    """Return what the policy decided, each as a line."""
+    found = recording.profile("cputime").decisions
+    return [" ".join(f"{name}={value}" for name, value in row.items()) for row in found.to_dict("records")]
 
 
 def slowed(joules: float, seconds: dict[str, float], instances: int) -> dict[str, object]:
