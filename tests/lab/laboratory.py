@@ -23,7 +23,7 @@ CACHE = Path(
 )
 SCENARIOS = tomllib.loads((HERE / "scenarios.toml").read_text())
 PACKAGES = ("qemu-system-x86", "busybox-static", "kmod", "gcc", "make")
-GUEST_S = 600
+GUEST_S = 1800
 """Longest run of one guest."""
 CPUS = 2
 DRIVERS = ("intel_rapl_msr", "rapl", "cpufreq_userspace", "cpufreq_powersave", "cpufreq_ondemand")
