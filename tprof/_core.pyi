@@ -128,6 +128,24 @@ class EnergyObserver:
     def close(self) -> None:
         """End it; `read` goes on to return the last values."""
 
+class ReadingFile:
+    """A file of readings that a Python thread takes, one of a domain; written by one thread at a time.
+
+    `source` is as in `sensors_start`, of the kind GIVEN; `update_ns` is the usual gap between updates, 0 if it is not
+    known. Only the process that made it writes.
+    """
+
+    def __new__(cls, source: dict[str, Any], update_ns: int = 0) -> Self: ...
+    def take(self, t_ns: int, took_ns: int, value: int, error: int = 0, reopened: bool = False) -> bool:
+        """Record a count that was read at `t_ns`, or the errno of the failed read.
+
+        Unchanged counts are recorded ten times a second. `reopened`: the count may have been reset, so the time since
+        the last reading has no joules. Returns False if the file is closed, or `t_ns` is not later than the last
+        reading's.
+        """
+    def close(self) -> None:
+        """End the file; later readings are ignored."""
+
 def now_ns() -> int:
     """Return CLOCK_MONOTONIC in nanoseconds."""
 
@@ -136,6 +154,9 @@ def suspended_ns() -> int:
 
 def generation() -> int:
     """Return the number of this process's recording; 0 without one."""
+
+def running() -> tuple[int, int]:
+    """Return the instance that runs on the calling thread, and its task; 0 and 2^32 - 1 if none does."""
 
 def layout() -> dict[str, Any]:
     """Return sizes and offsets of the structs on disk."""
@@ -184,7 +205,8 @@ def start(
     directory: str,
     process: int,
     description: bytes,
-    events: tuple[tuple[int, int], ...],
+    groups: tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...],
+    papi: tuple[str, ...],
     packages: bytes,
     native: bool,
 ) -> int:
@@ -278,6 +300,12 @@ def sensors_stop() -> int:
 
 def drawn_uj() -> int:
     """Return the last reading of all packages' energy since the session's start; 0 without a session."""
+
+def papi_load(path: str, version: int, /) -> str | None:
+    """Load PAPI's library and initialise it; returns the reason why it cannot be used."""
+
+def papi_try(names: tuple[str, ...], /) -> tuple[int | str, ...]:
+    """Count these events of PAPI for a moment in this thread: each one's count, or PAPI's sentence on why not."""
 
 def perf_open_probe(
     *,

@@ -51,7 +51,9 @@ def long_spells(idle: NDArray[np.bool_], length_ns: Times, least_ns: int) -> NDA
     return np.asarray(idle & (np.bincount(spell, weights=length_ns)[spell] >= least_ns))
 
 
-def cut_pool(process: int, clocks: Sequence[Clock], runs: Runs, *, packages: bool, spins_ns: int = 0) -> NativeSegments:
+def cut_pool(
+    process: int, clocks: Sequence[Clock], runs: Runs, *, packages: bool, spins_ns: int = 0, calls_known: bool = False
+) -> NativeSegments:
     """Cut the CPU time of a pool.
 
     Parameters
@@ -62,6 +64,7 @@ def cut_pool(process: int, clocks: Sequence[Clock], runs: Runs, *, packages: boo
     packages : whether the machine has more than one package
     spins_ns : how long the pool may go on spinning after a call. While another task than the caller's runs and the
         pool has not rested in between, its CPU time is unidentified
+    calls_known : `runs` are the times inside calls, with task -1 where no task called; between them the pool spins
     """
     near = runs.kept(_busy_in(clocks, runs))
     reads_ns = np.sort(np.concatenate([one.t_ns for one in clocks]))
@@ -76,15 +79,20 @@ def cut_pool(process: int, clocks: Sequence[Clock], runs: Runs, *, packages: boo
     low = np.where(touches_on & touches_off, np.maximum(on, off), rate) < IDLE
     rests = long_spells(low, np.diff(t_ns), LONG_REST_NS if spins_ns else 0)
     kind = np.where(running == 0, OUTSIDE, np.where(one_task, OF_TASK, UNIDENTIFIED)).astype(np.int8)
+    kind[one_task & (task < 0)] = OUTSIDE
+    if calls_known:  # a thread that spins may also wait for a core
+        rests &= t_ns[:-1] - latest_end(runs, t_ns[:-1]) >= spins_ns
     users = runs.kept(~runs.doubtful)
     row, after = _after(users, t_ns, running > 0, rests)
     kind[row >= 0] = SPINNING
-    if spins_ns:
+    if spins_ns and not calls_known:
         kind[_carried_over(users, t_ns, task, kind == OF_TASK, rests, spins_ns)] = UNIDENTIFIED
     kind[doubtful] = UNIDENTIFIED
     row[doubtful], after[doubtful] = -1, -1
     cpu_s = rate * np.diff(t_ns) * 1e-9
     unknown = np.full(len(cpu_s), -1, np.int16) if packages else None
+    of_task = near.task >= 0
+    near, first, last = near.kept(of_task), first[of_task], last[of_task]
     return NativeSegments(
         process, t_ns, cpu_s, cpu_s, kind, np.where(kind == OF_TASK, task, -1), running, row, after, near, first, last,
         reads_ns, _alive(clocks, reads_ns), *_extremes(clocks, t_ns, near, first, last), unknown, unknown,
@@ -186,6 +194,12 @@ def _after(
     last = order[np.maximum(before, 0)]
     follows &= _last_of(rests, t_ns) < runs.end_ns[last]
     return np.where(follows, runs.row[last], -1), np.where(follows, runs.task[last], -1)
+
+
+def latest_end(runs: Runs, at_ns: Times) -> Times:
+    """Return for each time the latest end of a run up to it."""
+    ends_ns = np.concatenate(([-LONG_NS], np.sort(runs.end_ns)))
+    return np.asarray(ends_ns[np.searchsorted(ends_ns, at_ns, side="right") - 1])
 
 
 def _last_of(rests: NDArray[np.bool_], t_ns: Times) -> Times:

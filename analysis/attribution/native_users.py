@@ -2,12 +2,14 @@
 
 In this order:
 
-1. libgomp has a pool for each calling thread, and a thread that lives shortly serves who created it: their users are
+1. Calls that give work to the pools of OpenBLAS and OpenMP were noted: whoever is inside a call is the user. This
+   counts unless the pool works without a call, so that some were not seen.
+2. libgomp has a pool for each calling thread, and a thread that lives shortly serves who created it: their users are
    whatever runs on the creating thread.
-2. Other threads are pools, by library, name and creator. The moments at which a pool that was idle becomes busy show
+3. Other threads are pools, by library, name and creator. The moments at which a pool that was idle becomes busy show
    its users: the caller runs at such an onset. Onsets are pooled over the session. Tasks are the users if nearly no
    onset can be another's. Without enough onsets each task can be a user, and whichever runs alone is.
-3. A pool that is as busy while no task runs as while one does is nobody's: its time stays with the program.
+4. A pool that is as busy while no task runs as while one does is nobody's: its time stays with the program.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from .native_calls import explain, joined, run_at, runs_of_calls
 from .native_cuts import IDLE, LONG_REST_NS, cut_pool, distinct
 from .native_onsets import users_by_onsets
 from .native_time import OUTSIDE, UNIDENTIFIED, Clock, NativeSegments, runs_of
@@ -26,7 +29,7 @@ from .native_time import OUTSIDE, UNIDENTIFIED, Clock, NativeSegments, runs_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tprof.trace import Trace
+    from tprof.trace import PoolCalls, Trace
     from tprof.trace.native import NativeThread
 
     from .segments import Segments
@@ -84,7 +87,7 @@ class Pool:
     process : pid
     threads : how many
     users : indices of the tasks that can be users
-    basis : how they are known: "creator", "alone" (the only task that ran at a time), "onsets" or "unknown"
+    basis : how they are known: "calls", "creator", "alone" (the only task that ran at a time), "onsets" or "unknown"
     spins_ns : how long its threads may spin after a call
     segments : its CPU time
     """
@@ -127,7 +130,8 @@ def find_pools(trace: Trace, segments: Sequence[Segments], *, packages: bool) ->
         groups.setdefault(_key(member), []).append(member)
     given = trace.manifest.get("pool_settings")
     settings = {str(name): str(value) for name, value in given.items()} if isinstance(given, dict) else {}
-    pools = (_pool(members, segments, settings, packages=packages) for members in groups.values())
+    calls = {(one.pid, one.library): one for one in trace.native_calls if one.complete}
+    pools = (_pool(members, segments, settings, calls, packages=packages) for members in groups.values())
     return [pool for pool in pools if pool is not None]
 
 
@@ -238,10 +242,18 @@ def _key(member: _Member) -> tuple[object, ...]:
 
 
 def _pool(
-    members: Sequence[_Member], segments: Sequence[Segments], settings: Mapping[str, str], *, packages: bool
+    members: Sequence[_Member],
+    segments: Sequence[Segments],
+    settings: Mapping[str, str],
+    calls: Mapping[tuple[int, str], PoolCalls],
+    *,
+    packages: bool,
 ) -> Pool | None:
     one, creator, how = members[0].thread, members[0].creator, _key(members[0])[0]
     clocks, library = [member.clock for member in members], _library(one)
+    known = _pool_by_calls(members, segments, calls.get((one.pid, one.library)), settings, packages=packages)
+    if known is not None:
+        return known
     if how != "pool" and creator is not None:
         callers = [creator]
     else:
@@ -269,8 +281,41 @@ def _pool(
         possible, basis = np.union1d(users, learnt.doubtful), "onsets" if how == "pool" else "creator"
         marked = replace(runs, doubtful=~np.isin(runs.task, users)).kept(np.isin(runs.task, possible))
         cut = cut_pool(one.pid, clocks, marked, packages=packages, spins_ns=spins_ns)
-    name = one.library.rsplit("/", 1)[-1] or ("" if INHERITED.match(one.name) else one.name)
-    return Pool(name, one.pid, len(members), tuple(possible.tolist()), basis, spins_ns, cut)
+    return Pool(_name(one), one.pid, len(members), tuple(possible.tolist()), basis, spins_ns, cut)
+
+
+def _name(one: NativeThread) -> str:
+    return one.library.rsplit("/", 1)[-1] or ("" if INHERITED.match(one.name) else one.name)
+
+
+def _pool_by_calls(
+    members: Sequence[_Member],
+    segments: Sequence[Segments],
+    calls: PoolCalls | None,
+    settings: Mapping[str, str],
+    *,
+    packages: bool,
+) -> Pool | None:
+    """Return a pool whose users its library's calls show; None if these do not explain when it worked."""
+    one, creator, how = members[0].thread, members[0].creator, _key(members[0])[0]
+    if calls is None:
+        return None
+    callers = None if how == "pool" or creator is None else [creator]
+    runs = runs_of_calls(calls, segments, callers)
+    if how == "created" and one.creator_task is not None:
+        runs = runs.kept(runs.task == one.creator_task)
+    if not (runs.task >= 0).any():
+        return None
+    if how == "pool":  # its threads may spin from the first
+        born = [(member.creator, member.thread.created_ns) for member in members]
+        runs = joined([runs, *(run_at(segments, index, at_ns) for index, at_ns in born if index is not None and at_ns)])
+    clocks, library = [member.clock for member in members], _library(one)
+    spins_ns = _spins_ns(library, settings)
+    cut = cut_pool(one.pid, clocks, runs, packages=packages, spins_ns=spins_ns, calls_known=True)
+    if not explain(cut, runs, calls.since_ns, _spins_ns(library, {}) if "openblas" in library else 0):
+        return None
+    users = np.unique(runs.task[runs.task >= 0])
+    return Pool(_name(one), one.pid, len(members), tuple(users.tolist()), "calls", spins_ns, cut)
 
 
 def _spins_ns(library: str, settings: Mapping[str, str]) -> int:

@@ -74,7 +74,7 @@ def native_facts(pools: Sequence[Pool], totals: NativeTotals | None, names: Sequ
             "unidentified_j": float(joules[UNIDENTIFIED]),
             "outside_j": float(joules[OUTSIDE]),
             "spins_after": _spins_after(pool, names),
-            "may_spin": pool.spins_ns > 0,
+            "may_spin": pool.spins_ns > 0 and pool.basis != "calls",
         }
         for pool, joules in zip(pools, totals.pool_j, strict=True)
     ]

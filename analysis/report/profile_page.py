@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tprof.analysis.profile import Profile
 
 
-POINTS = 20_000  # more points become a density: a browser draws each point as an element
+POINTS = 4_000  # more points become a density: a browser draws each point as an element, in seconds
 SAMPLED = 3_000
 TIME_BINS = 400
 LONGEST = 12  # instances of a task

@@ -165,7 +165,7 @@ function table() {
     });
   });
 }
-const KNOWN_BY = { creator: "they created the threads", alone: "they ran while the threads worked", onsets: "they ran when the threads began to work", unknown: "not known: whichever ran" };
+const KNOWN_BY = { calls: "they called the library", creator: "they created the threads", alone: "they ran while the threads worked", onsets: "they ran when the threads began to work", unknown: "not known: whichever ran" };
 function native() {
   at("native-part").hidden = at("native-legend").hidden = !data.native;
   if (!data.native) return;

@@ -213,7 +213,7 @@ class Meter:
                 "estimate from busy time has the same watts at each frequency): give it what a sweep found on this "
                 'machine, profile="sweep.csv"'
             )
-        counted = [domain for domain in choice.domains if domain.counted]
+        counted = [domain for domain in choice.domains if domain.counted and domain.reader is not None]
         self._observer = _core.EnergyObserver(
             tuple({**energy_source(domain), "file": ""} for domain in counted), POLLER_SHARE
         )

@@ -61,6 +61,23 @@ def test_without_effects_none_is_likely():
     assert max(chances) < 0.95
 
 
+def test_of_two_causes_that_explain_the_same_neither_is_certain():
+    """Beside the one that is tried first each form of the other adds nothing, but it could stand in its place."""
+    random = np.random.default_rng(2)
+    time = random.uniform(0.5, 1.0, (1500, 1))
+    one = time[:, 0] * random.normal(0.0, 1.0, 1500)
+    other = one[:, None] + time * random.normal(0.0, 0.001, (1500, 6))
+    target = 100 * (time[:, 0] + 0.1 * one) + random.normal(0.0, 1.0, 1500)
+    forms = [Group(f"other {form}", "static", np.array([2 + form])) for form in range(6)]
+
+    columns = 100 * np.column_stack([time, one, other])
+    found = average(columns, target, WIDE, [Group("one", "drift", np.array([1])), *forms], np.ones(8))
+
+    assert 0.05 < found.chance["drift"] < 0.95
+    assert 0.05 < found.chance["static"] < 0.95
+    assert found.chance["drift or static"] > 0.99
+
+
 def test_an_effect_too_weak_to_be_found_widens_the_interval():
     """A column that goes with a power makes it uncertain by the scale of effects that cannot be seen."""
     random = np.random.default_rng(1)

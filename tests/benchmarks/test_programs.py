@@ -18,10 +18,11 @@ from tprof.errors import UsageError
 
 
 @pytest.fixture(autouse=True)
-def _few_images(monkeypatch):
-    """Make a table of so few images only that the queries still stand apart: the table takes longer than all else."""
+def _little_input(monkeypatch):
+    """Make a table of so few images only that the queries still stand apart, and read few files: these take longest."""
     monkeypatch.setitem(ferret.IMAGES, "small", 200)
     monkeypatch.setitem(ferret.QUERIES, "small", 8)
+    monkeypatch.setitem(stdlib_digest.STRIDES, "small", 128)
 
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS))

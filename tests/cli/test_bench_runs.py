@@ -35,24 +35,24 @@ def test_each_repeat_is_a_session_and_the_times_have_median_and_spread(tmp_path)
 
 
 def test_several_programs_run_one_after_the_other_with_progress(tmp_path):
-    done = tprof(tmp_path, "blackscholes", "stdlib_digest", "blackscholes", "--repeat", "2", *ESTIMATE)
+    done = tprof(tmp_path, "blackscholes", "multisort", "blackscholes", "--repeat", "2", *ESTIMATE)
 
     assert [line for line in done.stderr.splitlines() if line.startswith("[")] == [
         "[1/4] blackscholes, run 1 of 2",
         "[2/4] blackscholes, run 2 of 2",
-        "[3/4] stdlib_digest, run 1 of 2",
-        "[4/4] stdlib_digest, run 2 of 2",
+        "[3/4] multisort, run 1 of 2",
+        "[4/4] multisort, run 2 of 2",
     ]
     assert "energy (estimated): " in done.stdout
     assert done.stdout.count("time of the parallel part: ") == 2
-    assert "report: stdlib_digest.html" in done.stdout
+    assert "report: multisort.html" in done.stdout
 
 
 @pytest.mark.parametrize("there", ["blackscholes.tprof", "blackscholes.html"])
 def test_what_is_there_is_kept_unless_it_may_be_overwritten(tmp_path, there):
     (tmp_path / there).touch()
 
-    done = tprof(tmp_path, "stdlib_digest", "blackscholes")
+    done = tprof(tmp_path, "multisort", "blackscholes")
 
     assert done.returncode == 2
     assert done.stderr == (
@@ -71,7 +71,7 @@ def test_overwrite_replaces_sessions_and_reports(tmp_path):
 
 
 def test_the_suite_is_run_and_reported_as_one(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(suite, "SUITE", ("blackscholes", "stdlib_digest"))
+    monkeypatch.setattr(suite, "SUITE", ("blackscholes", "multisort"))
 
     bench(everything=True, repeat=2, output=tmp_path / "out", energy="estimate", as_json=True)
 

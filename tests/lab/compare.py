@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
     from tprof.trace import Readings
 
-READ = np.dtype([("t_ns", "u8"), ("register", "u4"), ("value", "u4"), ("published_pj", "u8"), ("true_pj", "u8")])
+READ = np.dtype(
+    [("t_ns", "u8"), ("package", "u2"), ("register", "u2"), ("value", "u4"), ("published_pj", "u8"), ("true_pj", "u8")]
+)
 """As `struct logged` in module/registers.c."""
 LEAST_WINDOW_NS = 5_000_000
 """A first reading has no window, and the guest is slow."""
-REGISTERS = {"package-0": 0x611, "core": 0x639, "dram": 0x619}
+REGISTERS = {"package": 0, "core": 1, "dram": 2, "psys": 3}
 BASE_MW, IDLE_MW = 1500, 500
 
 
@@ -96,32 +98,62 @@ def _rise(reads: np.ndarray, readings: Readings, said_j: float, scale: float) ->
     return float(rises[at_last, at_first]), true_pj * 1e-12 * scale
 
 
+def _domains(run: Run) -> list[str]:
+    return [name for name, readings in run.trace.readings.items() if readings.quantity == "energy"]
+
+
+def _counted_and_drawn(run: Run, name: str) -> tuple[float, float, float]:
+    """Return what tprof read of a domain, what its register counted meanwhile, and what was drawn, in joules."""
+    readings, scale = run.trace.readings[name], run.scenario.get("scale", {}).get(name.partition("-")[0], 1.0)
+    said_j = build_quanta(readings).energy_j.sum()
+    return said_j, *_rise(_reads_of(run, name), readings, said_j, scale)
+
+
+def _reads_of(run: Run, name: str) -> np.ndarray:
+    """Return the reads of a domain's register, ascending by time."""
+    kind, _, package = name.partition("-")
+    of_it = (run.reads["register"] == REGISTERS[kind]) & (run.reads["package"] == int(package or 0))
+    return np.sort(run.reads[of_it], order="t_ns")
+
+
 def _totals(report: Report, run: Run) -> None:
     """Compare each domain's total with what its register counted, and with the truth, from first to last reading."""
-    bounds, scale = run.scenario["bounds"], run.scenario.get("scale", {})
-    for name, readings in run.trace.readings.items():
-        register = next((one for domain, one in REGISTERS.items() if name.startswith(domain)), None)
-        if readings.quantity != "energy" or register is None:
-            continue
-        own = np.sort(run.reads[run.reads["register"] == register], order="t_ns")
-        quanta = build_quanta(readings)
+    bounds = run.scenario["bounds"]
+    for name in _domains(run):
+        readings = run.trace.readings[name]
+        said_j, counted_j, true_j = _counted_and_drawn(run, name)
         good = readings.t_ns[~readings.missing]
-        counted, true = _rise(own, readings, quanta.energy_j.sum(), scale.get(name.partition("-")[0], 1.0))
         gap_s = float(np.diff(good).max()) * 1e-9
         print(f"  {name}: {len(good)} readings, the longest gap {gap_s:.3f} s")
-        report.line("    what its register counted", quanta.energy_j.sum(), counted, bounds["register_j"])
-        report.line("    what was drawn", quanta.energy_j.sum(), true, bounds["true_j"])
-        for warning in quanta.warnings:
+        report.line("    what its register counted", said_j, counted_j, bounds["register_j"])
+        report.line("    what was drawn", said_j, true_j, bounds["true_j"])
+        for warning in build_quanta(readings).warnings:
             print(f"    {warning}")
-        if "wrap_after_j" in run.scenario:
-            report.true("  the register wrapped", holds=bool((np.diff(own["value"].astype(np.int64)) < 0).any()))
+        if any(kind in name for kind in run.scenario.get("wrap_after_j", {})):
+            report.true("  the register wrapped", holds=_wrapped(run, name))
         if "least_gap_s" in run.scenario:
             report.true("  nobody looked for long", holds=gap_s > run.scenario["least_gap_s"])
 
 
+def _wrapped(run: Run, name: str) -> bool:
+    values = _reads_of(run, name)["value"]
+    return bool((np.diff(values.astype(np.int64)) < 0).any())
+
+
+def _counted_once(report: Report, run: Run) -> None:
+    """The domains are those that the machine has, and a profile's total is that of packages and DRAM alone."""
+    names, expected = _domains(run), run.scenario["bounds"]["domains"]
+    report.true(f"the domains are {', '.join(names)}", holds=sorted(names) == sorted(expected))
+    profile = run.trace.profile("cputime")
+    said_j = profile.measured_j + profile.info["lead_in_j"] + profile.info["after_end_j"]
+    drawn_j = [_counted_and_drawn(run, name)[2] for name in names if name.startswith(("package", "dram"))]
+    report.line("the total", said_j, sum(drawn_j), run.scenario["bounds"]["true_j"] * len(drawn_j))
+
+
 def _no_warnings(report: Report, run: Run) -> None:
     """No warning about the sensor: whatever happened, it was right."""
-    warnings = [one for one in run.trace.profile("cputime").info["warnings"] if any(name in one for name in REGISTERS)]
+    names = _domains(run)
+    warnings = [one for one in run.trace.profile("cputime").info["warnings"] if any(name in one for name in names)]
     for warning in warnings:
         print(f"    {warning}")
     report.true("no warning about a sensor that is right", holds=not warnings)
@@ -293,6 +325,6 @@ def _rights(report: Report, run: Run) -> None:
 
 CHECKS = {
     "totals": _totals, "no warnings": _no_warnings, "tasks": _tasks, "counters": _counters, "restored": _restored,
-    "multiplexed": _multiplexed, "rights": _rights, "calibrated": _calibrated,
+    "multiplexed": _multiplexed, "counted once": _counted_once, "rights": _rights, "calibrated": _calibrated,
     "given back": _given_back, "swept": _swept, "policy": _policy, "slowed": _slowed,
 }  # fmt: skip

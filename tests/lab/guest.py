@@ -22,10 +22,10 @@ from tprof.trace.power_model import model_path
 SHARE = Path("/run/lab")
 MEMORY = Path("/dev/shm")  # noqa: S108 - the guest's own; recordings are mapped, which the shared folder does not allow
 PARAMETERS = Path("/sys/module/lab/parameters")
-REGISTERS = {"package": (0, 14), "core": (1, 14), "dram": (2, 16)}
-"""Index and bits below one joule."""
+REGISTERS = {"package": (0, "energy_bits"), "core": (1, "energy_bits"), "dram": (2, "dram_bits")}
+"""Index within a package, and the parameter with the bits below one joule."""
 MODULUS = 1 << 32
-ORDINARY = {"start": "1000000,1000000,1000000", "update_us": 1000, "jitter_us": 40, "late_permille": 0, "late_us": 0,
+ORDINARY = {"start": ",".join(["1000000"] * 8), "update_us": 1000, "jitter_us": 40, "late_permille": 0, "late_us": 0,
             "slots": 4, "throttle": "N", "kind_mw": "6000", "dram_mw": "500"}  # fmt: skip
 """Parameters before each scenario; of the kinds, those of 0."""
 
@@ -37,11 +37,18 @@ def set_parameters(values: dict[str, object]) -> None:
 
 def wrap_after(joules: dict[str, float]) -> None:
     """Set the registers so that each wraps after so many joules more."""
-    now = truth()
-    start = [0, 0, 0]
-    for name, (index, bits) in REGISTERS.items():
-        start[index] = int(MODULUS - joules[name] * 2**bits - now[f"{name}_uj"] / 1e6 * 2**bits) % MODULUS
+    start = [1000000] * 8
+    for package, now in enumerate(packages(truth())):
+        for name, (index, parameter) in REGISTERS.items():
+            counts = 2 ** int((PARAMETERS / parameter).read_text())
+            left = joules[name] + now[f"{name}_uj"] / 1e6
+            start[4 * package + index] = int(MODULUS - left * counts) % MODULUS
     set_parameters({"start": ",".join(map(str, start))})
+
+
+def packages(truth: dict[str, object]) -> list[dict[str, int]]:
+    """Return the lines of the packages."""
+    return [line for name, line in truth.items() if name.startswith("package")]
 
 
 def rights(levels: list[int]) -> dict[str, object]:
@@ -81,7 +88,8 @@ def record(scenario: dict[str, object], path: Path) -> dict[str, object]:
     model = calibrate(path.with_suffix(".calibration")) if scenario.get("calibrated") else None
     if "wrap_after_j" in scenario:
         wrap_after(scenario["wrap_after_j"])
-    with tprof.record(path, energy=scenario["sensor"], counters=scenario.get("counters", "none")):
+    options = {name: scenario[name] for name in ("counters", "poller_share") if name in scenario}
+    with tprof.record(path, energy=scenario["sensor"], **{"counters": "none"} | options):
         before = truth()
         PROGRAMS[scenario["program"]](**scenario.get("arguments", {}))
         after = truth()

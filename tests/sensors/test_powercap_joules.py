@@ -1,5 +1,7 @@
 """Joules that powercap's counters advance by are the joules of the readings and of the accounts."""
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from support import fake_trees
 from support.fake_sensor import FakeSensor, is_missing, joules_by_hand, raw_readings, wait_for
 from support.properties import examples
+from tprof.benchmarks.overhead.sensor_thread_cost import cpu_time_ns
 
 import tprof
 from tprof.live import Meter
@@ -226,6 +229,20 @@ def test_updates_are_looked_for_closely_as_far_as_the_budget_allows(tmp_path, tr
         close[share] = (readings.window_ns[changed] < 300_000).mean()
 
     assert close[0.5] > close[0.0]
+
+
+def test_sources_that_are_slow_to_read_are_polled_less_often_within_the_budget(tmp_path, tree):
+    (tree.root / "proc/stat").write_text("".join(f"cpu{number} 1 2 3 4 5 6 7\n" for number in range(200_000)))
+
+    with tprof.record(tmp_path / "t.tprof", energy="powercap", counters="none", poller_share=0.02):
+        assert any(polling_share() < 0.04 for _ in range(20))
+
+
+def polling_share():
+    """Return the share of a core that polling takes in a second."""
+    begin_ns, begin_cpu_ns = time.monotonic_ns(), cpu_time_ns()
+    time.sleep(1)
+    return (cpu_time_ns() - begin_cpu_ns) / (time.monotonic_ns() - begin_ns)
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.5, float("nan")])

@@ -16,8 +16,8 @@ OTHER = Finding("unexplained", (), math.nan, math.nan, math.nan, "something ran 
 
 
 def fitted_profile(path, *findings):
-    """Profile half a second of two tasks on two cores."""
-    run = Run(Package(), [task.kernel for task in TASKS], random_mix(TASKS, Mix(2, 0.5), seed=1), 0.9)
+    """Profile a tenth of a second of two tasks on two cores."""
+    run = Run(Package(), [task.kernel for task in TASKS], random_mix(TASKS, Mix(2, 0.1), seed=1), 0.5)
     write(path, [task.name for task in TASKS], run, sensor=ICE_LAKE, seed=1, counters=False)
     profile = tprof.load(path).profile(model="fitted")
     fits = {name: dataclasses.replace(fit, findings=findings) for name, fit in profile.recipe.fits.items()}

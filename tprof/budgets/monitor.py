@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import _thread
 import sys
 import threading
 import time
-from contextlib import ExitStack, suppress
-from pathlib import Path
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from tprof import _core
+from tprof.session.own_thread import OwnThread
 from tprof.session.process_state import this_process
 
 if TYPE_CHECKING:
@@ -46,7 +44,7 @@ class Monitor:
         self._poll = poll or _never
         self._error: Exception | None = None
         self._started = False
-        self._thread: MonitorThread | None = None
+        self._thread: OwnThread | None = None
         self._spare_s: float | None = None
 
     def start(self) -> None:
@@ -72,15 +70,15 @@ class Monitor:
     def resume(self) -> None:
         """Start the thread again, unless a call has failed."""
         if self._started and self._thread is None and self._error is None:
-            self._thread = MonitorThread(self._run)
+            self._thread = OwnThread(self._run, THREAD_NAME)
 
-    def _run(self, thread: MonitorThread) -> None:
+    def _run(self, thread: OwnThread) -> None:
         try:
             self._loop(thread)
         except Exception as error:  # noqa: BLE001 - `stop` returns it
             self._error = error
 
-    def _loop(self, thread: MonitorThread) -> None:
+    def _loop(self, thread: OwnThread) -> None:
         if self._spare_s is None:
             # The first call loads modules and opens files; its cost would delay the next one by half a second.
             self._read()
@@ -102,45 +100,6 @@ class Monitor:
                 self._spare_s += share * (now_s - before_s) - (cpu_s - before_cpu_s)
                 self._spare_s = min(max(self._spare_s, -BEHIND_S), AHEAD_S)
                 before_s, before_cpu_s = now_s, cpu_s
-
-
-class MonitorThread:
-    """A native thread that runs until `end`."""
-
-    def __init__(self, run: Callable[[MonitorThread], None]) -> None:
-        """Begin."""
-        self._over = _thread.allocate_lock()
-        self._ended = _thread.allocate_lock()
-        self._over.acquire()
-        self._ended.acquire()
-        self._native_id = 0
-        _thread.start_new_thread(self._begin, (run,))
-
-    def _begin(self, run: Callable[[MonitorThread], None]) -> None:
-        self._native_id = _thread.get_native_id()
-        _core.leave_out_thread(True)  # noqa: FBT003 - a function of C
-        with suppress(OSError):
-            Path(f"/proc/self/task/{self._native_id}/comm").write_text(THREAD_NAME, encoding="ascii")
-        try:
-            run(self)
-        finally:
-            _core.leave_out_thread(False)  # noqa: FBT003 - a function of C
-            self._ended.release()
-
-    @property
-    def is_this(self) -> bool:
-        """Whether it is the calling thread."""
-        return self._native_id == _thread.get_native_id()
-
-    def is_over(self, timeout_s: float) -> bool:
-        """Wait for `end`, at most `timeout_s`; called by the thread."""
-        return self._over.acquire(timeout=timeout_s)
-
-    def end(self) -> None:
-        """End the thread, and wait until the kernel does not list it any more."""
-        self._over.release()
-        self._ended.acquire()
-        _core.await_thread_end(self._native_id)
 
 
 def _never() -> bool:

@@ -18,7 +18,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Session = Annotated[Path, typer.Argument(help="Session directory.")]
 Model = Annotated[str, typer.Option(help="auto, cputime, fitted, ipc, fesc or linear.")]
 Coefficients = Annotated[str | None, typer.Option(metavar="NAME|FILE.json|a=..", help="Of the linear model.")]
-Energy = Annotated[str, typer.Option(help="auto, perf, powercap, estimate or none.")]
+Energy = Annotated[
+    str, typer.Option(help="auto, none, estimate, or sensors such as perf or perf,nvml: tprof sensors lists them.")
+]
 Watts = Annotated[str | None, typer.Option(metavar="IDLE,PER_CORE", help="Watts for the estimate.")]
 Counters = Annotated[str, typer.Option(help="auto, none, or names with commas.")]
 Quick = Annotated[bool, typer.Option("--quick", help="See that it works; no figures to quote.")]

@@ -42,7 +42,7 @@ extern PyType_Spec tprof_monitor_spec; /* binding_monitor.c: unchanged code obje
 extern PyType_Spec tprof_thread_task_spec; /* binding_thread.c: the run of a thread as a task */
 
 /* binding_follow.c */
-extern PyType_Spec tprof_tail_spec, tprof_follower_spec, tprof_energy_observer_spec;
+extern PyType_Spec tprof_tail_spec, tprof_follower_spec, tprof_energy_observer_spec, tprof_reading_file_spec;
 PyObject *tprof_py_session_threads(PyObject *module, PyObject *unused);
 PyObject *tprof_py_used_ns(PyObject *module, PyObject *unused);
 
@@ -54,6 +54,12 @@ PyObject *tprof_py_fork_in_child(PyObject *module, PyObject *unused);
 PyObject *tprof_py_hold_signals(PyObject *module, PyObject *unused);
 PyObject *tprof_py_release_signals(PyObject *module, PyObject *unused);
 PyObject *tprof_py_await_thread_end(PyObject *module, PyObject *native_id);
+
+/* binding_papi.c */
+struct tprof_papi_events;
+int tprof_parse_papi_events(PyObject *names, struct tprof_papi_events *events);
+PyObject *tprof_py_papi_load(PyObject *module, PyObject *args);
+PyObject *tprof_py_papi_try(PyObject *module, PyObject *names);
 
 /* binding_session.c */
 extern struct tprof_live *tprof_session_live; /* of this process's session, or NULL */

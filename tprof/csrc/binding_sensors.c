@@ -1,5 +1,5 @@
-/* Descriptions of sensors from Python (tprof/session/preparation.py) to sources, observers of the sensor thread, and the
- * probe of a perf event. */
+/* Descriptions of sensors from Python (tprof/session/preparation.py) to sources, observers of the sensor thread, the
+ * files of readings that a Python thread takes, and the probe of a perf event. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -20,6 +20,13 @@ struct description {
 struct energy_observer {
     PyObject_HEAD
     struct tprof_observer observer;
+};
+
+struct reading_file {
+    PyObject_HEAD
+    struct tprof_source source;
+    pid_t owner; /* a forked child has no mapping of the file */
+    bool open;
 };
 
 static int copy_text(char *to, size_t size, const char *from)
@@ -244,6 +251,91 @@ PyType_Spec tprof_energy_observer_spec = {
     .basicsize = sizeof(struct energy_observer),
     .flags = Py_TPFLAGS_DEFAULT,
     .slots = observer_slots,
+};
+
+static PyObject *create_reading_file(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"source", "update_ns", NULL};
+    PyObject *given;
+    unsigned long long update_ns = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|K", names, &PyDict_Type, &given, &update_ns))
+        return NULL;
+    struct reading_file *self = (struct reading_file *)type->tp_alloc(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->owner = getpid();
+    if (parse_source(&self->source, given) < 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    self->source.gap_ns = update_ns;
+    self->open = true;
+    return (PyObject *)self;
+}
+
+static PyObject *take_reading(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"t_ns", "took_ns", "value", "error", "reopened", NULL};
+    struct reading_file *self = (struct reading_file *)object;
+    unsigned long long t_ns, took_ns, value;
+    int error = 0, reopened = 0;
+    bool taken = false;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "KKK|ip", names, &t_ns, &took_ns, &value, &error, &reopened))
+        return NULL;
+    Py_BEGIN_CRITICAL_SECTION(object);
+    const bool is_later = t_ns > self->source.last_record_ns && t_ns > self->source.last_success_ns;
+    if (self->open && self->owner == getpid() && is_later) {
+        self->source.took_ns = took_ns;
+        self->source.reopened |= reopened != 0;
+        (void)tprof_source_take(&self->source, t_ns, value, error, reopened != 0);
+        taken = true;
+    }
+    Py_END_CRITICAL_SECTION();
+    return PyBool_FromLong(taken);
+}
+
+static void end_reading_file(struct reading_file *self)
+{
+    if (self->open && self->owner == getpid())
+        tprof_source_close(&self->source);
+    self->open = false;
+}
+
+static PyObject *close_reading_file(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    Py_BEGIN_CRITICAL_SECTION(object);
+    end_reading_file((struct reading_file *)object);
+    Py_END_CRITICAL_SECTION();
+    Py_RETURN_NONE;
+}
+
+static void free_reading_file(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    end_reading_file((struct reading_file *)object);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static PyMethodDef reading_file_methods[] = {
+    {"take", (PyCFunction)(void (*)(void))take_reading, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"close", close_reading_file, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot reading_file_slots[] = {
+    {Py_tp_new, create_reading_file},
+    {Py_tp_dealloc, free_reading_file},
+    {Py_tp_methods, reading_file_methods},
+    {0, NULL},
+};
+
+PyType_Spec tprof_reading_file_spec = {
+    .name = "tprof._core.ReadingFile",
+    .basicsize = sizeof(struct reading_file),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = reading_file_slots,
 };
 
 PyObject *tprof_py_perf_open_probe(PyObject *module, PyObject *args, PyObject *kwargs)

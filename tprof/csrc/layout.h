@@ -8,7 +8,7 @@
 
 #define TPROF_MAGIC "TPROF\r\n\x1a"
 #define TPROF_MAJOR 1
-#define TPROF_MINOR 2
+#define TPROF_MINOR 3
 #define TPROF_ENDIAN 0x01020304u
 #define TPROF_HEADER_BYTES 4096u
 #define TPROF_DESCRIPTION_BYTES 3640u
@@ -41,9 +41,12 @@ enum tprof_native_kind {
     TPROF_NATIVE_PATH,
     TPROF_NATIVE_BEGIN,
     TPROF_NATIVE_CLOCK,
-    TPROF_NATIVE_END
+    TPROF_NATIVE_END,
+    TPROF_NATIVE_NOTED,
+    TPROF_NATIVE_CALLS,
+    TPROF_NATIVE_MISSED
 };
-enum tprof_native_flag { TPROF_NATIVE_EXACT = 1, TPROF_NATIVE_JOINED = 2 };
+enum tprof_native_flag { TPROF_NATIVE_EXACT = 1, TPROF_NATIVE_JOINED = 2, TPROF_NATIVE_SEVERAL = 4 };
 
 struct tprof_header {
     char magic[8];

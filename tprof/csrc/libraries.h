@@ -1,4 +1,5 @@
-/* The files that are mapped as libraries, and the redirection of their calls of pthread_create to births.c. */
+/* The files that are mapped as libraries, and the redirection of their calls of pthread_create to births.c, and of what
+ * gives work to a pool to calls.c. */
 #ifndef TPROF_LIBRARIES_H
 #define TPROF_LIBRARIES_H
 
@@ -7,10 +8,13 @@
 
 struct tprof_library {
     uintptr_t base, start, end; /* of its mapped segments */
+    uintptr_t code_start, code_end;
     char *path;
     uint32_t number;         /* never used again in this process */
     uint64_t written_in;     /* of native_threads.c: the recording that knows its path */
-    bool settled, seen;
+    uint64_t noted_ns;       /* since when calls of it are noted; 0: they are not */
+    uint64_t told_in;        /* of native_threads.c: the recording that knows of this */
+    bool settled, seen, is_openblas;
 };
 
 /* Bring the list up to date if libraries came or went, and redirect the calls of new ones; cheap otherwise. Both
@@ -18,6 +22,9 @@ struct tprof_library {
 void tprof_libraries_refresh(void);
 /* The library at this address, or NULL; valid until the next refresh. */
 struct tprof_library *tprof_library_at(uintptr_t address);
+struct tprof_library *tprof_library_numbered(uint32_t number);
+/* Go through all: the first behind NULL. */
+struct tprof_library *tprof_library_next(const struct tprof_library *library);
 
 /* Around forks, called by process.c: the C library's own lock must not be held by a thread that the child lacks. */
 void tprof_libraries_before_fork(void);

@@ -12,7 +12,11 @@
 /* Target, as a part of the budget; the rest is a reserve, since checks come late. */
 #define TARGET 0.9
 #define LEAST_RATE (1.0 / 16)
-#define LONGEST_STRETCH 16.0
+/* Where a wake-up takes milliseconds (a translated machine, a full one), the budget is kept down to a poll a second. */
+#define PERIOD_NS UINT64_C(1000000)
+#define LONGEST_STRETCH 1000.0
+/* One wake-up costs much less or more than another: polls come more often again once the mean of so long allows it. */
+#define MEAN_NS 4e9
 
 void tprof_polling_begin(struct tprof_polling_schedule *schedule, double budget, uint64_t now_ns)
 {
@@ -34,19 +38,33 @@ void tprof_polling_check(struct tprof_polling_schedule *schedule, uint64_t now_n
     if (schedule->budget <= 0 || now_ns - schedule->checked_ns < CHECK_NS)
         return;
     const uint64_t cpu_ns = schedule->earlier_cpu_ns + tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID) - schedule->other_cpu_ns;
-    const double share = (double)(cpu_ns - schedule->checked_cpu_ns) / (double)(now_ns - schedule->checked_ns);
-    const double used = share / schedule->budget;
+    const double passed_ns = (double)(now_ns - schedule->checked_ns);
+    const double used = (double)(cpu_ns - schedule->checked_cpu_ns) / passed_ns / schedule->budget;
+    schedule->mean_used += (used - schedule->mean_used) * passed_ns / (passed_ns + MEAN_NS);
     /* Down fast, up slowly. */
     if (used > TARGET && schedule->rate > LEAST_RATE)
         schedule->rate = between(LEAST_RATE, schedule->rate * 0.6, 1);
     else if (used > TARGET)
         schedule->stretch = between(1, schedule->stretch * between(1.05, used / TARGET, 2), LONGEST_STRETCH);
+    else if (schedule->stretch > 1 && schedule->mean_used > TARGET)
+        ;
     else if (schedule->stretch > 1)
         schedule->stretch = between(1, schedule->stretch * between(0.8, used / TARGET, 0.98), LONGEST_STRETCH);
     else
         schedule->rate = between(LEAST_RATE, schedule->rate * 1.15, 1);
     schedule->checked_ns = now_ns;
     schedule->checked_cpu_ns = cpu_ns;
+}
+
+/* No source is polled more often than so. */
+static uint64_t least_period_ns(const struct tprof_polling_schedule *schedule)
+{
+    return (uint64_t)(schedule->stretch * (double)PERIOD_NS);
+}
+
+uint64_t tprof_polling_tolerance(const struct tprof_polling_schedule *schedule)
+{
+    return schedule->stretch > 1 ? least_period_ns(schedule) / 2 : 0;
 }
 
 static bool begin_close_polling(struct tprof_polling_schedule *schedule)
@@ -95,7 +113,9 @@ uint64_t tprof_polling_next(struct tprof_polling_schedule *schedule, struct tpro
     source->polled_ns = now_ns;
     if (next_ns != 0)
         return next_ns;
-    const uint64_t period_ns = sensor ? (uint64_t)(schedule->stretch * (double)source->period_ns) : source->period_ns;
-    next_ns = source->next_poll_ns + period_ns;
+    const uint64_t least_ns = least_period_ns(schedule);
+    const uint64_t period_ns = source->period_ns > least_ns ? source->period_ns : least_ns;
+    /* A source that was polled early is due with the others from now on. */
+    next_ns = (source->next_poll_ns < now_ns ? source->next_poll_ns : now_ns) + period_ns;
     return next_ns > now_ns ? next_ns : now_ns + period_ns;
 }

@@ -1,5 +1,5 @@
-/* The fork handlers run in the forking thread, without Python. No thread holds two of the locks at once, so the order
- * in which a fork takes them is free. */
+/* The fork handlers run in the forking thread, without Python. No thread holds two of the locks at once, but those of
+ * native threads first and another inside, so the order in which a fork takes the others is free. */
 #include "process.h"
 
 #include <pthread.h>
@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "births.h"
+#include "calls.h"
 #include "definitions.h"
 #include "libraries.h"
 #include "native_threads.h"
@@ -24,6 +25,7 @@ static void before_fork(void)
     void (*take)(void) = atomic_load(&take_runtimes_lock);
     if (take != NULL)
         take();
+    tprof_native_before_fork();
     tprof_definitions_before_fork();
     tprof_recorder_before_fork();
     tprof_libraries_before_fork();
@@ -41,6 +43,7 @@ static void after_fork_in_parent(void)
     tprof_libraries_after_fork();
     tprof_recorder_after_fork_in_parent();
     tprof_definitions_after_fork_in_parent();
+    tprof_native_after_fork();
     release_runtime();
 }
 
@@ -48,7 +51,9 @@ static void after_fork_in_child(void)
 {
     tprof_libraries_after_fork();
     tprof_births_after_fork_in_child();
+    tprof_calls_after_fork_in_child();
     tprof_native_forget();
+    tprof_native_after_fork();
     tprof_recorder_after_fork_in_child();
     tprof_definitions_after_fork_in_child();
     tprof_sensors_forget();

@@ -17,7 +17,7 @@
 #include "start_routines.h"
 
 #define SETTLE_NS UINT64_C(20000000)
-#define LONGEST_SLEEP_NS UINT64_C(20000000)
+#define LONGEST_SLEEP_NS UINT64_C(1000000000)
 #define LONGEST_END_NS UINT64_C(20000000)
 
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
@@ -62,10 +62,11 @@ static bool is_source_due(uint64_t now_ns)
 /* Returns whether a value changed; `next_ns` becomes the time of the next poll, if that is earlier. */
 static bool poll_all(struct tprof_source *all, int count, uint64_t now_ns, uint64_t *next_ns)
 {
+    const uint64_t until_ns = now_ns + tprof_polling_tolerance(&schedule);
     bool any_changed = false;
     for (int i = 0; i < count; i++) {
         struct tprof_source *source = &all[i];
-        if (source->next_poll_ns <= now_ns) {
+        if (source->next_poll_ns <= until_ns) {
             const bool changed = tprof_source_poll(source, false);
             any_changed |= changed;
             source->next_poll_ns = tprof_polling_next(&schedule, source, now_ns, is_sensor(source), changed);

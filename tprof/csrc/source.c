@@ -59,6 +59,8 @@ static int read_value(struct tprof_source *source, uint64_t *value)
     case TPROF_PROGRAM:
         *value = tprof_live_cpu_ns(source->live);
         return 0;
+    case TPROF_GIVEN:
+        break;
     }
     return EINVAL;
 }
@@ -157,11 +159,15 @@ bool tprof_source_poll(struct tprof_source *source, bool force)
         return false;
     uint64_t now_ns;
     const int error = read_in_time(source, &value, &now_ns);
-    if (error != 0) {
-        if (source->fd < 0)
-            source->next_reopen_ns = now_ns + REOPEN_NS;
+    if (error != 0 && source->fd < 0)
+        source->next_reopen_ns = now_ns + REOPEN_NS;
+    return tprof_source_take(source, now_ns, value, error, force);
+}
+
+bool tprof_source_take(struct tprof_source *source, uint64_t now_ns, uint64_t value, int error, bool force)
+{
+    if (error != 0)
         return fail(source, now_ns, error);
-    }
     const bool changed = !source->has_value || value != source->last_value;
     if (changed)
         add_up(source, value, now_ns);

@@ -12,7 +12,8 @@
 #include "live.h"
 #include "stream.h"
 
-enum tprof_source_kind { TPROF_FILE = 1, TPROF_PERF, TPROF_ESTIMATE, TPROF_BUSY, TPROF_PROGRAM };
+enum tprof_source_kind { TPROF_FILE = 1, TPROF_PERF, TPROF_ESTIMATE, TPROF_BUSY, TPROF_PROGRAM, TPROF_GIVEN };
+/* GIVEN: another thread reads it, and hands over each value with `tprof_source_take`. */
 
 struct tprof_source {
     enum tprof_source_kind kind;
@@ -52,6 +53,9 @@ struct tprof_source {
 /* Read once; record a change, a failure, and at least one reading each 100 ms, or with `force` any value. Returns
  * whether the value changed. */
 bool tprof_source_poll(struct tprof_source *source, bool force);
+
+/* Record a value that was read at `now_ns`, or the errno of the failed read, under the same rules. */
+bool tprof_source_take(struct tprof_source *source, uint64_t now_ns, uint64_t value, int error, bool force);
 void tprof_source_close(struct tprof_source *source);
 
 /* source_file.c, source_busy.c: 0 or errno. */

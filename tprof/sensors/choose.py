@@ -1,19 +1,30 @@
-"""Chooses the sensor of a recording: the kernel's power PMU, else powercap, else the estimate, with the reason."""
+"""Chooses the sensors of a recording: those that are asked for, or the best of each subject, with the reasons."""
 
 from __future__ import annotations
 
 import os
+import re
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tprof.errors import SensorError, UsageError
 
-from . import perf, powercap
-from .contract import Choice, Unavailable
+from .contract import Choice, Domain, Found, Machine, Unavailable
 from .estimate import estimate
+from .nesting import total
+from .registry import all_classes, create
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .contract import Sensor
 
 SYSROOT = "TPROF_SYSROOT"
-FINDERS = {"perf": perf.find_domains, "powercap": powercap.find_domains}
-NAMES = ("auto", "perf", "powercap", "estimate", "none")
+PROCESSOR = "processor"
+_OPTION = re.compile(r"[A-Za-z0-9_.-]+=")
+_OF_PROCESSORS = {"package", "psys", "machine", "wall"}
+"""Scopes with the processors in them: with one of these measured, nothing has to be estimated."""
 
 
 def sysroot() -> Path:
@@ -22,7 +33,7 @@ def sysroot() -> Path:
 
 
 def choose(
-    energy: str = "auto",
+    energy: str | Sequence[str] = "auto",
     *,
     root: Path,
     watts: tuple[float, float] | str | None = None,
@@ -33,7 +44,8 @@ def choose(
     Parameters
     ----------
     energy
-        One of "auto", "perf", "powercap", "estimate", "none".
+        "auto", "none", "estimate", the name of a sensor, `NAME:argument`, or several of them: a sequence, or a text
+        with commas, in which a part `KEY=VALUE` belongs to the sensor before it.
     root
         Directory above /proc and /sys.
     watts
@@ -46,36 +58,95 @@ def choose(
     UsageError
         If there is no sensor of that name.
     SensorError
-        If the requested sensor is not available.
+        If a sensor that is asked for is not available.
     """
-    if energy not in NAMES:
-        raise UsageError(f"energy must be one of {', '.join(NAMES)}, got {energy!r}")
-    if energy == "none":
+    asked = split(energy)
+    if asked == ["none"]:
         return Choice((), notes=("no energy is recorded, as asked",))
-    if energy == "estimate" or (energy == "auto" and watts is not None):
-        return estimate(root, watts)
-    if energy != "auto":
-        found = FINDERS[energy](root, machine)
-        if isinstance(found, Unavailable):
-            raise SensorError(
-                f'{energy} gives no energy: {found.why}; run `tprof doctor`, or record with energy="estimate"'
-            )
-        return Choice(tuple(found[0]), tuple(found[1]))
-    return _best(root, machine)
+    if "none" in asked:
+        raise UsageError(f'energy="none" stands alone, got {energy!r}')
+    here = Machine(root, machine)
+    if asked == ["auto"] and watts is not None:
+        asked = ["estimate"]
+    return _joined([_choice(one, here, watts) for one in asked])
 
 
-def _best(root: Path, machine: str | None) -> Choice:
+def split(energy: str | Sequence[str]) -> list[str]:
+    """Return the sensors that are asked for, one by one. Raises UsageError."""
+    if not isinstance(energy, str):
+        asked = list(energy)
+    else:
+        asked = []
+        for part in energy.split(","):
+            if asked and _OPTION.match(part):
+                asked[-1] += f",{part}"
+            else:
+                asked.append(part)
+    if not asked or not all(isinstance(one, str) and one for one in asked):
+        raise UsageError(f'energy must be sensors such as "auto" or "perf,nvml", got {energy!r}')
+    if len(set(asked)) < len(asked):
+        raise UsageError(f"energy names each sensor once, got {energy!r}")
+    return asked
+
+
+def _choice(asked: str, machine: Machine, watts: tuple[float, float] | str | None) -> Choice:
+    if asked == "estimate":
+        return estimate(machine.root, watts)
+    if asked == "auto":
+        return _best(machine, watts)
+    sensor = create(asked)
+    found = sensor.find(machine)
+    if isinstance(found, Unavailable):
+        raise SensorError(
+            f'{sensor.name} gives no energy: {found.why}; run `tprof doctor`, or record with energy="estimate"'
+        )
+    return _found(sensor, found)
+
+
+def _found(sensor: Sensor, found: Found) -> Choice:
+    by_python = any(domain.reader is None for domain in found.domains)
+    return Choice(found.domains, found.left_out, sensors={sensor.name: sensor} if by_python else {})
+
+
+def _best(machine: Machine, watts: tuple[float, float] | str | None) -> Choice:
+    """Return the first sensor of each subject that is available; the estimate, if none has the processors in it."""
+    classes, failed = all_classes()
+    chosen: list[Choice] = []
     left_out: list[tuple[str, str]] = []
-    for name, find in FINDERS.items():
-        found = find(root, machine)
-        if not isinstance(found, Unavailable):
-            return Choice(tuple(found[0]), (*left_out, *found[1]))
-        left_out.append((name, found.why))
-    estimated = estimate(root, None)
+    subjects: set[str] = set()
+    for kind in classes:
+        if kind.subject is None or kind.subject in subjects:
+            continue
+        found = kind().find(machine)
+        if isinstance(found, Found):
+            subjects.add(kind.subject)
+            chosen.append(_found(kind(), found))
+        elif kind.subject == PROCESSOR or found.notable:
+            left_out.append((kind.name, found.why))
+    if not any(domain.scope in _OF_PROCESSORS for choice in chosen for domain in choice.domains):
+        chosen.insert(0, estimate(machine.root, watts))
+    return _joined([Choice((), (*failed, *left_out)), *chosen])
+
+
+def _joined(choices: Sequence[Choice]) -> Choice:
+    """Join what several sensors read: each domain has a name of its own, and nothing is counted twice."""
+    domains: list[Domain] = []
+    left_out = [pair for choice in choices for pair in choice.left_out]
+    for choice in choices:
+        taken = {domain.name: domain.source for domain in domains}
+        for domain in choice.domains:
+            if domain.name not in taken:
+                domains.append(domain)
+                continue
+            name = f"{domain.name}-{domain.source}"
+            left_out.append((name, f"{taken[domain.name]}'s {domain.name} covers the same"))
+            domains.append(replace(domain, name=name, counted=False))
+    counted, reasons = total(domains)
     return Choice(
-        domains=estimated.domains,
-        left_out=tuple(left_out),
-        notes=estimated.notes,
-        static_power_w=estimated.static_power_w,
-        estimate=estimated.estimate,
+        domains=counted,
+        left_out=(*left_out, *reasons),
+        notes=tuple(note for choice in choices for note in choice.notes),
+        static_power_w={name: watts for choice in choices for name, watts in choice.static_power_w.items()},
+        estimate=next((choice.estimate for choice in choices if choice.estimate is not None), None),
+        sensors={name: sensor for choice in choices for name, sensor in choice.sensors.items()},
     )

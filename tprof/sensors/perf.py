@@ -11,14 +11,18 @@ from tprof.trace.bounds import LARGEST_UNIT, SMALLEST_UNIT
 from tprof.trace.plain_values import number, whole
 
 from . import advice
-from .contract import Domain, PerfReader, Quality, Unavailable
+from .contract import Accuracy, Domain, Found, PerfReader, Quality, Sensor, Unavailable
 from .topology import Cpu, is_amd, is_x86, parse_cpu_list, read_text, read_topology
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from .contract import Machine
+
 MOST_TYPE = (1 << 32) - 1
+UPDATE_S = 0.001
+"""Of RAPL's registers."""
 SCOPES = {
     "energy-pkg": ("package", True),
     "energy-ram": ("dram", True),
@@ -41,16 +45,19 @@ class Place:
     suffix: str
 
 
-def find_domains(root: Path, machine: str | None = None) -> tuple[list[Domain], list[tuple[str, str]]] | Unavailable:
-    """Return the available domains and those left out, or the reason why there are none.
+class Perf(Sensor):
+    """The power PMU; its events are the running kernel's own, whatever the root is."""
 
-    Parameters
-    ----------
-    root
-        Directory above /sys; the events themselves are the running kernel's.
-    machine
-        The architecture, as uname names it; by default this one's.
-    """
+    name = "perf"
+    covers = "packages and DRAM of x86 processors, by the kernel's power PMU"
+    subject = "processor"
+
+    def find(self, machine: Machine) -> Found | Unavailable:
+        """Return the available domains and those left out, or the reason why there are none."""
+        return _find(machine.root, machine.architecture)
+
+
+def _find(root: Path, machine: str | None) -> Found | Unavailable:
     pmu = root / "sys/bus/event_source/devices/power"
     kind = whole(read_text(pmu / "type") or "", MOST_TYPE)
     if kind is None:
@@ -73,7 +80,7 @@ def find_domains(root: Path, machine: str | None = None) -> tuple[list[Domain], 
     if not any(domain.counted for domain in domains.values()):
         return Unavailable(f"{pmu} has no event for the package's energy")
     left_out |= {name: WHY_NOT_COUNTED[domain.scope] for name, domain in domains.items() if not domain.counted}
-    return list(domains.values()), list(left_out.items())
+    return Found(tuple(domains.values()), tuple(left_out.items()))
 
 
 def _places(root: Path, pmu: Path, left_out: dict[str, str]) -> list[Place]:
@@ -105,7 +112,11 @@ def _events(pmu: Path, kind: int, place: Place) -> Iterator[tuple[Domain, PerfRe
         reader = PerfReader(kind, config, place.cpu.cpu)
         name, package = ("psys", None) if scope == "psys" else (f"{scope}-{place.suffix}", place.cpu.package)
         # The count has 64 bits, but the kernel lets it fall if it is not read in time: a fall is a fault, not a wrap.
-        yield Domain(name, scope, package, "perf", Quality.MEASURED, unit_j, None, counted, reader), reader
+        accuracy = Accuracy(update_s=UPDATE_S, resolution=unit_j)
+        yield (
+            Domain(name, scope, package, "perf", Quality.MEASURED, unit_j, None, counted, reader, accuracy=accuracy),
+            reader,
+        )
 
 
 def _open_error(reader: PerfReader) -> int:

@@ -14,14 +14,20 @@ from typing import TYPE_CHECKING
 from tprof.trace.plain_values import whole
 
 from . import advice
-from .contract import Domain, FileReader, Quality, Unavailable
+from .contract import Accuracy, Domain, FileReader, Found, Quality, Sensor, Unavailable
 from .topology import is_amd, is_x86, read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from .contract import Machine
+
 PACKAGE = re.compile(r"package-(\d+)(?:-die-(\d+))?$")
+PSYS = re.compile(r"psys(-\d+)?$")
+"""Of the first package that has it, and of others: the kernel gives these its number."""
 UNIT_J = 1e-6
+UPDATE_S = 0.001
+"""Of RAPL's registers."""
 SIMULATED = "simulated"
 """A file that marks the tree of a simulation, whose readings are never labelled as measured."""
 
@@ -35,16 +41,19 @@ class Zone:
     parent: str | None
 
 
-def find_domains(root: Path, machine: str | None = None) -> tuple[list[Domain], list[tuple[str, str]]] | Unavailable:
-    """Return the readable domains and those left out with the reason, or the reason why there are none.
+class Powercap(Sensor):
+    """The zones of RAPL."""
 
-    Parameters
-    ----------
-    root
-        Directory above /sys.
-    machine
-        The architecture, as uname names it; by default this one's.
-    """
+    name = "powercap"
+    covers = "packages and DRAM of x86 processors, by the kernel's powercap files"
+    subject = "processor"
+
+    def find(self, machine: Machine) -> Found | Unavailable:
+        """Return the readable domains and those left out with the reason, or the reason why there are none."""
+        return _find(machine.root, machine.architecture)
+
+
+def _find(root: Path, machine: str | None) -> Found | Unavailable:
     search = root / "sys/class/powercap"
     zones = _zones(search)
     if not zones:
@@ -72,7 +81,8 @@ def find_domains(root: Path, machine: str | None = None) -> tuple[list[Domain], 
         return Unavailable(reason, (advice.POWERCAP_GROUP,) if unreadable else ())
     left_out += unreadable
     kept = _without_mirrored_dies(domains, is_amd(root), left_out)
-    return kept, left_out + [(domain.name, _why_not_counted(domain)) for domain in kept if not domain.counted]
+    left_out += [(domain.name, _why_not_counted(domain)) for domain in kept if not domain.counted]
+    return Found(tuple(kept), tuple(left_out))
 
 
 def _zones(search: Path) -> list[Zone]:
@@ -117,8 +127,8 @@ def _domain(zone: Zone, search: Path, quality: Quality) -> Domain | None:
     package = int(match.group(1)) if match else None
     if own:
         scope, name, counted = "package", zone.name, True
-    elif zone.name == "psys":
-        scope, name, counted = "psys", "psys", False
+    elif PSYS.match(zone.name):
+        scope, name, counted = "psys", zone.name, False
     elif around and zone.name in {"core", "uncore", "dram"}:
         suffix = (zone.parent or "").removeprefix("package-")
         scope, name, counted = zone.name, f"{zone.name}-{suffix}", zone.name == "dram"
@@ -126,7 +136,9 @@ def _domain(zone: Zone, search: Path, quality: Quality) -> Domain | None:
         return None
     top, part = (zone.name, None) if zone.parent is None else (zone.parent, zone.name)
     reader = FileReader(str(zone.folder / "energy_uj"), str(search), top, part)
-    return Domain(name, scope, package, "powercap", quality, UNIT_J, _modulus(zone.folder), counted, reader)
+    accuracy = Accuracy(update_s=UPDATE_S, resolution=UNIT_J)
+    modulus = _modulus(zone.folder)
+    return Domain(name, scope, package, "powercap", quality, UNIT_J, modulus, counted, reader, accuracy=accuracy)
 
 
 def _modulus(folder: Path) -> int | None:

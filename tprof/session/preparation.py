@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, Any
 from tprof import _core, sensors
 from tprof import counters as counter_events
 from tprof.distribution import version
-from tprof.sensors.contract import EstimateReader, FileReader, PerfReader
+from tprof.sensors.contract import MICRO, EstimateReader, FileReader, Machine, PerfReader, Quantity
+from tprof.sensors.nesting import scopes_around
 from tprof.sensors.topology import describe_host, read_topology
 from tprof.trace.bounds import max_power_of
+from tprof.trace.directory import GPU, USERS
 from tprof.trace.power_model import read_model
 
 from .companions import Origin, boot_id
 from .membership import NO_PACKAGE, Plan
+from .python_sensors import DomainFile, PythonSensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -47,6 +50,7 @@ class Kind(IntEnum):
     ESTIMATE = 3
     BUSY = 4
     PROGRAM = 5
+    GIVEN = 6
 
 
 @dataclass(frozen=True)
@@ -72,16 +76,35 @@ class Preparation:
 
     def sources(self) -> tuple[dict[str, Any], ...]:
         """Return one description for each file of readings: its source, and how often the native thread reads it."""
-        stat = _proc_stat(self.root)
-        sources = [energy_source(domain, stat) for domain in self.choice.domains]
+        stat = stat_path(self.root)
+        sources = [energy_source(domain, stat) for domain in self.choice.domains if domain.reader is not None]
         sources += [_busy(package, cpus, stat) for package, cpus in _by_package(self.topology).items()]
         sources.append(_source(Kind.PROGRAM, "program", quantity="program", scope="machine", package=None))
-        folder = self.plan.directory / "readings"
-        return tuple({**source, "file": str(folder / source["file"])} for source in sources)
+        return tuple(self._placed(source) for source in sources)
+
+    def python_sensors(self) -> PythonSensors:
+        """Return the sensors that Python reads, with a file for each of their domains. Raises OSError."""
+        domains = [domain for domain in self.choice.domains if domain.reader is None]
+        files = {
+            name: [
+                DomainFile(domain, self._placed(energy_source(domain))) for domain in domains if domain.source == name
+            ]
+            for name in self.choice.sensors
+        }
+        read = [(self.choice.sensors[name], files[name]) for name in files]
+        return PythonSensors(Machine(self.root), read, self.plan.directory / GPU / USERS)
+
+    def _placed(self, source: dict[str, Any]) -> dict[str, Any]:
+        return {**source, "file": str(self.plan.directory / "readings" / source["file"])}
 
 
 def prepare(
-    path: Path, *, energy: str, counters: str | Sequence[str], watts: tuple[float, float] | str | None, native: bool
+    path: Path,
+    *,
+    energy: str | Sequence[str],
+    counters: str | Sequence[str],
+    watts: tuple[float, float] | str | None,
+    native: bool,
 ) -> Preparation:
     """Choose sensors and counters for a session at `path`. Raises SensorError and UsageError."""
     root = sensors.sysroot()
@@ -90,7 +113,7 @@ def prepare(
     model, model_note = read_model(host["processor"])
     counted = counter_events.choose(counters, requested=model.get("counters", ()) if model else (), root=root)
     topology = read_topology(root)
-    plan = Plan(path, _columns(counted), _events(counted), _packages(topology), native)
+    plan = Plan(path, _columns(counted), counted.recorded(), counted.papi, _packages(topology), native)
     notes = (*choice.notes, *counted.notes, *([model_note] if model_note else []))
     manifest = {
         "format": FORMAT,
@@ -104,7 +127,12 @@ def prepare(
         "left_out": [{"name": name, "why": why} for name, why in choice.left_out],
         "static_power_w": choice.static_power_w,
         "estimate": None if choice.estimate is None else choice.estimate.as_json(),
-        "counters": {"source": counted.source, "why": counted.why},
+        "counters": {
+            "source": counted.source,
+            "why": counted.why,
+            "groups": [group.as_json() for group in counted.groups],
+            "papi": list(counted.papi),
+        },
         "energy_filtering": choice.energy_filtering,
         "power_model": model,
         "power_model_problem": model_note,
@@ -118,11 +146,7 @@ def prepare(
 
 def _columns(counted: CounterPlan) -> tuple[tuple[str, str], ...]:
     own = (("energy_uj", "uJ"), ("cpu_ns", "ns"))
-    return own + tuple((event.column, event.unit) for event in counted.events)
-
-
-def _events(counted: CounterPlan) -> tuple[tuple[int, int], ...]:
-    return tuple((event.type, event.config) for event in counted.events)
+    return own + tuple((counter.column, counter.unit) for counter in counted.counters)
 
 
 def _packages(topology: Sequence[Cpu]) -> tuple[int, ...]:
@@ -142,6 +166,9 @@ def _describe_domain(domain: Domain) -> dict[str, Any]:
         "unit_j": domain.unit_j,
         "modulus": domain.modulus,
         "counted": domain.counted,
+        "within": ", ".join(scopes_around(domain)),
+        **domain.accuracy.as_json(),
+        **({"details": dict(domain.details)} if domain.details else {}),
     }
 
 
@@ -164,7 +191,8 @@ def _describe_start() -> dict[str, Any]:
     }
 
 
-def _proc_stat(root: Path) -> str:
+def stat_path(root: Path) -> str:
+    """Return the file with the processors' busy time: below a root that has only /sys, this machine's own."""
     below = root / "proc" / "stat"
     return str(below) if below.exists() else "/proc/stat"
 
@@ -189,6 +217,7 @@ def _source(  # noqa: PLR0913 - the fields of a reading file
     unit: float = 1e-9,
     modulus: int | None = None,
     period_ns: int = BUSY_PERIOD_NS,
+    accuracy: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     description = {
         "name": name,
@@ -198,6 +227,7 @@ def _source(  # noqa: PLR0913 - the fields of a reading file
         "source": source,
         "quality": quality,
         "counted": counted,
+        **(accuracy or {}),
     }
     return {
         "kind": int(kind),
@@ -207,7 +237,7 @@ def _source(  # noqa: PLR0913 - the fields of a reading file
         "unit": unit,
         "period_ns": period_ns,
         "max_power_w": max_power_of(quality, scope),
-        "package": -1 if package is None or scope != "package" else package,
+        "package": -1 if package is None or scope != "package" or not counted else package,
     }
 
 
@@ -219,7 +249,8 @@ def _busy(package: int, cpus: tuple[int, ...], stat: str) -> dict[str, Any]:
 def energy_source(domain: Domain, stat: str = "") -> dict[str, Any]:
     """Describe a domain's counter for the core, with the name of its file; `stat` is what an estimate reads."""
     reader = domain.reader
-    kinds = {FileReader: Kind.FILE, PerfReader: Kind.PERF, EstimateReader: Kind.ESTIMATE}
+    kinds = {FileReader: Kind.FILE, PerfReader: Kind.PERF, EstimateReader: Kind.ESTIMATE, type(None): Kind.GIVEN}
+    integrated = domain.accuracy.shows is Quantity.POWER
     source = _source(
         kinds[type(reader)],
         domain.name,
@@ -229,14 +260,17 @@ def energy_source(domain: Domain, stat: str = "") -> dict[str, Any]:
         source=domain.source,
         quality=str(domain.quality),
         counted=domain.counted,
-        unit=domain.unit_j,
-        modulus=domain.modulus,
+        unit=MICRO if integrated else domain.unit_j,
+        modulus=None if integrated else domain.modulus,
         period_ns=BUSY_PERIOD_NS if isinstance(reader, EstimateReader) else SENSOR_PERIOD_NS,
+        accuracy=domain.accuracy.as_json(),
     )
     return source | _reader_fields(reader, stat)
 
 
-def _reader_fields(reader: FileReader | PerfReader | EstimateReader, stat: str) -> dict[str, Any]:
+def _reader_fields(reader: FileReader | PerfReader | EstimateReader | None, stat: str) -> dict[str, Any]:
+    if reader is None:
+        return {}
     if isinstance(reader, FileReader):
         subzone = reader.subzone or ""
         return {"path": reader.path, "search": reader.search, "zone": reader.zone, "subzone": subzone}

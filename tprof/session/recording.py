@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from .ending import Ending
     from .preparation import Preparation
+    from .python_sensors import PythonSensors
 
 IDLE_S = 1 / 3
 LONGEST_IDLE_S = 60.0
@@ -51,7 +52,7 @@ class Recording:
         self,
         path: str | os.PathLike[str],
         *,
-        energy: str,
+        energy: str | Sequence[str],
         counters: str | Sequence[str],
         watts: tuple[float, float] | str | None,
         overwrite: bool,
@@ -74,6 +75,7 @@ class Recording:
         self._pid = 0
         self._identity = (0, 0)
         self._instances: InstanceBudgets | None = None
+        self._sensors: PythonSensors | None = None
         self.is_owner = True
         self.is_left_open = False
         self._ending: Ending | None = None
@@ -161,6 +163,8 @@ class Recording:
         if self._pid != os.getpid() or not self.is_owner:
             _core.release()
             return None  # the recording belongs to the parent of this forked child, or to a companion
+        if self._sensors is not None:
+            self.notes += self._sensors.stop()
         if not self.is_left_open:
             _core.sensors_stop()
         problem = self._instances.stop() if self._instances is not None else None
@@ -239,6 +243,8 @@ class Recording:
             process = _core.session_create(os.fspath(self.path))
             self._lock = Lock(self.path)
             _core.sensors_start(prepared.sources(), self._poller_share)
+            self._sensors = prepared.python_sensors()
+        self._sensors.start(strict=self._energy != "auto")
         self._read_idle(prepared.choice)
         with Uninterrupted():
             # Readings until here do not belong to the block; a child that joins finds a complete manifest in any case.
@@ -293,6 +299,8 @@ class Recording:
             this_process.leave()
             if os.environ.get(SESSION) == os.fspath(self.path):
                 self._restore_environment()
+            if self._sensors is not None:
+                self._sensors.stop()
             _core.sensors_stop()
             self._unlock()
             shutil.rmtree(self.path, ignore_errors=True)
@@ -331,7 +339,7 @@ def _check_share(poller_share: float) -> float:
 def record(
     path: str | os.PathLike[str],
     *,
-    energy: str = "auto",
+    energy: str | Sequence[str] = "auto",
     counters: str | Sequence[str] = "auto",
     watts: tuple[float, float] | str | None = None,
     overwrite: bool = False,
@@ -346,7 +354,9 @@ def record(
     path
         The session directory to make, by convention ``NAME.tprof``.
     energy
-        ``"auto"`` or a sensor: ``"perf"``, ``"powercap"``, ``"estimate"``, ``"none"``.
+        ``"auto"``: the best sensor of the processor, and those of hardware beside it; ``"none"``; ``"estimate"``; or
+        the name of a sensor such as ``"perf"``, with an argument as ``"NAME:argument"``; several of them as a list, or
+        with commas.
     counters
         ``"auto"``, ``"none"`` (clock and CPU time only) or the names of counters.
     watts
@@ -361,7 +371,7 @@ def record(
     poller_share
         Part of one core that polling the sensors may use, 0 to 1. The sensors are polled once per millisecond; the rest
         of this part goes to closer polling around updates, with which `fitted` separates short tasks. If wake-ups cost
-        too much, polls come less often. 0 polls once per millisecond at any cost, and never more closely.
+        too much, polls come less often, down to one per second. 0 polls once per millisecond at any cost, and never more closely.
     attribute_native
         Record native threads too, in every process of the recording: threads without samples, such as those of the
         pools of BLAS and OpenMP. Their CPU clocks are read about every 5 ms, in at most about 1 % of a core, and calls

@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .graph import Graph
     from .native import NativeThread
+    from .native_calls import PoolCalls
     from .reader import Trace, load
     from .readings import Readings
     from .tasks import TaskEntry
@@ -23,6 +24,7 @@ __all__ = [
     "Graph",
     "Kind",
     "NativeThread",
+    "PoolCalls",
     "Quality",
     "Readings",
     "TaskEntry",
@@ -40,6 +42,7 @@ __getattr__ = lazy_names(
         "Trace": "reader",
         "load": "reader",
         "NativeThread": "native",
+        "PoolCalls": "native_calls",
         "Readings": "readings",
         "TaskEntry": "tasks",
         "Thread": "thread",

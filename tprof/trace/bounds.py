@@ -5,9 +5,10 @@ from __future__ import annotations
 from .kinds import Quality
 
 MAX_POWER_W = 1000.0
-"""Most power of a package; more is a fault of the sensor."""
+"""Most power of a package or a part of it; more is a fault of the sensor."""
 WIDE_MAX_POWER_W = 10_000.0
-_WIDE_SCOPES = ("psys", "machine")
+"""Most power of anything else: a board with a GPU, a machine."""
+_PACKAGE_SCOPES = ("package", "core", "one-core", "uncore", "dram")
 MAX_WATTS = 1e9
 """Most of a given or fitted figure: static power, a coefficient, an estimate."""
 MAX_JOULES = 1e15
@@ -34,4 +35,4 @@ def max_power_of(quality: str, scope: str) -> float:
     """Return the highest plausible watts of a domain; unlimited for calculated joules."""
     if is_calculated(quality):
         return float("inf")
-    return WIDE_MAX_POWER_W if scope in _WIDE_SCOPES else MAX_POWER_W
+    return MAX_POWER_W if scope in _PACKAGE_SCOPES else WIDE_MAX_POWER_W

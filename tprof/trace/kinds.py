@@ -55,6 +55,9 @@ class NativeKind(IntEnum):
     BEGIN = 5
     CLOCK = 6
     END = 7
+    NOTED = 8
+    CALLS = 9
+    MISSED = 10
 
 
 class NativeFlag(IntFlag):
@@ -62,6 +65,7 @@ class NativeFlag(IntFlag):
 
     EXACT = 1
     JOINED = 2
+    SEVERAL = 4
 
 
 class EndReason(IntEnum):

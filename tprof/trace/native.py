@@ -18,6 +18,7 @@ from . import kinds, layout
 from .arguments import refuse_if, whole
 from .kinds import NativeKind
 from .metadata import MAX_NS
+from .native_calls import PoolCalls, calls_of, records_of_calls
 from .stream import open_stream
 from .thread import MAX_PID
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from .stream import Stream
     from .tasks import TaskTable
 
+OF_THREADS = (*(set(NativeKind) - {NativeKind.PATH, NativeKind.NOTED, NativeKind.CALLS, NativeKind.MISSED}),)
 WORD = "threads"
 TEXT_BYTES = 16
 MAX_PARTS = 256
@@ -96,12 +98,20 @@ class NativeFile:
 
     def read(self) -> list[NativeThread]:
         """Read the threads. Raises TraceError."""
+        return threads_of(self._records(), self.pid)
+
+    def read_calls(self) -> list[PoolCalls]:
+        """Read the calls that gave work to pools. Raises TraceError."""
+        records = self._records()
+        return calls_of(records, self.pid, _paths(records[records["kind"] == NativeKind.PATH]))
+
+    def _records(self) -> Records:
         records = self.stream.read(layout.NATIVE)
         tasks = records["task"]
-        created = records["kind"] == NativeKind.CREATOR
-        tasks[created] = self.table.to_indices(self.process, tasks[created])
-        tasks[created & np.isin(tasks, self.table.left_out())] = layout.NO_TASK
-        return threads_of(records, self.pid)
+        named = np.isin(records["kind"], (NativeKind.CREATOR, NativeKind.CALLS))
+        tasks[named] = self.table.to_indices(self.process, tasks[named])
+        tasks[named & np.isin(tasks, self.table.left_out())] = layout.NO_TASK
+        return records
 
 
 def open_native(path: Path, table: TaskTable) -> NativeFile:
@@ -123,6 +133,11 @@ def read_native(files: Iterable[NativeFile]) -> tuple[NativeThread, ...]:
     return tuple(sorted(threads, key=lambda thread: (thread.pid, int(thread.t_ns[0]), thread.tid)))
 
 
+def read_calls(files: Iterable[NativeFile]) -> tuple[PoolCalls, ...]:
+    """Read the calls of all processes, by process number and library. Raises TraceError."""
+    return tuple(sorted((one for file in files for one in file.read_calls()), key=lambda one: (one.pid, one.library)))
+
+
 def threads_of(records: Records, pid: int) -> list[NativeThread]:
     """Put a file's records together; threads that never appear are left out.
 
@@ -135,7 +150,7 @@ def threads_of(records: Records, pid: int) -> list[NativeThread]:
     """
     kind = records["kind"]
     libraries = _paths(records[kind == NativeKind.PATH])
-    own = records[(kind != NativeKind.PATH) & (kind >= min(NativeKind)) & (kind <= max(NativeKind))]
+    own = records[np.isin(kind, OF_THREADS)]
     own = own[np.argsort(own["thread"], kind="stable")]
     starts = np.flatnonzero(np.diff(own["thread"], prepend=own["thread"][:1] + 1))
     parts = np.split(own, starts[1:]) if len(own) else []
@@ -233,11 +248,13 @@ def _check(where: str, thread: NativeThread, task_count: int) -> NativeThread:
     return replace(thread, t_ns=t_ns, cpu_ns=cpu_ns)
 
 
-def records_of(threads: Sequence[NativeThread]) -> Records:
-    """Return the file records of threads of one process, tasks as their indices."""
-    libraries = {path: number for number, path in enumerate(sorted({thread.library for thread in threads} - {""}))}
+def records_of(threads: Sequence[NativeThread], calls: Sequence[PoolCalls] = ()) -> Records:
+    """Return the file records of threads and calls of one process, tasks as their indices."""
+    paths = {one.library for one in (*threads, *calls)} - {""}
+    libraries = {path: number for number, path in enumerate(sorted(paths))}
     parts = [_path_records(path, number) for path, number in libraries.items()]
     parts += [_records_of(thread, number, libraries) for number, thread in enumerate(threads)]
+    parts += [records_of_calls(one, libraries[one.library]) for one in calls]
     return np.concatenate([np.zeros(0, layout.NATIVE), *parts])
 
 

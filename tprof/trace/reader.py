@@ -18,7 +18,7 @@ from .directory import DECISIONS
 from .graph import EventFile, Graph, open_events, read_graph
 from .manifest import read_end, read_manifest
 from .metadata import MAX_NS, packages_of_cpus, process_ends, sound_end, sound_manifest, start_ns_of
-from .native import NativeFile, NativeThread, open_native, read_native
+from .native import NativeFile, NativeThread, open_native, read_calls, read_native
 from .readings import Readings, read_readings
 from .running import is_running
 from .stream import NewerFormatError, check_major
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from tprof.analysis import Profile
 
+    from .native_calls import PoolCalls
     from .stream import Stream
 
 CHUNK_RECORDS = 1 << 16
@@ -95,6 +96,17 @@ class Trace:
             If a file is missing, or does not fit into memory.
         """
         return read_native(self.native)
+
+    @cached_property
+    def native_calls(self) -> tuple[PoolCalls, ...]:
+        """The calls that gave work to libraries' pools, as far as they were noted; read at first use.
+
+        Raises
+        ------
+        TraceError
+            If a file is missing, or does not fit into memory.
+        """
+        return read_calls(self.native)
 
     @property
     def names_no_task(self) -> bool:

@@ -29,6 +29,7 @@ from .kinds import Kind
 from .manifest import write_end, write_manifest
 from .native import WORD as NATIVE_WORD
 from .native import NativeThread, check_native, records_of
+from .native_calls import PoolCalls, check_calls
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,7 +48,7 @@ def write_trace(
     host: Mapping[str, Any] | None = None,
     static_power_w: Mapping[str, float] | None = None,
     quality: str = "given",
-    native: Sequence[NativeThread] = (),
+    native: Sequence[NativeThread | PoolCalls] = (),
 ) -> None:
     """Write a trace from arrays.
 
@@ -77,7 +78,8 @@ def write_trace(
         Origin of the joules: ``"measured"``, ``"estimated"``, ``"simulated"`` or ``"given"``.
 
     native
-        Threads without samples, such as those of a library's pool. `creator_task` is an index in `tasks`.
+        Threads without samples, such as those of a library's pool, and calls that gave them work. Their tasks
+        are indices in `tasks`.
 
     Raises
     ------
@@ -100,12 +102,13 @@ def write_trace(
     names = check_tasks(tasks)
     given = check_threads(threads, len(names))
     domains = check_energy(energy, quality)
-    pools = check_native(native, len(names))
+    pools = check_native([one for one in native if not isinstance(one, PoolCalls)], len(names))
+    calls = check_calls([one for one in native if isinstance(one, PoolCalls)], len(names))
     manifest = _manifest(given, domains, check_host(host), check_static_power(static_power_w, energy))
     create_session(directory)
     try:
         _write_all(directory, names, given, domains, manifest)
-        _write_native(directory, pools)
+        _write_native(directory, pools, calls)
     except OSError as error:
         shutil.rmtree(directory, ignore_errors=True)
         reason = error.strerror or str(error)
@@ -183,12 +186,13 @@ def _write_events(directory: Path, threads: list[GivenThread]) -> None:
         _create(directory / "graph" / f"{ordinal:08d}.events", header, events)
 
 
-def _write_native(directory: Path, threads: list[NativeThread]) -> None:
-    pids = sorted({thread.pid for thread in threads})
+def _write_native(directory: Path, threads: list[NativeThread], calls: list[PoolCalls]) -> None:
+    pids = sorted({one.pid for one in (*threads, *calls)})
     if pids:
         (directory / "native").mkdir(mode=0o700)
     for place, pid in enumerate(pids):
-        records = records_of([thread for thread in threads if thread.pid == pid])
+        of_process = [one for one in calls if one.pid == pid]
+        records = records_of([thread for thread in threads if thread.pid == pid], of_process)
         header = _header(kinds.StreamKind.NATIVE, records, {"native": NATIVE_WORD})
         header["thread"], header["pid"] = layout.NO_THREAD, pid
         _create(directory / "native" / f"{place:08d}.native", header, records)

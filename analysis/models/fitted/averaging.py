@@ -3,9 +3,9 @@
 The base columns are in every model. Further columns come in groups (drift, contention, …). The effects of a group are
 normally distributed around zero with a scale relative to the task's power. The scale is 0 with probability 0.9, else
 one of four sizes ("spike and slab"). With the scales given all is linear and Gaussian, so the marginal likelihood of a
-model is closed; base columns are eliminated once. Models are found by coordinate ascent over scales, then all
-combinations of the groups that have a chance. Estimates are averaged over them by posterior probability (Hoeting et
-al., 1999).
+model is closed; base columns are eliminated once. Models are found by coordinate ascent over scales and by exchange of
+groups, then all combinations of the groups that have a chance. Estimates are averaged over them by posterior
+probability (Hoeting et al., 1999).
 
 The covariance is that between the models and within them, widened where the residuals of neighbouring rows show more
 (Newey and West, 1987), never narrowed. Effects too small to be found (a scale of `UNSEEN` in each group that is off)
@@ -22,8 +22,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from .products import crossed, times
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
 Floats = NDArray[np.float64]
 SCALES = np.array([0.0, 0.01, 0.03, 0.1, 0.3])
@@ -156,6 +158,8 @@ class _Models:
             best = current
             for place in range(len(self.groups)):
                 best = max((self._with(best, place, scale) for scale in range(len(SCALES))), key=self.score)
+            # Another group may explain as much, though not beside the one that was found first.
+            best = max([best, *self._exchanged(best)], key=self.score)
             if best == current:
                 break
             current = best
@@ -166,6 +170,13 @@ class _Models:
             for place, scale in zip(kept, scales, strict=True):
                 choice[place] = scale
             self.score(tuple(choice))
+
+    def _exchanged(self, choice: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+        """Yield the models with one of the groups replaced by one that is off."""
+        for place in np.flatnonzero(choice):
+            without = self._with(choice, int(place), 0)
+            for other in np.flatnonzero(np.array(choice) == 0):
+                yield from (self._with(without, int(other), scale) for scale in range(1, len(SCALES)))
 
     def _with(self, choice: tuple[int, ...], place: int, scale: int) -> tuple[int, ...]:
         return (*choice[:place], scale, *choice[place + 1 :])
@@ -197,14 +208,14 @@ def average(white: Floats, target: Floats, prior: Prior, groups: Sequence[Group]
     base = len(prior.mean)
     own = size[base:]
     orthogonal, triangle = orthonormal(np.vstack([white[:, :base], np.diag(1 / prior.deviation)]))
-    along = orthogonal.T @ np.concatenate((target, prior.mean / prior.deviation))
+    along = crossed(orthogonal, np.concatenate((target, prior.mean / prior.deviation)))
     further = white[:, base:] * own
-    coupling = orthogonal[: len(white)].T @ further
+    coupling = crossed(orthogonal[: len(white)], further)
     inverse_root = np.linalg.inv(triangle)
     inverse, shift, plain = inverse_root @ inverse_root.T, inverse_root @ coupling, inverse_root @ along
     models = _Models(
-        _positive(further.T @ further - coupling.T @ coupling),
-        further.T @ target - coupling.T @ along,
+        _positive(crossed(further, further) - crossed(coupling, coupling)),
+        crossed(further, target) - coupling.T @ along,
         [replace(group, columns=group.columns - base) for group in groups],
     )
     models.search()
@@ -217,7 +228,7 @@ def average(white: Floats, target: Floats, prior: Prior, groups: Sequence[Group]
     top = max(posterior, key=lambda choice: posterior[choice])
     found, spread = _model(models, top, plain, inverse, shift)
     units = np.concatenate((np.ones(base), own))
-    residual = target - white @ (found * units)
+    residual = target - times(white, found * units)
     covariance = second - np.outer(mean, mean)
     covariance = covariance * _widening(white * units, residual, spread)
     floor = _unseen(models, top, inverse, shift) - _within(models, top, inverse, shift)
@@ -242,13 +253,14 @@ def orthonormal(columns: Floats) -> tuple[Floats, Floats]:
     """
     size = np.sqrt((columns**2).sum(axis=0))
     try:
-        first = np.linalg.cholesky((columns / size).T @ (columns / size)).T * size
-        once = columns @ np.linalg.inv(first)
-        second = np.linalg.cholesky(once.T @ once).T
+        scaled = columns / size
+        first = np.linalg.cholesky(crossed(scaled, scaled)).T * size
+        once = times(columns, np.linalg.inv(first))
+        second = np.linalg.cholesky(crossed(once, once)).T
     except np.linalg.LinAlgError:
         found = np.linalg.qr(columns)
         return found.Q, found.R
-    return once @ np.linalg.inv(second), second @ first
+    return times(once, np.linalg.inv(second)), second @ first
 
 
 def _positive(gram: Floats) -> Floats:
@@ -305,12 +317,12 @@ def _unseen(models: _Models, choice: tuple[int, ...], inverse: Floats, shift: Fl
 def _widening(white: Floats, residual: Floats, spread: Floats) -> Floats:
     """Return the factors, (p, p), by which residuals that go with their neighbours widen a model's covariance."""
     on = np.flatnonzero(np.diag(spread) > 0)
-    part = white[:, on] @ spread[np.ix_(on, on)] * residual[:, None]
+    part = times(white[:, on], spread[np.ix_(on, on)]) * residual[:, None]
     seen = (part**2).sum(axis=0)
     for lag in range(1, min(LAGS, len(part) - 1) + 1):
         seen += 2 * (1 - lag / (LAGS + 1)) * (part[lag:] * part[:-lag]).sum(axis=0)
     # What the prior contributes: it is no part of what the readings scatter.
-    gram = white[:, on].T @ white[:, on]
+    gram = crossed(white[:, on], white[:, on])
     held = spread[np.ix_(on, on)]
     prior = np.diag(held) - ((held @ gram) * held).sum(axis=1)
     wider = np.ones(len(spread))

@@ -17,6 +17,7 @@ from tprof.analysis.attribution.segments import Segments, task_of
 from .averaging import Prior
 from .equations import Edges, Rows, Work, base_columns, worked_in
 from .noise import HUBER, SCALE_BOUNDS, UNTIMED_BOUNDS, WIDE_BOUNDS, Noise, Spread, instance_spread
+from .products import crossed, times
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,8 +119,9 @@ class Equations:
         at = self.rows.at
         squares = watts[:tasks] ** 2
         busy = self.time[:, : tasks + 2].sum(axis=1) / self.rows.length_s
+        across = np.array([times(lag, squares) for lag in self.spread.across])
         found = Noise(
-            variance[at], variance[at + 1], self.rows.linked, self.spread.own @ squares, self.spread.across @ squares,
+            variance[at], variance[at + 1], self.rows.linked, times(self.spread.own, squares), across,
             np.where(busy < IDLE, self.rows.length_s, 0.0), np.where(busy < IDLE, 0.0, self.rows.length_s),
             _scale_bounds(self.rows), np.zeros(len(at)),
         )  # fmt: skip
@@ -233,10 +235,10 @@ def fit_base(equations: Equations, prior: Prior, start: BaseFit | None, *, scale
         noise = equations.noise(power, noise)
         # The very first powers are guesses, of which the noise cannot be told.
         if start is not None or number > 0:
-            residual = energy_j - time @ power
+            residual = energy_j - times(time, power)
             noise = noise.with_outliers(residual, beyond).sized(residual, scaled=scaled, near=number > (start is None))
         power = _least_squares(noise, time, energy_j, prior)
-    residual = energy_j - time @ power
+    residual = energy_j - times(time, power)
     noise = noise.with_outliers(residual, beyond)
     return BaseFit(time, power, noise, noise.misfit(residual))
 
@@ -244,11 +246,11 @@ def fit_base(equations: Equations, prior: Prior, start: BaseFit | None, *, scale
 def _least_squares(noise: Noise, time: Floats, energy_j: Floats, prior: Prior) -> Floats:
     white, _ = noise.whiten(np.column_stack([time, energy_j]))
     columns, target = white[:, :-1], white[:, -1]
-    precise = columns.T @ columns + np.diag(prior.deviation**-2.0)
+    precise = crossed(columns, columns) + np.diag(prior.deviation**-2.0)
     power = np.zeros(len(prior.mean))
     # Tasks that always ran together differ in the last digits only: each step gains some of those that a sum loses.
     for _ in range(REFINED):
-        along = columns.T @ (target - columns @ power) + (prior.mean - power) / prior.deviation**2
+        along = crossed(columns, target - times(columns, power)) + (prior.mean - power) / prior.deviation**2
         power = power + np.linalg.solve(precise, along)
     return np.asarray(power)
 

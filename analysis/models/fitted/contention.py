@@ -9,6 +9,7 @@ segment begins, so the integrals are exact. They are computed a stretch of the r
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,10 +71,29 @@ class State:
         beside = others >= 1 if form == "saturating" else np.maximum(others, 0.0)
         return np.asarray(self.rate[victim] * beside)
 
-    def up_to(self, values: Floats, points_ns: NDArray[np.int64]) -> Floats:
+    def up_to(self, values: Floats, points: Points) -> Floats:
         """Return the integral of values up to points."""
-        total = np.concatenate(([0.0], np.cumsum(values[:-1] * np.diff(self.t_ns)))) * 1e-9
-        return np.asarray(np.interp(points_ns, self.t_ns, total))
+        total = np.concatenate(([0.0], np.cumsum(values[:-1] * self.length_s)))
+        return np.asarray(total[points.at] + values[points.at] * points.since_s)
+
+    @cached_property
+    def length_s(self) -> Floats:
+        """Seconds from each moment to the next: (m - 1,)."""
+        return np.diff(self.t_ns) * 1e-9
+
+    def place(self, points_ns: NDArray[np.int64]) -> Points:
+        """Find points among the moments; those before the first and after the last are at them."""
+        inside_ns = np.clip(points_ns, self.t_ns[0], self.t_ns[-1])
+        at = np.searchsorted(self.t_ns, inside_ns, side="right") - 1
+        return Points(at, (inside_ns - self.t_ns[at]) * 1e-9)
+
+
+@dataclass(frozen=True)
+class Points:
+    """Points in time: the last moment before each, and the seconds since."""
+
+    at: NDArray[np.intp]
+    since_s: Floats
 
 
 def _task(one: Work) -> NDArray[np.int32]:
@@ -122,11 +142,12 @@ def contention_columns(
         points_ns = rows.points_ns(slice(stretch.start, stretch.stop + 1), late_s)
         parts = [one.between(int(points_ns.min()), int(points_ns.max())) for one in work]
         state = State.of(parts, tasks, np.append(power, 0.0))
+        points = state.place(points_ns)
         for form in FORMS:
-            at = [state.up_to(state.beside(*pair, form), points_ns).mean(axis=1) for pair in pairs]
+            at = [state.up_to(state.beside(*pair, form), points).mean(axis=1) for pair in pairs]
             found[form].append(np.diff(np.array(at).reshape(len(pairs), len(points_ns)), axis=1).T)
         beside = state.power_w * np.maximum(state.busy - 1, 0.0)
-        crowd.append(np.diff(state.up_to(beside, points_ns).mean(axis=1)))
+        crowd.append(np.diff(state.up_to(beside, points).mean(axis=1)))
     return Contention(pairs, {form: np.concatenate(parts) for form, parts in found.items()}, np.concatenate(crowd))
 
 

@@ -188,6 +188,10 @@ class Work:
     core: NDArray[np.int32]
     log_length: NDArray[np.float32]
 
+    def ran_in(self, begin_ns: np.int64, end_ns: np.int64) -> bool:
+        """Return whether there are segments in a stretch of time."""
+        return bool(len(self.modelled) and self.t_ns[0] < end_ns and self.t_ns[-1] > begin_ns)
+
     def between(self, begin_ns: int, end_ns: int) -> Work:
         """Return the segments that overlap a stretch of time."""
         first = max(int(np.searchsorted(self.t_ns, begin_ns, side="right")) - 1, 0)
@@ -205,13 +209,10 @@ class Work:
         return replace(part, t_ns=t_ns, modelled=part.modelled * (np.diff(t_ns) / whole_ns))
 
     def table(self, grid_ns: NDArray[np.int64], count: int, row: NDArray[np.int32], weight: Floats | None) -> Floats:
-        """Return the weighted modelled energy up to each point of a grid, from any begin: (count, points)."""
-        if not len(self.modelled):
-            return np.zeros((count, len(grid_ns)))
+        """Return the weighted modelled energy before, between and after the points of a grid: (count, points + 1)."""
         modelled = self.modelled if weight is None else self.modelled * weight
         located = LocatedSegments(self.t_ns, modelled, locate(self.t_ns, grid_ns))
-        found = spread(located, grid_ns, row=row, rows=count).reshape(count, -1)
-        return np.asarray(np.cumsum(found, axis=1)[:, :-1])
+        return spread(located, grid_ns, row=row, rows=count).reshape(count, -1)
 
 
 def worked_in(rows: Rows, work: Sequence[Work], late_s: float) -> list[Work]:
@@ -260,11 +261,12 @@ def _at(
 ) -> Floats:
     """Return the columns up to each point, from any begin: (count, *shape of points)."""
     grid_ns, place = np.unique(points_ns, return_inverse=True)
-    total = np.zeros((count, len(grid_ns)))
+    total = np.zeros((count, len(grid_ns) + 1))
     for thread in work:
-        part = thread.between(int(grid_ns[0]), int(grid_ns[-1]))
-        total += part.table(grid_ns, count, *of(part))
-    return total[:, place.reshape(points_ns.shape)]
+        if thread.ran_in(grid_ns[0], grid_ns[-1]):
+            part = thread.between(int(grid_ns[0]), int(grid_ns[-1]))
+            total += part.table(grid_ns, count, *of(part))
+    return np.cumsum(total, axis=1, out=total)[:, place.reshape(points_ns.shape)]
 
 
 def by_task(one: Work) -> tuple[NDArray[np.int32], None]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from .averaging import Group
 from .contention import FORMS, contention_columns
 from .equations import COOLING, columns
+from .products import crossed, times
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -108,7 +109,7 @@ class _Builder:
     def add_common(self, group: str, other: int, values: Floats, sums: Floats) -> None:
         """Add a column of all tasks: joules by their powers times a quantity, whose sum by task is given."""
         centre = sums / self.ran
-        self._append(values - self._time @ (centre * self._power), Column(group, None, other, centre), 1.0)
+        self._append(values - times(self._time, centre * self._power), Column(group, None, other, centre), 1.0)
 
     def _append(self, values: Floats, about: Column, size: float) -> None:
         self.columns.append(values)
@@ -218,7 +219,7 @@ def _add_waves(build: _Builder, known: Known) -> None:
     for wave in WAVES:
         quantity = np.cos(np.pi * wave * known.place)
         if known.tasks > SEPARATE_WAVES:
-            build.add_common("wander", wave, (known.time @ known.watts) * quantity, quantity @ known.time)
+            build.add_common("wander", wave, times(known.time, known.watts) * quantity, crossed(known.time, quantity))
             continue
         for task in range(known.tasks):
             build.add("wander", task, wave, known.time[:, task] * quantity)
@@ -236,7 +237,7 @@ def _add_contention(build: _Builder, known: Known, pairs: list[tuple[int, int]])
             victims = [contention.pairs[number][0] for number in of]
             sums = np.zeros(len(power))
             sums[victims] = beside[:, of].sum(axis=0)
-            build.add_common(f"aggressor {form}", aggressor, beside[:, of] @ power[victims], sums)
+            build.add_common(f"aggressor {form}", aggressor, times(beside[:, of], power[victims]), sums)
     # What a busy core draws more or less with each other busy one, as with turbo.
     any_task = Beside.of(known.work, -1, "counting")
     ran, sums = np.zeros((2, known.tasks + 1))

@@ -227,22 +227,20 @@ def instance_spread(rows: Rows, work: Sequence[Work], tasks: int, late_s: float,
     the covariance positive.
     """
     edges_ns = rows.edges_ns - round(late_s * 0.5e9)
-    pieces = [_pieces(thread, edges_ns, tasks) for thread in work]
-    longest = max((int(one.rows_of.max(initial=1)) for one in pieces), default=1)
     count = len(edges_ns) - 1
+    own = np.zeros(count * tasks)
+    pieces = [_pieces(thread, edges_ns, tasks, own) for thread in work]
+    longest = max((int(one.rows_of.max(initial=1)) for one in pieces), default=1)
     lags = int(np.clip(min(longest - 1, MOST_PRODUCTS // max(count * tasks, 1)), 1, most_lags))
-    own, across = np.zeros(count * tasks), np.zeros((lags, count * tasks))
+    across = np.zeros((lags, count * tasks))
     for one in pieces:
         key = one.row * tasks + one.task
-        own += np.bincount(key, weights=one.ran**2, minlength=len(own))
-        # Few segments cross an edge.
-        several = np.flatnonzero(one.rows_of > 1)
-        key, ran, owner, rows_of = key[several], one.ran[several], one.owner[several], one.rows_of[several]
+        _add(own, key, one.ran**2)
         for lag in range(1, lags + 1):
-            same = np.flatnonzero(owner[lag:] == owner[:-lag])
-            tapered = np.where(rows_of[same] - 1 > lags, 1 - lag / (lags + 1), 1.0)
-            products = tapered * ran[same] * ran[same + lag]
-            across[lag - 1] += np.bincount(key[same], weights=products, minlength=across.shape[1])
+            same = np.flatnonzero(one.owner[lag:] == one.owner[:-lag])
+            tapered = np.where(one.rows_of[same] - 1 > lags, 1 - lag / (lags + 1), 1.0)
+            products = tapered * one.ran[same] * one.ran[same + lag]
+            _add(across[lag - 1], key[same], products)
     own, across = own.reshape(count, tasks)[rows.at], across.reshape(lags, count, tasks)[:, rows.at]
     run = np.concatenate(([0], np.cumsum(~rows.linked)))
     for lag in range(1, lags + 1):
@@ -251,9 +249,16 @@ def instance_spread(rows: Rows, work: Sequence[Work], tasks: int, late_s: float,
     return Spread(own, across)
 
 
+def _add(sums: Floats, at: NDArray[np.int64], values: Floats) -> None:
+    """Add values at places that are near each other."""
+    if len(at):
+        low, high = int(at.min()), int(at.max()) + 1
+        sums[low:high] += np.bincount(at - low, weights=values)
+
+
 @dataclass(frozen=True)
 class _Pieces:
-    """The parts of a thread's segments in rows.
+    """The parts in rows of a thread's segments that cross an edge.
 
     Attributes
     ----------
@@ -269,19 +274,22 @@ class _Pieces:
     ran: Floats
 
 
-def _pieces(one: Work, edges_ns: NDArray[np.int64], tasks: int) -> _Pieces:
+def _pieces(one: Work, edges_ns: NDArray[np.int64], tasks: int, own: Floats) -> _Pieces:
+    """Return the pieces of segments that cross an edge, which are few; add the squares of the others to `own`."""
     quantum = locate(one.t_ns, edges_ns).astype(np.int64) - 1
     first, last = np.maximum(quantum[:-1], 0), np.minimum(quantum[1:], len(edges_ns) - 2)
     # A segment that ends on an edge has no part in the row that begins there.
     last -= (last > first) & (edges_ns[np.maximum(last, 0)] == one.t_ns[1:])
-    kept = np.flatnonzero((one.task < tasks) & (one.modelled > 0) & (quantum[1:] >= 0) & (first <= last))
+    kept = (one.task < tasks) & (one.modelled > 0) & (quantum[1:] >= 0) & (first <= last)
+    inside = kept & (quantum[:-1] == first) & (quantum[1:] == first)
+    whole = np.flatnonzero(inside)
+    _add(own, first[whole] * tasks + one.task[whole], one.modelled[whole] ** 2)
+    kept = np.flatnonzero(kept & ~inside)
     counts = (last - first + 1)[kept]
     owner = np.repeat(kept, counts)
     row = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts) + first[owner]
     rows_of, ran = np.repeat(counts, counts), one.modelled[owner]
-    # Most segments are inside one row.
-    cut = np.flatnonzero((quantum[owner] != row) | (quantum[owner + 1] != row))
-    begin_ns, end_ns = one.t_ns[owner[cut]], one.t_ns[owner[cut] + 1]
-    inside_ns = np.minimum(end_ns, edges_ns[row[cut] + 1]) - np.maximum(begin_ns, edges_ns[row[cut]])
-    ran[cut] *= np.maximum(inside_ns, 0) / (end_ns - begin_ns)
+    begin_ns, end_ns = one.t_ns[owner], one.t_ns[owner + 1]
+    inside_ns = np.minimum(end_ns, edges_ns[row + 1]) - np.maximum(begin_ns, edges_ns[row])
+    ran *= np.maximum(inside_ns, 0) / (end_ns - begin_ns)
     return _Pieces(row, one.task[owner].astype(np.int64), owner, rows_of, ran)

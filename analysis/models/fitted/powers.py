@@ -35,6 +35,7 @@ from .contention import likely_pairs
 from .equations import LEAST_ROWS, Rows, Work, worked_in
 from .extensions import FAMILIES, Effects, Extensions, Known, extension_columns, static_courses
 from .findings import Evidence, disorder, findings
+from .products import crossed, times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -190,12 +191,12 @@ def _scores(equations: Equations, base: BaseFit, prior: Prior) -> Callable[[Floa
     white, _ = base.noise.whiten(np.column_stack([base.time, equations.energy_j]))
     orthogonal, _ = orthonormal(np.vstack([white[:, :-1], np.diag(1 / prior.deviation)]))
     orthogonal = orthogonal[: len(white)]
-    residual = white[:, -1] - orthogonal @ (orthogonal.T @ white[:, -1])
+    residual = white[:, -1] - times(orthogonal, crossed(orthogonal, white[:, -1]))
 
     def scores(columns: Floats) -> Floats:
         found, _ = base.noise.whiten(columns)
-        found -= orthogonal @ (orthogonal.T @ found)
-        return np.asarray(residual @ found / np.maximum(np.sqrt((found**2).sum(axis=0)), 1e-300))
+        found -= times(orthogonal, crossed(orthogonal, found))
+        return np.asarray(crossed(found, residual) / np.maximum(np.sqrt((found**2).sum(axis=0)), 1e-300))
 
     return scores
 
@@ -214,7 +215,7 @@ def _averaged(equations: Equations, base: BaseFit, extended: Extensions, prior: 
     found = averaged(base.noise)
     if max(found.chance.values(), default=0.0) < LIKELY:
         return found, base.noise
-    residual = equations.energy_j - equations.time @ found.power - extended.columns @ (found.effect * size)[count:]
+    residual = equations.energy_j - times(columns[:, :-1], np.append(found.power, (found.effect * size)[count:]))
     noise = equations.noise(found.power, base.noise).with_outliers(residual).sized(residual, scaled=True)
     noise = noise.with_outliers(residual)
     return averaged(noise), noise
@@ -239,7 +240,7 @@ def _fit(
         _static_change(found, rows), float(np.ptp(rows.middle_s[busy])) / max(rows.span_s, 1e-9) if busy.any() else 0.0,
         disorder(found.equations.time[:, :tasks], found.equations.spread.own),
     )  # fmt: skip
-    residual = found.equations.energy_j - found.equations.time @ found.base.power
+    residual = found.equations.energy_j - times(found.equations.time, found.base.power)
     own = found.noise.clear_spread2(residual) * found.noise.instances + found.noise.own
     return Fit(
         power=np.maximum(power[: tasks + 1], 1e-6 * mean_w[: tasks + 1]),

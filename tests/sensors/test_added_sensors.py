@@ -1,0 +1,202 @@
+"""Sensors of other packages: found by entry points and chosen by name; whatever they do, the program runs."""
+
+import time
+
+import pytest
+from support import added_sensor, fake_trees
+from support.added_sensor import CounterBench, MeterBench
+from support.fake_sensor import is_missing, raw_readings, wait_for
+
+import tprof
+from tprof import sensors
+from tprof.sensors import Accuracy, Domain, Found, Quality, Quantity, Reading, Sensor
+from tprof.trace.estimate import WattsError
+
+
+@tprof.task
+def add_up(n):
+    return sum(range(n))
+
+
+class Wrong(Sensor):
+    """Reads a GPU, and fails as its argument says."""
+
+    name = "wrong"
+    covers = "nothing"
+    subject = "gpu"
+    argument_words = "how"
+
+    def find(self, machine):
+        del machine
+        return Found(
+            (Domain("gpu-0", "gpu", None, "wrong", Quality.MEASURED, accuracy=Accuracy(shows=Quantity.POWER)),)
+        )
+
+    def open(self, machine, domains):
+        del machine, domains
+        if self.argument == "open":
+            raise tprof.SensorError("the device is busy: end the other program")
+        return Reader(self.argument)
+
+
+class Reader:
+    period_s = 0.002
+
+    def __init__(self, how) -> None:
+        self.how, self.reads = how, 0
+
+    def read(self):
+        self.reads += 1
+        if self.reads > 5 and self.how == "raise":
+            raise KeyError("no such device")
+        if self.reads > 5 and self.how == "hang":
+            time.sleep(3)
+        return [Reading("gpu-0", {"nan": float("nan"), "negative": -1.0, "text": "7"}.get(self.how, 10.0))]
+
+    def close(self):
+        if self.how == "close":
+            raise OSError("it does not close")
+
+
+@pytest.fixture
+def _wrong(tmp_path, monkeypatch):
+    added_sensor.install(tmp_path / "packages", monkeypatch, wrong=f"{__name__}:Wrong")
+
+
+def record(path, energy, until):
+    """Record until the raw readings of the GPU are as said."""
+    with tprof.record(path, energy=energy, counters="none", idle_s=0) as recording:
+        wait_for(lambda: until(raw_readings(path, "gpu-0")), "readings")
+        assert add_up(1000) == 499500
+    return recording
+
+
+def many(readings):
+    return len(readings) > 5
+
+
+@pytest.mark.usefixtures("_wrong")
+def test_a_package_adds_a_sensor_that_auto_takes_beside_the_processors(tmp_path, monkeypatch):
+    monkeypatch.setenv("TPROF_SYSROOT", str(fake_trees.laptop(tmp_path / "root").root))
+
+    choice = sensors.choose("auto", root=sensors.sysroot(), machine="x86_64")
+
+    assert {domain.name for domain in choice.domains if domain.counted} == {"package-0", "gpu-0"}
+    assert list(choice.sensors) == ["wrong"]
+
+
+@pytest.mark.usefixtures("_wrong")
+def test_a_sensor_of_a_package_is_recorded_by_name(tmp_path):
+    recording = record(tmp_path / "t.tprof", "wrong", many)
+
+    assert recording.notes == []
+    assert recording.profile().accounts.loc["gpu-0", "measured_j"] > 0
+
+
+@pytest.mark.usefixtures("_wrong")
+def test_a_sensor_that_raises_is_missing_and_told_at_the_end(tmp_path):
+    recording = record(tmp_path / "t.tprof", "wrong:raise", lambda readings: is_missing(readings).any())
+
+    (note,) = recording.notes
+    assert note.startswith("wrong could not be read ")
+    assert note.endswith("so energy may be missing: KeyError: 'no such device'")
+
+
+@pytest.mark.usefixtures("_wrong")
+@pytest.mark.parametrize("how", ["nan", "negative", "text"])
+def test_what_is_no_watts_is_missing(tmp_path, how):
+    recording = record(tmp_path / "t.tprof", f"wrong:{how}", lambda readings: is_missing(readings).any())
+
+    assert is_missing(raw_readings(recording.path, "gpu-0")).all()
+    assert "a read of gpu-0 gave no value" in recording.notes[0]
+
+
+@pytest.mark.usefixtures("_wrong")
+def test_a_sensor_that_hangs_holds_nothing_up(tmp_path):
+    begin_s = time.monotonic()
+    recording = record(tmp_path / "t.tprof", "wrong:hang", many)
+
+    assert time.monotonic() - begin_s < 60
+    assert recording.notes[0].startswith("wrong has not answered for ")
+
+
+@pytest.mark.usefixtures("_wrong")
+def test_a_sensor_that_cannot_be_opened_is_an_error_where_it_was_asked_for(tmp_path):
+    with pytest.raises(tprof.SensorError, match=r"^wrong gives no energy: the device is busy: end the other program$"):
+        record(tmp_path / "t.tprof", "wrong:open", many)
+
+    assert not (tmp_path / "t.tprof").exists()
+
+
+@pytest.mark.usefixtures("_wrong")
+def test_a_sensor_that_does_not_close_is_told(tmp_path):
+    assert "it does not close" in record(tmp_path / "t.tprof", "wrong:close", many).notes[0]
+
+
+def test_what_cannot_be_loaded_is_left_out_of_auto_with_a_sentence(tmp_path, monkeypatch):
+    added_sensor.install(tmp_path / "packages", monkeypatch, broken="no_such_module:Sensor", other=f"{__name__}:Reader")
+
+    choice = sensors.choose("auto", root=fake_trees.laptop(tmp_path / "root").root, machine="x86_64")
+
+    assert dict(choice.left_out)["broken"].startswith(
+        "the sensor broken of added-sensors cannot be loaded: ModuleNotFoundError"
+    )
+    assert dict(choice.left_out)["other"].startswith("the sensor other of added-sensors is no tprof.sensors.Sensor")
+    with pytest.raises(tprof.SensorError, match="cannot be loaded"):
+        sensors.choose("broken", root=tmp_path)
+
+
+def test_a_package_cannot_take_the_name_of_a_sensor_of_tprof(tmp_path, monkeypatch):
+    added_sensor.install(tmp_path / "packages", monkeypatch, powercap=f"{__name__}:Wrong", auto=f"{__name__}:Wrong")
+
+    choice = sensors.choose("powercap", root=fake_trees.laptop(tmp_path / "root").root)
+
+    assert {domain.source for domain in choice.domains} == {"powercap"}
+
+
+def test_nothing_is_counted_twice(tmp_path, monkeypatch):
+    """The plug's meter has everything in it; the counter is beside the packages."""
+    bench = CounterBench(tmp_path, monkeypatch)
+    bench.begin()
+    (bench.file.parent / "watts").write_text("100")
+    folder, root = bench.file.parent, fake_trees.laptop(tmp_path / "root").root
+
+    choice = sensors.choose(f"added_meter:{folder},powercap,added_counter:{folder}", root=root)
+
+    assert {domain.name for domain in choice.domains if domain.counted} == {"package-0", "gpu-0"}
+    assert dict(choice.left_out)["wall"] == "it stands around package-0 and would count it twice"
+    alone = sensors.choose([f"added_meter:{folder}"], root=root)
+    assert [domain.counted for domain in alone.domains] == [True]
+
+
+@pytest.mark.parametrize(
+    ("energy", "words"),
+    [
+        ("perf,none", 'energy="none" stands alone'),
+        ("perf,,powercap", "energy must be sensors such as"),
+        ([], "energy must be sensors such as"),
+        ("perf,perf", "names each sensor once"),
+        ("perf:0", "takes no argument"),
+    ],
+)
+def test_what_is_asked_for_has_to_make_sense(tmp_path, energy, words):
+    with pytest.raises((tprof.UsageError, tprof.SensorError), match=words):
+        sensors.choose(energy, root=tmp_path)
+
+
+def test_what_a_sensor_may_be_off_by_is_in_every_interval(tmp_path, monkeypatch):
+    bench = MeterBench(tmp_path, monkeypatch)
+    bench.begin()
+    with tprof.record(tmp_path / "t.tprof", energy=bench.energy, counters="none", idle_s=0) as recording:
+        wait_for(lambda: len(raw_readings(recording.path, "wall")) > 5, "readings")
+        add_up(100_000)
+        wait_for(lambda: len(raw_readings(recording.path, "wall")) > 10, "readings")
+
+    profile = recording.profile()
+    (wall,) = profile.info["domains"]
+    assert profile.watts == WattsError(1.01, 1.01)
+    assert profile.info["sensor"] == ("added_meter (measured): wall (power integrated by tprof, all of it within 1 %)")
+    assert (wall["integrated"], wall["relative_error"]) == (True, 0.01)
+    mean, exact = profile.summary().loc["add_up"], profile.summary(common=False).loc["add_up"]
+    assert mean["energy_mean_high_j"] == pytest.approx(exact["energy_mean_high_j"] * 1.01)
+    assert mean["energy_mean_low_j"] == pytest.approx(exact["energy_mean_low_j"] / 1.01)

@@ -1,0 +1,16 @@
+"""The bench of each sensor, for tests/sensors/test_conformance.py."""
+
+from .added_sensor import CounterBench, MeterBench
+from .fake_nvml import NvmlCountBench, NvmlPowerBench
+from .powercap_bench import PowercapBench
+from .sensor_conformance import Bench
+
+BENCHES: dict[str, type[Bench]] = {
+    "powercap": PowercapBench,
+    "nvml": NvmlCountBench,
+    "nvml_power": NvmlPowerBench,
+    "added_counter": CounterBench,
+    "added_meter": MeterBench,
+}
+WITHOUT = {"perf": "its events are the running kernel's: tests/sensors/test_power_pmu.py and tests/lab try it"}
+"""Sensors that cannot be faked, and what tries them instead."""

@@ -1,0 +1,50 @@
+/* The calls with which a thread gives work to the pool of a library: which thread, when, and in which task. The calls of
+ * other libraries are led through stubs (libraries.c, call_stubs.c), which come here before and after the function. */
+#ifndef TPROF_CALLS_H
+#define TPROF_CALLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define TPROF_CALL_STUBS 4096
+
+#if defined(__x86_64__) || defined(__aarch64__)
+#define TPROF_CALLS_ARE_NOTED 1
+#else
+#define TPROF_CALLS_ARE_NOTED 0
+#endif
+
+/* The function that a stub stands in for; call_stubs.c knows the layout. */
+struct tprof_call_target {
+    uintptr_t function;
+    uint32_t library; /* its number in libraries.c */
+    uint32_t counted; /* its second argument says how many more follow the third */
+};
+
+/* One call, or several of a thread in the same task within a few milliseconds. */
+struct tprof_calls {
+    uint64_t begin_ns, end_ns; /* of the first, of the last */
+    uint64_t inside_ns;        /* in all of them */
+    uint32_t library, task;    /* TPROF_NO_TASK: none */
+    bool several_tasks;        /* there was no place to keep the calls of several tasks apart */
+};
+
+typedef void tprof_calls_visitor(const struct tprof_calls *calls, pid_t tid);
+
+/* The address to call instead of a function, or 0: there is none left. Called by one thread at a time. */
+uintptr_t tprof_call_stub(uintptr_t function, uint32_t library, bool counted);
+bool tprof_is_call_stub(uintptr_t address);
+/* The library at these addresses is gone. */
+void tprof_call_stubs_drop(uintptr_t start, uintptr_t end);
+
+/* Note calls from now on, or no more. Called while nobody takes any. */
+void tprof_calls_note(bool on);
+/* Show what has been noted since the last time, also of calls that go on; `all`: also the latest of each thread, with
+ * which its next one may yet be put together. Returns whether calls of some thread were missed. One thread at a time. */
+bool tprof_calls_take(bool all, tprof_calls_visitor *visit);
+/* The calling thread ends. */
+void tprof_calls_leave_thread(void);
+void tprof_calls_after_fork_in_child(void);
+
+#endif

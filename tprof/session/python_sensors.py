@@ -1,0 +1,340 @@
+"""Reads the sensors of a recording that Python reads, on one thread, each at its own rate.
+
+Native sensors are read by the core (csrc/sensor_thread.c). Here a reader may be slow, hang or raise anything: the
+program does not notice, and the end of the recording has a sentence on it. Only the process that made the session
+reads; the thread ends before a fork and starts again after it.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+from tprof import _core
+from tprof.errors import SensorError
+from tprof.sensors.contract import Quantity, Users
+from tprof.trace.bounds import MAX_WATTS
+
+from .own_thread import OwnThread
+from .process_state import this_process
+from .table_file import TableFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from tprof.sensors.contract import Domain, Machine, Reader, Reading, Sensor
+
+THREAD_NAME = "tprof-readers"
+FIRST_S = 5.0
+"""Longest wait for the first reading of every sensor: a driver's library may take a second to load."""
+LAST_S = 0.5
+"""Longest wait for a last reading, and for a change of values that update within that time."""
+FORK_S = 0.05
+"""Longest wait for a read in progress before a fork; a longer read goes on in the parent meanwhile."""
+SHORTEST_S, AGAIN_S = 0.001, 0.1
+"""Least time between two reads, and from a failure to opening the sensor again."""
+UNSEEN_PERIODS, UNSEEN_S = 5, 1.0
+"""Power that was not read for so many periods, and so long, is unknown: it is not integrated over that time."""
+MOST_COUNT = (1 << 64) - 1
+
+
+class DomainFile:
+    """The file of a domain's readings: counts as they are read, or the integral of power in µJ."""
+
+    def __init__(self, domain: Domain, source: dict[str, Any]) -> None:
+        """Make the file. Raises OSError."""
+        self.domain = domain
+        self._file = _core.ReadingFile(source, round((domain.accuracy.update_s or 0.0) * 1e9))
+        self._integrates = domain.accuracy.shows is Quantity.POWER
+        self._longest_ns = round(UNSEEN_S * 1e9)
+        self._before: tuple[int, float] | None = None
+        self._energy_uj = 0.0
+        self.last: float | None = None
+        self.changes = 0
+
+    def expect(self, period_s: float) -> None:
+        """Take note of the time between two reads."""
+        usual_s = max(period_s, self.domain.accuracy.update_s or 0.0)
+        self._longest_ns = round(max(UNSEEN_PERIODS * usual_s, UNSEEN_S) * 1e9)
+
+    def take(self, reading: Reading, *, took_ns: int, reopened: bool) -> bool:
+        """Record a reading; returns whether it holds a value. A value that cannot be one is a failed read."""
+        t_ns = _core.now_ns() if reading.t_ns is None else reading.t_ns
+        value = _sound(reading.value, integrates=self._integrates)
+        if value is None:
+            number = errno.EIO if reading.value is None else errno.EBADMSG
+            self._file.take(t_ns, took_ns, 0, number)
+            self._before = None
+            return False
+        self.changes += value != self.last
+        self.last = value
+        reopened |= reading.reopened
+        if self._integrates:
+            count, reopened = self._integrated(t_ns, value, reopened=reopened)
+        else:
+            count = int(value)
+        self._file.take(t_ns, took_ns, count, 0, reopened)
+        return True
+
+    def _integrated(self, t_ns: int, watts: float, *, reopened: bool) -> tuple[int, bool]:
+        """Return the joules until now by the trapezoidal rule, and whether the power of the time before is unknown."""
+        before, self._before = self._before, (t_ns, watts)
+        if before is None:
+            return int(self._energy_uj), self._energy_uj > 0 or reopened
+        since_ns, since_w = before
+        if reopened or t_ns - since_ns > self._longest_ns:
+            return int(self._energy_uj), True
+        self._energy_uj += max(t_ns - since_ns, 0) * (since_w + watts) / 2000
+        return int(self._energy_uj), reopened
+
+    def fail(self, error: int) -> None:
+        """Record a failed read."""
+        self._file.take(_core.now_ns(), 0, 0, error)
+        self._before = None
+
+    def close(self) -> None:
+        """End the file."""
+        self._file.close()
+
+
+def _sound(value: object, *, integrates: bool) -> float | None:
+    """Return the value if it can be one: a count of 64 bits, or watts."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        return None
+    if integrates:
+        return float(value) if 0 <= value <= MAX_WATTS else None
+    return value if 0 <= value <= MOST_COUNT and value == int(value) else None
+
+
+class UsersFile:
+    """The file of the processes that used devices, made with its first line; none is written after one that failed."""
+
+    def __init__(self, path: Path) -> None:
+        """Store the path."""
+        self._path = path
+        self._file: TableFile | None = None
+        self._failed = False
+
+    def take(self, users: Users) -> None:
+        """Write a line."""
+        if self._failed:
+            return
+        line = {"domain": users.domain, "since_ns": users.since_ns, "t_ns": users.t_ns, "processes": users.processes}
+        try:
+            if self._file is None:
+                self._path.parent.mkdir(mode=0o700, exist_ok=True)
+                self._file = TableFile(self._path)
+        except OSError:
+            self._failed = True
+            return
+        self._failed = not self._file.append(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+
+    def close(self) -> None:
+        """End the file."""
+        if self._file is not None:
+            self._file.close()
+
+
+class OpenedSensor:
+    """A sensor of the recording, opened on the thread and read when it is due."""
+
+    def __init__(self, sensor: Sensor, machine: Machine, files: Sequence[DomainFile], users: UsersFile) -> None:
+        """Store them; nothing is opened yet."""
+        self.sensor = sensor
+        self._users = users
+        self.files = {file.domain.name: file for file in files}
+        self.due_s = 0.0
+        self.problem: str | None = None
+        self.first_error: BaseException | None = None
+        self.has_begun = False
+        self.busy_since_s: float | None = None
+        self.failures = 0
+        self._machine = machine
+        self._reader: Reader | None = None
+        self._in_a_row = 0
+        self._opened = False
+        self._reopened = False
+
+    def poll(self) -> None:
+        """Read once, on the thread; a failure is recorded and remembered, whatever it is."""
+        self.busy_since_s = time.monotonic()
+        try:
+            if self._reader is None:
+                self._open()
+            self._read()
+            self._in_a_row = 0
+        except Exception as error:  # noqa: BLE001 - a reader's failure must not reach the program; `stop` reports it
+            self._failed(error)
+        finally:
+            self.has_begun = True
+            self.busy_since_s = None
+
+    def _open(self) -> None:
+        domains = tuple(file.domain for file in self.files.values())
+        self._reader = self.sensor.open(self._machine, domains)
+        for file in self.files.values():
+            file.expect(self._reader.period_s)
+        self._reopened, self._opened = self._opened, True
+
+    def _read(self) -> None:
+        assert self._reader is not None  # noqa: S101 - `poll` has opened it
+        begin_s, begin_ns = time.monotonic(), _core.now_ns()
+        found = list(self._reader.read())
+        took_ns = _core.now_ns() - begin_ns
+        self.due_s = begin_s + max(self._reader.period_s, SHORTEST_S)
+        readings = [reading for reading in found if not isinstance(reading, Users)]
+        for users in found:
+            if isinstance(users, Users):
+                self._users.take(users)
+        seen = set()
+        for reading in readings:
+            file = self.files.get(reading.domain)
+            if file is not None:
+                reopened = self._reopened and reading.domain not in seen
+                if file.take(reading, took_ns=took_ns, reopened=reopened):
+                    seen.add(reading.domain)
+                else:
+                    self._remember(f"a read of {reading.domain} gave no value", 1)
+        if readings:
+            self._reopened = False
+
+    def _failed(self, error: Exception) -> None:
+        self.first_error = self.first_error or error
+        known = isinstance(error, SensorError | OSError)
+        self._remember(str(error) if known else f"{type(error).__name__}: {error}", 1)
+        number = error.errno if isinstance(error, OSError) and error.errno else errno.EIO
+        for file in self.files.values():
+            file.fail(number)
+        self.due_s = time.monotonic() + AGAIN_S
+        self._in_a_row += 1
+        if self._in_a_row > 1:
+            self.close()
+
+    def _remember(self, problem: str, count: int) -> None:
+        self.problem = self.problem or problem
+        self.failures += count
+
+    def awaits_change(self, changes: dict[str, int]) -> bool:
+        """Return whether a value that updates soon has not changed since it had so many changes."""
+        return self._in_a_row == 0 and any(
+            file.changes == changes[name] and 0 < (file.domain.accuracy.update_s or 0.0) <= LAST_S
+            for name, file in self.files.items()
+            if file.domain.accuracy.shows is Quantity.ENERGY
+        )
+
+    def close(self) -> None:
+        """Close the reader, on the thread."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            try:
+                reader.close()
+            except Exception as error:  # noqa: BLE001 - as in `poll`
+                self._remember(f"{type(error).__name__}: {error}", 0)
+
+
+class PythonSensors:
+    """The thread, and the files that it writes."""
+
+    def __init__(self, machine: Machine, sensors: Sequence[tuple[Sensor, Sequence[DomainFile]]], users: Path) -> None:
+        """Store them; `start` begins. `users` is the file of the processes that use devices."""
+        self._users = UsersFile(users)
+        self._opened = [OpenedSensor(sensor, machine, files, self._users) for sensor, files in sensors]
+        self._thread: OwnThread | None = None
+        self._stopping = self._ended = False
+
+    def start(self, *, strict: bool) -> None:
+        """Start the thread, and wait until each sensor was read once, or for `FIRST_S`.
+
+        Raises SensorError if one of them could not be opened and `strict`.
+        """
+        if not self._opened:
+            return
+        this_process.pause_around_forks(self)
+        self.resume()
+        _wait(lambda: all(one.has_begun for one in self._opened), FIRST_S)
+        failed = next((one for one in self._opened if one.first_error is not None), None)
+        if strict and failed is not None:
+            problem = failed.problem
+            self.stop()
+            raise SensorError(f"{failed.sensor.name} gives no energy: {problem}") from failed.first_error
+
+    def stop(self) -> list[str]:
+        """End the thread after a last reading; returns a sentence on each sensor that failed."""
+        if not self._opened:
+            return []
+        this_process.pause_no_more(self)
+        self._stopping = True
+        self._end(2 * LAST_S)
+        self._ended = True
+        notes = [note for one in self._opened if (note := _note(one)) is not None]
+        for one in self._opened:
+            for file in one.files.values():
+                file.close()
+        self._users.close()
+        return notes
+
+    def pause(self) -> None:
+        """End the thread until `resume`; one whose read takes longer goes on."""
+        busy = [one.busy_since_s for one in self._opened if one.busy_since_s is not None]
+        hangs = any(time.monotonic() - since_s > UNSEEN_S for since_s in busy)
+        self._end(0 if hangs else FORK_S)
+
+    def _end(self, timeout_s: float) -> None:
+        thread = self._thread
+        if thread is not None and not thread.is_this and thread.end(timeout_s):
+            self._thread = None
+
+    def resume(self) -> None:
+        """Start the thread, unless it runs."""
+        if self._thread is None and not self._stopping:
+            self._thread = OwnThread(self._run, THREAD_NAME)
+
+    def _run(self, thread: OwnThread) -> None:
+        due_s = 0.0
+        while not (self._stopping or thread.is_over(max(due_s - time.monotonic(), 0.0))):
+            for one in self._opened:
+                if one.due_s <= time.monotonic() and not self._stopping:
+                    one.poll()
+            due_s = min(one.due_s for one in self._opened)
+        if self._stopping:
+            self._read_last()
+            for one in self._opened:
+                one.close()
+
+    def _read_last(self) -> None:
+        """Read the joules of the program's last moments, which appear at a sensor's next update."""
+        deadline_s = time.monotonic() + LAST_S
+        before = [{name: file.changes for name, file in one.files.items()} for one in self._opened]
+        waiting = list(zip(self._opened, before, strict=True))
+        while waiting and not self._ended:
+            for one, _ in waiting:
+                one.poll()
+            waiting = [(one, changes) for one, changes in waiting if one.awaits_change(changes)]
+            if not waiting or time.monotonic() >= deadline_s:
+                return
+            time.sleep(max(min(one.due_s for one, _ in waiting) - time.monotonic(), SHORTEST_S))
+
+
+def _note(one: OpenedSensor) -> str | None:
+    name = one.sensor.name
+    if one.busy_since_s is not None:
+        return (
+            f"{name} has not answered for {time.monotonic() - one.busy_since_s:.3g} s: its energy since then is "
+            "missing, and that of sensors read after it"
+        )
+    if not one.has_begun:
+        return f"{name} was not read: a sensor before it did not answer"
+    if one.problem is None:
+        return None
+    times = "once" if one.failures == 1 else f"{one.failures} times"
+    return f"{name} could not be read {times}, so energy may be missing: {one.problem}"
+
+
+def _wait(condition: Callable[[], bool], longest_s: float) -> None:
+    deadline_s = time.monotonic() + longest_s
+    while not condition() and time.monotonic() < deadline_s:
+        time.sleep(SHORTEST_S)
