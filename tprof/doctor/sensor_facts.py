@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tprof import sensors
 from tprof.sensors.advice import SIDE_CHANNEL, Remedy
 from tprof.sensors.contract import Machine, Quantity, Unavailable
-from tprof.sensors.registry import all_classes
+from tprof.sensors.registry import all_classes, search
 from tprof.sensors.topology import describe_host
 from tprof.trace.kinds import Quality
 from tprof.trace.plain_values import is_finite
@@ -52,7 +52,7 @@ def energy_facts(root: Path, machine: str | None = None) -> tuple[Fact, ...]:
 
 def _sensor(kind: type[Sensor], machine: Machine, choice: Choice) -> list[Fact]:
     """Return whether a sensor can be read, and how often its domains update, which is measured now."""
-    found = kind().find(machine)
+    found = search(kind(), machine)
     if isinstance(found, Unavailable):
         covers = Fact(f"{kind.name} would cover", State.MISSING, kind.covers)
         return [Fact(kind.name, State.MISSING, found.why, found.remedies), covers]
