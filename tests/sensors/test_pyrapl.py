@@ -58,6 +58,14 @@ print(json.dumps({"sensor": profile.info["sensor"], "joules": float(package.ener
 """
 
 
+COST = """
+import json, sys
+from pathlib import Path
+from tprof.benchmarks.overhead.sensor_thread_cost import measure_pyrapl, pyrapl_problem
+print(json.dumps([pyrapl_problem(), measure_pyrapl(Path(sys.argv[1]), duration_s=0.05, rounds=2)]))
+"""
+
+
 def run(tree, program, *arguments):
     """Run a program in a namespace whose /sys is the tree's; returns what it prints."""
     pytest.importorskip("pyRAPL", reason="pyRAPL is not installed")
@@ -120,6 +128,13 @@ def test_a_recording_by_pyrapl_has_its_joules(tmp_path):
 
     assert said["joules"] == pytest.approx(5.0)
     assert "pyrapl" in said["sensor"]
+
+
+def test_what_it_costs_can_be_measured(tmp_path):
+    problem, shares = run(server(tmp_path), COST, tmp_path)
+
+    assert problem is None
+    assert len(shares) == 2
 
 
 def test_without_powercap_the_reason_is_pyrapls(tmp_path):

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 SELF = Path("/")
-PERIOD_S = 0.01
-"""A read of four domains takes about 17 µs, during which it holds the lock of Python: 0.2 % of a core."""
+PERIOD_S = 0.02
+"""Four domains each 10 ms took 2 % of a core, most of it to wake a thread of Python."""
 
 
 class Pyrapl(Sensor):
