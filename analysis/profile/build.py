@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,8 @@ import pandas as pd
 from tprof.analysis.attribution.accounts import Account, NativeTotals, Totals, settle
 from tprof.analysis.attribution.instances import join_rows
 from tprof.analysis.attribution.load import read_activity
+from tprof.analysis.attribution.meter_delay import SOURCE as METER
+from tprof.analysis.attribution.meter_delay import aligned, delay_warning, find_delay
 from tprof.analysis.attribution.overlaps import distribute_energy, has_overlaps, split_overlaps
 from tprof.analysis.attribution.quanta import Quanta, build_quanta
 from tprof.analysis.attribution.sharing import Sharing, plan_sharing, split_static, static_watts
@@ -151,6 +153,8 @@ def build_profile(
     stored, stored_problem = stored_model(trace.manifest.get("power_model"))
     chosen = choose_model(model, present, coefficients, stored)
     readings = sorted((r for r in trace.readings.values() if r.quantity == "energy"), key=lambda r: r.name)
+    delays = {one.name: find_delay(one, trace.threads) for one in readings if one.source == METER}
+    readings = [aligned(one, delays[one.name]) if one.name in delays else one for one in readings]
     whole = tuple(build_quanta(reading, max_power_w) for reading in readings)
     quanta = tuple(domain.between(trace.start_ns, trace.end_ns)[0] for domain in whole)
     packages = tuple(sorted({q.package for q in quanta if q.package is not None}))
@@ -166,10 +170,12 @@ def build_profile(
     ]
     warnings = [*trace.graph.notes, *about_model, *stuck, *sample_warnings(activity, rows, recipe.model)]
     warnings += fit_warnings(recipe.fits, names)
+    warnings += [delay_warning(name) for name, delay in delays.items() if delay.delay_s is None]
     native = native_facts(activity.pools, totals.native, names)
     measured_j = sum(accounts[domain.name].measured_j for domain in quanta if domain.counted and len(domain))
     warnings += native_warnings(native, measured_j)
     info: dict[str, Any] = describe(trace, recipe, warnings) | {"native": native}
+    info["meters"] = {name: asdict(delay) for name, delay in delays.items()} or None
     counted = [domain for domain in quanta if domain.counted and len(domain)]
     watts = common_error(counted, watts_error(trace.manifest)) if counted else EXACT
     only_estimated = all(domain.quality == Quality.ESTIMATED for domain in counted)

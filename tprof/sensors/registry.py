@@ -23,6 +23,7 @@ BUILT_IN = {
     "perf": "perf:Perf",
     "powercap": "powercap:Powercap",
     "nvml": "nvml:Nvml",
+    "meter": "meter:Meter",
 }
 """Modules of this folder and their classes, by name; of one subject the first that is available is `auto`'s."""
 WITHOUT_CLASS = ("auto", "estimate", "none")
