@@ -17,10 +17,12 @@ from tprof.analysis.models import Chosen, Coefficients, choose_model, needs_fit,
 from tprof.analysis.models.fitted import Belief, fit_powers
 from tprof.analysis.models.fitted.edges import estimate_edges
 from tprof.analysis.models.fitted.powers import mean_errors
+from tprof.analysis.names import places, shown
 
 from tprof.trace import Quality
 from tprof.trace.estimate import EXACT, most_watts, watts_error
 
+from .intervals import common_error
 from .native_threads import NativeBounds, native_facts, native_warnings
 from .profile import Profile
 from .profile_warnings import fit_warnings, sample_warnings, stuck_sensor_warnings
@@ -31,6 +33,7 @@ from .task_graph import lifecycle_columns
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
     from tprof.analysis.attribution.instances import InstanceRows
     from tprof.analysis.attribution.load import Activity
     from tprof.analysis.attribution.segments import Segments
@@ -95,6 +98,30 @@ class Recipe:
         return activity.segments, [self.plan(domain, activity) for domain in domains]
 
 
+def energy_by_domain(recipe: Recipe, trace: Trace) -> pd.DataFrame:
+    """Share every domain's joules, those outside the total too: one row per task, a column per domain.
+
+    Returns
+    -------
+    Index `task`, columns the domains' names: joules of all instances of the task, nested tasks left out; NaN if the
+    domain measured none. The columns of domains that nest overlap: only those of the total may be added.
+    """
+    activity = recipe.read(trace)
+    joined = join_rows([one.rows for one in activity.segments])
+    names, places_of = places([shown(entry.name) for entry in trace.tasks])
+    code = np.append(places_of, -1)[np.minimum(joined.rows.task, len(places_of))]
+    known = code >= 0
+    columns: dict[str, NDArray[np.float64]] = {}
+    for domain in recipe.quanta:
+        totals = Totals.zeros(len(joined.rows), NativeTotals.of(activity.pools, joined, len(trace.tasks)))
+        columns[domain.name] = np.full(len(names), np.nan)
+        if len(domain) and domain.valid.any():
+            settle(recipe.plan(domain, activity), activity.segments, activity.pools, joined, totals)
+            energy_j = totals.dynamic_j + totals.static_j
+            columns[domain.name] = np.bincount(code[known], weights=energy_j[known], minlength=len(names))
+    return pd.DataFrame(columns, index=pd.Index(np.asarray(names, object), name="task"))
+
+
 def build_profile(
     trace: Trace,
     *,
@@ -142,9 +169,10 @@ def build_profile(
     measured_j = sum(accounts[domain.name].measured_j for domain in quanta if domain.counted and len(domain))
     warnings += native_warnings(native, measured_j)
     info: dict[str, Any] = describe(trace, recipe, warnings) | {"native": native}
-    is_estimate = info["quality"] == Quality.ESTIMATED
-    watts = watts_error(trace.manifest) if is_estimate else EXACT
-    most_w = most_watts(trace.manifest) if is_estimate else np.inf
+    counted = [domain for domain in quanta if domain.counted and len(domain)]
+    watts = common_error(counted, watts_error(trace.manifest)) if counted else EXACT
+    only_estimated = all(domain.quality == Quality.ESTIMATED for domain in counted)
+    most_w = most_watts(trace.manifest) if counted and only_estimated else np.inf
     info["static_power_w"] = recipe.static_power_w | {
         name: float(fit.static_w.mean()) for name, fit in recipe.fits.items()
     }

@@ -62,15 +62,16 @@ def test_without_effects_none_is_likely():
 
 
 def test_of_two_causes_that_explain_the_same_neither_is_certain():
-    """The one that is tried first explains it; the other adds nothing to it, but could stand in its place."""
+    """Beside the one that is tried first each form of the other adds nothing, but it could stand in its place."""
     random = np.random.default_rng(2)
     time = random.uniform(0.5, 1.0, (1500, 1))
     one = time[:, 0] * random.normal(0.0, 1.0, 1500)
-    other = one + time[:, 0] * random.normal(0.0, 0.001, 1500)
+    other = one[:, None] + time * random.normal(0.0, 0.001, (1500, 6))
     target = 100 * (time[:, 0] + 0.1 * one) + random.normal(0.0, 1.0, 1500)
-    groups = [Group("one", "drift", np.array([1])), Group("other", "static", np.array([2]))]
+    forms = [Group(f"other {form}", "static", np.array([2 + form])) for form in range(6)]
 
-    found = average(100 * np.column_stack([time, one, other]), target, WIDE, groups, np.ones(3))
+    columns = 100 * np.column_stack([time, one, other])
+    found = average(columns, target, WIDE, [Group("one", "drift", np.array([1])), *forms], np.ones(8))
 
     assert 0.05 < found.chance["drift"] < 0.95
     assert 0.05 < found.chance["static"] < 0.95

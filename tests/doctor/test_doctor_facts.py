@@ -10,10 +10,11 @@ import pytest
 from support import fake_trees
 from tprof.benchmarks.simulator.simulated_machine import FIRST, Shape, make_tree
 
+from tprof.counters import processor_pmus
 from tprof.counters.groups import HARDWARE
 from tprof.doctor import State
 from tprof.doctor.machine_facts import file_system_of, operating_facts, package_facts, place_facts, processor_facts
-from tprof.doctor.sensor_facts import counter_facts, energy_facts, model_facts, processor_pmus
+from tprof.doctor.sensor_facts import counter_facts, energy_facts, model_facts
 from tprof.sensors import advice
 from tprof.sensors.topology import describe_host
 from tprof.trace.power_model import write_model

@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
     from tprof.trace import Readings
 
-READ = np.dtype([("t_ns", "u8"), ("register", "u4"), ("value", "u4"), ("published_pj", "u8"), ("true_pj", "u8")])
+READ = np.dtype(
+    [("t_ns", "u8"), ("package", "u2"), ("register", "u2"), ("value", "u4"), ("published_pj", "u8"), ("true_pj", "u8")]
+)
 """As `struct logged` in module/registers.c."""
 LEAST_WINDOW_NS = 5_000_000
 """A first reading has no window, and the guest is slow."""
-REGISTERS = {"package-0": 0x611, "core": 0x639, "dram": 0x619}
+REGISTERS = {"package": 0, "core": 1, "dram": 2, "psys": 3}
 BASE_MW, IDLE_MW = 1500, 500
 
 
@@ -96,32 +98,62 @@ def _rise(reads: np.ndarray, readings: Readings, said_j: float, scale: float) ->
     return float(rises[at_last, at_first]), true_pj * 1e-12 * scale
 
 
+def _domains(run: Run) -> list[str]:
+    return [name for name, readings in run.trace.readings.items() if readings.quantity == "energy"]
+
+
+def _counted_and_drawn(run: Run, name: str) -> tuple[float, float, float]:
+    """Return what tprof read of a domain, what its register counted meanwhile, and what was drawn, in joules."""
+    readings, scale = run.trace.readings[name], run.scenario.get("scale", {}).get(name.partition("-")[0], 1.0)
+    said_j = build_quanta(readings).energy_j.sum()
+    return said_j, *_rise(_reads_of(run, name), readings, said_j, scale)
+
+
+def _reads_of(run: Run, name: str) -> np.ndarray:
+    """Return the reads of a domain's register, ascending by time."""
+    kind, _, package = name.partition("-")
+    of_it = (run.reads["register"] == REGISTERS[kind]) & (run.reads["package"] == int(package or 0))
+    return np.sort(run.reads[of_it], order="t_ns")
+
+
 def _totals(report: Report, run: Run) -> None:
     """Compare each domain's total with what its register counted, and with the truth, from first to last reading."""
-    bounds, scale = run.scenario["bounds"], run.scenario.get("scale", {})
-    for name, readings in run.trace.readings.items():
-        register = next((one for domain, one in REGISTERS.items() if name.startswith(domain)), None)
-        if readings.quantity != "energy" or register is None:
-            continue
-        own = np.sort(run.reads[run.reads["register"] == register], order="t_ns")
-        quanta = build_quanta(readings)
+    bounds = run.scenario["bounds"]
+    for name in _domains(run):
+        readings = run.trace.readings[name]
+        said_j, counted_j, true_j = _counted_and_drawn(run, name)
         good = readings.t_ns[~readings.missing]
-        counted, true = _rise(own, readings, quanta.energy_j.sum(), scale.get(name.partition("-")[0], 1.0))
         gap_s = float(np.diff(good).max()) * 1e-9
         print(f"  {name}: {len(good)} readings, the longest gap {gap_s:.3f} s")
-        report.line("    what its register counted", quanta.energy_j.sum(), counted, bounds["register_j"])
-        report.line("    what was drawn", quanta.energy_j.sum(), true, bounds["true_j"])
-        for warning in quanta.warnings:
+        report.line("    what its register counted", said_j, counted_j, bounds["register_j"])
+        report.line("    what was drawn", said_j, true_j, bounds["true_j"])
+        for warning in build_quanta(readings).warnings:
             print(f"    {warning}")
-        if "wrap_after_j" in run.scenario:
-            report.true("  the register wrapped", holds=bool((np.diff(own["value"].astype(np.int64)) < 0).any()))
+        if any(kind in name for kind in run.scenario.get("wrap_after_j", {})):
+            report.true("  the register wrapped", holds=_wrapped(run, name))
         if "least_gap_s" in run.scenario:
             report.true("  nobody looked for long", holds=gap_s > run.scenario["least_gap_s"])
 
 
+def _wrapped(run: Run, name: str) -> bool:
+    values = _reads_of(run, name)["value"]
+    return bool((np.diff(values.astype(np.int64)) < 0).any())
+
+
+def _counted_once(report: Report, run: Run) -> None:
+    """The domains are those that the machine has, and a profile's total is that of packages and DRAM alone."""
+    names, expected = _domains(run), run.scenario["bounds"]["domains"]
+    report.true(f"the domains are {', '.join(names)}", holds=sorted(names) == sorted(expected))
+    profile = run.trace.profile("cputime")
+    said_j = profile.measured_j + profile.info["lead_in_j"] + profile.info["after_end_j"]
+    drawn_j = [_counted_and_drawn(run, name)[2] for name in names if name.startswith(("package", "dram"))]
+    report.line("the total", said_j, sum(drawn_j), run.scenario["bounds"]["true_j"] * len(drawn_j))
+
+
 def _no_warnings(report: Report, run: Run) -> None:
     """No warning about the sensor: whatever happened, it was right."""
-    warnings = [one for one in run.trace.profile("cputime").info["warnings"] if any(name in one for name in REGISTERS)]
+    names = _domains(run)
+    warnings = [one for one in run.trace.profile("cputime").info["warnings"] if any(name in one for name in names)]
     for warning in warnings:
         print(f"    {warning}")
     report.true("no warning about a sensor that is right", holds=not warnings)
@@ -177,9 +209,11 @@ def _tasks_by(model: str, report: Report, trace: tprof.trace.Trace, true_j: dict
 
 
 def _calibrated(report: Report, run: Run) -> None:
-    """`tprof calibrate` predicts the power of kinds that it did not see, and finds the static power."""
+    """`tprof calibrate` found the watts of a core and of a package, and predicts kinds that it left out."""
     model, bounds = run.said["model"], run.scenario["bounds"]["calibration"]
-    print(f"  {model}")
+    for name, true in bounds["true"].items():
+        report.line(f"calibration: {name}", model["coefficients"][name], true, bounds["share"] * true, "W")
+    report.line("calibration: error of kinds left out", model["left_out_error"], 0.0, bounds["left_out"], "")
 
 
 def _counters(report: Report, run: Run) -> None:
@@ -199,13 +233,82 @@ def _multiplexed(report: Report, run: Run) -> None:
 
 
 def _restored(report: Report, run: Run) -> None:
-    """Whoever is killed, the policies are as before unless program and guard were killed at once."""
+    """Whoever is killed, the policies are as before."""
     for one in run.said["seen"]:
-        order = ", ".join(one["order"])
+        order = f"{one['governor']}: {', '.join(one['order'])}"
         held = all(policy[0] == policy[1] == "1000000" for policy in one["held"])
-        report.true(f"1 GHz is held on {len(one['held'])} policies ({order})", holds=held)
-        if run.scenario["bounds"]["restored"]:
-            report.true(f"then {order}: the policies are as before", holds=one["after"] == run.said["before"])
+        report.true(f"{order}: 1 GHz is held on {len(one['held'])} policies", holds=held)
+        report.true(f"{order}: then the policies are as before", holds=one["after"] == one["before"])
+
+
+def _given_back(report: Report, run: Run) -> None:
+    """After the program the policies are as before."""
+    report.true("the policies are as before", holds=run.said["after"] == run.said["before"])
+
+
+def _drawn_j(before: dict[str, Any], after: dict[str, Any]) -> float:
+    return sum(after[name] - before[name] for name in ("package_uj", "dram_uj")) * 1e-6
+
+
+def _hz(before: dict[str, Any], after: dict[str, Any], kind: int) -> float:
+    """Return the mean frequency at which a kind ran between two moments."""
+    grown = {key: after[f"kind{kind}"][key] - before[f"kind{kind}"][key] for key in ("cycles", "busy_ns")}
+    return grown["cycles"] / max(grown["busy_ns"], 1) * 1e9
+
+
+def _swept(report: Report, run: Run) -> None:
+    """Each run of a sweep had its frequency, and the program's joules are those that were drawn meanwhile."""
+    said, bounds = run.said, run.scenario["bounds"]
+    report.true("the sweep ended with status 0", holds=said["status"] == 0)
+    settings = [key for key in said["sweep"]["runs"]] if isinstance(said["sweep"].get("runs"), list) else []
+    report.true(f"every run kept its conditions ({len(settings)})", holds=True)
+    programs = [row for row in said["rows"] if not row["task"]]
+    for row in programs:
+        hz, joules = float(row["setting"]), float(row["energy_j"])
+        same = [one for one in said["runs"] if abs(_hz(one["before"], one["after"], 1) - hz) < 0.02 * hz]
+        report.true(f"{hz * 1e-9:.1f} GHz: a run had it", holds=bool(same))
+        true_j = [_drawn_j(one["before"], one["after"]) for one in same]
+        nearest = min(true_j, key=lambda one: abs(one - joules), default=float("nan"))
+        report.line(f"{hz * 1e-9:.1f} GHz: the program's joules", joules, nearest, bounds["program"] * nearest)
+    warnings = [text for text in _texts(said["sweep"]) if "stuck" in text or "above" in text]
+    for text in warnings:
+        print(f"    {text}")
+    report.true("no warning about a sensor that is right", holds=not warnings)
+
+
+def _texts(said: Any) -> list[str]:
+    """Return all texts in what a sweep says of its conditions."""
+    if isinstance(said, dict):
+        return [text for one in said.values() for text in _texts(one)]
+    if isinstance(said, list):
+        return [text for one in said for text in _texts(one)]
+    return [said] if isinstance(said, str) else []
+
+
+def _policy(report: Report, run: Run) -> None:
+    """A runtime's policy gave tasks their frequencies, or kept a cap in the second half."""
+    first, middle, last = run.said["truths"]
+    bounds = run.scenario["bounds"]
+    for name, ghz in bounds.get("ghz", {}).items():
+        hz = _hz(middle, last, TASKS[name])
+        report.line(f"{name}: frequency", hz * 1e-9, ghz, bounds["share"] * ghz, "GHz")
+    if "watts" in bounds:
+        watts = [
+            (b["package_uj"] - a["package_uj"]) * 1e3 / (b["now_ns"] - a["now_ns"])
+            for a, b in ((first, middle), (middle, last))
+        ]
+        print(f"  the package drew {watts[0]:.1f} W in the first half and {watts[1]:.1f} W in the second")
+        report.true(f"that is below {bounds['watts']:g} W", holds=watts[1] <= bounds["watts"])
+
+
+def _slowed(report: Report, run: Run) -> None:
+    """A budget that slows lowers the highest frequency, only once it is exceeded, and gives it back."""
+    said = run.said
+    limit_j, drawn_j = run.scenario["arguments"]["joules"], _drawn_j(said["begin"], said["end"])
+    low = [used_j for used_j, policies in said["seen"] if policies != said["before"]]
+    report.true(f"it was exceeded: {said['used_j']:.1f} J", holds=said["exceeded"] and said["used_j"] > limit_j)
+    report.true("then the frequency was lower", holds=bool(low) and min(low) > 0.9 * limit_j)
+    report.true(f"what it counted is part of the {drawn_j:.1f} J drawn", holds=said["used_j"] <= 1.05 * drawn_j)
 
 
 def _rights(report: Report, run: Run) -> None:
@@ -222,5 +325,6 @@ def _rights(report: Report, run: Run) -> None:
 
 CHECKS = {
     "totals": _totals, "no warnings": _no_warnings, "tasks": _tasks, "counters": _counters, "restored": _restored,
-    "multiplexed": _multiplexed, "rights": _rights, "calibrated": _calibrated,
+    "multiplexed": _multiplexed, "counted once": _counted_once, "rights": _rights, "calibrated": _calibrated,
+    "given back": _given_back, "swept": _swept, "policy": _policy, "slowed": _slowed,
 }  # fmt: skip

@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import operating_points
+from operating_points import govern, truth
 from programs import LAB, PROGRAMS, busy, calibrate
 
 import tprof
 from tprof.counters.groups import choose as choose_counters
-from tprof.frequency.cpufreq import find_policies, hold
-from tprof.frequency.guard import Guard
 from tprof.sensors.choose import choose as choose_sensors
 from tprof.trace.power_model import model_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SHARE = Path("/run/lab")
 MEMORY = Path("/dev/shm")  # noqa: S108 - the guest's own; recordings are mapped, which the shared folder does not allow
 PARAMETERS = Path("/sys/module/lab/parameters")
-CPUFREQ = Path("/sys/devices/system/cpu/cpufreq")
-REGISTERS = {"package": (0, 14), "core": (1, 14), "dram": (2, 16)}
-"""Index and bits below one joule."""
+REGISTERS = {"package": (0, "energy_bits"), "core": (1, "energy_bits"), "dram": (2, "dram_bits")}
+"""Index within a package, and the parameter with the bits below one joule."""
 MODULUS = 1 << 32
-ORDINARY = {"start": "1000000,1000000,1000000", "update_us": 1000, "jitter_us": 40, "late_permille": 0, "late_us": 0,
+ORDINARY = {"start": ",".join(["1000000"] * 8), "update_us": 1000, "jitter_us": 40, "late_permille": 0, "late_us": 0,
             "slots": 4, "throttle": "N", "kind_mw": "6000", "dram_mw": "500"}  # fmt: skip
 """Parameters before each scenario; of the kinds, those of 0."""
 
@@ -42,83 +35,20 @@ def set_parameters(values: dict[str, object]) -> None:
         (PARAMETERS / name).write_text(str(value))
 
 
-def truth() -> dict[str, object]:
-    """Return /sys/kernel/lab/truth: a number for each line, or a table for each kind of work."""
-    lines = [line.split() for line in (LAB / "truth").read_text().splitlines()]
-    return {
-        line[0]: int(line[1]) if len(line) == 2 else dict(zip(line[1::2], map(int, line[2::2]), strict=True))
-        for line in lines
-    }
-
-
-def govern(governor: str) -> None:
-    """Give every policy this governor; they keep their limits."""
-    for folder in CPUFREQ.glob("policy*"):
-        (folder / "scaling_governor").write_text(governor)
-
-
 def wrap_after(joules: dict[str, float]) -> None:
     """Set the registers so that each wraps after so many joules more."""
-    now = truth()
-    start = [0, 0, 0]
-    for name, (index, bits) in REGISTERS.items():
-        start[index] = int(MODULUS - joules[name] * 2**bits - now[f"{name}_uj"] / 1e6 * 2**bits) % MODULUS
+    start = [1000000] * 8
+    for package, now in enumerate(packages(truth())):
+        for name, (index, parameter) in REGISTERS.items():
+            counts = 2 ** int((PARAMETERS / parameter).read_text())
+            left = joules[name] + now[f"{name}_uj"] / 1e6
+            start[4 * package + index] = int(MODULUS - left * counts) % MODULUS
     set_parameters({"start": ",".join(map(str, start))})
 
 
-def hold_until_killed(khz: int) -> None:
-    """Hold a frequency by tprof's own functions, print the guard's number, and wait for the end."""
-    policies = find_policies(Path("/"))
-    with Guard(policies) as guard:
-        for policy in policies:
-            hold(policy, khz * 1000)
-        print(guard.pid, flush=True)
-        sys.stdin.read()
-
-
-def frequencies() -> list[tuple[str, ...]]:
-    names = ("scaling_min_freq", "scaling_max_freq", "scaling_governor", "scaling_cur_freq")
-    folders = sorted(CPUFREQ.glob("policy*"))
-    return [tuple((folder / name).read_text().strip() for name in names) for folder in folders]
-
-
-def wait_for(holds: Callable[[], bool], what: str, deadline_s: float = 60) -> bool:
-    """Return whether it holds before the deadline."""
-    end = time.monotonic() + deadline_s
-    while not holds():
-        if time.monotonic() > end:
-            print(f"not within {deadline_s} s: {what}")
-            return False
-        time.sleep(0.05)
-    return True
-
-
-def kills(governor: str, orders: list[list[str]]) -> dict[str, object]:
-    """Kill a program that holds 1 GHz, and its guard, in these orders; return what the policies were each time."""
-    govern(governor)
-    before, seen = frequencies(), []
-    for order in orders:
-        program = subprocess.Popen(
-            [sys.executable, __file__, "hold", "1000000"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        pids = {"guard": int(program.stdout.readline()), "program": program.pid}
-        held = frequencies()
-        for name in order:
-            if name == "end":
-                program.stdin.close()
-            else:
-                os.kill(pids[name], signal.SIGKILL)
-        program.wait()
-        wait_for(lambda: frequencies() == before, "the policies as before", 20)
-        seen.append({"order": order, "held": held, "after": frequencies()})
-        restore_by_hand(before)
-    return {"before": before, "seen": seen}
-
-
-def restore_by_hand(former: list[tuple[str, ...]]) -> None:
-    for folder, values in zip(sorted(CPUFREQ.glob("policy*")), former, strict=True):
-        for name, value in zip(("scaling_max_freq", "scaling_min_freq"), (values[1], values[0]), strict=True):
-            (folder / name).write_text(value)
+def packages(truth: dict[str, object]) -> list[dict[str, int]]:
+    """Return the lines of the packages."""
+    return [line for name, line in truth.items() if name.startswith("package")]
 
 
 def rights(levels: list[int]) -> dict[str, object]:
@@ -149,13 +79,13 @@ def say_rights() -> None:
     print(json.dumps(said | {"counters": plan.source, "why": plan.why}))
 
 
-WITHOUT_RECORDING = {"kills": kills, "rights": rights}
+WITHOUT_RECORDING = operating_points.PROGRAMS | {"rights": rights}
 
 
 def record(scenario: dict[str, object], path: Path) -> dict[str, object]:
     """Run a scenario's program in a recording; return the truth before and after it."""
     (LAB / "reads").write_bytes(b"0")
-    model = calibrate() if scenario.get("calibrated") else None
+    model = calibrate(path.with_suffix(".calibration")) if scenario.get("calibrated") else None
     if "wrap_after_j" in scenario:
         wrap_after(scenario["wrap_after_j"])
     options = {name: scenario[name] for name in ("counters", "poller_share") if name in scenario}
@@ -180,6 +110,8 @@ def run_scenario(name: str, scenario: dict[str, object]) -> None:
     (folder / "reads").write_bytes((LAB / "reads").read_bytes())
     (folder / "truth.json").write_text(json.dumps(said))
     shutil.move(recording, folder / "recording.tprof")
+    if scenario.get("calibrated"):
+        shutil.move(recording.with_suffix(".calibration"), folder / "calibration")
 
 
 def main() -> int:
@@ -199,9 +131,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["hold"]:
-        hold_until_killed(int(sys.argv[2]))
-    elif sys.argv[1:] == ["rights"]:
+    if sys.argv[1:] == ["rights"]:
         say_rights()
     else:
         sys.exit(main())

@@ -25,7 +25,8 @@ SCENARIOS = tomllib.loads((HERE / "scenarios.toml").read_text())
 PACKAGES = ("qemu-system-x86", "busybox-static", "kmod", "gcc", "make")
 GUEST_S = 600
 """Longest run of one guest."""
-CPUS = 2
+MACHINE = {"cpu": "Skylake-Server,-hypervisor", "sockets": 1, "cpus": 2}
+"""qemu's model of the processor, and its numbers, unless a scenario gives others."""
 DRIVERS = ("intel_rapl_msr", "rapl", "cpufreq_userspace", "cpufreq_powersave", "cpufreq_ondemand")
 
 INIT = """#!/bin/busybox sh
@@ -144,7 +145,9 @@ def _pack() -> None:
     (CACHE / "initrd.gz").write_bytes(gzip.compress(done.stdout, 1))
 
 
-def run(command: str, share: Path, parameters: dict[str, object] | None = None, cpus: int = CPUS) -> int:
+def run(
+    command: str, share: Path, parameters: dict[str, object] | None = None, machine: dict[str, object] | None = None
+) -> int:
     """Run a command in a guest, with the laboratory's module loaded; return its status.
 
     The guest sees this machine's files, read-only under a RAM disk, and `share` as /run/lab, where it leaves what the
@@ -162,10 +165,13 @@ def run(command: str, share: Path, parameters: dict[str, object] | None = None, 
     )  # fmt: skip
     (share / "main").write_text(main)
     (share / "main").chmod(0o755)
+    machine = MACHINE | (machine or {})
+    cores = int(machine["cpus"]) // int(machine["sockets"])
     qemu = [
         "setpriv", "--pdeathsig", "KILL",
         "qemu-system-x86_64", "-machine", "q35", "-accel", "tcg,thread=multi,tb-size=512", "-no-reboot", "-nodefaults",
-        "-cpu", "Skylake-Server,-hypervisor", "-smp", str(cpus), "-m", "4G", "-display", "none",
+        "-cpu", str(machine["cpu"]), "-smp", f"{machine['cpus']},sockets={machine['sockets']},cores={cores}",
+        "-m", "4G", "-display", "none",
         "-serial", f"file:{share / 'console'}", "-kernel", str(CACHE / "kernel" / "boot" / f"vmlinuz-{_release()}"),
         "-initrd", str(CACHE / "initrd.gz"),
         "-append", "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable clocksource=tsc",
@@ -199,10 +205,11 @@ def _output(*command: str, cwd: str | None = None) -> str:
 
 
 def _together(names: list[str]) -> list[list[str]]:
-    """Return the scenarios in groups that one guest can run: of equal parameters of the module's loading."""
+    """Return the scenarios in groups that one guest can run: of equal machines and parameters of the module."""
     groups: dict[str, list[str]] = {}
     for name in names:
-        groups.setdefault(json.dumps(SCENARIOS[name].get("load", {}), sort_keys=True), []).append(name)
+        needs = [SCENARIOS[name].get(what, {}) for what in ("machine", "load")]
+        groups.setdefault(json.dumps(needs, sort_keys=True), []).append(name)
     return list(groups.values())
 
 
@@ -214,7 +221,9 @@ def _run_scenarios(names: list[str], keep: Path | None) -> int:
         with tempfile.TemporaryDirectory(dir=CACHE) as directory:
             share = Path(directory)
             (share / "scenarios.json").write_text(json.dumps({name: SCENARIOS[name] for name in group}))
-            status = run(shlex.join([sys.executable, str(HERE / "guest.py")]), share, SCENARIOS[group[0]].get("load"))
+            first = SCENARIOS[group[0]]
+            command = shlex.join([sys.executable, str(HERE / "guest.py")])
+            status = run(command, share, first.get("load"), first.get("machine"))
             if status:
                 print((share / "output").read_text(), file=sys.stderr)
             failed += [name for name in group if not compare(name, SCENARIOS[name], share / name)]
@@ -235,7 +244,7 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="run all of them")
     parser.add_argument("--fetch", action="store_true", help="only install and build what they need")
     parser.add_argument("--keep", type=Path, metavar="DIRECTORY", help="copy recordings and truths there")
-    parser.add_argument("--shell", metavar="COMMAND", help="run a command line in the guest instead")
+    parser.add_argument("--shell", metavar="COMMAND", help="run a command line in the guest instead (of NAME)")
     options = parser.parse_args()
     if options.list:
         for name, scenario in SCENARIOS.items():
@@ -251,7 +260,8 @@ def main() -> int:
             return 0
         if options.shell:
             with tempfile.TemporaryDirectory(dir=CACHE) as directory:
-                status = run(options.shell, Path(directory))
+                like = SCENARIOS[options.names[0]] if options.names else {}
+                status = run(options.shell, Path(directory), like.get("load"), like.get("machine"))
                 print((Path(directory) / "output").read_text(), end="")
                 return status
         short = [name for name, scenario in SCENARIOS.items() if scenario.get("short")]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import io
 import json
 import os
 import random
 import struct
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, redirect_stdout
-from functools import cache, partial
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -119,7 +120,7 @@ def bodies() -> dict[str, Callable[[int], None]]:
 def plan(seconds: dict[str, float], instances: int, seed: int) -> list[tuple[str, int]]:
     """Return the tasks to call with their rounds, in an order in which every mix comes up."""
     calls = [(name, max(int(length * rounds_per_s()), 1)) for name, length in seconds.items() for _ in range(instances)]
-    random.Random(seed).shuffle(calls)
+    random.Random(seed).shuffle(calls)  # noqa: S311
     return calls
 
 
@@ -140,31 +141,27 @@ def tasks(seconds: dict[str, float], instances: int = 60, threads: int = 2) -> N
     time.sleep(1)
 
 
-def calibrate(seconds: float = 0.4) -> dict[str, object]:
+def calibrate(folder: Path, seconds: float = 0.4) -> dict[str, object]:
     """Run `tprof calibrate` with kinds in place of its kernels, and return what it found; recordings take it."""
-    from tprof.benchmarks.calibration import phases  # noqa: PLC0415 - with what it needs
+    command = [sys.executable, __file__, "calibrate", "--seconds", str(seconds), "--session", str(folder), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise tprof.TprofError(f"tprof calibrate ended with {done.returncode}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def use_kinds_as_kernels() -> None:
+    from tprof.benchmarks.calibration import phases  # noqa: PLC0415 - only for `tprof calibrate`
     from tprof.benchmarks.kernels import Kernel  # noqa: PLC0415
 
-    def kernels(caches: object, cores: int) -> tuple[Kernel, ...]:
-        return tuple(Kernel(f"kind{kind}", 0, partial(running, kind)) for kind in CALIBRATED)
-
-    def running(kind: int) -> Callable[[float], tuple[float, float]]:
-        def run(length_s: float) -> tuple[float, float]:
-            busy(kind, length_s)
+    def kernel(kind: int) -> Kernel:
+        def run(seconds: float) -> tuple[float, float]:
+            busy(kind, seconds)
             return 1.0, 1.0
 
-        return run
+        return Kernel(f"kind{kind}", 0, lambda: run)
 
-    usual, phases.kernels = phases.kernels, kernels
-    try:
-        said = io.StringIO()
-        with redirect_stdout(said):
-            status = main(["calibrate", "--seconds", str(seconds), "--json"])
-    finally:
-        phases.kernels = usual
-    if status:
-        raise tprof.TprofError(f"tprof calibrate ended with {status}: {said.getvalue()}")
-    return json.loads(said.getvalue())
+    phases.kernels = lambda _caches, _cores: tuple(map(kernel, CALIBRATED))
 
 
 class PerfEvent:
@@ -191,3 +188,7 @@ def multiplexed(seconds: dict[str, float], instances: int = 20) -> None:
 
 
 PROGRAMS = {"steps": steps, "starve": starve, "tasks": tasks, "multiplexed": multiplexed}
+
+if __name__ == "__main__":
+    use_kinds_as_kernels()
+    main()

@@ -4,12 +4,13 @@ import time
 
 import pytest
 from support import added_sensor, fake_trees
-from support.added_sensor import CounterBench
+from support.added_sensor import CounterBench, MeterBench
 from support.fake_sensor import is_missing, raw_readings, wait_for
 
 import tprof
 from tprof import sensors
 from tprof.sensors import Accuracy, Domain, Found, Quality, Quantity, Reading, Sensor
+from tprof.trace.estimate import WattsError
 
 
 @tprof.task
@@ -181,3 +182,21 @@ def test_nothing_is_counted_twice(tmp_path, monkeypatch):
 def test_what_is_asked_for_has_to_make_sense(tmp_path, energy, words):
     with pytest.raises((tprof.UsageError, tprof.SensorError), match=words):
         sensors.choose(energy, root=tmp_path)
+
+
+def test_what_a_sensor_may_be_off_by_is_in_every_interval(tmp_path, monkeypatch):
+    bench = MeterBench(tmp_path, monkeypatch)
+    bench.begin()
+    with tprof.record(tmp_path / "t.tprof", energy=bench.energy, counters="none", idle_s=0) as recording:
+        wait_for(lambda: len(raw_readings(recording.path, "wall")) > 5, "readings")
+        add_up(100_000)
+        wait_for(lambda: len(raw_readings(recording.path, "wall")) > 10, "readings")
+
+    profile = recording.profile()
+    (wall,) = profile.info["domains"]
+    assert profile.watts == WattsError(1.01, 1.01)
+    assert profile.info["sensor"] == ("added_meter (measured): wall (power integrated by tprof, all of it within 1 %)")
+    assert (wall["integrated"], wall["relative_error"]) == (True, 0.01)
+    mean, exact = profile.summary().loc["add_up"], profile.summary(common=False).loc["add_up"]
+    assert mean["energy_mean_high_j"] == pytest.approx(exact["energy_mean_high_j"] * 1.01)
+    assert mean["energy_mean_low_j"] == pytest.approx(exact["energy_mean_low_j"] / 1.01)

@@ -141,6 +141,16 @@ def test_powercap_that_was_asked_for_and_is_not_there_is_one_sentence(tmp_path, 
     assert not (tmp_path / "t.tprof").exists()
 
 
+def test_psys_of_another_package_is_read_beside_the_total(tmp_path):
+    tree = fake_trees.server(tmp_path)
+    tree.zone("intel-rapl:3", "psys-1")
+
+    choice = choose(tree)
+
+    assert names(choice, counted=False) == ["psys", "psys-1"]
+    assert dict(choice.left_out)["psys-1"] == "it stands around the packages and would count them twice"
+
+
 def test_only_psys_is_no_package_energy(tmp_path):
     tree = fake_trees.machine(tmp_path, fake_trees.INTEL, {0: range(2)})
     tree.zone("intel-rapl:0", "psys")

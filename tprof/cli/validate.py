@@ -153,15 +153,15 @@ def _try_assumed_watts(*, as_json: bool) -> None:
 
 
 def _try_native_pools(*, as_json: bool) -> None:
-    from tprof.benchmarks.validation.native_pools import measure
+    from tprof.benchmarks.validation.native_pools import measure, skipped
     from tprof.benchmarks.validation.validation_text import native_pools
 
     with status("running") as report:
         rows = measure(progress=lambda name, done, of: report(f"{name} ({done} of {of})"))
     if as_json:
-        dump({"native": rows})
+        dump({"native": rows, "skipped": skipped()})
     else:
-        show_tables([native_pools(rows)], sys.stdout)
+        show_tables([native_pools(rows, skipped())], sys.stdout)
 
 
 def _try_assumptions(

@@ -50,10 +50,12 @@ static int add_lines(const struct tprof_source *source, FILE *file, struct sums 
         char *rest;
         if (sums->now_ns == 0)
             sums->now_ns = tprof_now_ns();
-        const unsigned long cpu = strtoul(text + 3, &rest, 10);
-        if (!parse(rest, &line))
+        /* The line of all processors has no number. */
+        const bool whole = text[3] == ' ';
+        const unsigned long cpu = whole ? 0 : strtoul(text + 3, &rest, 10);
+        if (!parse(whole ? text + 3 : rest, &line))
             continue;
-        if (rest == text + 3) {
+        if (whole) {
             sums->whole_rest = line.rest;
             continue;
         }

@@ -48,7 +48,7 @@ def what_is_recorded(root: Path) -> dict[str, Any]:
             for one in choice.domains
         ],
         "left_out": dict(choice.left_out),
-        "counters": {"source": plan.source, "why": plan.why, "events": [event.column for event in plan.events]},
+        "counters": {"source": plan.source, "why": plan.why, "events": [one.column for one in plan.counters]},
         "energy_filtering": choice.energy_filtering,
         "notes": [*choice.notes, *plan.notes],
     }

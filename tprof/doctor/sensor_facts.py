@@ -8,9 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tprof import sensors
-from tprof.counters.groups import DEFAULT, LLC_REFS, SOFTWARE_EVENTS, STALLS_FRONTEND, Event, probe_event
+from tprof.counters import processor_pmus, read_pmus
+from tprof.counters.groups import (
+    DEFAULT,
+    L2_REFS,
+    LLC_REFS,
+    SOFTWARE_EVENTS,
+    STALLS_FRONTEND,
+    Counter,
+    Event,
+    events_of,
+    probe_event,
+)
 from tprof.sensors.advice import CONTAINER_PERF, ONE_RUN, PERF_COUNTERS, SIDE_CHANNEL, Remedy, explain_perf_error
-from tprof.sensors.contract import Machine, Unavailable
+from tprof.sensors.contract import Machine, Quantity, Unavailable
 from tprof.sensors.registry import all_classes
 from tprof.sensors.topology import describe_host, is_x86, read_text
 from tprof.trace.kinds import Quality
@@ -18,15 +29,21 @@ from tprof.trace.plain_values import is_finite, whole
 from tprof.trace.power_model import read_model
 
 from .fact import Fact, State, read_proc
+from .live_sensors import LEAST_UPDATES, time_updates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     Probe = Callable[[Event], tuple[int, int, int, int]]
 
-    from tprof.sensors import Choice, Domain
+    from tprof.counters.pmus import Pmu
+    from tprof.sensors import Choice, Domain, Sensor
+
+    from .live_sensors import LiveDomain
 
 
+LONGEST_S = 0.5
+"""For which a sensor is read to time its updates."""
 GIVE_WATTS = Remedy("tprof run --watts IDLE,PER_CORE …")
 DISABLE_FILTERING = Remedy(
     "disable SGX in the firmware's set-up",
@@ -44,9 +61,10 @@ WATCHDOG = Remedy("sudo sysctl kernel.nmi_watchdog=0", "a processor that hangs i
 def energy_facts(root: Path, machine: str | None = None) -> tuple[Fact, ...]:
     """Return the findings on the energy sensors below `root`; `machine` is the architecture, by default this one's."""
     choice = sensors.choose("auto", root=root, machine=machine)
-    facts = [_chosen(choice)]
     classes, failed = all_classes()
-    facts += [_interface(kind.name, kind().find(Machine(root, machine)), choice) for kind in classes]
+    facts = [_chosen(choice)]
+    for kind in classes:
+        facts += _sensor(kind, Machine(root, machine), choice)
     facts += [Fact(name, State.MISSING, why) for name, why in failed]
     known = {kind.name for kind in classes} | {name for name, _ in failed}
     facts += [_left_out(name, why) for name, why in choice.left_out if name not in known]
@@ -54,6 +72,48 @@ def energy_facts(root: Path, machine: str | None = None) -> tuple[Fact, ...]:
         facts += [_range(domain) for domain in choice.domains if domain.source == "powercap" and domain.modulus is None]
         facts.append(_filtering(root))
     return tuple(facts)
+
+
+def _sensor(kind: type[Sensor], machine: Machine, choice: Choice) -> list[Fact]:
+    """Return whether a sensor can be read, and how often its domains update, which is measured now."""
+    found = kind().find(machine)
+    if isinstance(found, Unavailable):
+        covers = Fact(f"{kind.name} would cover", State.MISSING, kind.covers)
+        return [Fact(kind.name, State.MISSING, found.why, found.remedies), covers]
+    used = any(domain.source == kind.name for domain in choice.domains)
+    why = "read by a recording" if used else f'can be read: energy="{kind.name}" chooses it'
+    live = time_updates(machine, kind(), found.domains, LONGEST_S)
+    covers = Fact(f"{kind.name} covers", State.OK, kind.covers)
+    return [Fact(kind.name, State.OK, why), covers, *(_updates(one) for one in live.domains)]
+
+
+def _updates(live: LiveDomain) -> Fact:
+    """Return the finding on one domain: its update interval, its resolution, its error and what it is."""
+    domain = live.domain
+    what = f"{domain.source}'s {domain.name}"
+    if live.problem is not None:
+        return Fact(what, State.MISSING, f"cannot be read now: {live.problem}")
+    words = [] if domain.accuracy.covers is None else [domain.accuracy.covers]
+    expected = domain.accuracy.update_s
+    if live.update_s is not None:
+        words.append(f"updates every {live.update_s * 1e3:.3g} ms (measured now)")
+    elif expected is not None and expected > LONGEST_S:
+        words.append(f"updates about every {expected:g} s, which is too long to be measured now")
+    else:
+        words.append(f"no {LEAST_UPDATES} updates were seen within {LONGEST_S:g} s")
+    words += _errors(domain)
+    return Fact(what, State.OK, ", ".join(words))
+
+
+def _errors(domain: Domain) -> list[str]:
+    accuracy, words = domain.accuracy, []
+    if accuracy.resolution is not None:
+        words.append(f"steps of {accuracy.resolution:.3g} {'J' if accuracy.shows is Quantity.ENERGY else 'W'}")
+    if accuracy.relative_error is not None:
+        words.append(f"within {100 * accuracy.relative_error:g} %")
+    if accuracy.shows is Quantity.POWER:
+        words.append("power, integrated by tprof")
+    return words
 
 
 def _names(domains: tuple[Domain, ...]) -> str:
@@ -68,13 +128,6 @@ def _chosen(choice: Choice) -> Fact:
     first = choice.domains[0]
     how = "simulated, read by" if first.quality is Quality.SIMULATED else "measured by"
     return Fact("energy", State.OK, f"{how} {first.source}: {_names(choice.domains)}")
-
-
-def _interface(name: str, found: object, choice: Choice) -> Fact:
-    if isinstance(found, Unavailable):
-        return Fact(name, State.MISSING, found.why, found.remedies)
-    used = any(domain.source == name for domain in choice.domains)
-    return Fact(name, State.OK, "read by a recording" if used else f'can be read: energy="{name}" chooses it')
 
 
 def _left_out(name: str, why: str) -> Fact:
@@ -141,10 +194,12 @@ def counter_facts(
     machine
         The architecture, as uname names it; by default this one's.
     """
-    hardware = [(event, probe(event)) for event in (*DEFAULT, LLC_REFS, STALLS_FRONTEND)]
-    counting = any(result[0] == 0 and result[3] > 0 for _, result in hardware)
-    facts = [_event(event, result) for event, result in hardware]
-    facts += [_event(event, probe(event)) for event in SOFTWARE_EVENTS]
+    pmus = read_pmus(root)
+    hardware = {counter: _probed(counter, pmus, probe) for counter in (*DEFAULT, LLC_REFS, L2_REFS, STALLS_FRONTEND)}
+    counting = any(not isinstance(found, str) and found[0] == 0 and found[1] > 0 for found in hardware.values())
+    facts = [_table(pmu) for pmu in pmus]
+    facts += [_counter(counter, found) for counter, found in hardware.items()]
+    facts += [_counter(counter, _probed(counter, (), probe)) for counter in SOFTWARE_EVENTS]
     facts.append(_paranoid(root, capable=_has_capability(status)))
     facts.append(_reading(processor_pmus(root), counting=counting, x86=is_x86(machine)))
     facts.append(_watchdog(root, counting=counting))
@@ -152,13 +207,39 @@ def counter_facts(
     return tuple(facts)
 
 
-def _event(event: Event, result: tuple[int, int, int, int]) -> Fact:
-    error, _, _, running_ns = result
+def _table(pmu: Pmu) -> Fact:
+    """Return the finding on which table says what the counters of a kind of core count."""
+    what = f"events of {pmu.name}"
+    if pmu.core is None:
+        name = "this processor" if pmu.processor is None else pmu.processor
+        why = f"no table lists {name}: the kernel's generic events, and what those of caches count depends on it"
+        return Fact(what, State.LIMITED, why)
+    sizes = pmu.core.counters
+    many = " and ".join(f"{sizes[kind]} {kind}" for kind in ("fixed", "general") if kind in sizes)
+    width = f" of {sizes['bits']} bits" if "bits" in sizes else ""
+    return Fact(
+        what, State.OK, f"{pmu.core.name}, table {pmu.core.table}" + (f"; {many} counters{width}" if many else "")
+    )
+
+
+def _probed(counter: Counter, pmus: Sequence[Pmu], probe: Probe) -> tuple[int, int] | str:
+    """Return the first errno of a counter's events, and the time that they ran; or the reason why it has none."""
+    events = events_of(counter, pmus)
+    if isinstance(events, str):
+        return events
+    results = [probe(event) for event in events]
+    return next((result[0] for result in results if result[0] != 0), 0), sum(result[3] for result in results)
+
+
+def _counter(counter: Counter, found: tuple[int, int] | str) -> Fact:
+    if isinstance(found, str):
+        return Fact(counter.column, State.MISSING, found)
+    error, running_ns = found
     if error != 0:
-        return Fact(event.column, State.MISSING, explain_perf_error(error), _grants(error))
+        return Fact(counter.column, State.MISSING, explain_perf_error(error), _grants(error))
     if running_ns == 0:
-        return Fact(event.column, State.MISSING, "it opens but never runs: all counters are taken", (WATCHDOG,))
-    return Fact(event.column, State.OK, "counts")
+        return Fact(counter.column, State.MISSING, "it opens but never runs: all counters are taken", (WATCHDOG,))
+    return Fact(counter.column, State.OK, "counts")
 
 
 def _grants(error: int) -> tuple[Remedy, ...]:
@@ -193,20 +274,6 @@ def _has_capability(status: Path) -> bool:
         if line.startswith("CapEff:"):
             return bool(int(line.split()[1], 16) & (1 << CAP_SYS_ADMIN | 1 << CAP_PERFMON))
     return False
-
-
-def processor_pmus(root: Path) -> tuple[Path, ...]:
-    """Return the names of the PMUs of processors, one for each kind of core.
-
-    x86 has `cpu`, or `cpu_core` and `cpu_atom`; arm64 has one named after the core or the architecture, such as
-    `armv8_cortex_a72` or `armv8_pmuv3_0`. PMUs outside the cores (memory, interconnect) have a `cpumask`; those of
-    cores list their processors in `cpus`, unless all cores are of one kind.
-    """
-    try:
-        devices = sorted((root / "sys/bus/event_source/devices").iterdir())
-    except OSError:
-        return ()
-    return tuple(device for device in devices if device.name == "cpu" or (device / "cpus").exists())
 
 
 def _reading(pmus: Sequence[Path], *, counting: bool, x86: bool) -> Fact:

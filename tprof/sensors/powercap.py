@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .contract import Machine
 
 PACKAGE = re.compile(r"package-(\d+)(?:-die-(\d+))?$")
+PSYS = re.compile(r"psys(-\d+)?$")
+"""Of the first package that has it, and of others: the kernel gives these its number."""
 UNIT_J = 1e-6
 UPDATE_S = 0.001
 """Of RAPL's registers."""
@@ -125,8 +127,8 @@ def _domain(zone: Zone, search: Path, quality: Quality) -> Domain | None:
     package = int(match.group(1)) if match else None
     if own:
         scope, name, counted = "package", zone.name, True
-    elif zone.name == "psys":
-        scope, name, counted = "psys", "psys", False
+    elif PSYS.match(zone.name):
+        scope, name, counted = "psys", zone.name, False
     elif around and zone.name in {"core", "uncore", "dram"}:
         suffix = (zone.parent or "").removeprefix("package-")
         scope, name, counted = zone.name, f"{zone.name}-{suffix}", zone.name == "dram"

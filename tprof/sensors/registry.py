@@ -18,6 +18,7 @@ GROUP = "tprof.sensors"
 BUILT_IN = {
     "perf": "perf:Perf",
     "powercap": "powercap:Powercap",
+    "nvml": "nvml:Nvml",
 }
 """Modules of this folder and their classes, by name; of one subject the first that is available is `auto`'s."""
 WITHOUT_CLASS = ("auto", "estimate", "none")

@@ -8,20 +8,23 @@ reads; the thread ends before a fork and starts again after it.
 from __future__ import annotations
 
 import errno
+import json
 import math
 import time
 from typing import TYPE_CHECKING, Any
 
 from tprof import _core
 from tprof.errors import SensorError
-from tprof.sensors.contract import Quantity
+from tprof.sensors.contract import Quantity, Users
 from tprof.trace.bounds import MAX_WATTS
 
 from .own_thread import OwnThread
 from .process_state import this_process
+from .table_file import TableFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from tprof.sensors.contract import Domain, Machine, Reader, Reading, Sensor
 
@@ -107,12 +110,42 @@ def _sound(value: object, *, integrates: bool) -> float | None:
     return value if 0 <= value <= MOST_COUNT and value == int(value) else None
 
 
+class UsersFile:
+    """The file of the processes that used devices, made with its first line; none is written after one that failed."""
+
+    def __init__(self, path: Path) -> None:
+        """Store the path."""
+        self._path = path
+        self._file: TableFile | None = None
+        self._failed = False
+
+    def take(self, users: Users) -> None:
+        """Write a line."""
+        if self._failed:
+            return
+        line = {"domain": users.domain, "since_ns": users.since_ns, "t_ns": users.t_ns, "processes": users.processes}
+        try:
+            if self._file is None:
+                self._path.parent.mkdir(mode=0o700, exist_ok=True)
+                self._file = TableFile(self._path)
+        except OSError:
+            self._failed = True
+            return
+        self._failed = not self._file.append(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+
+    def close(self) -> None:
+        """End the file."""
+        if self._file is not None:
+            self._file.close()
+
+
 class OpenedSensor:
     """A sensor of the recording, opened on the thread and read when it is due."""
 
-    def __init__(self, sensor: Sensor, machine: Machine, files: Sequence[DomainFile]) -> None:
+    def __init__(self, sensor: Sensor, machine: Machine, files: Sequence[DomainFile], users: UsersFile) -> None:
         """Store them; nothing is opened yet."""
         self.sensor = sensor
+        self._users = users
         self.files = {file.domain.name: file for file in files}
         self.due_s = 0.0
         self.problem: str | None = None
@@ -149,10 +182,14 @@ class OpenedSensor:
 
     def _read(self) -> None:
         assert self._reader is not None  # noqa: S101 - `poll` has opened it
-        self.due_s = time.monotonic() + max(self._reader.period_s, SHORTEST_S)
-        begin_ns = _core.now_ns()
-        readings = list(self._reader.read())
+        begin_s, begin_ns = time.monotonic(), _core.now_ns()
+        found = list(self._reader.read())
         took_ns = _core.now_ns() - begin_ns
+        self.due_s = begin_s + max(self._reader.period_s, SHORTEST_S)
+        readings = [reading for reading in found if not isinstance(reading, Users)]
+        for users in found:
+            if isinstance(users, Users):
+                self._users.take(users)
         seen = set()
         for reading in readings:
             file = self.files.get(reading.domain)
@@ -202,9 +239,10 @@ class OpenedSensor:
 class PythonSensors:
     """The thread, and the files that it writes."""
 
-    def __init__(self, machine: Machine, sensors: Sequence[tuple[Sensor, Sequence[DomainFile]]]) -> None:
-        """Store them; `start` begins."""
-        self._opened = [OpenedSensor(sensor, machine, files) for sensor, files in sensors]
+    def __init__(self, machine: Machine, sensors: Sequence[tuple[Sensor, Sequence[DomainFile]]], users: Path) -> None:
+        """Store them; `start` begins. `users` is the file of the processes that use devices."""
+        self._users = UsersFile(users)
+        self._opened = [OpenedSensor(sensor, machine, files, self._users) for sensor, files in sensors]
         self._thread: OwnThread | None = None
         self._stopping = self._ended = False
 
@@ -236,6 +274,7 @@ class PythonSensors:
         for one in self._opened:
             for file in one.files.values():
                 file.close()
+        self._users.close()
         return notes
 
     def pause(self) -> None:

@@ -113,10 +113,15 @@ class Noise:
         scaled : whether the variance of edges may differ from that of their windows
         near : whether the sizes are nearly right already
         """
-        found = self._with_instances_and_edges(residual, scaled=scaled, near=near)
-        # Outliers of sizes that are not right yet may be many; these are not.
-        if scaled and (self.busy_rate > 0 or float((found.with_outliers(residual).outlier > 0).mean()) > MANY):
-            found = self._with_own_of_busy_rows(residual)._with_instances_and_edges(residual, scaled=True, near=near)
+        found = self
+        if scaled and self._is_restless:
+            found = found._with_own_of_busy_rows(residual)
+        for _ in range(2 if scaled and not near else 1):
+            spread = _around(found.spread2, SPREAD_BOUNDS) if near else SPREAD_BOUNDS
+            found = _best(found, residual, spread, lambda noise, x: replace(noise, spread2=float(np.exp(x))))
+            if scaled:
+                scale = _around(found.edge_scale, self.bounds) if near else self.bounds
+                found = _best(found, residual, scale, lambda noise, x: replace(noise, edge_scale=float(np.exp(x))))
         if (self.idle_s > 0).sum() < LEAST_IDLE_ROWS:
             return found
         idle = found.before + found.after
@@ -127,23 +132,22 @@ class Noise:
         )
         return noisy if noisy.misfit(residual) < quiet.misfit(residual) else quiet
 
-    def _with_instances_and_edges(self, residual: Floats, *, scaled: bool, near: bool) -> Noise:
-        found = self
-        for _ in range(2 if scaled and not near else 1):
-            spread = _around(found.spread2, SPREAD_BOUNDS) if near else SPREAD_BOUNDS
-            found = _best(found, residual, spread, lambda noise, x: replace(noise, spread2=float(np.exp(x))))
-            if scaled:
-                scale = _around(found.edge_scale, self.bounds) if near else self.bounds
-                found = _best(found, residual, scale, lambda noise, x: replace(noise, edge_scale=float(np.exp(x))))
-        return found
+    @property
+    def _is_restless(self) -> bool:
+        return self.busy_rate > 0 or float((self.outlier > 0).mean()) > MANY
 
     def _with_own_of_busy_rows(self, residual: Floats) -> Noise:
-        """Return the noise with own noise of busy rows, the most likely, in place of their outliers."""
+        """Return the noise with own noise of busy rows, the most likely, in place of that of edges and instances.
+
+        It starts from the median, which few outliers do not change, so that only these get more.
+        """
         busy = self.busy_s > 0
-        usual = float(np.log(np.median(residual[busy] ** 2 / self.busy_s[busy]) + 1e-30))
-        still = replace(self, outlier=np.where(busy, 0.0, self.outlier), edge_scale=np.exp(self.bounds[0]))
+        usual = float(np.median(residual[busy] ** 2 / self.busy_s[busy])) / NORMAL_MEDIAN**2 + 1e-30
+        scale = float(np.exp(self.bounds[0]))
+        found = replace(self, busy_rate=usual, edge_scale=scale, spread2=NO_SPREAD2).with_outliers(residual)
+        middle = float(np.log(usual))
         return _best(
-            still, residual, (usual - 6.0, usual + 6.0), lambda noise, x: replace(noise, busy_rate=float(np.exp(x)))
+            found, residual, (middle - 4.0, middle + 4.0), lambda noise, x: replace(noise, busy_rate=float(np.exp(x)))
         )
 
     def clear_spread2(self, residual: Floats) -> float:

@@ -6,8 +6,9 @@
  *   frequencies.c  a cpufreq driver
  *   counters.c     the PMU `cpu`
  *
- * Energy = static + per processor (idle, or base + watts of what runs * (f/fmax)^2), integrated exactly at each switch of
- * the scheduler. A thread says what it runs by writing a number to /sys/kernel/lab/kind (0 at first). Milliwatts and
+ * Energy of a package = static + per processor (idle, or base + watts of what runs * (f/fmax)^2), integrated exactly at
+ * each switch of the scheduler; a processor that is offline draws what an idle one does, a suspended machine only
+ * `suspended_mw`. A thread says what it runs by writing a number to /sys/kernel/lab/kind (0 at first). Milliwatts and
  * events per 1000 cycles of each kind are parameters; by default the watts are nearly linear in IPC and in the rates of
  * both caches, as equation 1 of the TProf paper has it. */
 #ifndef LAB_H
@@ -20,11 +21,17 @@
 #include <linux/sysfs.h>
 #include <linux/timekeeping.h>
 
+#include <asm/processor.h>
+
 #define KINDS 20
+#define PACKAGES 2
 #define IDLE (-1)
 #define FMAX 3000000U /* kHz */
 
 enum { CYCLES, INSTRUCTIONS, REFS, MISSES, BRANCHES, BRANCH_MISSES, STALLS, L2_REFS, EVENTS };
+
+/* The energy registers of a package. PSYS, the whole machine, is in package 0 alone. */
+enum { PACKAGE, CORE, DRAM, PSYS, REGISTERS };
 
 struct usage {
     u64 busy_ns, core_pj, dram_pj, micro[EVENTS];
@@ -45,15 +52,22 @@ struct processor {
 
 DECLARE_PER_CPU(struct processor, processors);
 
+static inline bool is_amd(void)
+{
+    return boot_cpu_data.x86_vendor == X86_VENDOR_AMD;
+}
+
 static inline u64 clock_ns(void)
 {
     return ktime_get_mono_fast_ns();
 }
 
-/* processor.c. `advance` integrates up to now, with the processor's lock held; `become` changes what it runs. */
+/* processor.c. `advance` integrates up to now, with the processor's lock held; `become` changes what it runs; `totals`
+ * sets what each register stands for, in pJ. */
 void advance(struct processor *p, u64 now);
 void become(struct processor *p, int kind);
-void totals(u64 now, u64 *pkg, u64 *core, u64 *dram);
+int package_of(int cpu);
+void totals(u64 now, u64 pj[PACKAGES][REGISTERS]);
 
 /* registers.c. `catch_up` makes the updates that were due until now. */
 void catch_up(u64 now);

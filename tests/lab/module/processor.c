@@ -23,6 +23,7 @@ static unsigned int ipc[KINDS] = {
 static unsigned int l2_refs[KINDS] = {4, 3, 9, 16, 20, 1, 12, 25, 6, 18, 4, 0, 0, 30, 20, 8, 16, 5, 25, 10};
 static unsigned int llc_refs[KINDS] = {1, 0, 2, 8, 9, 0, 2, 15, 2, 5, 0, 0, 0, 0, 0, 8, 14, 3, 20, 6};
 static unsigned int static_mw = 10000, dram_static_mw = 1500, idle_mw = 500, base_mw = 1500;
+static unsigned int board_mw = 5000, suspended_mw = 700;
 module_param_array(kind_mw, uint, NULL, 0644);
 module_param_array(dram_mw, uint, NULL, 0644);
 module_param_array(ipc, uint, NULL, 0644);
@@ -32,10 +33,13 @@ module_param(static_mw, uint, 0644);
 module_param(dram_static_mw, uint, 0644);
 module_param(idle_mw, uint, 0644);
 module_param(base_mw, uint, 0644);
+module_param(board_mw, uint, 0644);     /* of psys, besides packages and DRAM */
+module_param(suspended_mw, uint, 0644); /* of a package */
 
 DEFINE_PER_CPU(struct processor, processors);
 static u8 *kinds;
 static u64 began_ns;
+static int packages;
 
 static unsigned int per_1000_cycles(int event, unsigned int k)
 {
@@ -100,23 +104,39 @@ static int kind_of(struct task_struct *task)
     return is_idle_task(task) ? IDLE : kinds[task->pid & (PIDS - 1)];
 }
 
-void totals(u64 now, u64 *pkg, u64 *core, u64 *dram)
+int package_of(int cpu)
 {
-    int cpu;
+    return min(max(topology_physical_package_id(cpu), 0), PACKAGES - 1);
+}
 
-    *core = 0;
-    *dram = (now - began_ns) * dram_static_mw;
-    for_each_online_cpu(cpu)
+void totals(u64 now, u64 pj[PACKAGES][REGISTERS])
+{
+    const u64 suspended_ns = ktime_get_boot_fast_ns() - ktime_get_mono_fast_ns();
+    u64 cores_pj[PACKAGES] = {0};
+    int cpu, package;
+
+    memset(pj, 0, PACKAGES * sizeof *pj);
+    for_each_possible_cpu(cpu)
     {
         struct processor *p = per_cpu_ptr(&processors, cpu);
 
         raw_spin_lock(&p->lock);
         advance(p, now);
-        *core += p->core_pj;
-        *dram += p->dram_pj;
+        package = package_of(cpu);
+        cores_pj[package] += p->core_pj;
+        pj[package][DRAM] += p->dram_pj;
+        /* On AMD each core has its own register; the drivers read that of a package's first. */
+        if (pj[package][CORE] == 0 || !is_amd())
+            pj[package][CORE] = is_amd() ? p->core_pj : cores_pj[package];
         raw_spin_unlock(&p->lock);
     }
-    *pkg = *core + (now - began_ns) * static_mw;
+    for (package = 0; package < PACKAGES; package++) {
+        pj[package][PACKAGE] = cores_pj[package] + (now - began_ns) * static_mw + suspended_ns * suspended_mw;
+        pj[package][DRAM] += (now - began_ns) * dram_static_mw;
+        if (package < packages)
+            pj[0][PSYS] += pj[package][PACKAGE] + pj[package][DRAM];
+    }
+    pj[0][PSYS] += (now - began_ns) * board_mw;
 }
 
 void become(struct processor *p, int kind)
@@ -152,30 +172,32 @@ static void on_start(void *data)
 static ssize_t truth_show(struct kobject *object, struct kobj_attribute *attribute, char *text)
 {
     unsigned long flags;
-    u64 now, pkg, core, dram, idle_ns = 0, idle_pj = 0, base_pj = 0;
+    u64 now, pj[PACKAGES][REGISTERS], idle_ns = 0, idle_pj = 0, base_pj = 0;
     struct usage sum;
-    int cpu, kind, length;
+    int cpu, kind, package, length;
 
     local_irq_save(flags);
     now = clock_ns();
     catch_up(now);
-    totals(now, &pkg, &core, &dram);
+    totals(now, pj);
     local_irq_restore(flags);
-    for_each_online_cpu(cpu)
+    for_each_possible_cpu(cpu)
     {
         idle_ns += per_cpu(processors, cpu).idle_ns;
         idle_pj += per_cpu(processors, cpu).idle_pj;
         base_pj += per_cpu(processors, cpu).base_pj;
     }
-    length = sysfs_emit(text,
-                        "now_ns %llu\nreads %llu\nupdates %llu\npackage_uj %llu\ncore_uj %llu\ndram_uj %llu\nstatic_uj "
-                        "%llu\nidle_ns %llu\n"
-                        "idle_uj %llu\nbase_uj %llu\n",
-                        now, reads_made(), updates_made(), pkg / 1000000, core / 1000000, dram / 1000000,
-                        (now - began_ns) * static_mw / 1000000, idle_ns, idle_pj / 1000000, base_pj / 1000000);
+    length = sysfs_emit(text, "now_ns %llu\nreads %llu\nupdates %llu\nstatic_uj %llu\nidle_ns %llu\nidle_uj %llu\n"
+                              "base_uj %llu\n",
+                        now, reads_made(), updates_made(), (now - began_ns) * static_mw / 1000000, idle_ns,
+                        idle_pj / 1000000, base_pj / 1000000);
+    for (package = 0; package < packages; package++)
+        length += sysfs_emit_at(text, length, "package%d package_uj %llu core_uj %llu dram_uj %llu psys_uj %llu\n",
+                                package, pj[package][PACKAGE] / 1000000, pj[package][CORE] / 1000000,
+                                pj[package][DRAM] / 1000000, pj[package][PSYS] / 1000000);
     for (kind = 0; kind < KINDS; kind++) {
         memset(&sum, 0, sizeof sum);
-        for_each_online_cpu(cpu)
+        for_each_possible_cpu(cpu)
         {
             struct usage *usage = &per_cpu(processors, cpu).by_kind[kind];
 
@@ -242,6 +264,7 @@ static int __init lab_init(void)
         p->last_ns = began_ns;
         p->kind = IDLE;
         frequencies_prepare(p);
+        packages = max(packages, package_of(cpu) + 1);
     }
     report("registers", registers_start(folder));
     on_each_cpu(on_start, NULL, 1);
