@@ -16,6 +16,7 @@
 #include "calls.h"
 #include "clock.h"
 #include "libraries.h"
+#include "native_calls.h"
 #include "native_file.h"
 #include "process_threads.h"
 #include "recorder.h"
@@ -136,15 +137,6 @@ static void erase(struct follower *one)
     follower_count--;
 }
 
-static void write_path(struct tprof_library *library, uint64_t t_ns)
-{
-    if (library->written_in == recording)
-        return;
-    const struct tprof_native path = {.kind = TPROF_NATIVE_PATH, .thread = library->number, .t_ns = t_ns};
-    tprof_native_write_text(path, library->path);
-    library->written_in = recording;
-}
-
 static void write_library(struct follower *one, uint64_t t_ns, uintptr_t routine, uintptr_t argument)
 {
     struct tprof_library *library = tprof_library_at(routine);
@@ -156,7 +148,7 @@ static void write_library(struct follower *one, uint64_t t_ns, uintptr_t routine
     if (strstr(library->path, "libstdc++.so") != NULL &&
         tprof_read_memory(argument, &table, sizeof table) == sizeof table && tprof_library_at(table) != NULL)
         library = tprof_library_at(table);
-    write_path(library, t_ns);
+    tprof_native_write_path(library, recording, t_ns);
     const struct tprof_native begin = {
         .kind = TPROF_NATIVE_BEGIN, .thread = one->number, .t_ns = t_ns, .value = library->number};
     tprof_native_write(&begin);
@@ -401,47 +393,6 @@ static void read_threads(void)
     }
 }
 
-static void write_call(const struct tprof_calls *calls, pid_t tid)
-{
-    struct tprof_library *library = tprof_library_numbered(calls->library);
-    const uint64_t length_ns = calls->end_ns - calls->begin_ns;
-    if (library == NULL)
-        return;
-    write_path(library, calls->begin_ns);
-    const struct tprof_native record = {
-        .kind = TPROF_NATIVE_CALLS,
-        .thread = calls->library,
-        .t_ns = calls->begin_ns,
-        .value = length_ns,
-        .tid = (uint32_t)tid,
-        .task = calls->task,
-        .part = (uint16_t)((double)calls->inside_ns / (double)length_ns * UINT16_MAX),
-        .flags = calls->several_tasks ? TPROF_NATIVE_SEVERAL : 0,
-    };
-    tprof_native_write(&record);
-}
-
-/* Since when, and until when, all calls are known. */
-static void write_calls(bool all)
-{
-    for (struct tprof_library *one = NULL; (one = tprof_library_next(one)) != NULL;) {
-        if (one->noted_ns == 0 || one->told_in == recording)
-            continue;
-        write_path(one, one->noted_ns);
-        const struct tprof_native record = {
-            .kind = TPROF_NATIVE_NOTED,
-            .thread = one->number,
-            .t_ns = one->noted_ns > began_ns ? one->noted_ns : began_ns,
-        };
-        tprof_native_write(&record);
-        one->told_in = recording;
-    }
-    if (tprof_calls_take(all, write_call)) {
-        const struct tprof_native record = {.kind = TPROF_NATIVE_MISSED, .t_ns = tprof_now_ns()};
-        tprof_native_write(&record);
-    }
-}
-
 static void follow_all(uint64_t now_ns)
 {
     take_births();
@@ -483,7 +434,7 @@ void tprof_native_poll(uint64_t now_ns)
     pthread_mutex_lock(&lock);
     reader_tid = (pid_t)syscall(SYS_gettid);
     tprof_libraries_refresh();
-    write_calls(false);
+    tprof_native_write_calls(recording, began_ns, false);
     follow_all(now_ns);
     adapt(now_ns);
     next_ns += period_ns();
@@ -563,7 +514,7 @@ static void end(void)
 {
     tprof_births_note(0);
     tprof_calls_note(false);
-    write_calls(true);
+    tprof_native_write_calls(recording, began_ns, true);
     take_births();
     leave_sampled(tprof_now_ns());
     for (size_t i = 0; i < follower_count; i++) {
