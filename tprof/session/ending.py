@@ -12,6 +12,11 @@ from tprof.trace.manifest import write_end
 
 from .companions import await_companions, describe_running
 
+LACKED_THREAD = (
+    "the system refused tprof a thread (see ulimit -u): for as long the sensors were not read, so their joules are shared "
+    "over a long time, and native threads are in `runtime`; raise the limit for better figures"
+)
+
 
 @dataclass(frozen=True)
 class Ending:
@@ -24,6 +29,7 @@ class Ending:
     pid : of the owner
     stopped : "end", "interrupted", "exit" or "error"
     lost_definitions : number of tasks that could not be written
+    lacked_thread : whether the system refused tprof a thread
     """
 
     session: Path
@@ -31,6 +37,7 @@ class Ending:
     pid: int
     stopped: str
     lost_definitions: int
+    lacked_thread: bool
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values for another process."""
@@ -43,7 +50,7 @@ class Ending:
 
     def write(self, end_ns: int) -> list[str]:
         """End the session for all its processes and write its end; returns a sentence on a failure."""
-        notes = describe_running(self.pid)
+        notes = [*([LACKED_THREAD] if self.lacked_thread else []), *describe_running(self.pid)]
         ended = _core.session_end()
         end = {
             "end_ns": end_ns,

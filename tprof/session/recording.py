@@ -171,10 +171,11 @@ class Recording:
             return None  # the recording belongs to the parent of this forked child, or to a companion
         if self._sensors is not None:
             self.notes += self._sensors.stop()
+        refused = _core.sensors_refused()
         if not self.is_left_open:
             _core.sensors_stop()
         problem = self._instances.stop() if self._instances is not None else None
-        self._ending = Ending(self.path, self._identity, self._pid, stopped, member.lost_definitions)
+        self._ending = Ending(self.path, self._identity, self._pid, stopped, member.lost_definitions, refused > 0)
         if not self.is_left_open:
             self.notes += self._ending.write(end_ns)
             self._unlock()

@@ -57,7 +57,7 @@ class Trace:
     start_ns, end_ns : of the recorded block, CLOCK_MONOTONIC; sensors may have been read before and after.
     process_end_ns : end of each process that ended, by its ordinal.
     decisions : of runtimes' policies, in order of time.
-    notes : sentences on the state of the files.
+    notes : sentences on the state of the files, and those that the recording left at its end.
     """
 
     path: Path
@@ -239,7 +239,7 @@ class _Loader:
             )
             return None
         end, notes = sound_end(metadata)
-        self.notes += notes
+        self.notes += [*notes, *end.get("notes", ())]
         return end
 
     def _files(self, name: str, suffix: str, *, optional: bool = False) -> list[Path]:
