@@ -162,20 +162,22 @@ class Recording:
         if member is None or member.plan.directory != self.path:
             return None
         end_ns = _core.now_ns()
-        from .ending import Ending  # noqa: PLC0415 - kept off `import tprof`
+        from .ending import LACKED_THREAD, Ending  # noqa: PLC0415 - kept off `import tprof`
 
         this_process.leave()
         self._restore_environment()
         if self._pid != os.getpid() or not self.is_owner:
             _core.release()
             return None  # the recording belongs to the parent of this forked child, or to a companion
-        if self._sensors is not None:
-            self.notes += self._sensors.stop()
-        refused = _core.sensors_refused()
+        sensor_notes = () if self._sensors is None else tuple(self._sensors.stop())
+        self.notes += sensor_notes
+        lacked = (LACKED_THREAD,) if _core.sensors_refused() else ()
         if not self.is_left_open:
             _core.sensors_stop()
         problem = self._instances.stop() if self._instances is not None else None
-        self._ending = Ending(self.path, self._identity, self._pid, stopped, member.lost_definitions, refused > 0)
+        self._ending = Ending(
+            self.path, self._identity, self._pid, stopped, member.lost_definitions, (*sensor_notes, *lacked)
+        )
         if not self.is_left_open:
             self.notes += self._ending.write(end_ns)
             self._unlock()
