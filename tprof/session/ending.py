@@ -13,8 +13,8 @@ from tprof.trace.manifest import write_end
 from .companions import await_companions, describe_running
 
 LACKED_THREAD = (
-    "the system refused tprof a thread (see ulimit -u): for as long the sensors were not read, so their joules are shared "
-    "over a long time, and native threads are in `runtime`; raise the limit for better figures"
+    "the system refused tprof a thread (see ulimit -u): for as long the sensors were not read, so their joules are "
+    "shared over a long time, and native threads are in `runtime`; raise the limit for better figures"
 )
 
 
