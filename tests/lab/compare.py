@@ -159,6 +159,11 @@ def _no_warnings(report: Report, run: Run) -> None:
     report.true("no warning about a sensor that is right", holds=not warnings)
 
 
+def _warned(report: Report, run: Run) -> None:
+    for warning in run.trace.profile("cputime").info["warnings"]:
+        print("   ", warning)
+
+
 def _since(said: dict[str, Any], line: str) -> dict[str, int]:
     """Return by how much a line of the truth grew while the program ran."""
     before, after = said["before"][line], said["after"][line]
@@ -248,5 +253,5 @@ def _rights(report: Report, run: Run) -> None:
 
 CHECKS = {
     "totals": _totals, "no warnings": _no_warnings, "tasks": _tasks, "counters": _counters, "restored": _restored,
-    "multiplexed": _multiplexed, "counted once": _counted_once, "rights": _rights,
+    "multiplexed": _multiplexed, "counted once": _counted_once, "warned": _warned, "rights": _rights,
 }  # fmt: skip

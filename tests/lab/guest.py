@@ -15,9 +15,11 @@ import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from machine import EVENTS
 
 import tprof
 from tprof.counters.groups import choose as choose_counters
@@ -184,6 +186,7 @@ def multiplexed(seconds: dict[str, float], instances: int = 20) -> None:
 
 
 PROGRAMS = {"steps": steps, "starve": starve, "tasks": tasks, "multiplexed": multiplexed}
+PROGRAMS |= {name: partial(event, partial(steps, 1, 0.3)) for name, event in EVENTS.items()}
 
 
 def hold_until_killed(khz: int) -> None:

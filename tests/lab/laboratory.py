@@ -23,7 +23,7 @@ CACHE = Path(
 )
 SCENARIOS = tomllib.loads((HERE / "scenarios.toml").read_text())
 PACKAGES = ("qemu-system-x86", "busybox-static", "kmod", "gcc", "make")
-GUEST_S = 600
+GUEST_S = int(os.environ.get("TPROF_LAB_S", 600))
 """Longest run of one guest."""
 MACHINE = {"cpu": "Skylake-Server,-hypervisor", "sockets": 1, "cpus": 2}
 """qemu's model of the processor, and its numbers, unless a scenario gives others."""
@@ -51,7 +51,7 @@ exec switch_root /root /run/lab/main
 """
 
 MAIN = """#!/bin/bash
-export PATH={path} HOME=/root LANG=C.UTF-8
+export PATH={path} HOME=/root LANG=C.UTF-8 TPROF_LAB={cache}
 cd {directory}
 {{ insmod {cache}/module/lab.ko {parameters} && for name in {drivers}; do
   modprobe -d {cache}/kernel -S "$(uname -r)" "$name"; done && {command}; }} > /run/lab/output 2>&1 < /dev/null
