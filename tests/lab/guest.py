@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from machine import EVENTS
+from rights import rights
 
 import tprof
-from tprof.counters.groups import choose as choose_counters
 from tprof.frequency.cpufreq import find_policies, hold
 from tprof.frequency.guard import Guard
-from tprof.sensors.choose import choose as choose_sensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -245,34 +244,6 @@ def restore_by_hand(former: list[tuple[str, ...]]) -> None:
             (folder / name).write_text(value)
 
 
-def rights(levels: list[int]) -> dict[str, object]:
-    """As a user without rights, say which sensor and which counters tprof takes, under each perf_event_paranoid."""
-    for folder in (Path("/root"), *Path(sys.executable).parents):
-        folder.chmod(0o755)
-    return {"seen": [_as_nobody(level) for level in levels]}
-
-
-def _as_nobody(level: int) -> dict[str, object]:
-    Path("/proc/sys/kernel/perf_event_paranoid").write_text(str(level))
-    done = subprocess.run(
-        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, __file__, "rights"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return {"level": level} | json.loads(done.stdout)
-
-
-def say_rights() -> None:
-    """Print which sensors and counters there are for this user, and why not."""
-    said: dict[str, object] = {}
-    for name in ("powercap", "perf"):
-        try:
-            said[name] = [domain.name for domain in choose_sensors(name, root=Path("/")).domains]
-        except tprof.SensorError as error:
-            said[name] = str(error)
-    plan = choose_counters("auto")
-    print(json.dumps(said | {"counters": plan.source, "why": plan.why}))
-
-
 WITHOUT_RECORDING = {"kills": kills, "rights": rights}
 
 
@@ -322,7 +293,5 @@ def main() -> int:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["hold"]:
         hold_until_killed(int(sys.argv[2]))
-    elif sys.argv[1:] == ["rights"]:
-        say_rights()
     else:
         sys.exit(main())

@@ -223,12 +223,14 @@ def _run_scenarios(names: list[str], keep: Path | None) -> int:
             (share / "scenarios.json").write_text(json.dumps({name: SCENARIOS[name] for name in group}))
             first = SCENARIOS[group[0]]
             command = shlex.join([sys.executable, str(HERE / "guest.py")])
-            status = run(command, share, first.get("load"), first.get("machine"))
+            try:
+                status = run(command, share, first.get("load"), first.get("machine"))
+            finally:
+                if keep:
+                    shutil.copytree(share, keep, dirs_exist_ok=True)
             if status:
                 print((share / "output").read_text(), file=sys.stderr)
             failed += [name for name in group if not compare(name, SCENARIOS[name], share / name)]
-            if keep:
-                shutil.copytree(share, keep, dirs_exist_ok=True)
     print(f"{len(names) - len(failed)} of {len(names)} scenarios within their bounds")
     if failed:
         print(f"beyond them: {', '.join(failed)}")

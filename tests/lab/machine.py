@@ -24,12 +24,12 @@ def hotplug(work: Callable[[], None], processors: list[int]) -> None:
         work()
 
 
-def suspend(work: Callable[[], None], seconds: float) -> None:
-    """Suspend to idle between two rounds of work, until so much time was slept in all."""
+def suspend(work: Callable[[], None], times: int) -> None:
+    """Suspend to idle between two rounds of work, so many times, for some seconds each."""
     work()
-    begin_s = asleep_s()
-    while asleep_s() < begin_s + seconds:
+    for _ in range(times):
         Path("/sys/power/state").write_text("freeze")
+        print(f"asleep {asleep_s()} s", flush=True)
     work()
 
 
