@@ -52,6 +52,7 @@ def test_the_wheel_holds_the_packages_and_nothing_stray():
     assert "tprof/analysis/__init__.py" in packaged
     assert "tprof/py.typed" in packaged
     assert "tprof/sensors/watts.csv" in packaged
+    assert "tprof/processors/tables/amd-zen.txt" in packaged
     assert any(name.startswith("tprof/_core") and name.endswith(".so") for name in packaged)
     assert not [name for name in packaged if name.endswith((".c", ".h")) or "csrc" in name or "tests" in name]
 

@@ -29,6 +29,7 @@ from tprof.task import region, task
 TYPE_CHECKING = False  # `typing` takes longer to import than all of this package does
 if TYPE_CHECKING:
     from tprof.budgets import Budget, budget
+    from tprof.cuda import gpu
     from tprof.session.recording import Recording, record
     from tprof.trace import Trace, load, write_trace
 
@@ -42,6 +43,7 @@ __all__ = [
     "TraceError",
     "UsageError",
     "budget",
+    "gpu",
     "load",
     "record",
     "region",
@@ -54,6 +56,7 @@ _load = _lazy_names(
     {
         "Budget": "budgets",
         "budget": "budgets",
+        "gpu": "cuda",
         "Recording": "session.recording",
         "record": "session.recording",
         "Trace": "trace",

@@ -155,6 +155,9 @@ def suspended_ns() -> int:
 def generation() -> int:
     """Return the number of this process's recording; 0 without one."""
 
+def running() -> tuple[int, int]:
+    """Return the instance that runs on the calling thread, and its task; 0 and 2^32 - 1 if none does."""
+
 def layout() -> dict[str, Any]:
     """Return sizes and offsets of the structs on disk."""
 
@@ -202,7 +205,8 @@ def start(
     directory: str,
     process: int,
     description: bytes,
-    events: tuple[tuple[int, int], ...],
+    groups: tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...],
+    papi: tuple[str, ...],
     packages: bytes,
     native: bool,
 ) -> int:
@@ -296,6 +300,12 @@ def sensors_stop() -> int:
 
 def drawn_uj() -> int:
     """Return the last reading of all packages' energy since the session's start; 0 without a session."""
+
+def papi_load(path: str, version: int, /) -> str | None:
+    """Load PAPI's library and initialise it; returns the reason why it cannot be used."""
+
+def papi_try(names: tuple[str, ...], /) -> tuple[int | str, ...]:
+    """Count these events of PAPI for a moment in this thread: each one's count, or PAPI's sentence on why not."""
 
 def perf_open_probe(
     *,

@@ -35,6 +35,7 @@ else:
 GENERATOR, COROUTINE, ASYNC_GENERATOR = 0x20, 0x80, 0x200  # bits of a code object's co_flags
 
 NUMBER_ATTRIBUTE = "__tprof_task__"
+GPU_ATTRIBUTE = "__tprof_gpu__"
 
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         bytes: Amount = None,
         budget_j: float | None = None,
         over_budget: str = "warn",
+        gpu: bool = False,
     ) -> Callable[[F], F]: ...
 
 
@@ -69,6 +71,7 @@ def task(  # noqa: PLR0913 - one parameter per option
     bytes: Amount = None,  # noqa: A002 - what it is
     budget_j: float | None = None,
     over_budget: str = "warn",
+    gpu: bool = False,
 ) -> F | Callable[[F], F]:
     """Make a function a task: while a recording runs, each call is an instance with its own joules.
 
@@ -136,7 +139,7 @@ def task(  # noqa: PLR0913 - one parameter per option
             work.check_parameters(inner, does)
         if declared:
             access = pack(inner, reads=reads, writes=writes, updates=updates, priority=priority)
-        return make_task(function, name, access, does, budget)
+        return make_task(function, name, access, does, budget, on_gpu=gpu)
 
     does = work.check(flops, bytes)
     return decorate if function is None else decorate(function)
@@ -148,6 +151,8 @@ def make_task(
     access: Access | None = None,
     does: Work = work.UNDECLARED,
     budget: Budget | None = None,
+    *,
+    on_gpu: bool = False,
 ) -> F:
     """Return the function as a task; a task is returned unchanged.
 
@@ -164,6 +169,8 @@ def make_task(
         Declared flops and bytes of an instance.
     budget
         Joules of each instance, and the action if one takes more.
+    on_gpu
+        Whether what it launches on the GPU counts for the task.
 
     Raises
     ------
@@ -171,16 +178,19 @@ def make_task(
         If it is a class or not callable.
     """
     if isinstance(function, staticmethod | classmethod):
-        return cast("F", type(function)(make_task(function.__func__, name, access, does, budget)))
+        return cast("F", type(function)(make_task(function.__func__, name, access, does, budget, on_gpu=on_gpu)))
     if isinstance(function, type) or not callable(function):
         what = "decorate its methods instead" if isinstance(function, type) else "a name goes into task(name=...)"
         raise TypeError(f"tprof.task goes on a function or method, got {function!r}: {what}")
-    declares_nothing = (access is None or access is NOTHING) and does == work.UNDECLARED and budget is None
+    declares_nothing = (
+        (access is None or access is NOTHING) and does == work.UNDECLARED and budget is None and not on_gpu
+    )
     if hasattr(function, NUMBER_ATTRIBUTE) and name is None and declares_nothing:
         return function
     number = _Number(_define(function, name, does, budget))
-    wrapped = _wrap(function, number, access, does)
+    wrapped = _wrap(function, number, access, does, on_gpu=on_gpu)
     setattr(wrapped, NUMBER_ATTRIBUTE, number)
+    setattr(wrapped, GPU_ATTRIBUTE, on_gpu)
     setattr(wrapped, work.ATTRIBUTE, does)
     return cast("F", wrapped)
 
@@ -232,14 +242,25 @@ def _flags(function: Callable[..., Any]) -> int:
     return flags | COROUTINE if hasattr(function, "_is_coroutine_mark") else flags
 
 
-def _wrap(function: Callable[..., Any], number: int, access: Access | None, does: Work) -> Callable[..., Any]:
+def _wrap(
+    function: Callable[..., Any], number: int, access: Access | None, does: Work, *, on_gpu: bool
+) -> Callable[..., Any]:
     flags = _flags(function)
+    if on_gpu and flags & (COROUTINE | ASYNC_GENERATOR | GENERATOR):
+        raise TypeError(
+            f"gpu=True goes on a plain function: {function!r} gives back a coroutine or generator, "
+            "so put `with tprof.gpu():` around what it launches"
+        )
     if access is not None and access is not NOTHING and flags & (COROUTINE | ASYNC_GENERATOR | GENERATOR):
         raise TypeError(
             f"a runtime runs plain functions: {function!r} gives back a coroutine or generator, "
             "so it cannot say what it reads or writes"
         )
     called = work.count_calls(function, number, does, this_process)
+    if on_gpu:
+        from tprof.cuda import launching  # noqa: PLC0415 - kept off `import tprof`
+
+        called = launching(called)
     wrapped: Callable[..., Any]
     if flags & COROUTINE:
         wrapped = _wrap_coroutine(called, number)
@@ -377,7 +398,7 @@ def reduce_task(wrapped: Any) -> str | tuple[Callable[..., Any], tuple[Any, ...]
     asking = sys._getframe(1).f_globals.get("__name__", "")  # noqa: SLF001 - see above
     module, name = wrapped.__module__, wrapped.__qualname__
     if asking.rpartition(".")[2] == "cloudpickle" and (module == "__main__" or "<locals>" in name):
-        return make_task, (
+        return functools.partial(make_task, on_gpu=getattr(wrapped, GPU_ATTRIBUTE, False)), (
             wrapped.__wrapped__,
             _name_of(wrapped),
             getattr(wrapped, "access", None),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from .native_cuts import latest_end
 from .native_time import OUTSIDE, SPINNING, Runs
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ Marks = NDArray[np.bool_]
 
 PIECE_NS, MOST_PIECES = 500_000, 10
 """Calls that were noted together lie apart: their time is spread in pieces about so far apart."""
+MOMENT_NS = 1000
 MOST_UNEXPLAINED = 0.05
 """Part of a pool's CPU time that may begin without a call, before calls count as not known."""
 UNSEEN_NS = 20_000_000
@@ -65,6 +67,22 @@ def runs_of_calls(calls: PoolCalls, segments: Sequence[Segments], callers: Seque
     return Runs(begin_ns, end_ns, row, task, np.zeros(len(row), bool))
 
 
+def run_at(segments: Sequence[Segments], index: int, at_ns: int) -> Runs:
+    """Return a moment of whatever ran on a thread at some time, as a call that starts a library's pool."""
+    one = segments[index]
+    offset = sum(len(other.rows) for other in segments[:index])
+    at = np.array([at_ns], np.int64)
+    place, begin_ns, end_ns, _ = _cut(one.t_ns, at, at + MOMENT_NS)
+    row = one.slot[place].astype(np.int64) - 1
+    task = np.where(row >= 0, one.rows.task[np.maximum(row, 0)].astype(np.int64), -1)
+    return Runs(begin_ns, end_ns, np.where(row >= 0, row + offset, -1), task, np.zeros(len(row), bool))
+
+
+def joined(runs: Sequence[Runs]) -> Runs:
+    """Put several together."""
+    return Runs(*(np.concatenate([getattr(one, name) for one in runs]) for name in Runs.__annotations__))
+
+
 def _pieces(calls: PoolCalls, which: Marks) -> tuple[Times, Times, NDArray[np.int64], Marks]:
     """Return begins, ends, tasks and whether these are of several tasks, with calls noted together spread evenly."""
     begin_ns, end_ns, inside = calls.begin_ns[which], calls.end_ns[which], calls.inside[which]
@@ -102,10 +120,7 @@ def explain(cut: NativeSegments, runs: Runs, since_ns: int, spins_ns: int) -> bo
     spins_ns : how long threads may spin after a call; 0: not known
     """
     begin_ns, end_ns = cut.t_ns[:-1], cut.t_ns[1:]
-    ends_ns = np.sort(runs.end_ns)
-    before = np.searchsorted(ends_ns, begin_ns, side="right") - 1
-    since_call_ns = begin_ns - np.where(before >= 0, ends_ns[np.maximum(before, 0)], 0)
-    late = (cut.kind == SPINNING) & (since_call_ns > 2 * spins_ns) & (spins_ns > 0)
+    late = (cut.kind == SPINNING) & (begin_ns - latest_end(runs, begin_ns) > 2 * spins_ns) & (spins_ns > 0)
     unexplained = ((cut.kind == OUTSIDE) & (cut.running == 0)) | late
     unexplained &= end_ns > since_ns + UNSEEN_NS
     return float(cut.cpu_s[unexplained].sum()) <= MOST_UNEXPLAINED * float(cut.cpu_s.sum())

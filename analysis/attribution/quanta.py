@@ -36,7 +36,8 @@ class Quanta:
     energy_j : (k,) float64, joules; 0 where not `valid`
     valid : (k,) bool; False where the sensor cannot be trusted
     window_s : (k + 1,) float64, seconds before each edge in which the value changed; 0 if not known
-    unit_j : joules of one count
+    unit_j : joules of one step of the value
+    relative_error : part by which all joules may be off, 95 %; 0 if it is not known
     """
 
     name: str
@@ -51,6 +52,7 @@ class Quanta:
     window_s: NDArray[np.float64]
     unit_j: float
     warnings: tuple[str, ...]
+    relative_error: float = 0.0
 
     def __len__(self) -> int:
         return len(self.energy_j)
@@ -121,8 +123,8 @@ def build_quanta(readings: Readings, max_power_w: float | None = None) -> Quanta
     warnings = _left_out(readings, counter)
     quanta = Quanta(
         readings.name, readings.scope, readings.package, readings.counted, str(readings.quality),
-        np.empty(0, np.int64), np.empty(0), np.empty(0, bool), np.empty(0, bool), np.empty(0), readings.unit,
-        tuple(warnings),
+        np.empty(0, np.int64), np.empty(0), np.empty(0, bool), np.empty(0, bool), np.empty(0),
+        max(readings.unit, readings.resolution_j or 0.0), tuple(warnings), readings.relative_error or 0.0,
     )  # fmt: skip
     if len(found.t_ns) < 2:
         return replace(quanta, warnings=(*warnings, f"{readings.name} has no two readings: its energy is not resolved"))

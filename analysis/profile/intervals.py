@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tprof.trace import Quality
+from tprof.trace.estimate import EXACT, WattsError
+
 if TYPE_CHECKING:
-    from tprof.trace.estimate import WattsError
+    from collections.abc import Sequence
+
+    from tprof.analysis.attribution.quanta import Quanta
 
 Floats = NDArray[np.float64]
 _NORMAL_95 = 1.96
@@ -52,8 +57,37 @@ def run_half(count: NDArray[np.int64], resolution_j: Floats, model_error_j: Floa
     return np.asarray(_NORMAL_95 * np.sqrt(count * resolution_j**2 / 3.0 + (count * model_error_j) ** 2))
 
 
+def common_error(domains: Sequence[Quanta], estimate: WattsError) -> WattsError:
+    """Return the error that is the same for all joules of the counted domains together.
+
+    Parameters
+    ----------
+    domains : those that are counted
+    estimate : error of the watts of estimated domains; those of a sensor have their own relative error
+
+    Notes
+    -----
+    Errors of domains add, since they are taken as common to all: the factors are weighted by joules. Below, the mean of
+    the inverses would do, which is nearer to 1, so the interval is rather too wide.
+    """
+    errors = [estimate if q.quality == Quality.ESTIMATED else _of_sensor(q) for q in domains]
+    if len(set(errors)) == 1:
+        return errors[0]
+    joules = np.array([q.energy_j.sum() for q in domains])
+    if not joules.sum() > 0:
+        return EXACT
+    idle, busy = (
+        float(np.average([getattr(one, name) for one in errors], weights=joules)) for name in ("idle", "busy")
+    )
+    return WattsError(idle, busy)
+
+
+def _of_sensor(domain: Quanta) -> WattsError:
+    return WattsError(1 + domain.relative_error, 1 + domain.relative_error)
+
+
 def widened(low_j: Floats, high_j: Floats, static_j: Floats, error: WattsError) -> tuple[Floats, Floats]:
-    """Return an interval that includes the error of an estimate's watts.
+    """Return an interval that includes the common error of all joules: of an estimate's watts, or of the sensor.
 
     Parameters
     ----------

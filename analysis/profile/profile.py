@@ -142,6 +142,16 @@ class Profile:
         return power_table(self.quanta, self.trace.start_ns).assign(quality=self.info["quality"])
 
     @cached_property
+    def energy_by_domain(self) -> pd.DataFrame:
+        """Joules of each task (index `task`) in each domain (columns); read again from the trace at first use.
+
+        Domains nest, so the columns overlap: add those only that are `counted` in `info["domains"]`.
+        """
+        from .build import energy_by_domain  # noqa: PLC0415 - which makes profiles
+
+        return energy_by_domain(self.recipe, self.trace)
+
+    @cached_property
     def segments(self) -> pd.DataFrame:
         """The segments of each thread with their joules; read again from the trace at first use."""
         segments, plans = self.recipe.again(self.trace)

@@ -14,7 +14,7 @@ from tprof.trace import Quality
 from tprof.trace.estimate import assumed_words, watts_error
 from tprof.trace.kinds import least_certain
 
-from .intervals import widened
+from .intervals import common_error, widened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,6 +38,7 @@ def describe(trace: Trace, recipe: Recipe, warnings: Sequence[str]) -> dict[str,
         "quality": quality,
         "domains": [_domain(trace, q) for q in quanta],
         "left_out": trace.manifest.get("left_out") or [],
+        "counters": trace.manifest.get("counters") or {},
         "model": model.name,
         "model_why": f'model "{model.name}": {model.why}',
         "coefficients": asdict(model.coefficients) if model.coefficients is not None else None,
@@ -131,15 +132,17 @@ def _around(trace: Trace, counted: Sequence[Quanta]) -> dict[str, float | None]:
 def _estimate(trace: Trace, recipe: Recipe) -> dict[str, Any]:
     """Return the inputs of an estimate, and the interval of all joules due to the error of its watts."""
     estimate, watts = trace.manifest.get("estimate") or {}, watts_error(trace.manifest)
-    energy_j, static_j = np.zeros(1), np.zeros(1)
+    low_j, high_j = np.zeros(1), np.zeros(1)
     for domain in recipe.quanta:
         if domain.counted:
             drawn_j = recipe.static_power_w.get(domain.name, 0.0) * np.diff(domain.edges_ns) * 1e-9
-            static_j += np.minimum(drawn_j, domain.energy_j).sum()
-            energy_j += domain.energy_j.sum()
-    (low_j,), (high_j,) = widened(energy_j, energy_j, static_j, watts)
+            static_j, energy_j = (
+                np.array([one.sum()]) for one in (np.minimum(drawn_j, domain.energy_j), domain.energy_j)
+            )
+            low, high = widened(energy_j, energy_j, static_j, common_error([domain], watts))
+            low_j, high_j = low_j + low, high_j + high
     known = {"idle_factor": watts.idle, "per_core_factor": watts.busy}
-    return {**estimate, **known, "energy_low_j": float(low_j), "energy_high_j": float(high_j)}
+    return {**estimate, **known, "energy_low_j": float(low_j[0]), "energy_high_j": float(high_j[0])}
 
 
 def _domain(trace: Trace, quanta: Quanta) -> dict[str, Any]:
@@ -151,6 +154,10 @@ def _domain(trace: Trace, quanta: Quanta) -> dict[str, Any]:
         "source": reading.source,
         "quality": quanta.quality,
         "counted": quanta.counted,
+        "covers": reading.covers,
+        "integrated": reading.integrated,
+        "resolution_j": reading.resolution_j,
+        "relative_error": reading.relative_error,
         "quanta": len(quanta),
         "invalid": int((~quanta.valid).sum()),
         "measured_j": quanta.measured_j if quanta.valid.any() else None,
@@ -161,7 +168,14 @@ def _sensor(trace: Trace, counted: Sequence[Quanta], quality: str) -> str:
     if not counted:
         return "no energy sensor: energies are not known"
     sources = sorted({trace.readings[q.name].source for q in counted})
-    return f"{', '.join(sources)} ({quality}{_assumed(trace)}): {', '.join(q.name for q in counted)}"
+    return f"{', '.join(sources)} ({quality}{_assumed(trace)}): {', '.join(_named(trace, q) for q in counted)}"
+
+
+def _named(trace: Trace, quanta: Quanta) -> str:
+    """Return a domain's name, and what a reader must know of its joules."""
+    how = ["power integrated by tprof"] if trace.readings[quanta.name].integrated else []
+    how += [f"all of it within {100 * quanta.relative_error:.3g} %"] if quanta.relative_error else []
+    return f"{quanta.name} ({', '.join(how)})" if how else quanta.name
 
 
 def _assumed(trace: Trace) -> str:

@@ -1,4 +1,7 @@
-"""How fast attribution is, beside `np.argsort` of as many integers in the same run, and how large its report."""
+"""How fast attribution is, beside `np.argsort` of as many integers in the same run, and how large its report.
+
+The model `fitted`, which finds a power for each task, is timed beside `cputime`, which shares by CPU time.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import multiprocessing
 import resource
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +18,7 @@ import numpy as np
 from tprof.analysis.attribution.segment_energy import attribute
 from tprof.benchmarks.machine_description import describe_machine
 from tprof.benchmarks.measured_figures import Figure, result_of
+from tprof.benchmarks.simulator import ICE_LAKE, Mix, Package, Run, random_mix, stated, write
 
 from tprof.trace import load, write_trace
 
@@ -29,6 +33,10 @@ SAMPLE_NS = 1000
 SAMPLE_BYTES = 64
 FEW_CORES, MANY_CORES = 4, 64
 TASKS = ("a", "b", "c")
+FITTED_OVER_CPUTIME = 3.0
+POWERED = tuple(stated(f"task {number}", 20e-6 * 1.2**number, 4.0 + number / 2) for number in range(20))
+PER_SECOND = 117_000.0
+"""Samples a second that four busy cores make of these tasks."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,7 @@ QUICK = Extent(samples=20_000, rounds=1)
 
 
 @dataclass(frozen=True)
-class Run:
+class Timed:
     """One profile in a process of its own: `seconds` beside `argsort_s` of the same moment."""
 
     argsort_s: float
@@ -99,22 +107,47 @@ def _measure(base: Path, extent: Extent, numbers: NDArray[np.int64]) -> list[Fig
             note="1: time grows as the number of samples",
         ),
         Figure("peak memory, 4 cores", tuple(run.peak_bytes / trace_bytes for run in few), "× trace", 3),
+        fitted_over_cputime(extent, directory=base),
         Figure("np.argsort of as many int64", tuple(run.argsort_s for run in few), "s"),
         Figure(f"report of {extent.samples // 2:,} tasks besides the plot library", (report_mb,), "MB", 10),
         Figure("writing that report", (report_s,), "s"),
     ]
 
 
-def _ratios(above: list[Run], below: list[Run]) -> tuple[float, ...]:
+def fitted_over_cputime(extent: Extent = FULL, *, measured: bool = True, directory: Path | None = None) -> Figure:
+    """Return the time of `fitted` over that of `cputime`, in each round; no values if it is not to be measured."""
+    name = f"fitted over cputime, {extent.samples:,} samples of {len(POWERED)} tasks"
+    figure = Figure(name, (), "×", FITTED_OVER_CPUTIME)
+    if not measured:
+        return figure
+    mix = Mix(duration_s=extent.samples / PER_SECOND)
+    cores = random_mix(POWERED, mix, seed=0)
+    run = Run(Package(), [task.kernel for task in POWERED], cores, mix.idle_s + mix.duration_s)
+    with tempfile.TemporaryDirectory(prefix="tprof-analysis-", dir=directory) as folder:
+        path = Path(folder) / "powered.tprof"
+        write(path, [task.name for task in POWERED], run, sensor=ICE_LAKE, seed=0, counters=False)
+        del run, cores
+        written = sum(thread.count for thread in load(path).threads)
+        for model in ("cputime", "fitted"):
+            _seconds_with(path, model)  # what is loaded on first use is no part of either
+        ratios = tuple(_seconds_with(path, "fitted") / _seconds_with(path, "cputime") for _ in range(extent.rounds))
+    return replace(figure, values=ratios, note=f"{written:,} samples, disk to profile.tasks")
+
+
+def _seconds_with(path: Path, model: str) -> float:
+    return _seconds(lambda: len(load(path).profile(model=model).tasks))
+
+
+def _ratios(above: list[Timed], below: list[Timed]) -> tuple[float, ...]:
     return tuple(one.seconds / other.seconds for one, other in zip(above, below, strict=True))
 
 
 def _profile_rounds(
     base: Path, cores: int, samples: int, rounds: int, numbers: NDArray[np.int64]
-) -> tuple[list[Run], Path]:
+) -> tuple[list[Timed], Path]:
     path = base / f"{cores}-{samples}.tprof"
     _in_child(_write, path, cores, samples)
-    return [Run(_seconds(lambda: np.argsort(numbers)), *_in_child(_profile, path)) for _ in range(rounds)], path
+    return [Timed(_seconds(lambda: np.argsort(numbers)), *_in_child(_profile, path)) for _ in range(rounds)], path
 
 
 def _arrays(cores: int, extent: Extent, numbers: NDArray[np.int64]) -> tuple[float, ...]:

@@ -27,26 +27,35 @@ import tprof
 from tprof.errors import TprofError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     Row = dict[str, Any]
 
 SECONDS = 4.0
 LONGEST_S = 120
 THREADS = "2"
-LIMITS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "POLARS_MAX_THREADS")
+LIMITS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "POLARS_MAX_THREADS", "NUMBA_NUM_THREADS")
 PASSIVE = {"OPENBLAS_THREAD_TIMEOUT": "20", "OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}
+LAYER = {"NUMBA_THREADING_LAYER": "omp"}
 GONE = "gone"
 """In the place of a thread: those that came and went while a task ran."""
 CREATES = ("boost",)
 """Tasks that start short-lived threads."""
+OWN_POOL = ("tensor_multiply", "train", "load_and_train")
+"""Tasks whose calling thread has a pool of its own, which it keeps; what else they begin is theirs, too."""
+PACKAGES = {"sklearn": "scikit-learn", "polars": "polars", "torch": "torch"}
+"""How modules that cases need are installed."""
 LIBRARIES = {
     "multiply": "openblas",
     "multiply_too": "openblas",
     "multiply_short": "openblas",
     "transform": "pocketfft",
     "boost": "libgomp",
+    "loop": "libgomp",
     "group": "polars",
+    "tensor_multiply": "libgomp",
+    "train": "libgomp",
+    "load_and_train": "libgomp",
 }
 """Each task's library, by a part of its file name; of other tasks no library has threads."""
 
@@ -70,8 +79,11 @@ class Case:
 
     @property
     def is_known(self) -> bool:
-        """Whether no two threads call one library, so that each task's CPU time is known."""
-        used = [{LIBRARIES[task] for task in tasks if task in LIBRARIES} for tasks in self.threads]
+        """Whether no two threads call one pool, so that each task's CPU time is known."""
+        used = [
+            {task if task in OWN_POOL else LIBRARIES[task] for task in tasks if task in LIBRARIES}
+            for tasks in self.threads
+        ]
         return sum(map(len, used)) == len(set().union(*used))
 
 
@@ -84,8 +96,22 @@ CASES = (
     Case("gradient boosting beside BLAS", (("boost", "scan"), ("multiply",)), "sklearn"),
     Case("gradient boosting beside polars", (("boost", "scan"), ("group", "sort")), "polars"),
     Case("BLAS beside polars", (("multiply",), ("group",)), "polars"),
+    Case("numba's prange beside BLAS", (("loop", "scan"), ("multiply",)), "numba"),
     Case("two BLAS callers", (("multiply",), ("multiply_too",))),
+    Case("PyTorch, one caller", (("tensor_multiply", "scan", "train", "scan"),), "torch"),
+    Case("PyTorch training beside Python", (("train",), ("scan",)), "torch"),
+    Case("two PyTorch callers", (("tensor_multiply",), ("train",)), "torch"),
+    Case("PyTorch with a worker that loads", (("load_and_train", "scan"),), "torch"),
 )
+
+
+def skipped() -> list[Row]:
+    """Return the cases that cannot run here, each with the reason."""
+    return [
+        {"case": case.name, "reason": f"it needs {PACKAGES[case.needs]} (pip install {PACKAGES[case.needs]})"}
+        for case in CASES
+        if case.needs is not None and find_spec(case.needs) is None
+    ]
 
 
 def measure(*, seconds: float = SECONDS, progress: Callable[[str, int, int], None]) -> list[Row]:
@@ -109,7 +135,7 @@ def run_case(case: Case, *, passive: bool, seconds: float) -> list[Row]:
     """Run one case in a process of its own and compare. Raises TprofError."""
     with tempfile.TemporaryDirectory(prefix="tprof-native-") as folder:
         environment = {name: value for name, value in os.environ.items() if name not in PASSIVE}
-        environment |= dict.fromkeys(LIMITS, THREADS) | (PASSIVE if passive else {})
+        environment |= dict.fromkeys(LIMITS, THREADS) | LAYER | (PASSIVE if passive else {})
         command = [sys.executable, "-W", "ignore", "-m", __name__, case.name, folder, "--seconds", str(seconds)]
         done = subprocess.run(  # noqa: S603 - this interpreter and this module
             command, env=environment, capture_output=True, text=True, timeout=LONGEST_S + seconds, check=False
@@ -118,11 +144,11 @@ def run_case(case: Case, *, passive: bool, seconds: float) -> list[Row]:
             lines = done.stderr.strip().splitlines()
             message = f"the program of the case {case.name!r} failed: {lines[-1] if lines else done.returncode}"
             raise TprofError(message)
-        used_s = json.loads((Path(folder) / "truth.json").read_text())
-        return list(_compare(case, Path(folder) / "case.tprof", used_s, passive=passive))
+        truth = json.loads((Path(folder) / "truth.json").read_text())
+        return list(_compare(case, Path(folder) / "case.tprof", truth, passive=passive))
 
 
-def _compare(case: Case, path: Path, used_s: dict[str, dict[str, float]], *, passive: bool) -> Iterator[Row]:
+def _compare(case: Case, path: Path, truth: dict[str, Any], *, passive: bool) -> Iterator[Row]:
     trace = tprof.load(path)
     profile = trace.profile("cputime")
     native, summary = profile.info["native"], profile.summary()
@@ -130,11 +156,11 @@ def _compare(case: Case, path: Path, used_s: dict[str, dict[str, float]], *, pas
     parts = ("tasks_j", "spin_j", "unidentified_j", "outside_j")
     whole_j = sum(native[name] for name in parts) if native is not None else 0.0
     for task in dict.fromkeys(task for tasks in case.threads for task in tasks):
-        part = LIBRARIES.get(task)
+        part, own = LIBRARIES.get(task), {*truth["pools"].get(task, ()), *([GONE] if task in CREATES else [])}
         true_s = sum(
             seconds
-            for tid, seconds in used_s.get(task, {}).items()
-            if part is not None and (part in library.get(tid, "") or (tid == GONE and task in CREATES))
+            for tid, seconds in truth["used_s"].get(task, {}).items()
+            if tid in own or (part is not None and task not in OWN_POOL and part in library.get(tid, ""))
         )
         found = native is not None and task in summary.index
         row: Row = {str(name): value for name, value in summary.loc[task].items()} if found else {}
@@ -158,18 +184,39 @@ class _Clocks:
 
     def __init__(self) -> None:
         self.used_s: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+        self.pools: dict[str, set[str]] = {}
+        self._turn = threading.Lock()
+
+    def begin_pools(self, works: dict[str, Callable[[], object]]) -> None:
+        """Do some works for the first time on this thread, and note which native threads that begins."""
+        with self._turn:
+            for name, work in works.items():
+                self.around(name, work)
+            begun: set[str] = set().union(*(self.pools[name] for name in works))
+            self.pools |= {name: set(begun) for name in works}
 
     def around(self, name: str, work: Callable[[], object]) -> None:
         """Do some work, and count what each native thread used meanwhile, and those that came and went."""
+        own = {thread.native_id for thread in threading.enumerate()}
         began_ns, before = time.process_time_ns(), self._read()
         work()
         after, ended_ns = self._read(), time.process_time_ns()
-        own = {thread.native_id for thread in threading.enumerate()}
+        if name in OWN_POOL:
+            # tprof's own thread is another after each fork.
+            begun = {str(tid) for tid in after if tid not in before and not self._name_of(tid).startswith("tprof")}
+            self.pools.setdefault(name, set()).update(begun)
         used_s = {tid: (after_ns - before.get(tid, 0)) * 1e-9 for tid, after_ns in after.items()}
         for tid, one_s in used_s.items():
-            if tid not in own:
+            if tid not in own or str(tid) in self.pools.get(name, ()):
                 self.used_s[name][str(tid)] += one_s
         self.used_s[name][GONE] += max((ended_ns - began_ns) * 1e-9 - sum(used_s.values()), 0.0)
+
+    @staticmethod
+    def _name_of(tid: int) -> str:
+        try:
+            return Path(f"/proc/self/task/{tid}/comm").read_text()
+        except OSError:  # it has ended
+            return ""
 
     @staticmethod
     def _read() -> dict[int, int]:
@@ -181,6 +228,35 @@ class _Clocks:
             except OSError:  # it has ended
                 continue
         return found
+
+
+def _torch_works() -> dict[str, Callable[[], object]]:
+    import torch  # noqa: PLC0415 - for cases that need it
+    from torch.utils.data import DataLoader, TensorDataset  # noqa: PLC0415 - as above
+
+    matrix, inputs = torch.rand(700, 700), torch.rand(4096, 256)
+
+    def trainer() -> Callable[[Iterable[Any]], None]:
+        model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 1))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+        def fit(batches: Iterable[Any]) -> None:
+            for (batch,) in batches:
+                optimizer.zero_grad()
+                model(batch).pow(2).mean().backward()
+                optimizer.step()
+
+        return fit
+
+    train, train_loaded = trainer(), trainer()
+    loaders = defaultdict(
+        lambda: DataLoader(TensorDataset(inputs), batch_size=1024, num_workers=1, persistent_workers=True)
+    )
+    return {
+        "tensor_multiply": lambda: matrix @ matrix,
+        "train": lambda: train([(inputs,)] * 3),
+        "load_and_train": lambda: train_loaded(loaders[threading.get_ident()]),
+    }
 
 
 def _works() -> dict[str, Callable[[], object]]:
@@ -204,6 +280,10 @@ def _works() -> dict[str, Callable[[], object]]:
         frame = pl.DataFrame({"key": keys, "value": values})
         frame.group_by("key").agg(pl.col("value").sum(), pl.col("value").std().alias("spread"))
 
+    def loop() -> None:
+        prange(signal)
+
+    prange = _compiled_loop() if find_spec("numba") is not None else np.sum
     table = random.random((8000, 10))
     keys, values = random.integers(0, 1000, 1_000_000), random.random(1_000_000)
     return {
@@ -213,26 +293,46 @@ def _works() -> dict[str, Callable[[], object]]:
         "scan": lambda: sum(number * number for number in range(200_000)),
         "transform": transform,
         "boost": boost,
+        "loop": loop,
         "group": group,
         "sort": lambda: np.sort(signal),
     }
 
 
+def _compiled_loop() -> Callable[[object], object]:
+    import numba  # noqa: PLC0415 - for a case that needs it
+
+    @numba.njit(parallel=True)
+    def loop(values):  # type: ignore[no-untyped-def] - it is compiled
+        total = 0.0
+        for place in numba.prange(values.size):
+            total += np.sin(values[place])
+        return total
+
+    return loop  # type: ignore[no-any-return]
+
+
 def run(case: Case, folder: Path, seconds: float) -> None:
     """Record one case; leaves the trace and what the tasks read in the folder."""
     works, clocks = _works(), _Clocks()
+    if case.needs == "torch":
+        works |= _torch_works()
     tasks = {name: tprof.task(name=name)(works[name]) for names in case.threads for name in names}
     for task in tasks.values():
         task()
     time.sleep(0.3)
 
     def call(names: tuple[str, ...], seed: int) -> None:
+        all_there.wait()
+        clocks.begin_pools({name: tasks[name] for name in names if name in OWN_POOL})
+        all_there.wait()
         random, end_s = np.random.default_rng(seed), time.monotonic() + seconds
         while time.monotonic() < end_s:
             for name in names:
                 clocks.around(name, tasks[name])
             time.sleep(case.pause_s * 2 * random.random())
 
+    all_there = threading.Barrier(len(case.threads))
     with tprof.record(folder / "case.tprof", energy="estimate", counters="none"):
         threads = [threading.Thread(target=call, args=one) for one in zip(case.threads, range(99), strict=False)]
         for thread in threads:
@@ -240,7 +340,9 @@ def run(case: Case, folder: Path, seconds: float) -> None:
         for thread in threads:
             thread.join()
         time.sleep(0.2)
-    (folder / "truth.json").write_text(json.dumps(clocks.used_s))
+    (folder / "truth.json").write_text(
+        json.dumps({"used_s": clocks.used_s, "pools": {name: sorted(tids) for name, tids in clocks.pools.items()}})
+    )
 
 
 if __name__ == "__main__":

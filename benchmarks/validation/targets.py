@@ -1,19 +1,16 @@
-"""The figures of validation with targets, whether they were met, and how long `fitted` takes beside `cputime`."""
+"""The figures of validation with targets, and whether they were met."""
 
 from __future__ import annotations
 
 import tempfile
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tprof.benchmarks.measured_figures import Figure
+from tprof.benchmarks.overhead.attribution_speed import fitted_over_cputime
 from tprof.benchmarks.overhead.sensor_thread_cost import measure_share, powercap_stand_in
-from tprof.benchmarks.simulator import ICE_LAKE, Mix, Package, Run, random_mix, stated, write
-
-from tprof.trace import load
 
 from .cases import CASES, TARGET_CASES
 
@@ -27,14 +24,9 @@ POLLER = 0.01
 COVERAGE = (0.93, 0.97)
 PAIRS = (0.02, 0.06)
 OTHER_FREQUENCY = (0.04, 0.08)
-SPEED = 3.0
 SIMULATED = "simulated"
 ENOUGH_RUNS = 100
 """Runs for a coverage that can be compared with a range of four percent."""
-TASKS = tuple(stated(f"task {number}", 20e-6 * 1.2**number, 4.0 + number / 2) for number in range(20))
-SAMPLES = 5_000_000
-PER_SECOND = 117_000.0
-"""Samples a second that four busy cores make of these tasks."""
 
 
 def target_figures(
@@ -49,7 +41,7 @@ def target_figures(
             "pairs at 1.6 GHz, calibrated at 3.3 (table 4)", [draw["4"] for draw in tables["draws"]], OTHER_FREQUENCY
         ),
         _poller(measured=measured),
-        _speed(measured=measured),
+        fitted_over_cputime(measured=measured).as_plain(),
     ]
 
 
@@ -90,31 +82,3 @@ def _poller(*, measured: bool) -> dict[str, Any]:
         with tempfile.TemporaryDirectory(prefix="tprof-validate-") as folder, powercap_stand_in(Path(folder)):
             figure = replace(figure, values=measure_share(Path(folder), duration_s=2.0, rounds=3))
     return figure.as_plain()
-
-
-def _speed(*, measured: bool) -> dict[str, Any]:
-    figure = Figure("fitted over cputime, 5 million samples of 20 tasks", (), "×", SPEED)
-    if measured:
-        samples, ratios = measure_speed()
-        figure = replace(figure, values=ratios, note=f"{samples:,} samples, disk to profile.tasks")
-    return figure.as_plain()
-
-
-def measure_speed(samples: int = SAMPLES, *, rounds: int = 3) -> tuple[int, tuple[float, ...]]:
-    """Return how many samples there were, and the time of `fitted` over that of `cputime` in each round."""
-    mix = Mix(duration_s=samples / PER_SECOND)
-    run = Run(Package(), [task.kernel for task in TASKS], random_mix(TASKS, mix, seed=0), mix.idle_s + mix.duration_s)
-    with tempfile.TemporaryDirectory(prefix="tprof-validate-") as folder:
-        path = Path(folder) / "long.tprof"
-        write(path, [task.name for task in TASKS], run, sensor=ICE_LAKE, seed=0, counters=False)
-        del run
-        found = load(path)
-        written = sum(thread.count for thread in found.threads)
-        _seconds(path, "cputime")  # what is loaded on first use is no part of either
-        return written, tuple(_seconds(path, "fitted") / _seconds(path, "cputime") for _ in range(rounds))
-
-
-def _seconds(path: Path, model: str) -> float:
-    begin_s = time.perf_counter()
-    len(load(path).profile(model=model).tasks)
-    return time.perf_counter() - begin_s

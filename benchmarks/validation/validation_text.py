@@ -200,10 +200,13 @@ def assumptions_table(result: Mapping[str, Any]) -> Table:
     """Return the table of the cases in which the assumptions of `fitted` hold, then of those in which they do not."""
     return Table(
         "fitted where its assumptions hold, and where they do not (simulated; runs that no estimator was built on)",
-        ("case", "runs", "error by task", "held", "power", "warned", "right cause", "of misses", "aims", "found"),
+        (
+            "case", "runs", "error by task", "least possible", "held", "power", "warned", "right cause", "of misses",
+            "aims", "found",
+        ),
         tuple(
             (
-                row["case"], str(row["runs"]), _errors_by_task(row["tasks"]),
+                row["case"], str(row["runs"]), *(_by_task(row["tasks"], error) for error in ("rms", "least")),
                 *(percent(row[name], digits=0) for name in ("held", "power_held", "warned", "named")),
                 _misses(row["tasks"]),
                 "met" if row["met"] else "MISSED",
@@ -211,20 +214,20 @@ def assumptions_table(result: Mapping[str, Any]) -> Table:
             )
             for row in result["cases"]
         ),
-        "Error: root mean square of a task's dynamic energy. Held: how often the 95 % interval of this energy held the "
-        "truth; power: the same of its power. Warned: of the runs; right cause: a finding names what was simulated; – "
-        "where nothing is wrong. Of misses: of the runs in which a task's interval missed, in how many the profile "
-        "warned of that task. Aims: each task's interval holds in 90 %, or 90 % of its misses are warned of, and at "
-        "most 5 % of clean runs warn.",
+        "Error: root mean square of a task's dynamic energy; least possible: of generalised least squares that know "
+        "the noise. Held: how often the 95 % interval of this energy held the truth; power: the same of its power. "
+        "Warned: of the runs; right cause: a finding names what was simulated; – where nothing is wrong. Of misses: of "
+        "the runs in which a task's interval missed, in how many the profile warned of that task. Aims: each task's "
+        "interval holds in 90 %, or 90 % of its misses are warned of, and at most 5 % of clean runs warn.",
         texts=1,
     )  # fmt: skip
 
 
-def _errors_by_task(tasks: Sequence[Row]) -> str:
-    errors = [percent(task["rms"]) for task in tasks]
+def _by_task(tasks: Sequence[Row], error: str) -> str:
+    errors = [task[error] for task in tasks if task[error] is not None]
     if len(errors) <= MOST_LISTED:
-        return ", ".join(errors)
-    return f"median {percent(median(task['rms'] for task in tasks))}, most {percent(max(t['rms'] for t in tasks))}"
+        return ", ".join(percent(one) for one in errors) or NONE
+    return f"median {percent(median(errors))}, most {percent(max(errors))}"
 
 
 def _misses(tasks: Sequence[Row]) -> str:
@@ -348,8 +351,9 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def native_pools(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return whom native threads were credited to, beside the clocks that the tasks read."""
+def native_pools(rows: Sequence[Mapping[str, Any]], skipped: Sequence[Mapping[str, Any]]) -> Table:
+    """Return whom native threads were credited to, beside the clocks that the tasks read, and what was skipped."""
+    left_out = "".join(f" Skipped: {row['case']}: {row['reason']}." for row in skipped)
     return Table(
         "CPU time of native threads, by the tasks' own readings of their clocks and as credited",
         ("case", "pools", "task", "used", "credited", "error", "spinning", "unidentified"),
@@ -361,8 +365,27 @@ def native_pools(rows: Sequence[Mapping[str, Any]]) -> Table:
             )
             for row in rows
         ),
-        "Error, spinning, unidentified: of the run's native CPU time or joules. Two users of one pool: nobody knows.",
+        "Error, spinning, unidentified: of the run's native CPU time or joules. Two users of one pool: nobody knows."
+        + left_out,
         texts=3,
+    )  # fmt: skip
+
+
+def gpu_series(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the joules of windows on a GPU by tprof, by hand and by Zeus, and those of the tasks above idle power."""
+    return Table(
+        "Matrix products on a GPU: joules by tprof beside NVML's counter read by hand, in the same windows",
+        ("size", "time", "by hand", "tprof", "error", "Zeus", "tasks", "of those above idle"),
+        tuple(
+            (
+                f"{row['size']}", f"{row['seconds']:.2f} s", f"{row['by_hand_j']:.1f} J", f"{row['tprof_j']:.1f} J",
+                percent(row["tprof_j"] / row["by_hand_j"] - 1),
+                NONE if row["zeus_j"] is None else f"{row['zeus_j']:.1f} J", f"{row['tasks_j']:.1f} J",
+                NONE if row["above_idle_j"] is None else percent(row["tasks_j"] / row["above_idle_j"]),
+            )
+            for row in rows
+        ),
+        "Zeus: ZeusMonitor in the same window, if it is installed (pip install zeus). Expected: within 2 %.",
     )  # fmt: skip
 
 

@@ -77,8 +77,8 @@ def test_whitening_is_that_of_a_covariance_without_negative_directions(case, spr
     count, random = len(rows), np.random.default_rng(0)
     noise = Noise(
         random.uniform(1e-9, 1e-6, count), random.uniform(1e-9, 1e-6, count), np.zeros(count - 1, bool),
-        spread.own.sum(axis=1), spread.across.sum(axis=2), np.zeros(count), SCALE_BOUNDS, np.zeros(count),
-        spread2=spread2,
+        spread.own.sum(axis=1), spread.across.sum(axis=2), np.zeros(count), np.full(count, 1e-3), SCALE_BOUNDS,
+        np.zeros(count), spread2=spread2, busy_rate=1e-5,
     )  # fmt: skip
     columns = random.normal(0.0, 1.0, (count, 2))
 
@@ -93,10 +93,11 @@ def test_whitening_is_that_of_a_covariance_without_negative_directions(case, spr
 
 def noise_of(count=3000):
     """Edges of 1 mJ, and instances whose deviation of 100 % makes 20 mJ."""
-    edge, linked = np.full(count, 1e-6), np.ones(count - 1, bool)
+    edge, linked, nothing = np.full(count, 1e-6), np.ones(count - 1, bool), np.zeros(count)
     return Noise(
-        edge, edge, linked, np.full(count, 4e-4), np.zeros((1, count)), np.zeros(count), SCALE_BOUNDS, np.zeros(count)
-    )
+        edge, edge, linked, np.full(count, 4e-4), np.zeros((1, count)), nothing, np.full(count, 1e-3), SCALE_BOUNDS,
+        nothing,
+    )  # fmt: skip
 
 
 def drawn(noise, random):
@@ -121,6 +122,29 @@ def test_rows_that_nothing_explains_get_noise_of_their_own():
 
     assert found.outlier[300] > 100 * found.band()[0][100]
     assert (found.outlier > 0).sum() < 20
+
+
+def test_noise_of_all_busy_rows_is_found_where_it_would_look_like_many_outliers():
+    true = dataclasses.replace(noise_of(1500), spread2=1e-6, busy_rate=0.4)
+    residual = drawn(true, np.random.default_rng(6))
+
+    outliers = noise_of(1500).with_outliers(residual)
+    found = outliers.sized(residual, scaled=True)
+
+    assert (outliers.outlier > 0).mean() > 0.1
+    assert found.busy_rate == pytest.approx(0.4, rel=0.3)
+    assert found.edge_scale < 30
+    assert (found.with_outliers(residual).outlier > 0).mean() < 0.02
+
+
+def test_few_rows_that_nothing_explains_do_not_make_all_rows_noisy():
+    residual = drawn(noise_of(600), np.random.default_rng(7))
+    residual[::20] += 0.1
+
+    found = noise_of(600).with_outliers(residual).sized(residual, scaled=True)
+
+    # No more than what the edges of a row make.
+    assert (found.busy_rate * found.busy_s).max() < 4e-6
 
 
 def test_noise_without_memory_is_not_taken_for_a_load_and_a_lasting_load_is():

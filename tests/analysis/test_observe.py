@@ -76,13 +76,13 @@ def session(path, *, late_ms=0, columns=("l2_refs", "llc_refs"), drawn=((0, 200,
     return tprof.load(path)
 
 
-def busy(trace, *spans_ms):
-    """Let the trace say that one processor was busy in these spans and in the phases: a reading each 10 ms."""
+def busy(trace, *spans_ms, processors=1):
+    """Let the trace say that processors were busy in these spans and in the phases: a reading each 10 ms."""
     t_ms = np.arange(0, 200 + 15 * (PHASE_MS + PAUSE_MS), 10)
     ran = t_ms[:-1] >= 200
     for from_ms, to_ms in spans_ms:
         ran |= (t_ms[:-1] >= from_ms) & (t_ms[:-1] < to_ms)
-    ticks = np.concatenate(([0], np.cumsum(ran))).astype(np.uint64)
+    ticks = np.concatenate(([0], np.cumsum(ran))).astype(np.uint64) * np.uint64(processors)
     nothing = np.zeros(len(t_ms), np.int64)
     readings = Readings(
         "busy-0", "busy", "machine", 0, "proc", Quality.MEASURED, counted=False, unit=1e-2, modulus=None,
@@ -135,6 +135,17 @@ def test_time_in_which_other_processes_ran_is_not_idle(tmp_path):
     trace = session(tmp_path / "t.tprof", drawn=[(40, 80, 12.0), (120, 150, 9.0)], joined_ms=190)
 
     assert idle_w(busy(trace, (40, 80), (120, 150))) == pytest.approx([4.0])
+
+
+def test_a_core_of_another_program_is_active_too(tmp_path):
+    trace = session(tmp_path / "t.tprof")
+
+    found = observe(busy(trace, processors=2))
+
+    alone = observe(trace)
+    ran = alone.active_cores[:-1]
+    assert sorted(set(ran.round(6))) == [1.0, 2.0, 3.0]
+    assert found.active_cores == pytest.approx(np.append(np.maximum(ran, 2.0), 0.0), abs=1e-6)
 
 
 def test_without_idle_time_no_idle_power_is_given(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from tprof.benchmarks.validation.assumption_runs import Series, measure, run_once, tally
 from tprof.benchmarks.validation.assumptions import ASSUMPTION_CASES, BROKEN, CLEAN, chosen_assumptions
@@ -36,6 +37,26 @@ def test_each_case_compares_its_tasks_with_the_truth(case):
     assert run["tasks"]
     assert all(task["low"] <= task["error"] <= task["high"] for task in run["tasks"])
     assert json.loads(json.dumps(run, allow_nan=False)) == run
+
+
+def test_a_clean_run_states_the_least_error_which_falls_as_the_root_of_its_length():
+    clean = CLEAN[0]
+
+    short, long = ([task["least"] for task in run_once(clean, 3, length_s)["tasks"]] for length_s in (0.4, 1.6))
+
+    assert [one / other for one, other in zip(short, long, strict=True)] == pytest.approx([2.0] * 3, rel=0.2)
+    assert not any("least" in task for task in run_once(BROKEN[0], 3, 0.3)["tasks"])
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("key", ["clean", "long", "noisy"])
+def test_errors_of_fitted_are_about_the_least_ones(key):
+    """Many runs: the errors over the least ones vary by about 1."""
+    (case,) = chosen_assumptions((key,))
+
+    tasks = [task for seed in range(20) for task in run_once(case, seed, 1.0)["tasks"]]
+
+    assert 0.75 < np.sqrt(np.mean([(task["error"] / task["least"]) ** 2 for task in tasks])) < 1.3
 
 
 def test_what_is_drawn_is_another_program_in_each_run_and_the_same_with_the_same_seed():

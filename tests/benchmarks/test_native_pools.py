@@ -1,9 +1,10 @@
 """Pools of real libraries are credited to the tasks that call them, as their threads' clocks say."""
 
-import pytest
-from tprof.benchmarks.validation.native_pools import CASES, run_case
+import sys
 
-pytestmark = pytest.mark.thorough
+import pytest
+from tprof.benchmarks.validation.native_pools import CASES, run_case, skipped
+from tprof.benchmarks.validation.validation_text import native_pools
 
 
 def rows_of(name, *, passive):
@@ -14,6 +15,7 @@ def rows_of(name, *, passive):
     return {row["task"]: row for row in run_case(case, passive=passive, seconds=3.0)}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("passive", [True, False], ids=["sleeping", "spinning"])
 @pytest.mark.parametrize("name", [case.name for case in CASES if case.is_known])
 def test_no_task_is_credited_with_more_than_its_library_s_threads_used(name, passive):
@@ -27,6 +29,7 @@ def test_no_task_is_credited_with_more_than_its_library_s_threads_used(name, pas
             assert row["credited_s"] == pytest.approx(row["used_s"], abs=0.1 * whole_s)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("passive", [True, False], ids=["sleeping", "spinning"])
 def test_two_callers_of_one_pool_are_unidentified(passive):
     rows = rows_of("two BLAS callers", passive=passive)
@@ -34,3 +37,12 @@ def test_two_callers_of_one_pool_are_unidentified(passive):
     for row in rows.values():
         assert row["unidentified_share"] > 0.05
         assert row["at_most_j"] > row["credited_j"]
+
+
+def test_cases_whose_package_is_missing_are_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+
+    left_out = {row["case"]: row["reason"] for row in skipped()}
+
+    assert left_out["two PyTorch callers"] == "it needs torch (pip install torch)"
+    assert "Skipped: two PyTorch callers: it needs torch (pip install torch)." in native_pools([], skipped()).note

@@ -54,6 +54,7 @@ def test_tables_are_printed_with_the_papers_beside_them(measured, tmp_path, monk
         (["--pairs", "--quick"], "--pairs measures and takes --session and --json only"),
         (["--session", "kept"], "without it everything is simulated"),
         (["--published", "--watts"], "--published computes what the paper prints and takes --json only"),
+        (["--gpu", "--quick"], "--gpu measures on this machine's GPU and takes --json only"),
         (["--watts", "--quick"], "--watts fits published figures and takes --json only"),
         (["--keep", "runs.jsonl"], "--keep goes with --assumptions, which takes --case, --seeds, --quick and --json"),
         (["--assumptions", "--plot", "page.html"], "--keep goes with --assumptions"),
@@ -78,7 +79,7 @@ def test_cases_of_what_fitted_assumes_are_made_on_held_out_seeds_and_kept(tmp_pa
     assert printed.returncode == 0
     assert "tasks over several quanta" in printed.stdout
     assert [row["key"] for row in result["cases"]] == ["long"]
-    assert [run["seed"] for run in result["runs"]] == [500_000]
+    assert [run["seed"] for run in result["runs"]] == [600_000]
     assert len((tmp_path / "runs.jsonl").read_text("utf-8").splitlines()) == 1
 
 

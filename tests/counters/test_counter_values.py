@@ -31,23 +31,25 @@ static ssize_t fake_read(int fd, void *to, size_t size);
 #include "counters.c"
 #undef read
 
-static uint64_t answer[3 + TPROF_MAX_EVENTS];
+static uint64_t answer[3 + TPROF_MAX_EVENTS], answers[2][4];
 static struct tprof_counters counters;
 static int words, reads;
 
 static ssize_t fake_read(int fd, void *to, size_t size)
 {
-    (void)fd;
     (void)size;
     reads++;
-    memcpy(to, answer, (size_t)words * 8);
+    memcpy(to, counters.group_count == 2 ? answers[fd] : answer, (size_t)words * 8);
     return words * 8;
 }
 
 void begin(int count)
 {
     memset(&counters, 0, sizeof counters);
-    counters.count = count;
+    counters.group_count = 1;
+    counters.groups[0].count = count;
+    for (int i = 0; i < count; i++)
+        counters.groups[0].columns[i] = i;
     reads = 0;
 }
 
@@ -60,10 +62,29 @@ int take(const uint64_t *given, int count, uint64_t *values)
     return flags;
 }
 
+void begin_parts(void)
+{
+    begin(1);
+    counters.group_count = 2;
+    counters.groups[1].count = 1;
+    counters.groups[0].part = counters.groups[1].part = true;
+    counters.groups[0].fds[0] = 0;
+    counters.groups[1].fds[0] = 1;
+}
+
+int take_parts(const uint64_t *given, uint64_t *values)
+{
+    memcpy(answers, given, sizeof answers);
+    words = 4;
+    const int flags = tprof_counters_read(&counters, false);
+    memcpy(values, counters.values, sizeof counters.values);
+    return flags;
+}
+
 void read_in_user_space(uint64_t cpu_ns, uint64_t increment)
 {
     counters.last_cpu_ns = cpu_ns;
-    counters.raw[0] += increment;
+    counters.groups[0].raw[0] += increment;
     counters.values[0] += increment;
     note_user_read(&counters);
 }
@@ -109,7 +130,7 @@ def library(tmp_path_factory):
         pytest.skip("there is no C compiler, or no source to compile")
     place = tmp_path_factory.mktemp("counters")
     (place / "harness.c").write_text(HARNESS)
-    sources = [place / "harness.c", CSRC / "descriptor.c"]
+    sources = [place / "harness.c", CSRC / "descriptor.c", CSRC / "papi.c"]
     command = [compiler, "-std=gnu11", "-shared", "-fPIC", f"-I{CSRC}"]
     command += ["-o", place / "harness.so", *sources]
     subprocess.run(command, check=True)
@@ -156,6 +177,54 @@ def test_a_read_that_is_short_counts_nothing(library, words):
     group.take(1000, 1000, [10])
 
     assert group.answer(*words) == (UNCOUNTED, [10])
+
+
+class Parts:
+    """A counter of two kinds of cores: one event for each, of which the one runs on whose cores the thread is."""
+
+    def __init__(self, library) -> None:
+        self.library = library
+        self.given = [[1, 0, 0, 0], [1, 0, 0, 0]]
+        library.begin_parts()
+
+    def take(self, *turns):
+        """Let time pass, of each turn (enabled_ns, running_ns, count) of each part; returns the flags and the sum."""
+        for one, (enabled_ns, running_ns, count) in zip(self.given, turns, strict=True):
+            one[1:] = [one[1] + enabled_ns, one[2] + running_ns, one[3] + count]
+        given, values = (ctypes.c_uint64 * 8)(*self.given[0], *self.given[1]), (ctypes.c_uint64 * 11)()
+        flags = self.library.take_parts(given, values)
+        return flags, values[0]
+
+
+def test_a_thread_that_moves_between_kinds_of_cores_is_counted_on_both_and_not_scaled(library):
+    parts = Parts(library)
+
+    assert parts.take((50_000, 50_000, 100), (50_500, 0, 0)) == (0, 100)
+    assert parts.take((50_000, 20_000, 40), (50_000, 30_400, 70)) == (0, 210)
+    assert parts.take((50_000, 0, 0), (50_000, 50_000, 5)) == (0, 215)
+
+
+def test_what_the_kinds_of_cores_lost_together_is_scaled(library):
+    parts = Parts(library)
+
+    assert parts.take((200_000, 60_000, 60), (200_000, 40_000, 40)) == (SCALED, 200)
+    assert parts.take((200_000, 0, 0), (200_000, 0, 0)) == (UNCOUNTED, 200)
+    assert parts.take((200_000, 0, 0), (200_000, 200_000, 50)) == (SCALED, 300)
+
+
+@examples(100)
+@given(turns=st.lists(st.tuples(st.integers(1, 10**8), st.floats(0, 1)), min_size=1, max_size=20))
+def test_a_steady_event_of_two_kinds_of_cores_is_counted_once(library, turns):
+    """One count a nanosecond, on cores of either kind, whatever part of each turn is on which."""
+    parts = Parts(library)
+    total_ns = 0
+
+    for enabled_ns, share in turns:
+        fast_ns = int(enabled_ns * share)
+        slow_ns = enabled_ns - fast_ns
+        flags, value = parts.take((enabled_ns, fast_ns, fast_ns), (enabled_ns, slow_ns, slow_ns))
+        total_ns += enabled_ns
+        assert (flags, value) == (0, total_ns)
 
 
 TURN = st.tuples(st.integers(1, 10**9), st.floats(0, 1), st.lists(st.integers(0, 10**9), min_size=3, max_size=3))
@@ -208,7 +277,7 @@ def increments(tmp_path, task, *columns):
 
 def needs(column):
     plan = counters.choose("auto", probe=_software_only)
-    if column not in {event.column for event in plan.events}:
+    if column not in {counter.column for counter in plan.counters}:
         pytest.skip(f"the kernel does not let this process count {column}: {plan.why}")
 
 

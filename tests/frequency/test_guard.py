@@ -100,6 +100,29 @@ def test_without_its_guard_a_process_restores_by_itself(policies):
     assert restored(policies)()
 
 
+def test_a_guard_that_was_killed_before_its_process_restores_nevertheless(tmp_path, policies):
+    with start(tmp_path, HOLDER, str(tmp_path)) as process:
+        guard = int(process.stdout.readline())
+        os.kill(guard, signal.SIGKILL)
+        wait_for(lambda: not is_alive(guard), "the guard's end")
+        assert read_bounds(policies[1]) == Bounds(LISTED[2], LISTED[2])
+
+        process.kill()
+
+        wait_for(restored(policies), "the former bounds")
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["guard lives", "guard killed"])
+def test_the_next_holder_need_not_wait(policies, killed):
+    for _ in range(3):
+        with Guard(policies) as guard:
+            hold(policies[0], LISTED[2])
+            if killed:
+                os.kill(guard.pid, signal.SIGKILL)
+
+        assert restored(policies)()
+
+
 def test_the_userspace_governors_speed_is_restored(tmp_path, policies):
     (policies[0].folder / "scaling_governor").write_text("userspace\n")
     (policies[0].folder / "scaling_setspeed").write_text("2400000\n")

@@ -134,7 +134,10 @@ JSON_READERS = {
     "manifest that a child joins": Reader(
         "manifest.json",
         lambda path: Joined.from_manifest(path.parent),
-        {"columns": [{"name": "cpu_ns", "unit": "ns"}], "recorder": {"events": [[0, 1]], "packages": [0]}},
+        {
+            "columns": [{"name": "cpu_ns", "unit": "ns"}],
+            "recorder": {"groups": [[False, [[0, 0, 1]]]], "papi": [], "packages": [0]},
+        },
     ),
 }
 TABLE_READERS = {

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from programs import TASKS
 from tprof.analysis.attribution.quanta import build_quanta
 
 import tprof
@@ -25,7 +26,6 @@ READ = np.dtype(
 LEAST_WINDOW_NS = 5_000_000
 """A first reading has no window, and the guest is slow."""
 REGISTERS = {"package": 0, "core": 1, "dram": 2, "psys": 3}
-TASKS = {"light": 1, "middle": 2, "heavy": 3}
 BASE_MW, IDLE_MW = 1500, 500
 
 
@@ -160,8 +160,15 @@ def _no_warnings(report: Report, run: Run) -> None:
 
 
 def _warned(report: Report, run: Run) -> None:
-    for warning in run.trace.profile("cputime").info["warnings"]:
-        print("   ", warning)
+    """Each total is right, or it is too low and one sentence says why."""
+    bounds, warnings = run.scenario["bounds"], run.trace.profile("cputime").info["warnings"]
+    for name in _domains(run):
+        said_j, counted_j, _ = _counted_and_drawn(run, name)
+        own = [warning for warning in warnings if name in warning]
+        right = abs(said_j - counted_j) <= bounds["register_j"]
+        print(f"  {name}: {said_j:.4f} J of {counted_j:.4f} J; {'; '.join(own) or 'no warning'}")
+        what = "is right" if right else "is too low, and one sentence says so"
+        report.true(f"  it {what}", holds=len(own) == (not right) and said_j <= counted_j + bounds["register_j"])
 
 
 def _since(said: dict[str, Any], line: str) -> dict[str, int]:
@@ -170,9 +177,9 @@ def _since(said: dict[str, Any], line: str) -> dict[str, int]:
     return {key: after[key] - before[key] for key in after}
 
 
-def _kinds(said: dict[str, Any]) -> dict[str, dict[str, int]]:
+def _kinds(run: Run) -> dict[str, dict[str, int]]:
     """Return by task what its kind truly did."""
-    return {name: _since(said, f"kind{number}") for name, number in TASKS.items()}
+    return {name: _since(run.said, f"kind{TASKS[name]}") for name in run.scenario["arguments"]["seconds"]}
 
 
 def _tasks(report: Report, run: Run) -> None:
@@ -180,7 +187,7 @@ def _tasks(report: Report, run: Run) -> None:
 
     A busy processor draws its base power rather than its idle power, whatever it runs: that belongs to the tasks too.
     """
-    kinds, load = _kinds(run.said), run.scenario.get("load", {})
+    kinds, load = _kinds(run), run.scenario.get("load", {})
     base_w = (load.get("base_mw", BASE_MW) - load.get("idle_mw", IDLE_MW)) * 1e-3
     true_j = {
         name: (kind["dynamic_uj"] + kind["dram_uj"]) * 1e-6 + base_w * kind["busy_ns"] * 1e-9
@@ -208,15 +215,23 @@ def _tasks_by(model: str, report: Report, trace: tprof.trace.Trace, true_j: dict
     for name, joules in true_j.items():
         report.line(f"{model}: {name}", float(said_j[name]), joules, bound["task"] * joules)
     total_j = sum(true_j.values())
-    report.line(f"{model}: all three", float(said_j.sum()), total_j, bound["sum"] * total_j)
+    report.line(f"{model}: all", float(said_j.sum()), total_j, bound["sum"] * total_j)
     print("    " + profile.accounts.to_string().replace("\n", "\n    "))
     print(f"    static power {profile.info.get('static_power_w')}; {profile.info['warnings']}")
+
+
+def _calibrated(report: Report, run: Run) -> None:
+    """`tprof calibrate` found the watts of a core and of a package, and predicts kinds that it left out."""
+    model, bounds = run.said["model"], run.scenario["bounds"]["calibration"]
+    for name, true in bounds["true"].items():
+        report.line(f"calibration: {name}", model["coefficients"][name], true, bounds["share"] * true, "W")
+    report.line("calibration: error of kinds left out", model["left_out_error"], 0.0, bounds["left_out"], "")
 
 
 def _counters(report: Report, run: Run) -> None:
     """Compare each task's counts with those of its kind."""
     sums = run.trace.profile("cputime").tasks.groupby("task", observed=True)[["cycles", "instructions"]].sum()
-    for name, kind in _kinds(run.said).items():
+    for name, kind in _kinds(run).items():
         for what in ("cycles", "instructions"):
             bound = run.scenario["bounds"]["counters"] * kind[what]
             report.line(f"{name}: {what}", float(sums[what][name]) * 1e-6, kind[what] * 1e-6, bound * 1e-6, "10^6")
@@ -230,13 +245,82 @@ def _multiplexed(report: Report, run: Run) -> None:
 
 
 def _restored(report: Report, run: Run) -> None:
-    """Whoever is killed, the policies are as before unless program and guard were killed at once."""
+    """Whoever is killed, the policies are as before."""
     for one in run.said["seen"]:
-        order = ", ".join(one["order"])
+        order = f"{one['governor']}: {', '.join(one['order'])}"
         held = all(policy[0] == policy[1] == "1000000" for policy in one["held"])
-        report.true(f"1 GHz is held on {len(one['held'])} policies ({order})", holds=held)
-        if run.scenario["bounds"]["restored"]:
-            report.true(f"then {order}: the policies are as before", holds=one["after"] == run.said["before"])
+        report.true(f"{order}: 1 GHz is held on {len(one['held'])} policies", holds=held)
+        report.true(f"{order}: then the policies are as before", holds=one["after"] == one["before"])
+
+
+def _given_back(report: Report, run: Run) -> None:
+    """After the program the policies are as before."""
+    report.true("the policies are as before", holds=run.said["after"] == run.said["before"])
+
+
+def _drawn_j(before: dict[str, Any], after: dict[str, Any]) -> float:
+    return sum(after[name] - before[name] for name in ("package_uj", "dram_uj")) * 1e-6
+
+
+def _hz(before: dict[str, Any], after: dict[str, Any], kind: int) -> float:
+    """Return the mean frequency at which a kind ran between two moments."""
+    grown = {key: after[f"kind{kind}"][key] - before[f"kind{kind}"][key] for key in ("cycles", "busy_ns")}
+    return grown["cycles"] / max(grown["busy_ns"], 1) * 1e9
+
+
+def _swept(report: Report, run: Run) -> None:
+    """Each run of a sweep had its frequency, and the program's joules are those that were drawn meanwhile."""
+    said, bounds = run.said, run.scenario["bounds"]
+    report.true("the sweep ended with status 0", holds=said["status"] == 0)
+    programs = [row for row in said["rows"] if not row["task"]]
+    for row in programs:
+        hz, joules = float(row["setting"]), float(row["energy_j"])
+        same = [one for one in said["runs"] if abs(_hz(one["before"], one["after"], 1) - hz) < 0.02 * hz]
+        report.true(f"{hz * 1e-9:.1f} GHz: a run had it", holds=bool(same))
+        true_j = [_drawn_j(one["before"], one["after"]) for one in same]
+        nearest = min(true_j, key=lambda one: abs(one - joules), default=float("nan"))
+        report.line(f"{hz * 1e-9:.1f} GHz: the program's joules", joules, nearest, bounds["program"] * nearest)
+    warnings = [text for text in _texts(said["sweep"]) if "stuck" in text or "above" in text]
+    for text in warnings:
+        print(f"    {text}")
+    report.true("no warning about a sensor that is right", holds=not warnings)
+
+
+def _texts(said: Any) -> list[str]:
+    """Return all texts in what a sweep says of its conditions."""
+    if isinstance(said, dict):
+        return [text for one in said.values() for text in _texts(one)]
+    if isinstance(said, list):
+        return [text for one in said for text in _texts(one)]
+    return [said] if isinstance(said, str) else []
+
+
+def _policy(report: Report, run: Run) -> None:
+    """A runtime's policy gave tasks their frequencies, or kept a cap in the second half."""
+    first, middle, last = run.said["truths"]
+    bounds = run.scenario["bounds"]
+    for text in run.said["decisions"]:
+        print(f"    {text}")
+    for name, ghz in bounds.get("ghz", {}).items():
+        hz = _hz(middle, last, TASKS[name])
+        report.line(f"{name}: frequency", hz * 1e-9, ghz, bounds["share"] * ghz, "GHz")
+    if "watts" in bounds:
+        watts = [
+            (b["package_uj"] - a["package_uj"]) * 1e3 / (b["now_ns"] - a["now_ns"])
+            for a, b in ((first, middle), (middle, last))
+        ]
+        print(f"  the package drew {watts[0]:.1f} W in the first half and {watts[1]:.1f} W in the second")
+        report.true(f"that is below {bounds['watts']:g} W", holds=watts[1] <= bounds["watts"])
+
+
+def _slowed(report: Report, run: Run) -> None:
+    """A budget that slows lowers the highest frequency, only once it is exceeded, and gives it back."""
+    said = run.said
+    limit_j, drawn_j = run.scenario["arguments"]["joules"], _drawn_j(said["begin"], said["end"])
+    low = [used_j for used_j, policies in said["seen"] if policies != said["before"]]
+    report.true(f"it was exceeded: {said['used_j']:.1f} J", holds=said["exceeded"] and said["used_j"] > limit_j)
+    report.true("then the frequency was lower", holds=bool(low) and min(low) > 0.9 * limit_j)
+    report.true(f"what it counted is part of the {drawn_j:.1f} J drawn", holds=said["used_j"] <= 1.05 * drawn_j)
 
 
 def _rights(report: Report, run: Run) -> None:
@@ -248,11 +332,14 @@ def _rights(report: Report, run: Run) -> None:
         refused = {name: one[name] for name in ("powercap", "perf") if isinstance(one.get(name), str)}
         for why in refused.values():
             print(f"    {why}")
-        report.true(f"{one['how']}: energy {energy}, counters {seen['counters']}", holds=expected.get(one["how"]) == seen)
+        report.true(
+            f"{one['how']}: energy {energy}, counters {seen['counters']}", holds=expected.get(one["how"]) == seen
+        )
     report.true("all was tried", holds=len(run.said["seen"]) == len(expected))
 
 
 CHECKS = {
     "totals": _totals, "no warnings": _no_warnings, "tasks": _tasks, "counters": _counters, "restored": _restored,
     "multiplexed": _multiplexed, "counted once": _counted_once, "warned": _warned, "rights": _rights,
+    "calibrated": _calibrated, "given back": _given_back, "swept": _swept, "policy": _policy, "slowed": _slowed,
 }  # fmt: skip

@@ -23,8 +23,8 @@ CACHE = Path(
 )
 SCENARIOS = tomllib.loads((HERE / "scenarios.toml").read_text())
 PACKAGES = ("qemu-system-x86", "busybox-static", "kmod", "gcc", "make")
-GUEST_S = int(os.environ.get("TPROF_LAB_S", 600))
-"""Longest run of one guest."""
+GUEST_S = int(os.environ.get("TPROF_LAB_S", "1800"))
+"""Longest run of one guest, unless the environment says another."""
 MACHINE = {"cpu": "Skylake-Server,-hypervisor", "sockets": 1, "cpus": 2}
 """qemu's model of the processor, and its numbers, unless a scenario gives others."""
 DRIVERS = ("intel_rapl_msr", "rapl", "cpufreq_userspace", "cpufreq_powersave", "cpufreq_ondemand")

@@ -50,13 +50,14 @@ def _as_user(start: list[str]) -> dict[str, object]:
 
 
 def _after(command: str) -> dict[str, object]:
-    """Run a command of `tprof doctor` as it stands, but as the user's administrator, and say what the user gets then."""
-    own = shlex.join([sys.executable, __file__])
-    as_root = (
-        command.replace("sudo ", "").replace("$(id -u)", str(USER)).replace("$(id -g)", str(USER))
-        .replace('"$USER"', "nobody").replace('"$(command -v tprof)" run …', own).replace("; echo log out and in again", "")
-        .replace('"$(command -v python3)"', shlex.quote(sys.executable))
-    )  # fmt: skip
+    """Run a command of `tprof doctor` as it stands, but as root for the user, and say what the user gets then."""
+    own, as_root = shlex.join([sys.executable, __file__]), command
+    users = {
+        "sudo ": "", "$(id -u)": str(USER), "$(id -g)": str(USER), '"$USER"': "nobody",
+        '"$(command -v tprof)" run …': own, '"$(command -v python3)"': shlex.quote(sys.executable),
+    }  # fmt: skip
+    for text, meant in users.items():
+        as_root = as_root.replace(text, meant)
     if "udevadm" in as_root:
         _apply_udev_rule(as_root)
         return _as_user([*AS_USER, "--init-groups"])
@@ -83,7 +84,7 @@ def _apply_udev_rule(command: str) -> None:
 def say() -> None:
     """Print which sensors and counters a recording has for this user, and what would give more."""
     said: dict[str, object] = {}
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:  # noqa: S108 - the guest's own
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
         for name in SENSORS:
             path = Path(directory) / name
             try:

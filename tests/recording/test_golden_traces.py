@@ -41,3 +41,15 @@ def test_the_native_threads_of_1_2_are_read(tmp_path):
         [0, 0, 0],
     )
     assert (other.tid, other.created_ns, other.ended_ns, other.cpu_ns.tolist()) == (12, None, None, [5])
+
+
+def test_the_calls_of_1_3_are_read(tmp_path):
+    (calls,) = tprof.load(traces.copy(GOLDEN / "format-1.3", tmp_path / "t")).native_calls
+
+    assert (calls.pid, calls.library, calls.since_ns, calls.complete) == (7, "/opt/libpool.so.1", 10, True)
+    assert calls.tid.tolist() == [7, 7, 8]
+    assert calls.task.tolist() == [0, 1, -1]
+    assert calls.begin_ns.tolist() == [100, 500_000_000, 600]
+    assert calls.end_ns.tolist() == [2000, 700_000_000, 900]
+    assert calls.inside.tolist() == pytest.approx([1.0, 0.5, 1.0], abs=1e-4)
+    assert calls.several.tolist() == [False, False, True]

@@ -11,7 +11,7 @@ from support import traces
 from support.properties import examples
 
 import tprof
-from tprof.trace import NativeThread, layout
+from tprof.trace import NativeThread, PoolCalls, layout
 from tprof.trace.kinds import NativeKind
 
 MS = 1_000_000
@@ -245,3 +245,89 @@ def test_what_contradicts_itself_is_refused_in_one_sentence(tmp_path, name):
         traces.write(tmp_path / "t.tprof", native=[thread])
 
     assert not (tmp_path / "t.tprof").exists()
+
+
+def called(begin_ns=(5, 100, 40), end_ns=(50, 180, 90), **changes):
+    calls = PoolCalls(
+        pid=7,
+        library="/opt/liböpenmp-with-a-long-name.so.1",
+        since_ns=3,
+        complete=True,
+        tid=np.array([7, 7, 9]),
+        task=np.array([1, -1, 0]),
+        begin_ns=np.array(begin_ns),
+        end_ns=np.array(end_ns),
+        inside=np.array([1.0, 0.5, 0.0]),
+        several=np.array([False, True, False]),
+    )
+    return replace(calls, **changes)
+
+
+def plain_calls(calls):
+    columns = {name: value.tolist() for name, value in vars(calls).items() if isinstance(value, np.ndarray)}
+    return {**vars(calls), **columns, "inside": [round(part, 3) for part in columns["inside"]]}
+
+
+def test_calls_come_back_as_they_were_given_by_process_and_library(tmp_path):
+    given_calls = [called(pid=9, complete=False), called(), called(library="/lib/a.so")]
+
+    loaded = tprof.load(traces.write(tmp_path / "t.tprof", native=[*given_calls, native()]))
+
+    assert [plain_calls(one) for one in loaded.native_calls] == [plain_calls(given_calls[at]) for at in (2, 1, 0)]
+    assert len(loaded.native_threads) == 1
+    assert loaded.notes == ()
+
+
+def test_a_trace_without_calls_has_none(whole):
+    assert tprof.load(whole).native_calls == ()
+
+
+def test_parts_of_a_long_call_that_repeat_each_other_count_once(tmp_path):
+    parts = called((10, 30, 20), (30, 60, 70), tid=np.array([7, 7, 7]), inside=np.ones(3), task=np.zeros(3, int))
+
+    (calls,) = tprof.load(traces.write(tmp_path / "t.tprof", native=[parts])).native_calls
+
+    assert (calls.end_ns - calls.begin_ns).sum() == 60
+    assert (calls.begin_ns[1:] >= calls.end_ns[:-1]).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"task": np.array([2, 0, 0])}, "task must be from -1 to 1"),
+        ({"end_ns": np.array([5, 180, 90])}, "end_ns must be after begin_ns"),
+        ({"inside": np.array([1.0, 1.5, 0.0])}, "inside must be from 0 to 1"),
+        ({"tid": np.array([7])}, "equally many values"),
+        ({"library": ""}, "needs the path of its library"),
+    ],
+)
+def test_calls_that_cannot_be_are_refused(tmp_path, changes, reason):
+    with pytest.raises(tprof.UsageError, match=reason):
+        traces.write(tmp_path / "t.tprof", native=[called(**changes)])
+
+
+@given(
+    records=st.lists(
+        st.tuples(*[st.integers(0, 2**64 - 1)] * 2, *[st.integers(0, 2**32 - 1)] * 3, st.integers(0, 65535)), max_size=6
+    ),
+    kinds=st.lists(st.sampled_from([NativeKind.CALLS, NativeKind.NOTED, NativeKind.MISSED]), min_size=6, max_size=6),
+)
+@examples(100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_calls_that_are_damaged_are_in_order_all_the_same(tmp_path, records, kinds):
+    path = tmp_path / "t.tprof"
+    shutil.rmtree(path, ignore_errors=True)
+    traces.write(path, native=[called(), native()])
+    places = np.flatnonzero(records_of(path)["kind"] >= NativeKind.NOTED)
+    for place, record, kind in zip(places, records, kinds, strict=False):
+        names = ("t_ns", "value", "tid", "task", "thread", "part")
+        change(path, place, kind=kind, **dict(zip(names, record, strict=True)))
+
+    loaded = tprof.load(path)
+
+    for calls in loaded.native_calls:
+        assert (calls.end_ns > calls.begin_ns).all()
+        assert ((calls.inside >= 0) & (calls.inside <= 1)).all()
+        for tid in np.unique(calls.tid):
+            own = calls.tid == tid
+            assert (calls.begin_ns[own][1:] >= calls.end_ns[own][:-1]).all()
+    loaded.profile("cputime")

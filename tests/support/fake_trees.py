@@ -96,9 +96,14 @@ class Tree:
         last = max(numbers.stop for numbers in packages.values()) - 1
         self.write("sys/devices/system/cpu/online", online or f"0-{last}")
 
-    def processor(self, vendor: str, model: str = "a processor") -> None:
-        """Say who made the processor."""
-        self.write("proc/cpuinfo", f"processor\t: 0\nvendor_id\t: {vendor}\nmodel name\t: {model}\n")
+    def processor(
+        self, vendor: str, model: str = "a processor", *, numbers: tuple[int, int, int] | None = None
+    ) -> None:
+        """Say who made the processor, and its family, model and stepping."""
+        text = f"processor\t: 0\nvendor_id\t: {vendor}\n"
+        if numbers is not None:
+            text += "cpu family\t: {}\nmodel\t\t: {}\nstepping\t: {}\n".format(*numbers)
+        self.write("proc/cpuinfo", f"{text}model name\t: {model}\n")
 
     def power_pmu(self, kind: int, events: dict[str, str], *, cpumask: str = "0", scale: str = SCALE) -> None:
         """Make the kernel's power PMU with events such as {"energy-pkg": "event=0x02"}."""
@@ -189,11 +194,21 @@ def virtual_machine(root: Path) -> Tree:
 def hybrid(root: Path) -> Tree:
     """Return a processor of two fast cores with two threads each and two slow ones."""
     tree = laptop(root)
-    tree.write("sys/devices/cpu_core/cpus", "0-3")
-    tree.write("sys/devices/cpu_atom/cpus", "4-7")
+    tree.processor(INTEL, "13th Gen Intel(R) Core(TM) i7-1360P", numbers=(6, 0xBA, 2))
+    for name, kind, cpus in (("cpu_core", 4, "0-3"), ("cpu_atom", 10, "4-7")):
+        tree.write(f"sys/devices/{name}/cpus", cpus)
+        tree.pmu(name, kind, cpus=cpus, rdpmc="1", **INTEL_FORMAT)
     return tree
 
 
+INTEL_FORMAT = {
+    "format__event": "config:0-7",
+    "format__umask": "config:8-15",
+    "format__edge": "config:18",
+    "format__inv": "config:23",
+    "format__cmask": "config:24-31",
+    "format__ldlat": "config1:0-15",
+}
 _SOFTWARE_PMUS = {"breakpoint": 5, "kprobe": 6, "software": 1, "tracepoint": 2, "uprobe": 7}
 _ARM_CORE = {
     "format__event": "config:0-15",
@@ -239,6 +254,9 @@ def arm_server(root: Path) -> Tree:
 def arm_board(root: Path) -> Tree:
     """Return a board with a device tree, of four slow cores and two fast ones, each kind with its PMU."""
     tree = _arm(root, 6, "0xd03")
+    for cpu in range(6):
+        midr = f"0x00000000410fd{0x034 if cpu < 4 else 0x083:03x}"
+        tree.write(f"sys/devices/system/cpu/cpu{cpu}/regs/identification/midr_el1", midr)
     tree.pmu("armv8_cortex_a53", 7, cpus="0-3", **_ARM_CORE)
     tree.pmu("armv8_cortex_a72", 8, cpus="4-5", **_ARM_CORE)
     return tree

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tprof
-from tprof.trace import NativeThread
+from tprof.trace import NativeThread, PoolCalls
 
 from . import traces
 
@@ -22,7 +22,10 @@ PID = 1000
 
 @dataclass
 class Pool:
-    """A library's threads; `works` holds what each of them does as (begin_ns, end_ns, user)."""
+    """A library's threads; `works` holds what each of them does as (begin_ns, end_ns, user).
+
+    If `noted`, its calls are in the trace: `calls` holds (tid, task, begin_ns, end_ns, inside).
+    """
 
     library: str = "/lib/libopenblas.so.0"
     name: str = "python3"
@@ -33,7 +36,9 @@ class Pool:
     creator_instance: int | None = None
     ended_ns: int | None = None
     pid: int = PID
+    noted: bool = False
     works: list[tuple[int, int, str]] = field(default_factory=list)
+    calls: list[tuple[int, int, int, int, float]] = field(default_factory=list)
 
     def work(self, begin_ns: int, end_ns: int, user: str) -> None:
         """Let all threads compute."""
@@ -42,6 +47,10 @@ class Pool:
     def used_s(self, user: str) -> float:
         """Return the CPU seconds of all threads for a user."""
         return self.threads * sum(end - begin for begin, end, one in self.works if one == user) * 1e-9
+
+    def busy_s(self) -> float:
+        """Return the CPU seconds of all threads."""
+        return self.threads * float(_busy_ns(self.works, np.array([1 << 62]))[0]) * 1e-9
 
     def alone_s(self, user: str) -> float:
         """Return the seconds in which one of its threads worked for this user and for nobody else."""
@@ -85,6 +94,7 @@ class Program:
         """Run an instance that computes on its own, then with the pool to its end; the pool spins after that."""
         instance, begin_ns, end_ns = self.run(task, before_ns + length_ns, thread=thread)
         pool.work(begin_ns + before_ns, end_ns, task)
+        pool.calls.append((PID + thread, self.tasks.index(task), begin_ns + before_ns, end_ns, 1.0))
         if spin_ns:
             pool.work(end_ns, end_ns + spin_ns, "spinning")
         return instance, begin_ns, end_ns
@@ -118,7 +128,7 @@ class Program:
             threads=threads,
             energy={"package-0": (grid_ns, joules * 1e-9 * watts)},
             quality="measured",
-            native=self._native(end_ns) if native else (),
+            native=[*self._native(end_ns), *self._noted()] if native else (),
         )
         if passive:
             traces.set_json(path / "manifest.json", pool_settings={"OPENBLAS_THREAD_TIMEOUT": "20"})
@@ -131,6 +141,29 @@ class Program:
             for place, pool in enumerate(self.pools)
             for number in range(pool.threads)
         ]
+
+    def _noted(self) -> list[PoolCalls]:
+        """Return the calls of pools of one library together."""
+        noted = {(pool.pid, pool.library) for pool in self.pools if pool.noted and pool.library}
+        return [self._calls_of(pid, library) for pid, library in sorted(noted)]
+
+    def _calls_of(self, pid: int, library: str) -> PoolCalls:
+        calls = sorted(call for pool in self.pools if (pool.pid, pool.library) == (pid, library) for call in pool.calls)
+        tid, task, begin_ns, end_ns = (np.array([call[place] for call in calls], np.int64) for place in range(4))
+        inside = np.array([call[4] for call in calls])
+        several = np.zeros(len(tid), bool)
+        return PoolCalls(
+            pid,
+            library,
+            0,
+            complete=True,
+            tid=tid,
+            task=task,
+            begin_ns=begin_ns,
+            end_ns=end_ns,
+            inside=inside,
+            several=several,
+        )
 
     def _read(self, pool: Pool, tid: int, passes_ns: np.ndarray[Any, Any], end_ns: int) -> NativeThread:
         first_ns, last_ns = pool.created_ns or 0, pool.ended_ns or end_ns

@@ -1,11 +1,16 @@
 """The bench of each sensor, for tests/sensors/test_conformance.py."""
 
 from .added_sensor import CounterBench, MeterBench
+from .fake_nvml import NvmlCountBench, NvmlPowerBench
+from .meter_bench import MeterBench as SerialBench
 from .powercap_bench import PowercapBench
 from .sensor_conformance import Bench
 
 BENCHES: dict[str, type[Bench]] = {
     "powercap": PowercapBench,
+    "nvml": NvmlCountBench,
+    "nvml_power": NvmlPowerBench,
+    "meter": SerialBench,
     "added_counter": CounterBench,
     "added_meter": MeterBench,
 }

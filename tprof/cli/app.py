@@ -12,7 +12,7 @@ from tprof.distribution import NAME, version
 
 COMMANDS = (
     "run", "summary", "report", "export", "bench", "sweep", "advise", "calibrate", "validate", "roofline", "scaling",
-    "doctor",
+    "doctor", "sensors",
 )  # fmt: skip
 """Their modules have the same names; the help lists them in this order."""
 

@@ -55,6 +55,12 @@ PyObject *tprof_py_hold_signals(PyObject *module, PyObject *unused);
 PyObject *tprof_py_release_signals(PyObject *module, PyObject *unused);
 PyObject *tprof_py_await_thread_end(PyObject *module, PyObject *native_id);
 
+/* binding_papi.c */
+struct tprof_papi_events;
+int tprof_parse_papi_events(PyObject *names, struct tprof_papi_events *events);
+PyObject *tprof_py_papi_load(PyObject *module, PyObject *args);
+PyObject *tprof_py_papi_try(PyObject *module, PyObject *names);
+
 /* binding_session.c */
 extern struct tprof_live *tprof_session_live; /* of this process's session, or NULL */
 static inline struct tprof_live *tprof_session_page(void) /* for threads that neither begin nor end one */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "binding.h"
+#include "native_threads.h"
 #include "recorder.h"
 #include "sensor_thread.h"
 
@@ -174,22 +175,52 @@ PyObject *tprof_py_session_end(PyObject *module, PyObject *unused)
 #undef COUNT
 }
 
-static int parse_events(PyObject *events, struct tprof_setup *setup)
+static int parse_group(PyObject *group, struct tprof_event_group *parsed)
 {
-    const Py_ssize_t count = PyTuple_GET_SIZE(events);
-    if (count > TPROF_MAX_EVENTS) {
-        PyErr_Format(PyExc_ValueError, "at most %d events fit a sample, got %zd", TPROF_MAX_EVENTS, count);
+    PyObject *events;
+    int part;
+    if (!PyArg_ParseTuple(group, "pO!", &part, &PyTuple_Type, &events))
+        return -1;
+    parsed->part = part != 0;
+    if (PyTuple_GET_SIZE(events) > TPROF_MAX_EVENTS) {
+        PyErr_Format(PyExc_ValueError, "at most %d events fit a sample, got %zd", TPROF_MAX_EVENTS,
+                     PyTuple_GET_SIZE(events));
         return -1;
     }
-    for (Py_ssize_t i = 0; i < count; i++) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(events); i++) {
         unsigned int type;
         unsigned long long config;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(events, i), "IK", &type, &config))
+        int column;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(events, i), "iIK", &column, &type, &config))
             return -1;
-        setup->events[i] = (struct tprof_event){.type = type, .config = config};
+        if (column < 0 || column >= TPROF_MAX_EVENTS) {
+            PyErr_Format(PyExc_ValueError, "a column is below %d, got %d", TPROF_MAX_EVENTS, column);
+            return -1;
+        }
+        parsed->columns[i] = column;
+        parsed->events[i] = (struct tprof_event){.type = type, .config = config};
     }
-    setup->event_count = (int)count;
-    setup->columns = 2 + (uint32_t)count;
+    parsed->count = (int)PyTuple_GET_SIZE(events);
+    return 0;
+}
+
+static int parse_groups(PyObject *groups, struct tprof_setup *setup)
+{
+    setup->columns = 2;
+    if (PyTuple_GET_SIZE(groups) > TPROF_MAX_GROUPS) {
+        PyErr_Format(PyExc_ValueError, "at most %d groups are counted, got %zd", TPROF_MAX_GROUPS,
+                     PyTuple_GET_SIZE(groups));
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(groups); i++) {
+        struct tprof_event_group *group = &setup->counted.groups[i];
+        if (parse_group(PyTuple_GET_ITEM(groups, i), group) != 0)
+            return -1;
+        for (int j = 0; j < group->count; j++)
+            if (setup->columns < 3 + (uint32_t)group->columns[j])
+                setup->columns = 3 + (uint32_t)group->columns[j];
+    }
+    setup->counted.group_count = (int)PyTuple_GET_SIZE(groups);
     return 0;
 }
 
@@ -205,16 +236,50 @@ static PyObject *start_with_caller(const struct tprof_setup *setup)
     return PyLong_FromUnsignedLongLong(generation);
 }
 
+/* `genuine` is the interpreter's function that loads an extension. */
+static PyObject *load_extension(PyObject *genuine, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    uint64_t before_ns;
+    Py_BEGIN_ALLOW_THREADS
+    before_ns = tprof_native_before_load();
+    Py_END_ALLOW_THREADS
+    PyObject *extension = PyObject_Vectorcall(genuine, args, (size_t)count, names);
+    Py_BEGIN_ALLOW_THREADS
+    tprof_native_after_load(before_ns);
+    Py_END_ALLOW_THREADS
+    return extension;
+}
+
+/* The calls of a library that is loaded while recording are redirected before the program can call it. Written in C, so
+ * that no traceback of a failed import shows it; it stays, and passes calls on while nothing is recorded. */
+static void follow_imports(void)
+{
+    static PyMethodDef definition = {"create_dynamic", (PyCFunction)(void (*)(void))load_extension,
+                                     METH_FASTCALL | METH_KEYWORDS, NULL};
+    PyObject *importer = PyImport_ImportModule("_imp");
+    PyObject *genuine = importer != NULL ? PyObject_GetAttrString(importer, definition.ml_name) : NULL;
+    const bool is_ours =
+        genuine != NULL && PyCFunction_Check(genuine) && PyCFunction_GetFunction(genuine) == definition.ml_meth;
+    PyObject *ours = genuine != NULL && !is_ours ? PyCFunction_New(&definition, genuine) : NULL;
+    if (ours != NULL)
+        (void)PyObject_SetAttrString(importer, definition.ml_name, ours);
+    PyErr_Clear();
+    Py_XDECREF(ours);
+    Py_XDECREF(genuine);
+    Py_XDECREF(importer);
+}
+
 PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"directory", "process", "description", "events", "packages", "native", NULL};
-    PyObject *directory = NULL, *events;
+    static char *names[] = {"directory", "process", "description", "groups", "papi", "packages", "native", NULL};
+    PyObject *directory = NULL, *groups, *papi;
     Py_buffer packages;
     int native;
     struct tprof_setup setup = {.live = tprof_session_live};
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&IyO!y*p", names, PyUnicode_FSConverter, &directory,
-                                     &setup.process, &setup.description, &PyTuple_Type, &events, &packages, &native))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&IyO!O!y*p", names, PyUnicode_FSConverter, &directory,
+                                     &setup.process, &setup.description, &PyTuple_Type, &groups, &PyTuple_Type, &papi, &packages,
+                                     &native))
         return NULL;
     setup.directory = PyBytes_AS_STRING(directory);
     setup.package_of_cpu = packages.buf;
@@ -222,13 +287,17 @@ PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs)
     PyObject *result = NULL;
     if (tprof_session_live == NULL)
         PyErr_SetString(PyExc_RuntimeError, "no session is open in this process");
-    else if (parse_events(events, &setup) == 0)
+    else if (parse_groups(groups, &setup) == 0 && tprof_parse_papi_events(papi, &setup.counted.papi) == 0) {
+        if (setup.counted.papi.count > 0)
+            setup.columns = 2 + (uint32_t)setup.counted.papi.count;
         result = start_with_caller(&setup);
+    }
     if (result != NULL && native) {
         /* Without their file, which a full disk may prevent, the native threads' time is unknown. */
         Py_BEGIN_ALLOW_THREADS(void)
         tprof_sensors_follow(setup.directory, setup.process);
         Py_END_ALLOW_THREADS
+        follow_imports();
     }
     PyBuffer_Release(&packages);
     Py_DECREF(directory);

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "calls.h"
 #include "clock.h"
 #include "recorder.h"
 
@@ -36,6 +37,7 @@ void tprof_birth_release(struct tprof_birth *birth)
 static void at_end(void *value)
 {
     struct tprof_birth *birth = value;
+    tprof_calls_leave_thread();
     birth->cpu_ns = tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     birth->ended_ns = tprof_now_ns();
     __atomic_store_n(&birth->ended, true, __ATOMIC_RELEASE);

@@ -44,7 +44,7 @@ struct open_call {
 
 struct caller {
     pid_t tid; /* 0: free */
-    bool busy, pending;
+    bool busy, pending, ended;
     uint64_t changes; /* of the open calls */
     uint32_t depth;
     struct open_call open[MOST_DEPTH];
@@ -79,11 +79,12 @@ static struct caller *claim(void)
     const pid_t tid = (pid_t)syscall(SYS_gettid);
     for (uint32_t i = 0; all != NULL && i < MOST_CALLERS; i++) {
         pid_t expected = 0;
-        if (!__atomic_compare_exchange_n(&all[i].tid, &expected, tid, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        if (__atomic_load_n(&all[i].tid, __ATOMIC_RELAXED) != 0 ||
+            !__atomic_compare_exchange_n(&all[i].tid, &expected, tid, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
             continue;
         uint32_t used = __atomic_load_n(&used_callers, __ATOMIC_RELAXED);
-        while (used <= i && !__atomic_compare_exchange_n(&used_callers, &used, i + 1, false, __ATOMIC_RELEASE,
-                                                         __ATOMIC_RELAXED))
+        while (used <= i &&
+               !__atomic_compare_exchange_n(&used_callers, &used, i + 1, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
             ;
         own = &all[i];
         own_process = process;
@@ -230,10 +231,18 @@ void tprof_call_leave(uintptr_t frame)
     end_writing(self);
 }
 
+void tprof_calls_leave_thread(void)
+{
+    struct caller *self = own_process == process ? own : NULL;
+    own = NULL;
+    if (self != NULL)
+        __atomic_store_n(&self->ended, true, __ATOMIC_RELEASE);
+}
+
 static void show(const struct caller *one, const struct tprof_calls *calls, tprof_calls_visitor *visit)
 {
     if (calls->begin_ns >= since_ns)
-        visit(calls, one->tid);
+        visit(calls, __atomic_load_n(&one->tid, __ATOMIC_RELAXED));
 }
 
 /* Show calls that go on; what their thread does meanwhile shows in `changes`. */
@@ -283,7 +292,7 @@ static void take_pending(struct caller *one, tprof_calls_visitor *visit)
     one->pending = false;
 }
 
-static bool waits_for(const struct caller *one)
+static bool await_writer(const struct caller *one)
 {
     for (int i = 0; i < PATIENCE; i++) {
         if (!__atomic_load_n(&one->busy, __ATOMIC_SEQ_CST))
@@ -294,16 +303,23 @@ static bool waits_for(const struct caller *one)
     return false;
 }
 
-/* Threads come and go; one is looked at each time. */
+static void free_place(struct caller *one, tprof_calls_visitor *visit)
+{
+    take_pending(one, visit);
+    one->depth = 0;
+    one->busy = one->ended = false;
+    __atomic_store_n(&one->tid, 0, __ATOMIC_RELEASE);
+}
+
+/* Not every thread says that it ends; one is looked at each time. */
 static void free_one(uint32_t used, tprof_calls_visitor *visit)
 {
     struct caller *one = &callers[next_to_check = (next_to_check + 1) % used];
-    if (one->tid == 0 || syscall(SYS_tgkill, getpid(), one->tid, 0) == 0 || errno != ESRCH)
-        return;
-    take_pending(one, visit);
-    one->depth = 0;
-    one->busy = false;
-    __atomic_store_n(&one->tid, 0, __ATOMIC_RELEASE);
+    const pid_t tid = __atomic_load_n(&one->tid, __ATOMIC_ACQUIRE);
+    const int error = errno;
+    if (tid != 0 && syscall(SYS_tgkill, getpid(), tid, 0) != 0 && errno == ESRCH)
+        free_place(one, visit);
+    errno = error;
 }
 
 bool tprof_calls_take(bool all, tprof_calls_visitor *visit)
@@ -313,7 +329,11 @@ bool tprof_calls_take(bool all, tprof_calls_visitor *visit)
         struct caller *one = &callers[i];
         if (__atomic_load_n(&one->tid, __ATOMIC_ACQUIRE) == 0)
             continue;
-        if (all && waits_for(one))
+        if (__atomic_load_n(&one->ended, __ATOMIC_ACQUIRE)) {
+            free_place(one, visit);
+            continue;
+        }
+        if (all && await_writer(one))
             take_pending(one, visit);
         else
             take_written(one, visit);

@@ -1,5 +1,5 @@
-/* perf_event_open(2). Called by the thread that is counted, except where the header says otherwise; needs neither
- * Python nor a lock. The user-space read follows the protocol of struct perf_event_mmap_page in
+/* perf_event_open(2), or PAPI in its place. Called by the thread that is counted, except where the header says
+ * otherwise; needs neither Python nor a lock. The user-space read follows the protocol of struct perf_event_mmap_page in
  * linux/perf_event.h; it was written against that text and has not run on a processor with a PMU. */
 #include "counters.h"
 
@@ -15,6 +15,8 @@
 #include "descriptor.h"
 #include "layout.h"
 
+/* The groups of a sample are read within this time of the thread; perf's times leave out what else runs meanwhile. */
+#define READS_NS 10000
 #define PAGE_BYTES ((size_t)sysconf(_SC_PAGESIZE))
 
 static int open_event(const struct tprof_event *event, int pid, int cpu, int group, bool exclude_kernel)
@@ -32,7 +34,10 @@ static int open_event(const struct tprof_event *event, int pid, int cpu, int gro
 
 int tprof_counters_open_cpu(const struct tprof_event *event, int cpu)
 {
-    struct perf_event_attr attr = {.type = event->type, .size = sizeof attr, .config = event->config};
+    struct perf_event_attr attr = {.type = event->type,
+                                   .size = sizeof attr,
+                                   .config = event->config,
+                                   .read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING};
     return tprof_descriptor_raise((int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC));
 }
 
@@ -43,10 +48,10 @@ static bool needs_kernel(const struct tprof_event *event)
            (event->config == PERF_COUNT_SW_CONTEXT_SWITCHES || event->config == PERF_COUNT_SW_CPU_MIGRATIONS);
 }
 
-static bool still_ours(const struct tprof_counters *counters, int i)
+static bool still_ours(const struct tprof_counter_group *group, int i)
 {
     uint64_t id;
-    return ioctl(counters->fds[i], PERF_EVENT_IOC_ID, &id) == 0 && id == counters->ids[i];
+    return ioctl(group->fds[i], PERF_EVENT_IOC_ID, &id) == 0 && id == group->ids[i];
 }
 
 static int open_permitted(const struct tprof_event *event, int group)
@@ -73,51 +78,83 @@ static void open_switches(struct tprof_counters *counters)
     close(fd); /* the mapping keeps the event alive */
 }
 
-static void map_group(struct tprof_counters *counters)
+static void unmap_group(struct tprof_counter_group *group)
 {
-    counters->user_read = counters->count > 0;
-    for (int i = 0; i < counters->count; i++) {
-        counters->pages[i] = map_page(counters->fds[i]);
-        if (counters->pages[i] == NULL || !counters->pages[i]->cap_user_rdpmc)
-            counters->user_read = false;
-    }
-    if (counters->user_read)
-        return;
-    for (int i = 0; i < counters->count; i++) {
-        if (counters->pages[i] != NULL)
-            munmap((void *)counters->pages[i], PAGE_BYTES);
-        counters->pages[i] = NULL;
+    for (int i = 0; i < group->count; i++) {
+        if (group->pages[i] != NULL)
+            munmap((void *)group->pages[i], PAGE_BYTES);
+        group->pages[i] = NULL;
     }
 }
 
-uint64_t tprof_counters_open(struct tprof_counters *counters, const struct tprof_event *events, int count, int *error)
+/* With several groups the others' counts are needed too, and their pages do not tell until when these were counted. */
+static void map_pages(struct tprof_counters *counters)
+{
+    struct tprof_counter_group *group = &counters->groups[0];
+    counters->user_read = counters->group_count == 1;
+    if (!counters->user_read)
+        return;
+    for (int i = 0; i < group->count; i++) {
+        group->pages[i] = map_page(group->fds[i]);
+        if (group->pages[i] == NULL || !group->pages[i]->cap_user_rdpmc)
+            counters->user_read = false;
+    }
+    if (!counters->user_read)
+        unmap_group(group);
+}
+
+/* Returns a mask of the columns whose events could not be opened. */
+static uint64_t open_group(struct tprof_counter_group *group, const struct tprof_event_group *wanted, int *error)
+{
+    uint64_t absent = 0;
+    group->part = wanted->part;
+    for (int i = 0; i < wanted->count; i++) {
+        const int fd = open_permitted(&wanted->events[i], group->count > 0 ? group->fds[0] : -1);
+        if (fd < 0) {
+            if (*error == 0)
+                *error = errno;
+            absent |= UINT64_C(1) << wanted->columns[i];
+            continue;
+        }
+        group->fds[group->count] = fd;
+        (void)ioctl(fd, PERF_EVENT_IOC_ID, &group->ids[group->count]);
+        group->columns[group->count++] = wanted->columns[i];
+    }
+    return absent;
+}
+
+uint64_t tprof_counters_open(struct tprof_counters *counters, const struct tprof_counted *wanted, int *error)
 {
     uint64_t absent = 0;
     *error = 0;
     memset(counters, 0, sizeof *counters);
     open_switches(counters);
-    for (int i = 0; i < count; i++) {
-        const int fd = open_permitted(&events[i], counters->count > 0 ? counters->fds[0] : -1);
-        if (fd < 0) {
-            if (*error == 0)
-                *error = errno;
-            absent |= UINT64_C(1) << i;
-            continue;
-        }
-        counters->fds[counters->count] = fd;
-        (void)ioctl(fd, PERF_EVENT_IOC_ID, &counters->ids[counters->count]);
-        counters->slots[counters->count++] = i;
+    counters->columns = wanted->papi.count;
+    if (counters->columns > 0) {
+        absent = tprof_papi_open(&counters->papi, &wanted->papi, NULL);
+        *error = absent != 0 ? ENOENT : 0;
+        return absent;
     }
-    map_group(counters);
+    for (int i = 0; i < wanted->group_count; i++) {
+        struct tprof_counter_group *group = &counters->groups[counters->group_count];
+        absent |= open_group(group, &wanted->groups[i], error);
+        counters->group_count += group->count > 0;
+        for (int j = 0; j < wanted->groups[i].count; j++)
+            if (counters->columns <= wanted->groups[i].columns[j])
+                counters->columns = wanted->groups[i].columns[j] + 1;
+    }
+    map_pages(counters);
     return absent;
 }
 
 void tprof_counters_forget(struct tprof_counters *counters)
 {
-    for (int i = 0; i < counters->count; i++)
-        if (still_ours(counters, i))
-            close(counters->fds[i]);
-    counters->count = 0;
+    for (int g = 0; g < counters->group_count; g++)
+        for (int i = 0; i < counters->groups[g].count; i++)
+            if (still_ours(&counters->groups[g], i))
+                close(counters->groups[g].fds[i]);
+    counters->group_count = 0;
+    counters->papi.open = false;
     counters->switches = NULL;
 }
 
@@ -125,9 +162,9 @@ void tprof_counters_close(struct tprof_counters *counters)
 {
     if (counters->switches != NULL)
         munmap((void *)counters->switches, PAGE_BYTES);
-    for (int i = 0; i < counters->count; i++)
-        if (counters->pages[i] != NULL)
-            munmap((void *)counters->pages[i], PAGE_BYTES);
+    for (int g = 0; g < counters->group_count; g++)
+        unmap_group(&counters->groups[g]);
+    tprof_papi_close(&counters->papi);
     tprof_counters_forget(counters);
 }
 
@@ -187,24 +224,36 @@ static void note_user_read(struct tprof_counters *counters)
 
 static bool read_pages(struct tprof_counters *counters)
 {
+    struct tprof_counter_group *group = &counters->groups[0];
     uint64_t fresh[TPROF_MAX_EVENTS];
-    for (int i = 0; i < counters->count; i++)
-        if (!read_user(counters->pages[i], &fresh[i]))
+    for (int i = 0; i < group->count; i++)
+        if (!read_user(group->pages[i], &fresh[i]))
             return false;
-    for (int i = 0; i < counters->count; i++) {
-        counters->values[i] += fresh[i] - counters->raw[i];
-        counters->raw[i] = fresh[i];
+    for (int i = 0; i < group->count; i++) {
+        counters->values[group->columns[i]] += fresh[i] - group->raw[i];
+        group->raw[i] = fresh[i];
     }
     note_user_read(counters);
     return true;
 }
 
-/* Times for which the group was enabled, and running, since the last read of its values. */
-static void elapsed(const struct tprof_counters *counters, const uint64_t *group, uint64_t *enabled_ns,
-                    uint64_t *running_ns)
+/* What read(2) tells of a group: its times and its counts. */
+struct reading {
+    uint64_t members, enabled_ns, running_ns, counts[TPROF_MAX_EVENTS];
+};
+
+static bool read_group(const struct tprof_counter_group *group, struct reading *reading)
 {
-    *enabled_ns = group[1] - counters->enabled_ns;
-    *running_ns = group[2] - counters->running_ns;
+    const ssize_t expected = (ssize_t)((3 + (size_t)group->count) * sizeof(uint64_t));
+    return read(group->fds[0], reading, sizeof *reading) == expected;
+}
+
+/* Times for which a group was enabled, and running, since the last read of its values. */
+static void elapsed(const struct tprof_counters *counters, const struct tprof_counter_group *group,
+                    const struct reading *reading, uint64_t *enabled_ns, uint64_t *running_ns)
+{
+    *enabled_ns = reading->enabled_ns - group->enabled_ns;
+    *running_ns = reading->running_ns - group->running_ns;
     if (!counters->read_by_user)
         return;
     const uint64_t lost_ns = *enabled_ns - *running_ns;
@@ -213,29 +262,67 @@ static void elapsed(const struct tprof_counters *counters, const uint64_t *group
     *running_ns = *enabled_ns - lost_ns;
 }
 
+/* The same of all groups that are parts: a thread is on a core of one kind at a time, so together they have run as long
+ * as each was enabled, less what they lost to other events. They are read one after the other: a loss shorter than that
+ * may take is none. */
+static void elapsed_in_parts(const struct tprof_counters *counters, const struct reading *readings,
+                             uint64_t *enabled_ns, uint64_t *running_ns)
+{
+    *enabled_ns = UINT64_MAX;
+    *running_ns = 0;
+    for (int g = 0; g < counters->group_count; g++) {
+        if (!counters->groups[g].part)
+            continue;
+        const uint64_t since_ns = readings[g].enabled_ns - counters->groups[g].enabled_ns;
+        *enabled_ns = since_ns < *enabled_ns ? since_ns : *enabled_ns;
+        *running_ns += readings[g].running_ns - counters->groups[g].running_ns;
+    }
+    if (*enabled_ns < *running_ns + READS_NS && *running_ns > 0)
+        *running_ns = *enabled_ns;
+}
+
+static void add_counts(struct tprof_counters *counters, struct tprof_counter_group *group,
+                       const struct reading *reading, double factor)
+{
+    for (int i = 0; i < group->count; i++) {
+        const uint64_t increment = reading->counts[i] - group->raw[i];
+        counters->values[group->columns[i]] += factor > 1.0 ? (uint64_t)((double)increment * factor) : increment;
+        group->raw[i] = reading->counts[i];
+    }
+    group->enabled_ns = reading->enabled_ns;
+    group->running_ns = reading->running_ns;
+}
+
 uint8_t tprof_counters_read(struct tprof_counters *counters, bool user_read)
 {
-    uint64_t group[3 + TPROF_MAX_EVENTS];
-    if (counters->count == 0 || (user_read && counters->user_read && read_pages(counters)))
+    struct reading readings[TPROF_MAX_GROUPS];
+    double factors[TPROF_MAX_GROUPS];
+    uint8_t flags = 0;
+    if (counters->papi.open)
+        return tprof_papi_read(&counters->papi, counters->values) ? 0 : TPROF_UNCOUNTED;
+    if (counters->group_count == 0 || (user_read && counters->user_read && read_pages(counters)))
         return 0;
-    const ssize_t expected = (ssize_t)((3 + (size_t)counters->count) * sizeof(uint64_t));
-    if (read(counters->fds[0], group, sizeof group) != expected)
-        return TPROF_UNCOUNTED;
-    uint64_t enabled_ns, running_ns;
-    elapsed(counters, group, &enabled_ns, &running_ns);
-    if (running_ns == 0 && enabled_ns > 0)
-        return TPROF_UNCOUNTED;
-    const bool scaled = running_ns < enabled_ns;
-    const double factor = scaled ? (double)enabled_ns / (double)running_ns : 1.0;
-    for (int i = 0; i < counters->count; i++) {
-        const uint64_t increment = group[3 + i] - counters->raw[i];
-        counters->values[i] += scaled ? (uint64_t)((double)increment * factor) : increment;
-        counters->raw[i] = group[3 + i];
+    for (int g = 0; g < counters->group_count; g++)
+        if (!read_group(&counters->groups[g], &readings[g]))
+            return TPROF_UNCOUNTED;
+    for (int g = 0; g < counters->group_count; g++) {
+        uint64_t enabled_ns, running_ns;
+        if (counters->groups[g].part)
+            elapsed_in_parts(counters, readings, &enabled_ns, &running_ns);
+        else
+            elapsed(counters, &counters->groups[g], &readings[g], &enabled_ns, &running_ns);
+        if (running_ns == 0 && enabled_ns > 0)
+            return TPROF_UNCOUNTED;
+        factors[g] = 1.0;
+        if (running_ns < enabled_ns) {
+            factors[g] = (double)enabled_ns / (double)running_ns;
+            flags = TPROF_SCALED;
+        }
     }
-    counters->enabled_ns = group[1];
-    counters->running_ns = group[2];
+    for (int g = 0; g < counters->group_count; g++)
+        add_counts(counters, &counters->groups[g], &readings[g], factors[g]);
     counters->read_by_user = false;
-    return scaled ? TPROF_SCALED : 0;
+    return flags;
 }
 
 int tprof_counters_probe(const struct tprof_event *event, int pid, int cpu, bool exclude_kernel, uint64_t result[3])

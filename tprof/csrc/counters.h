@@ -5,13 +5,43 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TPROF_MAX_EVENTS 11
+#include "papi.h"
+
+#define TPROF_MAX_EVENTS 11 /* columns of a sample that are counted */
+#define TPROF_MAX_GROUPS 5  /* kinds of cores, and the kernel's own events */
 
 struct perf_event_mmap_page;
 
 struct tprof_event {
     uint32_t type;
     uint64_t config;
+};
+
+/* The events to open together, each with its column. */
+struct tprof_event_group {
+    bool part; /* they count on cores of one kind only, and other groups that are parts on the rest */
+    int count;
+    int columns[TPROF_MAX_EVENTS];
+    struct tprof_event events[TPROF_MAX_EVENTS];
+};
+
+/* What a recording counts: groups of perf events, or PAPI's events. */
+struct tprof_counted {
+    int group_count;
+    struct tprof_event_group groups[TPROF_MAX_GROUPS];
+    struct tprof_papi_events papi;
+};
+
+/* The open events of such a group. */
+struct tprof_counter_group {
+    bool part;
+    int count;
+    int fds[TPROF_MAX_EVENTS];
+    const volatile struct perf_event_mmap_page *pages[TPROF_MAX_EVENTS];
+    uint64_t ids[TPROF_MAX_EVENTS]; /* the kernel's id, which shows that a descriptor is still ours */
+    int columns[TPROF_MAX_EVENTS];
+    uint64_t enabled_ns, running_ns; /* at the last read(2) */
+    uint64_t raw[TPROF_MAX_EVENTS];
 };
 
 struct tprof_counters {
@@ -21,22 +51,21 @@ struct tprof_counters {
     uint32_t switches_seen;
     uint64_t anchor_cpu_ns, anchor_ns, last_cpu_ns;
 
-    int count; /* events in the group; 0: none could be opened */
-    int fds[TPROF_MAX_EVENTS];
-    const volatile struct perf_event_mmap_page *pages[TPROF_MAX_EVENTS];
-    uint64_t ids[TPROF_MAX_EVENTS]; /* the kernel's id, which shows that a descriptor is still ours */
-    int slots[TPROF_MAX_EVENTS]; /* index in the plan of the event at this place of the group */
-    bool user_read;
-    uint64_t enabled_ns, running_ns; /* at the last read(2) */
+    int group_count; /* that have an open event; 0: none could be opened */
+    struct tprof_counter_group groups[TPROF_MAX_GROUPS];
+    bool user_read; /* there is one group, and its pages allow it */
     /* Reads in user space since then see no times, but happen only while nothing was lost; the thread's CPU time at
      * the last of them gives the time that its events have been enabled since. */
     bool read_by_user;
     uint64_t user_cpu_ns;
-    uint64_t raw[TPROF_MAX_EVENTS], values[TPROF_MAX_EVENTS];
+    struct tprof_papi_set papi;
+    int columns; /* of the plan; an absent one stays 0 */
+    uint64_t values[TPROF_MAX_EVENTS];
 };
 
-/* Open for the calling thread. Returns a mask of the events that are absent; *error is the errno of the first. */
-uint64_t tprof_counters_open(struct tprof_counters *counters, const struct tprof_event *events, int count, int *error);
+/* Open for the calling thread. Returns a mask of the columns that are absent; *error is the errno of the first,
+ * ENOENT if PAPI gave none. */
+uint64_t tprof_counters_open(struct tprof_counters *counters, const struct tprof_counted *wanted, int *error);
 void tprof_counters_close(struct tprof_counters *counters);
 
 /* In a forked child: the descriptors still count the parent, the pages are not mapped here. */

@@ -36,6 +36,17 @@ static PyObject *generation(PyObject *module, PyObject *unused)
     return PyLong_FromUnsignedLongLong(tprof_generation);
 }
 
+/* The instance that runs on the calling thread, and its task; 0 if none does or nothing is recorded. */
+static PyObject *running(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    const struct tprof_thread *thread = tprof_self;
+    const bool records = thread != NULL && tprof_recording() && thread->generation == tprof_generation;
+    return Py_BuildValue("KI", records ? (unsigned long long)thread->instance : 0ULL,
+                         records ? thread->task : TPROF_NO_TASK);
+}
+
 /* For the test that compares the three descriptions of the format (C, Python, prose). */
 static PyObject *layout(PyObject *module, PyObject *unused)
 {
@@ -76,6 +87,7 @@ static PyMethodDef methods[] = {
     {"raise_descriptor", raise_descriptor, METH_O, NULL},
     {"suspended_ns", suspended_ns, METH_NOARGS, NULL},
     {"generation", generation, METH_NOARGS, NULL},
+    {"running", running, METH_NOARGS, NULL},
     {"layout", layout, METH_NOARGS, NULL},
     {"leave_out_thread", leave_out_thread, METH_O, NULL},
     {"session_create", tprof_py_session_create, METH_O, NULL},
@@ -112,6 +124,8 @@ static PyMethodDef methods[] = {
     {"sensors_start", (PyCFunction)(void (*)(void))tprof_py_sensors_start, METH_VARARGS | METH_KEYWORDS, NULL},
     {"sensors_stop", tprof_py_sensors_stop, METH_NOARGS, NULL},
     {"drawn_uj", tprof_py_drawn_uj, METH_NOARGS, NULL},
+    {"papi_load", tprof_py_papi_load, METH_VARARGS, NULL},
+    {"papi_try", tprof_py_papi_try, METH_O, NULL},
     {"perf_open_probe", (PyCFunction)(void (*)(void))tprof_py_perf_open_probe, METH_VARARGS | METH_KEYWORDS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -1,10 +1,12 @@
-/* Owned by the sensor thread while it runs, and otherwise by the thread that begins or ends the recording; no locks of
- * its own. Whatever fails here leaves something unknown, never stops the program or the recording.
+/* Called by the sensor thread, by the thread that begins or ends the recording, and by threads that load a library. A
+ * lock keeps them apart; while it is held, those of births, libraries and recorder may be taken. Whatever fails here
+ * leaves something unknown, never stops the program or the recording.
  *
  * A read of a thread's clock takes about half a microsecond. A clock that stands still is not written; when it moves
  * again, the last time at which it stood is, so that the movement has a narrow window. */
 #include "native_threads.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -50,6 +52,7 @@ struct follower {
     char name[TPROF_THREAD_NAME_BYTES];
 };
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct follower *followers; /* ascending by tid */
 static size_t follower_count, follower_room;
 static size_t followed_count;
@@ -265,6 +268,23 @@ static void take_births(void)
     }
 }
 
+/* The calling thread created it. */
+static void write_creator(const struct follower *one, uint64_t created_ns)
+{
+    const struct tprof_thread *self = tprof_self;
+    const bool is_current = self != NULL && self->generation == __atomic_load_n(&tprof_generation, __ATOMIC_RELAXED);
+    const struct tprof_native record = {
+        .kind = TPROF_NATIVE_CREATOR,
+        .thread = one->number,
+        .t_ns = created_ns,
+        .value = is_current ? self->instance : 0,
+        .tid = (uint32_t)syscall(SYS_gettid),
+        .task = is_current ? self->task : TPROF_NO_TASK,
+    };
+    write_clock(one, created_ns, 0);
+    tprof_native_write(&record);
+}
+
 /* Threads that record samples now are no longer followed; those with a birth say so there. */
 static void leave_sampled(uint64_t now_ns)
 {
@@ -460,6 +480,7 @@ uint64_t tprof_native_next_ns(void)
 
 void tprof_native_poll(uint64_t now_ns)
 {
+    pthread_mutex_lock(&lock);
     reader_tid = (pid_t)syscall(SYS_gettid);
     tprof_libraries_refresh();
     write_calls(false);
@@ -468,6 +489,38 @@ void tprof_native_poll(uint64_t now_ns)
     next_ns += period_ns();
     if (next_ns <= now_ns)
         next_ns = now_ns + period_ns();
+    pthread_mutex_unlock(&lock);
+}
+
+/* The threads that are there now are not the library's. */
+uint64_t tprof_native_before_load(void)
+{
+    pthread_mutex_lock(&lock);
+    const uint64_t now_ns = tprof_now_ns();
+    if (tprof_native_runs()) {
+        take_births();
+        if (tprof_thread_count() != follower_count)
+            list_threads(now_ns);
+    }
+    pthread_mutex_unlock(&lock);
+    return now_ns;
+}
+
+/* What began meanwhile and was not created by a redirected call was created by the library as it was loaded. */
+void tprof_native_after_load(uint64_t before_ns)
+{
+    pthread_mutex_lock(&lock);
+    if (tprof_native_runs()) {
+        tprof_libraries_refresh();
+        take_births();
+        const uint32_t first = thread_count;
+        if (tprof_thread_count() != follower_count)
+            list_threads(tprof_now_ns());
+        for (size_t i = 0; i < follower_count; i++)
+            if (followers[i].role == FOLLOWED && followers[i].number >= first)
+                write_creator(&followers[i], before_ns);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 void tprof_native_charge(uint64_t cpu_ns)
@@ -480,11 +533,8 @@ bool tprof_native_runs(void)
     return tprof_native_file_is_open();
 }
 
-int tprof_native_begin(const char *directory, uint32_t process)
+static void begin(void)
 {
-    const int error = tprof_native_file_create(directory, process);
-    if (error != 0)
-        return error;
     recording++;
     follower_count = followed_count = 0;
     thread_count = 0;
@@ -497,13 +547,20 @@ int tprof_native_begin(const char *directory, uint32_t process)
     tprof_births_note(recording);
     tprof_calls_note(true);
     follow_all(next_ns); /* now, so that no time of the recording is missing */
-    return 0;
 }
 
-void tprof_native_end(void)
+int tprof_native_begin(const char *directory, uint32_t process)
 {
-    if (!tprof_native_runs())
-        return;
+    pthread_mutex_lock(&lock);
+    const int error = tprof_native_file_create(directory, process);
+    if (error == 0)
+        begin();
+    pthread_mutex_unlock(&lock);
+    return error;
+}
+
+static void end(void)
+{
     tprof_births_note(0);
     tprof_calls_note(false);
     write_calls(true);
@@ -521,6 +578,24 @@ void tprof_native_end(void)
     }
     tprof_native_file_close();
     follower_count = followed_count = 0;
+}
+
+void tprof_native_end(void)
+{
+    pthread_mutex_lock(&lock);
+    if (tprof_native_runs())
+        end();
+    pthread_mutex_unlock(&lock);
+}
+
+void tprof_native_before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void tprof_native_after_fork(void)
+{
+    pthread_mutex_unlock(&lock);
 }
 
 void tprof_native_leave_out(bool begins)

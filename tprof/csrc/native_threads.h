@@ -19,6 +19,14 @@ uint64_t tprof_native_next_ns(void);
 void tprof_native_poll(uint64_t now_ns);
 void tprof_native_charge(uint64_t cpu_ns);
 
+/* Around the loading of a library: threads that it creates meanwhile are the calling thread's. `before_ns` is what the
+ * first returned. */
+uint64_t tprof_native_before_load(void);
+void tprof_native_after_load(uint64_t before_ns);
+/* Around forks, called by process.c, before other locks are taken. */
+void tprof_native_before_fork(void);
+void tprof_native_after_fork(void);
+
 /* The calling thread is tprof's own, and not to be followed until its end, of which it says so too. */
 void tprof_native_leave_out(bool begins);
 /* For a forked child: its parent goes on with the file. */

@@ -58,8 +58,7 @@ struct tprof_plan *tprof_plan_make(const struct tprof_setup *setup)
     fill_header(&plan->header, setup);
     note_directory(&plan->samples, setup->directory, "threads");
     note_directory(&plan->graph, setup->directory, "graph");
-    memcpy(plan->events, setup->events, sizeof plan->events);
-    plan->event_count = setup->event_count;
+    plan->counted = setup->counted;
     for (uint32_t cpu = 0; cpu < TPROF_MAX_CPUS; cpu++)
         plan->package_of_cpu[cpu] = cpu < setup->cpus ? setup->package_of_cpu[cpu] : -1;
     return plan;

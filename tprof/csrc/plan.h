@@ -20,8 +20,7 @@ struct tprof_setup {
     struct tprof_live *live;
     const char *description;
     uint32_t columns; /* with energy_uj and cpu_ns first */
-    struct tprof_event events[TPROF_MAX_EVENTS];
-    int event_count;
+    struct tprof_counted counted;
     const int16_t *package_of_cpu;
     uint32_t cpus;
 };
@@ -37,8 +36,7 @@ struct tprof_plan {
     struct tprof_live *live;
     struct tprof_header header; /* of every thread's file */
     struct tprof_directory samples, graph;
-    struct tprof_event events[TPROF_MAX_EVENTS];
-    int event_count;
+    struct tprof_counted counted;
     int16_t package_of_cpu[TPROF_MAX_CPUS];
 
     /* Of recorder.c, under its lock: */

@@ -1,5 +1,5 @@
-/* The fork handlers run in the forking thread, without Python. No thread holds two of the locks at once, so the order
- * in which a fork takes them is free. */
+/* The fork handlers run in the forking thread, without Python. No thread holds two of the locks at once, but those of
+ * native threads first and another inside, so the order in which a fork takes the others is free. */
 #include "process.h"
 
 #include <pthread.h>
@@ -25,6 +25,7 @@ static void before_fork(void)
     void (*take)(void) = atomic_load(&take_runtimes_lock);
     if (take != NULL)
         take();
+    tprof_native_before_fork();
     tprof_definitions_before_fork();
     tprof_recorder_before_fork();
     tprof_libraries_before_fork();
@@ -42,6 +43,7 @@ static void after_fork_in_parent(void)
     tprof_libraries_after_fork();
     tprof_recorder_after_fork_in_parent();
     tprof_definitions_after_fork_in_parent();
+    tprof_native_after_fork();
     release_runtime();
 }
 
@@ -51,6 +53,7 @@ static void after_fork_in_child(void)
     tprof_births_after_fork_in_child();
     tprof_calls_after_fork_in_child();
     tprof_native_forget();
+    tprof_native_after_fork();
     tprof_recorder_after_fork_in_child();
     tprof_definitions_after_fork_in_child();
     tprof_sensors_forget();

@@ -74,8 +74,8 @@ static void write_end(struct tprof_thread *thread, uint32_t reason, uint64_t cpu
     header->end_columns[0] = tprof_last_energy_uj(thread->plan, sched_getcpu());
     header->end_columns[1] = cpu_ns;
     (void)tprof_counters_read(&thread->counters, false);
-    for (int i = 0; i < thread->counters.count; i++)
-        header->end_columns[2 + thread->counters.slots[i]] = thread->counters.values[i];
+    for (int i = 0; i < thread->counters.columns; i++)
+        header->end_columns[2 + i] = thread->counters.values[i];
     __atomic_store_n(&header->end_reason, reason, __ATOMIC_RELEASE);
 }
 
@@ -116,6 +116,7 @@ static void at_thread_exit(void *thread)
 {
     tprof_self = NULL;
     retire(thread);
+    tprof_papi_end_thread();
 }
 
 static void fill_header(struct tprof_header *header, const struct tprof_plan *plan, uint32_t ordinal, uint64_t absent)
@@ -134,7 +135,7 @@ static void open_file(struct tprof_thread *thread)
     int counters_error;
     const struct tprof_plan *plan = thread->plan;
     const uint32_t ordinal = __atomic_fetch_add(&plan->live->next_thread, 1, __ATOMIC_RELAXED);
-    const uint64_t absent = tprof_counters_open(&thread->counters, plan->events, plan->event_count, &counters_error);
+    const uint64_t absent = tprof_counters_open(&thread->counters, &plan->counted, &counters_error);
 
     if (counters_error != 0)
         __atomic_fetch_add(&plan->live->uncounted_threads, 1, __ATOMIC_RELAXED);

@@ -137,10 +137,10 @@ static inline void tprof_sample(struct tprof_thread *thread, uint8_t kind, uint8
         uint64_t now_ns = tprof_now_ns();
         const int cpu = sched_getcpu();
         sample->columns[1] = tprof_cpu_time_ns(counters, &now_ns);
-        if (counters->count > 0) {
+        if (counters->columns > 0) {
             flags |= tprof_counters_read(counters, true);
-            for (int i = 0; i < counters->count; i++)
-                sample->columns[2 + counters->slots[i]] = counters->values[i];
+            for (int i = 0; i < counters->columns; i++)
+                sample->columns[2 + i] = counters->values[i];
         }
         sample->columns[0] = tprof_last_energy_uj(thread->plan, cpu);
         sample->t_ns = now_ns;

@@ -2,10 +2,6 @@
 #include "source.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -18,63 +14,47 @@
 #define SLOW_NS UINT64_C(200000)
 #define SLOW_TIMES 10
 #define MOST_ATTEMPTS 3
+/* Of an event of perf: far longer than its clock and ours may differ between two polls. */
+#define LONGEST_STOP_NS UINT64_C(10000000)
+
+/* Where the processor of an event is offline, a read returns the last count without an error, and while the kernel moves
+ * the event to another processor nothing is counted. The time for which it ran tells. */
+static int check_running(struct tprof_source *source, uint64_t running_ns, uint64_t begin_ns)
+{
+    const uint64_t ran_ns = running_ns - source->running_ns;
+    if (ran_ns == 0)
+        return ENODEV;
+    if (source->ran_at_ns != 0 && begin_ns > source->ran_at_ns + ran_ns + LONGEST_STOP_NS)
+        source->reopened = true;
+    source->running_ns = running_ns;
+    source->ran_at_ns = tprof_now_ns();
+    return 0;
+}
 
 static int perf_read(struct tprof_source *source, uint64_t *value)
 {
+    struct {
+        uint64_t value, enabled_ns, running_ns;
+    } counted;
     if (source->fd < 0) {
         source->fd = tprof_counters_open_cpu(&source->event, source->cpu);
         if (source->fd < 0)
             return errno;
+        source->running_ns = source->ran_at_ns = 0;
     }
-    const ssize_t count = read(source->fd, value, sizeof *value);
-    if (count == sizeof *value)
-        return 0;
-    return count < 0 ? errno : EIO;
-}
-
-static uint64_t busy_ticks(const char *line)
-{
-    unsigned long long user = 0, nice = 0, system = 0, idle = 0, wait = 0, hard = 0, soft = 0;
-    if (sscanf(line, "%llu %llu %llu %llu %llu %llu %llu", &user, &nice, &system, &idle, &wait, &hard, &soft) < 4)
-        return 0;
-    return user + nice + system + hard + soft;
-}
-
-static bool counts(const struct tprof_source *source, unsigned long cpu)
-{
-    return cpu < TPROF_MAX_PACKAGES * 64 && (source->cpus[cpu / 64] >> (cpu % 64) & 1) != 0;
-}
-
-/* Busy time of a set of processors, in ticks of 10 ms, so a single difference is inexact. Time of a hypervisor (steal)
- * does not count. */
-static int busy_read(struct tprof_source *source, uint64_t *busy_ns)
-{
-    char line[512];
-    uint64_t ticks = 0;
-    bool any = false;
-    FILE *file = fopen(source->path, "re");
-    if (file == NULL)
-        return errno;
-    while (fgets(line, sizeof line, file) != NULL && strncmp(line, "cpu", 3) == 0) {
-        char *rest;
-        const unsigned long cpu = strtoul(line + 3, &rest, 10);
-        if (rest == line + 3 || !counts(source, cpu))
-            continue;
-        ticks += busy_ticks(rest);
-        any = true;
-    }
-    fclose(file);
-    if (!any)
-        return ENODATA;
-    *busy_ns = ticks * (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
-    return 0;
+    const uint64_t begin_ns = tprof_now_ns();
+    const ssize_t count = read(source->fd, &counted, sizeof counted);
+    if (count != sizeof counted)
+        return count < 0 ? errno : EIO;
+    *value = counted.value;
+    return check_running(source, counted.running_ns, begin_ns);
 }
 
 /* Watts times time, in µJ since the start: replaces a sensor, and is recorded as an estimate. */
 static int estimate_read(struct tprof_source *source, uint64_t *value)
 {
     uint64_t busy_ns;
-    const int error = busy_read(source, &busy_ns);
+    const int error = tprof_busy_read(source, &busy_ns);
     if (error != 0)
         return error;
     const uint64_t now_ns = tprof_now_ns();
@@ -97,7 +77,7 @@ static int read_value(struct tprof_source *source, uint64_t *value)
     case TPROF_ESTIMATE:
         return estimate_read(source, value);
     case TPROF_BUSY:
-        return busy_read(source, value);
+        return tprof_busy_read(source, value);
     case TPROF_PROGRAM:
         *value = tprof_live_cpu_ns(source->live);
         return 0;

@@ -37,6 +37,7 @@ struct tprof_source {
     uint64_t last_value, last_success_ns, last_record_ns, next_poll_ns, next_reopen_ns;
     uint64_t quickest_ns, took_ns;         /* shortest read so far, and the last one */
     uint64_t suspended_ns;                 /* of the machine, at the last record */
+    uint64_t running_ns, ran_at_ns;        /* PERF: how long it had counted at the last read, and when that was */
     uint64_t last_change_ns, last_took_ns; /* bound the joules on the live page */
     bool fell;                             /* its last change was a fall but not a wrap */
     /* Of the polling schedule: */
@@ -44,6 +45,8 @@ struct tprof_source {
     bool close_polling;                         /* until the next update */
     bool exact;                                 /* the last update was seen within about a period */
     uint64_t started_ns, started_busy_ns; /* ESTIMATE */
+    uint64_t busy_ns, counted_at_ns;      /* BUSY, ESTIMATE: since the first reading, and when the kernel last counted */
+    int64_t counted_ns;                   /* what it counted then */
     double total_uj;                      /* plausible energy since the first value; what the live page shows */
     uint32_t changes, failures;
 };
@@ -56,7 +59,8 @@ bool tprof_source_poll(struct tprof_source *source, bool force);
 bool tprof_source_take(struct tprof_source *source, uint64_t now_ns, uint64_t value, int error, bool force);
 void tprof_source_close(struct tprof_source *source);
 
-/* source_file.c: 0 or errno. */
+/* source_file.c, source_busy.c: 0 or errno. */
 int tprof_file_read(struct tprof_source *source, uint64_t *value);
+int tprof_busy_read(struct tprof_source *source, uint64_t *value);
 
 #endif

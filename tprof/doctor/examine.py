@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .counter_facts import counter_facts
 from .fact import Group
 from .machine_facts import installation_facts, operating_facts, package_facts, place_facts, processor_facts
-from .sensor_facts import counter_facts, energy_facts, model_facts
+from .sensor_facts import energy_facts, model_facts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +49,7 @@ def what_is_recorded(root: Path) -> dict[str, Any]:
             for one in choice.domains
         ],
         "left_out": dict(choice.left_out),
-        "counters": {"source": plan.source, "why": plan.why, "events": [event.column for event in plan.events]},
+        "counters": {"source": plan.source, "why": plan.why, "events": [one.column for one in plan.counters]},
         "energy_filtering": choice.energy_filtering,
         "notes": [*choice.notes, *plan.notes],
     }

@@ -2,9 +2,9 @@
 
 It is started before the first write, in its own session, so that a terminal's Ctrl-C does not reach it, and stores the
 former values. It reads from a pipe whose other end only this process has: when this process ends, the kernel closes
-that end, and the guard restores the values and ends. This works where a signal handler or `atexit` would not run. It
-fails only if the guard is killed together with this process; after a loss of power the kernel starts with its own
-values.
+that end, and the guard restores the values and ends. This works where a signal handler or `atexit` would not run. The
+guard has a second process, which restores them if the guard was killed before this process. It fails only if all three
+are killed at once; after a loss of power the kernel starts with its own values.
 
 Only one guard may run on a machine: a second one would store the values that the first one's process set, and could
 restore them last. So the guard locks the folder of the policies until it has restored.
@@ -14,8 +14,11 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from tprof.errors import SensorError
@@ -69,8 +72,10 @@ class Guard:
             raise SensorError(NOT_STARTED)
 
     def _hand_over(self) -> None:
-        if self._request(self._former) != READY:
+        answer, _, second = self._request(self._former).partition(" ")
+        if answer != READY:
             raise SensorError(NOT_STARTED)
+        self._second = os.pidfd_open(int(second))
 
     def _request(self, value: Any) -> str:
         if not self._send(value) or self._process.stdout is None:
@@ -88,6 +93,10 @@ class Guard:
         except ValueError:
             # It was killed: restore from the copy of the values here.
             problems = restore(self._former)
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._second, signal.SIGKILL)
+            select.select([self._second], [], [])  # it keeps the lock until it has ended
+        os.close(self._second)
         if problems:
             raise SensorError("the former frequencies are not restored: " + "; ".join(problems))
 
@@ -119,6 +128,7 @@ class Guard:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
+        os.close(self._second)
 
     def _send(self, value: Any) -> bool:
         try:

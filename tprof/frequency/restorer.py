@@ -1,4 +1,7 @@
-"""The guard's process: locks, stores values, waits for the end of standard input, restores them; see `guard`."""
+"""The guard's process: locks, stores values, waits for the end of standard input, restores them; see `guard`.
+
+It forks a second process, which restores them if both the program and the first one were killed.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ import select
 import signal
 import sys
 import time
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +48,8 @@ def main() -> None:
     former = _parse(sys.stdin.readline())
     if not isinstance(former, list):
         return  # as above
-    _send(READY)
+    second = _fork_second(former, os.pidfd_open(os.getppid()))
+    _send(f"{READY} {second.pid}")
     ends: int | None = None
     for line in sys.stdin:
         message = _parse(line)
@@ -53,11 +59,46 @@ def main() -> None:
             os.close(ends)
         ends, group = _opened(message), message
     problems = restore(former)
+    second.dismiss()
     if lock is not None:
         os.close(lock)  # the next guard need not wait for a run that ends slowly
     if ends is not None:
         _end(ends, group)
     _send(json.dumps(problems))
+
+
+@dataclass(frozen=True)
+class _Second:
+    """The second process, and the pipe that tells it whether the first one restored."""
+
+    pid: int
+    pipe: int
+
+    def dismiss(self) -> None:
+        """Let it end: the values are restored."""
+        with suppress(BrokenPipeError):  # it was killed
+            os.write(self.pipe, b".")
+        os.close(self.pipe)
+        os.waitpid(self.pid, 0)  # it has the lock too
+
+
+def _fork_second(former: Sequence[dict[str, Any]], program: int) -> _Second:
+    """Fork it. It has the lock as long as it lives."""
+    told, tells = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(told)
+        os.close(program)
+        return _Second(pid, tells)
+    try:
+        for file in (tells, sys.stdin.fileno(), sys.stdout.fileno()):
+            os.close(file)
+        os.setsid()  # who kills the first one's group does not kill it
+        if not os.read(told, 1):
+            select.select([program], [], [])
+            restore(former)
+    finally:
+        os._exit(0)
 
 
 def restore(former: Sequence[dict[str, Any]]) -> list[str]:

@@ -17,6 +17,7 @@ from .contract import (
     Reading,
     Sensor,
     Unavailable,
+    Users,
 )
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "Reading",
     "Sensor",
     "Unavailable",
+    "Users",
     "choose",
     "sysroot",
 ]

@@ -62,6 +62,18 @@ CONTAINER_PERF = Remedy(
     "docker run --cap-add PERFMON …",
     f"the container may count all of the host's events and read its energy; {SIDE_CHANNEL}",
 )
+INSTALL_METER = Remedy('pip install "tprof-energy[meter]"')
+DIALOUT = Remedy('sudo usermod -aG dialout "$USER"; echo log out and in again', "all serial lines, modems included")
+INSTALL_NVML = Remedy('pip install "tprof-energy[nvml]"')
+NVIDIA_DRIVER = Remedy("install the NVIDIA driver by the package manager of your system, then restart")
+NVIDIA_MODULE = Remedy("sudo modprobe nvidia")
+CONTAINER_GPUS = Remedy("docker run --gpus all …", "the container can use the GPUs, and see who else does")
+GPU_GROUP = Remedy(
+    'sudo usermod -aG "$(stat -c %G /dev/nvidiactl)" "$USER"; echo log out and in again',
+    "whoever is in that group can use the GPUs",
+)
+GPU_RESET = Remedy("sudo nvidia-smi --gpu-reset", "no process may use the GPUs meanwhile")
+RESTART = Remedy("sudo reboot", "everything that runs ends")
 GRANT_PERF = (ONE_RUN, PERF_CAPABILITY, PERF_PARANOID)
 
 _PERF_ERRORS = {

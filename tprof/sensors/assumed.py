@@ -17,6 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tprof.processors import identify, kind_of
+
 from .topology import read_text
 
 if TYPE_CHECKING:
@@ -161,11 +163,19 @@ def read_processor(root: Path, topology: tuple[Cpu, ...]) -> Processor:
         return Processor(_arm_kind(fields, guest=guest), guest)
     name, maker = next(iter(fields.get("model name", [""]))), next(iter(fields.get("vendor_id", [""])))
     kind = None if _GENERIC.search(name) else next((kind for find, kind in _BY_NAME if find.search(name)), None)
+    if kind is None and not guest:
+        kind = _listed_kind(fields)
     if kind is None and maker in _SERVERS_OF:
         kind = _SERVERS_OF[maker] if guest else _kind_without_name(root, topology, _SERVERS_OF[maker])
     elif kind == "desktop" and not guest and _is_portable(root):
         kind = "laptop"
     return Processor(kind or UNKNOWN, guest)
+
+
+def _listed_kind(fields: dict[str, list[str]]) -> str | None:
+    """Return the kind that a table of processors gives its family and model: early samples have no telling name."""
+    processor = identify({key: values[0] for key, values in fields.items() if values})
+    return None if processor is None else kind_of(processor)
 
 
 def _kind_without_name(root: Path, topology: tuple[Cpu, ...], server: str) -> str:

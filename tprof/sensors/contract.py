@@ -37,6 +37,7 @@ __all__ = [
     "Reading",
     "Sensor",
     "Unavailable",
+    "Users",
 ]
 
 MICRO = 1e-6
@@ -126,6 +127,7 @@ class Domain:
     reader : how the native thread reads it; None: the sensor's own `Reader` does, on the Python thread.
     within : name or scope of the domain that includes it, if it is not `nesting.AROUND[scope]`.
     accuracy : its error class.
+    details : further names of the hardware and their values, such as a GPU's uuid, model and pci, for the manifest.
     """
 
     name: str
@@ -139,6 +141,7 @@ class Domain:
     reader: FileReader | PerfReader | EstimateReader | None = None
     within: str | None = None
     accuracy: Accuracy = Accuracy()
+    details: tuple[tuple[str, str], ...] = ()
 
 
 class Reading(NamedTuple):
@@ -159,17 +162,34 @@ class Reading(NamedTuple):
     reopened: bool = False
 
 
+class Users(NamedTuple):
+    """The processes that used a device such as a GPU, which no clock of the processors shows.
+
+    Attributes
+    ----------
+    domain : the device's.
+    since_ns, t_ns : from when to when, CLOCK_MONOTONIC.
+    processes : number of each process and the part of that time in which it used the device; None: it had it open, and
+        how much it used is not known. One that is not named did not use it.
+    """
+
+    domain: str
+    since_ns: int
+    t_ns: int
+    processes: tuple[tuple[int, float | None], ...]
+
+
 class Reader(Protocol):
     """An open sensor. All its methods are called on the recording's one Python sensor thread.
 
     Attributes
     ----------
-    period_s : seconds from one `read` to the next.
+    period_s : seconds from one `read` to the next; a `read` may change it.
     """
 
     period_s: float
 
-    def read(self) -> Iterable[Reading]:
+    def read(self) -> Iterable[Reading | Users]:
         """Return the values that are new: one of each domain, or any number from a stream. It does not wait.
 
         A `SensorError` or `OSError` means that nothing could be read: all domains are missing. After a second one in a

@@ -41,14 +41,16 @@ def _around(scope: str) -> str | None:
 
 
 def includes(outer: Domain, inner: Domain) -> bool:
-    """Return whether one domain's joules are among those of another, or the same."""
+    """Return whether one domain's joules are among those of another, or the same.
+
+    A part of one package counts as a part of any: of two packages' cores, one alone would make no total.
+    """
     if outer.name == inner.name:
         return True
-    apart = outer.package is not None and inner.package is not None and outer.package != inner.package
     if outer.scope == inner.scope:
         return outer.name == outer.scope
     around = scopes_around(inner)
-    return outer.name in around or (outer.scope in around and not apart)
+    return outer.name in around or outer.scope in around
 
 
 def total(domains: Sequence[Domain]) -> tuple[tuple[Domain, ...], tuple[tuple[str, str], ...]]:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import array
 import os
+import sys
 import threading
+from contextlib import suppress
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tprof import _core, work
-from tprof.errors import TraceError
+from tprof.errors import SensorError, TraceError
 
 from .process_state import this_process
 from .registry import NAME_CHARACTERS
@@ -23,36 +25,43 @@ from .table_file import TableFile
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tprof.cuda import Marks
     from tprof.live import Meter
 
     from .registry import Definition
 
 NO_PACKAGE = -1
+CUDA_LIBRARIES = frozenset({"torch", "cupy", "numba.cuda"})
+"""Modules through which a program may use a GPU; each process notes at its end which of them did."""
 MAX_DECISIONS = 200_000
 
 
 class Plan(NamedTuple):
-    """The columns and events that every process of a session records.
+    """The columns and groups of events that every process of a session records.
 
     Attributes
     ----------
     directory : the session directory, absolute.
     columns : (name, unit) of the sample's columns; energy_uj and cpu_ns first.
-    events : (perf type, config) of the columns after these two.
+    groups : of the events of the columns after these two; of each whether it counts on one kind of core only, and
+        (column, perf type, config) of its events, where 0 is the first column after the two.
+    papi : names of PAPI's events of these columns, if it counts them.
     packages : package of each processor, by its number; -1 for one that is not known.
     native : whether native threads are recorded too.
     """
 
     directory: Path
     columns: tuple[tuple[str, str], ...]
-    events: tuple[tuple[int, int], ...]
+    groups: tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...]
+    papi: tuple[str, ...]
     packages: tuple[int, ...]
     native: bool
 
     def as_json(self) -> dict[str, Any]:
         """Return the part of the manifest from which a child reads its plan."""
         return {
-            "events": [list(event) for event in self.events],
+            "groups": [[part, [list(event) for event in events]] for part, events in self.groups],
+            "papi": list(self.papi),
             "packages": list(self.packages),
             "native": self.native,
         }
@@ -66,14 +75,18 @@ class Plan(NamedTuple):
         try:
             recorder = manifest["recorder"]
             columns = tuple((str(column["name"]), str(column["unit"])) for column in manifest["columns"])
-            events = tuple((int(kind), int(config)) for kind, config in recorder["events"])
+            groups = tuple(
+                (part is True, tuple((int(column), int(kind), int(config)) for column, kind, config in events))
+                for part, events in recorder["groups"]
+            )
+            papi = tuple(str(name) for name in recorder["papi"])
             packages = tuple(array.array("h", [int(package) for package in recorder["packages"]]))
             native = recorder.get("native") is True
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise TraceError(
                 f"{directory / MANIFEST} is damaged: it does not say what is recorded; record again"
             ) from error
-        return cls(directory, columns, events, packages, native)
+        return cls(directory, columns, groups, papi, packages, native)
 
     def description(self) -> bytes:
         """Return the description of columns in each sample file."""
@@ -92,6 +105,7 @@ class Membership:
         self.on_budget: Callable[[], None] | None = None
         self._meter: Meter | None = None
         self._meter_lock = threading.Lock()
+        self._marks: Marks | None = None
         self._table = TableFile(plan.directory / "tasks" / f"{process:08d}.jsonl")
         self._closed = False
         self._decisions: TableFile | None = None
@@ -140,11 +154,19 @@ class Membership:
 
     def start(self) -> None:
         """Record from now on."""
+        if self.plan.papi:
+            from tprof.counters import papi  # noqa: PLC0415 - kept off `import tprof`
+
+            # Without it, as in a child that was forked, the threads of this process have no counters, which the end of
+            # the session says.
+            with suppress(SensorError):
+                papi.begin()
         _core.start(
             directory=os.fspath(self.plan.directory),
             process=self.process,
             description=self.plan.description(),
-            events=self.plan.events,
+            groups=self.plan.groups,
+            papi=self.plan.papi,
             packages=array.array("h", self.plan.packages).tobytes(),
             native=self.plan.native,
         )
@@ -158,8 +180,20 @@ class Membership:
                 self._meter = Meter(self.plan.directory, process=self.process, count_threads=_core.session_threads)
             return self._meter
 
+    def gpu(self) -> Marks:
+        """Return this process's marks on its streams of GPUs."""
+        from tprof.cuda import Marks  # noqa: PLC0415 - kept off `import tprof`
+        from tprof.trace.directory import GPU  # noqa: PLC0415 - see above
+
+        with self._meter_lock:
+            if self._marks is None:
+                self._marks = Marks(self.plan.directory / GPU / f"{self.process:08d}.jsonl")
+            return self._marks
+
     def stop(self) -> None:
         """End recording, and close the table."""
+        if self._marks is not None or CUDA_LIBRARIES & sys.modules.keys():
+            self.gpu().close()
         _core.stop()
         self.lost_definitions += _core.table_end()
         this_process.tasks.listen(None)

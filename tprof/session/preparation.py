@@ -19,6 +19,7 @@ from tprof.sensors.contract import MICRO, EstimateReader, FileReader, Machine, P
 from tprof.sensors.nesting import scopes_around
 from tprof.sensors.topology import describe_host, read_topology
 from tprof.trace.bounds import max_power_of
+from tprof.trace.directory import GPU, USERS
 from tprof.trace.power_model import read_model
 
 from .companions import Origin, boot_id
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from tprof.sensors.contract import Choice, Domain
     from tprof.sensors.topology import Cpu
 
-FORMAT = [1, 2]
+FORMAT = [1, 4]
 POOL_SETTINGS = ("OPENBLAS_THREAD_TIMEOUT", "OMP_WAIT_POLICY", "KMP_BLOCKTIME")
 """Variables that tell how long threads of libraries spin after a call."""
 SENSOR_PERIOD_NS = 1_000_000
@@ -75,7 +76,7 @@ class Preparation:
 
     def sources(self) -> tuple[dict[str, Any], ...]:
         """Return one description for each file of readings: its source, and how often the native thread reads it."""
-        stat = _proc_stat(self.root)
+        stat = stat_path(self.root)
         sources = [energy_source(domain, stat) for domain in self.choice.domains if domain.reader is not None]
         sources += [_busy(package, cpus, stat) for package, cpus in _by_package(self.topology).items()]
         sources.append(_source(Kind.PROGRAM, "program", quantity="program", scope="machine", package=None))
@@ -90,7 +91,8 @@ class Preparation:
             ]
             for name in self.choice.sensors
         }
-        return PythonSensors(Machine(self.root), [(self.choice.sensors[name], files[name]) for name in files])
+        read = [(self.choice.sensors[name], files[name]) for name in files]
+        return PythonSensors(Machine(self.root), read, self.plan.directory / GPU / USERS)
 
     def _placed(self, source: dict[str, Any]) -> dict[str, Any]:
         return {**source, "file": str(self.plan.directory / "readings" / source["file"])}
@@ -111,7 +113,7 @@ def prepare(
     model, model_note = read_model(host["processor"])
     counted = counter_events.choose(counters, requested=model.get("counters", ()) if model else (), root=root)
     topology = read_topology(root)
-    plan = Plan(path, _columns(counted), _events(counted), _packages(topology), native)
+    plan = Plan(path, _columns(counted), counted.recorded(), counted.papi, _packages(topology), native)
     notes = (*choice.notes, *counted.notes, *([model_note] if model_note else []))
     manifest = {
         "format": FORMAT,
@@ -125,7 +127,12 @@ def prepare(
         "left_out": [{"name": name, "why": why} for name, why in choice.left_out],
         "static_power_w": choice.static_power_w,
         "estimate": None if choice.estimate is None else choice.estimate.as_json(),
-        "counters": {"source": counted.source, "why": counted.why},
+        "counters": {
+            "source": counted.source,
+            "why": counted.why,
+            "groups": [group.as_json() for group in counted.groups],
+            "papi": list(counted.papi),
+        },
         "energy_filtering": choice.energy_filtering,
         "power_model": model,
         "power_model_problem": model_note,
@@ -139,11 +146,7 @@ def prepare(
 
 def _columns(counted: CounterPlan) -> tuple[tuple[str, str], ...]:
     own = (("energy_uj", "uJ"), ("cpu_ns", "ns"))
-    return own + tuple((event.column, event.unit) for event in counted.events)
-
-
-def _events(counted: CounterPlan) -> tuple[tuple[int, int], ...]:
-    return tuple((event.type, event.config) for event in counted.events)
+    return own + tuple((counter.column, counter.unit) for counter in counted.counters)
 
 
 def _packages(topology: Sequence[Cpu]) -> tuple[int, ...]:
@@ -155,6 +158,7 @@ def _packages(topology: Sequence[Cpu]) -> tuple[int, ...]:
 
 def _describe_domain(domain: Domain) -> dict[str, Any]:
     return {
+        **dict(domain.details),
         "name": domain.name,
         "scope": domain.scope,
         "package": domain.package,
@@ -187,7 +191,8 @@ def _describe_start() -> dict[str, Any]:
     }
 
 
-def _proc_stat(root: Path) -> str:
+def stat_path(root: Path) -> str:
+    """Return the file with the processors' busy time: below a root that has only /sys, this machine's own."""
     below = root / "proc" / "stat"
     return str(below) if below.exists() else "/proc/stat"
 

@@ -8,20 +8,23 @@ reads; the thread ends before a fork and starts again after it.
 from __future__ import annotations
 
 import errno
+import json
 import math
 import time
 from typing import TYPE_CHECKING, Any
 
 from tprof import _core
 from tprof.errors import SensorError
-from tprof.sensors.contract import Quantity
+from tprof.sensors.contract import Quantity, Users
 from tprof.trace.bounds import MAX_WATTS
 
 from .own_thread import OwnThread
 from .process_state import this_process
+from .table_file import TableFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from tprof.sensors.contract import Domain, Machine, Reader, Reading, Sensor
 
@@ -30,6 +33,8 @@ FIRST_S = 5.0
 """Longest wait for the first reading of every sensor: a driver's library may take a second to load."""
 LAST_S = 0.5
 """Longest wait for a last reading, and for a change of values that update within that time."""
+UPDATES = 2.5
+"""Of a count that does not change for so many of its updates none is awaited any more: nothing is drawn."""
 FORK_S = 0.05
 """Longest wait for a read in progress before a fork; a longer read goes on in the parent meanwhile."""
 SHORTEST_S, AGAIN_S = 0.001, 0.1
@@ -107,12 +112,42 @@ def _sound(value: object, *, integrates: bool) -> float | None:
     return value if 0 <= value <= MOST_COUNT and value == int(value) else None
 
 
+class UsersFile:
+    """The file of the processes that used devices, made with its first line; none is written after one that failed."""
+
+    def __init__(self, path: Path) -> None:
+        """Store the path."""
+        self._path = path
+        self._file: TableFile | None = None
+        self._failed = False
+
+    def take(self, users: Users) -> None:
+        """Write a line."""
+        if self._failed:
+            return
+        line = {"domain": users.domain, "since_ns": users.since_ns, "t_ns": users.t_ns, "processes": users.processes}
+        try:
+            if self._file is None:
+                self._path.parent.mkdir(mode=0o700, exist_ok=True)
+                self._file = TableFile(self._path)
+        except OSError:
+            self._failed = True
+            return
+        self._failed = not self._file.append(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+
+    def close(self) -> None:
+        """End the file."""
+        if self._file is not None:
+            self._file.close()
+
+
 class OpenedSensor:
     """A sensor of the recording, opened on the thread and read when it is due."""
 
-    def __init__(self, sensor: Sensor, machine: Machine, files: Sequence[DomainFile]) -> None:
+    def __init__(self, sensor: Sensor, machine: Machine, files: Sequence[DomainFile], users: UsersFile) -> None:
         """Store them; nothing is opened yet."""
         self.sensor = sensor
+        self._users = users
         self.files = {file.domain.name: file for file in files}
         self.due_s = 0.0
         self.problem: str | None = None
@@ -149,10 +184,14 @@ class OpenedSensor:
 
     def _read(self) -> None:
         assert self._reader is not None  # noqa: S101 - `poll` has opened it
-        self.due_s = time.monotonic() + max(self._reader.period_s, SHORTEST_S)
-        begin_ns = _core.now_ns()
-        readings = list(self._reader.read())
+        begin_s, begin_ns = time.monotonic(), _core.now_ns()
+        found = list(self._reader.read())
         took_ns = _core.now_ns() - begin_ns
+        self.due_s = begin_s + max(self._reader.period_s, SHORTEST_S)
+        readings = [reading for reading in found if not isinstance(reading, Users)]
+        for users in found:
+            if isinstance(users, Users):
+                self._users.take(users)
         seen = set()
         for reading in readings:
             file = self.files.get(reading.domain)
@@ -167,8 +206,7 @@ class OpenedSensor:
 
     def _failed(self, error: Exception) -> None:
         self.first_error = self.first_error or error
-        known = isinstance(error, SensorError | OSError)
-        self._remember(str(error) if known else f"{type(error).__name__}: {error}", 1)
+        self._remember(said_by(error), 1)
         number = error.errno if isinstance(error, OSError) and error.errno else errno.EIO
         for file in self.files.values():
             file.fail(number)
@@ -181,10 +219,10 @@ class OpenedSensor:
         self.problem = self.problem or problem
         self.failures += count
 
-    def awaits_change(self, changes: dict[str, int]) -> bool:
-        """Return whether a value that updates soon has not changed since it had so many changes."""
+    def awaits_change(self, changes: dict[str, int], waited_s: float) -> bool:
+        """Return whether a count that should update has not changed since it had so many changes."""
         return self._in_a_row == 0 and any(
-            file.changes == changes[name] and 0 < (file.domain.accuracy.update_s or 0.0) <= LAST_S
+            file.changes == changes[name] and waited_s < UPDATES * (file.domain.accuracy.update_s or 0.0)
             for name, file in self.files.items()
             if file.domain.accuracy.shows is Quantity.ENERGY
         )
@@ -196,15 +234,16 @@ class OpenedSensor:
             try:
                 reader.close()
             except Exception as error:  # noqa: BLE001 - as in `poll`
-                self._remember(f"{type(error).__name__}: {error}", 0)
+                self._remember(said_by(error), 0)
 
 
 class PythonSensors:
     """The thread, and the files that it writes."""
 
-    def __init__(self, machine: Machine, sensors: Sequence[tuple[Sensor, Sequence[DomainFile]]]) -> None:
-        """Store them; `start` begins."""
-        self._opened = [OpenedSensor(sensor, machine, files) for sensor, files in sensors]
+    def __init__(self, machine: Machine, sensors: Sequence[tuple[Sensor, Sequence[DomainFile]]], users: Path) -> None:
+        """Store them; `start` begins. `users` is the file of the processes that use devices."""
+        self._users = UsersFile(users)
+        self._opened = [OpenedSensor(sensor, machine, files, self._users) for sensor, files in sensors]
         self._thread: OwnThread | None = None
         self._stopping = self._ended = False
 
@@ -236,6 +275,7 @@ class PythonSensors:
         for one in self._opened:
             for file in one.files.values():
                 file.close()
+        self._users.close()
         return notes
 
     def pause(self) -> None:
@@ -268,14 +308,15 @@ class PythonSensors:
 
     def _read_last(self) -> None:
         """Read the joules of the program's last moments, which appear at a sensor's next update."""
-        deadline_s = time.monotonic() + LAST_S
+        begin_s = time.monotonic()
         before = [{name: file.changes for name, file in one.files.items()} for one in self._opened]
         waiting = list(zip(self._opened, before, strict=True))
         while waiting and not self._ended:
             for one, _ in waiting:
                 one.poll()
-            waiting = [(one, changes) for one, changes in waiting if one.awaits_change(changes)]
-            if not waiting or time.monotonic() >= deadline_s:
+            waited_s = time.monotonic() - begin_s
+            waiting = [(one, changes) for one, changes in waiting if one.awaits_change(changes, waited_s)]
+            if not waiting or waited_s >= LAST_S:
                 return
             time.sleep(max(min(one.due_s for one, _ in waiting) - time.monotonic(), SHORTEST_S))
 
@@ -293,6 +334,15 @@ def _note(one: OpenedSensor) -> str | None:
         return None
     times = "once" if one.failures == 1 else f"{one.failures} times"
     return f"{name} could not be read {times}, so energy may be missing: {one.problem}"
+
+
+def said_by(error: Exception) -> str:
+    """Return what an exception says; the name of its class too, unless it was raised for users."""
+    if isinstance(error, SensorError):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror} ({error.filename})" if error.filename else error.strerror
+    return f"{type(error).__name__}: {error}"
 
 
 def _wait(condition: Callable[[], bool], longest_s: float) -> None:

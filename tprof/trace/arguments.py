@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 SCALARS = {"pid", "tid", "name"}
 FIXED = {"t_ns", "instance", "task", "cpu", "package", "kind", "flags", "events"}
-COUNTED_SCOPES = {"package", "dram", "gpu"}
 COUNT_BITS = 62
 SMALLEST_UNIT_EXPONENT = round(math.log2(SMALLEST_UNIT))
 
@@ -139,7 +138,12 @@ def check_energy(energy: Mapping[str, tuple[Any, ...]], quality: str) -> list[Gi
     refuse_if(not isinstance(energy, Mapping), "energy must be a dict of domains, such as package-0")
     allowed = ", ".join(kinds.Quality)
     refuse_if(quality not in set(kinds.Quality), f"quality must be one of {allowed}, got {quality!r}")
-    return [_check_domain(name, pair, quality) for name, pair in energy.items()]
+    from tprof.sensors.contract import Domain  # noqa: PLC0415 - sensors read the format's words too
+    from tprof.sensors.nesting import total  # noqa: PLC0415 - see above
+
+    given = [_check_domain(name, pair, quality) for name, pair in energy.items()]
+    domains, _ = total([Domain(one.name, one.scope, one.package, "given", kinds.Quality(quality)) for one in given])
+    return [replace(one, counted=domain.counted) for one, domain in zip(given, domains, strict=True)]
 
 
 def _check_domain(name: str, pair: tuple[Any, ...], quality: str) -> GivenEnergy:
@@ -168,7 +172,7 @@ def _check_domain(name: str, pair: tuple[Any, ...], quality: str) -> GivenEnergy
         scope=scope,
         package=int(number) if number.isascii() and number.isdigit() else None,
         quality=str(quality),
-        counted=scope in COUNTED_SCOPES,
+        counted=False,
         t_ns=t_ns,
         count=(joules / unit_j).astype(np.uint64),
         unit_j=unit_j,

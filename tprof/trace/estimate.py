@@ -17,7 +17,10 @@ MOST = 1e6
 
 @dataclass(frozen=True)
 class WattsError:
-    """Error factors of idle watts and of busy cores' watts, in both directions, 95 %; 1: given watts."""
+    """Error factors of idle watts and of busy cores' watts, in both directions, 95 %; 1: given watts.
+
+    A sensor whose joules may all be off by a part of them has the same factor for both.
+    """
 
     idle: float = 1.0
     busy: float = 1.0

@@ -37,6 +37,25 @@ def _is_record(value: object) -> bool:
     return isinstance(value, dict) and all(_is_scalar(one) for one in value.values())
 
 
+def _is_event_group(value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
+    events = value.get("events", {})
+    sound = isinstance(events, dict) and all(
+        isinstance(one, list) and all(map(_is_count, one)) for one in events.values()
+    )
+    return sound and _is_record({key: one for key, one in value.items() if key != "events"})
+
+
+def _is_counters(value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
+    groups, papi = value.get("groups", []), value.get("papi", [])
+    lists = isinstance(groups, list) and isinstance(papi, list)
+    sound = lists and all(map(_is_event_group, groups)) and all(map(_is_text, papi))
+    return sound and _is_record({key: one for key, one in value.items() if key not in {"groups", "papi"}})
+
+
 def _is_watts(value: object) -> bool:
     return is_between(value, 0, MAX_WATTS)
 
@@ -62,7 +81,7 @@ _MANIFEST: dict[str, Callable[[object], bool]] = {
     "boot_id": _is_scalar,
     "clock": _is_record,
     "columns": _is_list_of(_is_record),
-    "counters": _is_record,
+    "counters": _is_counters,
     "created": _is_scalar,
     "domains": _is_list_of(_is_record),
     "energy_filtering": _is_text,

@@ -114,14 +114,13 @@ def check_calls(calls: Sequence[PoolCalls], task_count: int) -> list[PoolCalls]:
 
 
 def _check(where: str, one: PoolCalls, task_count: int) -> PoolCalls:
-    refuse_if(not isinstance(one, PoolCalls), f"{where} must be a tprof.trace.PoolCalls, got {type(one).__name__}")
     refuse_if(not one.library, f"{where} needs the path of its library")
-    count = len(one.tid)
     tid, task, begin_ns, end_ns = (
-        whole(where, name, getattr(one, name), count) for name in ("tid", "task", "begin_ns", "end_ns")
+        whole(where, name, getattr(one, name)) for name in ("tid", "task", "begin_ns", "end_ns")
     )
     inside, several = np.asarray(one.inside, np.float64), np.asarray(one.several, bool)
-    refuse_if(inside.shape != (count,) or several.shape != (count,), f"{where}: inside and several need {count} values")
+    shapes = {column.shape for column in (tid, task, begin_ns, end_ns, inside, several)}
+    refuse_if(len(shapes) > 1, f"{where}: tid, task, begin_ns, end_ns, inside and several need equally many values")
     refuse_if(bool((begin_ns < 0).any() or (end_ns <= begin_ns).any()), f"{where}: end_ns must be after begin_ns")
     refuse_if(bool(((task < -1) | (task >= task_count)).any()), f"{where}: task must be from -1 to {task_count - 1}")
     refuse_if(bool(((inside < 0) | (inside > 1) | np.isnan(inside)).any()), f"{where}: inside must be from 0 to 1")

@@ -10,11 +10,12 @@ import numpy as np
 from tprof.errors import TraceError
 
 from . import kinds, layout
-from .bounds import LARGEST_UNIT, SMALLEST_UNIT
+from .bounds import LARGEST_UNIT, MAX_JOULES, SMALLEST_UNIT, is_between
 from .metadata import MAX_NS, MAX_PACKAGES
 from .stream import open_stream
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     import numpy.typing as npt
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from .stream import Stream
 
 MAX_CHARACTERS = 200
+MAX_RELATIVE_ERROR = 10.0
 QUANTITIES = ("energy", "busy", "program")
 
 
@@ -42,6 +44,10 @@ class Readings:
     missing, reopened : (m,) bool.
     suspended_ns : (m,) int64, CLOCK_BOOTTIME minus CLOCK_MONOTONIC.
     dropped : readings that could not be written.
+    resolution_j : least step of the value, in joules; None: one count, or not known.
+    relative_error : part by which all its joules may be off, 95 %; None: not stated.
+    integrated : whether the sensor shows power, whose integral between readings the joules are.
+    covers : the hardware, in a few words; None: the name tells.
     """
 
     name: str
@@ -60,6 +66,10 @@ class Readings:
     reopened: npt.NDArray[np.bool_]
     suspended_ns: npt.NDArray[np.int64]
     dropped: int
+    resolution_j: float | None = None
+    relative_error: float | None = None
+    integrated: bool = False
+    covers: str | None = None
 
     def records(self) -> np.ndarray[Any, np.dtype[np.void]]:
         """Return them as file records, (m,) of `layout.READING`."""
@@ -98,8 +108,24 @@ def read_readings(path: Path) -> tuple[Readings, list[str]]:
         reopened=(records["flags"] & kinds.ReadingFlag.REOPENED) != 0,
         suspended_ns=_signed(records["suspended_ns"]),
         dropped=stream.number("dropped_enospc") + stream.number("dropped_io"),
+        **_error_class(metadata),
     )
     return readings, ([stream.note] if stream.note else []) + notes
+
+
+def _error_class(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the description says of the sensor's error; what means nothing counts as not said."""
+    integrated = metadata.get("shows") == "power"
+    return {
+        "resolution_j": None if integrated else _bounded(metadata.get("resolution"), SMALLEST_UNIT, MAX_JOULES),
+        "relative_error": _bounded(metadata.get("relative_error"), 0, MAX_RELATIVE_ERROR),
+        "integrated": integrated,
+        "covers": _text(metadata.get("covers"), "") or None,
+    }
+
+
+def _bounded(value: Any, least: float, most: float) -> float | None:
+    return float(value) if is_between(value, least, most) else None
 
 
 def unit_of(stream: Stream) -> float:

@@ -48,8 +48,7 @@ def write_trace(
     host: Mapping[str, Any] | None = None,
     static_power_w: Mapping[str, float] | None = None,
     quality: str = "given",
-    native: Sequence[NativeThread] = (),
-    native_calls: Sequence[PoolCalls] = (),
+    native: Sequence[NativeThread | PoolCalls] = (),
 ) -> None:
     """Write a trace from arrays.
 
@@ -79,9 +78,8 @@ def write_trace(
         Origin of the joules: ``"measured"``, ``"estimated"``, ``"simulated"`` or ``"given"``.
 
     native
-        Threads without samples, such as those of a library's pool. `creator_task` is an index in `tasks`.
-    native_calls
-        Calls that gave work to the pools of libraries. `task` is an index in `tasks`.
+        Threads without samples, such as those of a library's pool, and calls that gave them work. Their tasks
+        are indices in `tasks`.
 
     Raises
     ------
@@ -104,7 +102,8 @@ def write_trace(
     names = check_tasks(tasks)
     given = check_threads(threads, len(names))
     domains = check_energy(energy, quality)
-    pools, calls = check_native(native, len(names)), check_calls(native_calls, len(names))
+    pools = check_native([one for one in native if not isinstance(one, PoolCalls)], len(names))
+    calls = check_calls([one for one in native if isinstance(one, PoolCalls)], len(names))
     manifest = _manifest(given, domains, check_host(host), check_static_power(static_power_w, energy))
     create_session(directory)
     try:

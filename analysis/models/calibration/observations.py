@@ -6,6 +6,8 @@ of them ran counts, which excludes the starts and ends of single cores.
 Idle time precedes the first thread: the recording's own thread joins after the recording has read idle time, and only
 then prepares the first phase, with seconds of work outside tasks. Quanta with busy time of any process are not idle.
 
+Cores on which other programs ran during a phase are active too. Their counters are not known, so they count with C1 only.
+
 Power is that of the quanta wholly inside a phase. A quantum across the end of a phase has joules of both sides; sharing
 it by time would bias the phase towards its neighbour.
 """
@@ -89,7 +91,7 @@ def observe(trace: Trace) -> Observations:
     rows = [
         row
         for _, phase in tasks.groupby(phase_of(tasks), sort=True)
-        if (row := _observed(phase, packages, trace.start_ns)) is not None
+        if (row := _observed(phase, packages, trace)) is not None
     ]
     if not rows:
         raise UsageError(
@@ -111,25 +113,33 @@ def phase_of(tasks: pd.DataFrame) -> NDArray[np.intp]:
     return number
 
 
-def _observed(phase: pd.DataFrame, packages: list[Quanta], start_ns: int) -> dict[str, object] | None:
+def _observed(phase: pd.DataFrame, packages: list[Quanta], trace: Trace) -> dict[str, object] | None:
     found = NAME.fullmatch(str(phase["task"].iloc[0]))
     numbers = phase["package"].unique()
     quanta = _quanta_of(packages, int(numbers[0])) if len(numbers) == 1 else None
     begin_s, end_s = phase["start_s"].max(), (phase["start_s"] + phase["duration_s"]).min()
-    power_w = mean_watts(quanta, start_ns + begin_s * 1e9, start_ns + end_s * 1e9) if quanta is not None else None
-    if power_w is None or found is None:
+    begin_ns, end_ns = trace.start_ns + begin_s * 1e9, trace.start_ns + end_s * 1e9
+    power_w = mean_watts(quanta, begin_ns, end_ns) if quanta is not None else None
+    if power_w is None or quanta is None or found is None:
         return None
     part = (phase["cpu_s"] / phase["duration_s"]).to_numpy()
     ipc, cycles = phase["ipc"].to_numpy(), _rates(phase, "cycles")
     return {
         "power_w": power_w,
-        "active_cores": part.sum(),
+        "active_cores": max(part.sum(), _busy_cores(trace, quanta.package, begin_ns, end_ns)),
         "ipc": float((ipc * part).sum()),
         "l2_gbs": _rates(phase, "l2_refs").sum() * LINE_GB,
         "llc_gbs": _rates(phase, "llc_refs").sum() * LINE_GB,
         "kernel": found["kernel"],
         "hz": cycles.sum() / part.sum(),
     }
+
+
+def _busy_cores(trace: Trace, package: int | None, begin_ns: float, end_ns: float) -> float:
+    """Return how many cores of a package all programs kept busy between two times; 0 without readings of them."""
+    busy = [one for one in trace.readings.values() if package is None or one.package == package]
+    edges_ns = np.array([begin_ns, end_ns]).astype(np.int64)
+    return float(machine_busy_s(busy, edges_ns)[0]) / max((end_ns - begin_ns) * 1e-9, 1e-9)
 
 
 def _rates(phase: pd.DataFrame, column: str) -> Floats:

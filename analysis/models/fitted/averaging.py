@@ -3,9 +3,9 @@
 The base columns are in every model. Further columns come in groups (drift, contention, …). The effects of a group are
 normally distributed around zero with a scale relative to the task's power. The scale is 0 with probability 0.9, else
 one of four sizes ("spike and slab"). With the scales given all is linear and Gaussian, so the marginal likelihood of a
-model is closed; base columns are eliminated once. Models are found by coordinate ascent over scales, then all
-combinations of the groups that have a chance. Estimates are averaged over them by posterior probability (Hoeting et
-al., 1999).
+model is closed; base columns are eliminated once. Models are found by coordinate ascent over scales and by exchange of
+groups, then all combinations of the groups that have a chance. Estimates are averaged over them by posterior
+probability (Hoeting et al., 1999).
 
 The covariance is that between the models and within them, widened where the residuals of neighbouring rows show more
 (Newey and West, 1987), never narrowed. Effects too small to be found (a scale of `UNSEEN` in each group that is off)
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from .products import crossed, times
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
 Floats = NDArray[np.float64]
 SCALES = np.array([0.0, 0.01, 0.03, 0.1, 0.3])
@@ -158,6 +158,8 @@ class _Models:
             best = current
             for place in range(len(self.groups)):
                 best = max((self._with(best, place, scale) for scale in range(len(SCALES))), key=self.score)
+            # Another group may explain as much, though not beside the one that was found first.
+            best = max([best, *self._exchanged(best)], key=self.score)
             if best == current:
                 break
             current = best
@@ -168,6 +170,13 @@ class _Models:
             for place, scale in zip(kept, scales, strict=True):
                 choice[place] = scale
             self.score(tuple(choice))
+
+    def _exchanged(self, choice: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+        """Yield the models with one of the groups replaced by one that is off."""
+        for place in np.flatnonzero(choice):
+            without = self._with(choice, int(place), 0)
+            for other in np.flatnonzero(np.array(choice) == 0):
+                yield from (self._with(without, int(other), scale) for scale in range(1, len(SCALES)))
 
     def _with(self, choice: tuple[int, ...], place: int, scale: int) -> tuple[int, ...]:
         return (*choice[:place], scale, *choice[place + 1 :])

@@ -119,13 +119,18 @@ class Equations:
         at = self.rows.at
         squares = watts[:tasks] ** 2
         busy = self.time[:, : tasks + 2].sum(axis=1) / self.rows.length_s
+        across = np.array([times(lag, squares) for lag in self.spread.across])
         found = Noise(
-            variance[at], variance[at + 1], self.rows.linked, times(self.spread.own, squares), np.array([times(lag, squares) for lag in self.spread.across]),
-            np.where(busy < IDLE, self.rows.length_s, 0.0), _scale_bounds(self.rows), np.zeros(len(at)),
+            variance[at], variance[at + 1], self.rows.linked, times(self.spread.own, squares), across,
+            np.where(busy < IDLE, self.rows.length_s, 0.0), np.where(busy < IDLE, 0.0, self.rows.length_s),
+            _scale_bounds(self.rows), np.zeros(len(at)),
         )  # fmt: skip
         if sizes is None:
             return found
-        return replace(found, edge_scale=sizes.edge_scale, spread2=sizes.spread2, idle_rate=sizes.idle_rate)
+        return replace(
+            found, edge_scale=sizes.edge_scale, spread2=sizes.spread2, idle_rate=sizes.idle_rate,
+            busy_rate=sizes.busy_rate,
+        )  # fmt: skip
 
 
 def is_close(rows: Rows) -> bool:

@@ -7,6 +7,8 @@
 - Rows in which hardly anything runs have noise of their own, in proportion to time: what a package does when it is left
   alone is not what instances do.
 - Rows that nothing explains (another program's burst, swapping) get additional noise of their own, as Huber's weights.
+- If those are many, rows in which something runs have noise of their own too, in proportion to time: threads that share
+  processors stand still inside an instance, and nobody knows when.
 
 The covariance is a band, tridiagonal unless instances last several rows, so whitening costs O(rows) per column.
 """
@@ -34,6 +36,8 @@ GRID, NEAR = 7, 1.5
 NO_SPREAD2, CLEARLY = 1e-6, 20.0
 """A square of a spread that counts as none, and by how much a clear one is more likely (-2 log likelihood)."""
 LEAST_IDLE_ROWS = 10
+MANY = 0.1
+"""Outliers, as a part of all rows, that are not single events."""
 NOTHING = 1e-18
 LAGS, MOST_PRODUCTS = 32, 8_000_000
 """Most rows after one that an instance may connect with it in the noise, and most entries of the table of products."""
@@ -48,10 +52,10 @@ class Noise:
     before, after : (n,) of each row's first and last edge.
     linked : (n - 1,) whether a row's last edge is the next one's first.
     instances, across : (n,), (lags, n) variance of rows, and covariance with later ones, if instances deviate by 100 %.
-    idle_s : (n,) seconds of rows in which hardly anything ran, 0 for the others.
+    idle_s, busy_s : (n,) seconds of rows in which hardly anything ran, and of the others; else 0.
     bounds : of the logarithm of `edge_scale`.
     outlier : (n,) additional variance.
-    edge_scale, spread2, idle_rate : the sizes; the last in joules squared per second.
+    edge_scale, spread2, idle_rate, busy_rate : the sizes; the rates in joules squared per second.
     """
 
     before: Floats
@@ -60,16 +64,23 @@ class Noise:
     instances: Floats
     across: Floats
     idle_s: Floats
+    busy_s: Floats
     bounds: tuple[float, float]
     outlier: Floats
     edge_scale: float = 1.0
     spread2: float = 1e-4
     idle_rate: float = 0.0
+    busy_rate: float = 0.0
+
+    @property
+    def own(self) -> Floats:
+        """Variance of each row's own noise, without outliers: (n,)."""
+        return self.idle_rate * self.idle_s + self.busy_rate * self.busy_s
 
     def band(self) -> Floats:
         """Return the diagonal and what is below it: (lags + 1, n)."""
         band = np.concatenate([self.instances[None], self.across]) * self.spread2
-        band[0] += (self.before + self.after) * self.edge_scale + self.idle_rate * self.idle_s + self.outlier + NOTHING
+        band[0] += (self.before + self.after) * self.edge_scale + self.own + self.outlier + NOTHING
         band[1, :-1] -= np.where(self.linked, self.edge_scale * self.after[:-1], 0.0)
         return band
 
@@ -103,6 +114,8 @@ class Noise:
         near : whether the sizes are nearly right already
         """
         found = self
+        if scaled and self._is_restless:
+            found = found._with_own_of_busy_rows(residual)
         for _ in range(2 if scaled and not near else 1):
             spread = _around(found.spread2, SPREAD_BOUNDS) if near else SPREAD_BOUNDS
             found = _best(found, residual, spread, lambda noise, x: replace(noise, spread2=float(np.exp(x))))
@@ -118,6 +131,24 @@ class Noise:
             quiet, residual, (low - 6.0, low + 12.0), lambda noise, x: replace(noise, idle_rate=float(np.exp(x)))
         )
         return noisy if noisy.misfit(residual) < quiet.misfit(residual) else quiet
+
+    @property
+    def _is_restless(self) -> bool:
+        return self.busy_rate > 0 or float((self.outlier > 0).mean()) > MANY
+
+    def _with_own_of_busy_rows(self, residual: Floats) -> Noise:
+        """Return the noise with own noise of busy rows, the most likely, in place of that of edges and instances.
+
+        It starts from the median, which few outliers do not change, so that only these get more.
+        """
+        busy = self.busy_s > 0
+        usual = float(np.median(residual[busy] ** 2 / self.busy_s[busy])) / NORMAL_MEDIAN**2 + 1e-30
+        scale = float(np.exp(self.bounds[0]))
+        found = replace(self, busy_rate=usual, edge_scale=scale, spread2=NO_SPREAD2).with_outliers(residual)
+        middle = float(np.log(usual))
+        return _best(
+            found, residual, (middle - 4.0, middle + 4.0), lambda noise, x: replace(noise, busy_rate=float(np.exp(x)))
+        )
 
     def clear_spread2(self, residual: Floats) -> float:
         """Return the spread, 0 if the residual is almost as likely without any.
@@ -251,11 +282,11 @@ def _pieces(one: Work, edges_ns: NDArray[np.int64], tasks: int, own: Floats) -> 
     last -= (last > first) & (edges_ns[np.maximum(last, 0)] == one.t_ns[1:])
     kept = (one.task < tasks) & (one.modelled > 0) & (quantum[1:] >= 0) & (first <= last)
     inside = kept & (quantum[:-1] == first) & (quantum[1:] == first)
-    whole = np.flatnonzero(inside)
-    _add(own, first[whole] * tasks + one.task[whole], one.modelled[whole] ** 2)
-    kept = np.flatnonzero(kept & ~inside)
-    counts = (last - first + 1)[kept]
-    owner = np.repeat(kept, counts)
+    whole, across = np.flatnonzero(inside), np.flatnonzero(kept & ~inside)
+    key = np.asarray(first[whole] * tasks + one.task[whole], np.int64)
+    _add(own, key, one.modelled[whole] ** 2)
+    counts = (last - first + 1)[across]
+    owner = np.repeat(across, counts)
     row = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts) + first[owner]
     rows_of, ran = np.repeat(counts, counts), one.modelled[owner]
     begin_ns, end_ns = one.t_ns[owner], one.t_ns[owner + 1]

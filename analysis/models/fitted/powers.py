@@ -241,7 +241,7 @@ def _fit(
         disorder(found.equations.time[:, :tasks], found.equations.spread.own),
     )  # fmt: skip
     residual = found.equations.energy_j - times(found.equations.time, found.base.power)
-    own = found.noise.clear_spread2(residual) * found.noise.instances + found.noise.idle_rate * found.noise.idle_s
+    own = found.noise.clear_spread2(residual) * found.noise.instances + found.noise.own
     return Fit(
         power=np.maximum(power[: tasks + 1], 1e-6 * mean_w[: tasks + 1]),
         factors=None if effects is None else effects.factors(work),

@@ -9,7 +9,8 @@
  * Energy of a package = static + per processor (idle, or base + watts of what runs * (f/fmax)^2), integrated exactly at
  * each switch of the scheduler; a processor that is offline draws what an idle one does, a suspended machine only
  * `suspended_mw`. A thread says what it runs by writing a number to /sys/kernel/lab/kind (0 at first). Milliwatts and
- * events per 1000 cycles of each kind are parameters. */
+ * events per 1000 cycles of each kind are parameters; by default the watts are nearly linear in IPC and in the rates of
+ * both caches, as equation 1 of the TProf paper has it. */
 #ifndef LAB_H
 #define LAB_H
 
@@ -22,7 +23,7 @@
 
 #include <asm/processor.h>
 
-#define KINDS 8
+#define KINDS 20
 #define PACKAGES 2
 #define IDLE (-1)
 #define FMAX 3000000U /* kHz */

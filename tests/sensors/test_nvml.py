@@ -1,0 +1,297 @@
+"""NVIDIA GPUs by NVML: what is found, what is said where nothing is, and when a GPU is polled."""
+
+import itertools
+import json
+import sys
+
+import pytest
+from support import fake_trees
+from support.fake_nvml import (
+    DRIVER_NOT_LOADED,
+    GPU_IS_LOST,
+    LIBRARY_NOT_FOUND,
+    NO_PERMISSION,
+    WORDS,
+    FakeGpu,
+    FakeNvml,
+)
+from support.fake_sensor import raw_readings, wait_for
+
+import tprof
+from tprof import sensors
+from tprof.sensors.nvml import CLOSE_SHARE, NvmlReader, Updates
+from tprof.sensors.registry import create
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def place(tmp_path):
+    return sensors.Machine(tmp_path)
+
+
+def two(**changes):
+    return FakeGpu("GPU-aaaa", pci="00000000:01:00.0"), FakeGpu("GPU-bbbb", pci="00000000:02:00.0", **changes)
+
+
+def find(place):
+    return create("nvml").find(place)
+
+
+def with_gpu_on_pci(root):
+    device = root / "sys/bus/pci/devices/0000:01:00.0"
+    device.mkdir(parents=True)
+    (device / "vendor").write_text("0x10de\n")
+    (device / "class").write_text("0x030200\n")
+
+
+def test_each_gpu_is_a_domain_with_its_names(place, monkeypatch):
+    nvml = FakeNvml(*two()).install(monkeypatch)
+
+    found = find(place)
+
+    assert [(one.name, one.scope, one.counted) for one in found.domains] == [
+        ("gpu-0", "gpu", True), ("gpu-1", "gpu", True),
+    ]  # fmt: skip
+    assert dict(found.domains[1].details) == {"uuid": "GPU-bbbb", "model": "NVIDIA H200", "pci": "00000000:02:00.0"}
+    assert found.domains[0].unit_j == 0.001
+    assert found.left_out == ()
+    assert nvml.opened == 0
+
+
+def test_without_a_count_power_is_integrated_and_labelled_so(place, monkeypatch):
+    FakeNvml(*two(energy_mj=None, power_mw=70_000)).install(monkeypatch)
+
+    counts, power = find(place).domains
+
+    assert counts.accuracy.shows is sensors.Quantity.ENERGY
+    assert power.accuracy.shows is sensors.Quantity.POWER
+    assert "power integrated" in power.accuracy.covers
+
+
+def test_instantaneous_power_is_preferred_to_the_mean_of_a_second(place, monkeypatch):
+    nvml = FakeNvml(FakeGpu("GPU-a", energy_mj=None, power_mw=70_000, instant_mw=120_000)).install(monkeypatch)
+    reader = NvmlReader(nvml, find(place).domains)
+
+    assert [one.value for one in reader.read()] == [120.0]
+
+
+@pytest.mark.parametrize(
+    ("number", "says", "command"),
+    [
+        (LIBRARY_NOT_FOUND, "the NVIDIA driver's library libnvidia-ml.so.1 is not installed", "docker run --gpus all"),
+        (DRIVER_NOT_LOADED, "the NVIDIA driver is not loaded", "sudo modprobe nvidia"),
+        (NO_PERMISSION, "this user may not talk to the NVIDIA driver", "usermod"),
+        (18, "the NVIDIA driver and its library are of different versions", "sudo reboot"),
+        (999, "NVML says: NVML Error with code 999", None),
+    ],
+)
+def test_why_nothing_is_read_is_said_in_a_sentence(number, says, command, place, monkeypatch):
+    FakeNvml().install(monkeypatch).init_error = number
+
+    found = find(place)
+
+    assert found.why.startswith(f"cannot read NVIDIA GPUs: {says}")
+    assert "\n" not in found.why
+    assert command is None or any(command in remedy.command for remedy in found.remedies)
+
+
+def test_a_driver_without_a_gpu_is_said(place, monkeypatch):
+    FakeNvml().install(monkeypatch)
+
+    found = find(place)
+
+    assert found.why == "cannot read NVIDIA GPUs: the driver finds none"
+    assert not found.notable
+
+
+def test_a_lost_gpu_is_left_out_with_what_to_do(place, monkeypatch):
+    good, lost = two(error=GPU_IS_LOST)
+    nvml = FakeNvml(good, lost).install(monkeypatch)
+
+    assert find(place).left_out == (
+        ("gpu-1", "cannot read it: the GPU is lost: it fell off the bus or is shut down"),
+    )  # fmt: skip
+    nvml.gpus = [lost]
+    assert [remedy.command for remedy in find(place).remedies] == ["sudo nvidia-smi --gpu-reset", "sudo reboot"]
+
+
+def test_a_virtual_gpu_without_figures_is_left_out(place, monkeypatch):
+    FakeNvml(*two(energy_mj=None, power_mw=None)).install(monkeypatch)
+
+    assert [name for name, why in find(place).left_out if "neither energy nor power" in why] == ["gpu-1"]
+
+
+def test_mig_is_said_to_be_measured_as_a_whole(place, monkeypatch):
+    FakeNvml(*two(mig=True)).install(monkeypatch)
+
+    found = find(place)
+
+    assert [domain.name for domain in found.domains] == ["gpu-0", "gpu-1"]
+    assert [(name, "gpu-1 is the whole GPU" in why) for name, why in found.left_out] == [
+        ("MIG instances of gpu-1", True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("visible", "order", "counted"),
+    [
+        ("1", None, ["gpu-1"]),
+        ("1,0", None, ["gpu-0", "gpu-1"]),
+        ("1,7,0", None, ["gpu-1"]),  # CUDA stops at the first that it does not know
+        ("", None, []),
+        ("-1", None, []),
+        ("GPU-bb", None, ["gpu-1"]),
+        ("MIG-GPU-bbbb", None, ["gpu-1"]),
+        ("MIG-unknown", None, ["gpu-0", "gpu-1"]),
+        ("0", "PCI_BUS_ID", ["gpu-0"]),
+    ],
+)
+def test_gpus_that_cuda_hides_are_measured_and_not_counted(visible, order, counted, place, monkeypatch):
+    FakeNvml(*two()).install(monkeypatch)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    if order:
+        monkeypatch.setenv("CUDA_DEVICE_ORDER", order)
+
+    found = find(place)
+
+    assert [one.name for one in found.domains] == ["gpu-0", "gpu-1"]
+    assert [one.name for one in found.domains if one.counted] == counted
+    assert {name for name, why in found.left_out if "CUDA_VISIBLE_DEVICES" in why} == {"gpu-0", "gpu-1"} - set(counted)
+
+
+def test_cudas_own_order_of_unlike_gpus_is_unknown(place, monkeypatch):
+    FakeNvml(*two(name="NVIDIA T4")).install(monkeypatch)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+
+    assert [one.counted for one in find(place).domains] == [True, True]
+
+
+def test_auto_takes_the_gpus_with_the_processors_sensor(tmp_path, monkeypatch):
+    FakeNvml(*two()).install(monkeypatch)
+    tree = fake_trees.machine(tmp_path, fake_trees.INTEL, {0: range(2)})
+    tree.zone("intel-rapl:0", "package-0")
+
+    choice = sensors.choose("auto", root=tree.root)
+
+    assert [(one.name, one.source, one.counted) for one in choice.domains] == [
+        ("package-0", "powercap", True), ("gpu-0", "nvml", True), ("gpu-1", "nvml", True),
+    ]  # fmt: skip
+    assert "nvml" in choice.sensors
+
+
+def test_a_machine_with_a_gpu_hears_what_is_missing(place, monkeypatch):
+    with_gpu_on_pci(place.root)
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+
+    found = find(place)
+
+    assert found.notable
+    assert found.why == "the package nvidia-ml-py is not installed (NVIDIA GPU at 0000:01:00.0)"
+    assert [remedy.command for remedy in found.remedies] == ['pip install "tprof-energy[nvml]"']
+    assert ("nvml", found.why) in sensors.choose("auto", root=place.root).left_out
+
+
+def test_a_machine_without_a_gpu_is_left_in_peace(place, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+
+    assert not find(place).notable
+    assert "nvml" not in dict(sensors.choose("auto", root=place.root).left_out)
+
+
+def test_another_package_of_the_same_name_is_refused(place, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", type(sys)("pynvml"))
+
+    assert find(place).why == "the installed pynvml is not that of nvidia-ml-py"
+
+
+def test_one_of_two_gpus_that_is_lost_leaves_the_other(place, monkeypatch):
+    nvml = FakeNvml(*two()).install(monkeypatch)
+    reader = NvmlReader(nvml, find(place).domains)
+    reader.read()
+
+    nvml.gpus[1].error = GPU_IS_LOST
+    lost = wait_for(lambda: [one for one in reader.read() if one.domain == "gpu-1"], "a failed read")
+    nvml.gpus[1].error = None
+    back = wait_for(lambda: [one for one in reader.read() if one.domain == "gpu-1"], "a reading")
+
+    assert [one.value for one in lost] == [None]
+    assert [(one.value, one.reopened) for one in back] == [(5000, True)]
+    reader.close()
+    assert nvml.opened == 0
+
+
+def test_who_used_a_gpu_is_kept_with_the_readings(tmp_path, monkeypatch):
+    nvml = FakeNvml(FakeGpu("GPU-a", users=[(11, 40), (12, 0)], running=[12, 13])).install(monkeypatch)
+    monkeypatch.setenv("TPROF_SYSROOT", str(tmp_path))
+    path = tmp_path / "t.tprof"
+
+    with tprof.record(path, energy="nvml", counters="none", idle_s=0):
+        wait_for((path / "gpu/processes.jsonl").exists, "a first line")
+        nvml.gpus[0].users, nvml.gpus[0].running = None, [17]
+        wait_for(lambda: "17" in (path / "gpu/processes.jsonl").read_text(), "a line without utilisation")
+
+    lines = [json.loads(line) for line in (path / "gpu/processes.jsonl").read_text().splitlines()]
+    assert lines[0]["processes"] == [[11, 0.4], [12, 0.0], [13, 0.0]]
+    assert lines[-1]["processes"] == [[17, None]]
+    assert all(line["domain"] == "gpu-0" and line["since_ns"] < line["t_ns"] for line in lines)
+    assert len(raw_readings(path, "gpu-0")) > 1
+
+
+@pytest.mark.parametrize("gap_s", [0.02, 0.1])
+def test_polls_gather_around_the_updates(gap_s):
+    """In three seconds the gap between updates is learnt, and an update is then found within some milliseconds."""
+    updates, now_s, polls = Updates(), 0.0, []
+    took_s = 50e-6
+    while now_s < 3.0:
+        polls.append(now_s)
+        now_s = max(updates.next_s(now_s + took_s, took_s, float(now_s // gap_s)), now_s + took_s)
+
+    assert updates.gap_s == pytest.approx(gap_s, rel=0.15)
+    late = [one for one in polls if one > 2.0]
+    after = [min(one - at for one in late if one >= at) for at in itertools.takewhile(lambda t: t < 2.9, _every(gap_s))]
+    assert max(after) < 0.0055
+    assert len(late) * took_s < CLOSE_SHARE
+
+
+def _every(gap_s):
+    first = int(2.0 / gap_s) + 2
+    return (number * gap_s for number in itertools.count(first))
+
+
+def test_slow_calls_are_made_less_often():
+    updates = Updates()
+    updates.next_s(0.0, 0.004, 1.0)
+
+    assert updates.next_s(0.1, 0.004, 2.0) == pytest.approx(0.1 + 0.004 / CLOSE_SHARE)
+
+
+def test_nvidias_own_package_gives_the_same_errors():
+    real = pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
+
+    for number, words in WORDS.items():
+        error = real.NVMLError(number)
+        assert (error.value, str(error)) == (number, words)
+    assert real.NVML_FI_DEV_POWER_INSTANT == 186
+    for name in vars(FakeNvml):
+        assert not name.startswith("nvml") or hasattr(real, name)
+
+
+def test_nvidias_own_package_without_a_driver_says_so(place):
+    real = pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
+    try:
+        real.nvmlInit()
+    except real.NVMLError:
+        pass
+    else:
+        real.nvmlShutdown()
+        pytest.skip("this machine has an NVIDIA driver")
+
+    found = find(place)
+
+    assert found.why.startswith("cannot read NVIDIA GPUs: the NVIDIA driver")
+    assert not found.notable
