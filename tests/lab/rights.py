@@ -15,7 +15,8 @@ import tempfile
 from pathlib import Path
 
 import tprof
-from tprof.doctor.sensor_facts import counter_facts, energy_facts
+from tprof.doctor.counter_facts import counter_facts
+from tprof.doctor.sensor_facts import energy_facts
 
 USER = 65534
 PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")

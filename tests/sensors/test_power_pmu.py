@@ -191,5 +191,5 @@ def test_an_event_that_does_not_count_for_some_time_is_missing_and_not_a_value_t
 
 def perf_events():
     """Return the descriptors of perf's events in this process."""
-    names = {int(link.name): os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()}
-    return [number for number, name in names.items() if name == "anon_inode:[perf_event]"]
+    names = {int(link.name): link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()}
+    return [number for number, name in names.items() if str(name) == "anon_inode:[perf_event]"]
