@@ -164,7 +164,8 @@ def _left_out(readings: Readings, counter: Counter) -> list[str]:
     warnings = [f"{bridged} readings of {readings.name} failed and were bridged"] if bridged else []
     if len(good) and len(failed) and failed[-1] > good[-1]:
         lost_s = (readings.t_ns[-1] - readings.t_ns[good[-1]]) * 1e-9
-        warnings.append(f"{readings.name} could not be read in the last {lost_s:.3g} s: no energy is given for that time")
+        what = f"{readings.name} could not be read in the last {lost_s:.3g} s"
+        warnings.append(f"{what}: no energy is given for that time")
     if counter.unordered:
         warnings.append(f"{counter.unordered} readings of {readings.name} are not later than the one before: left out")
     return warnings

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from arm64 import ROUNDS
 from programs import TASKS
 from tprof.analysis.attribution.quanta import build_quanta
 
@@ -338,8 +339,23 @@ def _rights(report: Report, run: Run) -> None:
     report.true("all was tried", holds=len(run.said["seen"]) == len(expected))
 
 
+def _counted_on_arm64(report: Report, run: Run) -> None:
+    """Each instance of a task has the same instructions, so many more as it has rounds; `doctor` knows the PMU."""
+    tasks = run.trace.profile("cputime").tasks.groupby("task", observed=True)["instructions"]
+    mean, bound = tasks.mean(), run.scenario["bounds"]["instructions"]
+    for name, counts in tasks:
+        report.line(f"{name}: least and most", float(counts.min()), float(counts.max()), bound * counts.max(), "")
+    ratio = ROUNDS["large"] / ROUNDS["small"]
+    report.line("large by small", float(mean["large"] / mean["small"]), ratio, bound * ratio, "")
+    facts = run.said["facts"]
+    for what in ("counter reads", "instructions", "cycles"):
+        report.true(f"{what}: {facts[what][1]}", holds=facts[what][0] == "ok")
+    report.true(facts["frequency"][1], holds="acpi" not in facts["frequency"][1])
+
+
 CHECKS = {
-    "totals": _totals, "no warnings": _no_warnings, "tasks": _tasks, "counters": _counters, "restored": _restored,
-    "multiplexed": _multiplexed, "counted once": _counted_once, "warned": _warned, "rights": _rights,
-    "calibrated": _calibrated, "given back": _given_back, "swept": _swept, "policy": _policy, "slowed": _slowed,
+    "totals": _totals, "no warnings": _no_warnings, "counted once": _counted_once, "warned": _warned,
+    "tasks": _tasks, "calibrated": _calibrated, "counters": _counters, "multiplexed": _multiplexed,
+    "counted on arm64": _counted_on_arm64, "rights": _rights, "restored": _restored, "given back": _given_back,
+    "swept": _swept, "policy": _policy, "slowed": _slowed,
 }  # fmt: skip
