@@ -353,9 +353,22 @@ def _counted_on_arm64(report: Report, run: Run) -> None:
     report.true(facts["frequency"][1], holds="acpi" not in facts["frequency"][1])
 
 
+def _beside(report: Report, run: Run) -> None:
+    """What each tool says must lie between the truths before and after it began and ended."""
+    bound = run.scenario["bounds"]["beside_j"]
+    for tool, found in run.said["found"].items():
+        if "failed" in found:
+            report.true(f"{tool} measures ({found['failed']})", holds=False)
+            continue
+        for what, said_j in found["joules"].items():
+            least_j, most_j = found["least"][what], found["most"][what]
+            middle_j, half_j = (least_j + most_j) / 2, (most_j - least_j) / 2
+            report.line(f"{tool}: {what}", said_j, middle_j, half_j + bound)
+
+
 CHECKS = {
     "totals": _totals, "no warnings": _no_warnings, "counted once": _counted_once, "warned": _warned,
     "tasks": _tasks, "calibrated": _calibrated, "counters": _counters, "multiplexed": _multiplexed,
     "counted on arm64": _counted_on_arm64, "rights": _rights, "restored": _restored, "given back": _given_back,
-    "swept": _swept, "policy": _policy, "slowed": _slowed,
+    "beside": _beside, "swept": _swept, "policy": _policy, "slowed": _slowed,
 }  # fmt: skip

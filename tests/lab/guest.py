@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import operating_points
+from beside import beside
 from machine import EVENTS
 from operating_points import govern, truth
 from programs import LAB, PROGRAMS, busy, calibrate, steps
@@ -52,6 +53,7 @@ def packages(truth: dict[str, object]) -> list[dict[str, int]]:
 
 
 PROGRAMS |= {name: partial(event, partial(steps, 1, 0.3)) for name, event in EVENTS.items()}
+PROGRAMS["beside"] = partial(beside, steps)
 WITHOUT_RECORDING = operating_points.PROGRAMS | {"rights": rights}
 
 
@@ -64,10 +66,10 @@ def record(scenario: dict[str, object], path: Path) -> dict[str, object]:
     options = {name: scenario[name] for name in ("counters", "poller_share") if name in scenario}
     with tprof.record(path, energy=scenario["sensor"], **{"counters": "none"} | options):
         before = truth()
-        PROGRAMS[scenario["program"]](**scenario.get("arguments", {}))
+        found = PROGRAMS[scenario["program"]](**scenario.get("arguments", {}))
         after = truth()
     model_path().unlink(missing_ok=True)
-    return {"before": before, "after": after, "model": model}
+    return {"before": before, "after": after, "model": model, "found": found}
 
 
 def run_scenario(name: str, scenario: dict[str, object]) -> None:

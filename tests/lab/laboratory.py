@@ -67,6 +67,7 @@ def fetch() -> None:
         (package,) = Path(directory).glob("*.deb")
         output("dpkg", "-x", str(package), str(CACHE / "kernel"))
     output("depmod", "-b", str(CACHE / "kernel"), release)
+    output(sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(CACHE / "beside"), "pyRAPL")
     (CACHE / "release").write_text(release)
 
 
