@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
     from tprof.trace.tasks import TaskEntry
 
-UNSEEN_SHARE = 0.05
+UNSEEN_SHARE, LEAST_UNSEEN_S = 0.05, 0.5
+"""Less hardly changes the figures: starts of libraries' threads alone take tenths of a second."""
+LARGE_SHARE = 0.25
+"""So much changes them in short programs, too."""
 UNCERTAIN_LEVEL = 0.2
 MOST_NAMES = 10
 
@@ -79,17 +82,21 @@ def sample_warnings(activity: Activity, rows: InstanceRows, model: Chosen) -> li
     return out
 
 
+def _is_notable(share: float, of_s: float) -> bool:
+    return share > LARGE_SHARE or (share > UNSEEN_SHARE and share * of_s > LEAST_UNSEEN_S)
+
+
 def _hidden_warnings(hidden: HiddenTime, *, follows_native: bool) -> list[str]:
     """Warn of CPU time that no sample shows, and where it is not known."""
     out = []
     limit = "; if they are a pool of BLAS or OpenMP, limit it to one thread with threadpoolctl or OMP_NUM_THREADS=1"
-    if hidden.unseen_share > UNSEEN_SHARE:
+    if _is_notable(hidden.unseen_share, hidden.program_s):
         out.append(
             f"{hidden.unseen_share:.0%} of the program's CPU time ran in threads that run no task, and that no task is "
             "known to use (in `runtime`): if they are yours, decorate what they run with @tprof.task"
             f"{'' if follows_native else limit}"
         )
-    if hidden.before_share > UNSEEN_SHARE:
+    if _is_notable(hidden.before_share, hidden.program_s):
         out.append(
             f"{hidden.before_share:.0%} of the program's CPU time passed before the first task of its processes and "
             "threads (in `runtime`): mostly starts of Python and imports in child processes"
