@@ -293,6 +293,9 @@ def _policy(report: Report, run: Run) -> None:
     for text in run.said["decisions"]:
         print(f"    {text}")
     for name, ghz in bounds.get("ghz", {}).items():
+        if any("not learnt" in text and f"task={name} " in text for text in run.said["decisions"]):
+            print(f"  {name}: the policy says that it was not learnt")
+            continue
         hz = _hz(middle, last, TASKS[name])
         report.line(f"{name}: frequency", hz * 1e-9, ghz, bounds["share"] * ghz, "GHz")
     if "watts" in bounds:
