@@ -14,5 +14,8 @@ BENCHES: dict[str, type[Bench]] = {
     "added_counter": CounterBench,
     "added_meter": MeterBench,
 }
-WITHOUT = {"perf": "its events are the running kernel's: tests/sensors/test_power_pmu.py and tests/lab try it"}
+WITHOUT = {
+    "perf": "its events are the running kernel's: tests/sensors/test_power_pmu.py and tests/lab try it",
+    "pyrapl": "its package reads /sys itself: tests/sensors/test_pyrapl.py mounts another one there",
+}
 """Sensors that cannot be faked, and what tries them instead."""

@@ -278,8 +278,8 @@ PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs)
     struct tprof_setup setup = {.live = tprof_session_live};
     (void)module;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&IyO!O!y*p", names, PyUnicode_FSConverter, &directory,
-                                     &setup.process, &setup.description, &PyTuple_Type, &groups, &PyTuple_Type, &papi, &packages,
-                                     &native))
+                                     &setup.process, &setup.description, &PyTuple_Type, &groups, &PyTuple_Type, &papi,
+                                     &packages, &native))
         return NULL;
     setup.directory = PyBytes_AS_STRING(directory);
     setup.package_of_cpu = packages.buf;

@@ -65,6 +65,7 @@ CONTAINER_PERF = Remedy(
 INSTALL_METER = Remedy('pip install "tprof-energy[meter]"')
 DIALOUT = Remedy('sudo usermod -aG dialout "$USER"; echo log out and in again', "all serial lines, modems included")
 INSTALL_NVML = Remedy('pip install "tprof-energy[nvml]"')
+INSTALL_PYRAPL = Remedy('pip install "tprof-energy[pyrapl]"')
 NVIDIA_DRIVER = Remedy("install the NVIDIA driver by the package manager of your system, then restart")
 NVIDIA_MODULE = Remedy("sudo modprobe nvidia")
 CONTAINER_GPUS = Remedy("docker run --gpus all …", "the container can use the GPUs, and see who else does")

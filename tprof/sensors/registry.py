@@ -24,6 +24,7 @@ BUILT_IN = {
     "powercap": "powercap:Powercap",
     "nvml": "nvml:Nvml",
     "meter": "meter:Meter",
+    "pyrapl": "pyrapl:Pyrapl",
 }
 """Modules of this folder and their classes, by name; of one subject the first that is available is `auto`'s."""
 WITHOUT_CLASS = ("auto", "estimate", "none")
