@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 _INTERVAL_NS = 100_000_000
-# Part of the recording's length on one core: about what the sensor thread takes.
-_NEGLIGIBLE = 0.01
+OWN_SHARE = 0.01
+"""Part of one core that reading the sensors may take, and reading the clocks of a process's native threads as well."""
 _LOST_SHARE, _LEAST_LOST_S = 0.3, 0.5
 """So much less than the program's CPU time is more than ticks, or a hypervisor that takes the processor, explain."""
 TICKS_S = 0.02
@@ -58,6 +58,7 @@ class HiddenTime:
     before_s: float
     program_s: float
     busy_s: float | None = None
+    own_s: float = 0.0
 
     def between(self, edges_ns: NDArray[np.int64], package: int | None) -> tuple[Floats, Floats]:
         """Return both in each quantum of a package; threads without samples are split evenly over packages."""
@@ -71,12 +72,12 @@ class HiddenTime:
 
     @property
     def unseen_share(self) -> float:
-        """Share of the program's CPU time in threads that run no task; 0 if unknown or negligible."""
-        return self._share(float(self.unseen_s[-1]) - self.before_s) if len(self.unseen_s) else 0.0
+        """Share of the program's CPU time in threads that run no task and are not tprof's; 0 if unknown."""
+        return self._share(float(self.unseen_s[-1]) - self.before_s - self.own_s) if len(self.unseen_s) else 0.0
 
     @property
     def before_share(self) -> float:
-        """Share of the program's CPU time before the first task of a thread; 0 if unknown or negligible."""
+        """Share of the program's CPU time before the first task of a thread; 0 if unknown."""
         return self._share(self.before_s)
 
     @property
@@ -90,9 +91,7 @@ class HiddenTime:
         )
 
     def _share(self, cpu_s: float) -> float:
-        if not len(self.t_ns) or cpu_s < _NEGLIGIBLE * (self.t_ns[-1] - self.t_ns[0]) * 1e-9:
-            return 0.0
-        return cpu_s / self.program_s
+        return cpu_s / self.program_s if cpu_s > 0 and self.program_s > 0 else 0.0
 
 
 def measure_hidden(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tprof.trace.bounds import LEAST_BUSY_CORES
 
-from .hidden import measure_hidden
+from .hidden import OWN_SHARE, measure_hidden
 from .native_users import find_pools
 from .segment_energy import LocatedSegments, locate, spread, sum_by
 from .segments import find_cut_off, read_segments, seen_s, task_of
@@ -87,7 +87,19 @@ def read_activity(trace: Trace, model: Model, packages: tuple[int, ...], *, attr
     hidden = measure_hidden(
         trace.readings, first_ns if segments else None, lambda grid_ns: _seen_s(segments, pools, grid_ns), before_s
     )
+    hidden = replace(hidden, own_s=_most_own_s(trace, segments))
     return Activity(segments, pools, hidden, packages)
+
+
+def _most_own_s(trace: Trace, segments: Sequence[Segments]) -> float:
+    """Return the CPU seconds that tprof's own threads took at most: they keep to budgets."""
+    read_ns = float(trace.end_ns - trace.start_ns)
+    for pid in {one.pid for one in trace.native}:
+        own = [one for one in segments if one.thread.pid == pid]
+        read_ns += max((int(one.t_ns[-1]) for one in own), default=0) - min(
+            (int(one.t_ns[0]) for one in own), default=0
+        )
+    return OWN_SHARE * read_ns * 1e-9
 
 
 class _ByCpuTime:

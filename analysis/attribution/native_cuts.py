@@ -9,6 +9,7 @@ A pool's threads are added up, so the cost is O(samples + reads) whatever the nu
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -66,7 +67,8 @@ def cut_pool(
         pool has not rested in between, its CPU time is unidentified
     calls_known : `runs` are the times inside calls, with task -1 where no task called; between them the pool spins
     """
-    near = runs.kept(_busy_in(clocks, runs))
+    used = _used_between_reads(clocks)
+    near = runs.kept(_busy_in(used, runs))
     reads_ns = np.sort(np.concatenate([one.t_ns for one in clocks]))
     t_ns = distinct(np.concatenate((reads_ns, near.begin_ns, near.end_ns)))
     first, last = np.searchsorted(t_ns, near.begin_ns), np.searchsorted(t_ns, near.end_ns)
@@ -74,7 +76,7 @@ def cut_pool(
     sure = ~near.doubtful
     running, one_task, task = _running(near.kept(sure), first[sure], last[sure], cells)
     doubtful = _running(near.kept(~sure), first[~sure], last[~sure], cells)[0] > 0
-    on, off, touches_on, touches_off = _rates(clocks, t_ns, running > 0)
+    on, off, touches_on, touches_off = _rates(used, t_ns, running > 0)
     rate = np.where(running > 0, on, off)
     low = np.where(touches_on & touches_off, np.maximum(on, off), rate) < IDLE
     rests = long_spells(low, np.diff(t_ns), LONG_REST_NS if spins_ns else 0)
@@ -95,15 +97,28 @@ def cut_pool(
     near, first, last = near.kept(of_task), first[of_task], last[of_task]
     return NativeSegments(
         process, t_ns, cpu_s, cpu_s, kind, np.where(kind == OF_TASK, task, -1), running, row, after, near, first, last,
-        reads_ns, _alive(clocks, reads_ns), *_extremes(clocks, t_ns, near, first, last), unknown, unknown,
+        reads_ns, _alive(clocks, reads_ns), *_extremes(used, t_ns, near, first, last), unknown, unknown,
     )  # fmt: skip
 
 
-def _busy_in(clocks: Sequence[Clock], runs: Runs) -> NDArray[np.bool_]:
+@dataclass(frozen=True)
+class _Used:
+    """What all threads of a pool used between two reads of each one's clock, one after the other: (n,) each."""
+
+    begin_ns: Times
+    end_ns: Times
+    cpu_s: Floats
+
+
+def _used_between_reads(clocks: Sequence[Clock]) -> _Used:
+    begin_ns, end_ns = (np.concatenate([one.t_ns[part] for one in clocks]) for part in (np.s_[:-1], np.s_[1:]))
+    return _Used(begin_ns, end_ns, np.concatenate([one.cpu_s[1:] - one.cpu_s[:-1] for one in clocks]))
+
+
+def _busy_in(used: _Used, runs: Runs) -> NDArray[np.bool_]:
     """Return the runs that touch a time between two reads in which any thread used CPU time."""
-    busy = [np.diff(one.cpu_s) > 0 for one in clocks]
-    begins = np.sort(np.concatenate([one.t_ns[:-1][used] for one, used in zip(clocks, busy, strict=True)]))
-    ends = np.sort(np.concatenate([one.t_ns[1:][used] for one, used in zip(clocks, busy, strict=True)]))
+    busy = used.cpu_s > 0
+    begins, ends = np.sort(used.begin_ns[busy]), np.sort(used.end_ns[busy])
     return np.searchsorted(begins, runs.end_ns, side="left") > np.searchsorted(ends, runs.begin_ns, side="right")
 
 
@@ -126,7 +141,7 @@ def _running(
 
 
 def _rates(
-    clocks: Sequence[Clock], t_ns: Times, on: NDArray[np.bool_]
+    used: _Used, t_ns: Times, on: NDArray[np.bool_]
 ) -> tuple[Floats, Floats, NDArray[np.bool_], NDArray[np.bool_]]:
     """Return the threads' CPU seconds per second while users run and while none does.
 
@@ -134,33 +149,32 @@ def _rates(
     """
     cells = len(t_ns) - 1
     length_ns = np.diff(t_ns)
-    used_ns = np.concatenate(([0], np.cumsum(np.where(on, length_ns, 0))))
+    on_until_ns = np.concatenate(([0], np.cumsum(np.where(on, length_ns, 0))))
     steps = np.zeros((4, cells + 1), np.int64)
-    for clock in clocks:
-        at = np.searchsorted(t_ns, clock.t_ns)
-        on_ns = np.diff(used_ns[at])
-        off_ns = np.diff(clock.t_ns) - on_ns
-        cpu_ns = np.diff(clock.cpu_s) * 1e9
-        # The clock and the time are not read at the very same moment: what fits nowhere stays with the users.
-        inside = np.where(on_ns > 0, np.maximum(np.minimum(cpu_ns, on_ns), cpu_ns - off_ns), 0.0)
-        rates = (inside / np.maximum(on_ns, 1), (cpu_ns - inside) / np.maximum(off_ns, 1), on_ns > 0, off_ns > 0)
-        for step, rate in zip(steps, rates, strict=True):
-            fixed = np.round(np.minimum(rate, _MOST_RATE) * _FIXED).astype(np.int64)
-            np.add.at(step, at[:-1], fixed)
-            np.subtract.at(step, at[1:], fixed)
+    first, last = np.searchsorted(t_ns, used.begin_ns), np.searchsorted(t_ns, used.end_ns)
+    on_ns = on_until_ns[last] - on_until_ns[first]
+    off_ns = used.end_ns - used.begin_ns - on_ns
+    cpu_ns = used.cpu_s * 1e9
+    # The clock and the time are not read at the very same moment: what fits nowhere stays with the users.
+    inside = np.where(on_ns > 0, np.maximum(np.minimum(cpu_ns, on_ns), cpu_ns - off_ns), 0.0)
+    rates = (inside / np.maximum(on_ns, 1), (cpu_ns - inside) / np.maximum(off_ns, 1), on_ns > 0, off_ns > 0)
+    for step, rate in zip(steps, rates, strict=True):
+        fixed = np.round(np.minimum(rate, _MOST_RATE) * _FIXED).astype(np.int64)
+        np.add.at(step, first, fixed)
+        np.subtract.at(step, last, fixed)
     sums = np.cumsum(steps, axis=1)[:, :cells]
     return sums[0] / _FIXED, sums[1] / _FIXED, sums[2] > 0, sums[3] > 0
 
 
 def _extremes(
-    clocks: Sequence[Clock], t_ns: Times, runs: Runs, first: NDArray[np.int64], last: NDArray[np.int64]
+    used: _Used, t_ns: Times, runs: Runs, first: NDArray[np.int64], last: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], Floats, Floats]:
     """Return the tasks that ran, and the CPU seconds that each used at least and at most."""
     tasks, number = np.unique(runs.task, return_inverse=True)
     cells = len(t_ns) - 1
     least_s, most_s = np.zeros(len(tasks)), np.zeros(len(tasks))
     if len(tasks) * cells > LARGEST:
-        return tasks, least_s, np.full(len(tasks), sum(float(one.cpu_s[-1]) for one in clocks))
+        return tasks, least_s, np.full(len(tasks), float(used.cpu_s.sum()))
     length_ns = np.diff(t_ns)
     running = np.zeros((len(tasks), cells), bool)
     for task in range(len(tasks)):
@@ -168,16 +182,15 @@ def _extremes(
         begun = np.bincount(first[own], minlength=cells + 1) - np.bincount(last[own], minlength=cells + 1)
         running[task] = np.cumsum(begun)[:cells] > 0
     only = running.sum(axis=0) == 1
-    places = [np.searchsorted(t_ns, clock.t_ns) for clock in clocks]
+    length_s = (used.end_ns - used.begin_ns) * 1e-9
+    begin, end = np.searchsorted(t_ns, used.begin_ns), np.searchsorted(t_ns, used.end_ns)
     for task in range(len(tasks)):
         any_s, alone_s = (
             np.concatenate(([0.0], np.cumsum(np.where(ran, length_ns, 0) * 1e-9)))
             for ran in (running[task], running[task] & only)
         )
-        for clock, at in zip(clocks, places, strict=True):
-            cpu_s, length_s = np.diff(clock.cpu_s), np.diff(clock.t_ns) * 1e-9
-            most_s[task] += np.minimum(cpu_s, np.diff(any_s[at])).sum()
-            least_s[task] += np.maximum(cpu_s - (length_s - np.diff(alone_s[at])), 0.0).sum()
+        most_s[task] = np.minimum(used.cpu_s, any_s[end] - any_s[begin]).sum()
+        least_s[task] = np.maximum(used.cpu_s - (length_s - (alone_s[end] - alone_s[begin])), 0.0).sum()
     return tasks, least_s, most_s
 
 

@@ -138,15 +138,15 @@ def find_pools(trace: Trace, segments: Sequence[Segments], *, packages: bool) ->
 def _members(threads: Sequence[NativeThread], segments: Sequence[Segments], start_ns: int) -> Iterable[_Member]:
     sampled = {(one.thread.pid, one.thread.tid): (index, int(one.t_ns[0])) for index, one in enumerate(segments)}
     by_tid = {(one.pid, one.tid): one for one in threads}
-    reads = {
-        pid: distinct(np.concatenate([one.t_ns for one in threads if one.pid == pid]))
-        for pid in {one.pid for one in threads}
-    }
+    reads: dict[int, list[Times]] = {}
+    for one in threads:
+        reads.setdefault(one.pid, []).append(one.t_ns)
+    reads_ns = {pid: distinct(np.concatenate(times_ns)) for pid, times_ns in reads.items()}
     for one in threads:
         if not len(one.t_ns):
             continue
         own = sampled.get((one.pid, one.tid))
-        born_ns = _born_ns(one, reads[one.pid], start_ns)
+        born_ns = _born_ns(one, reads_ns[one.pid], start_ns)
         clock = _clock(one, born_ns, None if own is None else own[1])
         if clock is None:
             continue
@@ -172,13 +172,14 @@ def _clock(one: NativeThread, born_ns: int | None, sampled_ns: int | None) -> Cl
         t_ns, cpu_ns = np.concatenate(([born_ns], t_ns)), np.concatenate(([0.0], cpu_ns))
     if sampled_ns is not None:
         t_ns, cpu_ns = t_ns[t_ns <= sampled_ns], cpu_ns[t_ns <= sampled_ns]
-    good = np.concatenate(([True], t_ns[1:] > np.maximum.accumulate(t_ns)[:-1])) if len(t_ns) else np.empty(0, bool)
-    t_ns, cpu_ns = t_ns[good], cpu_ns[good]
+    if len(t_ns) and not (t_ns[1:] > t_ns[:-1]).all():
+        good = np.concatenate(([True], t_ns[1:] > np.maximum.accumulate(t_ns)[:-1]))
+        t_ns, cpu_ns = t_ns[good], cpu_ns[good]
     if len(t_ns) < 2:
         return None
-    length_ns = np.diff(t_ns)
     # More than all of a core is damage.
-    used_ns = np.clip(np.diff(cpu_ns), 0.0, 1.1 * length_ns + 1e6)
+    most_ns = 1.1 * (t_ns[1:] - t_ns[:-1]) + 1e6
+    used_ns = np.minimum(np.maximum(cpu_ns[1:] - cpu_ns[:-1], 0.0), most_ns)
     return Clock(t_ns, np.concatenate(([0.0], np.cumsum(used_ns) * 1e-9))) if used_ns.any() else None
 
 

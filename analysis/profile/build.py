@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,8 @@ from tprof.analysis.attribution.gpu import SCOPE as GPU
 from tprof.analysis.attribution.gpu import gpu_use, idle_watts, settle_gpu
 from tprof.analysis.attribution.instances import join_rows
 from tprof.analysis.attribution.load import read_activity
+from tprof.analysis.attribution.meter_delay import SOURCE as METER
+from tprof.analysis.attribution.meter_delay import aligned, delay_warning, find_delay
 from tprof.analysis.attribution.overlaps import distribute_energy, has_overlaps, split_overlaps
 from tprof.analysis.attribution.quanta import Quanta, build_quanta
 from tprof.analysis.attribution.segment_energy import sum_by
@@ -28,7 +30,7 @@ from tprof.trace.estimate import EXACT, most_watts, watts_error
 from .intervals import common_error
 from .native_threads import NativeBounds, native_facts, native_warnings
 from .profile import Profile
-from .profile_warnings import fit_warnings, sample_warnings, stuck_sensor_warnings
+from .profile_warnings import fit_warnings, gpu_warnings, sample_warnings, stuck_sensor_warnings
 from .provenance import describe
 from .tables import tasks_table
 from .task_graph import lifecycle_columns
@@ -122,7 +124,8 @@ def energy_by_domain(recipe: Recipe, trace: Trace) -> pd.DataFrame:
         if len(domain) and domain.valid.any():
             _settled(recipe, trace, domain, activity, joined, totals)
             energy_j = totals.dynamic_j + totals.static_j + (0.0 if totals.gpu is None else totals.gpu.joules)
-            columns[domain.name] = np.bincount(code[known], weights=energy_j[known], minlength=len(names))
+            by_task = np.bincount(code[known], weights=energy_j[known], minlength=len(names))
+            columns[domain.name] = by_task.astype(np.float64)
     return pd.DataFrame(columns, index=pd.Index(np.asarray(names, object), name="task"))
 
 
@@ -154,6 +157,8 @@ def build_profile(
     stored, stored_problem = stored_model(trace.manifest.get("power_model"))
     chosen = choose_model(model, present, coefficients, stored)
     readings = sorted((r for r in trace.readings.values() if r.quantity == "energy"), key=lambda r: r.name)
+    delays = {one.name: find_delay(one, trace.threads) for one in readings if one.source == METER}
+    readings = [aligned(one, delays[one.name]) if one.name in delays else one for one in readings]
     whole = tuple(build_quanta(reading, max_power_w) for reading in readings)
     quanta = tuple(domain.between(trace.start_ns, trace.end_ns)[0] for domain in whole)
     packages = tuple(sorted({q.package for q in quanta if q.package is not None}))
@@ -169,11 +174,13 @@ def build_profile(
         text for text in (trace.manifest.get("power_model_problem"), stored_problem) if isinstance(text, str)
     ]
     warnings = [*trace.graph.notes, *about_model, *stuck, *sample_warnings(activity, rows, recipe.model)]
-    warnings += fit_warnings(recipe.fits, names)
+    warnings += fit_warnings(recipe.fits, names) + gpu_warnings(trace.gpu.notes)
+    warnings += [delay_warning(name) for name, delay in delays.items() if delay.delay_s is None]
     native = native_facts(activity.pools, totals.native, names)
     measured_j = sum(accounts[domain.name].measured_j for domain in quanta if domain.counted and len(domain))
     warnings += native_warnings(native, measured_j)
     info: dict[str, Any] = describe(trace, recipe, warnings) | {"native": native}
+    info["meters"] = {name: asdict(delay) for name, delay in delays.items()} or None
     counted = [domain for domain in quanta if domain.counted and len(domain)]
     watts = common_error(counted, watts_error(trace.manifest)) if counted else EXACT
     only_estimated = all(domain.quality == Quality.ESTIMATED for domain in counted)
@@ -285,6 +292,8 @@ def _idled(recipe: Recipe, known_w: dict[str, float], activity: Activity) -> Rec
     """Replace a calibrated C2, which holds for its own frequency and temperature, by the power of idle quanta."""
     coefficients, static_w = recipe.model.coefficients, dict(recipe.static_power_w)
     for domain in recipe.whole:
+        if domain.scope == GPU:
+            continue
         if coefficients is not None and domain.name in static_w and domain.name not in known_w and len(domain):
             idle_w = activity.load(domain).idle_power_w()
             static_w[domain.name] = static_w[domain.name] if idle_w is None else idle_w

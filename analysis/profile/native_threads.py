@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution.native_time import OF_TASK, OUTSIDE, SPINNING, UNIDENTIFIED
+from tprof.analysis.attribution.native_users import PYTHON
 from tprof.analysis.attribution.segment_energy import sum_by
 from tprof.analysis.names import places, shown
 
@@ -29,6 +31,24 @@ SETTINGS = (
     ("mkl", "KMP_BLOCKTIME=0"),
 )
 """By a part of the library's file name, the variable with which its threads sleep at once."""
+TITLES = (
+    ("openblas", "OpenBLAS"),
+    ("libgomp", "OpenMP (libgomp)"),
+    ("libomp", "OpenMP (LLVM)"),
+    ("libiomp", "OpenMP (Intel)"),
+    ("mkl", "MKL"),
+    ("blis", "BLIS"),
+    ("tbb", "oneTBB"),
+    ("pocketfft", "SciPy's FFT"),
+    ("polars", "polars"),
+    ("arrow", "Arrow"),
+    ("torch", "PyTorch"),
+    ("libc10", "PyTorch"),
+    ("libstdc++", "C++ (std::thread)"),
+)
+"""What a library is called, by a part of its file name."""
+PYTHON_STARTED = "Python (threading.Thread)"
+ENDING = re.compile(r"(-[0-9a-f]{6,})?\.(so|abi3|cpython|dylib)\b.*")
 
 
 @dataclass(frozen=True)
@@ -57,23 +77,26 @@ def native_facts(pools: Sequence[Pool], totals: NativeTotals | None, names: Sequ
     """Return facts on native threads as plain values; None if none serves tasks.
 
     Keys: cpu_s, tasks_j, spin_j, unidentified_j, outside_j of all; `pools` has the same of each, with its library,
-    pid, number of threads, the names of possible users, and how these are known.
+    the library's title, pid, number of threads, the names of possible users (`users`) and of those that got its time
+    (`served`), and how the users are known.
     """
     if totals is None:
         return None
     rows: list[dict[str, Any]] = [
         {
             "library": shown(pool.name),
+            "title": shown(title_of(pool.name)),
             "pid": pool.process,
             "threads": pool.threads,
             "users": sorted({shown(names[task]) for task in pool.users if task < len(names)}),
+            "served": _tasks_in(pool.segments.task, pool, OF_TASK, names),
             "known_by": pool.basis,
             "cpu_s": float(pool.segments.cpu_s.sum()),
             "tasks_j": float(joules[OF_TASK]),
             "spin_j": float(joules[SPINNING]),
             "unidentified_j": float(joules[UNIDENTIFIED]),
             "outside_j": float(joules[OUTSIDE]),
-            "spins_after": _spins_after(pool, names),
+            "spins_after": _tasks_in(pool.segments.after, pool, SPINNING, names),
             "may_spin": pool.spins_ns > 0 and pool.basis != "calls",
         }
         for pool, joules in zip(pools, totals.pool_j, strict=True)
@@ -87,19 +110,19 @@ def native_warnings(facts: dict[str, Any] | None, measured_j: float) -> list[str
     if facts is None or not measured_j > 0:
         return []
     out = []
-    for library in dict.fromkeys(row["library"] for row in facts["pools"]):
-        rows = [row for row in facts["pools"] if row["library"] == library]
+    for title in dict.fromkeys(row["title"] for row in facts["pools"]):
+        rows = [row for row in facts["pools"] if row["title"] == title]
         spin_j, unidentified_j = (sum(row[name] for row in rows) for name in ("spin_j", "unidentified_j"))
-        setting = _setting(library)
+        setting = _setting(rows[0]["library"])
         if spin_j > NOTABLE * measured_j:
             after = _list(sorted({name for row in rows for name in row["spins_after"]}))
             what = f"{setting} saves that" if setting else "either they spin, or they compute what these tasks started"
-            out.append(f"{_took(library, spin_j, measured_j)} after {after} had ended, in no task's energy: {what}")
+            out.append(f"{_took(title, spin_j, measured_j)} after {after} had ended, in no task's energy: {what}")
         if unidentified_j > NOTABLE * measured_j:
             users = _list(sorted({name for row in rows for name in row["users"]}))
             spins = any(row["may_spin"] for row in rows)
             out.append(
-                f"{_took(library, unidentified_j, measured_j)} while several of {users} can have used them"
+                f"{_took(title, unidentified_j, measured_j)} while several of {users} can have used them"
                 f"{' or left them spinning' if spins else ''}: they are in `unidentified`, and in each one's "
                 f"native_high_j; to tell them apart, run these tasks one at a time"
                 f"{f' with {setting}' if spins and setting else ''}"
@@ -107,8 +130,8 @@ def native_warnings(facts: dict[str, Any] | None, measured_j: float) -> list[str
     return out
 
 
-def _took(library: str, joules: float, of_j: float) -> str:
-    return f"threads of {library or 'a library'} took {joules:.3g} J ({joules / of_j:.0%})"
+def _took(title: str, joules: float, of_j: float) -> str:
+    return f"threads of {title or 'a library'} took {joules:.3g} J ({joules / of_j:.0%})"
 
 
 def _setting(library: str) -> str:
@@ -117,9 +140,17 @@ def _setting(library: str) -> str:
     return f"{setting} (tprof run --passive-pools)" if setting else ""
 
 
-def _spins_after(pool: Pool, names: Sequence[str]) -> list[str]:
-    tasks = np.unique(pool.segments.after[(pool.segments.kind == SPINNING) & (pool.segments.cpu_s > 0)])
-    return [shown(names[task]) for task in tasks.tolist() if 0 <= task < len(names)]
+def _tasks_in(task: NDArray[np.int64], pool: Pool, kind: int, names: Sequence[str]) -> list[str]:
+    """Return the names of the tasks of a pool's segments of this kind."""
+    tasks = np.unique(task[(pool.segments.kind == kind) & (pool.segments.cpu_s > 0)])
+    return sorted({shown(names[one]) for one in tasks.tolist() if 0 <= one < len(names)})
+
+
+def title_of(library: str) -> str:
+    """Return what a reader calls a library, from its file name; wheels add numbers to that."""
+    if PYTHON.fullmatch(library.lower()):
+        return PYTHON_STARTED
+    return next((title for part, title in TITLES if part in library.lower()), ENDING.sub("", library))
 
 
 def _list(names: Sequence[str]) -> str:

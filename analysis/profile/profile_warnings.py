@@ -19,9 +19,13 @@ if TYPE_CHECKING:
     from tprof.analysis.models.fitted import Fit
     from tprof.analysis.models.fitted.findings import Finding
 
+    from tprof.trace.gpu import GpuNote
     from tprof.trace.tasks import TaskEntry
 
-UNSEEN_SHARE = 0.05
+UNSEEN_SHARE, LEAST_UNSEEN_S = 0.05, 0.5
+"""Less hardly changes the figures: starts of libraries' threads alone take tenths of a second."""
+LARGE_SHARE = 0.25
+"""So much changes them in short programs, too."""
 UNCERTAIN_LEVEL = 0.2
 MOST_NAMES = 10
 
@@ -79,17 +83,21 @@ def sample_warnings(activity: Activity, rows: InstanceRows, model: Chosen) -> li
     return out
 
 
+def _is_notable(share: float, of_s: float) -> bool:
+    return share > LARGE_SHARE or (share > UNSEEN_SHARE and share * of_s > LEAST_UNSEEN_S)
+
+
 def _hidden_warnings(hidden: HiddenTime, *, follows_native: bool) -> list[str]:
     """Warn of CPU time that no sample shows, and where it is not known."""
     out = []
     limit = "; if they are a pool of BLAS or OpenMP, limit it to one thread with threadpoolctl or OMP_NUM_THREADS=1"
-    if hidden.unseen_share > UNSEEN_SHARE:
+    if _is_notable(hidden.unseen_share, hidden.program_s):
         out.append(
             f"{hidden.unseen_share:.0%} of the program's CPU time ran in threads that run no task, and that no task is "
             "known to use (in `runtime`): if they are yours, decorate what they run with @tprof.task"
             f"{'' if follows_native else limit}"
         )
-    if hidden.before_share > UNSEEN_SHARE:
+    if _is_notable(hidden.before_share, hidden.program_s):
         out.append(
             f"{hidden.before_share:.0%} of the program's CPU time passed before the first task of its processes and "
             "threads (in `runtime`): mostly starts of Python and imports in child processes"
@@ -126,6 +134,28 @@ def fit_warnings(fits: Mapping[str, Fit], names: Sequence[str]) -> list[str]:
                 f"static power of {domain} is uncertain ({level_w:.3g} ± {1.96 * fit.static_error_w:.2g} W), and with "
                 "it the common level of all tasks: leave a third of a second idle in the recording"
             )
+    return out
+
+
+def gpu_warnings(notes: Iterable[GpuNote]) -> list[str]:
+    """Warn of work on GPUs that could not be marked as the program asked."""
+    notes = tuple(notes)
+    out = []
+    if lost := sum(note.lost for note in notes):
+        out.append(
+            f"{lost} marks on GPUs have no time, since the GPU did not come to them before the end: their work counts "
+            "as unmarked, or up to the end; wait for the GPU (synchronize) inside the recording"
+        )
+    if captured := sum(note.captured for note in notes):
+        out.append(
+            f"{captured} marks on GPUs were left out while a graph was captured: put tprof.gpu() around its replay"
+        )
+    if any(note.overlapped for note in notes):
+        out.append(
+            "several threads launched on one stream of a GPU in tprof.gpu() blocks at a time: what they launched counts "
+            "for the block that was opened last; give each thread a stream of its own"
+        )
+    out += [f"marks on GPUs ended with an error: {shown(note.problem)}" for note in notes if note.problem is not None]
     return out
 
 

@@ -102,10 +102,11 @@ def _native(profile: Profile) -> dict[str, Any] | None:
         return None
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for pool in facts["pools"]:
-        key = (pool["library"], tuple(pool["users"]), pool["known_by"])
-        row = rows.setdefault(key, {**pool, **dict.fromkeys(POOL_SUMS, 0), "spins_after": []})
+        key = (pool["title"], tuple(pool["served"]), tuple(pool["users"]), pool["known_by"])
+        row = rows.setdefault(key, {**pool, **dict.fromkeys(POOL_SUMS, 0), "libraries": [], "spins_after": []})
         row |= {name: row[name] + pool[name] for name in POOL_SUMS}
-        row["spins_after"] = sorted({*row["spins_after"], *pool["spins_after"]})
+        for name, found in (("libraries", [pool["library"]]), ("spins_after", pool["spins_after"])):
+            row[name] = sorted({*row[name], *found})
     most = sorted(rows.values(), key=lambda row: -row["cpu_s"])
     return {**facts, "pools": most[:MOST_POOLS]}
 

@@ -123,7 +123,7 @@ function expected() {
   at("sure-note").textContent = `This recording played again with known powers under its own sensor (simulated): the root mean square error of one instance's energy above static power, by the instance's length. Not in it: ${all.left_out}.${all.length_s.length === 1 ? ` About ${si(all.length_s[0], "s")} long: ${share(all.error[0])}.` : ""}`;
   if (all.length_s.length < 2) return;
   draw("expected", [{ type: "scatter", mode: "lines+markers", x: all.length_s, y: all.error, line: { color: COLOURS[0], width: 2 }, marker: { size: 8 }, text: all.instances.map((n) => `${n.toLocaleString("en")} instances`), hovertemplate: "%{x:.2s}s: %{y:.2%}<br>%{text}<extra></extra>" }],
-    Object.assign(layout, { xaxis: named({ ...axis, type: "log" }, "length of an instance", "s"), yaxis: { ...axis, type: "log", title: { text: "expected error (simulated)" }, tickformat: "~p" } }));
+    Object.assign(layout, { xaxis: named({ ...axis, type: "log" }, "length of an instance", "s"), yaxis: { ...axis, type: "log", title: { text: "expected error (simulated)" }, tickformat: "~p", dtick: "D2" } }));
 }
 
 const budgeted = (v, r) => (typeof r.over_budget === "number" ? `${v}\nover budget: ${r.over_budget.toLocaleString("en")} of ${r.instances.toLocaleString("en")} (${si(r.budget_j, "J")})` : String(v));
@@ -133,7 +133,7 @@ const within = (value, row, name, suffix, unit) => (value !== null && row.resolv
 const mean = (value, row) => atMost(value, row, "J", 1) + within(value, row, "energy_mean", "j", "J");
 const COLUMNS = [
   ["task", "Task", budgeted], ["instances", "Instances", (v) => v.toLocaleString("en")], ["energy_j", "Energy", (v) => (v === null ? "–" : si(v, "J"))], ["share", "Share", share],
-  ["dynamic_j", "Dynamic", (v, r) => (v === null ? "–" : si(v, "J") + within(v, r, "dynamic", "j", "J"))], ["energy_mean_j", "Mean", mean], ["duration_mean_s", "Mean time", (v) => si(v, "s")], ["own_mean_s", "Own time", (v) => si(v, "s")],
+  ["dynamic_j", "Dynamic", (v, r) => (v === null || r.dynamic_high_j === null ? "–" : r.resolved ? si(v, "J") + within(v, r, "dynamic", "j", "J") : `≤ ${si(r.dynamic_high_j, "J")}`)], ["energy_mean_j", "Mean", mean], ["duration_mean_s", "Mean time", (v) => si(v, "s")], ["own_mean_s", "Own time", (v) => si(v, "s")],
   ["power_w", "Power", (v, r) => atMost(v, r, "W", 1 / r.own_mean_s) + within(v, r, "power", "w", "W")], ["edp_js", "EDP", (v, r) => atMost(v, r, "Js", r.own_mean_s)],
   ["energy_time_corr", "Correlation", (v, r) => (v === null || r.instances < 10 ? "–" : v.toFixed(2))],
   ...(data.summary.some((r) => r.gpu_j !== undefined) ? [["gpu_j", "GPU", (v) => (v === null ? "–" : si(v, "J"))]] : []),
@@ -166,13 +166,30 @@ function table() {
     });
   });
 }
-const KNOWN_BY = { calls: "they called the library", creator: "they created the threads", alone: "they ran while the threads worked", onsets: "they ran when the threads began to work", unknown: "not known: whichever ran" };
+const KNOWN_BY = { calls: "seen calling the library", creator: "ran on the thread that created them", alone: "ran while the threads worked", onsets: "ran when the threads began to work", unknown: "not known which: those that ran alone" };
+const MOST_NAMES = 5;
+const several = (names) => names.slice(0, MOST_NAMES).join(", ") + (names.length > MOST_NAMES ? ` and ${names.length - MOST_NAMES} more` : "");
+const under = (text, quiet) => (quiet ? `${text}\n${quiet}` : text);
+const POOL_COLUMNS = [
+  ["Threads of", (one) => one.title || "a library not known"],
+  ["Used by", (one) => under(several(one.served) || "–", one.served.length ? KNOWN_BY[one.known_by] : ""), "word"],
+  ["Threads", (one) => one.threads.toLocaleString("en")],
+  ["CPU time", (one) => si(one.cpu_s, "s")],
+  ["In tasks", (one) => si(one.tasks_j, "J")],
+  ["Spinning", (one) => under(si(one.spin_j, "J"), one.spin_j > 0 ? `after ${several(one.spins_after)}` : "")],
+  ["Unidentified", (one) => under(si(one.unidentified_j, "J"), one.unidentified_j > 0 ? `of ${several(one.users)}` : "")],
+  ["Outside tasks", (one) => si(one.outside_j, "J")],
+];
 function native() {
   at("native-part").hidden = at("native-legend").hidden = !data.native;
   if (!data.native) return;
-  const head = make(at("native").tHead, "tr"), cells = [["Library", (one) => one.library || "not known"], ["Threads", (one) => one.threads.toLocaleString("en")], ["Used by", (one) => `${one.users.join(", ") || "–"}\n${KNOWN_BY[one.known_by] || ""}`], ["CPU time", (one) => si(one.cpu_s, "s")], ["In tasks", (one) => si(one.tasks_j, "J")], ["Spinning", (one) => `${si(one.spin_j, "J")}${one.spins_after.length ? `\nafter ${one.spins_after.join(", ")}` : ""}`], ["Unidentified", (one) => si(one.unidentified_j, "J")], ["Outside tasks", (one) => si(one.outside_j, "J")]];
-  cells.forEach(([title]) => { make(head, "th", title).scope = "col"; });
-  data.native.pools.forEach((one) => { const line = make(at("native").tBodies[0], "tr"); cells.forEach(([, show]) => make(line, "td", show(one))); });
+  const head = make(at("native").tHead, "tr"), body = at("native").tBodies[0];
+  POOL_COLUMNS.forEach(([title, , kind]) => { make(head, "th", title, kind).scope = "col"; });
+  data.native.pools.forEach((one) => {
+    const line = make(body, "tr");
+    POOL_COLUMNS.forEach(([, show, kind]) => make(line, "td", show(one), kind));
+    line.firstChild.title = one.libraries.filter((name) => name).join(", ");
+  });
 }
 function sources() {
   data.summary.forEach((row) => row.places.forEach((place) => {

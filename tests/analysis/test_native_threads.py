@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.browser import opened
 from support.native_truth import MS, PID, Program, credited
 from support.properties import examples
+from tprof.analysis.profile.native_threads import title_of
 
 from tprof.cli.summary import show
 
@@ -143,6 +144,43 @@ def test_a_summary_and_a_report_show_native_threads(tmp_path):
     drawn = opened(page)
     assert "libopenblas.so.0" in drawn
     assert "after multiply" in drawn
+
+
+@pytest.mark.parametrize(
+    ("library", "title"),
+    [
+        ("libscipy_openblas64_-32a4b2a6.so", "OpenBLAS"),
+        ("libgomp-e985bcbb.so.1.0.0", "OpenMP (libgomp)"),
+        ("libpython3.11.so.1.0", "Python (threading.Thread)"),
+        ("python3.13t", "Python (threading.Thread)"),
+        ("polars.abi3.so", "polars"),
+        ("libown-0123abcd.so.2", "libown"),
+        ("own.cpython-311-x86_64-linux-gnu.so", "own"),
+        ("my_program", "my_program"),
+        ("", ""),
+    ],
+)
+def test_libraries_are_called_by_names_that_readers_know(library, title):
+    assert title_of(library) == title
+
+
+def test_a_task_that_only_created_threads_is_not_among_those_that_got_their_time(tmp_path):
+    program = Program(["prepare", "multiply"])
+    pool = program.pool(library="/lib/libgomp.so.1", created_ns=MS, creator_tid=PID, creator_task=0, creator_instance=1)
+    program.run("prepare", 30 * MS)
+    for _ in range(20):
+        program.rest(30 * MS)
+        program.call("multiply", pool, 30 * MS)
+
+    profile = program.write(tmp_path / "t.tprof").profile("cputime")
+    page = tmp_path / "report.html"
+    profile.to_html(page)
+
+    (row,) = profile.info["native"]["pools"]
+    assert (row["title"], row["served"]) == ("OpenMP (libgomp)", ["multiply"])
+    drawn = opened(page)
+    used_by = "multiply\nran on the thread that created them"
+    assert f'<td title="libgomp.so.1">OpenMP (libgomp)</td><td class="word">{used_by}</td>' in drawn
 
 
 def test_callers_of_two_pools_get_their_own(tmp_path):

@@ -7,9 +7,10 @@ import dataclasses
 import numpy as np
 import pytest
 from tprof.analysis import build_profile
+from tprof.analysis.attribution.hidden import HiddenTime
 
 import tprof
-from tprof.trace import Quality, Readings
+from tprof.trace import NativeThread, Quality, Readings
 
 MS = 1_000_000
 SECOND = 1000
@@ -165,3 +166,46 @@ def test_the_start_of_a_child_process_is_no_thread_without_tasks(tmp_path):
     assert shares(profile) == pytest.approx({"tasks": 0.75, "runtime": 0.25, "other": 0.0, "idle": 0.0}, abs=1e-9)
     assert not any("run no task" in text for text in profile.info["warnings"])
     assert any("25% of the program's CPU time passed before" in text for text in profile.info["warnings"])
+
+
+@pytest.mark.parametrize(("unseen_ms", "warns"), [(100, False), (300, False), (600, True), (900, True)])
+def test_a_little_of_unseen_threads_in_a_short_program_is_no_warning(tmp_path, unseen_ms, warns):
+    """Half a second of CPU time changes the figures of a program that used two, a tenth does not."""
+    used_ms = 1400 + unseen_ms
+
+    profile = profiled(
+        tmp_path, threads=[worker(cpu_ms=1400)], busy=[0, used_ms, used_ms], program=[0, used_ms, used_ms]
+    )
+
+    assert any("run no task" in text for text in profile.info["warnings"]) is warns
+
+
+def test_many_unseen_threads_of_a_very_short_program_are_a_warning(tmp_path):
+    profile = profiled(tmp_path, threads=[worker(cpu_ms=200)], busy=[0, 200, 400], program=[0, 200, 400])
+
+    assert any("run no task" in text for text in profile.info["warnings"])
+
+
+def test_the_time_of_tprof_s_own_threads_is_not_said_to_be_the_program_s():
+    hidden = HiddenTime(
+        np.array([0, 100 * SECOND * MS]), {}, np.array([0.0, 3.0]), before_s=0.5, program_s=10.0, own_s=2.0
+    )
+
+    assert hidden.unseen_share == pytest.approx(0.05)
+    assert dataclasses.replace(hidden, own_s=3.0).unseen_share == 0.0
+
+
+def test_tprof_reads_clocks_in_every_process(tmp_path):
+    """One hundredth of a core for the sensors, and one for the native threads of each of two processes."""
+    child = worker() | {"instance": [2, 0], "pid": 2, "tid": 2}
+    first = worker() | {"pid": 1, "tid": 1}
+    seen = [NativeThread(pid, 10, "", "", None, None, None, None, None, [0], [0]) for pid in (1, 2)]
+    path = tmp_path / "t.tprof"
+    tprof.write_trace(
+        path, tasks=["work"], threads=[first, child], energy={"package-0": ([0, 2000 * MS], [0, 10])}, native=seen
+    )
+    trace = tprof.load(path)
+
+    activity = build_profile(trace).recipe.read(trace)
+
+    assert activity.hidden.own_s == pytest.approx(0.06)

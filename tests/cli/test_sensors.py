@@ -70,7 +70,7 @@ def test_what_cannot_be_read_now_says_why(tmp_path, monkeypatch):
 
     done = run_tprof("sensors", bench.energy, "--watch", "--once", cwd=tmp_path)
 
-    assert done.stdout == "added_counter gpu-0 not read: the read failed\n"
+    assert done.stdout == "added_counter gpu-0 not read: the read failed (measured)\n"
 
 
 def test_a_sensor_that_is_not_there_ends_with_its_name(tmp_path):

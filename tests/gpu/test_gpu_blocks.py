@@ -1,6 +1,8 @@
 """What `tprof.gpu` marks, on a fake of the libraries' events: kernels count for the task that launched them."""
 
 import pickle
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -315,3 +317,18 @@ def test_hostile_lines_are_left_out(torch, tmp_path):
     assert [one.processes for one in trace.gpu.users] == [((1, 0.5), (2, None))]
     assert all((part.begin_ns >= 0).all() and (part.end_ns >= part.begin_ns).all() for part in trace.gpu.segments)
     assert np.isfinite(trace.profile().tasks["duration_s"]).all()
+
+
+@pytest.mark.parametrize("name", ["torch", "numba.cuda"])
+def test_a_real_library_that_has_used_no_gpu_has_not_begun(name, tmp_path):
+    """In a process of its own: what it loads would change what other tests find imported."""
+    pytest.importorskip(name.partition(".")[0], reason="the library is not installed")
+    program = (
+        f"import {name}\nfrom tprof.cuda.libraries import imported\nimport tprof\n"
+        "print([one.name for one in imported()], [one.has_begun() for one in imported()])\n"
+        f"with tprof.record({str(tmp_path / 't.tprof')!r}, energy='none', counters='none'), tprof.gpu():\n    pass\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+
+    assert (done.stdout.strip(), done.returncode) == (f"['{name.partition('.')[0]}'] [False]", 0), done.stderr

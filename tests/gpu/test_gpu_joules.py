@@ -101,6 +101,9 @@ def test_energy_j_has_the_gpus_part_and_the_processors_domains_do_not_change(tmp
     summary = marked.summary()
     assert summary.loc["first", "energy_j"] == pytest.approx(20.0 + 200.0)
     assert summary.loc["first", "gpu_j"] == pytest.approx(200.0)
+    by_domain = marked.energy_by_domain
+    assert by_domain.loc["first", "gpu-0"] == pytest.approx(200.0)
+    assert by_domain.loc["first", "package-0"] == pytest.approx(20.0)
     assert marked.measured_j == pytest.approx(60.0 + 330.0)
 
 
@@ -196,6 +199,16 @@ def test_an_unknown_idle_power_is_said(tmp_path):
 
     assert gpu_of(profile)[1] == pytest.approx([330.0, 0.0])
     assert any("idle power of gpu-0 is not known" in text for text in profile.info["warnings"])
+
+
+def test_what_could_not_be_marked_is_said(tmp_path):
+    note = {"used": ["torch"], "lost": 2, "captured": 3, "overlapped": True, "problem": "RuntimeError: assert"}
+    warnings = " ".join(write(tmp_path / "t", segments=[(0, 4, 1, 0, 0)], note=note).info["warnings"])
+
+    assert "2 marks on GPUs have no time" in warnings
+    assert "3 marks on GPUs were left out while a graph was captured" in warnings
+    assert "give each thread a stream of its own" in warnings
+    assert "marks on GPUs ended with an error: RuntimeError: assert" in warnings
 
 
 def test_bounds_are_narrow_where_an_instance_is_alone_and_wide_where_it_is_not(tmp_path):

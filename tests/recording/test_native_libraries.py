@@ -89,3 +89,49 @@ def test_the_threads_of_a_library_are_known_with_all_their_time(tmp_path, name):
 
     creators = {one.creator_task for one in of_pool} - {None}
     assert [trace.tasks[creator].name for creator in creators] == [] if name == "numpy" else ["work"]
+
+
+IMPORTS = """
+import sys
+import numpy as np
+import tprof
+from tprof import _core
+
+
+@tprof.task
+def load():
+    import scipy.linalg
+    return scipy.linalg
+
+
+with tprof.record(sys.argv[1], energy="estimate", counters="none"):
+    linalg = load()
+    tprof.task(name="factor")(linalg.lu_factor)(np.random.default_rng(1).random((300, 300)))
+"""
+
+
+def test_what_an_import_loads_is_followed_at_once(tmp_path):
+    pytest.importorskip("scipy", reason="SciPy has an OpenBLAS of its own")
+    path = tmp_path / "t.tprof"
+
+    done = programs.run(tmp_path, IMPORTS, str(path), env={**os.environ, "OPENBLAS_NUM_THREADS": "2"})
+
+    assert (done.returncode, done.stderr) == (0, "")
+    trace = tprof.load(path)
+    names = [entry.name for entry in trace.tasks]
+    assert names.index("load") in {one.creator_task for one in trace.native_threads}
+    (calls,) = [one for one in trace.native_calls if "scipy.libs" in one.library]
+    assert names.index("factor") in calls.task
+
+
+def test_a_failed_import_shows_nothing_of_the_recorder(tmp_path):
+    (tmp_path / "broken.so").write_bytes(b"no library")
+    spec = importlib.util.spec_from_file_location("broken", tmp_path / "broken.so")
+
+    with (
+        tprof.record(tmp_path / "t.tprof", energy="estimate", counters="none"),
+        pytest.raises(ImportError) as failure,
+    ):
+        importlib.util.module_from_spec(spec)
+
+    assert not [entry.path for entry in failure.traceback if "/tprof/" in str(entry.path)]

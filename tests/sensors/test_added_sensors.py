@@ -1,6 +1,11 @@
 """Sensors of other packages: found by entry points and chosen by name; whatever they do, the program runs."""
 
+import os
+import re
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from support import added_sensor, fake_trees
@@ -11,6 +16,8 @@ import tprof
 from tprof import sensors
 from tprof.sensors import Accuracy, Domain, Found, Quality, Quantity, Reading, Sensor
 from tprof.trace.estimate import WattsError
+
+DEADLINE_S = 60
 
 
 @tprof.task
@@ -100,6 +107,7 @@ def test_a_sensor_that_raises_is_missing_and_told_at_the_end(tmp_path):
     (note,) = recording.notes
     assert note.startswith("wrong could not be read ")
     assert note.endswith("so energy may be missing: KeyError: 'no such device'")
+    assert note in recording.profile().info["warnings"]
 
 
 @pytest.mark.usefixtures("_wrong")
@@ -144,6 +152,56 @@ def test_what_cannot_be_loaded_is_left_out_of_auto_with_a_sentence(tmp_path, mon
     assert dict(choice.left_out)["other"].startswith("the sensor other of added-sensors is no tprof.sensors.Sensor")
     with pytest.raises(tprof.SensorError, match="cannot be loaded"):
         sensors.choose("broken", root=tmp_path)
+
+
+class Lost(Sensor):
+    """Its search fails, or finds what cannot be."""
+
+    name = "lost"
+    covers = "nothing"
+    subject = "lost"
+    argument_words = "how"
+
+    def find(self, machine):
+        if not self.argument:
+            raise KeyError(str(machine.root))
+        return {
+            "none": Found(()),
+            "text": "a GPU",
+            "name": Found((Domain("../gpu", "gpu", None, "lost", Quality.MEASURED),)),
+            "unit": Found((Domain("gpu-0", "gpu", None, "lost", Quality.MEASURED, -1.0),)),
+            "other": Found((Domain("gpu-0", "gpu", None, "perf", Quality.MEASURED),)),
+            "wrap": Found((Domain("gpu-0", "gpu", None, "lost", Quality.MEASURED, modulus=0),)),
+        }[self.argument]
+
+
+def test_a_search_that_fails_ends_no_recording_with_auto(tmp_path, monkeypatch):
+    added_sensor.install(tmp_path / "packages", monkeypatch, lost=f"{__name__}:Lost")
+    root = fake_trees.laptop(tmp_path / "root").root
+
+    choice = sensors.choose("auto", root=root, machine="x86_64")
+
+    assert dict(choice.left_out)["lost"] == f"its search failed with KeyError: '{root}'"
+    with pytest.raises(tprof.SensorError, match=r"^lost gives no energy: its search failed with KeyError"):
+        sensors.choose("lost", root=root)
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("none", "find() returns Found with domains, or Unavailable"),
+        ("text", "find() returns Found with domains, or Unavailable"),
+        ("name", "'../gpu' is no name of a domain"),
+        ("unit", "gpu-0 has -1.0 joules a count"),
+        ("other", "the source of gpu-0 is 'perf' instead of its name"),
+        ("wrap", "the count of gpu-0 wraps at 0"),
+    ],
+)
+def test_what_a_sensor_describes_wrongly_is_said(tmp_path, monkeypatch, how, words):
+    added_sensor.install(tmp_path / "packages", monkeypatch, lost=f"{__name__}:Lost")
+
+    with pytest.raises(tprof.SensorError, match=re.escape(words)):
+        sensors.choose(f"lost:{how}", root=tmp_path)
 
 
 def test_a_package_cannot_take_the_name_of_a_sensor_of_tprof(tmp_path, monkeypatch):
@@ -200,3 +258,56 @@ def test_what_a_sensor_may_be_off_by_is_in_every_interval(tmp_path, monkeypatch)
     mean, exact = profile.summary().loc["add_up"], profile.summary(common=False).loc["add_up"]
     assert mean["energy_mean_high_j"] == pytest.approx(exact["energy_mean_high_j"] * 1.01)
     assert mean["energy_mean_low_j"] == pytest.approx(exact["energy_mean_low_j"] / 1.01)
+
+
+LEFT_OPEN = """
+import sys
+import tprof
+
+@tprof.task
+def add_up(n):
+    return sum(range(n))
+
+recording = tprof.record(sys.argv[1], energy=sys.argv[2], counters="none", idle_s=0)
+recording.__enter__()
+assert add_up(1000) == 499500
+print("done")
+"""
+
+
+@pytest.mark.parametrize("how", ["", "hang", "raise"])
+def test_a_program_that_ends_inside_its_recording_ends_as_ever(tmp_path, monkeypatch, how):
+    """The thread is in the middle of a read, or asleep, when the interpreter goes."""
+    added_sensor.install(tmp_path / "packages", monkeypatch, wrong="test_added_sensors:Wrong")
+    program = tmp_path / "program.py"
+    program.write_text(LEFT_OPEN)
+    path = os.pathsep.join(map(str, (tmp_path / "packages", Path(__file__).parent, Path(__file__).parent.parent)))
+
+    done = subprocess.run(
+        [sys.executable, program, tmp_path / "t.tprof", f"wrong:{how}"],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+    assert len(raw_readings(tmp_path / "t.tprof", "gpu-0")) > 0
+    assert not tprof.load(tmp_path / "t.tprof").complete
+
+
+@pytest.mark.usefixtures("_wrong")
+def test_a_fork_during_a_long_read_neither_waits_for_it_nor_ends_it(tmp_path):
+    """The reader hangs: a fork goes on without it, and the readings do when it answers again."""
+    path = tmp_path / "t.tprof"
+    with tprof.record(path, energy="wrong:hang", counters="none", idle_s=0) as recording:
+        wait_for(lambda: len(raw_readings(path, "gpu-0")) >= 5, "the read that hangs")
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        wait_for(lambda: len(raw_readings(path, "gpu-0")) > 5, "a reading after it")
+
+    assert len(raw_readings(path, "gpu-0")) > 5
+    assert "wrong" in recording.notes[0]

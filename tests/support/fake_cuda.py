@@ -214,6 +214,14 @@ class FakeCuPy(ModuleType):
         monkeypatch.setitem(sys.modules, "cupy", self)
 
 
+class _Gpus(list[Any]):
+    """Numba's list of devices, whose `lst` is there once it was needed."""
+
+    def __init__(self, gpu: Any) -> None:
+        super().__init__([gpu])
+        self.lst = [gpu]
+
+
 class FakeNumba(ModuleType):
     """The module `numba.cuda`, as far as tprof uses it."""
 
@@ -223,7 +231,10 @@ class FakeNumba(ModuleType):
 
         class Stream:
             def __init__(self, number: int) -> None:
-                self.handle = SimpleNamespace(value=number)
+                self.number = number
+
+            def __int__(self) -> int:
+                return self.number
 
         Stream.__module__ = "numba.cuda.cudadrv.driver"
 
@@ -232,13 +243,13 @@ class FakeNumba(ModuleType):
                 super().__init__(outer)
 
             def record(self, stream: Stream) -> None:
-                self.put(stream.handle.value or 0)
+                self.put(stream.number)
 
             def query(self) -> bool:
                 return self.is_done()
 
         class Gpu:
-            id, uuid = 0, f"GPU-{UUID}"
+            id, uuid, primary_context = 0, f"GPU-{UUID}", "one"
 
             def __enter__(self) -> None:
                 """Choose it."""
@@ -252,6 +263,5 @@ class FakeNumba(ModuleType):
 
         self.event, self.stream, self.default_stream = Event, stream, lambda: Stream(0)
         self.event_elapsed_time = lambda begin, end: begin.ms_until(end)
-        self.get_current_device, self.gpus = Gpu, [Gpu()]
-        self.cudadrv = SimpleNamespace(driver=SimpleNamespace(driver=SimpleNamespace(is_initialized=True)))
+        self.get_current_device, self.gpus = Gpu, _Gpus(Gpu())
         monkeypatch.setitem(sys.modules, "numba.cuda", self)

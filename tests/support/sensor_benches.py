@@ -2,6 +2,7 @@
 
 from .added_sensor import CounterBench, MeterBench
 from .fake_nvml import NvmlCountBench, NvmlPowerBench
+from .meter_bench import MeterBench as SerialBench
 from .powercap_bench import PowercapBench
 from .sensor_conformance import Bench
 
@@ -9,6 +10,7 @@ BENCHES: dict[str, type[Bench]] = {
     "powercap": PowercapBench,
     "nvml": NvmlCountBench,
     "nvml_power": NvmlPowerBench,
+    "meter": SerialBench,
     "added_counter": CounterBench,
     "added_meter": MeterBench,
 }

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FIRST_S = 0.25
 SHORTEST_S, LONGEST_S = 0.05, 3600.0
-HEADINGS = ("sensor", "domain", "power", "total", "updates", "step", "covers")
+HEADINGS = ("sensor", "domain", "power", "quality", "total", "updates", "step", "covers")
 ESTIMATE = "estimate"
 
 
@@ -75,14 +75,14 @@ def _search(
     """Return the sensors that are asked for, or all of them, and those that are not available."""
     from tprof.sensors import Found, Unavailable, choose
     from tprof.sensors.choose import split
-    from tprof.sensors.registry import all_classes, create
+    from tprof.sensors.registry import all_classes, create, search
 
     asked = split(",".join(names)) if names else []
     every = [create(name) for name in asked if name != ESTIMATE] if names else [kind() for kind in all_classes()[0]]
     found: list[tuple[Sensor | None, Found]] = []
     missing: list[tuple[Sensor, Unavailable]] = []
     for sensor in every:
-        there = sensor.find(machine)
+        there = search(sensor, machine)
         if isinstance(there, Unavailable):
             missing.append((sensor, there))
         else:
@@ -123,7 +123,12 @@ def _print_each(live: LiveSensors, choice: Choice, interval: float, *, once: boo
             if as_json:
                 print(dumps(plain({"time_s": time.time(), "domains": _plain(live, choice)}), allow_nan=False))
             else:
-                print("  ".join(f"{one.domain.source} {one.domain.name} {_power(one)}" for one in live.domains))
+                print(
+                    "  ".join(
+                        f"{one.domain.source} {one.domain.name} {_power(one)} ({one.domain.quality})"
+                        for one in live.domains
+                    )
+                )
             if once:
                 return
             sys.stdout.flush()
@@ -163,6 +168,7 @@ def _row(one: LiveDomain, choice: Choice) -> Row:
         one.domain.source,
         one.domain.name,
         _power(one),
+        str(one.domain.quality),
         "yes" if _is_counted(one.domain, choice) else "",
         DASH if update_s is None else quantity(update_s, "s"),
         DASH if accuracy.resolution is None else quantity(accuracy.resolution, unit),

@@ -258,8 +258,8 @@ static void follow_imports(void)
                                      METH_FASTCALL | METH_KEYWORDS, NULL};
     PyObject *importer = PyImport_ImportModule("_imp");
     PyObject *genuine = importer != NULL ? PyObject_GetAttrString(importer, definition.ml_name) : NULL;
-    const bool is_ours = genuine != NULL && PyCFunction_Check(genuine) &&
-                         PyCFunction_GetFunction(genuine) == definition.ml_meth;
+    const bool is_ours =
+        genuine != NULL && PyCFunction_Check(genuine) && PyCFunction_GetFunction(genuine) == definition.ml_meth;
     PyObject *ours = genuine != NULL && !is_ours ? PyCFunction_New(&definition, genuine) : NULL;
     if (ours != NULL)
         (void)PyObject_SetAttrString(importer, definition.ml_name, ours);

@@ -79,11 +79,12 @@ static struct caller *claim(void)
     const pid_t tid = (pid_t)syscall(SYS_gettid);
     for (uint32_t i = 0; all != NULL && i < MOST_CALLERS; i++) {
         pid_t expected = 0;
-        if (!__atomic_compare_exchange_n(&all[i].tid, &expected, tid, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        if (__atomic_load_n(&all[i].tid, __ATOMIC_RELAXED) != 0 ||
+            !__atomic_compare_exchange_n(&all[i].tid, &expected, tid, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
             continue;
         uint32_t used = __atomic_load_n(&used_callers, __ATOMIC_RELAXED);
-        while (used <= i && !__atomic_compare_exchange_n(&used_callers, &used, i + 1, false, __ATOMIC_RELEASE,
-                                                         __ATOMIC_RELAXED))
+        while (used <= i &&
+               !__atomic_compare_exchange_n(&used_callers, &used, i + 1, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
             ;
         own = &all[i];
         own_process = process;
@@ -241,7 +242,7 @@ void tprof_calls_leave_thread(void)
 static void show(const struct caller *one, const struct tprof_calls *calls, tprof_calls_visitor *visit)
 {
     if (calls->begin_ns >= since_ns)
-        visit(calls, one->tid);
+        visit(calls, __atomic_load_n(&one->tid, __ATOMIC_RELAXED));
 }
 
 /* Show calls that go on; what their thread does meanwhile shows in `changes`. */
@@ -314,8 +315,9 @@ static void free_place(struct caller *one, tprof_calls_visitor *visit)
 static void free_one(uint32_t used, tprof_calls_visitor *visit)
 {
     struct caller *one = &callers[next_to_check = (next_to_check + 1) % used];
+    const pid_t tid = __atomic_load_n(&one->tid, __ATOMIC_ACQUIRE);
     const int error = errno;
-    if (one->tid != 0 && syscall(SYS_tgkill, getpid(), one->tid, 0) != 0 && errno == ESRCH)
+    if (tid != 0 && syscall(SYS_tgkill, getpid(), tid, 0) != 0 && errno == ESRCH)
         free_place(one, visit);
     errno = error;
 }

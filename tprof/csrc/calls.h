@@ -25,9 +25,9 @@ struct tprof_call_target {
 /* One call, or several of a thread in the same task within a few milliseconds. */
 struct tprof_calls {
     uint64_t begin_ns, end_ns; /* of the first, of the last */
-    uint64_t inside_ns;        /* in all of them */
-    uint32_t library, task;    /* TPROF_NO_TASK: none */
-    bool several_tasks;        /* there was no place to keep the calls of several tasks apart */
+    uint64_t inside_ns; /* in all of them */
+    uint32_t library, task; /* TPROF_NO_TASK: none */
+    bool several_tasks; /* there was no place to keep the calls of several tasks apart */
 };
 
 typedef void tprof_calls_visitor(const struct tprof_calls *calls, pid_t tid);

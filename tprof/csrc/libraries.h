@@ -10,10 +10,10 @@ struct tprof_library {
     uintptr_t base, start, end; /* of its mapped segments */
     uintptr_t code_start, code_end;
     char *path;
-    uint32_t number;         /* never used again in this process */
-    uint64_t written_in;     /* of native_threads.c: the recording that knows its path */
-    uint64_t noted_ns;       /* since when calls of it are noted; 0: they are not */
-    uint64_t told_in;        /* of native_threads.c: the recording that knows of this */
+    uint32_t number; /* never used again in this process */
+    uint64_t written_in; /* of native_threads.c: the recording that knows its path */
+    uint64_t noted_ns; /* since when calls of it are noted; 0: they are not */
+    uint64_t told_in; /* of native_threads.c: the recording that knows of this */
     bool settled, seen, is_openblas;
 };
 

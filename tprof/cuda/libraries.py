@@ -187,7 +187,9 @@ class Numba:
 
     def has_begun(self) -> bool:
         """As `Library`."""
-        return bool(self._cuda.cudadrv.driver.driver.is_initialized)
+        # The list of devices is made when it is first needed, and each has a context once it is used.
+        gpus = getattr(self._cuda.gpus, "__dict__", {}).get("lst", ())
+        return any(getattr(one, "primary_context", None) is not None for one in gpus)
 
     def current(self) -> Stream:
         """As `Library`."""
@@ -198,8 +200,7 @@ class Numba:
         return self._of(handle) if type(handle).__module__.startswith("numba") else None
 
     def _of(self, handle: Any) -> Stream:
-        number = getattr(handle.handle, "value", handle.handle) or 0
-        return Stream(int(self._cuda.get_current_device().id), int(number), handle)
+        return Stream(int(self._cuda.get_current_device().id), int(handle), handle)
 
     def private(self, device: int) -> Stream:
         """As `Library`."""

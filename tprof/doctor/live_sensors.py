@@ -8,9 +8,9 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Self
 
 from tprof import _core
-from tprof.errors import SensorError
 from tprof.sensors.contract import EstimateReader, Quantity, Reading
 from tprof.session.preparation import energy_source, stat_path
+from tprof.session.python_sensors import said_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,6 +41,7 @@ class LiveDomain:
     _seen: tuple[int, float] | None = None
     _since: tuple[int, float] | None = None
     _count: int | None = None
+    _power: float | None = None
     _powers: list[float] = field(default_factory=list)
 
     @property
@@ -74,9 +75,9 @@ class LiveDomain:
     def saw_watts(self, t_ns: int, watts: float) -> None:
         """Take a power."""
         self.problem = None
-        if self._count != watts:
+        if self._power != watts:
             self._changed(t_ns)
-        self._count = watts
+        self._power = watts
         self._powers.append(watts)
         del self._powers[:-MOST_KEPT]
 
@@ -122,9 +123,9 @@ class LiveSensors:
     def _open(self, sensor: Sensor, machine: Machine, live: dict[str, LiveDomain]) -> None:
         try:
             reader = sensor.open(machine, tuple(one.domain for one in live.values()))
-        except (SensorError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - the code of another package; shown with the domain
             for one in live.values():
-                one.problem = str(error)
+                one.problem = said_by(error)
             return
         self._readers.append((reader, live))
 
@@ -159,22 +160,14 @@ class LiveSensors:
 
     def _read_one(self, reader: Reader, live: dict[str, LiveDomain]) -> None:
         try:
-            readings = [one for one in reader.read() if isinstance(one, Reading)]
-        except (SensorError, OSError) as error:
+            readings = [reading for reading in reader.read() if isinstance(reading, Reading)]
+        except Exception as error:  # noqa: BLE001 - as in `_open`
             for one in live.values():
-                one.problem = str(error)
+                one.problem = said_by(error)
             return
         for reading in readings:
-            one = live.get(reading.domain)
-            if one is None:
-                continue
-            t_ns = _core.now_ns() if reading.t_ns is None else reading.t_ns
-            if reading.value is None:
-                one.problem = "the read failed"
-            elif one.domain.accuracy.shows is Quantity.POWER:
-                one.saw_watts(t_ns, float(reading.value))
-            else:
-                one.saw_count(t_ns, int(reading.value), reopened=reading.reopened)
+            if reading.domain in live:
+                _take(live[reading.domain], reading)
 
     def close(self) -> None:
         """Close the sensors."""
@@ -182,6 +175,16 @@ class LiveSensors:
             observer.close()
         for reader, _ in self._readers:
             reader.close()
+
+
+def _take(live: LiveDomain, reading: Reading) -> None:
+    t_ns = _core.now_ns() if reading.t_ns is None else reading.t_ns
+    if reading.value is None:
+        live.problem = "the read failed"
+    elif live.domain.accuracy.shows is Quantity.POWER:
+        live.saw_watts(t_ns, float(reading.value))
+    else:
+        live.saw_count(t_ns, int(reading.value), reopened=reading.reopened)
 
 
 def time_updates(machine: Machine, sensor: Sensor, domains: Sequence[Domain], longest_s: float) -> LiveSensors:

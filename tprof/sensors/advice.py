@@ -62,6 +62,8 @@ CONTAINER_PERF = Remedy(
     "docker run --cap-add PERFMON …",
     f"the container may count all of the host's events and read its energy; {SIDE_CHANNEL}",
 )
+INSTALL_METER = Remedy('pip install "tprof-energy[meter]"')
+DIALOUT = Remedy('sudo usermod -aG dialout "$USER"; echo log out and in again', "all serial lines, modems included")
 INSTALL_NVML = Remedy('pip install "tprof-energy[nvml]"')
 NVIDIA_DRIVER = Remedy("install the NVIDIA driver by the package manager of your system, then restart")
 NVIDIA_MODULE = Remedy("sudo modprobe nvidia")

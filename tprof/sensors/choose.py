@@ -13,7 +13,7 @@ from tprof.errors import SensorError, UsageError
 from .contract import Choice, Domain, Found, Machine, Unavailable
 from .estimate import estimate
 from .nesting import total
-from .registry import all_classes, create
+from .registry import all_classes, create, search
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,7 +95,7 @@ def _choice(asked: str, machine: Machine, watts: tuple[float, float] | str | Non
     if asked == "auto":
         return _best(machine, watts)
     sensor = create(asked)
-    found = sensor.find(machine)
+    found = search(sensor, machine)
     if isinstance(found, Unavailable):
         raise SensorError(
             f'{sensor.name} gives no energy: {found.why}; run `tprof doctor`, or record with energy="estimate"'
@@ -117,7 +117,7 @@ def _best(machine: Machine, watts: tuple[float, float] | str | None) -> Choice:
     for kind in classes:
         if kind.subject is None or kind.subject in subjects:
             continue
-        found = kind().find(machine)
+        found = search(kind(), machine)
         if isinstance(found, Found):
             subjects.add(kind.subject)
             chosen.append(_found(kind(), found))

@@ -7,11 +7,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tprof.errors import SensorError, UsageError
+from tprof.trace.bounds import LARGEST_UNIT, SMALLEST_UNIT, is_between
 
-from .contract import Sensor
+from .contract import Found, Sensor, Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from importlib.metadata import EntryPoint
+
+    from .contract import Domain, Machine
 
 GROUP = "tprof.sensors"
 """The group of entry points by which a package adds sensors: `NAME = "package.module:Class"`."""
@@ -19,10 +23,13 @@ BUILT_IN = {
     "perf": "perf:Perf",
     "powercap": "powercap:Powercap",
     "nvml": "nvml:Nvml",
+    "meter": "meter:Meter",
 }
 """Modules of this folder and their classes, by name; of one subject the first that is available is `auto`'s."""
 WITHOUT_CLASS = ("auto", "estimate", "none")
 _NAME = re.compile(r"[a-z][a-z0-9_]*$")
+_DOMAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}$")
+MOST_COUNT = (1 << 64) - 1
 
 
 def names() -> tuple[str, ...]:
@@ -58,6 +65,42 @@ def all_classes() -> tuple[tuple[type[Sensor], ...], tuple[tuple[str, str], ...]
         except SensorError as error:
             failed.append((name, str(error)))
     return tuple(classes), tuple(failed)
+
+
+def search(sensor: Sensor, machine: Machine) -> Found | Unavailable:
+    """Return what a sensor finds; whatever its code raises or returns, the caller gets one of the two."""
+    try:
+        found = sensor.find(machine)
+    except UsageError:
+        raise
+    except (SensorError, OSError) as error:
+        return Unavailable(str(error), notable=True)
+    except Exception as error:  # noqa: BLE001 - the code of another package; reported as one sentence
+        return Unavailable(f"its search failed with {type(error).__name__}: {error}", notable=True)
+    wrong = _wrong(sensor, found)
+    return found if wrong is None else Unavailable(f"it describes what it found wrongly: {wrong}", notable=True)
+
+
+def _wrong(sensor: Sensor, found: object) -> str | None:
+    """Return what is wrong with a sensor's answer, as a clause."""
+    if isinstance(found, Unavailable):
+        return None
+    if not isinstance(found, Found) or not found.domains:
+        return "find() returns Found with domains, or Unavailable"
+    names = [domain.name for domain in found.domains]
+    return next((why for domain in found.domains if (why := _wrong_domain(sensor, domain, names)) is not None), None)
+
+
+def _wrong_domain(sensor: Sensor, domain: Domain, names: Sequence[str]) -> str | None:
+    if not _DOMAIN.match(domain.name) or names.count(domain.name) > 1:
+        return f"{domain.name!r} is no name of a domain, or there are two of it"
+    if domain.source != sensor.name:
+        return f"the source of {domain.name} is {domain.source!r} instead of its name"
+    if not is_between(domain.unit_j, SMALLEST_UNIT, LARGEST_UNIT):
+        return f"{domain.name} has {domain.unit_j} joules a count"
+    if domain.modulus is not None and not is_between(domain.modulus, 2, MOST_COUNT):
+        return f"the count of {domain.name} wraps at {domain.modulus}"
+    return None
 
 
 def _entry_points() -> dict[str, EntryPoint]:

@@ -24,6 +24,7 @@ class Ending:
     pid : of the owner
     stopped : "end", "interrupted", "exit" or "error"
     lost_definitions : number of tasks that could not be written
+    notes : sentences on sensors that could not be read
     """
 
     session: Path
@@ -31,6 +32,7 @@ class Ending:
     pid: int
     stopped: str
     lost_definitions: int
+    notes: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values for another process."""
@@ -39,11 +41,12 @@ class Ending:
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> Self:
         """Create it from plain values."""
-        return cls(**{**plain, "session": Path(plain["session"]), "identity": tuple(plain["identity"])})
+        tuples = {name: tuple(plain[name]) for name in ("identity", "notes")}
+        return cls(**{**plain, **tuples, "session": Path(plain["session"])})
 
     def write(self, end_ns: int) -> list[str]:
         """End the session for all its processes and write its end; returns a sentence on a failure."""
-        notes = describe_running(self.pid)
+        notes = [*self.notes, *describe_running(self.pid)]
         ended = _core.session_end()
         end = {
             "end_ns": end_ns,

@@ -33,6 +33,8 @@ FIRST_S = 5.0
 """Longest wait for the first reading of every sensor: a driver's library may take a second to load."""
 LAST_S = 0.5
 """Longest wait for a last reading, and for a change of values that update within that time."""
+UPDATES = 2.5
+"""Of a count that does not change for so many of its updates none is awaited any more: nothing is drawn."""
 FORK_S = 0.05
 """Longest wait for a read in progress before a fork; a longer read goes on in the parent meanwhile."""
 SHORTEST_S, AGAIN_S = 0.001, 0.1
@@ -204,8 +206,7 @@ class OpenedSensor:
 
     def _failed(self, error: Exception) -> None:
         self.first_error = self.first_error or error
-        known = isinstance(error, SensorError | OSError)
-        self._remember(str(error) if known else f"{type(error).__name__}: {error}", 1)
+        self._remember(said_by(error), 1)
         number = error.errno if isinstance(error, OSError) and error.errno else errno.EIO
         for file in self.files.values():
             file.fail(number)
@@ -218,10 +219,10 @@ class OpenedSensor:
         self.problem = self.problem or problem
         self.failures += count
 
-    def awaits_change(self, changes: dict[str, int]) -> bool:
-        """Return whether a value that updates soon has not changed since it had so many changes."""
+    def awaits_change(self, changes: dict[str, int], waited_s: float) -> bool:
+        """Return whether a count that should update has not changed since it had so many changes."""
         return self._in_a_row == 0 and any(
-            file.changes == changes[name] and 0 < (file.domain.accuracy.update_s or 0.0) <= LAST_S
+            file.changes == changes[name] and waited_s < UPDATES * (file.domain.accuracy.update_s or 0.0)
             for name, file in self.files.items()
             if file.domain.accuracy.shows is Quantity.ENERGY
         )
@@ -233,7 +234,7 @@ class OpenedSensor:
             try:
                 reader.close()
             except Exception as error:  # noqa: BLE001 - as in `poll`
-                self._remember(f"{type(error).__name__}: {error}", 0)
+                self._remember(said_by(error), 0)
 
 
 class PythonSensors:
@@ -307,14 +308,15 @@ class PythonSensors:
 
     def _read_last(self) -> None:
         """Read the joules of the program's last moments, which appear at a sensor's next update."""
-        deadline_s = time.monotonic() + LAST_S
+        begin_s = time.monotonic()
         before = [{name: file.changes for name, file in one.files.items()} for one in self._opened]
         waiting = list(zip(self._opened, before, strict=True))
         while waiting and not self._ended:
             for one, _ in waiting:
                 one.poll()
-            waiting = [(one, changes) for one, changes in waiting if one.awaits_change(changes)]
-            if not waiting or time.monotonic() >= deadline_s:
+            waited_s = time.monotonic() - begin_s
+            waiting = [(one, changes) for one, changes in waiting if one.awaits_change(changes, waited_s)]
+            if not waiting or waited_s >= LAST_S:
                 return
             time.sleep(max(min(one.due_s for one, _ in waiting) - time.monotonic(), SHORTEST_S))
 
@@ -332,6 +334,15 @@ def _note(one: OpenedSensor) -> str | None:
         return None
     times = "once" if one.failures == 1 else f"{one.failures} times"
     return f"{name} could not be read {times}, so energy may be missing: {one.problem}"
+
+
+def said_by(error: Exception) -> str:
+    """Return what an exception says; the name of its class too, unless it was raised for users."""
+    if isinstance(error, SensorError):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror} ({error.filename})" if error.filename else error.strerror
+    return f"{type(error).__name__}: {error}"
 
 
 def _wait(condition: Callable[[], bool], longest_s: float) -> None:

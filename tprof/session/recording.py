@@ -163,12 +163,12 @@ class Recording:
         if self._pid != os.getpid() or not self.is_owner:
             _core.release()
             return None  # the recording belongs to the parent of this forked child, or to a companion
-        if self._sensors is not None:
-            self.notes += self._sensors.stop()
+        sensor_notes = () if self._sensors is None else tuple(self._sensors.stop())
+        self.notes += sensor_notes
         if not self.is_left_open:
             _core.sensors_stop()
         problem = self._instances.stop() if self._instances is not None else None
-        self._ending = Ending(self.path, self._identity, self._pid, stopped, member.lost_definitions)
+        self._ending = Ending(self.path, self._identity, self._pid, stopped, member.lost_definitions, sensor_notes)
         if not self.is_left_open:
             self.notes += self._ending.write(end_ns)
             self._unlock()

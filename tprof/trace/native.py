@@ -7,6 +7,7 @@ it moves again, the time until which it stood is. So between two readings a thre
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,12 @@ TEXT_BYTES = 16
 MAX_PARTS = 256
 """Parts of a library's path: 4096 bytes, the longest path of the system."""
 
+_APPEAR, _CREATOR, _END, _NAME, _BEGIN = (
+    int(kind) for kind in (NativeKind.APPEAR, NativeKind.CREATOR, NativeKind.END, NativeKind.NAME, NativeKind.BEGIN)
+)
+
 Records = np.ndarray[Any, np.dtype[np.void]]
+Times = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -151,46 +157,53 @@ def threads_of(records: Records, pid: int) -> list[NativeThread]:
     kind = records["kind"]
     libraries = _paths(records[kind == NativeKind.PATH])
     own = records[np.isin(kind, OF_THREADS)]
-    own = own[np.argsort(own["thread"], kind="stable")]
-    starts = np.flatnonzero(np.diff(own["thread"], prepend=own["thread"][:1] + 1))
-    parts = np.split(own, starts[1:]) if len(own) else []
-    threads = (_thread_of(part, pid, libraries) for part in parts)
-    return [thread for thread in threads if thread is not None]
+    facts = own[own["kind"] != NativeKind.CLOCK]
+    by_thread: dict[int, dict[int, np.void]] = {}
+    for number, of, record in zip(facts["thread"].tolist(), facts["kind"].tolist(), facts, strict=True):
+        by_thread.setdefault(number, {})[of] = record
+    clocks = _clocks(own)
+    return [
+        _thread_of(by_kind, clocks[number], pid, libraries)
+        for number, by_kind in sorted(by_thread.items())
+        if _APPEAR in by_kind
+    ]
 
 
-def _thread_of(part: Records, pid: int, libraries: dict[int, str]) -> NativeThread | None:
-    """Return the thread of these records; None if it never appears."""
-    by_kind = {int(record["kind"]): record for record in part[part["kind"] != NativeKind.CLOCK]}
-    appear = by_kind.get(NativeKind.APPEAR)
-    if appear is None:
-        return None
-    creator, end, name = (by_kind.get(kind) for kind in (NativeKind.CREATOR, NativeKind.END, NativeKind.NAME))
-    begin = by_kind.get(NativeKind.BEGIN)
-    t_ns, cpu_ns = _clock(part)
+def _thread_of(
+    by_kind: dict[int, np.void], clock: tuple[Times, Times], pid: int, libraries: dict[int, str]
+) -> NativeThread:
+    """Return the thread of these records, which are one of a kind, and of these readings."""
+    creator, end, name, begin = (by_kind.get(kind) for kind in (_CREATOR, _END, _NAME, _BEGIN))
+    task = _task(creator)
     return NativeThread(
         pid=pid,
-        tid=_process_id(appear),
+        tid=_process_id(by_kind[_APPEAR]),
         name="" if name is None else _text(name),
         library="" if begin is None else libraries.get(int(begin["value"]), ""),
         created_ns=None if creator is None else _ns(creator["t_ns"]),
         creator_tid=None if creator is None else _process_id(creator) or None,
-        creator_task=_task(creator),
-        creator_instance=None if _task(creator) is None or creator is None else int(creator["value"]),
+        creator_task=task,
+        creator_instance=None if task is None or creator is None else int(creator["value"]),
         ended_ns=None if end is None else _ns(end["t_ns"]),
-        t_ns=t_ns,
-        cpu_ns=cpu_ns,
+        t_ns=clock[0],
+        cpu_ns=clock[1],
     )
 
 
-def _clock(part: Records) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the readings of a clock in order of time; a value that falls is damage, and counts as no movement."""
-    kind = part["kind"]
-    exact = (kind == NativeKind.END) & (part["flags"] & kinds.NativeFlag.EXACT != 0)
-    read = part[(kind == NativeKind.APPEAR) | (kind == NativeKind.CLOCK) | exact]
-    t_ns = np.minimum(read["t_ns"], np.uint64(MAX_NS)).astype(np.int64)
-    cpu_ns = np.minimum(read["value"], np.uint64(MAX_NS)).astype(np.int64)
-    order = np.argsort(t_ns, kind="stable")
-    return t_ns[order], np.maximum.accumulate(cpu_ns[order])
+def _clocks(records: Records) -> dict[int, tuple[Times, Times]]:
+    """Return the readings of each clock in order of time; a value that falls is damage, and counts as no movement."""
+    kind = records["kind"]
+    exact = (kind == NativeKind.END) & (records["flags"] & kinds.NativeFlag.EXACT != 0)
+    read = records[(kind == NativeKind.APPEAR) | (kind == NativeKind.CLOCK) | exact]
+    t_ns, cpu_ns = (np.minimum(read[name], np.uint64(MAX_NS)).astype(np.int64) for name in ("t_ns", "value"))
+    order = np.lexsort((t_ns, read["thread"]))
+    thread, t_ns, cpu_ns = read["thread"][order], t_ns[order], cpu_ns[order]
+    bounds = [0, *(np.flatnonzero(thread[1:] != thread[:-1]) + 1).tolist(), len(thread)]
+    return {
+        int(thread[begin]): (t_ns[begin:end], np.maximum.accumulate(cpu_ns[begin:end]))
+        for begin, end in itertools.pairwise(bounds)
+        if begin < end
+    }
 
 
 def _paths(records: Records) -> dict[int, str]:

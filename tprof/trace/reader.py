@@ -243,7 +243,7 @@ class _Loader:
             )
             return None
         end, notes = sound_end(metadata)
-        self.notes += notes
+        self.notes += [*notes, *end.get("notes", ())]
         return end
 
     def _files(self, name: str, suffix: str, *, optional: bool = False) -> list[Path]:

@@ -116,13 +116,16 @@ def read_readings(path: Path) -> tuple[Readings, list[str]]:
 def _error_class(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the description says of the sensor's error; what means nothing counts as not said."""
     integrated = metadata.get("shows") == "power"
-    step, relative = metadata.get("resolution"), metadata.get("relative_error")
     return {
-        "resolution_j": float(step) if not integrated and is_between(step, SMALLEST_UNIT, MAX_JOULES) else None,
-        "relative_error": float(relative) if is_between(relative, 0, MAX_RELATIVE_ERROR) else None,
+        "resolution_j": None if integrated else _bounded(metadata.get("resolution"), SMALLEST_UNIT, MAX_JOULES),
+        "relative_error": _bounded(metadata.get("relative_error"), 0, MAX_RELATIVE_ERROR),
         "integrated": integrated,
         "covers": _text(metadata.get("covers"), "") or None,
     }
+
+
+def _bounded(value: Any, least: float, most: float) -> float | None:
+    return float(value) if is_between(value, least, most) else None
 
 
 def unit_of(stream: Stream) -> float:
