@@ -152,8 +152,8 @@ def gpu_warnings(notes: Iterable[GpuNote]) -> list[str]:
         )
     if any(note.overlapped for note in notes):
         out.append(
-            "several threads launched on one stream of a GPU in tprof.gpu() blocks at a time: what they launched counts "
-            "for the block that was opened last; give each thread a stream of its own"
+            "several threads launched on one stream of a GPU in tprof.gpu() blocks at a time: what they launched "
+            "counts for the block that was opened last; give each thread a stream of its own"
         )
     out += [f"marks on GPUs ended with an error: {shown(note.problem)}" for note in notes if note.problem is not None]
     return out
