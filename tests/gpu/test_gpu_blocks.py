@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 import pytest
-from support.fake_cuda import UUID, FakeCuPy, FakeDevice, FakeNumba, FakeTorch
+from support.fake_cuda import PCI, UUID, FakeCuPy, FakeDevice, FakeNumba, FakeTorch
 
 import tprof
 
@@ -86,7 +86,7 @@ def test_asynchronous_kernels_count_for_the_task_that_launched_them(torch, devic
     assert_as_they_ran(tmp_path / "t.tprof", device, dict.fromkeys("abc", "launch"))
     part = tprof.load(tmp_path / "t.tprof").gpu.segments[0]
     assert len(set(part.instance.tolist())) == 4
-    assert part.device == f"GPU-{UUID}"
+    assert part.device == (f"GPU-{UUID}", PCI)
 
 
 def test_a_task_inside_takes_its_kernels_out_of_the_one_around_it(torch, device, tmp_path):
@@ -159,7 +159,7 @@ def test_other_libraries_have_the_same_marks(library, device, monkeypatch, tmp_p
         device.launch(0, KERNEL_S, "work")
 
     assert_as_they_ran(tmp_path / "t.tprof", device)
-    assert [part.device for part in tprof.load(tmp_path / "t.tprof").gpu.segments] == [f"GPU-{UUID}"]
+    assert [part.device[0] for part in tprof.load(tmp_path / "t.tprof").gpu.segments] == [f"GPU-{UUID}"]
 
 
 def test_two_libraries_on_one_stream_mark_it_once(torch, device, monkeypatch, tmp_path):
@@ -295,11 +295,11 @@ def test_hostile_lines_are_left_out(torch, tmp_path):
     with record(tmp_path / "t.tprof"):
         launch(torch, "good")
     bad = (
-        "[]", "7", "{", '{"segments": 3}', '{"segments": [[1, 2, 3, 4]], "device": null, "number": 0}',
-        '{"segments": [[1, 2, 3, 4, -1]], "device": null, "number": 0}',
-        '{"segments": [[1, 2, 3, 4, 18446744073709551616]], "device": null, "number": 0}',
-        '{"segments": [], "device": 7, "number": 0}', '{"used": 3}',
-        '{"segments": [[18446744073709551615, 18446744073709551615, 1, 4294967296, 1]], "device": null, "number": 0}',
+        "[]", "7", "{", '{"segments": 3}', '{"segments": [[1, 2, 3, 4]], "device": [], "number": 0}',
+        '{"segments": [[1, 2, 3, 4, -1]], "device": [], "number": 0}',
+        '{"segments": [[1, 2, 3, 4, 18446744073709551616]], "device": [], "number": 0}',
+        '{"segments": [], "device": [7], "number": 0}', '{"used": 3}',
+        '{"segments": [[18446744073709551615, 18446744073709551615, 1, 4294967296, 1]], "device": [], "number": 0}',
     )  # fmt: skip
     with (tmp_path / "t.tprof/gpu/00000000.jsonl").open("a") as file:
         file.write("\n".join(bad) + "\n")

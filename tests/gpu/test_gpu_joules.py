@@ -43,7 +43,7 @@ def write(path, *, segments=(), users=(), note=None, gpu=GPU_J, threads=THREADS,
         [round(begin * SECOND_NS), round((end - begin) * SECOND_NS), instance, task, stream]
         for begin, end, instance, task, stream in segments
     ]
-    lines = [{"device": None, "number": 0, "segments": rows}] if rows else []
+    lines = [{"device": [], "number": 0, "segments": rows}] if rows else []
     lines += [] if note is None else [note]
     (path / "gpu/00000000.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     lines = [

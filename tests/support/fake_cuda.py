@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pytest
 
 UUID = "11111111-2222-3333-4444-555555555555"
+PCI = "00000000:c1:00.0"
 ZERO_NS = 123_456_789_000
 """Of the device's clock, less than the host's."""
 IDLE_W, BUSY_W = 50.0, 350.0
@@ -147,7 +148,9 @@ class FakeTorch(ModuleType):
             current_stream=lambda: getattr(self._current, "stream", default),
             is_initialized=lambda: self.begun,
             is_current_stream_capturing=lambda: device.is_capturing,
-            get_device_properties=lambda _: SimpleNamespace(uuid=UUID),
+            get_device_properties=lambda _: SimpleNamespace(
+                uuid=UUID, pci_domain_id=0, pci_bus_id=0xC1, pci_device_id=0
+            ),
         )
         monkeypatch.setitem(sys.modules, "torch", self)
 
@@ -208,7 +211,12 @@ class FakeCuPy(ModuleType):
             get_elapsed_time=lambda begin, end: begin.ms_until(end),
             runtime=SimpleNamespace(
                 getDevice=lambda: 0,
-                getDeviceProperties=lambda _: {"uuid": bytes.fromhex(UUID.replace("-", ""))},
+                getDeviceProperties=lambda _: {
+                    "uuid": bytes.fromhex(UUID.replace("-", "")),
+                    "pciDomainID": 0,
+                    "pciBusID": 0xC1,
+                    "pciDeviceID": 0,
+                },
             ),
         )
         monkeypatch.setitem(sys.modules, "cupy", self)

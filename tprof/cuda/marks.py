@@ -107,7 +107,7 @@ class _Device:
 
     def __init__(self, library: Library, number: int) -> None:
         self.library, self.number = library, number
-        self.name = library.device_name(number)
+        self.names = library.device_names(number)
         self.spare: list[Any] = []
         self.segments: list[tuple[int, int, int, int, int]] = []
         self._private: Stream | None = None
@@ -260,7 +260,7 @@ class Marks:
             segments, device.segments = device.segments, []
             for begin in range(0, len(segments), MOST_IN_LINE):
                 part = segments[begin : begin + MOST_IN_LINE]
-                self._write({"device": device.name, "number": device.number, "segments": part})
+                self._write({"device": device.names, "number": device.number, "segments": part})
 
     def _write(self, line: dict[str, Any]) -> None:
         """Write a line; after one that failed, as on a full disk, nothing is written any more."""

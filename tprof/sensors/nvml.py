@@ -100,7 +100,7 @@ def _describe(nvml: ModuleType, index: int) -> tuple[Gpu, Any] | tuple[int, str]
     """Return a GPU with its handle, or its index and why it cannot be read."""
     try:
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
-        pci = text(nvml.nvmlDeviceGetPciInfo(handle).busId)
+        pci = text(nvml.nvmlDeviceGetPciInfo(handle).busId).lower()
         uuid, name = text(nvml.nvmlDeviceGetUUID(handle)), text(nvml.nvmlDeviceGetName(handle))
     except nvml.NVMLError as error:
         return index, explain(error)[0]
