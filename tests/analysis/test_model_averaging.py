@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
 from tprof.analysis.models.fitted.averaging import Group, Prior, average, not_negative
+from tprof.analysis.models.fitted.products import crossed, times
 
 WIDE = Prior(np.array([1.0]), np.array([1.0]))
 
@@ -59,6 +60,19 @@ def test_without_effects_none_is_likely():
 
     assert np.median(chances) < 0.1
     assert max(chances) < 0.95
+
+
+@given(rows=st.integers(0, 4000), columns=st.integers(1, 90), others=st.integers(1, 90), seed=st.integers(0, 9))
+@examples(30)
+def test_products_in_pieces_are_those_of_the_whole(rows, columns, others, seed):
+    random = np.random.default_rng(seed)
+    tall, beside = random.normal(size=(rows, columns)), random.normal(size=(rows, others))
+    small = random.normal(size=(columns, others))
+
+    assert times(tall, small) == pytest.approx(tall @ small, abs=1e-9)
+    assert times(tall, small[:, 0]) == pytest.approx(tall @ small[:, 0], abs=1e-9)
+    assert crossed(tall, beside) == pytest.approx(tall.T @ beside, abs=1e-9)
+    assert crossed(tall, beside[:, 0]) == pytest.approx(tall.T @ beside[:, 0], abs=1e-9)
 
 
 def test_of_two_causes_that_explain_the_same_neither_is_certain():

@@ -85,7 +85,7 @@ class State:
         """Find points among the moments; those before the first and after the last are at them."""
         inside_ns = np.clip(points_ns, self.t_ns[0], self.t_ns[-1])
         at = np.searchsorted(self.t_ns, inside_ns, side="right") - 1
-        return Points(at, (inside_ns - self.t_ns[at]) * 1e-9)
+        return Points(at, np.asarray(inside_ns - self.t_ns[at], np.float64) * 1e-9)
 
 
 @dataclass(frozen=True)

@@ -282,11 +282,11 @@ def _pieces(one: Work, edges_ns: NDArray[np.int64], tasks: int, own: Floats) -> 
     last -= (last > first) & (edges_ns[np.maximum(last, 0)] == one.t_ns[1:])
     kept = (one.task < tasks) & (one.modelled > 0) & (quantum[1:] >= 0) & (first <= last)
     inside = kept & (quantum[:-1] == first) & (quantum[1:] == first)
-    whole = np.flatnonzero(inside)
-    _add(own, first[whole] * tasks + one.task[whole], one.modelled[whole] ** 2)
-    kept = np.flatnonzero(kept & ~inside)
-    counts = (last - first + 1)[kept]
-    owner = np.repeat(kept, counts)
+    whole, across = np.flatnonzero(inside), np.flatnonzero(kept & ~inside)
+    key = np.asarray(first[whole] * tasks + one.task[whole], np.int64)
+    _add(own, key, one.modelled[whole] ** 2)
+    counts = (last - first + 1)[across]
+    owner = np.repeat(across, counts)
     row = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts) + first[owner]
     rows_of, ran = np.repeat(counts, counts), one.modelled[owner]
     begin_ns, end_ns = one.t_ns[owner], one.t_ns[owner + 1]
