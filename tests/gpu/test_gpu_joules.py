@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 import time
 
 import numpy as np
@@ -15,6 +16,8 @@ from support.fake_sensor import wait_for
 from support.properties import examples
 
 import tprof
+from tprof.cli.summary import show
+from tprof.live import Meter
 
 SECOND_NS = 10**9
 IDLE = 10.0
@@ -292,3 +295,27 @@ def test_from_the_counter_to_the_tasks(tmp_path, monkeypatch):
     assert profile.info["static_power_w"]["gpu-0"] == pytest.approx(IDLE_W, rel=0.1)
     assert account["tasks_j"] == pytest.approx(account["measured_j"] - account["idle_j"], rel=0.05)
     assert profile.trace.manifest["domains"][0]["uuid"] == f"GPU-{UUID}"
+
+
+def test_the_summary_has_a_column_for_gpus_where_one_is_measured(tmp_path, capsys):
+    profile = write(tmp_path / "t", segments=[(0, 2, 1, 0, 0), (2, 4, 2, 1, 0)])
+    traces.write(tmp_path / "without")
+
+    show(profile, sys.stdout, everything=True)
+    with_gpu = capsys.readouterr().out
+    show(tprof.load(tmp_path / "without").profile(), sys.stdout, everything=True)
+
+    assert "GPU" in with_gpu
+    assert "200 J" in with_gpu
+    assert "GPU" not in capsys.readouterr().out
+
+
+def test_live_joules_of_a_gpu_are_the_runtimes(tmp_path):
+    """When it worked for whom is known once its events have come."""
+    write(tmp_path / "t", segments=[(0, 4, 1, 0, 0)])
+    meter = Meter(tmp_path / "t")
+
+    energy = meter.energy()
+
+    assert energy.measured_j == pytest.approx(330.0 + 60.0)
+    assert energy.runtime_j >= 330.0
