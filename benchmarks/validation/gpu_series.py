@@ -251,5 +251,5 @@ def _compared(profile: Profile, name: str, windows: list[Row]) -> Iterator[Row]:
             "tprof_j": whole.between(begin_ns, end_ns)[0].measured_j,
             "zeus_j": window["zeus_j"],
             "above_idle_j": None if idle_w is None else window["by_hand_j"] - idle_w * seconds,
-            "tasks_j": float(tasks.loc[_name(window["size"]), "gpu_j"]),
+            "tasks_j": float(tasks["gpu_j"].loc[_name(window["size"])]),
         }

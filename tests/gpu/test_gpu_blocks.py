@@ -194,6 +194,18 @@ def test_an_error_of_cuda_stays_the_programs_own(torch, device, tmp_path):
     assert note.problem == "RuntimeError: CUDA error: device-side assert triggered"
 
 
+def test_a_library_that_raises_when_it_is_asked_is_left_alone(torch, tmp_path):
+    """As one that is half imported, or replaced by a mock."""
+    torch.cuda.is_initialized = None
+    with record(tmp_path / "t.tprof"):
+        in_block(torch)
+        launch(torch, "more")
+
+    trace = tprof.load(tmp_path / "t.tprof")
+    assert trace.gpu.notes[0].problem == "TypeError: 'NoneType' object is not callable"
+    assert len(trace.profile().tasks) == 2
+
+
 def test_work_that_does_not_end_is_cut_off_at_the_end(torch, monkeypatch, tmp_path):
     monkeypatch.setattr("tprof.cuda.marks.LAST_S", 0.05)
     with record(tmp_path / "t.tprof"):

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tprof import _core
+from tprof.errors import UsageError
 from tprof.session.table_file import TableFile
 
 from .libraries import imported
@@ -149,11 +150,12 @@ class Marks:
         self._failed = self._closed = self._overlapped = False
         self._lost = self._captured = 0
         self._problem: str | None = None
+        self._used: list[str] = []
         self._flushed_ns = _core.now_ns()
 
     def open(self, library: Library, stream: Stream, block: object, owner: Owner) -> None:
         """Let the stream work for an instance until `shut`."""
-        with self._lock, self._reporting():
+        with self._lock, self.reporting():
             queue = self._queues.setdefault((stream.device, stream.number), _Queue(stream))
             thread = threading.get_ident()
             self._overlapped |= any(other != thread for _, other, _ in queue.blocks)
@@ -162,23 +164,25 @@ class Marks:
 
     def open_late(self, library: Library, stream: Stream, block: object, owner: Owner, since_ns: int) -> None:
         """Do the same for a stream of a device that had no work at all before `since_ns`."""
-        with self._lock, self._reporting():
+        with self._lock, self.reporting():
             queue = self._queues.setdefault((stream.device, stream.number), _Queue(stream))
             queue.blocks.append((block, threading.get_ident(), owner))
             queue.marks.append(_Mark(self._device(library, stream.device), owner, t_ns=since_ns))
 
     def shut(self, library: Library, stream: Stream, block: object) -> None:
         """End what `open` began; an outer block goes on."""
-        with self._lock, self._reporting():
+        with self._lock, self.reporting():
             queue = self._queues[stream.device, stream.number]
             queue.blocks = [one for one in queue.blocks if one[0] is not block]
             self._mark(library, queue, queue.blocks[-1][2] if queue.blocks else None)
 
     @contextmanager
-    def _reporting(self) -> Iterator[None]:
-        """Keep an error of CUDA from the program, which finds it itself, and mark nothing after it."""
+    def reporting(self) -> Iterator[None]:
+        """Keep an error of a library from the program, which finds it itself, and mark nothing after it."""
         try:
             yield
+        except UsageError:
+            raise
         except Exception as error:  # noqa: BLE001 - the libraries raise what they like; `close` writes it
             self._problem = self._problem or f"{type(error).__name__}: {error}"
             self._closed = True
@@ -222,12 +226,14 @@ class Marks:
             for queue in self._queues.values():
                 self._end(queue)
             self._flush()
+            with self.reporting():
+                self._used = [one.name for one in imported() if one.has_begun()]
             self._write_note()
             if self._file is not None:
                 self._file.close()
 
     def _are_done(self) -> bool:
-        with self._lock, self._reporting():
+        with self._lock, self.reporting():
             for queue in self._queues.values():
                 self._resolve(queue)
             return not any(queue.marks for queue in self._queues.values())
@@ -244,7 +250,7 @@ class Marks:
             queue.follow(_Mark(device, None, t_ns=_core.now_ns()))
 
     def _write_note(self) -> None:
-        note: dict[str, Any] = {"used": [one.name for one in imported() if one.has_begun()]}
+        note: dict[str, Any] = {"used": self._used}
         counts = {"lost": self._lost, "captured": self._captured}
         note |= {name: count for name, count in counts.items() if count}
         if self._overlapped:
