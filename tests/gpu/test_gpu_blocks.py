@@ -1,9 +1,12 @@
 """What `tprof.gpu` marks, on a fake of the libraries' events: kernels count for the task that launched them."""
 
+import multiprocessing
+import os
 import pickle
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -282,6 +285,42 @@ def test_the_file_holds_what_is_done_while_the_program_runs(torch, monkeypatch, 
         running = tprof.load(tmp_path / "t.tprof")
 
     assert sum(len(part.instance) for part in running.gpu.segments) >= 1
+
+
+def test_a_forked_child_has_marks_of_its_own(torch, device, tmp_path):
+    """The parent's events must not be asked there, nor its segments written twice."""
+    with record(tmp_path / "t.tprof"):
+        launch(torch, "before", 3 * KERNEL_S)
+        child = multiprocessing.get_context("fork").Process(target=launch, args=(torch, "child"))
+        child.start()
+        child.join()
+        launch(torch, "after")
+
+    trace = tprof.load(tmp_path / "t.tprof")
+    assert child.exitcode == 0
+    assert sorted((part.process, len(part.instance)) for part in trace.gpu.segments) == [(0, 2), (1, 1)]
+    assert [name for _, _, name in device.runs] == ["before", "after"]
+    assert len(trace.gpu.notes) == 2
+    assert len({int(one) for part in trace.gpu.segments for one in part.instance}) == 3
+
+
+def test_a_child_that_exits_leaves_its_parents_marks_alone(torch, monkeypatch, tmp_path):
+    at_exit = []
+    registry = SimpleNamespace(register=at_exit.append, unregister=at_exit.remove)
+    monkeypatch.setattr("tprof.cuda.marks.atexit", registry)
+    with record(tmp_path / "t.tprof"):
+        launch(torch, "parents", KERNEL_S)
+        child = os.fork()
+        if child == 0:
+            for function in at_exit:
+                function()
+            os._exit(0)
+        os.waitpid(child, 0)
+
+    trace = tprof.load(tmp_path / "t.tprof")
+    assert [len(part.instance) for part in trace.gpu.segments] == [1]
+    assert len(trace.gpu.notes) == 1
+    assert at_exit == []
 
 
 def test_without_a_recording_nothing_is_marked(torch):

@@ -12,7 +12,10 @@ millisecond.
 
 from __future__ import annotations
 
+import atexit
 import json
+import os
+import sys
 import threading
 import time
 from collections import deque
@@ -43,6 +46,8 @@ MOST_EVENTS = 100_000
 MOST_IN_LINE = 512
 """Segments in a line, which has at most 128 KiB."""
 FLUSH_NS = 1_000_000_000
+FIRST = 1000
+"""Of multiprocessing's finalizers: before those that may end a library."""
 
 
 class Owner(NamedTuple):
@@ -143,15 +148,20 @@ class Marks:
     def __init__(self, path: Path) -> None:
         """Store the path; the file is made with its first line."""
         self._path = path
+        self._pid = os.getpid()
         self._lock = threading.RLock()  # a signal handler may open a block while another one opens
         self._devices: dict[tuple[str, int], _Device] = {}
         self._queues: dict[tuple[int, int], _Queue] = {}
         self._file: TableFile | None = None
-        self._failed = self._closed = self._overlapped = False
+        self._failed = self._closed = self._ended = self._overlapped = False
         self._lost = self._captured = 0
         self._problem: str | None = None
         self._used: list[str] = []
         self._flushed_ns = _core.now_ns()
+        # A forked child does not leave the session by Python; multiprocessing's runs its own finalizers only.
+        atexit.register(self.close)
+        if (util := sys.modules.get("multiprocessing.util")) is not None:
+            util.Finalize(None, self.close, exitpriority=FIRST)
 
     def open(self, library: Library, stream: Stream, block: object, owner: Owner) -> None:
         """Let the stream work for an instance until `shut`."""
@@ -218,6 +228,10 @@ class Marks:
 
     def close(self) -> None:
         """Wait for the work that is marked, and write the rest; what is not done by then ends now."""
+        if self._ended or self._pid != os.getpid():
+            return
+        self._ended = True
+        atexit.unregister(self.close)
         deadline_s = time.monotonic() + LAST_S
         while not self._are_done() and time.monotonic() < deadline_s:
             time.sleep(0.001)
