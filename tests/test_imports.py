@@ -22,8 +22,8 @@ ALLOWED = {
     "analysis": "attribution errors lazy_names operating_points trace",
     "attribution": "trace",
     "benchmarks": (
-        "analysis attribution counters errors frequency lazy_names operating_points runtime sensors session theory "
-        "tprof trace"
+        "analysis attribution counters cuda errors frequency lazy_names operating_points runtime sensors session "
+        "theory tprof trace"
     ),
     "budgets": "_core declarations errors frequency live sensors session trace",
     "cli": (
@@ -32,6 +32,7 @@ ALLOWED = {
     ),
     "conflicts": "distribution",
     "counters": "_core errors processors sensors trace",
+    "cuda": "_core errors session",
     "declarations": "errors",
     "distribution": "conflicts",
     "doctor": "_core conflicts counters distribution errors frequency sensors session tprof trace",
@@ -42,10 +43,10 @@ ALLOWED = {
     "processors": "",
     "runtime": "_core declarations distribution errors frequency operating_points sensors session task trace",
     "sensors": "_core errors processors trace",
-    "session": "_core analysis budgets counters declarations distribution errors launch live sensors trace work",
-    "task": "_core declarations distribution session work",
+    "session": "_core analysis budgets counters cuda declarations distribution errors launch live sensors trace work",
+    "task": "_core cuda declarations distribution session work",
     "theory": "analysis errors trace",
-    "tprof": "_core budgets distribution errors lazy_names session task trace",
+    "tprof": "_core budgets cuda distribution errors lazy_names session task trace",
     "trace": "_core analysis errors lazy_names sensors",
 }
 

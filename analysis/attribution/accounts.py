@@ -32,7 +32,7 @@ Times = NDArray[np.int64]
 class Totals:
     """Joules of each instance, summed over the domains that count; `covered` if any quantum holds it.
 
-    `native` is what native threads add; None if none is known.
+    `native` is what native threads add, `gpu` what GPUs do (not in the other sums); None if none is known.
     """
 
     dynamic_j: Floats
@@ -41,11 +41,30 @@ class Totals:
     high_j: Floats
     covered: NDArray[np.bool_]
     native: NativeTotals | None
+    gpu: GpuTotals | None = None
+
+    def add_gpu(self, more: GpuTotals, covered: NDArray[np.bool_]) -> None:
+        """Add one GPU's joules, and which instances it covers."""
+        self.gpu = more if self.gpu is None else self.gpu.plus(more)
+        self.covered |= covered
 
     @classmethod
     def zeros(cls, rows: int, native: NativeTotals | None = None) -> Totals:
         """Start with zeros."""
         return cls(np.zeros(rows), np.zeros(rows), np.zeros(rows), np.zeros(rows), np.zeros(rows, bool), native)
+
+
+@dataclass(frozen=True)
+class GpuTotals:
+    """Joules of GPUs of each instance, (rows,), and their bounds."""
+
+    joules: Floats
+    least: Floats
+    most: Floats
+
+    def plus(self, other: GpuTotals) -> GpuTotals:
+        """Return the sums with another GPU's."""
+        return GpuTotals(self.joules + other.joules, self.least + other.least, self.most + other.most)
 
 
 @dataclass

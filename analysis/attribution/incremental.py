@@ -284,6 +284,12 @@ class Accounts:
         self.own_j += float(row_j[own].sum()) + unseen_j
         self.others_j += float(row_j[~own].sum())
 
+    def add_gpu(self, energy_j: float) -> None:
+        """Add joules of a GPU."""
+        self.measured_j += energy_j
+        self.runtime_j += energy_j
+        self.own_j += energy_j
+
 
 class IncrementalSharing:
     """Shares the joules of a session's counted domains in steps.
@@ -293,7 +299,13 @@ class IncrementalSharing:
     listeners : called with rows and the joules of each, once all domains have shared theirs
     """
 
-    def __init__(self, domains: Sequence[GrowingQuanta], packages: Sequence[int], process: int) -> None:
+    def __init__(
+        self,
+        domains: Sequence[GrowingQuanta],
+        packages: Sequence[int],
+        process: int,
+        gpus: Sequence[GrowingQuanta] = (),
+    ) -> None:
         """Begin without joules.
 
         Parameters
@@ -301,7 +313,9 @@ class IncrementalSharing:
         domains : whose joules are shared; may grow before the first step
         packages : of all domains, counted or not; likewise
         process : ordinal of this process
+        gpus : whose joules go to `runtime_j`: when they worked for whom is known only later
         """
+        self._gpus = gpus
         self.accounts = Accounts()
         self.listeners: list[Callable[[Rows, Floats], None]] = []
         self._domains, self._packages, self._process = domains, packages, process
@@ -323,6 +337,8 @@ class IncrementalSharing:
             edges_ns, energy_j = domain.take(until_ns)
             if len(energy_j):
                 self._share(domain, rows, row_j, edges_ns, energy_j, hidden)
+        for gpu in self._gpus:
+            self.accounts.add_gpu(float(gpu.take(until_ns)[1].sum()))
         firsts = (domain.first_ns for domain in self._domains)
         shared_ns = min((until_ns if first_ns is None else first_ns for first_ns in firsts), default=until_ns)
         done = rows.end_ns <= shared_ns

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from tprof.analysis.attribution.accounts import Account, NativeTotals, Totals, settle
+from tprof.analysis.attribution.accounts import Account, GpuTotals, NativeTotals, Totals, settle
+from tprof.analysis.attribution.gpu import SCOPE as GPU
+from tprof.analysis.attribution.gpu import gpu_use, idle_watts, settle_gpu
 from tprof.analysis.attribution.instances import join_rows
 from tprof.analysis.attribution.load import read_activity
 from tprof.analysis.attribution.meter_delay import SOURCE as METER
 from tprof.analysis.attribution.meter_delay import aligned, delay_warning, find_delay
 from tprof.analysis.attribution.overlaps import distribute_energy, has_overlaps, split_overlaps
 from tprof.analysis.attribution.quanta import Quanta, build_quanta
+from tprof.analysis.attribution.segment_energy import sum_by
 from tprof.analysis.attribution.sharing import Sharing, plan_sharing, split_static, static_watts
 from tprof.analysis.models import Chosen, Coefficients, choose_model, needs_fit, stored_model
 from tprof.analysis.models.fitted import Belief, fit_powers
@@ -36,13 +39,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
-    from tprof.analysis.attribution.instances import InstanceRows
+    from tprof.analysis.attribution.instances import InstanceRows, Joined
     from tprof.analysis.attribution.load import Activity
     from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.models.fitted import Fit
 
     from tprof.trace import Trace
 
+NORMAL_95 = 1.96
 CALIBRATED_STATIC_SHARE = 0.2
 CALIBRATED_SPREAD = 3.0
 """Prior deviation of a task's power, in units of the calibrated model's own error."""
@@ -94,9 +98,9 @@ class Recipe:
         return sharing.with_static(activity.load(domain), static_j)
 
     def again(self, trace: Trace) -> tuple[list[Segments], list[Sharing]]:
-        """Read the trace once more and compute the shares of its counted domains."""
+        """Read the trace once more and compute the shares of its counted domains, GPUs left out."""
         activity = self.read(trace)
-        domains = [domain for domain in self.quanta if domain.counted and len(domain)]
+        domains = [domain for domain in self.quanta if domain.counted and len(domain) and domain.scope != GPU]
         return activity.segments, [self.plan(domain, activity) for domain in domains]
 
 
@@ -118,8 +122,8 @@ def energy_by_domain(recipe: Recipe, trace: Trace) -> pd.DataFrame:
         totals = Totals.zeros(len(joined.rows), NativeTotals.of(activity.pools, joined, len(trace.tasks)))
         columns[domain.name] = np.full(len(names), np.nan)
         if len(domain) and domain.valid.any():
-            settle(recipe.plan(domain, activity), activity.segments, activity.pools, joined, totals)
-            energy_j = totals.dynamic_j + totals.static_j
+            _settled(recipe, trace, domain, activity, joined, totals)
+            energy_j = totals.dynamic_j + totals.static_j + (0.0 if totals.gpu is None else totals.gpu.joules)
             by_task = np.bincount(code[known], weights=energy_j[known], minlength=len(names))
             columns[domain.name] = by_task.astype(np.float64)
     return pd.DataFrame(columns, index=pd.Index(np.asarray(names, object), name="task"))
@@ -159,12 +163,13 @@ def build_profile(
     quanta = tuple(domain.between(trace.start_ns, trace.end_ns)[0] for domain in whole)
     packages = tuple(sorted({q.package for q in quanta if q.package is not None}))
     known_w = static_watts(trace.manifest)
-    recipe = Recipe(chosen, quanta, whole, packages, _static_power(known_w, chosen, quanta), {}, attribute_native)
+    static_w = _static_power(known_w, chosen, quanta) | _gpu_idle(whole, trace.start_ns, known_w)
+    recipe = Recipe(chosen, quanta, whole, packages, static_w, {}, attribute_native)
     activity = recipe.read(trace)
     block_ns = (trace.start_ns, trace.end_ns)
     names = [entry.name for entry in trace.tasks]
     recipe = _fitted(_idled(recipe, known_w, activity), activity, block_ns, names, asked=model)
-    rows, totals, accounts, stuck = _share(recipe, activity, trace.start_ns, len(trace.tasks))
+    rows, totals, accounts, stuck = _share(recipe, activity, trace)
     about_model = [
         text for text in (trace.manifest.get("power_model_problem"), stored_problem) if isinstance(text, str)
     ]
@@ -186,6 +191,8 @@ def build_profile(
     errors_j = None
     if recipe.fits:
         errors_j = mean_errors(recipe.fits, activity.all_segments, rows, names)
+        if totals.gpu is not None:
+            errors_j = np.hypot(errors_j, _gpu_errors(totals.gpu, rows, names))
     threads = [one.thread for one in activity.segments]
     del activity
     tasks, half_j = tasks_table(trace, threads, rows, totals, watts, most_w)
@@ -199,25 +206,34 @@ def build_profile(
 
 
 def _share(
-    recipe: Recipe, activity: Activity, start_ns: int, tasks: int
+    recipe: Recipe, activity: Activity, trace: Trace
 ) -> tuple[InstanceRows, Totals, dict[str, Account], list[str]]:
     """Share the joules of all domains: returns the instances, their joules, the accounts, and warnings."""
     joined = join_rows([one.rows for one in activity.segments])
     for one, place in zip(activity.segments, joined.places, strict=True):
         if isinstance(place, slice):
             one.rows = joined.rows.view(place)  # frees each thread's own copy, as large as all its columns
-    totals = Totals.zeros(len(joined.rows), NativeTotals.of(activity.pools, joined, tasks))
+    totals = Totals.zeros(len(joined.rows), NativeTotals.of(activity.pools, joined, len(trace.tasks)))
     accounts = {domain.name: Account(domain.name, *[float("nan")] * 7) for domain in recipe.quanta}
     stuck = []
     for domain in recipe.quanta:
         if len(domain):
-            plan = recipe.plan(domain, activity)
-            accounts[domain.name] = settle(
-                plan, activity.segments, activity.pools, joined, totals if domain.counted else None
-            )
-            stuck += stuck_sensor_warnings(domain, plan, start_ns)
-            del plan
+            counted = totals if domain.counted else None
+            accounts[domain.name], warnings = _settled(recipe, trace, domain, activity, joined, counted)
+            stuck += warnings
     return joined.rows, totals, accounts, stuck
+
+
+def _settled(
+    recipe: Recipe, trace: Trace, domain: Quanta, activity: Activity, joined: Joined, totals: Totals | None
+) -> tuple[Account, list[str]]:
+    """Share one domain's joules: a GPU's by the time in which it worked, others by the load of processors."""
+    if domain.scope == GPU:
+        use, idle_w = gpu_use(trace, domain.name), recipe.static_power_w.get(domain.name)
+        return settle_gpu(domain, use, idle_w, activity.segments, joined, totals)
+    plan = recipe.plan(domain, activity)
+    account = settle(plan, activity.segments, activity.pools, joined, totals)
+    return account, stuck_sensor_warnings(domain, plan, trace.start_ns)
 
 
 def _fitted(
@@ -228,6 +244,8 @@ def _fitted(
         return recipe
     fits = {}
     for domain in recipe.whole:
+        if domain.scope == GPU:
+            continue
         if domain.counted and len(domain) and domain.quality != "estimated" and (asked == "fitted" or domain.timed):
             load = activity.load(domain)
             belief = _belief(recipe, domain.name)
@@ -235,7 +253,7 @@ def _fitted(
             block, part = domain.between(*block_ns)
             if fit is not None and len(block):
                 fits[domain.name] = replace(fit, static_w=fit.static_w[part])
-    chosen = recipe.model.fitted(asked, fits, [domain.quality for domain in recipe.quanta if domain.counted])
+    chosen = recipe.model.fitted(asked, fits, [q.quality for q in recipe.quanta if q.counted and q.scope != GPU])
     return replace(recipe, model=chosen, fits=fits) if chosen.name == "fitted" else recipe
 
 
@@ -253,6 +271,21 @@ def _static_power(known_w: dict[str, float], model: Chosen, quanta: tuple[Quanta
     if model.coefficients is not None and model.coefficients.c2 > 0:
         return {q.name: model.coefficients.c2 for q in quanta if q.scope == "package"} | known_w
     return known_w
+
+
+def _gpu_idle(whole: Sequence[Quanta], start_ns: int, known_w: Mapping[str, float]) -> dict[str, float]:
+    """Return the idle watts of GPUs, where they are known."""
+    idle_w = {one.name: idle_watts(one, start_ns, known_w.get(one.name)) for one in whole if one.scope == GPU}
+    return {name: watts for name, watts in idle_w.items() if watts is not None}
+
+
+def _gpu_errors(gpu: GpuTotals, rows: InstanceRows, names: Sequence[str]) -> NDArray[np.float64]:
+    """Return by distinct name the standard error of the mean GPU joules: an instance's bounds hold to 95 %."""
+    unique, code = places(names)
+    known = rows.task < len(names)
+    key = code[rows.task[known]]
+    variance = sum_by(key, (((gpu.most - gpu.least) / 2)[known] / NORMAL_95) ** 2, len(unique))
+    return np.sqrt(variance) / np.maximum(np.bincount(key, minlength=len(unique)), 1)
 
 
 def _idled(recipe: Recipe, known_w: dict[str, float], activity: Activity) -> Recipe:

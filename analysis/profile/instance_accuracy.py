@@ -64,9 +64,14 @@ def expected_errors(profile: Profile) -> pd.DataFrame:
     Returns
     -------
     One row per half decade of own time: length_low_s, length_high_s, instances (that were replayed), error (as a
-    part of their mean energy above static power). Empty without a measuring sensor, or if nothing ran.
+    part of their mean energy above static power). Empty without a measuring sensor of the processors, or if
+    nothing ran.
     """
-    domains = [q for q in profile.quanta if q.counted and q.valid.sum() > 2 and q.quality in ("measured", "simulated")]
+    domains = [
+        q
+        for q in profile.quanta
+        if q.counted and q.scope != "gpu" and q.valid.sum() > 2 and q.quality in ("measured", "simulated")
+    ]
     if not domains:
         return pd.DataFrame(columns=list(COLUMNS))
     _, plans = profile.recipe.again(profile.trace)

@@ -57,6 +57,7 @@ def summarize(
     power_high_w, edp_js (mean energy times mean own time), energy_time_corr (Pearson's r of energy with duration,
     NaN where either is the same for all), own_mean_s (without nested tasks and suspension), resolved (whether the
     interval of the mean energy above static power is clear of zero, the watts of an estimate taken as exact).
+    With a GPU also gpu_j, the GPUs' part of energy_j.
     Low and high are the ends of 95 % intervals: for a mean, of all instances that could have run; for `dynamic_j`
     and `power_w`, of what those that ran drew.
     Instances whose energy is not resolved count in `instances` and `duration_mean_s` only.
@@ -136,6 +137,7 @@ def summarize(
             "own_mean_s": own_mean_s,
             "resolved": resolves,
             **further,
+            **({"gpu_j": total(tasks["gpu_j"].to_numpy(), good)} if "gpu_j" in tasks else {}),
         },
         index=pd.Index(np.asarray(names, object), name="task"),
     )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
-    from tprof.analysis.attribution.accounts import Totals
+    from tprof.analysis.attribution.accounts import GpuTotals, Totals
     from tprof.analysis.attribution.instances import InstanceRows
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.segments import Segments
@@ -49,6 +49,7 @@ def tasks_table(
     width of the bounds that the sensor alone gives, empty without native threads.
     """
     thread = rows.thread if rows.thread is not None else np.zeros(len(rows), np.int32)
+    gpu = totals.gpu
     energy_j = totals.dynamic_j + totals.static_j
     totals.low_j += energy_j
     totals.high_j += energy_j
@@ -63,9 +64,12 @@ def tasks_table(
         half_j = (totals.high_j - totals.low_j) / 2
         totals.low_j = np.maximum(totals.low_j - (native.joules - native.least_j), 0.0)
         totals.high_j += native.most_j - native.joules
+    if gpu is not None:
+        _add_gpu(totals, gpu, energy_j, half_j)
     if not watts.is_none:
         totals.low_j, totals.high_j = widened(totals.low_j, totals.high_j, totals.static_j, watts)
-    resolved = [energy_j, totals.dynamic_j, totals.static_j, totals.low_j, totals.high_j]
+    of_gpu = {} if gpu is None else {"gpu_j": gpu.joules}
+    resolved = [*of_gpu.values(), energy_j, totals.dynamic_j, totals.static_j, totals.low_j, totals.high_j]
     if native is not None:
         resolved += [native.joules, native.most_j, native.spin_j]
     for values in resolved:
@@ -96,6 +100,7 @@ def tasks_table(
             "native_high_j": native.most_j,
             "spin_j": native.spin_j,
         }
+    columns |= of_gpu
     columns.update(rows.counts)
     counted = {"instructions", "cycles"} <= set(rows.counts)
     columns["ipc"] = (
@@ -103,6 +108,16 @@ def tasks_table(
     )
     columns["failed"] = rows.failed
     return pd.DataFrame(columns, copy=False), half_j
+
+
+def _add_gpu(totals: Totals, gpu: GpuTotals, energy_j: NDArray[np.float64], half_j: NDArray[np.float64]) -> None:
+    """Add the joules of GPUs to those of instances, to their bounds, and to half their width where it is kept."""
+    energy_j += gpu.joules
+    totals.dynamic_j += gpu.joules
+    totals.low_j += gpu.least
+    totals.high_j += gpu.most
+    if totals.native is not None:
+        half_j += (gpu.most - gpu.least) / 2
 
 
 def _divided(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -131,7 +146,7 @@ def _only_package(trace: Trace, count: int) -> NDArray[np.int16]:
 
 
 def power_table(quanta: Sequence[Quanta], start_ns: int) -> pd.DataFrame:
-    """Return watts over time on the quanta of the first counted domain.
+    """Return watts over time on the quanta of the first counted domain, of one that is no GPU if there is any.
 
     Columns `time_s` (begin of the quantum, from the begin of the recorded block), `duration_s`, and `<domain>_w`
     of each domain: its mean over that time, NaN where a reading is invalid or lacking.
@@ -139,7 +154,8 @@ def power_table(quanta: Sequence[Quanta], start_ns: int) -> pd.DataFrame:
     resolved = [q for q in quanta if len(q)]
     if not resolved:
         return pd.DataFrame({"time_s": np.empty(0), "duration_s": np.empty(0)})
-    grid_ns = next((q for q in resolved if q.counted), resolved[0]).edges_ns
+    in_order = sorted(resolved, key=lambda q: (not q.counted, q.scope == "gpu"))
+    grid_ns = in_order[0].edges_ns
     seconds = np.diff(grid_ns) * 1e-9
     columns = {"time_s": (grid_ns[:-1] - start_ns) * 1e-9, "duration_s": seconds}
     for domain in resolved:

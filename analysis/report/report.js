@@ -136,6 +136,7 @@ const COLUMNS = [
   ["dynamic_j", "Dynamic", (v, r) => (v === null || r.dynamic_high_j === null ? "–" : r.resolved ? si(v, "J") + within(v, r, "dynamic", "j", "J") : `≤ ${si(r.dynamic_high_j, "J")}`)], ["energy_mean_j", "Mean", mean], ["duration_mean_s", "Mean time", (v) => si(v, "s")], ["own_mean_s", "Own time", (v) => si(v, "s")],
   ["power_w", "Power", (v, r) => atMost(v, r, "W", 1 / r.own_mean_s) + within(v, r, "power", "w", "W")], ["edp_js", "EDP", (v, r) => atMost(v, r, "Js", r.own_mean_s)],
   ["energy_time_corr", "Correlation", (v, r) => (v === null || r.instances < 10 ? "–" : v.toFixed(2))],
+  ...(data.summary.some((r) => r.gpu_j !== undefined) ? [["gpu_j", "GPU", (v) => (v === null ? "–" : si(v, "J"))]] : []),
   ...(data.native ? [["native_j", "Native", (v, r) => `${v === null ? "–" : si(v, "J")}${v !== null && r.native_high_j > 1.005 * v ? `\n≤ ${si(r.native_high_j, "J")}` : ""}`], ["spin_j", "Spinning", (v) => (v === null ? "–" : si(v, "J"))]] : []),
 ];
 let order = ["energy_j", -1];

@@ -27,6 +27,7 @@ VIZTRACER = "VizTracer"
 IDLE = "task, nothing recording"
 CLOCK = "task, recording clock and cpu"
 COUNTED = "task, recording counters"
+BY_PAPI = "task, recording counters by PAPI"
 
 FOUR_EVENTS = ("llc_refs",)  # by name beside instructions, cycles and LLC misses
 STAND_IN_EVENTS = ("page_faults", "context_switches", "cpu_migrations")
@@ -79,6 +80,8 @@ def subjects(directory: Path) -> list[Subject]:
     events, _ = group_events()
     if events:
         found.append(Subject(COUNTED, lambda calls: time_recorded(directory, calls, counters=events)))
+    if papi_problem() is None:
+        found.append(Subject(BY_PAPI, lambda calls: time_recorded(directory, calls, counters="papi")))
     if importlib.util.find_spec("viztracer") is not None:
         found.append(Subject(VIZTRACER, _time_viztracer))
     return found
@@ -97,6 +100,15 @@ def group_events() -> tuple[tuple[str, ...], str]:
     except SensorError:
         return (), f"not measured: {why}"
     return STAND_IN_EVENTS, f"{len(STAND_IN_EVENTS)} software events stand in for the four: {why}"
+
+
+def papi_problem() -> str | None:
+    """Return why PAPI does not count here, or None."""
+    try:
+        counters.choose("papi")
+    except SensorError as error:
+        return str(error).partition(";")[0]
+    return None
 
 
 def time_recorded(directory: Path, calls: int, *, counters: str | tuple[str, ...]) -> float:

@@ -108,6 +108,7 @@ def measure_calls(directory: Path, extent: Extent) -> list[Figure]:
     figures = [
         Figure("a sample, clock and cpu only", differences(taken[call_cost.CLOCK], idle, divisor=2), "ns", 50),
         _grouped(taken, idle),
+        _by_papi(taken, idle),
         Figure(f"{call_cost.IDLE}, {OVER_BARE}", differences(idle, bare), "ns", 25),
         Figure(f"{call_cost.CLOCK}, {OVER_BARE}", differences(taken[call_cost.CLOCK], bare), "ns", 100, "two samples"),
         Figure(call_cost.BARE, bare, "ns"),
@@ -127,6 +128,13 @@ def _grouped(taken: dict[str, tuple[float, ...]], idle: tuple[float, ...]) -> Fi
         return _absent(name, "ns", target_ns, stand_in)
     values = differences(taken[call_cost.COUNTED], idle, divisor=2)
     return Figure(name, values, "ns", target_ns, stand_in, comparable=not stand_in)
+
+
+def _by_papi(taken: dict[str, tuple[float, ...]], idle: tuple[float, ...]) -> Figure:
+    name = "a sample with three counters by PAPI"
+    if call_cost.BY_PAPI not in taken:
+        return _absent(name, "ns", None, call_cost.papi_problem() or "not measured")
+    return Figure(name, differences(taken[call_cost.BY_PAPI], idle, divisor=2), "ns")
 
 
 def _absent(name: str, unit: str, target: float | None, why: str) -> Figure:

@@ -371,6 +371,24 @@ def native_pools(rows: Sequence[Mapping[str, Any]], skipped: Sequence[Mapping[st
     )  # fmt: skip
 
 
+def gpu_series(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the joules of windows on a GPU by tprof, by hand and by Zeus, and those of the tasks above idle power."""
+    return Table(
+        "Matrix products on a GPU: joules by tprof beside NVML's counter read by hand, in the same windows",
+        ("size", "time", "by hand", "tprof", "error", "Zeus", "tasks", "of those above idle"),
+        tuple(
+            (
+                f"{row['size']}", f"{row['seconds']:.2f} s", f"{row['by_hand_j']:.1f} J", f"{row['tprof_j']:.1f} J",
+                percent(row["tprof_j"] / row["by_hand_j"] - 1),
+                NONE if row["zeus_j"] is None else f"{row['zeus_j']:.1f} J", f"{row['tasks_j']:.1f} J",
+                NONE if row["above_idle_j"] is None else percent(row["tasks_j"] / row["above_idle_j"]),
+            )
+            for row in rows
+        ),
+        "Zeus: ZeusMonitor in the same window, if it is installed (pip install zeus). Expected: within 2 %.",
+    )  # fmt: skip
+
+
 def _credit_error(row: Mapping[str, Any]) -> str:
     if row["used_s"] is None or not row["native_cpu_s"] > 0:
         return NONE

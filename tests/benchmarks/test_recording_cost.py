@@ -56,6 +56,13 @@ def test_rivals_stand_beside_the_figures(result):
         assert rival in names
 
 
+def test_what_papi_costs_stands_there_or_why_it_does_not_count(result):
+    (figure,) = (figure for figure in result["figures"] if "PAPI" in figure["name"])
+
+    assert (figure["value"] is not None) == (calls.papi_problem() is None)
+    assert figure["value"] is not None or figure["note"] == calls.papi_problem()
+
+
 def test_no_sample_is_missing(result):
     missing = next(figure for figure in result["figures"] if "missing" in figure["name"])
 

@@ -54,6 +54,7 @@ def test_tables_are_printed_with_the_papers_beside_them(measured, tmp_path, monk
         (["--pairs", "--quick"], "--pairs measures and takes --session and --json only"),
         (["--session", "kept"], "without it everything is simulated"),
         (["--published", "--watts"], "--published computes what the paper prints and takes --json only"),
+        (["--gpu", "--quick"], "--gpu measures on this machine's GPU and takes --json only"),
         (["--watts", "--quick"], "--watts fits published figures and takes --json only"),
         (["--keep", "runs.jsonl"], "--keep goes with --assumptions, which takes --case, --seeds, --quick and --json"),
         (["--assumptions", "--plot", "page.html"], "--keep goes with --assumptions"),

@@ -13,8 +13,9 @@ from tprof.benchmarks.simulator.simulated_machine import FIRST, Shape, make_tree
 from tprof.counters import processor_pmus
 from tprof.counters.groups import HARDWARE
 from tprof.doctor import State
+from tprof.doctor.counter_facts import counter_facts
 from tprof.doctor.machine_facts import file_system_of, operating_facts, package_facts, place_facts, processor_facts
-from tprof.doctor.sensor_facts import counter_facts, energy_facts, model_facts
+from tprof.doctor.sensor_facts import energy_facts, model_facts
 from tprof.sensors import advice
 from tprof.sensors.topology import describe_host
 from tprof.trace.power_model import write_model
@@ -174,6 +175,33 @@ def test_the_pmus_of_x86_cores_are_found_whether_they_are_alike_or_not(tmp_path)
     assert [pmu.name for pmu in processor_pmus(tree.root)] == ["cpu", "cpu_atom", "cpu_core"]
 
 
+def test_the_table_that_names_the_events_is_said_for_each_kind_of_core(tmp_path):
+    facts = facts_of_counters(fake_trees.hybrid(tmp_path))
+
+    assert facts["events of cpu_core"].why == (
+        "Golden Cove (Alder and Raptor Lake), table intel-hybrid.txt; 4 fixed and 8 general counters"
+    )
+    assert facts["events of cpu_atom"].why.startswith("Gracemont (Alder and Raptor Lake), table intel-hybrid.txt; 3")
+    assert facts["l2_refs"].state is State.OK
+    assert facts["stalls_frontend"].state is State.MISSING
+    assert facts["stalls_frontend"].why == (
+        "Gracemont (Alder and Raptor Lake) has no event for it (table intel-hybrid.txt)"
+    )
+
+
+def test_a_processor_in_no_table_is_named(tmp_path):
+    tree = fake_trees.Tree(tmp_path)
+    tree.processor(fake_trees.INTEL, numbers=(6, 15, 11))
+    tree.pmu("cpu", 4)
+
+    fact = facts_of_counters(tree)["events of cpu"]
+
+    assert fact.state is State.LIMITED
+    assert fact.why == (
+        "no table lists GenuineIntel-6-F-B: the kernel's generic events, and what those of caches count depends on it"
+    )
+
+
 def test_the_nmi_watchdog_matters_where_there_are_counters_to_hold(tmp_path):
     tree = fake_trees.Tree(tmp_path)
     tree.write("proc/sys/kernel/nmi_watchdog", "1")
@@ -193,7 +221,7 @@ def test_a_counter_that_never_runs_points_to_the_watchdog(tmp_path):
 def test_few_descriptors_limit_the_threads_that_have_counters():
     program = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); "
-        "from tprof.doctor.sensor_facts import counter_facts; from pathlib import Path; "
+        "from tprof.doctor.counter_facts import counter_facts; from pathlib import Path; "
         "print(*(f'{fact.state}: {fact.why}' for fact in counter_facts(Path('/')) if fact.what == 'open files'))"
     )
     python = str(Path(sysconfig.get_path("scripts")) / "python")

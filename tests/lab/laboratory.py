@@ -23,7 +23,7 @@ CACHE = Path(
 )
 SCENARIOS = tomllib.loads((HERE / "scenarios.toml").read_text())
 PACKAGES = ("qemu-system-x86", "busybox-static", "kmod", "gcc", "make")
-GUEST_S = 600
+GUEST_S = 1800
 """Longest run of one guest."""
 MACHINE = {"cpu": "Skylake-Server,-hypervisor", "sockets": 1, "cpus": 2}
 """qemu's model of the processor, and its numbers, unless a scenario gives others."""

@@ -1,4 +1,4 @@
-"""What runs in the guest to try how tprof sets frequencies: kills, a sweep, a runtime's policies, a budget that slows."""
+"""Programs that try in the guest how tprof sets frequencies: kills, a sweep, a runtime's policies, a slow budget."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CPUFREQ = Path("/sys/devices/system/cpu/cpufreq")
 GHZ = 1_000_000_000
-FOLDER = Path("/dev/shm/lab.sweep")  # noqa: S108 - the guest's own
+FOLDER = Path("/dev/shm/lab.tprof")  # noqa: S108 - the guest's own
 SHARED = ("scaling_min_freq", "scaling_max_freq", "scaling_governor")
 
 
@@ -101,17 +101,19 @@ def restore_by_hand(former: list[tuple[str, ...]]) -> None:
             (folder / name).write_text(value)
 
 
-def sweep(frequencies: str, repeats: int, seconds: dict[str, float], instances: int) -> dict[str, object]:
+def sweep(frequencies: str, model: str, seconds: dict[str, float], instances: int) -> dict[str, object]:
     """Sweep a program over frequencies; return the sweep's table and conditions, and each run's own truth."""
     log, before = Path("/dev/shm/lab.runs"), policies()  # noqa: S108 - as above
     calls = json.dumps(plan(seconds, instances, seed=1))
     command = [
-        Path(sys.executable).parent / "tprof", "sweep", "--frequencies", frequencies, "--repeat", str(repeats),
-        "--workers", "1", "--seed", "1", "--settle", "0", "--model", "fitted", "--energy", "powercap", "-o", FOLDER,
+        Path(sys.executable).parent / "tprof", "sweep", "--frequencies", frequencies, "--repeat", "1",
+        "--workers", "1", "--seed", "1", "--settle", "0", "--model", model, "--energy", "powercap", "-o", FOLDER,
         "--overwrite", __file__, "work", calls, log,
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     print(done.stdout, done.stderr)
+    if not (FOLDER / "sweep.csv").exists():
+        shutil.copytree(FOLDER, "/run/lab/broken.sweep")
     runs = [json.loads(line) for line in log.read_text().splitlines()]
     with (FOLDER / "sweep.csv").open(newline="") as table:
         rows = list(csv.DictReader(table))
@@ -139,21 +141,33 @@ def work(calls: list[tuple[str, int]], log: Path) -> None:
         file.write(json.dumps({"before": before, "after": truth(), "held": held}) + "\n")
 
 
-def under_policy(policy: str | dict[str, float], seconds: dict[str, float], instances: int) -> dict[str, object]:
+def under_policy(
+    policy: str | dict[str, float], seconds: dict[str, float], instances: int, options: dict[str, float] | None = None
+) -> dict[str, object]:
     """Run tasks in a runtime with a policy; return the truth at the begin, at the middle and at the end."""
     from tprof.runtime import Runtime  # noqa: PLC0415 - one scenario in many
-    from tprof.runtime.policy import fixed  # noqa: PLC0415
+    from tprof.runtime.policy import edp, fixed  # noqa: PLC0415
 
     before, calls = policies(), plan(seconds, instances, seed=1)
-    asked = fixed(tasks={name: ghz * GHZ for name, ghz in policy.items()}) if isinstance(policy, dict) else policy
+    asked = edp(**options) if options else policy
+    if isinstance(policy, dict):
+        asked = fixed(tasks={name: ghz * GHZ for name, ghz in policy.items()})
     truths = [truth()]
-    with Runtime(workers=2, policy=asked) as runtime:
+    with tprof.record(FOLDER, energy="powercap") as recording, Runtime(workers=2, policy=asked) as runtime:
         for half in (calls[: len(calls) // 2], calls[len(calls) // 2 :]):
             for name, rounds in half:
                 bodies()[name](rounds)
             runtime.wait()
             truths.append(truth())
-    return {"truths": truths, "before": before, "after": policies()}
+    said = {"truths": truths, "before": before, "after": policies(), "decisions": decisions(recording)}
+    shutil.rmtree(FOLDER)
+    return said
+
+
+def decisions(recording: tprof.Recording) -> list[str]:
+    """Return what the policy decided, each as a line."""
+    found = recording.profile("cputime").decisions
+    return [" ".join(f"{name}={value}" for name, value in row.items()) for row in found.to_dict("records")]
 
 
 def slowed(joules: float, seconds: dict[str, float], instances: int) -> dict[str, object]:

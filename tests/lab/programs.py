@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tprof
-from tprof.cli import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -190,5 +189,7 @@ def multiplexed(seconds: dict[str, float], instances: int = 20) -> None:
 PROGRAMS = {"steps": steps, "starve": starve, "tasks": tasks, "multiplexed": multiplexed}
 
 if __name__ == "__main__":
+    from tprof.cli import main
+
     use_kinds_as_kernels()
     main()

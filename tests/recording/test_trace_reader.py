@@ -167,13 +167,15 @@ def test_scattered_numbers_of_tasks_are_found(trace):
 
 def test_a_newer_minor_version_is_read_and_said(trace):
     path = traces.samples_of(trace)
-    traces.set_header(path, minor=3)
-    traces.set_json(trace / "manifest.json", format=[1, 4], novelty={"any": ["thing"]})
+    traces.set_header(path, minor=layout.MINOR + 1)
+    traces.set_json(trace / "manifest.json", format=[1, layout.MINOR + 1], novelty={"any": ["thing"]})
 
     loaded = tprof.load(trace)
 
     assert len(loaded.threads[0].read()) == 4
-    assert f"the trace is of format 1.4: what 1.{layout.MINOR} does not know is left out" in loaded.notes
+    assert (
+        f"the trace is of format 1.{layout.MINOR + 1}: what 1.{layout.MINOR} does not know is left out" in loaded.notes
+    )
     assert any("00000000.samples is of format 1.3" in note for note in loaded.notes)
 
 

@@ -100,6 +100,15 @@ def test_a_name_that_says_nothing_leaves_it_to_battery_sockets_and_cores(tmp_pat
     assert kind_of(machine(tmp_path / "cores", name, AMD, cores=64)) == "amd-server"
 
 
+def test_the_family_and_model_of_a_processor_without_a_telling_name_are_looked_up(tmp_path):
+    """Engineering samples of servers have few cores and one socket now and then."""
+    tree = machine(tmp_path, "Genuine Intel(R) 0000%@")
+    cpuinfo = tmp_path / "proc/cpuinfo"
+    cpuinfo.write_text(f"{cpuinfo.read_text()}cpu family\t: 6\nmodel\t\t: 143\nstepping\t: 4\n")
+
+    assert kind_of(tree) == "intel-server"
+
+
 def test_a_desktops_processor_in_a_laptop_is_a_laptops(tmp_path):
     tree = machine(tmp_path, "Intel(R) Xeon(R) CPU E3-1505M v5 @ 2.80GHz")
     tree.write("sys/class/dmi/id/chassis_type", "10")

@@ -57,7 +57,7 @@ def test_each_gpu_is_a_domain_with_its_names(place, monkeypatch):
     assert [(one.name, one.scope, one.counted) for one in found.domains] == [
         ("gpu-0", "gpu", True), ("gpu-1", "gpu", True),
     ]  # fmt: skip
-    assert dict(found.domains[1].details) == {"uuid": "GPU-bbbb", "name": "NVIDIA H200", "pci": "00000000:02:00.0"}
+    assert dict(found.domains[1].details) == {"uuid": "GPU-bbbb", "model": "NVIDIA H200", "pci": "00000000:02:00.0"}
     assert found.domains[0].unit_j == 0.001
     assert found.left_out == ()
     assert nvml.opened == 0
@@ -226,7 +226,7 @@ def test_one_of_two_gpus_that_is_lost_leaves_the_other(place, monkeypatch):
 
 
 def test_who_used_a_gpu_is_kept_with_the_readings(tmp_path, monkeypatch):
-    nvml = FakeNvml(FakeGpu("GPU-a", users=[(11, 40), (12, 0), (13, 60)])).install(monkeypatch)
+    nvml = FakeNvml(FakeGpu("GPU-a", users=[(11, 40), (12, 0)], running=[12, 13])).install(monkeypatch)
     monkeypatch.setenv("TPROF_SYSROOT", str(tmp_path))
     path = tmp_path / "t.tprof"
 
@@ -236,7 +236,7 @@ def test_who_used_a_gpu_is_kept_with_the_readings(tmp_path, monkeypatch):
         wait_for(lambda: "17" in (path / "gpu/processes.jsonl").read_text(), "a line without utilisation")
 
     lines = [json.loads(line) for line in (path / "gpu/processes.jsonl").read_text().splitlines()]
-    assert lines[0]["processes"] == [[11, 0.4], [13, 0.6]]
+    assert lines[0]["processes"] == [[11, 0.4], [12, 0.0], [13, 0.0]]
     assert lines[-1]["processes"] == [[17, None]]
     assert all(line["domain"] == "gpu-0" and line["since_ns"] < line["t_ns"] for line in lines)
     assert len(raw_readings(path, "gpu-0")) > 1

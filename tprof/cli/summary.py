@@ -40,11 +40,13 @@ if TYPE_CHECKING:
 LEAST_CORRELATED = 10  # fewer points correlate by chance
 COLUMNS = (
     "task", "instances", "energy", "share", "mean", "time", "power", "dynamic", "power-interval", "own-time", "sd",
-    "edp", "correlation", "native", "native-time", "spinning",
+    "edp", "correlation", "gpu", "native", "native-time", "spinning",
 )  # fmt: skip
 DEFAULT_COLUMNS = frozenset(COLUMNS[:7])
 NATIVE_COLUMNS = frozenset(COLUMNS[-3:])
 """Not shown unless native threads serve tasks, or they are asked for."""
+GPU_COLUMNS = frozenset({"gpu"})
+"""Not shown unless a GPU is measured, or they are asked for."""
 WAITED = ("running", "data", "worker", "spawning", "paused")
 SERVED = ("running", "starved", "overhead", "suspended")
 
@@ -181,7 +183,9 @@ def _tasks(profile: Profile, label: str, shown: _Shown) -> list[str]:
         key: Column(heading, tuple(cell(row) for row in rows), use, is_further=key not in DEFAULT_COLUMNS)
         for use, (key, (heading, cell)) in enumerate(reversed(_TASK_COLUMNS.items()))
     }
-    usual = [key for key in COLUMNS if "native_j" in table or key not in NATIVE_COLUMNS]
+    absent = frozenset() if "native_j" in table else NATIVE_COLUMNS
+    absent |= frozenset() if "gpu_j" in table else GPU_COLUMNS
+    usual = [key for key in COLUMNS if key not in absent]
     in_order = [columns[key] for key in dict.fromkeys(shown.columns or usual) if key != "task"]
     asked = shown.everything or shown.columns is not None
     kept = in_order if asked else fitting(names, in_order, shown.width)
@@ -300,6 +304,7 @@ _TASK_COLUMNS: dict[str, tuple[str, Callable[[Row], str]]] = {
     "sd": ("± sd", _deviation),
     "edp": ("EDP", _at_most("edp_js", "Js", lambda row: float(row["own_mean_s"]))),
     "correlation": ("corr(E, t)", _correlation),
+    "gpu": ("GPU", lambda row: _known(float(row.get("gpu_j", math.nan)), "J")),
     "native": ("native", lambda row: _known(float(row.get("native_j", math.nan)), "J")),
     "spinning": ("spinning", lambda row: _known(float(row.get("spin_j", math.nan)), "J")),
     "native-time": ("native time", lambda row: _known(float(row.get("native_cpu_s", math.nan)), "s")),

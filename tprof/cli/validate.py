@@ -57,21 +57,25 @@ def validate(  # noqa: PLR0913 - one parameter an option
     native: Annotated[
         bool, typer.Option("--native", help="Run libraries' pools of threads, and compare whom they are credited to.")
     ] = False,
+    gpu: Annotated[
+        bool, typer.Option("--gpu", help="Multiply on an NVIDIA GPU: joules beside its counter read by hand, and Zeus.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Simulate a processor with known power, and print each model's error beside the others'."""
     mode = _mode(
-        {"published": published, "native": native, "watts": watts, "pairs": pairs, "assumptions": assumptions},
+        {
+            "published": published,
+            "native": native,
+            "watts": watts,
+            "gpu": gpu,
+            "pairs": pairs,
+            "assumptions": assumptions,
+        },
         {"seeds": seeds, "case": case, "quick": quick, "plot": plot, "session": session, "keep": keep},
     )
-    if mode == "published":
-        _recompute_paper(as_json=as_json)
-        return
-    if mode == "native":
-        _try_native_pools(as_json=as_json)
-        return
-    if mode == "watts":
-        _try_assumed_watts(as_json=as_json)
+    if mode in _WITHOUT_OPTIONS:
+        _WITHOUT_OPTIONS[mode](as_json=as_json)
         return
     if mode == "pairs":
         _measure_pairs(session, as_json=as_json)
@@ -104,6 +108,7 @@ def validate(  # noqa: PLR0913 - one parameter an option
 _TAKES = {
     "published": ((), "--published computes what the paper prints and takes --json only"),
     "native": ((), "--native runs programs of its own and takes --json only"),
+    "gpu": ((), "--gpu measures on this machine's GPU and takes --json only"),
     "watts": ((), "--watts fits published figures and takes --json only"),
     "pairs": (
         ("session",),
@@ -162,6 +167,26 @@ def _try_native_pools(*, as_json: bool) -> None:
         dump({"native": rows, "skipped": skipped()})
     else:
         show_tables([native_pools(rows, skipped())], sys.stdout)
+
+
+def _measure_gpu(*, as_json: bool) -> None:
+    from tprof.benchmarks.validation.gpu_series import measure
+    from tprof.benchmarks.validation.validation_text import gpu_series
+
+    with status("measuring") as report:
+        rows = measure(progress=lambda name, done, of: report(f"{name} ({done} of {of})"))
+    if as_json:
+        dump({"gpu": rows})
+    else:
+        show_tables([gpu_series(rows)], sys.stdout)
+
+
+_WITHOUT_OPTIONS = {
+    "published": _recompute_paper,
+    "native": _try_native_pools,
+    "watts": _try_assumed_watts,
+    "gpu": _measure_gpu,
+}
 
 
 def _try_assumptions(

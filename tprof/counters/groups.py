@@ -306,8 +306,9 @@ def _events(counters: Sequence[Counter], pmus: Sequence[Pmu]) -> list[Event]:
 
 
 def _group(name: str, core: Core | None, events: Iterable[Event]) -> Group:
-    names = (None, None) if core is None else (core.name, core.table)
-    return Group(name, *names, part=False, events=tuple(events))
+    if core is None:
+        return Group(name, None, None, part=False, events=tuple(events))
+    return Group(name, core.name, core.table, part=False, events=tuple(events))
 
 
 def _unlisted(counters: Iterable[Counter], pmus: Sequence[Pmu]) -> tuple[str, ...]:

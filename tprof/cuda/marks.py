@@ -1,12 +1,13 @@
 """Marks on streams: from here on this stream works for this instance. Their times come later, from CUDA events.
 
-A mark is an event that is recorded behind the work that the stream already has; so asynchronous kernels count for the
-task that launched them. Two marks of a stream that follow each other are a segment. No call here waits for the program's
-work, and none is made by another thread: both would disturb it, and end the capture of a graph. What is done is asked at
-the next mark, and at the end of the recording for up to `LAST_S`.
+A mark is an event that is recorded behind the work that the stream already has, so asynchronous kernels count for the
+task that launched them. Two marks of a stream that follow each other make a segment. No call here waits for the
+program's work, and none is made by a thread of our own: both would disturb it, and end the capture of a graph. Whether
+an event is done is asked at the next mark, and at the end of the recording for up to `LAST_S`.
 
 An event's time is the time since a base event on a stream of our own, where it is done at once: the host's clock just
-before and after it gives the base, and the two clocks do not drift apart by a tenth of a millisecond until the next one.
+before and after it gives the base. A base is renewed before the two clocks have drifted apart by a tenth of a
+millisecond.
 """
 
 from __future__ import annotations
@@ -244,9 +245,8 @@ class Marks:
 
     def _write_note(self) -> None:
         note: dict[str, Any] = {"used": [one.name for one in imported() if one.has_begun()]}
-        for name, count in (("lost", self._lost), ("captured", self._captured)):
-            if count:
-                note[name] = count
+        counts = {"lost": self._lost, "captured": self._captured}
+        note |= {name: count for name, count in counts.items() if count}
         if self._overlapped:
             note["overlapped"] = True
         if self._problem is not None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .counter_facts import counter_facts
 from .fact import Group
 from .machine_facts import installation_facts, operating_facts, package_facts, place_facts, processor_facts
-from .sensor_facts import counter_facts, energy_facts, model_facts
+from .sensor_facts import energy_facts, model_facts
 
 if TYPE_CHECKING:
     from pathlib import Path

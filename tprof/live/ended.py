@@ -49,7 +49,7 @@ class EndedReadings(Readings):
             whole = build_quanta(reading)
             quanta = whole.between(trace.start_ns, trace.end_ns)[0]
             if reading.counted and len(quanta):
-                domain = self._enter(quanta.name, quanta.quality, quanta.package, static_w)
+                domain = self._enter(quanta.name, quanta.quality, quanta.package, static_w, scope=quanta.scope)
                 domain.append(quanta.edges_ns, quanta.energy_j)
                 domain.lead_in_j = float(whole.between(int(whole.edges_ns[0]), trace.start_ns)[0].energy_j.sum())
                 domain.is_whole = True

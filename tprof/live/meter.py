@@ -58,7 +58,8 @@ class Energy:
     ----------
     tasks : by name
     tasks_j, runtime_j, other_j, idle_j, spin_j, unidentified_j : as the accounts of a profile; they sum to
-        `measured_j`. While a recording runs, the energy of native threads (BLAS, OpenMP, …) is in `runtime_j`
+        `measured_j`. While a recording runs, the energy of native threads (BLAS, OpenMP, …) is in `runtime_j`; that of
+        GPUs is there until a profile is made
     measured_j : of the counted domains; NaN where nothing is measured
     quality : `measured`, `estimated`, …, that of the least trustworthy domain; `none` without any
     until_s : seconds from the begin of the block up to which the joules are shared out
@@ -108,7 +109,7 @@ class Meter:
             self._read_ended()
         else:
             self._follow_running()
-        self._sharing = IncrementalSharing(self.readings.domains, self.readings.packages, process)
+        self._sharing = IncrementalSharing(self.readings.domains, self.readings.packages, process, self.readings.gpus)
         self.accounts, self.listeners = self._sharing.accounts, self._sharing.listeners
 
     def _follow_running(self) -> None:
@@ -141,7 +142,8 @@ class Meter:
     @property
     def read_j(self) -> float:
         """Shared joules since the first sensor reading, which precedes the recorded block."""
-        return sum(domain.lead_in_j for domain in self.readings.domains) + self.accounts.measured_j
+        domains = (*self.readings.domains, *self.readings.gpus)
+        return sum(domain.lead_in_j for domain in domains) + self.accounts.measured_j
 
     @property
     def until_ns(self) -> int:

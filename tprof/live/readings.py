@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tprof import _core
+from tprof.analysis.attribution.gpu import SCOPE as GPU
 from tprof.analysis.attribution.hidden import Growth, Hidden, HiddenSoFar
 from tprof.analysis.attribution.incremental import GrowingQuanta, Rows
 from tprof.errors import TraceError
@@ -38,7 +39,8 @@ class Readings:
 
     Attributes
     ----------
-    domains : the counted ones
+    domains : the counted ones, GPUs left out
+    gpus : counted GPUs, whose joules no CPU time shares
     packages : numbers of the packages that have a domain
     hidden : CPU time without samples
     packages_only : whether all domains are packages; `tprof._core.drawn_uj` then has their joules without a read
@@ -47,6 +49,7 @@ class Readings:
     def __init__(self, hidden: Hidden) -> None:
         """Begin without domains."""
         self.domains: list[GrowingQuanta] = []
+        self.gpus: list[GrowingQuanta] = []
         self.packages: list[int] = []
         self.hidden = hidden
         self.packages_only = True
@@ -72,7 +75,7 @@ class Readings:
     def begin(self, t_ns: int) -> None:
         """Drop the joules before a time."""
         self._begin_ns = t_ns
-        for domain in self.domains:
+        for domain in (*self.domains, *self.gpus):
             domain.begin(t_ns)
 
     def read(self) -> bool:
@@ -104,11 +107,13 @@ class Readings:
         ends = [end for domain in self.domains if (end := domain.edge(since_ns, at_most_ns)) is not None]
         return min(last_ns, max((end for end in ends if end <= at_most_ns), default=min(ends, default=last_ns)))
 
-    def _enter(self, name: str, quality: str, package: int | None, static_w: Mapping[str, float]) -> GrowingQuanta:
+    def _enter(
+        self, name: str, quality: str, package: int | None, static_w: Mapping[str, float], *, scope: str
+    ) -> GrowingQuanta:
         """Return a new counted domain."""
         domain = GrowingQuanta(name, package, static_w.get(name, 0.0))
         domain.begin(self._begin_ns)
-        self.domains.append(domain)
+        (self.gpus if scope == GPU else self.domains).append(domain)
         self._qualities.add(quality)
         return domain
 
@@ -131,7 +136,7 @@ class RunningReadings(Readings):
 
     def read(self) -> bool:
         """Read what is new; returns whether there is more. Raises OSError."""
-        if not self.domains:
+        if not self.domains and not self.gpus:
             self._open()
         more = False
         for tail, follow in filter(None, self._files.values()):
@@ -180,7 +185,7 @@ class RunningReadings(Readings):
             return None
         quality = quality if isinstance(quality, str) and quality in set(Quality) else str(Quality.ESTIMATED)
         counter = Counter(unit_j=unit_j, modulus=stream.number("modulus"), quality=quality, scope=scope)
-        domain = self._enter(str(description.get("name", path.stem)), quality, package, self._static_w)
+        domain = self._enter(str(description.get("name", path.stem)), quality, package, self._static_w, scope=scope)
         self.packages_only &= package is not None and scope == "package"
         return lambda records: domain.add(counter.follow(records, longest_still_ns=NOTHING_DRAWN_NS))
 

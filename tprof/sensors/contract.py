@@ -127,7 +127,7 @@ class Domain:
     reader : how the native thread reads it; None: the sensor's own `Reader` does, on the Python thread.
     within : name or scope of the domain that includes it, if it is not `nesting.AROUND[scope]`.
     accuracy : its error class.
-    details : further names of the hardware and their values, such as a GPU's UUID, for the manifest.
+    details : further names of the hardware and their values, such as a GPU's uuid, model and pci, for the manifest.
     """
 
     name: str

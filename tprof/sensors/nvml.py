@@ -191,7 +191,7 @@ def _domain(nvml: ModuleType, gpu: Gpu, handle: Any) -> Domain | str:
         Quality.MEASURED,
         unit_j=UNIT_J,
         accuracy=Accuracy(UPDATE_S, resolution, RELATIVE_ERROR, shows, covers),
-        details=(("uuid", gpu.uuid), ("name", gpu.name), ("pci", gpu.pci)),
+        details=(("uuid", gpu.uuid), ("model", gpu.name), ("pci", gpu.pci)),
     )
 
 
@@ -349,23 +349,28 @@ class _OpenGpu:
         return None if since_ns is None else Users(self.domain.name, since_ns, now_ns, processes)
 
     def _processes(self) -> tuple[tuple[int, float | None], ...]:
-        if self._has_utilisation:
-            try:
-                samples = self.nvml.nvmlDeviceGetProcessUtilization(self._handle, self._seen_us)
-            except self.nvml.NVMLError as error:
-                if error.value == NOT_FOUND:  # nobody used it
-                    return ()
-                if error.value not in (NOT_SUPPORTED, NO_FUNCTION, NO_PERMISSION):
-                    raise
-                self._has_utilisation = False
-            else:
-                self._seen_us = max([self._seen_us, *(int(one.timeStamp) for one in samples)])
-                used: dict[int, int] = {}
-                for one in samples:
-                    used[one.pid] = max(used.get(one.pid, 0), int(one.smUtil))
-                return tuple((pid, min(part / 100, 1.0)) for pid, part in sorted(used.items()) if pid and part)
-        running = self.nvml.nvmlDeviceGetComputeRunningProcesses(self._handle)
-        return tuple((pid, None) for pid in sorted({int(one.pid) for one in running}))
+        running = {int(one.pid) for one in self.nvml.nvmlDeviceGetComputeRunningProcesses(self._handle)}
+        used = self._used() if self._has_utilisation else None
+        if used is None:
+            return tuple((pid, None) for pid in sorted(running))
+        return tuple((pid, used.get(pid, 0.0)) for pid in sorted(running | used.keys()))
+
+    def _used(self) -> dict[int, float] | None:
+        """Return the utilisation of each process that used it; None if the driver does not sample it."""
+        try:
+            samples = self.nvml.nvmlDeviceGetProcessUtilization(self._handle, self._seen_us)
+        except self.nvml.NVMLError as error:
+            if error.value == NOT_FOUND:  # nobody
+                return {}
+            if error.value not in {NOT_SUPPORTED, NO_FUNCTION, NO_PERMISSION}:
+                raise
+            self._has_utilisation = False
+            return None
+        self._seen_us = max([self._seen_us, *(int(one.timeStamp) for one in samples)])
+        used: dict[int, float] = {}
+        for one in samples:
+            used[int(one.pid)] = max(used.get(int(one.pid), 0.0), min(int(one.smUtil) / 100, 1.0))
+        return {pid: part for pid, part in used.items() if pid}
 
 
 class NvmlReader:

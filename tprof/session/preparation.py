@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tprof.sensors.contract import Choice, Domain
     from tprof.sensors.topology import Cpu
 
-FORMAT = [1, 2]
+FORMAT = [1, 4]
 POOL_SETTINGS = ("OPENBLAS_THREAD_TIMEOUT", "OMP_WAIT_POLICY", "KMP_BLOCKTIME")
 """Variables that tell how long threads of libraries spin after a call."""
 SENSOR_PERIOD_NS = 1_000_000
@@ -158,6 +158,7 @@ def _packages(topology: Sequence[Cpu]) -> tuple[int, ...]:
 
 def _describe_domain(domain: Domain) -> dict[str, Any]:
     return {
+        **dict(domain.details),
         "name": domain.name,
         "scope": domain.scope,
         "package": domain.package,
@@ -168,7 +169,6 @@ def _describe_domain(domain: Domain) -> dict[str, Any]:
         "counted": domain.counted,
         "within": ", ".join(scopes_around(domain)),
         **domain.accuracy.as_json(),
-        **({"details": dict(domain.details)} if domain.details else {}),
     }
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from . import layout
 from .directory import USERS
 from .metadata import MAX_NS
-from .plain_values import is_finite, parse_trace_json, whole
+from .plain_values import is_finite, parse_trace_json
 from .tasks import MAX_NAME_CHARACTERS, lines_of
 
 if TYPE_CHECKING:
@@ -118,9 +118,9 @@ class GpuReader:
             self.notes.append(f"{path.name}: {damaged} lines on GPUs are damaged, and left out")
 
     def _take_users(self, record: dict[str, Any]) -> bool:
-        domain, since_ns, t_ns = record.get("domain"), whole(record.get("since_ns")), whole(record.get("t_ns"))
+        domain, since_ns, t_ns = record.get("domain"), _whole(record.get("since_ns")), _whole(record.get("t_ns"))
         processes = [_user(one) for one in _items(record.get("processes"))]
-        if not isinstance(domain, str) or since_ns is None or t_ns is None or not 0 <= since_ns < t_ns <= MAX_NS:
+        if not isinstance(domain, str) or since_ns is None or t_ns is None or since_ns >= t_ns:
             return False
         if len(self._users) >= MAX_USERS or None in processes:
             return False
@@ -133,7 +133,7 @@ class GpuReader:
             if note is not None:
                 self._said.append(note)
             return note is not None
-        device, number = record.get("device"), whole(record.get("number"))
+        device, number = record.get("device"), _whole(record.get("number"))
         rows = _segments(record["segments"])
         if rows is None or number is None or not (device is None or isinstance(device, str)):
             return False
@@ -171,6 +171,10 @@ def _parsed(line: bytes, take: Callable[[dict[str, Any]], bool]) -> bool:
     return isinstance(record, dict) and take(record)
 
 
+def _whole(value: object) -> int | None:
+    return value if type(value) is int and 0 <= value <= MAX_NS else None
+
+
 def _items(value: object) -> list[Any]:
     return value if isinstance(value, list) else [None]
 
@@ -178,8 +182,8 @@ def _items(value: object) -> list[Any]:
 def _user(one: object) -> tuple[int, float | None] | None:
     if not isinstance(one, list) or len(one) != 2:
         return None
-    pid, part = whole(one[0]), one[1]
-    if pid is None or pid < 0 or not (part is None or (is_finite(part) and 0 <= part <= 1)):
+    pid, part = _whole(one[0]), one[1]
+    if pid is None or not (part is None or (is_finite(part) and 0 <= part <= 1)):
         return None
     return pid, None if part is None else float(part)
 
@@ -203,8 +207,8 @@ def _note(process: int, record: dict[str, Any]) -> GpuNote | None:
     return GpuNote(
         process,
         tuple(str(one)[:MAX_NAME_CHARACTERS] for one in used),
-        whole(record.get("lost")) or 0,
-        whole(record.get("captured")) or 0,
+        _whole(record.get("lost")) or 0,
+        _whole(record.get("captured")) or 0,
         record.get("overlapped") is True,
         problem[:MAX_NAME_CHARACTERS] if isinstance(problem, str) else None,
     )

@@ -14,7 +14,8 @@ from tprof.errors import TraceError
 
 from . import layout
 from .decisions import MAX_DECISIONS, Decision, read_decisions
-from .directory import DECISIONS
+from .directory import DECISIONS, GPU
+from .gpu import GpuReader, GpuTrace
 from .graph import EventFile, Graph, open_events, read_graph
 from .manifest import read_end, read_manifest
 from .metadata import MAX_NS, packages_of_cpus, process_ends, sound_end, sound_manifest, start_ns_of
@@ -57,6 +58,7 @@ class Trace:
     start_ns, end_ns : of the recorded block, CLOCK_MONOTONIC; sensors may have been read before and after.
     process_end_ns : end of each process that ended, by its ordinal.
     decisions : of runtimes' policies, in order of time.
+    gpu : work on GPUs, and who used them; older traces have none.
     notes : sentences on the state of the files.
     """
 
@@ -73,6 +75,7 @@ class Trace:
     end_ns: int
     process_end_ns: dict[int, int]
     decisions: tuple[Decision, ...]
+    gpu: GpuTrace
     notes: tuple[str, ...]
 
     @cached_property
@@ -205,6 +208,7 @@ class _Loader:
             end_ns=end_ns,
             process_end_ns=process_ends(end or {}),
             decisions=self._decisions(),
+            gpu=self._gpu(),
             notes=tuple(self.notes + self.table.notes),
         )
 
@@ -326,6 +330,13 @@ class _Loader:
             decisions += found
             self.notes += notes
         return tuple(sorted(decisions, key=lambda one: one.t_ns))
+
+    def _gpu(self) -> GpuTrace:
+        reader = GpuReader(self.table)
+        for path in self._files(GPU, ".jsonl", optional=True):
+            self._try(path, lambda path: reader.read(path, _ordinal(path)))
+        self.notes += reader.notes
+        return reader.found()
 
     def _note_lost_events(self, events: list[EventFile]) -> None:
         lost = sum(file.dropped for file in events)

@@ -9,13 +9,29 @@
 static unsigned int slots = 4;
 module_param(slots, uint, 0644);
 
+/* Events of a Skylake server, as which qemu shows the processor, by the bits that perf takes from a raw config. */
+static int which_raw(u64 config)
+{
+    switch (config & X86_RAW_EVENT_MASK) {
+    case 0x3c: return CYCLES;
+    case 0xc0: return INSTRUCTIONS;
+    case 0x4f2e: return REFS;
+    case 0x412e: return MISSES;
+    case 0xc4: return BRANCHES;
+    case 0xc5: return BRANCH_MISSES;
+    case 0x0400019c: return STALLS;
+    case 0xff24: return L2_REFS;
+    default: return -1;
+    }
+}
+
 static int which(const struct perf_event_attr *attr)
 {
     static const int generic[] = {CYCLES, INSTRUCTIONS, REFS, MISSES, BRANCHES, BRANCH_MISSES, -1, STALLS};
 
     if (attr->type == PERF_TYPE_HARDWARE)
         return attr->config < ARRAY_SIZE(generic) ? generic[attr->config] : -1;
-    return attr->type == PERF_TYPE_RAW && attr->config == 0xff24 ? L2_REFS : -1;
+    return attr->type == PERF_TYPE_RAW ? which_raw(attr->config) : -1;
 }
 
 static int counter_init(struct perf_event *event)

@@ -1,0 +1,347 @@
+"""Shares a GPU's joules by the time in which it worked for each instance; the processors' load has no part in it.
+
+In each quantum the idle power goes to the account `idle` first, as it was before the program began. The rest is
+dynamic:
+
+- `other` gets the part of other processes, by the utilisation of each process that the driver samples.
+- What remains is this program's. It goes to the instances for which streams worked in that quantum, in proportion to
+  the time (`tprof.gpu`, CUDA events). A stream that waits for its program counts as working, so two tasks that overlap
+  share by the length of their segments, not by their kernels.
+- Where no stream is marked it goes to `idle` if the driver says that nobody used the GPU, else to `runtime`. A program
+  that marks nothing at all is an exception: if in a quantum and in the one before only one task ran in the processes
+  that use GPUs, kernels can only be that task's, and its instances share by their time.
+
+An instance's joules are certain in quanta that it has for itself. In the others they are between 0 and all of the
+program's part. Cost: O(segments + quanta).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .accounts import Account, GpuTotals
+from .segment_energy import LocatedSegments, Rate, gather, locate, padded, rates, spread, sum_by
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tprof.trace import Trace
+    from tprof.trace.gpu import GpuSegments, GpuUsers
+
+    from .accounts import Totals
+    from .instances import InstanceRows, Joined
+    from .quanta import Quanta
+    from .segments import Segments
+
+Floats = NDArray[np.float64]
+Times = NDArray[np.int64]
+SCOPE = "gpu"
+LEAST_IDLE_S = 0.1
+UNMARKED_SHARE = 0.05
+MARK = "mark it with @tprof.task(gpu=True), or put `with tprof.gpu():` around what launches"
+NONE, SEVERAL = -1, -2
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """When one stream worked for which row of the joined instances, without gaps; row -1: of no instance."""
+
+    located: LocatedSegments
+    row: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, part: GpuSegments, chosen: slice, row: NDArray[np.int64], edges_ns: Times) -> _Stream:
+        """Fill the gaps between a stream's segments with segments that have no share."""
+        begin_ns = np.maximum.accumulate(part.begin_ns[chosen])
+        end_ns = np.maximum(part.end_ns[chosen], begin_ns)
+        # The program of another clock may write segments that overlap: each ends where the next begins.
+        end_ns[:-1] = np.minimum(end_ns[:-1], begin_ns[1:])
+        t_ns = np.column_stack((begin_ns, end_ns)).reshape(-1)
+        works_s = np.zeros(len(t_ns) - 1)
+        works_s[::2] = (end_ns - begin_ns) * 1e-9
+        rows = np.full(len(works_s), -1)
+        rows[::2] = row[chosen]
+        return cls(LocatedSegments(t_ns, works_s, locate(t_ns, edges_ns)), rows)
+
+
+@dataclass(frozen=True)
+class GpuUse:
+    """All that is known of one GPU's use.
+
+    Attributes
+    ----------
+    parts : segments of this device
+    users : of this domain; empty if they cannot be told from this program's processes
+    pids : of the program
+    launchers : ordinals of the processes that used a GPU; None: not known
+    """
+
+    parts: tuple[GpuSegments, ...]
+    users: tuple[GpuUsers, ...]
+    pids: frozenset[int]
+    launchers: frozenset[int] | None
+    warnings: tuple[str, ...]
+
+
+def gpu_use(trace: Trace, domain: str) -> GpuUse:
+    """Return what a trace knows of the use of one of its GPUs."""
+    names = {name for name, one in trace.readings.items() if one.quantity == "energy" and one.scope == SCOPE}
+    parts = tuple(part for part in trace.gpu.segments if _domain_of(part, trace.manifest, names) == domain)
+    processes = _processes(trace)
+    users = tuple(one for one in trace.gpu.users if one.domain == domain)
+    seen = {pid for one in users for pid, _ in one.processes}
+    begun = frozenset(note.process for note in trace.gpu.notes if note.used)
+    warnings: list[str] = []
+    if seen and not seen & processes.keys() and (parts or begun):
+        warnings.append(
+            f"the driver names the processes on {domain} by numbers of another container or of the host: what others "
+            "used there counts as this program's; run the container with --pid=host to tell them apart"
+        )
+        users = ()
+    if any(_is_unknown(one, processes) for one in users):
+        warnings.append(
+            f"other programs had {domain} open too, and the driver does not say who used it: all counts as this "
+            "program's"
+        )
+    launchers = begun | {processes[pid] for pid in seen & processes.keys()} | {part.process for part in parts}
+    return GpuUse(parts, users, frozenset(processes), launchers if trace.gpu else None, tuple(warnings))
+
+
+def _processes(trace: Trace) -> dict[int, int]:
+    """Return the ordinals of the program's processes by their numbers."""
+    ended = {
+        one["pid"]: one["process"]
+        for one in trace.end.get("processes", ())
+        if type(one.get("pid")) is int and type(one.get("process")) is int
+    }
+    return ended | {thread.pid: thread.process for thread in trace.threads if thread.pid > 0}
+
+
+def _is_unknown(one: GpuUsers, processes: Mapping[int, int]) -> bool:
+    """Return whether this program and others had a GPU open, and the driver did not say who used it."""
+    return len({pid in processes for pid, part in one.processes if part is None}) > 1
+
+
+def _domain_of(part: GpuSegments, manifest: Mapping[str, Any], names: set[str]) -> str | None:
+    """Return the domain of a device, by its UUID or PCI address; the only GPU is it without any."""
+    for one in manifest.get("domains", ()):
+        if one.get("name") in names and part.device is not None and part.device in (one.get("uuid"), one.get("pci")):
+            return str(one["name"])
+    return next(iter(names)) if len(names) == 1 else None
+
+
+def idle_watts(whole: Quanta, start_ns: int, given_w: float | None) -> float | None:
+    """Return a GPU's idle watts: given, or the mean before the block began; None if that is too short."""
+    if given_w is not None:
+        return given_w
+    # The first quantum ends with an update that has joules of before the first reading.
+    since = whole.edges_ns[min(1, len(whole))] if len(whole) else start_ns
+    lead, _ = whole.between(int(since), max(start_ns, int(since)))
+    seconds = float((np.diff(lead.edges_ns) * lead.valid).sum()) * 1e-9 if len(lead) else 0.0
+    return float(lead.energy_j.sum()) / seconds if seconds >= LEAST_IDLE_S else None
+
+
+@dataclass
+class _Split:
+    """The joules of each quantum, (k,)."""
+
+    idle: Floats
+    other: Floats
+    own: Floats
+    nobody: NDArray[np.bool_]
+
+
+def _split(quanta: Quanta, use: GpuUse, idle_w: float) -> _Split:
+    """Split the joules into idle ones, others' and this program's; `nobody`: the driver saw no use at all."""
+    idle_j = np.minimum(quanta.energy_j, idle_w * np.diff(quanta.edges_ns) * 1e-9)
+    own, other, known = _used(use, quanta.edges_ns)
+    used = own + other
+    part = np.divide(other, used, out=np.zeros(len(used)), where=used > 0)
+    dynamic_j = quanta.energy_j - idle_j
+    return _Split(idle_j, dynamic_j * part, dynamic_j * (1 - part), known & (used <= 0))
+
+
+def _used(use: GpuUse, edges_ns: Times) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Return for each quantum the part of this program's and of other processes, and whether all of it is known.
+
+    A process of which only the open device is known counts as using it, unless this program has it open too.
+    """
+    k = len(edges_ns) - 1
+    if not use.users:
+        return np.zeros(k), np.zeros(k), np.zeros(k, bool)
+    parts = np.array([_parts(one, use.pids) for one in use.users])
+    since_ns = np.array([one.since_ns for one in use.users])
+    t_ns = np.maximum.accumulate(np.array([one.t_ns for one in use.users]))
+    since_ns = np.maximum(since_ns, np.concatenate(([0], t_ns[:-1])))
+    # What holds at the first question and at the last one holds before and after.
+    since_ns[0], t_ns[-1] = min(since_ns[0], edges_ns[0]), max(t_ns[-1], edges_ns[-1])
+    length_ns = np.maximum(t_ns - since_ns, 0)
+    times_ns = np.column_stack((since_ns, np.maximum(t_ns, since_ns))).reshape(-1)
+
+    def integral(values: Floats) -> Floats:
+        steps = np.zeros(2 * len(values))
+        steps[1::2] = values * length_ns
+        return np.diff(np.interp(edges_ns, times_ns, np.cumsum(steps)))
+
+    covered_ns = integral(np.ones(len(parts)))
+    return integral(parts[:, 0]), integral(parts[:, 1]), covered_ns >= 0.5 * np.diff(edges_ns)
+
+
+def _parts(one: GpuUsers, pids: frozenset[int]) -> tuple[float, float]:
+    own = [part for pid, part in one.processes if pid in pids]
+    other = [part for pid, part in one.processes if pid not in pids]
+    if None in own or None in other:
+        return (1.0, 0.0) if own else (0.0, 1.0)  # had it open
+    return sum(part or 0.0 for part in own), sum(part or 0.0 for part in other)
+
+
+def settle_gpu(
+    quanta: Quanta,
+    use: GpuUse,
+    idle_w: float | None,
+    segments: Sequence[Segments],
+    joined: Joined,
+    totals: Totals | None,
+) -> tuple[Account, list[str]]:
+    """Distribute one GPU's joules and return its account and warnings; adds to `totals` if the domain counts."""
+    warnings = list(use.warnings)
+    if idle_w is None:
+        warnings.append(
+            f"the idle power of {quanta.name} is not known, and counts as the program's: record some idle time before "
+            "the block (idle_s=0.5)"
+        )
+    split = _split(quanta, use, idle_w or 0.0)
+    streams, may = _streams(use, joined.rows, quanta.edges_ns), np.ones(len(quanta), bool)
+    marked = bool(streams)
+    if not streams:
+        streams, may = _only_task(quanta, use, segments, joined)
+    claimed_s = sum((spread(one.located, quanta.edges_ns) for one in streams), np.zeros(len(quanta) + 2))
+    worked = (claimed_s[1:-1] > 0) & may
+    nobody = split.nobody & ~worked
+    shared_j = np.where(worked, split.own, 0.0)
+    rows = _to_rows(quanta, shared_j, claimed_s, streams, joined.rows)
+    if totals is not None:
+        totals.add_gpu(rows, _covered(quanta, joined.rows))
+    loose_j = float(split.own[~worked & ~nobody].sum())
+    if not quanta.valid.any():
+        return Account(quanta.name, *[float("nan")] * 7), warnings
+    warnings += _unmarked(quanta.name, loose_j, float(split.own.sum()), marked=marked)
+    outside_j = max(float(shared_j.sum()) - float(rows.joules.sum()), 0.0)
+    account = Account(
+        quanta.name,
+        quanta.measured_j,
+        float(rows.joules.sum()),
+        outside_j + loose_j,
+        float(split.other.sum()),
+        float(split.idle.sum()) + float(split.own[nobody].sum()),
+    )
+    return account, warnings
+
+
+def _unmarked(name: str, loose_j: float, own_j: float, *, marked: bool) -> list[str]:
+    if loose_j <= UNMARKED_SHARE * own_j or own_j <= 0:
+        return []
+    part = f"{loose_j / own_j:.0%} of this program's joules on {name} (in `runtime`)"
+    why = "are of times in which no task was marked on it" if marked else "could be of several tasks"
+    return [f"{part} {why}: if it is a task's work, {MARK}"]
+
+
+def _streams(use: GpuUse, rows: InstanceRows, edges_ns: Times) -> list[_Stream]:
+    order = np.argsort(rows.instance, kind="stable")
+    ordered = rows.instance[order]
+    streams = []
+    for part in use.parts:
+        place = np.minimum(np.searchsorted(ordered, part.instance), max(len(ordered) - 1, 0))
+        known = (ordered[place] == part.instance) if len(ordered) else np.zeros(len(part.instance), bool)
+        row = np.where(known & (part.instance != 0), order[place] if len(order) else -1, -1)
+        bounds = np.flatnonzero(np.diff(part.stream)) + 1
+        starts, ends = np.concatenate(([0], bounds)), np.concatenate((bounds, [len(part.stream)]))
+        streams += [
+            _Stream.of(part, slice(a, b), row, edges_ns) for a, b in zip(starts, ends, strict=True) if b > a
+        ]  # fmt: skip
+    return streams
+
+
+def _only_task(
+    quanta: Quanta, use: GpuUse, segments: Sequence[Segments], joined: Joined
+) -> tuple[list[_Stream], NDArray[np.bool_]]:
+    """Return what ran in processes that use GPUs, and in which quanta it was one task only, as in those before."""
+    edges_ns = quanta.edges_ns
+    streams: list[_Stream] = []
+    only = np.full(len(quanta) + 2, NONE)
+    for index, thread in enumerate(segments):
+        if use.launchers is not None and thread.thread.process not in use.launchers:
+            continue
+        runs_s = np.where(thread.slot > 0, np.diff(thread.t_ns) * 1e-9, 0.0)
+        located = LocatedSegments(thread.t_ns, runs_s, locate(thread.t_ns, edges_ns))
+        place = joined.places[index]
+        rows = np.arange(place.start, place.stop) if isinstance(place, slice) else place
+        row = np.concatenate(([-1], rows))[thread.slot]
+        streams.append(_Stream(located, row))
+        at = np.flatnonzero(runs_s > 0)
+        _merge(only, *_span(located, at, edges_ns), joined.rows.task[row[at]].astype(np.int64))
+    before = np.concatenate(([NONE], only[:-1]))
+    # Kernels may run on after the task that launched them has returned.
+    both = np.where((before == only) | (before == NONE), only, SEVERAL)
+    return streams, both[1:-1] >= 0
+
+
+def _span(located: LocatedSegments, at: NDArray[np.intp], edges_ns: Times) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the first and the last quantum of some segments; one that ends on an edge is not in the next quantum."""
+    last = located.quantum[at + 1].astype(np.int64)
+    last -= (last > 0) & (edges_ns[np.maximum(last - 1, 0)] == located.t_ns[at + 1])
+    first = located.quantum[at].astype(np.int64)
+    return first, np.maximum(last, first)
+
+
+def _merge(only: NDArray[np.int64], first: NDArray[Any], last: NDArray[Any], value: NDArray[np.int64]) -> None:
+    """Note in each quantum from the first to the last of segments their value, or that there are several."""
+    counts = last - first + 1
+    owner = np.repeat(np.arange(len(counts)), counts)
+    quantum = first[owner] + np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner]
+    least, most = np.full(len(only), np.iinfo(np.int64).max), np.full(len(only), -1)
+    np.minimum.at(least, quantum, value[owner])
+    np.maximum.at(most, quantum, value[owner])
+    there = most >= 0
+    one = there & (least == most) & ((only == NONE) | (only == most))
+    only[there & ~one] = SEVERAL
+    only[one] = most[one]
+
+
+def _to_rows(
+    quanta: Quanta, shared_j: Floats, claimed_s: Floats, streams: Sequence[_Stream], rows: InstanceRows
+) -> GpuTotals:
+    """Share the joules of quanta among the rows of the streams, by time; the rest is of no instance."""
+    edges_ns, count = quanta.edges_ns, len(rows)
+    owner = np.full(len(quanta) + 2, NONE)
+    for one in streams:
+        at = np.flatnonzero(one.located.modelled > 0)
+        _merge(owner, *_span(one.located, at, edges_ns), one.row[at] + 1)
+    per_s = rates(padded(shared_j), claimed_s)
+    rate, alone = Rate.of(per_s, edges_ns), Rate.of(np.where(owner > 0, per_s, 0.0), edges_ns)
+    total = np.concatenate(([0.0], np.cumsum(padded(shared_j))))
+    joules, least, most = np.zeros(count + 1), np.zeros(count + 1), np.zeros(count + 1)
+    first, last = np.full(count + 1, len(quanta) + 1), np.zeros(count + 1, np.int64)
+    for one in streams:
+        at = np.flatnonzero(one.located.modelled > 0)
+        row, (begin, end) = one.row + 1, _span(one.located, at, edges_ns)
+        joules += sum_by(row, gather(one.located, edges_ns, rate).energy_j, count + 1)
+        least += sum_by(row, gather(one.located, edges_ns, alone).energy_j, count + 1)
+        most += sum_by(row[at], total[end + 1] - total[begin], count + 1)
+        np.minimum.at(first, row[at], begin)
+        np.maximum.at(last, row[at], end)
+    extent_j = np.where(last >= first, total[last + 1] - total[np.minimum(first, last)], 0.0)
+    most = np.maximum(np.minimum(most, extent_j), joules)
+    return GpuTotals(joules[1:], np.minimum(least, joules)[1:], most[1:])
+
+
+def _covered(quanta: Quanta, rows: InstanceRows) -> NDArray[np.bool_]:
+    """Return which instances a valid quantum covers, at least in part."""
+    first = np.searchsorted(quanta.edges_ns, rows.start_ns, side="right")
+    last = np.maximum(np.searchsorted(quanta.edges_ns, rows.end_ns, side="left"), first)
+    valid = np.cumsum(np.concatenate(([False], quanta.valid, [False])))
+    return np.asarray(valid[last] > valid[np.maximum(first - 1, 0)])
