@@ -43,8 +43,8 @@ CREATES = ("boost",)
 """Tasks that start short-lived threads."""
 OWN_POOL = ("tensor_multiply", "train", "load_and_train")
 """Tasks whose calling thread has a pool of its own, which it keeps; what else they begin is theirs, too."""
-PACKAGES = {"sklearn": "scikit-learn", "polars": "polars", "torch": "torch"}
-"""How modules that cases need are installed."""
+PACKAGES = {"sklearn": "scikit-learn"}
+"""How modules that cases need are installed, where that is not their name."""
 LIBRARIES = {
     "multiply": "openblas",
     "multiply_too": "openblas",
@@ -108,7 +108,7 @@ CASES = (
 def skipped() -> list[Row]:
     """Return the cases that cannot run here, each with the reason."""
     return [
-        {"case": case.name, "reason": f"it needs {PACKAGES[case.needs]} (pip install {PACKAGES[case.needs]})"}
+        {"case": case.name, "reason": "it needs {0} (pip install {0})".format(PACKAGES.get(case.needs, case.needs))}
         for case in CASES
         if case.needs is not None and find_spec(case.needs) is None
     ]
@@ -249,7 +249,7 @@ def _torch_works() -> dict[str, Callable[[], object]]:
         return fit
 
     train, train_loaded = trainer(), trainer()
-    loaders = defaultdict(
+    loaders: dict[int, Any] = defaultdict(
         lambda: DataLoader(TensorDataset(inputs), batch_size=1024, num_workers=1, persistent_workers=True)
     )
     return {
