@@ -307,13 +307,16 @@ def _pool_by_calls(
         runs = runs.kept(runs.task == one.creator_task)
     if not (runs.task >= 0).any():
         return None
-    if how == "pool":  # its threads may spin from the first
+    library = _library(one)
+    since_ns, default_spins_ns = calls.since_ns, _spins_ns(library, {}) if "openblas" in library else 0
+    if how == "pool":  # its threads may spin from the first, also if they were created by what runs no task
         born = [(member.creator, member.thread.created_ns) for member in members]
+        since_ns = max([since_ns, *(at_ns + default_spins_ns for _, at_ns in born if at_ns)])
         runs = joined([runs, *(run_at(segments, index, at_ns) for index, at_ns in born if index is not None and at_ns)])
-    clocks, library = [member.clock for member in members], _library(one)
+    clocks = [member.clock for member in members]
     spins_ns = _spins_ns(library, settings)
     cut = cut_pool(one.pid, clocks, runs, packages=packages, spins_ns=spins_ns, calls_known=True)
-    if not explain(cut, runs, calls.since_ns, _spins_ns(library, {}) if "openblas" in library else 0):
+    if not explain(cut, runs, since_ns, default_spins_ns):
         return None
     users = np.unique(runs.task[runs.task >= 0])
     return Pool(_name(one), one.pid, len(members), tuple(users.tolist()), "calls", spins_ns, cut)

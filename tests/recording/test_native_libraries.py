@@ -135,3 +135,38 @@ def test_a_failed_import_shows_nothing_of_the_recorder(tmp_path):
         importlib.util.module_from_spec(spec)
 
     assert not [entry.path for entry in failure.traceback if "/tprof/" in str(entry.path)]
+
+
+SPINS_FROM_THE_FIRST = """
+import sys
+import time
+import tprof
+
+
+def spin(seconds):
+    begin = time.monotonic()
+    while time.monotonic() < begin + seconds:
+        pass
+
+
+with tprof.record(sys.argv[1], energy="estimate", counters="none"):
+    import numpy as np
+    x = np.ones((400, 400))
+    multiply = tprof.task(name="multiply")(lambda: x @ x)
+    end = time.monotonic() + 1
+    while time.monotonic() < end:
+        multiply()
+        spin(0.002)
+"""
+
+
+def test_a_pool_that_spins_since_it_was_loaded_is_known_by_its_library_and_its_calls(tmp_path):
+    path = tmp_path / "t.tprof"
+
+    done = programs.run(tmp_path, SPINS_FROM_THE_FIRST, str(path), env={**os.environ, "OPENBLAS_NUM_THREADS": "2"})
+
+    assert (done.returncode, done.stderr) == (0, "")
+    trace = tprof.load(path)
+    assert {"openblas" in one.library for one in trace.native_threads} == {True}
+    (pool,) = trace.profile("cputime").info["native"]["pools"]
+    assert (pool["title"], pool["known_by"]) == ("OpenBLAS", "calls")

@@ -140,6 +140,15 @@ static void erase(struct follower *one)
     follower_count--;
 }
 
+static void write_begin(struct follower *one, uint64_t t_ns, struct tprof_library *library)
+{
+    tprof_native_write_path(library, recording, t_ns);
+    const struct tprof_native begin = {
+        .kind = TPROF_NATIVE_BEGIN, .thread = one->number, .t_ns = t_ns, .value = library->number};
+    tprof_native_write(&begin);
+    one->has_library = true;
+}
+
 static void write_library(struct follower *one, uint64_t t_ns, uintptr_t routine, uintptr_t argument)
 {
     struct tprof_library *library = tprof_library_at(routine);
@@ -151,11 +160,7 @@ static void write_library(struct follower *one, uint64_t t_ns, uintptr_t routine
     if (strstr(library->path, "libstdc++.so") != NULL &&
         tprof_read_memory(argument, &table, sizeof table) == sizeof table && tprof_library_at(table) != NULL)
         library = tprof_library_at(table);
-    tprof_native_write_path(library, recording, t_ns);
-    const struct tprof_native begin = {
-        .kind = TPROF_NATIVE_BEGIN, .thread = one->number, .t_ns = t_ns, .value = library->number};
-    tprof_native_write(&begin);
-    one->has_library = true;
+    write_begin(one, t_ns, library);
 }
 
 static void find_library(struct follower *one, uint64_t t_ns)
@@ -466,6 +471,21 @@ void tprof_native_before_load(struct tprof_native_load *load)
     pthread_mutex_unlock(&lock);
 }
 
+/* OpenBLAS, if it came alone since that time: it creates its pool as it is loaded, and what it creates spins from the
+ * first, so that no waiting stack shows where it began. */
+static struct tprof_library *loaded_openblas(uint64_t since_ns)
+{
+    struct tprof_library *found = NULL;
+    for (struct tprof_library *one = tprof_library_next(NULL); one != NULL; one = tprof_library_next(one)) {
+        if (!one->is_openblas || one->noted_ns < since_ns)
+            continue;
+        if (found != NULL)
+            return NULL;
+        found = one;
+    }
+    return found;
+}
+
 /* What began meanwhile and was not created by a redirected call was created by the library as it was loaded, also if
  * the sensor thread has met it already. */
 void tprof_native_after_load(const struct tprof_native_load *load)
@@ -477,10 +497,16 @@ void tprof_native_after_load(const struct tprof_native_load *load)
         take_births();
         if (tprof_thread_count() != follower_count)
             list_threads(tprof_now_ns());
+        struct tprof_library *const openblas = loaded_openblas(load->before_ns);
         for (size_t i = 0; i < follower_count && load->recording == recording && !is_loader_unknown; i++) {
             struct follower *one = &followers[i];
-            if (one->role == FOLLOWED && one->number >= load->first && one->birth == NULL && !one->has_creator)
-                write_creator(one, load->before_ns);
+            if (one->role != FOLLOWED || one->number < load->first || one->birth != NULL || one->has_creator)
+                continue;
+            write_creator(one, load->before_ns);
+            if (!one->has_library)
+                find_library(one, one->read_ns);
+            if (!one->has_library && openblas != NULL)
+                write_begin(one, one->read_ns, openblas);
         }
     }
     pthread_mutex_unlock(&lock);
