@@ -270,6 +270,20 @@ def test_nothing_is_counted_twice(tmp_path, monkeypatch):
     assert [domain.counted for domain in alone.domains] == [True]
 
 
+def test_auto_beside_a_meter_of_the_machine_estimates_nothing(tmp_path, monkeypatch):
+    bench = CounterBench(tmp_path, monkeypatch)
+    bench.begin()
+    (bench.file.parent / "watts").write_text("100")
+    (tmp_path / "nothing").mkdir()
+
+    choice = sensors.choose(f"auto,added_meter:{bench.file.parent}", root=tmp_path / "nothing")
+
+    assert [(domain.name, domain.counted) for domain in choice.domains] == [("wall", True)]
+    assert choice.estimate is None
+    both = sensors.choose(f"estimate,added_meter:{bench.file.parent}", root=tmp_path / "nothing")
+    assert {domain.name for domain in both.domains if domain.counted} == {"package-0"}
+
+
 @pytest.mark.parametrize(
     ("energy", "words"),
     [

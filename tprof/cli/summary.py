@@ -151,16 +151,19 @@ def _accounts(profile: Profile, label: str, width: int | None) -> list[str]:
     """Return a line a domain; only the first figure of an unresolved one is `not resolved`, the others are dashes."""
     accounts = profile.accounts
     columns = []
+    is_mixed = accounts["quality"].nunique() > 1
     further = [name for name in ("spin_j", "unidentified_j") if (accounts[name] > 0).any()]
     for name in ("measured_j", "tasks_j", "runtime_j", "other_j", "idle_j", *further):
         heading = "spinning" if name == "spin_j" else name.removesuffix("_j")
         if name == "measured_j":
-            heading = "estimated" if profile.info["quality"] == "estimated" else heading
+            heading = "energy" if is_mixed else "estimated" if profile.info["quality"] == "estimated" else heading
             cells = tuple(quantity(float(value), "J") for value in accounts[name])
         else:
             cells = tuple(_known(float(value), "J") for value in accounts[name])
         columns.append(Column(heading, cells))
-    return [f"Accounts{label}", *lines_of("domain", [clean(name) for name in accounts.index], columns, width)]
+    if is_mixed:
+        columns.append(Column("quality", tuple(accounts["quality"])))
+    return [f"Accounts{'' if is_mixed else label}", *lines_of("domain", [clean(name) for name in accounts.index], columns, width)]
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,10 @@ def choose(
     here = Machine(root, machine)
     if asked == ["auto"] and watts is not None:
         asked = ["estimate"]
-    return _joined([_choice(one, here, watts) for one in asked])
+    named = {one: _choice(one, here, watts) for one in asked if one != "auto"}
+    if "auto" in asked:
+        named["auto"] = _best(here, watts, beside=tuple(named.values()))
+    return _joined([named[one] for one in asked])
 
 
 def split(energy: str | Sequence[str]) -> list[str]:
@@ -92,8 +95,6 @@ def split(energy: str | Sequence[str]) -> list[str]:
 def _choice(asked: str, machine: Machine, watts: tuple[float, float] | str | None) -> Choice:
     if asked == "estimate":
         return estimate(machine.root, watts)
-    if asked == "auto":
-        return _best(machine, watts)
     sensor = create(asked)
     found = search(sensor, machine)
     if isinstance(found, Unavailable):
@@ -108,8 +109,11 @@ def _found(sensor: Sensor, found: Found) -> Choice:
     return Choice(found.domains, found.left_out, sensors={sensor.name: sensor} if by_python else {})
 
 
-def _best(machine: Machine, watts: tuple[float, float] | str | None) -> Choice:
-    """Return the first sensor of each subject that is available; the estimate, if none has the processors in it."""
+def _best(machine: Machine, watts: tuple[float, float] | str | None, beside: tuple[Choice, ...]) -> Choice:
+    """Return the first sensor of each subject that is available.
+
+    The estimate too, if neither these nor those `beside`, which are asked for by name, have the processors in them.
+    """
     classes, failed = all_classes()
     chosen: list[Choice] = []
     left_out: list[tuple[str, str]] = []
@@ -123,7 +127,7 @@ def _best(machine: Machine, watts: tuple[float, float] | str | None) -> Choice:
             chosen.append(_found(kind(), found))
         elif kind.subject == PROCESSOR or found.notable:
             left_out.append((kind.name, found.why))
-    if not any(domain.scope in _OF_PROCESSORS for choice in chosen for domain in choice.domains):
+    if not any(domain.scope in _OF_PROCESSORS for choice in (*chosen, *beside) for domain in choice.domains):
         chosen.insert(0, estimate(machine.root, watts))
     return _joined([Choice((), (*failed, *left_out)), *chosen])
 
