@@ -157,8 +157,15 @@ def _stuck(stood_ns: NDArray[np.int64], gap_ns: NDArray[np.int64], *, still: boo
 
 
 def _left_out(readings: Readings, counter: Counter) -> list[str]:
-    failed = int(readings.missing.sum())
-    warnings = [f"{failed} readings of {readings.name} failed and were bridged"] if failed else []
+    """Return a sentence for failed reads: those before a reopened counter are told with it."""
+    failed, good = np.flatnonzero(readings.missing), np.flatnonzero(~readings.missing)
+    after = np.searchsorted(good, failed)
+    bridged = int((~readings.reopened[good[after[after < len(good)]]]).sum())
+    warnings = [f"{bridged} readings of {readings.name} failed and were bridged"] if bridged else []
+    if len(good) and len(failed) and failed[-1] > good[-1]:
+        lost_s = (readings.t_ns[-1] - readings.t_ns[good[-1]]) * 1e-9
+        what = f"{readings.name} could not be read in the last {lost_s:.3g} s"
+        warnings.append(f"{what}: no energy is given for that time")
     if counter.unordered:
         warnings.append(f"{counter.unordered} readings of {readings.name} are not later than the one before: left out")
     return warnings

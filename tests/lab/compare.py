@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from arm64 import ROUNDS
 from programs import TASKS
 from tprof.analysis.attribution.quanta import build_quanta
 
@@ -25,6 +26,7 @@ READ = np.dtype(
 """As `struct logged` in module/registers.c."""
 LEAST_WINDOW_NS = 5_000_000
 """A first reading has no window, and the guest is slow."""
+COUNTED = ("package_uj", "dram_uj")
 REGISTERS = {"package": 0, "core": 1, "dram": 2, "psys": 3}
 BASE_MW, IDLE_MW = 1500, 500
 
@@ -159,6 +161,18 @@ def _no_warnings(report: Report, run: Run) -> None:
     report.true("no warning about a sensor that is right", holds=not warnings)
 
 
+def _warned(report: Report, run: Run) -> None:
+    """Each total is right, or it is too low and one sentence says why."""
+    bounds, warnings = run.scenario["bounds"], run.trace.profile("cputime").info["warnings"]
+    for name in _domains(run):
+        said_j, counted_j, _ = _counted_and_drawn(run, name)
+        own = [warning for warning in warnings if name in warning]
+        right = abs(said_j - counted_j) <= bounds["register_j"]
+        print(f"  {name}: {said_j:.4f} J of {counted_j:.4f} J; {'; '.join(own) or 'no warning'}")
+        what = "is right" if right else "is too low, and one sentence says so"
+        report.true(f"  it {what}", holds=len(own) == (not right) and said_j <= counted_j + bounds["register_j"])
+
+
 def _since(said: dict[str, Any], line: str) -> dict[str, int]:
     """Return by how much a line of the truth grew while the program ran."""
     before, after = said["before"][line], said["after"][line]
@@ -211,8 +225,8 @@ def _tasks_by(model: str, report: Report, trace: tprof.trace.Trace, true_j: dict
 def _calibrated(report: Report, run: Run) -> None:
     """`tprof calibrate` found the watts of a core and of a package, and predicts kinds that it left out."""
     model, bounds = run.said["model"], run.scenario["bounds"]["calibration"]
-    for name, true in bounds["true"].items():
-        report.line(f"calibration: {name}", model["coefficients"][name], true, bounds["share"] * true, "W")
+    for name, (true, share) in bounds["true"].items():
+        report.line(f"calibration: {name}", model["coefficients"][name], true, share * true, "W")
     report.line("calibration: error of kinds left out", model["left_out_error"], 0.0, bounds["left_out"], "")
 
 
@@ -246,8 +260,10 @@ def _given_back(report: Report, run: Run) -> None:
     report.true("the policies are as before", holds=run.said["after"] == run.said["before"])
 
 
-def _drawn_j(before: dict[str, Any], after: dict[str, Any]) -> float:
-    return sum(after[name] - before[name] for name in ("package_uj", "dram_uj")) * 1e-6
+def _drawn_j(before: dict[str, Any], after: dict[str, Any], *names: str) -> float:
+    """Return what packages drew between two moments: the sum of these lines."""
+    packages = [name for name in before if name.startswith("package")]
+    return sum(after[package][name] - before[package][name] for package in packages for name in names) * 1e-6
 
 
 def _hz(before: dict[str, Any], after: dict[str, Any], kind: int) -> float:
@@ -265,7 +281,7 @@ def _swept(report: Report, run: Run) -> None:
         hz, joules = float(row["setting"]), float(row["energy_j"])
         same = [one for one in said["runs"] if abs(_hz(one["before"], one["after"], 1) - hz) < 0.02 * hz]
         report.true(f"{hz * 1e-9:.1f} GHz: a run had it", holds=bool(same))
-        true_j = [_drawn_j(one["before"], one["after"]) for one in same]
+        true_j = [_drawn_j(one["before"], one["after"], *COUNTED) for one in same]
         nearest = min(true_j, key=lambda one: abs(one - joules), default=float("nan"))
         report.line(f"{hz * 1e-9:.1f} GHz: the program's joules", joules, nearest, bounds["program"] * nearest)
     warnings = [text for text in _texts(said["sweep"]) if "stuck" in text or "above" in text]
@@ -290,11 +306,14 @@ def _policy(report: Report, run: Run) -> None:
     for text in run.said["decisions"]:
         print(f"    {text}")
     for name, ghz in bounds.get("ghz", {}).items():
+        if any("not learnt" in text and f"task={name} " in text for text in run.said["decisions"]):
+            print(f"  {name}: the policy says that it was not learnt")
+            continue
         hz = _hz(middle, last, TASKS[name])
         report.line(f"{name}: frequency", hz * 1e-9, ghz, bounds["share"] * ghz, "GHz")
     if "watts" in bounds:
         watts = [
-            (b["package_uj"] - a["package_uj"]) * 1e3 / (b["now_ns"] - a["now_ns"])
+            _drawn_j(a, b, "package_uj") * 1e9 / (b["now_ns"] - a["now_ns"])
             for a, b in ((first, middle), (middle, last))
         ]
         print(f"  the package drew {watts[0]:.1f} W in the first half and {watts[1]:.1f} W in the second")
@@ -304,7 +323,7 @@ def _policy(report: Report, run: Run) -> None:
 def _slowed(report: Report, run: Run) -> None:
     """A budget that slows lowers the highest frequency, only once it is exceeded, and gives it back."""
     said = run.said
-    limit_j, drawn_j = run.scenario["arguments"]["joules"], _drawn_j(said["begin"], said["end"])
+    limit_j, drawn_j = run.scenario["arguments"]["joules"], _drawn_j(said["begin"], said["end"], *COUNTED)
     low = [used_j for used_j, policies in said["seen"] if policies != said["before"]]
     report.true(f"it was exceeded: {said['used_j']:.1f} J", holds=said["exceeded"] and said["used_j"] > limit_j)
     report.true("then the frequency was lower", holds=bool(low) and min(low) > 0.9 * limit_j)
@@ -312,19 +331,50 @@ def _slowed(report: Report, run: Run) -> None:
 
 
 def _rights(report: Report, run: Run) -> None:
-    """What a user without rights gets under each level of perf_event_paranoid."""
+    """What a user without rights gets, as it is and after what `tprof doctor` advises."""
+    expected = {one.pop("how"): one for one in [dict(each) for each in run.scenario["bounds"]["rights"]]}
     for one in run.said["seen"]:
-        expected = run.scenario["bounds"][f"level{one['level']}".replace("-", "minus")]
-        energy = [name for name in ("powercap", "perf") if isinstance(one[name], list)]
-        print(f"    {one}")
+        energy = [name for name in ("powercap", "perf") if isinstance(one.get(name), list)]
+        seen = {"energy": energy, "counters": one.get("counters", one.get("failed"))}
+        refused = {name: one[name] for name in ("powercap", "perf") if isinstance(one.get(name), str)}
+        for why in refused.values():
+            print(f"    {why}")
         report.true(
-            f"perf_event_paranoid {one['level']}: energy {energy}, counters {one['counters']}",
-            holds=[energy, one["counters"]] == [expected["energy"], expected["counters"]],
+            f"{one['how']}: energy {energy}, counters {seen['counters']}", holds=expected.get(one["how"]) == seen
         )
+    report.true("all was tried", holds=len(run.said["seen"]) == len(expected))
+
+
+def _counted_on_arm64(report: Report, run: Run) -> None:
+    """Each instance of a task has the same instructions, so many more as it has rounds; `doctor` knows the PMU."""
+    tasks = run.trace.profile("cputime").tasks.groupby("task", observed=True)["instructions"]
+    mean, bound = tasks.mean(), run.scenario["bounds"]["instructions"]
+    for name, counts in tasks:
+        report.line(f"{name}: least and most", float(counts.min()), float(counts.max()), bound * counts.max(), "")
+    ratio = ROUNDS["large"] / ROUNDS["small"]
+    report.line("large by small", float(mean["large"] / mean["small"]), ratio, bound * ratio, "")
+    facts = run.said["facts"]
+    for what in ("counter reads", "instructions", "cycles"):
+        report.true(f"{what}: {facts[what][1]}", holds=facts[what][0] == "ok")
+    report.true(facts["frequency"][1], holds="acpi" not in facts["frequency"][1])
+
+
+def _beside(report: Report, run: Run) -> None:
+    """What each tool says must lie between the truths before and after it began and ended."""
+    bound = run.scenario["bounds"]["beside_j"]
+    for tool, found in run.said["found"].items():
+        if "failed" in found:
+            report.true(f"{tool} measures ({found['failed']})", holds=False)
+            continue
+        for what, said_j in found["joules"].items():
+            least_j, most_j = found["least"][what], found["most"][what]
+            middle_j, half_j = (least_j + most_j) / 2, (most_j - least_j) / 2
+            report.line(f"{tool}: {what}", said_j, middle_j, half_j + bound)
 
 
 CHECKS = {
-    "totals": _totals, "no warnings": _no_warnings, "tasks": _tasks, "counters": _counters, "restored": _restored,
-    "multiplexed": _multiplexed, "counted once": _counted_once, "rights": _rights, "calibrated": _calibrated,
-    "given back": _given_back, "swept": _swept, "policy": _policy, "slowed": _slowed,
+    "totals": _totals, "no warnings": _no_warnings, "counted once": _counted_once, "warned": _warned,
+    "tasks": _tasks, "calibrated": _calibrated, "counters": _counters, "multiplexed": _multiplexed,
+    "counted on arm64": _counted_on_arm64, "rights": _rights, "restored": _restored, "given back": _given_back,
+    "beside": _beside, "swept": _swept, "policy": _policy, "slowed": _slowed,
 }  # fmt: skip

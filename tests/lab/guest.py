@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 import time
 import traceback
+from functools import partial
 from pathlib import Path
 
 import operating_points
+from beside import beside
+from machine import EVENTS
 from operating_points import govern, truth
-from programs import LAB, PROGRAMS, busy, calibrate
+from programs import LAB, PROGRAMS, busy, calibrate, steps
+from rights import rights
 
 import tprof
-from tprof.counters.groups import choose as choose_counters
-from tprof.sensors.choose import choose as choose_sensors
 from tprof.trace.power_model import model_path
 
 SHARE = Path("/run/lab")
@@ -51,34 +52,8 @@ def packages(truth: dict[str, object]) -> list[dict[str, int]]:
     return [line for name, line in truth.items() if name.startswith("package")]
 
 
-def rights(levels: list[int]) -> dict[str, object]:
-    """As a user without rights, say which sensor and which counters tprof takes, under each perf_event_paranoid."""
-    for folder in (Path("/root"), *Path(sys.executable).parents):
-        folder.chmod(0o755)
-    return {"seen": [_as_nobody(level) for level in levels]}
-
-
-def _as_nobody(level: int) -> dict[str, object]:
-    Path("/proc/sys/kernel/perf_event_paranoid").write_text(str(level))
-    done = subprocess.run(
-        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, __file__, "rights"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return {"level": level} | json.loads(done.stdout)
-
-
-def say_rights() -> None:
-    """Print which sensors and counters there are for this user, and why not."""
-    said: dict[str, object] = {}
-    for name in ("powercap", "perf"):
-        try:
-            said[name] = [domain.name for domain in choose_sensors(name, root=Path("/")).domains]
-        except tprof.SensorError as error:
-            said[name] = str(error)
-    plan = choose_counters("auto")
-    print(json.dumps(said | {"counters": plan.source, "why": plan.why}))
-
-
+PROGRAMS |= {name: partial(event, partial(steps, 1, 0.3)) for name, event in EVENTS.items()}
+PROGRAMS["beside"] = partial(beside, steps)
 WITHOUT_RECORDING = operating_points.PROGRAMS | {"rights": rights}
 
 
@@ -91,10 +66,10 @@ def record(scenario: dict[str, object], path: Path) -> dict[str, object]:
     options = {name: scenario[name] for name in ("counters", "poller_share") if name in scenario}
     with tprof.record(path, energy=scenario["sensor"], **{"counters": "none"} | options):
         before = truth()
-        PROGRAMS[scenario["program"]](**scenario.get("arguments", {}))
+        found = PROGRAMS[scenario["program"]](**scenario.get("arguments", {}))
         after = truth()
     model_path().unlink(missing_ok=True)
-    return {"before": before, "after": after, "model": model}
+    return {"before": before, "after": after, "model": model, "found": found}
 
 
 def run_scenario(name: str, scenario: dict[str, object]) -> None:
@@ -131,7 +106,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["rights"]:
-        say_rights()
-    else:
-        sys.exit(main())
+    sys.exit(main())

@@ -6,7 +6,6 @@ README.md says what of it is real.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import os
 import shlex
@@ -17,41 +16,21 @@ import tempfile
 import tomllib
 from pathlib import Path
 
+import arm64
+from debian import CACHE, LaboratoryError, output, pack
+
 HERE = Path(__file__).resolve().parent
-CACHE = Path(
-    os.environ.get("TPROF_LAB") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "tprof-lab").expanduser()
-)
 SCENARIOS = tomllib.loads((HERE / "scenarios.toml").read_text())
 PACKAGES = ("qemu-system-x86", "busybox-static", "kmod", "gcc", "make")
-GUEST_S = 1800
-"""Longest run of one guest."""
+GUEST_S = int(os.environ.get("TPROF_LAB_S", "1800"))
+"""Longest run of one guest, unless the environment says another."""
+# Without AVX2 (`-avx2` below): NumPy's argsort by these instructions gives a wrong order under the translator.
 MACHINE = {"cpu": "Skylake-Server,-hypervisor", "sockets": 1, "cpus": 2}
 """qemu's model of the processor, and its numbers, unless a scenario gives others."""
 DRIVERS = ("intel_rapl_msr", "rapl", "cpufreq_userspace", "cpufreq_powersave", "cpufreq_ondemand")
 
-INIT = """#!/bin/busybox sh
-/bin/busybox --install -s /bin
-mount -t proc proc /proc
-mount -t sysfs sys /sys
-mount -t devtmpfs dev /dev
-while read -r name; do insmod /modules/$name; done < /order
-options=trans=virtio,version=9p2000.L,msize=512000
-mount -t 9p -o $options,cache=loose,ro root /lower || poweroff -f
-mount -t tmpfs -o size=60% tmpfs /upper
-mkdir -p /upper/up /upper/work
-mount -t overlay -o lowerdir=/lower,upperdir=/upper/up,workdir=/upper/work overlay /root || poweroff -f
-mkdir -p /root/run/lab
-mount -t 9p -o $options,cache=none share /root/run/lab || poweroff -f
-for name in proc sys dev; do mount --move /$name /root/$name; done
-mkdir -p /root/dev/pts /root/dev/shm
-mount -t devpts devpts /root/dev/pts
-mount -t tmpfs tmpfs /root/dev/shm
-ip link set lo up 2> /dev/null
-exec switch_root /root /run/lab/main
-"""
-
 MAIN = """#!/bin/bash
-export PATH={path} HOME=/root LANG=C.UTF-8
+export PATH={path} HOME=/root LANG=C.UTF-8 TPROF_LAB={cache}
 cd {directory}
 {{ insmod {cache}/module/lab.ko {parameters} && for name in {drivers}; do
   modprobe -d {cache}/kernel -S "$(uname -r)" "$name"; done && {command}; }} > /run/lab/output 2>&1 < /dev/null
@@ -61,10 +40,6 @@ sync
 echo o > /proc/sysrq-trigger
 sleep 60
 """
-
-
-class LaboratoryError(Exception):
-    """The laboratory cannot be started here; one sentence."""
 
 
 def fetch() -> None:
@@ -82,17 +57,18 @@ def fetch() -> None:
     if not shutil.which("apt-get"):
         raise LaboratoryError("the laboratory is made of Debian packages, and this machine has no apt-get")
     (CACHE / "kernel").mkdir(parents=True, exist_ok=True)
-    depends = _output("apt-cache", "depends", "linux-image-amd64")
+    depends = output("apt-cache", "depends", "linux-image-amd64")
     images = [word for word in depends.split() if word.startswith("linux-image-") and word != "linux-image-amd64"]
     if not images:
         raise LaboratoryError("apt knows no linux-image-amd64: the laboratory needs Debian on amd64")
     release = images[0].removeprefix("linux-image-")
-    _output("apt-get", "install", "-qq", "-y", "--no-install-recommends", *PACKAGES, f"linux-headers-{release}")
+    output("apt-get", "install", "-qq", "-y", "--no-install-recommends", *PACKAGES, f"linux-headers-{release}")
     with tempfile.TemporaryDirectory(dir=CACHE) as directory:
-        _output("apt-get", "download", "-qq", images[0], cwd=directory)
+        output("apt-get", "download", "-qq", images[0], cwd=directory)
         (package,) = Path(directory).glob("*.deb")
-        _output("dpkg", "-x", str(package), str(CACHE / "kernel"))
-    _output("depmod", "-b", str(CACHE / "kernel"), release)
+        output("dpkg", "-x", str(package), str(CACHE / "kernel"))
+    output("depmod", "-b", str(CACHE / "kernel"), release)
+    output(sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(CACHE / "beside"), "pyRAPL")
     (CACHE / "release").write_text(release)
 
 
@@ -108,41 +84,14 @@ def build() -> None:
     if not (folder / "lab.ko").exists() or any(not _same(file, folder / file.name) for file in files):
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(HERE / "module", folder)
-        _output("make", "-C", f"/lib/modules/{_release()}/build", f"M={folder}", "modules")
+        output("make", "-C", f"/lib/modules/{_release()}/build", f"M={folder}", "modules")
     if not (CACHE / "initrd.gz").exists():
-        _pack()
+        modules = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
+        pack(CACHE / "initrd.gz", Path("/bin/busybox"), CACHE / "kernel", modules)
 
 
 def _same(one: Path, other: Path) -> bool:
     return other.exists() and one.read_bytes() == other.read_bytes()
-
-
-def _pack() -> None:
-    """Write an archive with busybox and the modules for this machine's own files (9p) under a RAM disk (overlay)."""
-    with tempfile.TemporaryDirectory() as directory:
-        tree = Path(directory)
-        for name in ("bin", "modules", "proc", "sys", "dev", "lower", "upper", "root"):
-            (tree / name).mkdir()
-        shutil.copy("/bin/busybox", tree / "bin")
-        order: list[str] = []
-        for name in ("virtio_pci", "9pnet_virtio", "9p", "overlay"):
-            needed = _output("modprobe", "-d", str(CACHE / "kernel"), "-S", _release(), "--show-depends", name)
-            order += [line.split()[1] for line in needed.splitlines() if line.startswith("insmod")]
-        order = list(dict.fromkeys(order))
-        for path in order:
-            shutil.copy(path, tree / "modules")
-        (tree / "order").write_text("".join(f"{Path(path).name}\n" for path in order))
-        (tree / "init").write_text(INIT)
-        (tree / "init").chmod(0o755)
-        names = "\n".join(str(path.relative_to(tree)) for path in sorted(tree.rglob("*")))
-        done = subprocess.run(
-            ["/bin/busybox", "cpio", "-o", "-H", "newc"],
-            cwd=tree,
-            input=names.encode(),
-            capture_output=True,
-            check=True,
-        )
-    (CACHE / "initrd.gz").write_bytes(gzip.compress(done.stdout, 1))
 
 
 def run(
@@ -170,7 +119,7 @@ def run(
     qemu = [
         "setpriv", "--pdeathsig", "KILL",
         "qemu-system-x86_64", "-machine", "q35", "-accel", "tcg,thread=multi,tb-size=512", "-no-reboot", "-nodefaults",
-        "-cpu", str(machine["cpu"]), "-smp", f"{machine['cpus']},sockets={machine['sockets']},cores={cores}",
+        "-cpu", f"{machine['cpu']},-avx2", "-smp", f"{machine['cpus']},sockets={machine['sockets']},cores={cores}",
         "-m", "4G", "-display", "none",
         "-serial", f"file:{share / 'console'}", "-kernel", str(CACHE / "kernel" / "boot" / f"vmlinuz-{_release()}"),
         "-initrd", str(CACHE / "initrd.gz"),
@@ -193,24 +142,25 @@ def _release() -> str:
     return (CACHE / "release").read_text().strip()
 
 
-def _output(*command: str, cwd: str | None = None) -> str:
-    """Return what a command writes. Raises LaboratoryError if it fails."""
-    environment = os.environ | {
-        "DEBIAN_FRONTEND": "noninteractive", "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"
-    }  # fmt: skip
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise LaboratoryError(f"{shlex.join(command)} failed: {(done.stderr or done.stdout).strip()[-2000:]}")
-    return done.stdout
-
-
 def _together(names: list[str]) -> list[list[str]]:
     """Return the scenarios in groups that one guest can run: of equal machines and parameters of the module."""
     groups: dict[str, list[str]] = {}
     for name in names:
-        needs = [SCENARIOS[name].get(what, {}) for what in ("machine", "load")]
+        needs = [SCENARIOS[name].get(what, {}) for what in ("guest", "machine", "load")]
         groups.setdefault(json.dumps(needs, sort_keys=True), []).append(name)
     return list(groups.values())
+
+
+def _run_arm64(share: Path) -> bool:
+    """Run the guest of another architecture; return False where it cannot be made, with the reason printed."""
+    try:
+        arm64.fetch()
+        arm64.build()
+    except LaboratoryError as error:
+        print(f"skipped, no arm64 guest here: {error}")
+        return False
+    arm64.start(share, GUEST_S)
+    return True
 
 
 def _run_scenarios(names: list[str], keep: Path | None) -> int:
@@ -222,13 +172,18 @@ def _run_scenarios(names: list[str], keep: Path | None) -> int:
             share = Path(directory)
             (share / "scenarios.json").write_text(json.dumps({name: SCENARIOS[name] for name in group}))
             first = SCENARIOS[group[0]]
+            if first.get("guest") == "arm64" and not _run_arm64(share):
+                names = [name for name in names if name not in group]
+                continue
             command = shlex.join([sys.executable, str(HERE / "guest.py")])
-            status = run(command, share, first.get("load"), first.get("machine"))
+            try:
+                status = 0 if "guest" in first else run(command, share, first.get("load"), first.get("machine"))
+            finally:
+                if keep:
+                    shutil.copytree(share, keep, dirs_exist_ok=True)
             if status:
                 print((share / "output").read_text(), file=sys.stderr)
             failed += [name for name in group if not compare(name, SCENARIOS[name], share / name)]
-            if keep:
-                shutil.copytree(share, keep, dirs_exist_ok=True)
     print(f"{len(names) - len(failed)} of {len(names)} scenarios within their bounds")
     if failed:
         print(f"beyond them: {', '.join(failed)}")

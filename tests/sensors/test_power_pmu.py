@@ -4,13 +4,14 @@ Where there is no power PMU the msr PMU stands in: its time stamp counter is a c
 opened on a processor as energy is.
 """
 
+import fcntl
 import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support import fake_trees
-from support.fake_sensor import raw_readings, wait_for
+from support.fake_sensor import is_missing, raw_readings, wait_for
 
 import tprof
 from tprof import _core, sensors
@@ -19,6 +20,7 @@ from tprof.errors import SensorError
 MSR = Path("/sys/bus/event_source/devices/msr")
 SCALE_J = float(fake_trees.SCALE)
 TSC = "event=0x00"
+PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_DISABLE = 0x2400, 0x2401
 
 
 @pytest.fixture
@@ -166,3 +168,28 @@ def test_counts_are_read_at_the_rate_at_which_they_grow(tmp_path, msr_type, monk
     assert np.median(counted / np.diff(readings.t_ns)) == pytest.approx(rate, rel=0.05)
     (quanta,) = recording.profile().recipe.whole
     assert quanta.energy_j.sum() == pytest.approx(counted.sum() * SCALE_J, rel=1e-9)
+
+
+def test_an_event_that_does_not_count_for_some_time_is_missing_and_not_a_value_that_stands(
+    tmp_path, msr_type, monkeypatch
+):
+    """So is one whose processor is offline: the kernel then returns the last count without an error."""
+    tree = machine(tmp_path / "root", {0: range(1)})
+    tree.power_pmu(msr_type, {"energy-pkg": TSC})
+    monkeypatch.setenv("TPROF_SYSROOT", str(tree.root))
+
+    with tprof.record(tmp_path / "t.tprof", energy="perf", counters="none") as recording:
+        (event,) = perf_events()
+        fcntl.ioctl(event, PERF_EVENT_IOC_DISABLE, 0)
+        wait_for(lambda: is_missing(raw_readings(recording.path)).sum() > 2, "readings that are missing")
+        fcntl.ioctl(event, PERF_EVENT_IOC_ENABLE, 0)
+        wait_for(lambda: not is_missing(raw_readings(recording.path)[-1:]).any(), "a reading again")
+
+    warnings = recording.profile().info["warnings"]
+    assert any("package-0 was reopened" in warning for warning in warnings)
+
+
+def perf_events():
+    """Return the descriptors of perf's events in this process."""
+    names = {int(link.name): link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()}
+    return [number for number, name in names.items() if str(name) == "anon_inode:[perf_event]"]

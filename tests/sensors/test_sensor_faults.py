@@ -172,6 +172,17 @@ def test_a_file_that_became_a_folder_is_missing_with_the_kernels_errno(session):
     readings = raw_readings(session.path)
     assert set(readings["error"][is_missing(readings)]) <= {errno.EISDIR, errno.ENOENT}
     assert is_reopened(readings[~is_missing(readings)]).any()
+    assert session.warned("was reopened")
+    assert not session.warned("were bridged")
+
+
+def test_a_sensor_that_is_gone_until_the_end_is_one_sentence(session):
+    with session:
+        session.sensor.order(session.energy, text="garbage\n")
+        session.until_missing()
+
+    assert session.warned("package-0 could not be read in the last")
+    assert not session.warned("were bridged")
 
 
 FAR_UJ = 100_000_000_000

@@ -34,7 +34,10 @@ static int open_event(const struct tprof_event *event, int pid, int cpu, int gro
 
 int tprof_counters_open_cpu(const struct tprof_event *event, int cpu)
 {
-    struct perf_event_attr attr = {.type = event->type, .size = sizeof attr, .config = event->config};
+    struct perf_event_attr attr = {.type = event->type,
+                                   .size = sizeof attr,
+                                   .config = event->config,
+                                   .read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING};
     return tprof_descriptor_raise((int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC));
 }
 

@@ -14,18 +14,40 @@
 #define SLOW_NS UINT64_C(200000)
 #define SLOW_TIMES 10
 #define MOST_ATTEMPTS 3
+/* Of an event of perf: far longer than its clock and ours may differ between two polls. */
+#define LONGEST_STOP_NS UINT64_C(10000000)
+
+/* Where the processor of an event is offline, a read returns the last count without an error, and while the kernel moves
+ * the event to another processor nothing is counted. The time for which it ran tells. */
+static int check_running(struct tprof_source *source, uint64_t running_ns, uint64_t begin_ns)
+{
+    const uint64_t ran_ns = running_ns - source->running_ns;
+    if (ran_ns == 0)
+        return ENODEV;
+    if (source->ran_at_ns != 0 && begin_ns > source->ran_at_ns + ran_ns + LONGEST_STOP_NS)
+        source->reopened = true;
+    source->running_ns = running_ns;
+    source->ran_at_ns = tprof_now_ns();
+    return 0;
+}
 
 static int perf_read(struct tprof_source *source, uint64_t *value)
 {
+    struct {
+        uint64_t value, enabled_ns, running_ns;
+    } counted;
     if (source->fd < 0) {
         source->fd = tprof_counters_open_cpu(&source->event, source->cpu);
         if (source->fd < 0)
             return errno;
+        source->running_ns = source->ran_at_ns = 0;
     }
-    const ssize_t count = read(source->fd, value, sizeof *value);
-    if (count == sizeof *value)
-        return 0;
-    return count < 0 ? errno : EIO;
+    const uint64_t begin_ns = tprof_now_ns();
+    const ssize_t count = read(source->fd, &counted, sizeof counted);
+    if (count != sizeof counted)
+        return count < 0 ? errno : EIO;
+    *value = counted.value;
+    return check_running(source, counted.running_ns, begin_ns);
 }
 
 /* Watts times time, in µJ since the start: replaces a sensor, and is recorded as an estimate. */

@@ -37,6 +37,7 @@ struct tprof_source {
     uint64_t last_value, last_success_ns, last_record_ns, next_poll_ns, next_reopen_ns;
     uint64_t quickest_ns, took_ns;         /* shortest read so far, and the last one */
     uint64_t suspended_ns;                 /* of the machine, at the last record */
+    uint64_t running_ns, ran_at_ns;        /* PERF: how long it had counted at the last read, and when that was */
     uint64_t last_change_ns, last_took_ns; /* bound the joules on the live page */
     bool fell;                             /* its last change was a fall but not a wrap */
     /* Of the polling schedule: */
