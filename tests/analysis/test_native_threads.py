@@ -385,6 +385,23 @@ def test_calls_outside_tasks_are_the_program_s(tmp_path):
     assert profile.info["native"]["outside_j"] == pytest.approx(4.0, rel=0.02)
 
 
+def test_calls_of_a_program_without_tasks_are_the_program_s(tmp_path):
+    """A thread of its own has samples, and no instance."""
+    program = Program([])
+    pool = program.pool(noted=True)
+    for _ in range(20):
+        program.outside()
+        pool.work(program.now_ns[0] + 10 * MS, program.now_ns[0] + 30 * MS, "outside")
+        pool.calls.append((PID, -1, program.now_ns[0] + 10 * MS, program.now_ns[0] + 30 * MS, 1.0))
+        program.rest(60 * MS)
+    program.outside()
+
+    profile = program.write(tmp_path / "t.tprof").profile("cputime")
+
+    assert credited(profile) == {}
+    assert profile.measured_j > 0
+
+
 def test_many_calls_noted_together_take_their_part_of_the_time(tmp_path):
     program = Program(["multiply"])
     pool = program.pool(noted=True)

@@ -37,6 +37,7 @@ def rights(levels: list[int], remedies: list[str] | None = None) -> dict[str, ob
             for command in plain["remedies"][what]:
                 seen.append({"how": f"level {level}, {_name(command)}"} | _after(command))
                 PARANOID.write_text(str(level))
+                print(seen[-1], flush=True)
     return {"seen": seen}
 
 
