@@ -35,6 +35,8 @@ def rights(levels: list[int], remedies: list[str] | None = None) -> dict[str, ob
         seen.append({"how": f"level {level}"} | plain)
         for what in remedies or ():
             for command in plain["remedies"][what]:
+                if any(one["how"].endswith(_name(command)) for one in seen):
+                    continue
                 seen.append({"how": f"level {level}, {_name(command)}"} | _after(command))
                 PARANOID.write_text(str(level))
                 print(seen[-1], flush=True)
@@ -42,8 +44,11 @@ def rights(levels: list[int], remedies: list[str] | None = None) -> dict[str, ob
 
 
 def _name(command: str) -> str:
-    """Return the program that a command runs as root."""
-    return re.search(r"sudo (\S+)", command).group(1)
+    """Return the programs that a command runs as root, and the setting if it is one alone."""
+    programs = list(dict.fromkeys(re.findall(r"sudo (\S+)", command)))
+    if "groupadd" in programs:
+        return "groupadd"
+    return f"sysctl {command[-1]}" if programs == ["sysctl"] else ", ".join(programs)
 
 
 def _as_user(start: list[str]) -> dict[str, object]:
