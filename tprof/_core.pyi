@@ -295,6 +295,9 @@ def await_thread_end(native_id: int, /) -> None:
 def sensors_start(sources: tuple[dict[str, Any], ...], budget: float = 0.0) -> None:
     """Start the native sensor thread; `budget` is the part of a core that polling may use. Raises OSError."""
 
+def sensors_refused() -> int:
+    """Return how often the system refused to begin the thread since its start."""
+
 def sensors_stop() -> int:
     """Stop it after a last reading; returns the CPU time it took in nanoseconds."""
 

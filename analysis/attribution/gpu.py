@@ -129,7 +129,7 @@ def _is_unknown(one: GpuUsers, processes: Mapping[int, int]) -> bool:
 def _domain_of(part: GpuSegments, manifest: Mapping[str, Any], names: set[str]) -> str | None:
     """Return the domain of a device, by its UUID or PCI address; the only GPU is it without any."""
     for one in manifest.get("domains", ()):
-        if one.get("name") in names and part.device is not None and part.device in (one.get("uuid"), one.get("pci")):
+        if one.get("name") in names and {one.get("uuid"), one.get("pci")} & set(part.device):
             return str(one["name"])
     return next(iter(names)) if len(names) == 1 else None
 

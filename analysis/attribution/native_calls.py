@@ -53,7 +53,7 @@ def runs_of_calls(calls: PoolCalls, segments: Sequence[Segments], callers: Seque
         begin_ns, end_ns, task, several = _pieces(calls, own)
         place, begin_ns, end_ns, of = _cut(one.t_ns, begin_ns, end_ns)
         row = one.slot[place].astype(np.int64) - 1
-        ran = np.append(one.rows.task.astype(np.int64), -1)[row]
+        ran = _tasks_of(one, row)
         # A call of a task that ended within the time of others' calls does not lie in theirs.
         kept = (ran == task[of]) | several[of] | (task[of] < 0)
         row = np.where(row >= 0, row + offsets[index], -1)
@@ -74,8 +74,13 @@ def run_at(segments: Sequence[Segments], index: int, at_ns: int) -> Runs:
     at = np.array([at_ns], np.int64)
     place, begin_ns, end_ns, _ = _cut(one.t_ns, at, at + MOMENT_NS)
     row = one.slot[place].astype(np.int64) - 1
-    task = np.append(one.rows.task.astype(np.int64), -1)[row]
+    task = _tasks_of(one, row)
     return Runs(begin_ns, end_ns, np.where(row >= 0, row + offset, -1), task, np.zeros(len(row), bool))
+
+
+def _tasks_of(one: Segments, row: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the tasks of a thread's instances, -1 for no instance; the thread may have none."""
+    return np.append(one.rows.task.astype(np.int64), -1)[row]
 
 
 def joined(runs: Sequence[Runs]) -> Runs:

@@ -30,7 +30,7 @@ from tprof.trace.estimate import EXACT, most_watts, watts_error
 from .intervals import common_error
 from .native_threads import NativeBounds, native_facts, native_warnings
 from .profile import Profile
-from .profile_warnings import fit_warnings, sample_warnings, stuck_sensor_warnings
+from .profile_warnings import fit_warnings, gpu_warnings, sample_warnings, stuck_sensor_warnings
 from .provenance import describe
 from .tables import tasks_table
 from .task_graph import lifecycle_columns
@@ -174,7 +174,7 @@ def build_profile(
         text for text in (trace.manifest.get("power_model_problem"), stored_problem) if isinstance(text, str)
     ]
     warnings = [*trace.graph.notes, *about_model, *stuck, *sample_warnings(activity, rows, recipe.model)]
-    warnings += fit_warnings(recipe.fits, names)
+    warnings += fit_warnings(recipe.fits, names) + gpu_warnings(trace.gpu.notes)
     warnings += [delay_warning(name) for name, delay in delays.items() if delay.delay_s is None]
     native = native_facts(activity.pools, totals.native, names)
     measured_j = sum(accounts[domain.name].measured_j for domain in quanta if domain.counted and len(domain))
@@ -292,6 +292,8 @@ def _idled(recipe: Recipe, known_w: dict[str, float], activity: Activity) -> Rec
     """Replace a calibrated C2, which holds for its own frequency and temperature, by the power of idle quanta."""
     coefficients, static_w = recipe.model.coefficients, dict(recipe.static_power_w)
     for domain in recipe.whole:
+        if domain.scope == GPU:
+            continue
         if coefficients is not None and domain.name in static_w and domain.name not in known_w and len(domain):
             idle_w = activity.load(domain).idle_power_w()
             static_w[domain.name] = static_w[domain.name] if idle_w is None else idle_w

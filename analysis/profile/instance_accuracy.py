@@ -75,8 +75,13 @@ def expected_errors(profile: Profile) -> pd.DataFrame:
     if not domains:
         return pd.DataFrame(columns=list(COLUMNS))
     _, plans = profile.recipe.again(profile.trace)
-    plan = next(plan for plan in plans if plan.measured.name == domains[0].name)
-    fit = profile.recipe.fits.get(domains[0].name)
+    names = {domain.name for domain in domains}
+    resolved = [plan for plan in plans if plan.measured.name in names]
+    if not resolved:
+        return pd.DataFrame(columns=list(COLUMNS))
+    # A package's sensor resolves single instances; that of a board or a plug beside it is far coarser.
+    plan = next((plan for plan in resolved if plan.measured.scope == "package"), resolved[0])
+    fit = profile.recipe.fits.get(plan.measured.name)
     played = _slice(plan, plan.load.segments, len(profile.trace.tasks), known=fit is not None)
     if played is None:
         return pd.DataFrame(columns=list(COLUMNS))

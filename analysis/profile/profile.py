@@ -41,7 +41,7 @@ class Profile:
         spin_j (after its end, not in energy_j)
     accounts : one row per domain, index `domain`: measured_j, tasks_j, runtime_j, other_j, idle_j, and of native
         threads spin_j (after the task that used them) and unidentified_j (of one of several tasks); the last six sum to
-        measured_j
+        measured_j; `quality`: whether this was measured, estimated or simulated
     info : sensor, model, warnings and other provenance
     recipe : inputs of the sharing
     own_s : (instances,) seconds in which its thread ran each, without nested tasks or suspension

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tprof.analysis.models.fitted import Fit
     from tprof.analysis.models.fitted.findings import Finding
 
+    from tprof.trace.gpu import GpuNote
     from tprof.trace.tasks import TaskEntry
 
 UNSEEN_SHARE, LEAST_UNSEEN_S = 0.05, 0.5
@@ -133,6 +134,28 @@ def fit_warnings(fits: Mapping[str, Fit], names: Sequence[str]) -> list[str]:
                 f"static power of {domain} is uncertain ({level_w:.3g} ± {1.96 * fit.static_error_w:.2g} W), and with "
                 "it the common level of all tasks: leave a third of a second idle in the recording"
             )
+    return out
+
+
+def gpu_warnings(notes: Iterable[GpuNote]) -> list[str]:
+    """Warn of work on GPUs that could not be marked as the program asked."""
+    notes = tuple(notes)
+    out = []
+    if lost := sum(note.lost for note in notes):
+        out.append(
+            f"{lost} marks on GPUs have no time, since the GPU did not come to them before the end: their work counts "
+            "as unmarked, or up to the end; wait for the GPU (synchronize) inside the recording"
+        )
+    if captured := sum(note.captured for note in notes):
+        out.append(
+            f"{captured} marks on GPUs were left out while a graph was captured: put tprof.gpu() around its replay"
+        )
+    if any(note.overlapped for note in notes):
+        out.append(
+            "several threads launched on one stream of a GPU in tprof.gpu() blocks at a time: what they launched "
+            "counts for the block that was opened last; give each thread a stream of its own"
+        )
+    out += [f"marks on GPUs ended with an error: {shown(note.problem)}" for note in notes if note.problem is not None]
     return out
 
 

@@ -146,7 +146,7 @@ def _only_package(trace: Trace, count: int) -> NDArray[np.int16]:
 
 
 def power_table(quanta: Sequence[Quanta], start_ns: int) -> pd.DataFrame:
-    """Return watts over time on the quanta of the first counted domain, of one that is no GPU if there is any.
+    """Return watts over time on the quanta of the first counted domain that is about as fine as any, GPUs last.
 
     Columns `time_s` (begin of the quantum, from the begin of the recorded block), `duration_s`, and `<domain>_w`
     of each domain: its mean over that time, NaN where a reading is invalid or lacking.
@@ -154,8 +154,8 @@ def power_table(quanta: Sequence[Quanta], start_ns: int) -> pd.DataFrame:
     resolved = [q for q in quanta if len(q)]
     if not resolved:
         return pd.DataFrame({"time_s": np.empty(0), "duration_s": np.empty(0)})
-    in_order = sorted(resolved, key=lambda q: (not q.counted, q.scope == "gpu"))
-    grid_ns = in_order[0].edges_ns
+    counted = sorted([q for q in resolved if q.counted] or resolved, key=lambda q: q.scope == "gpu")
+    grid_ns = next(q for q in counted if 2 * len(q) >= max(map(len, counted))).edges_ns
     seconds = np.diff(grid_ns) * 1e-9
     columns = {"time_s": (grid_ns[:-1] - start_ns) * 1e-9, "duration_s": seconds}
     for domain in resolved:

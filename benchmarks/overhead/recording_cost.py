@@ -192,6 +192,7 @@ def measure_sensor_thread(directory: Path, extent: Extent) -> list[Figure]:
             SENSOR_SHARE,
             "a plain file stands in for the register",
         ),
+        _pyrapl(directory, options),
         *(
             Figure(
                 f"the sensor thread, following {count} native threads, over not following any",
@@ -208,6 +209,13 @@ def measure_sensor_thread(directory: Path, extent: Extent) -> list[Figure]:
             note="what waking costs on this machine",
         ),
     ]
+
+
+def _pyrapl(directory: Path, options: dict[str, Any]) -> Figure:
+    name, problem = "the thread of sensors in Python, pyRAPL each 20 ms", sensor_thread_cost.pyrapl_problem()
+    if problem is not None:
+        return _absent(name, "core", None, problem)
+    return Figure(name, sensor_thread_cost.measure_pyrapl(directory, **options), "core")
 
 
 def time_import(directory: Path, rounds: int) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING
 
 import tprof
 from tprof.errors import TprofError
+from tprof.sensors import Machine, Unavailable, sysroot
+from tprof.sensors.registry import create
+from tprof.session.python_sensors import THREAD_NAME as READERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,20 +29,39 @@ ROOT_VARIABLE = "TPROF_SYSROOT"
 LONGEST_BEGIN_S = 1.0
 
 
-def measure_share(directory: Path, *, duration_s: float, rounds: int, native: bool = False) -> tuple[float, ...]:
-    """Return the share of one core that the sensor thread takes while the program waits, (rounds,).
+def measure_share(
+    directory: Path,
+    *,
+    duration_s: float,
+    rounds: int,
+    native: bool = False,
+    energy: str = "auto",
+    thread: str = THREAD_NAME,
+) -> tuple[float, ...]:
+    """Return the share of one core that a sensor thread takes while the program waits, (rounds,).
 
-    With `native` it follows the process's native threads too.
+    With `native` the thread that reads the sensors follows the process's native threads too.
     """
     shares = []
     for _ in range(rounds):
         place = directory / "sensors.tprof"
-        with tprof.record(place, counters="none", overwrite=True, attribute_native=native):
-            begin_ns, begin_cpu_ns = time.perf_counter_ns(), cpu_time_ns()
+        with tprof.record(place, energy=energy, counters="none", overwrite=True, attribute_native=native):
+            begin_ns, begin_cpu_ns = time.perf_counter_ns(), cpu_time_ns(thread)
             time.sleep(duration_s)
-            cpu_ns = cpu_time_ns() - begin_cpu_ns
+            cpu_ns = cpu_time_ns(thread) - begin_cpu_ns
             shares.append(cpu_ns / (time.perf_counter_ns() - begin_ns))
     return tuple(shares)
+
+
+def measure_pyrapl(directory: Path, *, duration_s: float, rounds: int) -> tuple[float, ...]:
+    """Return the share of one core of the thread that reads pyRAPL, (rounds,)."""
+    return measure_share(directory, duration_s=duration_s, rounds=rounds, energy="pyrapl", thread=READERS)
+
+
+def pyrapl_problem() -> str | None:
+    """Return why pyRAPL reads nothing here, or None."""
+    found = create("pyrapl").find(Machine(sysroot()))
+    return found.why if isinstance(found, Unavailable) else None
 
 
 def measure_following(directory: Path, threads: int, *, duration_s: float, rounds: int) -> tuple[float, ...]:

@@ -134,12 +134,13 @@ class _Counter:
 
 
 class _Zeus:
-    """ZeusMonitor on the same GPU; nothing where it is not installed."""
+    """ZeusMonitor on the same GPU, which it names as CUDA does; nothing where it is not installed."""
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, library: str, device: int) -> None:
         self._monitor = None
         if "zeus" in sys.modules or find_spec("zeus") is not None:
-            self._monitor = import_module("zeus.monitor").ZeusMonitor(gpu_indices=[index])
+            kind = import_module("zeus.monitor").ZeusMonitor
+            self._monitor = kind(gpu_indices=[device], sync_execution_with=library)
 
     def begin(self, name: str) -> None:
         """Begin a window."""
@@ -173,11 +174,13 @@ def measure(
     work.prepare(sizes[0])
     work.multiply()
     work.wait()
-    domain = _domain_of_device(found.domains)
+    library = next(one for one in imported() if one.has_begun())
+    device = library.current().device
+    domain = _domain_of(library.device_names(device), found.domains)
     if domain.accuracy.shows is Quantity.POWER:
         raise UsageError("tprof validate --gpu needs a GPU with a count of energy: NVIDIA's since Volta")
     counter = _Counter(domain)
-    zeus = _Zeus(int(domain.name.removeprefix("gpu-")))
+    zeus = _Zeus(library.name, device)
     try:
         with tempfile.TemporaryDirectory(prefix="tprof-validate-") as folder:
             recording = tprof.record(Path(folder) / "gpu.tprof", energy="nvml", counters="none", idle_s=idle_s)
@@ -188,11 +191,9 @@ def measure(
         counter.close()
 
 
-def _domain_of_device(domains: tuple[Domain, ...]) -> Domain:
-    """Return the GPU on which work is launched."""
-    library = next(one for one in imported() if one.has_begun())
-    name = library.device_name(library.current().device)
-    matching = [one for one in domains if name is not None and name in dict(one.details).values()]
+def _domain_of(names: tuple[str, ...], domains: tuple[Domain, ...]) -> Domain:
+    """Return the GPU of one of these names; the first where none is known."""
+    matching = [one for one in domains if set(names) & set(dict(one.details).values())]
     return (matching or list(domains))[0]
 
 
@@ -250,5 +251,5 @@ def _compared(profile: Profile, name: str, windows: list[Row]) -> Iterator[Row]:
             "tprof_j": whole.between(begin_ns, end_ns)[0].measured_j,
             "zeus_j": window["zeus_j"],
             "above_idle_j": None if idle_w is None else window["by_hand_j"] - idle_w * seconds,
-            "tasks_j": float(tasks.loc[_name(window["size"]), "gpu_j"]),
+            "tasks_j": float(tasks["gpu_j"].loc[_name(window["size"])]),
         }

@@ -19,7 +19,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -43,7 +43,7 @@ CREATES = ("boost",)
 """Tasks that start short-lived threads."""
 OWN_POOL = ("tensor_multiply", "train", "load_and_train")
 """Tasks whose calling thread has a pool of its own, which it keeps; what else they begin is theirs, too."""
-PACKAGES = {"sklearn": "scikit-learn", "polars": "polars", "torch": "torch"}
+PACKAGES = {"sklearn": "scikit-learn", "polars": "polars", "torch": "torch", "numba": "numba"}
 """How modules that cases need are installed."""
 LIBRARIES = {
     "multiply": "openblas",
@@ -249,7 +249,7 @@ def _torch_works() -> dict[str, Callable[[], object]]:
         return fit
 
     train, train_loaded = trainer(), trainer()
-    loaders = defaultdict(
+    loaders: defaultdict[Any, Any] = defaultdict(
         lambda: DataLoader(TensorDataset(inputs), batch_size=1024, num_workers=1, persistent_workers=True)
     )
     return {
@@ -302,14 +302,13 @@ def _works() -> dict[str, Callable[[], object]]:
 def _compiled_loop() -> Callable[[object], object]:
     import numba  # noqa: PLC0415 - for a case that needs it
 
-    @numba.njit(parallel=True)
-    def loop(values):  # type: ignore[no-untyped-def] - it is compiled
+    def loop(values: Any) -> float:
         total = 0.0
         for place in numba.prange(values.size):
             total += np.sin(values[place])
         return total
 
-    return loop  # type: ignore[no-any-return]
+    return cast("Callable[[object], object]", numba.njit(parallel=True)(loop))
 
 
 def run(case: Case, folder: Path, seconds: float) -> None:

@@ -93,3 +93,18 @@ def test_an_estimate_beside_a_measured_domain_is_wide_only_for_its_own_part(tmp_
     assert profile.info["quality"] == "estimated"
     assert profile.watts.busy == pytest.approx(0.96 * 1 + 0.04 * 3)
     assert profile.info["estimate"]["energy_high_j"] == pytest.approx(2 * (4 * 3 + 96))
+
+
+def test_power_over_time_has_the_steps_of_the_finest_sensor(tmp_path):
+    """A board's sensor updates ten times a second; the package's shows what happens between."""
+    t_ns = list(range(0, 110 * MS, 10 * MS))
+    threads = [{"t_ns": [0, 50 * MS, 100 * MS], "instance": [1, 0, 0], "task": [0, -1, -1]}]
+    energy = {"gpu-0": ([0, 100 * MS], [0.0, 5.0]), "package-0": (t_ns, [0.1 * place for place in range(11)])}
+    tprof.write_trace(tmp_path / "t.tprof", tasks=["work"], threads=threads, energy=energy, quality="measured")
+
+    profile = tprof.load(tmp_path / "t.tprof").profile()
+
+    assert len(profile.power) == 10
+    assert profile.power["package-0_w"].to_numpy() == pytest.approx(10.0)
+    assert profile.power["gpu-0_w"].to_numpy() == pytest.approx(50.0)
+    assert set(profile.expected_errors.columns) == {"length_low_s", "length_high_s", "instances", "error"}

@@ -385,21 +385,25 @@ def test_calls_outside_tasks_are_the_program_s(tmp_path):
     assert profile.info["native"]["outside_j"] == pytest.approx(4.0, rel=0.02)
 
 
-def test_calls_of_a_program_without_tasks_are_the_program_s(tmp_path):
-    """A thread of its own has samples, and no instance."""
-    program = Program([])
+def test_calls_of_a_thread_that_runs_no_task_are_the_program_s(tmp_path):
+    program = Program(["multiply", "parse"], threads=2)
     pool = program.pool(noted=True)
+    program.outside()
     for _ in range(20):
-        program.outside()
-        pool.work(program.now_ns[0] + 10 * MS, program.now_ns[0] + 30 * MS, "outside")
-        pool.calls.append((PID, -1, program.now_ns[0] + 10 * MS, program.now_ns[0] + 30 * MS, 1.0))
+        begin_ns = program.now_ns[0]
+        program.rest(20 * MS)
+        pool.work(begin_ns, program.now_ns[0], "outside")
+        pool.calls.append((PID, -1, begin_ns, program.now_ns[0], 1.0))
         program.rest(60 * MS)
+        program.run("parse", 40 * MS, thread=1)
+        program.call("multiply", pool, 20 * MS, thread=1)
+        program.rest(20 * MS, thread=1)
     program.outside()
 
     profile = program.write(tmp_path / "t.tprof").profile("cputime")
 
-    assert profile.tasks.empty
-    assert profile.measured_j > 0
+    assert credited(profile) == pytest.approx({"multiply": 0.4, "parse": 0.0}, rel=0.02)
+    assert profile.info["native"]["outside_j"] == pytest.approx(10 * pool.used_s("outside"), rel=0.02)
 
 
 def test_many_calls_noted_together_take_their_part_of_the_time(tmp_path):

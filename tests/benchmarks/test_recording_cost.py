@@ -63,6 +63,12 @@ def test_what_papi_costs_stands_there_or_why_it_does_not_count(result):
     assert figure["value"] is not None or figure["note"] == calls.papi_problem()
 
 
+def test_what_pyrapl_costs_stands_there_or_why_it_reads_nothing(result):
+    (figure,) = (figure for figure in result["figures"] if "pyRAPL" in figure["name"])
+
+    assert (figure["value"] is None) == (sensor_thread.pyrapl_problem() is not None)
+
+
 def test_no_sample_is_missing(result):
     missing = next(figure for figure in result["figures"] if "missing" in figure["name"])
 

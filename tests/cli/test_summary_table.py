@@ -173,8 +173,8 @@ def test_all_columns_can_be_asked_for_in_a_narrow_terminal(profile, monkeypatch)
         (("--columns", "energy,joules"), f"--columns takes names of {', '.join(COLUMNS)}, got joules"),
         (("--columns", ""), f"--columns takes names of {', '.join(COLUMNS)}, got ''"),
         (("--columns", "energy", "--all"), "--columns names the columns and --all takes every one"),
-        (("--columns", "energy", "--json"), "--json holds every column: leave --columns and --all out"),
-        (("--all", "--json"), "--json holds every column: leave --columns and --all out"),
+        (("--columns", "energy", "--json"), "--json prints every column, whatever is asked for: leave --columns out"),
+        (("--all", "--json"), "--json prints every column, whatever is asked for: leave --all out"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_sentence(session, words, sentence):

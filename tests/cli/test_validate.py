@@ -79,7 +79,7 @@ def test_cases_of_what_fitted_assumes_are_made_on_held_out_seeds_and_kept(tmp_pa
     assert printed.returncode == 0
     assert "tasks over several quanta" in printed.stdout
     assert [row["key"] for row in result["cases"]] == ["long"]
-    assert [run["seed"] for run in result["runs"]] == [600_000]
+    assert [run["seed"] for run in result["runs"]] == [700_000]
     assert len((tmp_path / "runs.jsonl").read_text("utf-8").splitlines()) == 1
 
 

@@ -1,11 +1,16 @@
 """What `tprof.gpu` marks, on a fake of the libraries' events: kernels count for the task that launched them."""
 
+import multiprocessing
+import os
 import pickle
+import subprocess
+import sys
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from support.fake_cuda import UUID, FakeCuPy, FakeDevice, FakeNumba, FakeTorch
+from support.fake_cuda import PCI, UUID, FakeCuPy, FakeDevice, FakeNumba, FakeTorch
 
 import tprof
 
@@ -84,7 +89,7 @@ def test_asynchronous_kernels_count_for_the_task_that_launched_them(torch, devic
     assert_as_they_ran(tmp_path / "t.tprof", device, dict.fromkeys("abc", "launch"))
     part = tprof.load(tmp_path / "t.tprof").gpu.segments[0]
     assert len(set(part.instance.tolist())) == 4
-    assert part.device == f"GPU-{UUID}"
+    assert part.device == (f"GPU-{UUID}", PCI)
 
 
 def test_a_task_inside_takes_its_kernels_out_of_the_one_around_it(torch, device, tmp_path):
@@ -157,7 +162,7 @@ def test_other_libraries_have_the_same_marks(library, device, monkeypatch, tmp_p
         device.launch(0, KERNEL_S, "work")
 
     assert_as_they_ran(tmp_path / "t.tprof", device)
-    assert [part.device for part in tprof.load(tmp_path / "t.tprof").gpu.segments] == [f"GPU-{UUID}"]
+    assert [part.device[0] for part in tprof.load(tmp_path / "t.tprof").gpu.segments] == [f"GPU-{UUID}"]
 
 
 def test_two_libraries_on_one_stream_mark_it_once(torch, device, monkeypatch, tmp_path):
@@ -190,6 +195,18 @@ def test_an_error_of_cuda_stays_the_programs_own(torch, device, tmp_path):
 
     note = tprof.load(tmp_path / "t.tprof").gpu.notes[0]
     assert note.problem == "RuntimeError: CUDA error: device-side assert triggered"
+
+
+def test_a_library_that_raises_when_it_is_asked_is_left_alone(torch, tmp_path):
+    """As one that is half imported, or replaced by a mock."""
+    torch.cuda.is_initialized = None
+    with record(tmp_path / "t.tprof"):
+        in_block(torch)
+        launch(torch, "more")
+
+    trace = tprof.load(tmp_path / "t.tprof")
+    assert trace.gpu.notes[0].problem == "TypeError: 'NoneType' object is not callable"
+    assert len(trace.profile().tasks) == 2
 
 
 def test_work_that_does_not_end_is_cut_off_at_the_end(torch, monkeypatch, tmp_path):
@@ -270,6 +287,42 @@ def test_the_file_holds_what_is_done_while_the_program_runs(torch, monkeypatch, 
     assert sum(len(part.instance) for part in running.gpu.segments) >= 1
 
 
+def test_a_forked_child_has_marks_of_its_own(torch, device, tmp_path):
+    """The parent's events must not be asked there, nor its segments written twice."""
+    with record(tmp_path / "t.tprof"):
+        launch(torch, "before", 3 * KERNEL_S)
+        child = multiprocessing.get_context("fork").Process(target=launch, args=(torch, "child"))
+        child.start()
+        child.join()
+        launch(torch, "after")
+
+    trace = tprof.load(tmp_path / "t.tprof")
+    assert child.exitcode == 0
+    assert sorted((part.process, len(part.instance)) for part in trace.gpu.segments) == [(0, 2), (1, 1)]
+    assert [name for _, _, name in device.runs] == ["before", "after"]
+    assert len(trace.gpu.notes) == 2
+    assert len({int(one) for part in trace.gpu.segments for one in part.instance}) == 3
+
+
+def test_a_child_that_exits_leaves_its_parents_marks_alone(torch, monkeypatch, tmp_path):
+    at_exit = []
+    registry = SimpleNamespace(register=at_exit.append, unregister=at_exit.remove)
+    monkeypatch.setattr("tprof.cuda.marks.atexit", registry)
+    with record(tmp_path / "t.tprof"):
+        launch(torch, "parents", KERNEL_S)
+        child = os.fork()
+        if child == 0:
+            for function in at_exit:
+                function()
+            os._exit(0)
+        os.waitpid(child, 0)
+
+    trace = tprof.load(tmp_path / "t.tprof")
+    assert [len(part.instance) for part in trace.gpu.segments] == [1]
+    assert len(trace.gpu.notes) == 1
+    assert at_exit == []
+
+
 def test_without_a_recording_nothing_is_marked(torch):
     torch.cuda.Event = None
 
@@ -293,11 +346,11 @@ def test_hostile_lines_are_left_out(torch, tmp_path):
     with record(tmp_path / "t.tprof"):
         launch(torch, "good")
     bad = (
-        "[]", "7", "{", '{"segments": 3}', '{"segments": [[1, 2, 3, 4]], "device": null, "number": 0}',
-        '{"segments": [[1, 2, 3, 4, -1]], "device": null, "number": 0}',
-        '{"segments": [[1, 2, 3, 4, 18446744073709551616]], "device": null, "number": 0}',
-        '{"segments": [], "device": 7, "number": 0}', '{"used": 3}',
-        '{"segments": [[18446744073709551615, 18446744073709551615, 1, 4294967296, 1]], "device": null, "number": 0}',
+        "[]", "7", "{", '{"segments": 3}', '{"segments": [[1, 2, 3, 4]], "device": [], "number": 0}',
+        '{"segments": [[1, 2, 3, 4, -1]], "device": [], "number": 0}',
+        '{"segments": [[1, 2, 3, 4, 18446744073709551616]], "device": [], "number": 0}',
+        '{"segments": [], "device": [7], "number": 0}', '{"used": 3}',
+        '{"segments": [[18446744073709551615, 18446744073709551615, 1, 4294967296, 1]], "device": [], "number": 0}',
     )  # fmt: skip
     with (tmp_path / "t.tprof/gpu/00000000.jsonl").open("a") as file:
         file.write("\n".join(bad) + "\n")
@@ -315,3 +368,18 @@ def test_hostile_lines_are_left_out(torch, tmp_path):
     assert [one.processes for one in trace.gpu.users] == [((1, 0.5), (2, None))]
     assert all((part.begin_ns >= 0).all() and (part.end_ns >= part.begin_ns).all() for part in trace.gpu.segments)
     assert np.isfinite(trace.profile().tasks["duration_s"]).all()
+
+
+@pytest.mark.parametrize("name", ["torch", "numba.cuda"])
+def test_a_real_library_that_has_used_no_gpu_has_not_begun(name, tmp_path):
+    """In a process of its own: what it loads would change what other tests find imported."""
+    pytest.importorskip(name.partition(".")[0], reason="the library is not installed")
+    program = (
+        f"import {name}\nfrom tprof.cuda.libraries import imported\nimport tprof\n"
+        "print([one.name for one in imported()], [one.has_begun() for one in imported()])\n"
+        f"with tprof.record({str(tmp_path / 't.tprof')!r}, energy='none', counters='none'), tprof.gpu():\n    pass\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+
+    assert (done.stdout.strip(), done.returncode) == (f"['{name.partition('.')[0]}'] [False]", 0), done.stderr

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 import time
 
 import numpy as np
@@ -15,6 +16,8 @@ from support.fake_sensor import wait_for
 from support.properties import examples
 
 import tprof
+from tprof.cli.summary import show
+from tprof.live import Meter
 
 SECOND_NS = 10**9
 IDLE = 10.0
@@ -43,7 +46,7 @@ def write(path, *, segments=(), users=(), note=None, gpu=GPU_J, threads=THREADS,
         [round(begin * SECOND_NS), round((end - begin) * SECOND_NS), instance, task, stream]
         for begin, end, instance, task, stream in segments
     ]
-    lines = [{"device": None, "number": 0, "segments": rows}] if rows else []
+    lines = [{"device": [], "number": 0, "segments": rows}] if rows else []
     lines += [] if note is None else [note]
     (path / "gpu/00000000.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     lines = [
@@ -101,6 +104,9 @@ def test_energy_j_has_the_gpus_part_and_the_processors_domains_do_not_change(tmp
     summary = marked.summary()
     assert summary.loc["first", "energy_j"] == pytest.approx(20.0 + 200.0)
     assert summary.loc["first", "gpu_j"] == pytest.approx(200.0)
+    by_domain = marked.energy_by_domain
+    assert by_domain.loc["first", "gpu-0"] == pytest.approx(200.0)
+    assert by_domain.loc["first", "package-0"] == pytest.approx(20.0)
     assert marked.measured_j == pytest.approx(60.0 + 330.0)
 
 
@@ -198,6 +204,16 @@ def test_an_unknown_idle_power_is_said(tmp_path):
     assert any("idle power of gpu-0 is not known" in text for text in profile.info["warnings"])
 
 
+def test_what_could_not_be_marked_is_said(tmp_path):
+    note = {"used": ["torch"], "lost": 2, "captured": 3, "overlapped": True, "problem": "RuntimeError: assert"}
+    warnings = " ".join(write(tmp_path / "t", segments=[(0, 4, 1, 0, 0)], note=note).info["warnings"])
+
+    assert "2 marks on GPUs have no time" in warnings
+    assert "3 marks on GPUs were left out while a graph was captured" in warnings
+    assert "give each thread a stream of its own" in warnings
+    assert "marks on GPUs ended with an error: RuntimeError: assert" in warnings
+
+
 def test_bounds_are_narrow_where_an_instance_is_alone_and_wide_where_it_is_not(tmp_path):
     segments = [(0, 1, 1, 0, 0), (1, 1.5, 1, 0, 0), (1.5, 2, 2, 1, 0)]
     profile = write(tmp_path / "t", segments=segments, cpu=None)
@@ -279,3 +295,27 @@ def test_from_the_counter_to_the_tasks(tmp_path, monkeypatch):
     assert profile.info["static_power_w"]["gpu-0"] == pytest.approx(IDLE_W, rel=0.1)
     assert account["tasks_j"] == pytest.approx(account["measured_j"] - account["idle_j"], rel=0.05)
     assert profile.trace.manifest["domains"][0]["uuid"] == f"GPU-{UUID}"
+
+
+def test_the_summary_has_a_column_for_gpus_where_one_is_measured(tmp_path, capsys):
+    profile = write(tmp_path / "t", segments=[(0, 2, 1, 0, 0), (2, 4, 2, 1, 0)])
+    traces.write(tmp_path / "without")
+
+    show(profile, sys.stdout, everything=True)
+    with_gpu = capsys.readouterr().out
+    show(tprof.load(tmp_path / "without").profile(), sys.stdout, everything=True)
+
+    assert "GPU" in with_gpu
+    assert "200 J" in with_gpu
+    assert "GPU" not in capsys.readouterr().out
+
+
+def test_live_joules_of_a_gpu_are_the_runtimes(tmp_path):
+    """When it worked for whom is known once its events have come."""
+    write(tmp_path / "t", segments=[(0, 4, 1, 0, 0)])
+    meter = Meter(tmp_path / "t")
+
+    energy = meter.energy()
+
+    assert energy.measured_j == pytest.approx(330.0 + 60.0)
+    assert energy.runtime_j >= 330.0

@@ -57,8 +57,8 @@ def test_zeus_measures_the_same_windows(gpu, monkeypatch):
     asked = []
 
     class ZeusMonitor:
-        def __init__(self, gpu_indices) -> None:
-            asked.append(gpu_indices)
+        def __init__(self, gpu_indices, sync_execution_with) -> None:
+            asked.append((gpu_indices, sync_execution_with))
 
         def begin_window(self, name):
             asked.append(name)
@@ -73,7 +73,7 @@ def test_zeus_measures_the_same_windows(gpu, monkeypatch):
 
     rows = gpu_series.measure(gpu, sizes=(1,), seconds=0.2, idle_s=0.3, progress=lambda *_: None)
 
-    assert asked == [[0], "1", "1"]
+    assert asked == [([0], "torch"), "1", "1"]
     assert rows[0]["zeus_j"] == 7.0
 
 

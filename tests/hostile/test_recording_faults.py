@@ -1,7 +1,9 @@
 """What goes wrong while recording is counted and said; the program never notices."""
 
+import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,9 +11,12 @@ import time
 
 import pytest
 from support import programs
+from support.programs import TPROF
 from support.recorded import instances, story
+from support.traces import set_json
 
 import tprof
+from tprof.session.ending import LACKED_THREAD
 
 LOAD = """
 import os, sys, threading
@@ -295,3 +300,50 @@ def test_a_session_is_private(tmp_path):
 
     for path in [tmp_path / "t.tprof", *(tmp_path / "t.tprof").rglob("*")]:
         assert path.stat().st_mode & 0o077 == 0, path
+
+
+LIMITED = """
+import tprof
+
+@tprof.task
+def f():
+    return sum(range(100_000))
+
+for _ in range(5):
+    f()
+print("ends")
+"""
+
+
+def without_threads(*words):
+    """Return a command in which the system refuses further threads; root has no such limit, so it gives that up."""
+    if os.getuid() == 0 and shutil.which("setpriv") is None:
+        pytest.skip("setpriv is not installed: root has no limit of processes")
+    kept = ["setpriv", "--reuid=65534", "--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
+    lesser = [*kept, "--bounding-set=-all,+dac_override"] if os.getuid() == 0 else []
+    limit = "import os, resource as r, sys; r.setrlimit(r.RLIMIT_NPROC, (1, 1)); os.execv(sys.argv[1], sys.argv[1:])"
+    return [*lesser, sys.executable, "-S", "-c", limit, *words]
+
+
+def test_a_program_without_room_for_a_thread_runs_and_the_figures_say_what_they_lack(tmp_path):
+    (tmp_path / "prog.py").write_text(LIMITED)
+    tmp_path.chmod(0o777)
+    words = without_threads(TPROF, "run", "--energy", "estimate", "-o", "t.tprof", "prog.py")
+
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+
+    assert (done.returncode, done.stdout) == (0, "ends\n")
+    trace = tprof.load(tmp_path / "t.tprof")
+    assert trace.complete
+    assert LACKED_THREAD in trace.notes
+    profile = trace.profile()
+    assert LACKED_THREAD in profile.info["warnings"]
+    assert profile.tasks["energy_j"].sum() > 0
+
+
+def test_what_a_recording_notes_at_its_end_is_a_warning(tmp_path):
+    with tprof.record(tmp_path / "t.tprof", energy="estimate"):
+        pass
+    set_json(tmp_path / "t.tprof" / "end.json", notes=["something was missing"])
+
+    assert "something was missing" in tprof.load(tmp_path / "t.tprof").profile().info["warnings"]

@@ -26,6 +26,7 @@ READ = np.dtype(
 """As `struct logged` in module/registers.c."""
 LEAST_WINDOW_NS = 5_000_000
 """A first reading has no window, and the guest is slow."""
+COUNTED = ("package_uj", "dram_uj")
 REGISTERS = {"package": 0, "core": 1, "dram": 2, "psys": 3}
 BASE_MW, IDLE_MW = 1500, 500
 
@@ -224,8 +225,8 @@ def _tasks_by(model: str, report: Report, trace: tprof.trace.Trace, true_j: dict
 def _calibrated(report: Report, run: Run) -> None:
     """`tprof calibrate` found the watts of a core and of a package, and predicts kinds that it left out."""
     model, bounds = run.said["model"], run.scenario["bounds"]["calibration"]
-    for name, true in bounds["true"].items():
-        report.line(f"calibration: {name}", model["coefficients"][name], true, bounds["share"] * true, "W")
+    for name, (true, share) in bounds["true"].items():
+        report.line(f"calibration: {name}", model["coefficients"][name], true, share * true, "W")
     report.line("calibration: error of kinds left out", model["left_out_error"], 0.0, bounds["left_out"], "")
 
 
@@ -259,8 +260,10 @@ def _given_back(report: Report, run: Run) -> None:
     report.true("the policies are as before", holds=run.said["after"] == run.said["before"])
 
 
-def _drawn_j(before: dict[str, Any], after: dict[str, Any]) -> float:
-    return sum(after[name] - before[name] for name in ("package_uj", "dram_uj")) * 1e-6
+def _drawn_j(before: dict[str, Any], after: dict[str, Any], *names: str) -> float:
+    """Return what packages drew between two moments: the sum of these lines."""
+    packages = [name for name in before if name.startswith("package")]
+    return sum(after[package][name] - before[package][name] for package in packages for name in names) * 1e-6
 
 
 def _hz(before: dict[str, Any], after: dict[str, Any], kind: int) -> float:
@@ -278,7 +281,7 @@ def _swept(report: Report, run: Run) -> None:
         hz, joules = float(row["setting"]), float(row["energy_j"])
         same = [one for one in said["runs"] if abs(_hz(one["before"], one["after"], 1) - hz) < 0.02 * hz]
         report.true(f"{hz * 1e-9:.1f} GHz: a run had it", holds=bool(same))
-        true_j = [_drawn_j(one["before"], one["after"]) for one in same]
+        true_j = [_drawn_j(one["before"], one["after"], *COUNTED) for one in same]
         nearest = min(true_j, key=lambda one: abs(one - joules), default=float("nan"))
         report.line(f"{hz * 1e-9:.1f} GHz: the program's joules", joules, nearest, bounds["program"] * nearest)
     warnings = [text for text in _texts(said["sweep"]) if "stuck" in text or "above" in text]
@@ -303,11 +306,14 @@ def _policy(report: Report, run: Run) -> None:
     for text in run.said["decisions"]:
         print(f"    {text}")
     for name, ghz in bounds.get("ghz", {}).items():
+        if any("not learnt" in text and f"task={name} " in text for text in run.said["decisions"]):
+            print(f"  {name}: the policy says that it was not learnt")
+            continue
         hz = _hz(middle, last, TASKS[name])
         report.line(f"{name}: frequency", hz * 1e-9, ghz, bounds["share"] * ghz, "GHz")
     if "watts" in bounds:
         watts = [
-            (b["package_uj"] - a["package_uj"]) * 1e3 / (b["now_ns"] - a["now_ns"])
+            _drawn_j(a, b, "package_uj") * 1e9 / (b["now_ns"] - a["now_ns"])
             for a, b in ((first, middle), (middle, last))
         ]
         print(f"  the package drew {watts[0]:.1f} W in the first half and {watts[1]:.1f} W in the second")
@@ -317,7 +323,7 @@ def _policy(report: Report, run: Run) -> None:
 def _slowed(report: Report, run: Run) -> None:
     """A budget that slows lowers the highest frequency, only once it is exceeded, and gives it back."""
     said = run.said
-    limit_j, drawn_j = run.scenario["arguments"]["joules"], _drawn_j(said["begin"], said["end"])
+    limit_j, drawn_j = run.scenario["arguments"]["joules"], _drawn_j(said["begin"], said["end"], *COUNTED)
     low = [used_j for used_j, policies in said["seen"] if policies != said["before"]]
     report.true(f"it was exceeded: {said['used_j']:.1f} J", holds=said["exceeded"] and said["used_j"] > limit_j)
     report.true("then the frequency was lower", holds=bool(low) and min(low) > 0.9 * limit_j)

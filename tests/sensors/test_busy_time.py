@@ -1,7 +1,6 @@
-"""The busy time of processors is what is left of the time that passed after their idle time, as the kernel counts it."""
+"""The busy time of processors is what is left of the time that passed after the idle time that the kernel counts."""
 
 import contextlib
-import os
 
 import pytest
 from support import fake_trees
@@ -25,7 +24,7 @@ def stat(tmp_path):
         text += "".join(f"cpu{cpu} {busy} 0 0 {idle} 0 0 0 0 0 0\n" for cpu, busy, idle in lines)
         fresh = tmp_path / "fresh"
         fresh.write_text(text)
-        os.replace(fresh, path)
+        fresh.replace(path)
 
     return write
 

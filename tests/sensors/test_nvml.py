@@ -19,7 +19,7 @@ from support.fake_sensor import raw_readings, wait_for
 
 import tprof
 from tprof import sensors
-from tprof.sensors.nvml import CLOSE_SHARE, NvmlReader, Updates
+from tprof.sensors.nvml_reader import CLOSE_SHARE, NvmlReader, Updates
 from tprof.sensors.registry import create
 
 
@@ -233,7 +233,7 @@ def test_who_used_a_gpu_is_kept_with_the_readings(tmp_path, monkeypatch):
     with tprof.record(path, energy="nvml", counters="none", idle_s=0):
         wait_for((path / "gpu/processes.jsonl").exists, "a first line")
         nvml.gpus[0].users, nvml.gpus[0].running = None, [17]
-        wait_for(lambda: "17" in (path / "gpu/processes.jsonl").read_text(), "a line without utilisation")
+        wait_for(lambda: "[17,null]" in (path / "gpu/processes.jsonl").read_text(), "a line without utilisation")
 
     lines = [json.loads(line) for line in (path / "gpu/processes.jsonl").read_text().splitlines()]
     assert lines[0]["processes"] == [[11, 0.4], [12, 0.0], [13, 0.0]]

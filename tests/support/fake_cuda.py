@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pytest
 
 UUID = "11111111-2222-3333-4444-555555555555"
+PCI = "00000000:c1:00.0"
 ZERO_NS = 123_456_789_000
 """Of the device's clock, less than the host's."""
 IDLE_W, BUSY_W = 50.0, 350.0
@@ -147,7 +148,9 @@ class FakeTorch(ModuleType):
             current_stream=lambda: getattr(self._current, "stream", default),
             is_initialized=lambda: self.begun,
             is_current_stream_capturing=lambda: device.is_capturing,
-            get_device_properties=lambda _: SimpleNamespace(uuid=UUID),
+            get_device_properties=lambda _: SimpleNamespace(
+                uuid=UUID, pci_domain_id=0, pci_bus_id=0xC1, pci_device_id=0
+            ),
         )
         monkeypatch.setitem(sys.modules, "torch", self)
 
@@ -208,10 +211,23 @@ class FakeCuPy(ModuleType):
             get_elapsed_time=lambda begin, end: begin.ms_until(end),
             runtime=SimpleNamespace(
                 getDevice=lambda: 0,
-                getDeviceProperties=lambda _: {"uuid": bytes.fromhex(UUID.replace("-", ""))},
+                getDeviceProperties=lambda _: {
+                    "uuid": bytes.fromhex(UUID.replace("-", "")),
+                    "pciDomainID": 0,
+                    "pciBusID": 0xC1,
+                    "pciDeviceID": 0,
+                },
             ),
         )
         monkeypatch.setitem(sys.modules, "cupy", self)
+
+
+class _Gpus(list[Any]):
+    """Numba's list of devices, whose `lst` is there once it was needed."""
+
+    def __init__(self, gpu: Any) -> None:
+        super().__init__([gpu])
+        self.lst = [gpu]
 
 
 class FakeNumba(ModuleType):
@@ -223,7 +239,10 @@ class FakeNumba(ModuleType):
 
         class Stream:
             def __init__(self, number: int) -> None:
-                self.handle = SimpleNamespace(value=number)
+                self.number = number
+
+            def __int__(self) -> int:
+                return self.number
 
         Stream.__module__ = "numba.cuda.cudadrv.driver"
 
@@ -232,13 +251,13 @@ class FakeNumba(ModuleType):
                 super().__init__(outer)
 
             def record(self, stream: Stream) -> None:
-                self.put(stream.handle.value or 0)
+                self.put(stream.number)
 
             def query(self) -> bool:
                 return self.is_done()
 
         class Gpu:
-            id, uuid = 0, f"GPU-{UUID}"
+            id, uuid, primary_context = 0, f"GPU-{UUID}", "one"
 
             def __enter__(self) -> None:
                 """Choose it."""
@@ -252,6 +271,5 @@ class FakeNumba(ModuleType):
 
         self.event, self.stream, self.default_stream = Event, stream, lambda: Stream(0)
         self.event_elapsed_time = lambda begin, end: begin.ms_until(end)
-        self.get_current_device, self.gpus = Gpu, [Gpu()]
-        self.cudadrv = SimpleNamespace(driver=SimpleNamespace(driver=SimpleNamespace(is_initialized=True)))
+        self.get_current_device, self.gpus = Gpu, _Gpus(Gpu())
         monkeypatch.setitem(sys.modules, "numba.cuda", self)

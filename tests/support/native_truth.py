@@ -99,13 +99,13 @@ class Program:
             pool.work(end_ns, end_ns + spin_ns, "spinning")
         return instance, begin_ns, end_ns
 
-    def outside(self, *, thread: int = 0) -> None:
-        """Note that no task runs on a thread."""
-        self._sample(thread, 0, -1)
-
     def rest(self, length_ns: int, *, thread: int = 0) -> None:
         """Let a thread wait outside tasks."""
         self.now_ns[thread] += length_ns
+
+    def outside(self, *, thread: int = 0) -> None:
+        """Let a thread write a sample outside tasks."""
+        self._sample(thread, 0, -1)
 
     def _sample(self, thread: int, instance: int, task: int) -> None:
         self._samples[thread].append((self.now_ns[thread], instance, task, self._cpu_ns[thread]))

@@ -8,7 +8,6 @@ how a value is shown, how the hardware goes away and comes back, and how its rea
 from __future__ import annotations
 
 import time
-from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -107,9 +106,12 @@ class CountBench(Bench):
         self.kept.append((begin_ns, time.monotonic_ns(), joules))
 
     def truth_j(self, t_ns: list[int]) -> tuple[float, float]:
-        """Return the joules that surely, and that perhaps, were counted between the first reading and the last."""
-        first, last = t_ns[0], t_ns[-1]
-        surely = sum(joules for begin_ns, end_ns, joules in self.kept if begin_ns > first and end_ns < last)
+        """Return the joules that surely, and that perhaps, were counted between the first reading and the last.
+
+        A value may be older than the time of its reading, but not than the reading before.
+        """
+        first, last_but_one, last = t_ns[0], t_ns[-2], t_ns[-1]
+        surely = sum(joules for begin_ns, end_ns, joules in self.kept if begin_ns > first and end_ns < last_but_one)
         perhaps = sum(joules for begin_ns, end_ns, joules in self.kept if end_ns >= first and begin_ns <= last)
         return surely, perhaps
 
@@ -131,14 +133,14 @@ class PowerBench(Bench):
         self.kept.append((begin_ns, time.monotonic_ns(), watts))
 
     def truth_j(self, t_ns: list[int]) -> tuple[float, float]:
-        """Return the integral of the watts; between the readings around a change they may be either."""
+        """Return the integral of the watts; between the readings around a change they may be either.
+
+        A value may be older than the time of its reading, but not than the reading before.
+        """
         low_j, high_j = 0.0, 0.0
-        for since_ns, until_ns in pairwise(t_ns):
-            before = [watts for begin_ns, _, watts in self.kept if begin_ns <= since_ns][-1:]
-            inside = [watts for begin_ns, end_ns, watts in self.kept if end_ns >= since_ns and begin_ns <= until_ns]
-            shown = before + inside
-            # The reading at the start may be of the watts before its time.
-            earlier = [watts for _, end_ns, watts in self.kept if end_ns <= since_ns][-1:]
-            low_j += min(shown + earlier) * (until_ns - since_ns) * 1e-9
-            high_j += max(shown + earlier) * (until_ns - since_ns) * 1e-9
+        for before_ns, since_ns, until_ns in zip([0, *t_ns], t_ns, t_ns[1:], strict=False):
+            earlier = [watts for _, end_ns, watts in self.kept if end_ns < before_ns][-1:]
+            inside = [watts for begin_ns, end_ns, watts in self.kept if end_ns >= before_ns and begin_ns <= until_ns]
+            low_j += min(earlier + inside) * (until_ns - since_ns) * 1e-9
+            high_j += max(earlier + inside) * (until_ns - since_ns) * 1e-9
         return low_j, high_j

@@ -60,6 +60,7 @@ def _begin() -> Recording:
     _remove_stale()
     place = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
     recording = record(place / SESSION, counters="none", idle_s=0)
+    recording.before_replacement = None  # nobody reads this one, so nothing is said of its end
     try:
         recording.__enter__()
     except BaseException:

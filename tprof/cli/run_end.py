@@ -68,6 +68,7 @@ class End:
             from tprof import _core
 
             _core.fail_at_exit(0)  # registered before what the program registers, it is called last
+        self._recording.before_replacement = self._end_before
         self._recording.__enter__()
         self.recorded_in = self._recording.path
 
@@ -76,13 +77,13 @@ class End:
         """Whether a program that is not recorded is not to run; a job would end without one of its ranks."""
         return self._recording.is_owner
 
-    def at_exit(self) -> None:
-        """End this process's part."""
+    def at_exit(self, *, waits: bool = True) -> None:
+        """End this process's part; unless it `waits`, also that of companions that go on to record."""
         if self.recorded_in is None:
             return
-        problem = None
+        self.recorded_in, problem = None, None
         try:
-            self._recording.is_left_open = self._has_companions()
+            self._recording.is_left_open = waits and self._has_companions()
             self._recording.__exit__(self.ended_by, None, None)
         except TprofError as error:
             problem = error
@@ -99,6 +100,14 @@ class End:
             met = self._check_patterns(stream)
             stream.flush()
             self._sum_up(stream, met)
+
+    def _end_before(self, program: str) -> None:
+        """End before another program takes this process's place: the sensors are read here, and end with it."""
+        stream = sys.__stderr__
+        if os.getpid() == self._pid and stream is not None and not stream.closed:
+            with suppress(OSError):
+                print(f"tprof: {program} takes this program's place (os.exec) and is not recorded", file=stream)
+        self.at_exit(waits=False)
 
     def _has_companions(self) -> bool:
         """Return whether others go on to record. A failed rank waits for none: its failure ends the job."""

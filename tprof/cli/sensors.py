@@ -11,7 +11,7 @@ import typer
 from tprof.errors import UsageError
 
 from .options import AsJson
-from .render import DASH, clean, dump, plain, quantity
+from .render import DASH, clean, dump, filled, plain, quantity, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +64,8 @@ def sensors(
             return
         _show(live, choice)
     for sensor, unavailable in missing:
-        print(f"{sensor.name} ({clean(sensor.covers)}) is not available: {clean(unavailable.why)}")
+        why = f"{sensor.name} ({clean(sensor.covers)}) is not available: {clean(unavailable.why)}"
+        print(filled(why, width_of(sys.stdout)))
         for remedy in unavailable.remedies[:1]:
             print(f"  $ {clean(remedy.command)}")
 

@@ -73,7 +73,8 @@ def summary(
     if chosen is not None and everything:
         raise UsageError("--columns names the columns and --all takes every one: leave one of them out")
     if as_json and (chosen is not None or everything):
-        raise UsageError("--json holds every column: leave --columns and --all out, or --json")
+        given = "--all" if everything else "--columns"
+        raise UsageError(f"--json prints every column, whatever is asked for: leave {given} out")
     profile = open_profile(session, model, coefficients)
     if as_json:
         dump(as_plain(profile))

@@ -126,6 +126,7 @@ int tprof_add_runtime_api(PyObject *module);
 
 /* binding_sensors.c */
 PyObject *tprof_py_sensors_start(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *tprof_py_sensors_refused(PyObject *module, PyObject *unused);
 PyObject *tprof_py_sensors_stop(PyObject *module, PyObject *unused);
 PyObject *tprof_py_drawn_uj(PyObject *module, PyObject *unused);
 PyObject *tprof_py_perf_open_probe(PyObject *module, PyObject *args, PyObject *kwargs);

@@ -147,7 +147,6 @@ PyObject *tprof_py_sensors_start(PyObject *module, PyObject *args, PyObject *kwa
     static char *names[] = {"sources", "budget", NULL};
     PyObject *given;
     double budget = 0;
-    int error;
     (void)module;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|d", names, &PyTuple_Type, &given, &budget))
         return NULL;
@@ -159,13 +158,16 @@ PyObject *tprof_py_sensors_start(PyObject *module, PyObject *args, PyObject *kwa
     if (sources == NULL)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    error = tprof_sensors_start(sources, (int)PyTuple_GET_SIZE(given), budget);
+    tprof_sensors_start(sources, (int)PyTuple_GET_SIZE(given), budget);
     Py_END_ALLOW_THREADS
-    if (error != 0) {
-        errno = error;
-        return PyErr_SetFromErrno(PyExc_OSError);
-    }
     Py_RETURN_NONE;
+}
+
+PyObject *tprof_py_sensors_refused(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    return PyLong_FromUnsignedLong(tprof_sensors_refused());
 }
 
 PyObject *tprof_py_sensors_stop(PyObject *module, PyObject *unused)

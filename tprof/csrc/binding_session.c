@@ -239,13 +239,13 @@ static PyObject *start_with_caller(const struct tprof_setup *setup)
 /* `genuine` is the interpreter's function that loads an extension. */
 static PyObject *load_extension(PyObject *genuine, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
-    uint64_t before_ns;
+    struct tprof_native_load load;
     Py_BEGIN_ALLOW_THREADS
-    before_ns = tprof_native_before_load();
+    tprof_native_before_load(&load);
     Py_END_ALLOW_THREADS
     PyObject *extension = PyObject_Vectorcall(genuine, args, (size_t)count, names);
     Py_BEGIN_ALLOW_THREADS
-    tprof_native_after_load(before_ns);
+    tprof_native_after_load(&load);
     Py_END_ALLOW_THREADS
     return extension;
 }
@@ -278,8 +278,8 @@ PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs)
     struct tprof_setup setup = {.live = tprof_session_live};
     (void)module;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&IyO!O!y*p", names, PyUnicode_FSConverter, &directory,
-                                     &setup.process, &setup.description, &PyTuple_Type, &groups, &PyTuple_Type, &papi, &packages,
-                                     &native))
+                                     &setup.process, &setup.description, &PyTuple_Type, &groups, &PyTuple_Type, &papi,
+                                     &packages, &native))
         return NULL;
     setup.directory = PyBytes_AS_STRING(directory);
     setup.package_of_cpu = packages.buf;

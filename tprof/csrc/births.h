@@ -1,5 +1,5 @@
 /* Who creates which thread: a pthread_create of our own, to which the calls of the program's libraries are redirected
- * (libraries.c). It notes the creating thread and the task that runs there, lets the new thread add its number, and lets
+ * (redirection.c). It notes the creating thread and the task that runs there, lets the new thread add its number, and lets
  * it read its CPU clock at its end. The program notices nothing: attributes, results and cancellation pass through. */
 #ifndef TPROF_BIRTHS_H
 #define TPROF_BIRTHS_H

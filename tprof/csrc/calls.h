@@ -1,5 +1,5 @@
 /* The calls with which a thread gives work to the pool of a library: which thread, when, and in which task. The calls of
- * other libraries are led through stubs (libraries.c, call_stubs.c), which come here before and after the function. */
+ * other libraries are led through stubs (redirection.c, call_stubs.c), which come here before and after the function. */
 #ifndef TPROF_CALLS_H
 #define TPROF_CALLS_H
 

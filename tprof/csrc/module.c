@@ -122,6 +122,7 @@ static PyMethodDef methods[] = {
     {"release_signals", tprof_py_release_signals, METH_NOARGS, NULL},
     {"await_thread_end", tprof_py_await_thread_end, METH_O, NULL},
     {"sensors_start", (PyCFunction)(void (*)(void))tprof_py_sensors_start, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"sensors_refused", tprof_py_sensors_refused, METH_NOARGS, NULL},
     {"sensors_stop", tprof_py_sensors_stop, METH_NOARGS, NULL},
     {"drawn_uj", tprof_py_drawn_uj, METH_NOARGS, NULL},
     {"papi_load", tprof_py_papi_load, METH_VARARGS, NULL},

@@ -16,6 +16,7 @@
 #include "calls.h"
 #include "clock.h"
 #include "libraries.h"
+#include "native_calls.h"
 #include "native_file.h"
 #include "process_threads.h"
 #include "recorder.h"
@@ -44,7 +45,7 @@ struct follower {
     pid_t tid;
     uint32_t number; /* in the file */
     enum role role;
-    bool listed, stands, has_library;
+    bool listed, stands, has_library, has_creator;
     uint32_t polls, searches;
     uint64_t appeared_ns;
     uint64_t cpu_ns, read_ns; /* of the last read */
@@ -61,6 +62,9 @@ static uint64_t recording, seen_joins;
 static uint64_t began_ns, next_ns, checked_ns, used_ns, checked_used_ns;
 static double stretch;
 static bool relist;
+static uint32_t loads; /* of libraries, that are going on */
+static pid_t loader;
+static bool is_loader_unknown; /* two threads load at once */
 static pid_t reader_tid, own_tids[MOST_OWN];
 
 static void write_clock(const struct follower *one, uint64_t t_ns, uint64_t cpu_ns)
@@ -136,15 +140,6 @@ static void erase(struct follower *one)
     follower_count--;
 }
 
-static void write_path(struct tprof_library *library, uint64_t t_ns)
-{
-    if (library->written_in == recording)
-        return;
-    const struct tprof_native path = {.kind = TPROF_NATIVE_PATH, .thread = library->number, .t_ns = t_ns};
-    tprof_native_write_text(path, library->path);
-    library->written_in = recording;
-}
-
 static void write_library(struct follower *one, uint64_t t_ns, uintptr_t routine, uintptr_t argument)
 {
     struct tprof_library *library = tprof_library_at(routine);
@@ -156,7 +151,7 @@ static void write_library(struct follower *one, uint64_t t_ns, uintptr_t routine
     if (strstr(library->path, "libstdc++.so") != NULL &&
         tprof_read_memory(argument, &table, sizeof table) == sizeof table && tprof_library_at(table) != NULL)
         library = tprof_library_at(table);
-    write_path(library, t_ns);
+    tprof_native_write_path(library, recording, t_ns);
     const struct tprof_native begin = {
         .kind = TPROF_NATIVE_BEGIN, .thread = one->number, .t_ns = t_ns, .value = library->number};
     tprof_native_write(&begin);
@@ -195,7 +190,7 @@ static void follow(struct follower *one, uint64_t t_ns, uint64_t cpu_ns)
     one->number = thread_count++;
     one->appeared_ns = one->read_ns = t_ns;
     one->cpu_ns = cpu_ns;
-    one->stands = one->has_library = false;
+    one->stands = one->has_library = one->has_creator = false;
     one->polls = one->searches = 0;
     one->name[0] = '\0';
     followed_count++;
@@ -269,7 +264,7 @@ static void take_births(void)
 }
 
 /* The calling thread created it. */
-static void write_creator(const struct follower *one, uint64_t created_ns)
+static void write_creator(struct follower *one, uint64_t created_ns)
 {
     const struct tprof_thread *self = tprof_self;
     const bool is_current = self != NULL && self->generation == __atomic_load_n(&tprof_generation, __ATOMIC_RELAXED);
@@ -283,6 +278,7 @@ static void write_creator(const struct follower *one, uint64_t created_ns)
     };
     write_clock(one, created_ns, 0);
     tprof_native_write(&record);
+    one->has_creator = true;
 }
 
 /* Threads that record samples now are no longer followed; those with a birth say so there. */
@@ -401,47 +397,6 @@ static void read_threads(void)
     }
 }
 
-static void write_call(const struct tprof_calls *calls, pid_t tid)
-{
-    struct tprof_library *library = tprof_library_numbered(calls->library);
-    const uint64_t length_ns = calls->end_ns - calls->begin_ns;
-    if (library == NULL)
-        return;
-    write_path(library, calls->begin_ns);
-    const struct tprof_native record = {
-        .kind = TPROF_NATIVE_CALLS,
-        .thread = calls->library,
-        .t_ns = calls->begin_ns,
-        .value = length_ns,
-        .tid = (uint32_t)tid,
-        .task = calls->task,
-        .part = (uint16_t)((double)calls->inside_ns / (double)length_ns * UINT16_MAX),
-        .flags = calls->several_tasks ? TPROF_NATIVE_SEVERAL : 0,
-    };
-    tprof_native_write(&record);
-}
-
-/* Since when, and until when, all calls are known. */
-static void write_calls(bool all)
-{
-    for (struct tprof_library *one = NULL; (one = tprof_library_next(one)) != NULL;) {
-        if (one->noted_ns == 0 || one->told_in == recording)
-            continue;
-        write_path(one, one->noted_ns);
-        const struct tprof_native record = {
-            .kind = TPROF_NATIVE_NOTED,
-            .thread = one->number,
-            .t_ns = one->noted_ns > began_ns ? one->noted_ns : began_ns,
-        };
-        tprof_native_write(&record);
-        one->told_in = recording;
-    }
-    if (tprof_calls_take(all, write_call)) {
-        const struct tprof_native record = {.kind = TPROF_NATIVE_MISSED, .t_ns = tprof_now_ns()};
-        tprof_native_write(&record);
-    }
-}
-
 static void follow_all(uint64_t now_ns)
 {
     take_births();
@@ -483,7 +438,7 @@ void tprof_native_poll(uint64_t now_ns)
     pthread_mutex_lock(&lock);
     reader_tid = (pid_t)syscall(SYS_gettid);
     tprof_libraries_refresh();
-    write_calls(false);
+    tprof_native_write_calls(recording, began_ns, false);
     follow_all(now_ns);
     adapt(now_ns);
     next_ns += period_ns();
@@ -493,32 +448,40 @@ void tprof_native_poll(uint64_t now_ns)
 }
 
 /* The threads that are there now are not the library's. */
-uint64_t tprof_native_before_load(void)
+void tprof_native_before_load(struct tprof_native_load *load)
 {
     pthread_mutex_lock(&lock);
-    const uint64_t now_ns = tprof_now_ns();
+    const pid_t tid = (pid_t)syscall(SYS_gettid);
+    load->before_ns = tprof_now_ns();
     if (tprof_native_runs()) {
         take_births();
         if (tprof_thread_count() != follower_count)
-            list_threads(now_ns);
+            list_threads(load->before_ns);
     }
+    load->recording = recording;
+    load->first = thread_count;
+    is_loader_unknown = loads > 0 && (is_loader_unknown || loader != tid);
+    loader = tid;
+    loads++;
     pthread_mutex_unlock(&lock);
-    return now_ns;
 }
 
-/* What began meanwhile and was not created by a redirected call was created by the library as it was loaded. */
-void tprof_native_after_load(uint64_t before_ns)
+/* What began meanwhile and was not created by a redirected call was created by the library as it was loaded, also if
+ * the sensor thread has met it already. */
+void tprof_native_after_load(const struct tprof_native_load *load)
 {
     pthread_mutex_lock(&lock);
+    loads -= loads > 0;
     if (tprof_native_runs()) {
         tprof_libraries_refresh();
         take_births();
-        const uint32_t first = thread_count;
         if (tprof_thread_count() != follower_count)
             list_threads(tprof_now_ns());
-        for (size_t i = 0; i < follower_count; i++)
-            if (followers[i].role == FOLLOWED && followers[i].number >= first)
-                write_creator(&followers[i], before_ns);
+        for (size_t i = 0; i < follower_count && load->recording == recording && !is_loader_unknown; i++) {
+            struct follower *one = &followers[i];
+            if (one->role == FOLLOWED && one->number >= load->first && one->birth == NULL && !one->has_creator)
+                write_creator(one, load->before_ns);
+        }
     }
     pthread_mutex_unlock(&lock);
 }
@@ -563,7 +526,7 @@ static void end(void)
 {
     tprof_births_note(0);
     tprof_calls_note(false);
-    write_calls(true);
+    tprof_native_write_calls(recording, began_ns, true);
     take_births();
     leave_sampled(tprof_now_ns());
     for (size_t i = 0; i < follower_count; i++) {
@@ -616,5 +579,6 @@ void tprof_native_forget(void)
     followers = NULL;
     follower_count = follower_room = followed_count = 0;
     reader_tid = 0;
+    loads = 0;
     memset(own_tids, 0, sizeof own_tids);
 }

@@ -19,10 +19,15 @@ uint64_t tprof_native_next_ns(void);
 void tprof_native_poll(uint64_t now_ns);
 void tprof_native_charge(uint64_t cpu_ns);
 
-/* Around the loading of a library: threads that it creates meanwhile are the calling thread's. `before_ns` is what the
- * first returned. */
-uint64_t tprof_native_before_load(void);
-void tprof_native_after_load(uint64_t before_ns);
+/* The loading of a library, between the two. */
+struct tprof_native_load {
+    uint64_t before_ns, recording;
+    uint32_t first; /* number of a thread that appears next */
+};
+
+/* Around the loading of a library: threads that it creates meanwhile are the calling thread's. */
+void tprof_native_before_load(struct tprof_native_load *load);
+void tprof_native_after_load(const struct tprof_native_load *load);
 /* Around forks, called by process.c, before other locks are taken. */
 void tprof_native_before_fork(void);
 void tprof_native_after_fork(void);

@@ -25,6 +25,7 @@ static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t sums = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake;
 static bool asked_to_stop, settled, running, has_thread;
+static uint32_t refused; /* threads, since the recording began */
 static pthread_t thread;
 static pid_t thread_id;
 static struct tprof_source *sources; /* of the recording */
@@ -211,6 +212,7 @@ static int create_thread(void)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     has_thread = error == 0;
+    refused += error != 0;
     return error;
 }
 
@@ -290,7 +292,7 @@ static int go_on(void)
     return 0;
 }
 
-static int start(struct tprof_source *given, int count, double budget)
+static void start(struct tprof_source *given, int count, double budget)
 {
     hold_still(budget);
     sources = given;
@@ -299,23 +301,27 @@ static int start(struct tprof_source *given, int count, double budget)
     settled = false;
     tprof_polling_begin(&schedule, budget, tprof_now_ns());
     running = true;
-    const int error = go_on();
-    if (error != 0) {
-        running = false;
-        release();
-        (void)go_on();
-        return error;
-    }
-    wait_until_settled();
-    return 0;
+    refused = 0;
+    /* A limit of processes must not keep the program from running: first and last readings make one long quantum. */
+    if (go_on() == 0)
+        wait_until_settled();
+    else
+        (void)poll_due(tprof_now_ns());
 }
 
-int tprof_sensors_start(struct tprof_source *given, int count, double budget)
+void tprof_sensors_start(struct tprof_source *given, int count, double budget)
 {
     pthread_mutex_lock(&turn);
-    const int error = start(given, count, budget);
+    start(given, count, budget);
     pthread_mutex_unlock(&turn);
-    return error;
+}
+
+uint32_t tprof_sensors_refused(void)
+{
+    pthread_mutex_lock(&turn);
+    const uint32_t count = refused;
+    pthread_mutex_unlock(&turn);
+    return count;
 }
 
 uint64_t tprof_sensors_stop(void)

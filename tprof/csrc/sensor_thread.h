@@ -8,8 +8,12 @@
 #include "source.h"
 
 /* Takes ownership of the array and what it points to; `budget` is the part of a core that polling may use. Waits until
- * every energy source has changed, 20 ms at most. Returns 0 or errno. */
-int tprof_sensors_start(struct tprof_source *sources, int count, double budget);
+ * every energy source has changed, 20 ms at most. Where the system refuses a thread, the sources are read once, and
+ * again at the end. */
+void tprof_sensors_start(struct tprof_source *sources, int count, double budget);
+
+/* How often the system refused to begin the thread since this start; after a fork it is tried again. */
+uint32_t tprof_sensors_refused(void);
 
 /* End the thread, wait for one more change of each energy source (20 ms at most), record a last reading each. Returns
  * the CPU time this took since the start, in ns. */

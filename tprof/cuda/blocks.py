@@ -40,10 +40,12 @@ class GpuBlock:
             return self
         if self._marks is not None:
             raise UsageError("this tprof.gpu() block is open already: make a new one for each with-statement")
-        self._marks, self._owner, self._since_ns = member.gpu(), Owner(*_core.running()), _core.now_ns()
-        for library, stream in self._streams():
-            self._marks.open(library, stream, self, self._owner)
-            self._open.append((library, stream))
+        marks, self._owner, self._since_ns = member.gpu(), Owner(*_core.running()), _core.now_ns()
+        with marks.reporting():
+            self._open = self._streams()
+        self._marks = marks
+        for library, stream in self._open:
+            marks.open(library, stream, self, self._owner)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -51,13 +53,14 @@ class GpuBlock:
         marks, self._marks = self._marks, None
         if marks is None:
             return
-        if not self._open:
-            for library, stream in self._streams():  # the program's first work on a GPU was in this block
+        opened, self._open = self._open, []
+        if not opened:
+            with marks.reporting():
+                opened = self._streams()  # if there are any now, the program's first work on a GPU was in this block
+            for library, stream in opened:
                 marks.open_late(library, stream, self, self._owner, self._since_ns)
-                self._open.append((library, stream))
-        for library, stream in reversed(self._open):
+        for library, stream in reversed(opened):
             marks.shut(library, stream, self)
-        self._open.clear()
 
     def _streams(self) -> list[tuple[Library, Stream]]:
         """Return the streams, each once: two libraries may share the default one."""
@@ -68,12 +71,11 @@ class GpuBlock:
                 stream = library.current()
                 found.setdefault((stream.device, stream.number), (library, stream))
         for handle in self._given:
-            known = ((library, stream) for library in begun if (stream := library.stream(handle)) is not None)
-            first = next(known, None)
-            if first is None and begun:
+            known = [(library, one) for library in begun if (one := library.stream(handle)) is not None]
+            if begun and not known:
                 raise UsageError(f"tprof.gpu takes streams of torch.cuda, cupy.cuda or numba.cuda, got {handle!r}")
-            if first is not None:
-                found.setdefault((first[1].device, first[1].number), first)
+            for library, one in known[:1]:
+                found.setdefault((one.device, one.number), (library, one))
         return list(found.values())
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from uuid import UUID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,8 +58,8 @@ class Library(Protocol):
     def elapsed_ms(self, begin: Any, end: Any) -> float:
         """Return the time between two events that are done."""
 
-    def device_name(self, device: int) -> str | None:
-        """Return the device's UUID as NVML writes it, or its PCI address; None: not known."""
+    def device_names(self, device: int) -> tuple[str, ...]:
+        """Return the device's UUID and PCI address as NVML writes them, as far as they are known."""
 
 
 class Torch:
@@ -107,14 +108,13 @@ class Torch:
         """As `Library`."""
         return float(begin.elapsed_time(end))
 
-    def device_name(self, device: int) -> str | None:
-        """As `Library`."""
+    def device_names(self, device: int) -> tuple[str, ...]:
+        """As `Library`; older versions know neither."""
         properties = self._cuda.get_device_properties(device)
-        uuid = getattr(properties, "uuid", None)
-        if uuid is not None:
-            return _uuid(str(uuid))
-        bus = getattr(properties, "pci_bus_id", None)
-        return None if bus is None else _pci(properties.pci_domain_id, bus, properties.pci_device_id)
+        names = (_uuid(str(properties.uuid)),) if hasattr(properties, "uuid") else ()
+        if not hasattr(properties, "pci_bus_id"):
+            return names
+        return (*names, _pci(properties.pci_domain_id, properties.pci_bus_id, properties.pci_device_id))
 
 
 class CuPy:
@@ -166,14 +166,12 @@ class CuPy:
         """As `Library`."""
         return float(self._cuda.get_elapsed_time(begin, end))
 
-    def device_name(self, device: int) -> str | None:
+    def device_names(self, device: int) -> tuple[str, ...]:
         """As `Library`."""
         properties = self._cuda.runtime.getDeviceProperties(device)
+        pci = _pci(properties["pciDomainID"], properties["pciBusID"], properties["pciDeviceID"])
         uuid = properties.get("uuid")
-        if isinstance(uuid, bytes) and len(uuid) == 16:
-            text = uuid.hex()
-            return _uuid("-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:])))
-        return _pci(properties["pciDomainID"], properties["pciBusID"], properties["pciDeviceID"])
+        return (_uuid(str(UUID(bytes=uuid))), pci) if isinstance(uuid, bytes) and len(uuid) == 16 else (pci,)
 
 
 class Numba:
@@ -187,7 +185,9 @@ class Numba:
 
     def has_begun(self) -> bool:
         """As `Library`."""
-        return bool(self._cuda.cudadrv.driver.driver.is_initialized)
+        # The list of devices is made when it is first needed, and each has a context once it is used.
+        gpus = getattr(self._cuda.gpus, "__dict__", {}).get("lst", ())
+        return any(getattr(one, "primary_context", None) is not None for one in gpus)
 
     def current(self) -> Stream:
         """As `Library`."""
@@ -198,8 +198,7 @@ class Numba:
         return self._of(handle) if type(handle).__module__.startswith("numba") else None
 
     def _of(self, handle: Any) -> Stream:
-        number = getattr(handle.handle, "value", handle.handle) or 0
-        return Stream(int(self._cuda.get_current_device().id), int(number), handle)
+        return Stream(int(self._cuda.get_current_device().id), int(handle), handle)
 
     def private(self, device: int) -> Stream:
         """As `Library`."""
@@ -225,11 +224,11 @@ class Numba:
         """As `Library`."""
         return float(self._cuda.event_elapsed_time(begin, end))
 
-    def device_name(self, device: int) -> str | None:
+    def device_names(self, device: int) -> tuple[str, ...]:
         """As `Library`."""
         with self._cuda.gpus[device]:
             uuid = getattr(self._cuda.get_current_device(), "uuid", None)
-        return None if uuid is None else _uuid(str(uuid))
+        return () if uuid is None else (_uuid(str(uuid)),)
 
 
 _KINDS: tuple[tuple[str, type[Torch | CuPy | Numba]], ...] = (("torch", Torch), ("cupy", CuPy), ("numba.cuda", Numba))

@@ -12,7 +12,10 @@ millisecond.
 
 from __future__ import annotations
 
+import atexit
 import json
+import os
+import sys
 import threading
 import time
 from collections import deque
@@ -21,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tprof import _core
+from tprof.errors import UsageError
 from tprof.session.table_file import TableFile
 
 from .libraries import imported
@@ -42,6 +46,8 @@ MOST_EVENTS = 100_000
 MOST_IN_LINE = 512
 """Segments in a line, which has at most 128 KiB."""
 FLUSH_NS = 1_000_000_000
+FIRST = 1000
+"""Of multiprocessing's finalizers: before those that may end a library."""
 
 
 class Owner(NamedTuple):
@@ -107,7 +113,7 @@ class _Device:
 
     def __init__(self, library: Library, number: int) -> None:
         self.library, self.number = library, number
-        self.name = library.device_name(number)
+        self.names = library.device_names(number)
         self.spare: list[Any] = []
         self.segments: list[tuple[int, int, int, int, int]] = []
         self._private: Stream | None = None
@@ -142,18 +148,24 @@ class Marks:
     def __init__(self, path: Path) -> None:
         """Store the path; the file is made with its first line."""
         self._path = path
+        self._pid = os.getpid()
         self._lock = threading.RLock()  # a signal handler may open a block while another one opens
         self._devices: dict[tuple[str, int], _Device] = {}
         self._queues: dict[tuple[int, int], _Queue] = {}
         self._file: TableFile | None = None
-        self._failed = self._closed = self._overlapped = False
+        self._failed = self._closed = self._ended = self._overlapped = False
         self._lost = self._captured = 0
         self._problem: str | None = None
+        self._used: list[str] = []
         self._flushed_ns = _core.now_ns()
+        # A forked child does not leave the session by Python; multiprocessing's runs its own finalizers only.
+        atexit.register(self.close)
+        if (util := sys.modules.get("multiprocessing.util")) is not None:
+            util.Finalize(None, self.close, exitpriority=FIRST)
 
     def open(self, library: Library, stream: Stream, block: object, owner: Owner) -> None:
         """Let the stream work for an instance until `shut`."""
-        with self._lock, self._reporting():
+        with self._lock, self.reporting():
             queue = self._queues.setdefault((stream.device, stream.number), _Queue(stream))
             thread = threading.get_ident()
             self._overlapped |= any(other != thread for _, other, _ in queue.blocks)
@@ -162,23 +174,25 @@ class Marks:
 
     def open_late(self, library: Library, stream: Stream, block: object, owner: Owner, since_ns: int) -> None:
         """Do the same for a stream of a device that had no work at all before `since_ns`."""
-        with self._lock, self._reporting():
+        with self._lock, self.reporting():
             queue = self._queues.setdefault((stream.device, stream.number), _Queue(stream))
             queue.blocks.append((block, threading.get_ident(), owner))
             queue.marks.append(_Mark(self._device(library, stream.device), owner, t_ns=since_ns))
 
     def shut(self, library: Library, stream: Stream, block: object) -> None:
         """End what `open` began; an outer block goes on."""
-        with self._lock, self._reporting():
+        with self._lock, self.reporting():
             queue = self._queues[stream.device, stream.number]
             queue.blocks = [one for one in queue.blocks if one[0] is not block]
             self._mark(library, queue, queue.blocks[-1][2] if queue.blocks else None)
 
     @contextmanager
-    def _reporting(self) -> Iterator[None]:
-        """Keep an error of CUDA from the program, which finds it itself, and mark nothing after it."""
+    def reporting(self) -> Iterator[None]:
+        """Keep an error of a library from the program, which finds it itself, and mark nothing after it."""
         try:
             yield
+        except UsageError:
+            raise
         except Exception as error:  # noqa: BLE001 - the libraries raise what they like; `close` writes it
             self._problem = self._problem or f"{type(error).__name__}: {error}"
             self._closed = True
@@ -214,6 +228,10 @@ class Marks:
 
     def close(self) -> None:
         """Wait for the work that is marked, and write the rest; what is not done by then ends now."""
+        if self._ended or self._pid != os.getpid():
+            return
+        self._ended = True
+        atexit.unregister(self.close)
         deadline_s = time.monotonic() + LAST_S
         while not self._are_done() and time.monotonic() < deadline_s:
             time.sleep(0.001)
@@ -222,12 +240,14 @@ class Marks:
             for queue in self._queues.values():
                 self._end(queue)
             self._flush()
+            with self.reporting():
+                self._used = [one.name for one in imported() if one.has_begun()]
             self._write_note()
             if self._file is not None:
                 self._file.close()
 
     def _are_done(self) -> bool:
-        with self._lock, self._reporting():
+        with self._lock, self.reporting():
             for queue in self._queues.values():
                 self._resolve(queue)
             return not any(queue.marks for queue in self._queues.values())
@@ -244,7 +264,7 @@ class Marks:
             queue.follow(_Mark(device, None, t_ns=_core.now_ns()))
 
     def _write_note(self) -> None:
-        note: dict[str, Any] = {"used": [one.name for one in imported() if one.has_begun()]}
+        note: dict[str, Any] = {"used": self._used}
         counts = {"lost": self._lost, "captured": self._captured}
         note |= {name: count for name, count in counts.items() if count}
         if self._overlapped:
@@ -260,7 +280,7 @@ class Marks:
             segments, device.segments = device.segments, []
             for begin in range(0, len(segments), MOST_IN_LINE):
                 part = segments[begin : begin + MOST_IN_LINE]
-                self._write({"device": device.name, "number": device.number, "segments": part})
+                self._write({"device": device.names, "number": device.number, "segments": part})
 
     def _write(self, line: dict[str, Any]) -> None:
         """Write a line; after one that failed, as on a full disk, nothing is written any more."""

@@ -85,18 +85,24 @@ class _Second:
 def _fork_second(former: Sequence[dict[str, Any]], program: int) -> _Second:
     """Fork it. It has the lock as long as it lives."""
     told, tells = os.pipe()
+    begun, begins = os.pipe()
     pid = os.fork()
     if pid:
-        os.close(told)
-        os.close(program)
+        for file in (told, begins, program):
+            os.close(file)
+        os.read(begun, 1)  # the end of the pipe: a pipe to the program that it still had would look like a guard
+        os.close(begun)
         return _Second(pid, tells)
     try:
-        for file in (tells, sys.stdin.fileno(), sys.stdout.fileno()):
-            os.close(file)
         os.setsid()  # who kills the first one's group does not kill it
+        for file in (tells, begun, sys.stdin.fileno(), sys.stdout.fileno(), begins):
+            os.close(file)
         if not os.read(told, 1):
             select.select([program], [], [])
-            restore(former)
+            problems = restore(former)
+            if problems:
+                sys.stderr.write(f"tprof: the former frequencies are not restored: {json.dumps(problems)}\n")
+                sys.stderr.flush()
     finally:
         os._exit(0)
 

@@ -62,9 +62,25 @@ CONTAINER_PERF = Remedy(
     "docker run --cap-add PERFMON …",
     f"the container may count all of the host's events and read its energy; {SIDE_CHANNEL}",
 )
+HWMON_GROUP = Remedy(
+    'sudo groupadd -f power && sudo usermod -aG power "$USER" && '
+    "sudo chgrp power /sys/class/hwmon/hwmon*/energy*_input && sudo chmod 0440 /sys/class/hwmon/hwmon*/energy*_input; "
+    "echo log out and in again",
+    f"the group `power` can read energy until the next start; {SIDE_CHANNEL}",
+)
+UNPLUG = Remedy("unplug the power supply")
+IPMI_TOOL = Remedy("sudo apt install ipmitool", "a program that talks to the board's management controller")
+IPMI_MODULE = Remedy("sudo modprobe ipmi_si ipmi_devintf")
+IPMI_GROUP = Remedy(
+    'sudo groupadd -f ipmi && sudo usermod -aG ipmi "$USER" && sudo chgrp ipmi /dev/ipmi0 && '
+    "sudo chmod 0660 /dev/ipmi0; echo log out and in again",
+    "the group `ipmi` can command the management controller, which can also switch the machine off",
+)
+INSTALL_AMD_SMI = Remedy("pip install /opt/rocm/share/amd_smi")
 INSTALL_METER = Remedy('pip install "tprof-energy[meter]"')
 DIALOUT = Remedy('sudo usermod -aG dialout "$USER"; echo log out and in again', "all serial lines, modems included")
 INSTALL_NVML = Remedy('pip install "tprof-energy[nvml]"')
+INSTALL_PYRAPL = Remedy('pip install "tprof-energy[pyrapl]"')
 NVIDIA_DRIVER = Remedy("install the NVIDIA driver by the package manager of your system, then restart")
 NVIDIA_MODULE = Remedy("sudo modprobe nvidia")
 CONTAINER_GPUS = Remedy("docker run --gpus all …", "the container can use the GPUs, and see who else does")

@@ -22,8 +22,16 @@ GROUP = "tprof.sensors"
 BUILT_IN = {
     "perf": "perf:Perf",
     "powercap": "powercap:Powercap",
+    "hwmon_processor": "hwmon:HwmonProcessor",
     "nvml": "nvml:Nvml",
+    "amd_smi": "amd_smi:AmdSmi",
+    "amd_gpu": "hwmon:AmdGpu",
+    "intel_gpu": "hwmon:IntelGpu",
+    "hwmon": "hwmon:Hwmon",
+    "battery": "battery:Battery",
+    "ipmi": "ipmi:Ipmi",
     "meter": "meter:Meter",
+    "pyrapl": "pyrapl:Pyrapl",
 }
 """Modules of this folder and their classes, by name; of one subject the first that is available is `auto`'s."""
 WITHOUT_CLASS = ("auto", "estimate", "none")

@@ -12,6 +12,11 @@ from tprof.trace.manifest import write_end
 
 from .companions import await_companions, describe_running
 
+LACKED_THREAD = (
+    "the system refused tprof a thread (see ulimit -u): for as long the sensors were not read, so their joules are "
+    "shared over a long time, and native threads are in `runtime`; raise the limit for better figures"
+)
+
 
 @dataclass(frozen=True)
 class Ending:
@@ -24,7 +29,7 @@ class Ending:
     pid : of the owner
     stopped : "end", "interrupted", "exit" or "error"
     lost_definitions : number of tasks that could not be written
-    notes : sentences on sensors that could not be read
+    notes : sentences on what could not be read
     """
 
     session: Path

@@ -37,6 +37,8 @@ UPDATES = 2.5
 """Of a count that does not change for so many of its updates none is awaited any more: nothing is drawn."""
 FORK_S = 0.05
 """Longest wait for a read in progress before a fork; a longer read goes on in the parent meanwhile."""
+USUAL_READS = 3
+"""A read that takes so many times as long as the longest before it hangs, if it takes `LAST_S`."""
 SHORTEST_S, AGAIN_S = 0.001, 0.1
 """Least time between two reads, and from a failure to opening the sensor again."""
 UNSEEN_PERIODS, UNSEEN_S = 5, 1.0
@@ -154,6 +156,7 @@ class OpenedSensor:
         self.first_error: BaseException | None = None
         self.has_begun = False
         self.busy_since_s: float | None = None
+        self.longest_s = 0.0
         self.failures = 0
         self._machine = machine
         self._reader: Reader | None = None
@@ -163,17 +166,18 @@ class OpenedSensor:
 
     def poll(self) -> None:
         """Read once, on the thread; a failure is recorded and remembered, whatever it is."""
-        self.busy_since_s = time.monotonic()
+        self.busy_since_s = begin_s = time.monotonic()
         try:
             if self._reader is None:
                 self._open()
             self._read()
             self._in_a_row = 0
-        except Exception as error:  # noqa: BLE001 - a reader's failure must not reach the program; `stop` reports it
+        except BaseException as error:  # noqa: BLE001 - a reader's failure, SystemExit too, must not end the thread
             self._failed(error)
         finally:
             self.has_begun = True
             self.busy_since_s = None
+            self.longest_s = max(self.longest_s, time.monotonic() - begin_s)
 
     def _open(self) -> None:
         domains = tuple(file.domain for file in self.files.values())
@@ -204,7 +208,7 @@ class OpenedSensor:
         if readings:
             self._reopened = False
 
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, error: BaseException) -> None:
         self.first_error = self.first_error or error
         self._remember(said_by(error), 1)
         number = error.errno if isinstance(error, OSError) and error.errno else errno.EIO
@@ -233,7 +237,7 @@ class OpenedSensor:
         if reader is not None:
             try:
                 reader.close()
-            except Exception as error:  # noqa: BLE001 - as in `poll`
+            except BaseException as error:  # noqa: BLE001 - as in `poll`
                 self._remember(said_by(error), 0)
 
 
@@ -246,6 +250,7 @@ class PythonSensors:
         self._opened = [OpenedSensor(sensor, machine, files, self._users) for sensor, files in sensors]
         self._thread: OwnThread | None = None
         self._stopping = self._ended = False
+        self._problem: str | None = None
 
     def start(self, *, strict: bool) -> None:
         """Start the thread, and wait until each sensor was read once, or for `FIRST_S`.
@@ -256,12 +261,14 @@ class PythonSensors:
             return
         this_process.pause_around_forks(self)
         self.resume()
-        _wait(lambda: all(one.has_begun for one in self._opened), FIRST_S)
+        _wait(lambda: self._thread is None or all(one.has_begun for one in self._opened), FIRST_S)
         failed = next((one for one in self._opened if one.first_error is not None), None)
         if strict and failed is not None:
             problem = failed.problem
             self.stop()
             raise SensorError(f"{failed.sensor.name} gives no energy: {problem}") from failed.first_error
+        if strict and self._problem is not None:
+            raise SensorError(f"{self._opened[0].sensor.name} gives no energy: {self._problem}")
 
     def stop(self) -> list[str]:
         """End the thread after a last reading; returns a sentence on each sensor that failed."""
@@ -272,6 +279,8 @@ class PythonSensors:
         self._end(2 * LAST_S)
         self._ended = True
         notes = [note for one in self._opened if (note := _note(one)) is not None]
+        if self._problem is not None:
+            notes = [f"sensors that Python reads have no energy from some time on: {self._problem}"]
         for one in self._opened:
             for file in one.files.values():
                 file.close()
@@ -292,7 +301,10 @@ class PythonSensors:
     def resume(self) -> None:
         """Start the thread, unless it runs."""
         if self._thread is None and not self._stopping:
-            self._thread = OwnThread(self._run, THREAD_NAME)
+            try:
+                self._thread = OwnThread(self._run, THREAD_NAME)
+            except RuntimeError as error:
+                self._problem = f"no thread could be started ({error})"
 
     def _run(self, thread: OwnThread) -> None:
         due_s = 0.0
@@ -310,7 +322,11 @@ class PythonSensors:
         """Read the joules of the program's last moments, which appear at a sensor's next update."""
         begin_s = time.monotonic()
         before = [{name: file.changes for name, file in one.files.items()} for one in self._opened]
-        waiting = list(zip(self._opened, before, strict=True))
+        # What takes long to read has just been read: reading it again would only delay the program's end.
+        quick = [one.longest_s < LAST_S / 2 for one in self._opened]
+        waiting = [
+            pair for pair, is_quick in zip(zip(self._opened, before, strict=True), quick, strict=True) if is_quick
+        ]
         while waiting and not self._ended:
             for one, _ in waiting:
                 one.poll()
@@ -323,9 +339,10 @@ class PythonSensors:
 
 def _note(one: OpenedSensor) -> str | None:
     name = one.sensor.name
-    if one.busy_since_s is not None:
+    busy_s = 0.0 if one.busy_since_s is None else time.monotonic() - one.busy_since_s
+    if busy_s > max(LAST_S, USUAL_READS * one.longest_s) or (busy_s and not one.has_begun):
         return (
-            f"{name} has not answered for {time.monotonic() - one.busy_since_s:.3g} s: its energy since then is "
+            f"{name} has not answered for {busy_s:.3g} s: its energy since then is "
             "missing, and that of sensors read after it"
         )
     if not one.has_begun:
@@ -336,7 +353,7 @@ def _note(one: OpenedSensor) -> str | None:
     return f"{name} could not be read {times}, so energy may be missing: {one.problem}"
 
 
-def said_by(error: Exception) -> str:
+def said_by(error: BaseException) -> str:
     """Return what an exception says; the name of its class too, unless it was raised for users."""
     if isinstance(error, SensorError):
         return str(error)

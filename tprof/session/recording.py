@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,9 +15,10 @@ from tprof.errors import TprofError, TraceError, UsageError
 from .children import clear_ray_hook, set_ray_hook
 from .membership import Plan, enter
 from .process_state import SESSION, Uninterrupted, this_process
+from .replacement import Replacement
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from tprof.analysis import Profile
@@ -46,6 +48,8 @@ class Recording:
         Whether it made the session; otherwise it joined that of a process started together with this one.
     is_left_open : bool
         Set before the end if companions still record: the sensors continue, and another process writes the end.
+    before_replacement : callable or None
+        What ends the recording, given a program's path, before that takes this process's place; None: nothing.
     """
 
     def __init__(
@@ -78,6 +82,8 @@ class Recording:
         self._sensors: PythonSensors | None = None
         self.is_owner = True
         self.is_left_open = False
+        self.before_replacement: Callable[[str], None] | None = self._end_before
+        self._replacement: Replacement | None = None
         self._ending: Ending | None = None
 
     def __enter__(self) -> Self:
@@ -156,7 +162,7 @@ class Recording:
         if member is None or member.plan.directory != self.path:
             return None
         end_ns = _core.now_ns()
-        from .ending import Ending  # noqa: PLC0415 - kept off `import tprof`
+        from .ending import LACKED_THREAD, Ending  # noqa: PLC0415 - kept off `import tprof`
 
         this_process.leave()
         self._restore_environment()
@@ -165,10 +171,13 @@ class Recording:
             return None  # the recording belongs to the parent of this forked child, or to a companion
         sensor_notes = () if self._sensors is None else tuple(self._sensors.stop())
         self.notes += sensor_notes
+        lacked = (LACKED_THREAD,) if _core.sensors_refused() else ()
         if not self.is_left_open:
             _core.sensors_stop()
         problem = self._instances.stop() if self._instances is not None else None
-        self._ending = Ending(self.path, self._identity, self._pid, stopped, member.lost_definitions, sensor_notes)
+        self._ending = Ending(
+            self.path, self._identity, self._pid, stopped, member.lost_definitions, (*sensor_notes, *lacked)
+        )
         if not self.is_left_open:
             self.notes += self._ending.write(end_ns)
             self._unlock()
@@ -252,6 +261,8 @@ class Recording:
             write_manifest(self.path, prepared.manifest)
             enter(prepared.plan, process).start()
             self._hand_to_children()
+        if self.before_replacement is not None:
+            self._replacement = Replacement(self.before_replacement)
         self._watch_budgets()
 
     def _hand_to_children(self) -> None:
@@ -286,7 +297,18 @@ class Recording:
         if idle_s > 0:
             time.sleep(idle_s)
 
+    def _end_before(self, program: str) -> None:
+        self.__exit__(None, None, None)
+        warnings.warn(
+            f"this process replaces itself by {program}: the recording {self.path} ends here",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+
     def _restore_environment(self) -> None:
+        if self._replacement is not None:
+            self._replacement.close()
+            self._replacement = None
         clear_ray_hook()
         if self._environment is None:
             os.environ.pop(SESSION, None)

@@ -26,6 +26,8 @@ MAX_SEGMENTS = 20_000_000
 """In a trace; a line more is left out."""
 MAX_USERS = 2_000_000
 MAX_INSTANCE = 2**64 - 1
+MOST_NAMES = 4
+"""Of a device."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class GpuSegments:
     Attributes
     ----------
     process : its ordinal.
-    device : the device's UUID or PCI address; None: not known.
+    device : the device's UUID and PCI address, as far as they are known.
     number : the device's number in that process.
     stream : (n,) int64, which stream; segments of one do not overlap.
     begin_ns, end_ns : (n,) int64, CLOCK_MONOTONIC.
@@ -44,7 +46,7 @@ class GpuSegments:
     """
 
     process: int
-    device: str | None
+    device: tuple[str, ...]
     number: int
     stream: npt.NDArray[np.int64]
     begin_ns: npt.NDArray[np.int64]
@@ -104,7 +106,7 @@ class GpuReader:
     def __init__(self, table: TaskTable) -> None:
         """Begin; `table` has the tasks of all processes."""
         self._table = table
-        self._rows: dict[tuple[int, str | None, int], list[npt.NDArray[np.uint64]]] = {}
+        self._rows: dict[tuple[int, tuple[str, ...], int], list[npt.NDArray[np.uint64]]] = {}
         self._users: list[GpuUsers] = []
         self._said: list[GpuNote] = []
         self._count = 0
@@ -133,14 +135,13 @@ class GpuReader:
             if note is not None:
                 self._said.append(note)
             return note is not None
-        device, number = record.get("device"), _whole(record.get("number"))
+        device, number = _names(record.get("device")), _whole(record.get("number"))
         rows = _segments(record["segments"])
-        if rows is None or number is None or not (device is None or isinstance(device, str)):
+        if rows is None or number is None or device is None:
             return False
         self._count += len(rows)
         if self._count > MAX_SEGMENTS:
             return False
-        device = device if device is None else device[:MAX_NAME_CHARACTERS]
         self._rows.setdefault((process, device, number), []).append(rows)
         return True
 
@@ -152,7 +153,7 @@ class GpuReader:
             tuple(self._said),
         )
 
-    def _joined(self, process: int, device: str | None, number: int, rows: npt.NDArray[np.uint64]) -> GpuSegments:
+    def _joined(self, process: int, device: tuple[str, ...], number: int, rows: npt.NDArray[np.uint64]) -> GpuSegments:
         begin_ns, length_ns = (np.minimum(rows[:, at], MAX_NS).astype(np.int64) for at in (0, 1))
         end_ns = np.minimum(begin_ns, MAX_NS - length_ns) + length_ns
         task = self._table.to_indices(process, np.minimum(rows[:, 3], layout.NO_TASK).astype(np.uint32))
@@ -177,6 +178,12 @@ def _whole(value: object) -> int | None:
 
 def _items(value: object) -> list[Any]:
     return value if isinstance(value, list) else [None]
+
+
+def _names(value: object) -> tuple[str, ...] | None:
+    if not isinstance(value, list) or len(value) > MOST_NAMES or not all(isinstance(one, str) for one in value):
+        return None
+    return tuple(one[:MAX_NAME_CHARACTERS] for one in value)
 
 
 def _user(one: object) -> tuple[int, float | None] | None:

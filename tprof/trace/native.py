@@ -263,7 +263,7 @@ def _check(where: str, thread: NativeThread, task_count: int) -> NativeThread:
 
 def records_of(threads: Sequence[NativeThread], calls: Sequence[PoolCalls] = ()) -> Records:
     """Return the file records of threads and calls of one process, tasks as their indices."""
-    paths = {one.library for one in (*threads, *calls)} - {""}
+    paths = ({thread.library for thread in threads} | {one.library for one in calls}) - {""}
     libraries = {path: number for number, path in enumerate(sorted(paths))}
     parts = [_path_records(path, number) for path, number in libraries.items()]
     parts += [_records_of(thread, number, libraries) for number, thread in enumerate(threads)]

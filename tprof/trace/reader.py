@@ -59,7 +59,7 @@ class Trace:
     process_end_ns : end of each process that ended, by its ordinal.
     decisions : of runtimes' policies, in order of time.
     gpu : work on GPUs, and who used them; older traces have none.
-    notes : sentences on the state of the files.
+    notes : sentences on the state of the files, and those that the recording left at its end.
     """
 
     path: Path

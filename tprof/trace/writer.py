@@ -187,7 +187,7 @@ def _write_events(directory: Path, threads: list[GivenThread]) -> None:
 
 
 def _write_native(directory: Path, threads: list[NativeThread], calls: list[PoolCalls]) -> None:
-    pids = sorted({one.pid for one in (*threads, *calls)})
+    pids = sorted({thread.pid for thread in threads} | {one.pid for one in calls})
     if pids:
         (directory / "native").mkdir(mode=0o700)
     for place, pid in enumerate(pids):

@@ -6,7 +6,7 @@ of them ran counts, which excludes the starts and ends of single cores.
 Idle time precedes the first thread: the recording's own thread joins after the recording has read idle time, and only
 then prepares the first phase, with seconds of work outside tasks. Quanta with busy time of any process are not idle.
 
-Cores on which other programs ran during a phase are active too. Their counters are not known, so they count with C1 only.
+Cores on which other programs ran during a phase are active too. Their counters are not known: they count with C1 only.
 
 Power is that of the quanta wholly inside a phase. A quantum across the end of a phase has joules of both sides; sharing
 it by time would bias the phase towards its neighbour.

@@ -4,7 +4,7 @@ The base columns are in every model. Further columns come in groups (drift, cont
 normally distributed around zero with a scale relative to the task's power. The scale is 0 with probability 0.9, else
 one of four sizes ("spike and slab"). With the scales given all is linear and Gaussian, so the marginal likelihood of a
 model is closed; base columns are eliminated once. Models are found by coordinate ascent over scales and by exchange of
-groups, then all combinations of the groups that have a chance. Estimates are averaged over them by posterior
+courses, then all combinations of the groups that have a chance. Estimates are averaged over them by posterior
 probability (Hoeting et al., 1999).
 
 The covariance is that between the models and within them, widened where the residuals of neighbouring rows show more
@@ -158,7 +158,7 @@ class _Models:
             best = current
             for place in range(len(self.groups)):
                 best = max((self._with(best, place, scale) for scale in range(len(SCALES))), key=self.score)
-            # Another group may explain as much, though not beside the one that was found first.
+            # Another course may explain as much, though not beside the one that was found first.
             best = max([best, *self._exchanged(best)], key=self.score)
             if best == current:
                 break
@@ -172,11 +172,15 @@ class _Models:
             self.score(tuple(choice))
 
     def _exchanged(self, choice: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-        """Yield the models with one of the groups replaced by one that is off."""
-        for place in np.flatnonzero(choice):
-            without = self._with(choice, int(place), 0)
-            for other in np.flatnonzero(np.array(choice) == 0):
-                yield from (self._with(without, int(other), scale) for scale in range(1, len(SCALES)))
+        """Yield the models with a course replaced by one that is off.
+
+        Of the forms of contention the first that explains enough is kept: who pays for it is a convention.
+        """
+        courses = [place for place, group in enumerate(self.groups) if group.family in COURSES]
+        for place, other in product(courses, courses):
+            if choice[place] and not choice[other]:
+                without = self._with(choice, place, 0)
+                yield from (self._with(without, other, scale) for scale in range(1, len(SCALES)))
 
     def _with(self, choice: tuple[int, ...], place: int, scale: int) -> tuple[int, ...]:
         return (*choice[:place], scale, *choice[place + 1 :])

@@ -13,15 +13,24 @@ module_param(slots, uint, 0644);
 static int which_raw(u64 config)
 {
     switch (config & X86_RAW_EVENT_MASK) {
-    case 0x3c: return CYCLES;
-    case 0xc0: return INSTRUCTIONS;
-    case 0x4f2e: return REFS;
-    case 0x412e: return MISSES;
-    case 0xc4: return BRANCHES;
-    case 0xc5: return BRANCH_MISSES;
-    case 0x0400019c: return STALLS;
-    case 0xff24: return L2_REFS;
-    default: return -1;
+    case 0x3c:
+        return CYCLES;
+    case 0xc0:
+        return INSTRUCTIONS;
+    case 0x4f2e:
+        return REFS;
+    case 0x412e:
+        return MISSES;
+    case 0xc4:
+        return BRANCHES;
+    case 0xc5:
+        return BRANCH_MISSES;
+    case 0x0400019c:
+        return STALLS;
+    case 0xff24:
+        return L2_REFS;
+    default:
+        return -1;
     }
 }
 
