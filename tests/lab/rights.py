@@ -72,7 +72,7 @@ def _after(command: str) -> dict[str, object]:
     if done.returncode:
         return {"failed": done.stderr}
     if own in as_root:
-        return json.loads(done.stdout)
+        return json.loads(done.stdout.splitlines()[-1])  # after what sysctl writes
     said = _as_user([*AS_USER, "--clear-groups"])
     if "setcap" in as_root:
         subprocess.run(["setcap", "-r", os.path.realpath(sys.executable)], check=True)
