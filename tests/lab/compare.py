@@ -225,8 +225,8 @@ def _tasks_by(model: str, report: Report, trace: tprof.trace.Trace, true_j: dict
 def _calibrated(report: Report, run: Run) -> None:
     """`tprof calibrate` found the watts of a core and of a package, and predicts kinds that it left out."""
     model, bounds = run.said["model"], run.scenario["bounds"]["calibration"]
-    for name, true in bounds["true"].items():
-        report.line(f"calibration: {name}", model["coefficients"][name], true, bounds["share"] * true, "W")
+    for name, (true, share) in bounds["true"].items():
+        report.line(f"calibration: {name}", model["coefficients"][name], true, share * true, "W")
     report.line("calibration: error of kinds left out", model["left_out_error"], 0.0, bounds["left_out"], "")
 
 

@@ -393,7 +393,8 @@ def record(
     poller_share
         Part of one core that polling the sensors may use, 0 to 1. The sensors are polled once per millisecond; the rest
         of this part goes to closer polling around updates, with which `fitted` separates short tasks. If wake-ups cost
-        too much, polls come less often, down to one per second. 0 polls once per millisecond at any cost, and never more closely.
+        too much, polls come less often, down to one per second. 0 polls once per millisecond at any cost, and never
+        more closely.
     attribute_native
         Record native threads too, in every process of the recording: threads without samples, such as those of the
         pools of BLAS and OpenMP. Their CPU clocks are read about every 5 ms, in at most about 1 % of a core, and calls
