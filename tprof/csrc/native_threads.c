@@ -214,13 +214,19 @@ static bool is_own(pid_t tid)
     return false;
 }
 
+/* The thread may have said so while its clock was read: then the reading is the later one. */
+static void write_last(struct follower *one, uint64_t t_ns, uint64_t cpu_ns, uint8_t flags)
+{
+    write_end(one, t_ns < one->read_ns ? one->read_ns : t_ns, cpu_ns < one->cpu_ns ? one->cpu_ns : cpu_ns, flags);
+}
+
 /* The thread's own word that it is not to be followed any more, which comes with its clock. */
 static bool write_own_end(struct follower *one, const struct tprof_birth *birth)
 {
     if (tprof_birth_joined(birth))
-        write_end(one, birth->joined_ns, birth->joined_cpu_ns, TPROF_NATIVE_EXACT | TPROF_NATIVE_JOINED);
+        write_last(one, birth->joined_ns, birth->joined_cpu_ns, TPROF_NATIVE_EXACT | TPROF_NATIVE_JOINED);
     else if (tprof_birth_ended(birth))
-        write_end(one, birth->ended_ns, birth->cpu_ns, TPROF_NATIVE_EXACT);
+        write_last(one, birth->ended_ns, birth->cpu_ns, TPROF_NATIVE_EXACT);
     else
         return false;
     return true;
