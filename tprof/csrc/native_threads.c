@@ -90,6 +90,12 @@ static void write_end(struct follower *one, uint64_t t_ns, uint64_t cpu_ns, uint
     tprof_native_write(&record);
 }
 
+/* It may have ended, or said so, while its clock was read: then the reading is the later one. */
+static void write_last(struct follower *one, uint64_t t_ns, uint64_t cpu_ns, uint8_t flags)
+{
+    write_end(one, t_ns < one->read_ns ? one->read_ns : t_ns, cpu_ns < one->cpu_ns ? one->cpu_ns : cpu_ns, flags);
+}
+
 static struct follower *find(pid_t tid, size_t *place)
 {
     size_t low = 0, high = follower_count;
@@ -214,12 +220,6 @@ static bool is_own(pid_t tid)
     return false;
 }
 
-/* The thread may have said so while its clock was read: then the reading is the later one. */
-static void write_last(struct follower *one, uint64_t t_ns, uint64_t cpu_ns, uint8_t flags)
-{
-    write_end(one, t_ns < one->read_ns ? one->read_ns : t_ns, cpu_ns < one->cpu_ns ? one->cpu_ns : cpu_ns, flags);
-}
-
 /* The thread's own word that it is not to be followed any more, which comes with its clock. */
 static bool write_own_end(struct follower *one, const struct tprof_birth *birth)
 {
@@ -303,7 +303,7 @@ static void leave_sampled(uint64_t now_ns)
             one = insert(sampled[i], place);
         if (one == NULL || one->role != FOLLOWED || one->birth != NULL)
             continue;
-        write_end(one, now_ns, one->cpu_ns, TPROF_NATIVE_JOINED);
+        write_last(one, now_ns, one->cpu_ns, TPROF_NATIVE_JOINED);
         stop_following(one);
     }
     free(sampled);
@@ -345,7 +345,7 @@ static void list_threads(uint64_t now_ns)
         if (one->listed)
             continue;
         if (one->role == FOLLOWED)
-            write_end(one, now_ns, one->cpu_ns, 0);
+            write_last(one, now_ns, one->cpu_ns, 0);
         erase(one);
     }
     free(tids);
