@@ -175,7 +175,8 @@ def build_profile(
     ]
     warnings = [*trace.graph.notes, *about_model, *stuck, *sample_warnings(activity, rows, recipe.model)]
     warnings += fit_warnings(recipe.fits, names) + gpu_warnings(trace.gpu.notes)
-    warnings += [delay_warning(name) for name, delay in delays.items() if delay.delay_s is None]
+    read = {domain.name for domain in whole if domain.valid.any()}
+    warnings += [delay_warning(name) for name, delay in delays.items() if delay.delay_s is None and name in read]
     native = native_facts(activity.pools, totals.native, names)
     measured_j = sum(accounts[domain.name].measured_j for domain in quanta if domain.counted and len(domain))
     warnings += native_warnings(native, measured_j)

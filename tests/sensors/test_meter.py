@@ -1,5 +1,6 @@
 """An external meter's lines become readings at the right times, wherever they come from."""
 
+import itertools
 import json
 import os
 import socket
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 from support.command_line import tprof as run_tprof
-from support.fake_sensor import is_reopened, raw_readings, wait_for
+from support.fake_sensor import is_missing, is_reopened, raw_readings, wait_for
 from support.meter_bench import SerialMeter
 from support.programs import TPROF
 from support.properties import examples
@@ -110,6 +111,44 @@ def test_a_meter_that_was_started_again_has_a_clock_of_its_own():
         assert clock.converted(meter_ns) == arrival_ns
 
 
+def test_lines_before_a_restart_that_come_with_those_after_it_keep_their_times(growing):
+    lines = reader(str(growing))
+    append(growing, "1000.00,5\n")
+    (first,) = lines.read()
+    append(growing, "1000.01,6\n1000.02,7\n0.00,8\n0.01,9\n")
+
+    together = lines.read()
+    append(growing, "0.02,10\n")
+    after = lines.read()
+
+    t_ns = [one.t_ns for one in (first, *together, *after)]
+    assert t_ns == sorted(t_ns)
+    assert t_ns[-1] <= time.monotonic_ns()
+    assert [one.value for one in after] == [10]
+    assert [one.reopened for one in (first, *together, *after)].count(True) == 1
+
+
+def test_a_flood_of_lines_is_thinned_out_up_to_the_last(growing):
+    lines = reader(str(growing))
+    append(growing, "5\n")
+    lines.read()
+    append(growing, "".join(f"{number}\n" for number in range(5000)))
+
+    found = lines.read()
+
+    assert 100 < len(found) <= 256
+    assert found[-1].value == 4999
+    gaps = np.diff([one.value for one in found])
+    assert (gaps == gaps[0]).all()
+
+
+def test_a_time_that_no_clock_shows_is_a_failed_read(growing):
+    lines = reader(str(growing))
+    append(growing, "1,5\n1e300,6\n2,7\n")
+
+    assert [one.value for one in lines.read()] == [5, None, 7]
+
+
 def test_a_gap_after_a_restart_of_the_meter_has_no_joules(tmp_path):
     seconds = iter([*np.arange(5, 5.4, 0.004), *np.arange(0, 1000, 0.004)])
     meter = SerialMeter(tmp_path / "tty", lambda: f"{next(seconds):.4f},20")
@@ -161,6 +200,23 @@ def test_standard_input_is_the_meters_and_the_program_finds_an_empty_one(tmp_pat
     assert "wall" in done.stderr
 
 
+def test_joules_over_a_line_that_is_no_number_are_those_of_its_neighbours(tmp_path):
+    words = itertools.cycle(["20", "20", "?"])
+    meter = SerialMeter(tmp_path / "tty", lambda: next(words))
+    try:
+        with tprof.record(tmp_path / "t.tprof", energy=f"meter:{tmp_path / 'tty'}", counters="none") as recording:
+            wait_for(lambda: is_missing(raw_readings(tmp_path / "t.tprof", "wall")).sum() > 50, "failed readings")
+    finally:
+        meter.close()
+
+    readings = raw_readings(tmp_path / "t.tprof", "wall")
+    good = readings[~is_missing(readings)]
+    assert not is_reopened(good).any()
+    seconds = (good["t_ns"][-1] - good["t_ns"][0]) * 1e-9
+    assert (good["value"][-1] - good["value"][0]) * 1e-6 == pytest.approx(20 * seconds, rel=0.01)
+    assert "a read of wall gave no value" in recording.notes[0]
+
+
 def test_a_meter_that_never_writes_is_warned_of(tmp_path):
     (tmp_path / "meter.csv").touch()
 
@@ -168,6 +224,8 @@ def test_a_meter_that_never_writes_is_warned_of(tmp_path):
         pass
 
     warnings = tprof.load(tmp_path / "t.tprof").profile().info["warnings"]
+    assert "meter gave no value of wall" in warnings
+    assert not any("how late the readings" in text for text in warnings)
     assert any("wall has no two readings: its energy is not resolved" in text for text in warnings)
 
 
@@ -179,6 +237,7 @@ def test_what_is_no_meter_is_refused_with_the_place(tmp_path):
     for argument, why in [
         (f"{tmp_path}/none", f"cannot read {tmp_path}/none: no such file or directory"),
         (f"{tmp_path}", f"cannot read {tmp_path}: it is a folder; name the file that the meter's lines go to"),
+        ("tcp://here:70000", "tcp://here:70000 has no port: write tcp://HOST:PORT"),
         ("tcp://nowhere", "tcp://nowhere has no port: write tcp://HOST:PORT"),
         ("", 'none is named: energy="meter:/dev/ttyUSB0", a file that grows, - or tcp://HOST:PORT'),
     ]:
@@ -210,6 +269,17 @@ def test_text_that_is_no_lines_is_an_error(growing):
 
     with pytest.raises(SensorError, match=r"gives no lines of text: check baud= and what the meter writes"):
         lines.read()
+
+
+def test_lines_of_which_none_is_a_number_are_an_error(growing):
+    lines = reader(str(growing))
+    append(growing, HEADED + "a\n" * 5 + "7\n" + "a\n" * 30)
+    assert [one.value for one in lines.read()][-1] is None
+
+    none = reader(str(growing))
+    append(growing, "xyz\n" * 30)
+    with pytest.raises(SensorError, match=r"gives lines that are no numbers, such as 'xyz': check baud= and what the"):
+        none.read()
 
 
 def test_a_meters_delay_is_shown_and_its_joules_are_the_tasks(tmp_path):

@@ -29,7 +29,7 @@ from .contract import Accuracy, Domain, Found, Quality, Quantity, Reading, Senso
 from .nesting import AROUND
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from .contract import Machine
 
@@ -43,7 +43,14 @@ OPTIONS = {
 DOMAIN, BAUD = "wall", 115_200
 PERIOD_S = 0.02
 CONNECT_S = 5.0
+LAST_PORT = 65_535
 BLOCK_BYTES, LONGEST_LINE = 1 << 16, 4096
+MOST_LINES = 256
+"""Lines of an arrival that are read; of more of them each second, third, … one, or they would slow the program down."""
+MOST_HEADINGS = 20
+"""Lines without a number before the first value: more of them are no heading."""
+LATEST_S = 1e16
+"""Later than any clock, also one that counts microseconds since 1970."""
 MEMORY_NS = 10_000_000_000
 """Time over which the least late line tells the clocks' offset: a rate that is 100 ppm off changes it by 1 ms."""
 JUMP_NS = 1_000_000_000
@@ -157,7 +164,7 @@ def _has_pyserial() -> bool:
 
 def _address(path: str) -> tuple[str, int] | None:
     host, _, port = path.removeprefix("tcp://").rpartition(":")
-    return (host.strip("[]"), int(port)) if host and port.isdigit() else None
+    return (host.strip("[]"), int(port)) if host and port.isdecimal() and int(port) <= LAST_PORT else None
 
 
 class Stream(Protocol):
@@ -232,7 +239,11 @@ class SerialLine:
 
     def read(self) -> bytes:
         """Return what has come."""
-        return bytes(self._line.read(BLOCK_BYTES))
+        # The kernel gives 4096 bytes at once, and keeps more for later: what was left there would be late.
+        data = bytes(self._line.read(BLOCK_BYTES))
+        while len(data) < BLOCK_BYTES and (more := self._line.read(BLOCK_BYTES)):
+            data += more
+        return data
 
     def close(self) -> None:
         """Close it."""
@@ -293,6 +304,21 @@ class MeterClock:
         """Return the time by CLOCK_MONOTONIC, ns, of a line that was noted."""
         return meter_ns + self._least[0][1]
 
+    def arrived(self, times_ns: Sequence[int | None], arrival_ns: int) -> tuple[list[int | None], set[int]]:
+        """Return the times by CLOCK_MONOTONIC of the lines of an arrival, and before which of them the clock was set.
+
+        The last lines are the least late, and tell the times of the others back to where the clock was set.
+        """
+        found: list[int | None] = []
+        was_set: set[int] = set()
+        for number, meter_ns in enumerate(times_ns):
+            offset_ns = self._least[0][1] if self._least else 0
+            if meter_ns is not None and self.note(meter_ns, arrival_ns):
+                was_set.add(number)
+                found += [None if one is None else one + offset_ns for one in times_ns[len(found) : number]]
+        found += [None if one is None else self.converted(one) for one in times_ns[len(found) :]]
+        return found, was_set
+
 
 class LineReader:
     """Reads the lines that have come, each with its time."""
@@ -306,7 +332,8 @@ class LineReader:
         self._clock = MeterClock()
         self._rest = b""
         self._drop_first = self._stream.joined_inside
-        self._begun = False
+        self._begun = self._was_set = self._has_clock = False
+        self._headings = 0
         self._arrival_ns: int | None = None
         self._last_ns = 0
 
@@ -320,15 +347,17 @@ class LineReader:
         if lines and self._drop_first:
             del lines[0]
             self._drop_first = False
-        found = list(self._values(lines))
+        step = -(-len(lines) // MOST_LINES) or 1
+        found = list(self._values(lines[(len(lines) - 1) % step :: step] if lines else lines))
         since_ns, self._arrival_ns = self._arrival_ns, now_ns if lines else self._arrival_ns
-        # The last lines of an arrival are the least late, and tell the times of the others.
-        was_set = [at_ns is not None and self._clock.note(at_ns, now_ns) for at_ns, _ in found]
+        self._has_clock |= any(at_ns is not None for at_ns, _ in found)
+        times_ns, was_set = self._clock.arrived([at_ns for at_ns, _ in found], now_ns)
         readings = []
-        for number, (at_ns, watts) in enumerate(found, 1):
+        for number, (at_ns, (_, watts)) in enumerate(zip(times_ns, found, strict=True), 1):
+            self._was_set |= number - 1 in was_set
             if at_ns is not None:
-                t_ns = self._clock.converted(at_ns)
-            elif watts is None:
+                t_ns = at_ns
+            elif watts is None and self._has_clock:
                 t_ns = self._last_ns + 1 + round(self._place.delay_s * 1e9)
             elif since_ns is not None:
                 t_ns = since_ns + (now_ns - since_ns) * number // len(found)
@@ -338,8 +367,8 @@ class LineReader:
                 continue  # of an unknown time before
             t_ns -= round(self._place.delay_s * 1e9)
             if t_ns > self._last_ns:
-                readings.append(Reading(self._place.domain, watts, t_ns, was_set[number - 1]))
-                self._last_ns = t_ns
+                readings.append(Reading(self._place.domain, watts, t_ns, self._was_set))
+                self._last_ns, self._was_set = t_ns, False
         return readings
 
     def _values(self, lines: Iterable[bytes]) -> Iterable[tuple[int | None, float | None]]:
@@ -349,10 +378,20 @@ class LineReader:
             if match is not None:
                 self._begun = True
                 seconds, watts = match.groups()
+                if seconds is not None and abs(float(seconds)) > LATEST_S:
+                    yield None, None
+                    continue
                 # Around no load the offset of a current sensor shows as power below 0.
                 yield None if seconds is None else round(float(seconds) * 1e9), max(float(watts), 0.0)
             elif self._begun and text and not text.startswith("#"):
                 yield None, None
+            elif text and not text.startswith("#"):
+                self._headings += 1
+                if self._headings > MOST_HEADINGS:
+                    raise SensorError(
+                        f"{self._place.path} gives lines that are no numbers, such as {text[:40]!r}: "
+                        "check baud= and what the meter writes"
+                    )
 
     def close(self) -> None:
         """Close the stream."""

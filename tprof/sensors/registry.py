@@ -48,6 +48,8 @@ def names() -> tuple[str, ...]:
 def create(asked: str) -> Sensor:
     """Return the sensor of `NAME` or `NAME:argument`. Raises UsageError and SensorError."""
     name, _, argument = asked.partition(":")
+    if argument and name in WITHOUT_CLASS:
+        raise UsageError(f'energy="{name}" takes no argument, got {argument!r}')
     return sensor_class(name)(argument)
 
 
@@ -83,7 +85,7 @@ def search(sensor: Sensor, machine: Machine) -> Found | Unavailable:
         raise
     except (SensorError, OSError) as error:
         return Unavailable(str(error), notable=True)
-    except Exception as error:  # noqa: BLE001 - the code of another package; reported as one sentence
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the code of another package; reported as one sentence
         return Unavailable(f"its search failed with {type(error).__name__}: {error}", notable=True)
     wrong = _wrong(sensor, found)
     return found if wrong is None else Unavailable(f"it describes what it found wrongly: {wrong}", notable=True)
@@ -125,7 +127,7 @@ def _load(entry: EntryPoint) -> type[Sensor]:
     package = "another package" if entry.dist is None else entry.dist.name
     try:
         loaded = entry.load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise SensorError(
             f"the sensor {entry.name} of {package} cannot be loaded: {type(error).__name__}: {error}; "
             f"reinstall {package}, or take it out"

@@ -72,7 +72,6 @@ class DomainFile:
         if value is None:
             number = errno.EIO if reading.value is None else errno.EBADMSG
             self._file.take(t_ns, took_ns, 0, number)
-            self._before = None
             return False
         self.changes += value != self.last
         self.last = value
@@ -98,7 +97,6 @@ class DomainFile:
     def fail(self, error: int) -> None:
         """Record a failed read."""
         self._file.take(_core.now_ns(), 0, 0, error)
-        self._before = None
 
     def close(self) -> None:
         """End the file."""
@@ -349,7 +347,10 @@ def _note(one: OpenedSensor) -> str | None:
     if not one.has_begun:
         return f"{name} was not read: a sensor before it did not answer"
     if one.problem is None:
-        return None
+        silent = sorted(file.domain.name for file in one.files.values() if not file.changes)
+        return f"{name} gave no value of {', '.join(silent)}" if silent else None
+    if not one.failures:
+        return f"{name} could not be closed: {one.problem}"
     times = "once" if one.failures == 1 else f"{one.failures} times"
     return f"{name} could not be read {times}, so energy may be missing: {one.problem}"
 
