@@ -95,10 +95,11 @@ def _cpu_s(threads: Iterable[Thread], grid_s: Floats, begin_s: float) -> Floats:
     """Return the CPU seconds of all threads until each time of the grid."""
     total = np.zeros(len(grid_s))
     for thread in threads:
-        samples = thread.read() if "cpu_ns" in thread.columns else ()
-        if len(samples) > 1:
-            used_s = samples["cpu_ns"].astype(float) * 1e-9
-            total += np.interp(grid_s, samples["t_ns"].astype(float) * 1e-9 - begin_s, used_s - used_s[0])
+        if "cpu_ns" not in thread.columns or thread.count < 2:
+            continue
+        samples = thread.read()
+        used_s = samples["cpu_ns"].astype(float) * 1e-9
+        total += np.interp(grid_s, samples["t_ns"].astype(float) * 1e-9 - begin_s, used_s - used_s[0])
     return total
 
 

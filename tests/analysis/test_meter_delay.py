@@ -23,6 +23,10 @@ class Running:
     cpu_ns: np.ndarray
     columns: tuple[str, ...] = ("cpu_ns",)
 
+    @property
+    def count(self):
+        return len(self.t_ns)
+
     def read(self):
         samples = np.zeros(len(self.t_ns), [("t_ns", "u8"), ("cpu_ns", "u8")])
         samples["t_ns"], samples["cpu_ns"] = self.t_ns, self.cpu_ns

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from debian import CACHE
@@ -30,8 +29,9 @@ def _measure(tools: list[tuple[str, Iterator[Any]]], work: Callable[[], None], s
         return
     (name, tool), *others = tools
     try:
+        next(tool)  # loads
         times = [_drawn()]
-        next(tool)
+        next(tool)  # begins
         times.append(_drawn())
     except Exception as error:  # noqa: BLE001 - the tool's own sentence is the result
         said[name] = {"failed": f"{type(error).__name__}: {error}"}
@@ -43,8 +43,6 @@ def _measure(tools: list[tuple[str, Iterator[Any]]], work: Callable[[], None], s
     times.append(_drawn())
     least, most = ({what: times[end][what] - times[begin][what] for what in joules} for begin, end in ((1, 2), (0, 3)))
     said[name] = {"joules": joules, "least": least, "most": most}
-    with suppress(StopIteration):
-        next(tool)
 
 
 def _drawn() -> dict[str, float]:
@@ -58,6 +56,7 @@ def _pyrapl() -> Iterator[dict[str, float] | None]:
 
     pyRAPL.setup()
     measurement = pyRAPL.Measurement("lab")
+    yield None
     measurement.begin()
     yield None
     measurement.end()
@@ -71,6 +70,7 @@ def _papi() -> Iterator[dict[str, float] | None]:
     events = papi_low.create_eventset()
     for name in PAPI_EVENTS.values():
         papi_low.add_named_event(events, name)
+    yield None
     papi_low.start(events)
     yield None
     counts = papi_low.stop(events)

@@ -68,8 +68,13 @@ def fetch() -> None:
         (package,) = Path(directory).glob("*.deb")
         output("dpkg", "-x", str(package), str(CACHE / "kernel"))
     output("depmod", "-b", str(CACHE / "kernel"), release)
-    output(sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(CACHE / "beside"), "pyRAPL")
     (CACHE / "release").write_text(release)
+
+
+def fetch_pyrapl() -> None:
+    """Install pyRAPL for the scenario `beside` alone, which compares with it. Raises LaboratoryError."""
+    if not (CACHE / "beside" / "pyRAPL").is_dir():
+        output(sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(CACHE / "beside"), "pyRAPL")
 
 
 def build() -> None:
@@ -220,7 +225,10 @@ def main() -> int:
                 print((Path(directory) / "output").read_text(), end="")
                 return status
         short = [name for name, scenario in SCENARIOS.items() if scenario.get("short")]
-        return _run_scenarios(list(SCENARIOS) if options.all else options.names or short, options.keep)
+        names = list(SCENARIOS) if options.all else options.names or short
+        if "beside" in names:
+            fetch_pyrapl()
+        return _run_scenarios(names, options.keep)
     except LaboratoryError as error:
         print(f"no laboratory here: {error}", file=sys.stderr)
         return 3

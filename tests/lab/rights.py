@@ -35,14 +35,20 @@ def rights(levels: list[int], remedies: list[str] | None = None) -> dict[str, ob
         seen.append({"how": f"level {level}"} | plain)
         for what in remedies or ():
             for command in plain["remedies"][what]:
+                if any(one["how"].endswith(_name(command)) for one in seen):
+                    continue
                 seen.append({"how": f"level {level}, {_name(command)}"} | _after(command))
                 PARANOID.write_text(str(level))
+                print(seen[-1], flush=True)
     return {"seen": seen}
 
 
 def _name(command: str) -> str:
-    """Return the program that a command runs as root."""
-    return re.search(r"sudo (\S+)", command).group(1)
+    """Return the programs that a command runs as root, and the setting if it is one alone."""
+    programs = list(dict.fromkeys(re.findall(r"sudo (\S+)", command)))
+    if "groupadd" in programs:
+        return "groupadd"
+    return f"sysctl {command[-1]}" if programs == ["sysctl"] else ", ".join(programs)
 
 
 def _as_user(start: list[str]) -> dict[str, object]:
@@ -66,7 +72,7 @@ def _after(command: str) -> dict[str, object]:
     if done.returncode:
         return {"failed": done.stderr}
     if own in as_root:
-        return json.loads(done.stdout)
+        return json.loads(done.stdout.splitlines()[-1])  # after what sysctl writes
     said = _as_user([*AS_USER, "--clear-groups"])
     if "setcap" in as_root:
         subprocess.run(["setcap", "-r", os.path.realpath(sys.executable)], check=True)

@@ -19,8 +19,8 @@ from tprof.sensors import Accuracy, Domain, Found, Quality, Quantity, Reading, S
 from tprof.trace.estimate import WattsError
 
 DEADLINE_S = 60
-HANGS = threading.Event()
-"""Set by the reader that hangs."""
+ANSWER = threading.Event()
+"""Until it is set a reader that is stuck does not return."""
 
 
 @tprof.task
@@ -61,11 +61,10 @@ class Reader:
             raise KeyError("no such device")
         if self.reads > 5 and self.how == "exit":
             sys.exit("the library gives up")
+        if self.reads > 5 and self.how == "stuck":
+            ANSWER.wait(DEADLINE_S)
         if self.reads > 5 and self.how == "hang":
-            HANGS.set()
             time.sleep(3)
-        if self.how == "silent":
-            return []
         return [Reading("gpu-0", {"nan": float("nan"), "negative": -1.0, "text": "7"}.get(self.how, 10.0))]
 
     def close(self):
@@ -150,11 +149,10 @@ def test_what_is_no_watts_is_missing(tmp_path, how):
 
 @pytest.mark.usefixtures("_wrong")
 def test_a_sensor_that_hangs_holds_nothing_up(tmp_path):
-    begin_s = time.monotonic()
-    HANGS.clear()
-    recording = record(tmp_path / "t.tprof", "wrong:hang", lambda readings: len(readings) >= 5 and HANGS.is_set())
+    recording = record(tmp_path / "t.tprof", "wrong:stuck", lambda readings: len(readings) >= 2)
 
-    assert time.monotonic() - begin_s < 60
+    assert not ANSWER.is_set()
+    ANSWER.set()
     assert recording.notes[0].startswith("wrong has not answered for ")
 
 
@@ -168,17 +166,7 @@ def test_a_sensor_that_cannot_be_opened_is_an_error_where_it_was_asked_for(tmp_p
 
 @pytest.mark.usefixtures("_wrong")
 def test_a_sensor_that_does_not_close_is_told(tmp_path):
-    recording = record(tmp_path / "t.tprof", "wrong:close", many)
-
-    assert recording.notes == ["wrong could not be closed: OSError: it does not close"]
-
-
-@pytest.mark.usefixtures("_wrong")
-def test_a_sensor_that_gives_no_value_is_told(tmp_path):
-    with tprof.record(tmp_path / "t.tprof", energy="wrong:silent", counters="none", idle_s=0) as recording:
-        assert add_up(1000) == 499500
-
-    assert recording.notes == ["wrong gave no value of gpu-0"]
+    assert "it does not close" in record(tmp_path / "t.tprof", "wrong:close", many).notes[0]
 
 
 def test_what_cannot_be_loaded_is_left_out_of_auto_with_a_sentence(tmp_path, monkeypatch):
@@ -205,8 +193,6 @@ class Lost(Sensor):
     def find(self, machine):
         if not self.argument:
             raise KeyError(str(machine.root))
-        if self.argument == "exit":
-            sys.exit(3)
         return {
             "none": Found(()),
             "text": "a GPU",
@@ -232,7 +218,6 @@ def test_a_search_that_fails_ends_no_recording_with_auto(tmp_path, monkeypatch):
     ("how", "words"),
     [
         ("none", "find() returns Found with domains, or Unavailable"),
-        ("exit", "its search failed with SystemExit: 3"),
         ("text", "find() returns Found with domains, or Unavailable"),
         ("name", "'../gpu' is no name of a domain"),
         ("unit", "gpu-0 has -1.0 joules a count"),
@@ -289,7 +274,6 @@ def test_auto_beside_a_meter_of_the_machine_estimates_nothing(tmp_path, monkeypa
     [
         ("perf,none", 'energy="none" stands alone'),
         ("perf,,powercap", "energy must be sensors such as"),
-        ("estimate:20", """energy="estimate" takes no argument, got '20'"""),
         ([], "energy must be sensors such as"),
         ("perf,perf", "names each sensor once"),
         ("perf:0", "takes no argument"),

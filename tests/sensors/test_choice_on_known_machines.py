@@ -163,7 +163,7 @@ def test_without_a_sensor_auto_estimates_and_says_why(tmp_path):
     choice = choose(fake_trees.virtual_machine(tmp_path), "auto")
 
     assert [(domain.name, domain.quality) for domain in choice.domains] == [("package-0", sensors.Quality.ESTIMATED)]
-    assert [name for name, _ in choice.left_out] == ["perf", "powercap"]
+    assert [name for name, _ in choice.left_out] == ["perf", "powercap", "hwmon_processor"]
     assert choice.notes[0].startswith("energy is an ESTIMATE")
 
 

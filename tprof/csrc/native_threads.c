@@ -90,6 +90,12 @@ static void write_end(struct follower *one, uint64_t t_ns, uint64_t cpu_ns, uint
     tprof_native_write(&record);
 }
 
+/* It may have ended, or said so, while its clock was read: then the reading is the later one. */
+static void write_last(struct follower *one, uint64_t t_ns, uint64_t cpu_ns, uint8_t flags)
+{
+    write_end(one, t_ns < one->read_ns ? one->read_ns : t_ns, cpu_ns < one->cpu_ns ? one->cpu_ns : cpu_ns, flags);
+}
+
 static struct follower *find(pid_t tid, size_t *place)
 {
     size_t low = 0, high = follower_count;
@@ -223,9 +229,9 @@ static bool is_own(pid_t tid)
 static bool write_own_end(struct follower *one, const struct tprof_birth *birth)
 {
     if (tprof_birth_joined(birth))
-        write_end(one, birth->joined_ns, birth->joined_cpu_ns, TPROF_NATIVE_EXACT | TPROF_NATIVE_JOINED);
+        write_last(one, birth->joined_ns, birth->joined_cpu_ns, TPROF_NATIVE_EXACT | TPROF_NATIVE_JOINED);
     else if (tprof_birth_ended(birth))
-        write_end(one, birth->ended_ns, birth->cpu_ns, TPROF_NATIVE_EXACT);
+        write_last(one, birth->ended_ns, birth->cpu_ns, TPROF_NATIVE_EXACT);
     else
         return false;
     return true;
@@ -302,7 +308,7 @@ static void leave_sampled(uint64_t now_ns)
             one = insert(sampled[i], place);
         if (one == NULL || one->role != FOLLOWED || one->birth != NULL)
             continue;
-        write_end(one, now_ns, one->cpu_ns, TPROF_NATIVE_JOINED);
+        write_last(one, now_ns, one->cpu_ns, TPROF_NATIVE_JOINED);
         stop_following(one);
     }
     free(sampled);
@@ -344,7 +350,7 @@ static void list_threads(uint64_t now_ns)
         if (one->listed)
             continue;
         if (one->role == FOLLOWED)
-            write_end(one, now_ns, one->cpu_ns, 0);
+            write_last(one, now_ns, one->cpu_ns, 0);
         erase(one);
     }
     free(tids);

@@ -45,9 +45,9 @@ struct tprof_source {
     bool close_polling;                         /* until the next update */
     bool exact;                                 /* the last update was seen within about a period */
     uint64_t started_ns, started_busy_ns; /* ESTIMATE */
-    uint64_t busy_ns, counted_at_ns;      /* BUSY, ESTIMATE: since the first reading, and when the kernel last counted */
-    int64_t counted_ns;                   /* what it counted then */
-    double total_uj;                      /* plausible energy since the first value; what the live page shows */
+    uint64_t busy_ns, counted_at_ns; /* BUSY, ESTIMATE: since the first reading, and when the kernel last counted */
+    int64_t counted_ns; /* what it counted then */
+    double total_uj; /* plausible energy since the first value; what the live page shows */
     uint32_t changes, failures;
 };
 

@@ -37,9 +37,9 @@ static bool counts(const struct tprof_source *source, unsigned long cpu)
 
 struct sums {
     uint64_t now_ns;
-    uint64_t busy, rest;              /* ticks of the counted processors whose lines have no idle time, and have some */
+    uint64_t busy, rest; /* ticks of the counted processors whose lines have no idle time, and have some */
     uint64_t counted, clocked, lines; /* numbers of processors; clocked: whose idle time is counted */
-    uint64_t every_rest, whole_rest;  /* ticks of all processors, by their lines and by the first line, cut once */
+    uint64_t every_rest, whole_rest; /* ticks of all processors, by their lines and by the first line, cut once */
 };
 
 static int add_lines(const struct tprof_source *source, FILE *file, struct sums *sums)

@@ -19,9 +19,8 @@ from tprof.counters.groups import (
     events_of,
     probe_event,
 )
-from tprof.sensors.advice import CONTAINER_PERF, ONE_RUN, PERF_COUNTERS, Remedy, explain_perf_error
-from tprof.sensors.topology import is_x86, read_text
-from tprof.trace.plain_values import whole
+from tprof.sensors.advice import CONTAINER_PERF, NOBODY, ONE_RUN, PERF_COUNTERS, Remedy, at_level, explain_perf_error
+from tprof.sensors.topology import is_x86, paranoid_level, read_text
 
 from .fact import Fact, State, read_proc
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 
 CAP_SYS_ADMIN, CAP_PERFMON = 21, 38
-KERNEL_TOO, NOBODY = 1, 3  # values of perf_event_paranoid: up to, and from
+KERNEL_TOO = 1  # the largest perf_event_paranoid under which the kernel's part is counted
 FEW_DESCRIPTORS = 4096
 PER_THREAD = 4
 READING = "counter reads"
@@ -65,8 +64,9 @@ def counter_facts(
     hardware = {counter: _probed(counter, pmus, probe) for counter in (*DEFAULT, LLC_REFS, L2_REFS, STALLS_FRONTEND)}
     counting = any(not isinstance(found, str) and found[0] == 0 and found[1] > 0 for found in hardware.values())
     facts = [_table(pmu) for pmu in pmus]
-    facts += [_counter(counter, found) for counter, found in hardware.items()]
-    facts += [_counter(counter, _probed(counter, (), probe)) for counter in SOFTWARE_EVENTS]
+    level = paranoid_level(root)
+    facts += [_counter(counter, found, level) for counter, found in hardware.items()]
+    facts += [_counter(counter, _probed(counter, (), probe), level) for counter in SOFTWARE_EVENTS]
     facts.append(_paranoid(root, capable=_has_capability(status)))
     facts.append(_reading(processor_pmus(root), counting=counting, x86=is_x86(machine)))
     facts.append(_watchdog(root, counting=counting))
@@ -98,20 +98,20 @@ def _probed(counter: Counter, pmus: Sequence[Pmu], probe: Probe) -> tuple[int, i
     return next((result[0] for result in results if result[0] != 0), 0), sum(result[3] for result in results)
 
 
-def _counter(counter: Counter, found: tuple[int, int] | str) -> Fact:
+def _counter(counter: Counter, found: tuple[int, int] | str, level: int | None) -> Fact:
     if isinstance(found, str):
         return Fact(counter.column, State.MISSING, found)
     error, running_ns = found
     if error != 0:
-        return Fact(counter.column, State.MISSING, explain_perf_error(error), _grants(error))
+        return Fact(counter.column, State.MISSING, explain_perf_error(error), _grants(error, level))
     if running_ns == 0:
         return Fact(counter.column, State.MISSING, "it opens but never runs: all counters are taken", (WATCHDOG,))
     return Fact(counter.column, State.OK, "counts")
 
 
-def _grants(error: int) -> tuple[Remedy, ...]:
+def _grants(error: int, level: int | None) -> tuple[Remedy, ...]:
     if error == errno.EACCES:
-        return (ONE_RUN, PERF_COUNTERS)
+        return at_level(level, (ONE_RUN, PERF_COUNTERS))
     if error == errno.EPERM:
         return (CONTAINER_PERF, ONE_RUN, PERF_COUNTERS)
     return (_more_descriptors(),) if error == errno.EMFILE else ()
@@ -122,13 +122,14 @@ def _paranoid(root: Path, *, capable: bool) -> Fact:
     text = read_proc(root, "sys/kernel/perf_event_paranoid")
     if text is None:
         return Fact(what, State.MISSING, "the kernel has no such setting: it is built without perf events")
+    level = paranoid_level(root)
     if capable:
         why = f"{text}, which does not hold for this process: it has CAP_PERFMON or CAP_SYS_ADMIN"
-        return Fact(what, State.OK, why)
-    number = whole(text.removeprefix("-"))
-    level = NOBODY if number is None else -number if text.startswith("-") else number
-    if level >= NOBODY:
-        return Fact(what, State.MISSING, f"{text}: perf events are forbidden", (ONE_RUN, PERF_COUNTERS))
+        some = "; some kernels, such as Debian's, then want CAP_SYS_ADMIN" if level is None or level >= NOBODY else ""
+        return Fact(what, State.OK, why + some)
+    if level is None or level >= NOBODY:
+        remedies = at_level(level, (ONE_RUN, PERF_COUNTERS))
+        return Fact(what, State.MISSING, f"{text}: perf events are forbidden", remedies)
     if level > KERNEL_TOO:
         why = f"{text}: own programs' user part is counted; neither context switches nor the kernel's energy events"
         return Fact(what, State.LIMITED, why, (ONE_RUN, PERF_COUNTERS))

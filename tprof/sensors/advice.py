@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -106,16 +106,31 @@ _PERF_ERRORS = {
 }
 
 
+NOBODY = 3
+"""From this perf_event_paranoid on, some kernels (Debian's 6.1) refuse all but CAP_SYS_ADMIN, CAP_PERFMON or not."""
+BELOW_NOBODY = f"sudo sysctl kernel.perf_event_paranoid={NOBODY - 1} && "
+
+
+def at_level(level: int | None, remedies: tuple[Remedy, ...]) -> tuple[Remedy, ...]:
+    """Return the remedies as they work under this perf_event_paranoid: above 2, a capability alone may not."""
+    if level is None or level < NOBODY:
+        return remedies
+    return tuple(
+        replace(one, command=BELOW_NOBODY + one.command) if one in (ONE_RUN, PERF_CAPABILITY) else one
+        for one in remedies
+    )
+
+
 def explain_perf_error(number: int) -> str:
     """Return the reason for this errno of perf_event_open, as a clause."""
     return _PERF_ERRORS.get(number, f"perf_event_open failed with errno {number}")
 
 
-def remedies_for_perf_error(number: int) -> tuple[Remedy, ...]:
-    """Return the remedy for this errno of a processor-wide event (energy)."""
+def remedies_for_perf_error(number: int, level: int | None = None) -> tuple[Remedy, ...]:
+    """Return the remedy for this errno of a processor-wide event (energy), under this perf_event_paranoid."""
     if number == errno.EPERM:
         return (CONTAINER_PERF, *GRANT_PERF)
-    return GRANT_PERF if number == errno.EACCES else ()
+    return at_level(level, GRANT_PERF) if number == errno.EACCES else ()
 
 
 def mirrored_die(package: int | None) -> str:

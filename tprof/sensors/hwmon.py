@@ -75,7 +75,7 @@ class Hwmon(Sensor):
     name = "hwmon"
     covers = "whatever the kernel's hardware monitoring drivers measure"
     subject: ClassVar[str | None] = None
-    argument_words = "the name of a driver such as ina226"
+    argument_words: ClassVar[str | None] = "the name of a driver such as ina226"
     scopes: ClassVar[tuple[str, ...]] = ()
     drivers: ClassVar[tuple[str, ...]] = ()
 

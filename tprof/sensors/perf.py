@@ -12,7 +12,7 @@ from tprof.trace.plain_values import number, whole
 
 from . import advice
 from .contract import Accuracy, Domain, Found, PerfReader, Quality, Sensor, Unavailable
-from .topology import Cpu, is_amd, is_x86, parse_cpu_list, read_text, read_topology
+from .topology import Cpu, is_amd, is_x86, paranoid_level, parse_cpu_list, read_text, read_topology
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +74,7 @@ def _find(root: Path, machine: str | None) -> Found | Unavailable:
                 domains[domain.name] = domain
             elif domain.scope == "package":
                 why = f"the power PMU cannot be opened: {advice.explain_perf_error(error)}"
-                return Unavailable(why, advice.remedies_for_perf_error(error))
+                return Unavailable(why, advice.remedies_for_perf_error(error, paranoid_level(root)))
             else:
                 left_out[domain.name] = f"its event cannot be opened: {advice.explain_perf_error(error)}"
     if not any(domain.counted for domain in domains.values()):

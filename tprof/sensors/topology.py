@@ -90,6 +90,15 @@ def read_text(path: Path) -> str | None:
         return None
 
 
+def paranoid_level(root: Path) -> int | None:
+    """Return kernel.perf_event_paranoid; None if there is none that can be read."""
+    text = read_text(root / "proc/sys/kernel/perf_event_paranoid")
+    if text is None:
+        text = read_text(Path("/proc/sys/kernel/perf_event_paranoid"))
+    number = whole((text or "").removeprefix("-"))
+    return number if number is None or not (text or "").startswith("-") else -number
+
+
 def is_x86(machine: str | None = None) -> bool:
     """Return whether a machine of this name, by default this one, is x86: only these have RAPL and its drivers."""
     return (machine or platform.machine()).lower() in X86

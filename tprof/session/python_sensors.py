@@ -38,7 +38,7 @@ UPDATES = 2.5
 FORK_S = 0.05
 """Longest wait for a read in progress before a fork; a longer read goes on in the parent meanwhile."""
 USUAL_READS = 3
-"""A read that takes so many times as long as the longest before it hangs, if it takes `LAST_S`."""
+"""A sensor whose reads take longer than `LAST_S` hangs if one takes so many times as long as the longest before it."""
 SHORTEST_S, AGAIN_S = 0.001, 0.1
 """Least time between two reads, and from a failure to opening the sensor again."""
 UNSEEN_PERIODS, UNSEEN_S = 5, 1.0
@@ -164,7 +164,7 @@ class OpenedSensor:
 
     def poll(self) -> None:
         """Read once, on the thread; a failure is recorded and remembered, whatever it is."""
-        self.busy_since_s = begin_s = time.monotonic()
+        self.busy_since_s = time.monotonic()
         try:
             if self._reader is None:
                 self._open()
@@ -175,7 +175,6 @@ class OpenedSensor:
         finally:
             self.has_begun = True
             self.busy_since_s = None
-            self.longest_s = max(self.longest_s, time.monotonic() - begin_s)
 
     def _open(self) -> None:
         domains = tuple(file.domain for file in self.files.values())
@@ -189,6 +188,7 @@ class OpenedSensor:
         begin_s, begin_ns = time.monotonic(), _core.now_ns()
         found = list(self._reader.read())
         took_ns = _core.now_ns() - begin_ns
+        self.longest_s = max(self.longest_s, took_ns * 1e-9)
         self.due_s = begin_s + max(self._reader.period_s, SHORTEST_S)
         readings = [reading for reading in found if not isinstance(reading, Users)]
         for users in found:
@@ -338,7 +338,8 @@ class PythonSensors:
 def _note(one: OpenedSensor) -> str | None:
     name = one.sensor.name
     busy_s = 0.0 if one.busy_since_s is None else time.monotonic() - one.busy_since_s
-    if busy_s > max(LAST_S, USUAL_READS * one.longest_s) or (busy_s and not one.has_begun):
+    is_slow = one.longest_s >= LAST_S and busy_s <= USUAL_READS * one.longest_s
+    if busy_s and not is_slow:
         return (
             f"{name} has not answered for {busy_s:.3g} s: its energy since then is "
             "missing, and that of sensors read after it"

@@ -13,8 +13,8 @@
 
 /* 0: undeclared; 1 to 10: tasks; 11 to 19: what a calibration runs. */
 static unsigned int kind_mw[KINDS] = {
-    6000, 4000, 8000, 12000, 16000, 2000, 10000, 20000, 5000, 14000, 7000, 7100, 1300, 8800, 8100, 9400, 18000, 8300,
-    22500, 12800,
+    6000, 4000, 8000, 12000, 16000, 2000, 10000, 20000, 5000,  14000,
+    7000, 7100, 1300, 8800,  8100,  9400, 18000, 8300,  22500, 12800,
 };
 static unsigned int dram_mw[KINDS] = {
     500, 100, 500, 1700, 1900, 100, 500, 3100, 500, 1100, 100, 100, 100, 100, 100, 1700, 2900, 700, 4100, 1300,
@@ -189,8 +189,9 @@ static ssize_t truth_show(struct kobject *object, struct kobj_attribute *attribu
         idle_pj += per_cpu(processors, cpu).idle_pj;
         base_pj += per_cpu(processors, cpu).base_pj;
     }
-    length = sysfs_emit(text, "now_ns %llu\nreads %llu\nupdates %llu\nstatic_uj %llu\nidle_ns %llu\nidle_uj %llu\n"
-                              "base_uj %llu\n",
+    length = sysfs_emit(text,
+                        "now_ns %llu\nreads %llu\nupdates %llu\nstatic_uj %llu\nidle_ns %llu\nidle_uj %llu\n"
+                        "base_uj %llu\n",
                         now, reads_made(), updates_made(), (now - began_ns) * static_mw / 1000000, idle_ns,
                         idle_pj / 1000000, base_pj / 1000000);
     for (package = 0; package < packages; package++)

@@ -18,7 +18,8 @@
 static const u32 intel[REGISTERS] = {0x611, 0x639, 0x619, 0x64d}, amd[REGISTERS] = {0xc001029b, 0xc001029a};
 
 /* What the registers of each package held at first: a parameter, so that a wrap comes soon. */
-static unsigned int start[PACKAGES * REGISTERS] = {1000000, 1000000, 1000000, 1000000, 1000000, 1000000, 1000000, 1000000};
+static unsigned int start[PACKAGES * REGISTERS] = {1000000, 1000000, 1000000, 1000000,
+                                                   1000000, 1000000, 1000000, 1000000};
 static unsigned int energy_bits = 14, dram_bits = 16, psys;
 static unsigned int update_us = 1000, jitter_us = 40, late_permille, late_us;
 module_param_array(start, uint, NULL, 0644);
