@@ -163,7 +163,10 @@ def _accounts(profile: Profile, label: str, width: int | None) -> list[str]:
         columns.append(Column(heading, cells))
     if is_mixed:
         columns.append(Column("quality", tuple(accounts["quality"])))
-    return [f"Accounts{'' if is_mixed else label}", *lines_of("domain", [clean(name) for name in accounts.index], columns, width)]
+    return [
+        f"Accounts{'' if is_mixed else label}",
+        *lines_of("domain", [clean(name) for name in accounts.index], columns, width),
+    ]
 
 
 @dataclass(frozen=True)
