@@ -289,9 +289,10 @@ def _in_step(evidence: Evidence) -> Iterator[Finding]:
         half = NORMAL_95 * float(error.max())
         names = tuple(evidence.names[task] for task in tasks)
         unsure = [name for name, of in zip(names, error, strict=True) if of > UNSURE]
+        given = f"give that of {listed(unsure)} within {100 * half:.2g} % only"
         text = (
-            f"{listed(names)} ran in step, nearly in one ratio: the readings hardly tell their powers apart, and give "
-            f"that of {listed(unsure)} within {100 * half:.2g} % only"
+            f"{listed(names)} ran in step, nearly in one ratio: the readings hardly tell their powers apart, and "
+            f"{given if half < 1 else f'do not give that of {listed(unsure)}'}"
         )
         yield Finding("ratio", names, half, np.nan, np.nan, text)
 
