@@ -18,7 +18,13 @@ from tprof.trace.bounds import LARGEST_UNIT, SMALLEST_UNIT
 STEPS = 6
 
 
-@pytest.fixture(params=sorted(BENCHES))
+LIKE_OTHERS = {"hwmon", "hwmon_processor", "amd_smi", "nvml_power"}
+"""Sensors whose reader is that of another one, or does as another one does."""
+
+
+@pytest.fixture(
+    params=[pytest.param(name, marks=[pytest.mark.thorough] if name in LIKE_OTHERS else []) for name in sorted(BENCHES)]
+)
 def bench(request, tmp_path, monkeypatch):
     bench = BENCHES[request.param](tmp_path, monkeypatch)
     bench.begin()

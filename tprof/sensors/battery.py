@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .contract import Machine
 
 DOMAIN = "battery"
-PERIOD_S = 0.5
+PERIOD_S = 0.1
 UPDATE_S = 30.0
 """The slowest update of batteries; some are renewed every second."""
 DISCHARGING = "Discharging"
@@ -65,7 +65,9 @@ class BatteryReader:
             raise SensorError(f"{_place(root)} has no battery any more: put it back")
 
     def read(self) -> list[Reading]:
-        """Return the watts of those that discharge; missing if none does."""
+        """Return the watts of those that discharge; missing if none does. Raises SensorError without any battery."""
+        if not any((folder / "status").exists() for folder in self._folders):
+            raise SensorError(f"{self._folders[0]} is gone: put the battery back")
         giving = [folder for folder in self._folders if read_text(folder / "status") == DISCHARGING]
         watts = [_watts(folder) for folder in giving]
         known = [value for value in watts if value is not None]
