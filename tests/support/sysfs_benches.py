@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, ClassVar
 
 from . import fake_trees
-from .sensor_conformance import CountBench, PowerBench
+from .sensor_conformance import Bench, CountBench, PowerBench
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 DIGITS = 24
 
 
-class _Tree:
+class _Tree(Bench):
     """A tree with one file that is driven, below a folder that can go away."""
 
     folder: ClassVar[str]
@@ -24,8 +24,8 @@ class _Tree:
     files: ClassVar[dict[str, str]]
     scale: ClassVar[float] = 1e6
 
-    def make(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Make it."""
+    def __init__(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(place, monkeypatch)
         self.tree = fake_trees.machine(place / "root", fake_trees.AMD, {0: range(2)})
         for name, text in self.files.items():
             self.tree.write(f"{self.folder}/{name}", text)
@@ -63,10 +63,6 @@ class IntelGpuBench(_Tree, CountBench):
     folder, value, scale = "sys/class/hwmon/hwmon3", "energy1_input", 1.0
     files: ClassVar[dict[str, str]] = {"name": "xe", "energy1_label": "card"}
 
-    def __init__(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        super().__init__(place, monkeypatch)
-        self.make(place, monkeypatch)
-
     def put_back(self) -> None:
         """Load it again, as another number."""
         folder = self.tree.root / "sys/class/hwmon/hwmon5"
@@ -82,10 +78,6 @@ class AmdGpuBench(_Tree, PowerBench):
     folder, value = "sys/class/hwmon/hwmon1", "power1_average"
     files: ClassVar[dict[str, str]] = {"name": "amdgpu", "power1_label": "PPT", "power1_input": "7000000"}
 
-    def __init__(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        super().__init__(place, monkeypatch)
-        self.make(place, monkeypatch)
-
 
 class GraceBench(_Tree, PowerBench):
     """A processor of Arm's architecture with the firmware's power meter."""
@@ -96,10 +88,6 @@ class GraceBench(_Tree, PowerBench):
         "name": "power_meter", "power1_oem_info": "CPU Power Socket 0", "power1_average_interval": "50",
     }  # fmt: skip
 
-    def __init__(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        super().__init__(place, monkeypatch)
-        self.make(place, monkeypatch)
-
 
 class BoardBench(_Tree, PowerBench):
     """A rail of a board."""
@@ -108,10 +96,6 @@ class BoardBench(_Tree, PowerBench):
     folder, value = "sys/class/hwmon/hwmon2", "power1_input"
     files: ClassVar[dict[str, str]] = {"name": "ina226", "power1_label": "VDD_CPU"}
 
-    def __init__(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        super().__init__(place, monkeypatch)
-        self.make(place, monkeypatch)
-
 
 class BatteryBench(_Tree, PowerBench):
     """A battery that discharges."""
@@ -119,10 +103,6 @@ class BatteryBench(_Tree, PowerBench):
     energy, domain = "battery", "battery"
     folder, value = "sys/class/power_supply/BAT0", "power_now"
     files: ClassVar[dict[str, str]] = {"type": "Battery", "status": "Discharging"}
-
-    def __init__(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        super().__init__(place, monkeypatch)
-        self.make(place, monkeypatch)
 
 
 class IpmiBench(PowerBench):

@@ -13,7 +13,6 @@ millisecond.
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import sys
 import threading
@@ -25,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tprof import _core
 from tprof.errors import UsageError
-from tprof.session.table_file import TableFile
+from tprof.session.table_file import JsonLines
 
 from .libraries import imported
 
@@ -147,13 +146,12 @@ class Marks:
 
     def __init__(self, path: Path) -> None:
         """Store the path; the file is made with its first line."""
-        self._path = path
         self._pid = os.getpid()
         self._lock = threading.RLock()  # a signal handler may open a block while another one opens
         self._devices: dict[tuple[str, int], _Device] = {}
         self._queues: dict[tuple[int, int], _Queue] = {}
-        self._file: TableFile | None = None
-        self._failed = self._closed = self._ended = self._overlapped = False
+        self._file = JsonLines(path)
+        self._closed = self._ended = self._overlapped = False
         self._lost = self._captured = 0
         self._problem: str | None = None
         self._used: list[str] = []
@@ -243,8 +241,7 @@ class Marks:
             with self.reporting():
                 self._used = [one.name for one in imported() if one.has_begun()]
             self._write_note()
-            if self._file is not None:
-                self._file.close()
+            self._file.close()
 
     def _are_done(self) -> bool:
         with self._lock, self.reporting():
@@ -272,7 +269,7 @@ class Marks:
         if self._problem is not None:
             note["problem"] = self._problem
         if note["used"] or len(note) > 1:
-            self._write(note)
+            self._file.append(note)
 
     def _flush(self) -> None:
         self._flushed_ns = _core.now_ns()
@@ -280,17 +277,4 @@ class Marks:
             segments, device.segments = device.segments, []
             for begin in range(0, len(segments), MOST_IN_LINE):
                 part = segments[begin : begin + MOST_IN_LINE]
-                self._write({"device": device.names, "number": device.number, "segments": part})
-
-    def _write(self, line: dict[str, Any]) -> None:
-        """Write a line; after one that failed, as on a full disk, nothing is written any more."""
-        if self._failed:
-            return
-        try:
-            if self._file is None:
-                self._path.parent.mkdir(mode=0o700, exist_ok=True)
-                self._file = TableFile(self._path)
-        except OSError:
-            self._failed = True
-            return
-        self._failed = not self._file.append(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+                self._file.append({"device": device.names, "number": device.number, "segments": part})

@@ -8,7 +8,6 @@ reads; the thread ends before a fork and starts again after it.
 from __future__ import annotations
 
 import errno
-import json
 import math
 import time
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from tprof.trace.bounds import MAX_WATTS
 
 from .own_thread import OwnThread
 from .process_state import this_process
-from .table_file import TableFile
+from .table_file import JsonLines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -112,39 +111,14 @@ def _sound(value: object, *, integrates: bool) -> float | None:
     return value if 0 <= value <= MOST_COUNT and value == int(value) else None
 
 
-class UsersFile:
-    """The file of the processes that used devices, made with its first line; none is written after one that failed."""
-
-    def __init__(self, path: Path) -> None:
-        """Store the path."""
-        self._path = path
-        self._file: TableFile | None = None
-        self._failed = False
-
-    def take(self, users: Users) -> None:
-        """Write a line."""
-        if self._failed:
-            return
-        line = {"domain": users.domain, "since_ns": users.since_ns, "t_ns": users.t_ns, "processes": users.processes}
-        try:
-            if self._file is None:
-                self._path.parent.mkdir(mode=0o700, exist_ok=True)
-                self._file = TableFile(self._path)
-        except OSError:
-            self._failed = True
-            return
-        self._failed = not self._file.append(json.dumps(line, separators=(",", ":")).encode() + b"\n")
-
-    def close(self) -> None:
-        """End the file."""
-        if self._file is not None:
-            self._file.close()
+def _as_line(users: Users) -> dict[str, object]:
+    return {"domain": users.domain, "since_ns": users.since_ns, "t_ns": users.t_ns, "processes": users.processes}
 
 
 class OpenedSensor:
     """A sensor of the recording, opened on the thread and read when it is due."""
 
-    def __init__(self, sensor: Sensor, machine: Machine, files: Sequence[DomainFile], users: UsersFile) -> None:
+    def __init__(self, sensor: Sensor, machine: Machine, files: Sequence[DomainFile], users: JsonLines) -> None:
         """Store them; nothing is opened yet."""
         self.sensor = sensor
         self._users = users
@@ -193,7 +167,7 @@ class OpenedSensor:
         readings = [reading for reading in found if not isinstance(reading, Users)]
         for users in found:
             if isinstance(users, Users):
-                self._users.take(users)
+                self._users.append(_as_line(users))
         seen = set()
         for reading in readings:
             file = self.files.get(reading.domain)
@@ -244,7 +218,7 @@ class PythonSensors:
 
     def __init__(self, machine: Machine, sensors: Sequence[tuple[Sensor, Sequence[DomainFile]]], users: Path) -> None:
         """Store them; `start` begins. `users` is the file of the processes that use devices."""
-        self._users = UsersFile(users)
+        self._users = JsonLines(users)
         self._opened = [OpenedSensor(sensor, machine, files, self._users) for sensor, files in sensors]
         self._thread: OwnThread | None = None
         self._stopping = self._ended = False

@@ -1,13 +1,15 @@
-"""The file of a process's task table, whose descriptor the program may close and reuse for another file."""
+"""Files of lines, as a process's task table, whose descriptor the program may close and reuse for another file."""
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING
 
 from tprof import _core
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 _APPEND = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -57,6 +59,34 @@ class TableFile:
 
     def _is_open(self) -> bool:
         return self._fd >= 0 and _identity(self._fd) == self._identity
+
+
+class JsonLines:
+    """A file of JSON objects, made with its first line; nothing is written after one that failed, as on a full disk."""
+
+    def __init__(self, path: Path) -> None:
+        """Store the path; its folder is made too."""
+        self._path = path
+        self._file: TableFile | None = None
+        self._failed = False
+
+    def append(self, line: Mapping[str, object]) -> None:
+        """Write a line."""
+        if self._failed:
+            return
+        try:
+            if self._file is None:
+                self._path.parent.mkdir(mode=0o700, exist_ok=True)
+                self._file = TableFile(self._path)
+        except OSError:
+            self._failed = True
+            return
+        self._failed = not self._file.append(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+
+    def close(self) -> None:
+        """End the file."""
+        if self._file is not None:
+            self._file.close()
 
 
 def _identity(fd: int) -> tuple[int, int]:
