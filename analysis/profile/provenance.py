@@ -155,6 +155,7 @@ def _domain(trace: Trace, quanta: Quanta) -> dict[str, Any]:
         "quality": quanta.quality,
         "counted": quanta.counted,
         "covers": reading.covers,
+        **_processes(trace, quanta.name),
         "integrated": reading.integrated,
         "resolution_j": reading.resolution_j,
         "relative_error": reading.relative_error,
@@ -162,6 +163,15 @@ def _domain(trace: Trace, quanta: Quanta) -> dict[str, Any]:
         "invalid": int((~quanta.valid).sum()),
         "measured_j": quanta.measured_j if quanta.valid.any() else None,
     }
+
+
+def _processes(trace: Trace, name: str) -> dict[str, str]:
+    """Return by what the use of a GPU by single processes was known."""
+    domains = trace.manifest.get("domains")
+    for one in domains if isinstance(domains, list) else ():
+        if isinstance(one, dict) and one.get("name") == name and isinstance(one.get("processes"), str):
+            return {"processes": one["processes"]}
+    return {}
 
 
 def _sensor(trace: Trace, counted: Sequence[Quanta], quality: str) -> str:
