@@ -161,6 +161,7 @@ def _domain(trace: Trace, quanta: Quanta) -> dict[str, Any]:
         "relative_error": reading.relative_error,
         "quanta": len(quanta),
         "invalid": int((~quanta.valid).sum()),
+        "unread": 0 if quanta.unread is None else int(quanta.unread.sum()),
         "measured_j": quanta.measured_j if quanta.valid.any() else None,
     }
 
@@ -185,6 +186,8 @@ def _named(trace: Trace, quanta: Quanta) -> str:
     """Return a domain's name, and what a reader must know of its joules."""
     how = ["power integrated by tprof"] if trace.readings[quanta.name].integrated else []
     how += [f"all of it within {100 * quanta.relative_error:.3g} %"] if quanta.relative_error else []
+    if trace.readings[quanta.name].integrated and not quanta.relative_error:
+        how.append("its own error is not stated")
     return f"{quanta.name} ({', '.join(how)})" if how else quanta.name
 
 
