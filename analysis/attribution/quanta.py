@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 UNREAD_PERIODS = 5
 UNREAD_S, UNREAD_POWER_S = 0.5, 0.2
-"""Longer than so many usual times between readings, and than this, a sensor was not read: its power is unknown sooner."""
+"""A sensor counts as not read after so many usual times between readings, and so long, if it counts or shows power."""
 LEAST_READINGS = 20
 """From which the usual time between readings is taken."""
 _WHY = {
@@ -205,10 +205,9 @@ def _left_out(readings: Readings, counter: Counter) -> list[str]:
 def _faults(readings: Readings, found: Increments, limit_w: float) -> list[str]:
     """Warn of intervals with sensor faults, with the joules that they would contain."""
     warnings = []
-    for fault, why in _WHY.items():
+    whys = _WHY | ({Fault.REOPENED: "without readings, or opened again,"} if readings.integrated else {})
+    for fault, why in whys.items():
         bad = found.fault == fault
-        if fault is Fault.REOPENED and readings.integrated:
-            why = "not read for so long, or opened anew, that its power is not known,"
         if bad.any():
             uncertain_j = float(found.uncertain_j[bad].sum())
             shown = f", and {uncertain_j:.3g} J that it showed are in doubt" if uncertain_j else ""

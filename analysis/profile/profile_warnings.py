@@ -54,13 +54,11 @@ def unread_warnings(quanta: Quanta, start_ns: int, *, integrated: bool) -> list[
         return []
     length_s = np.diff(quanta.edges_ns)[at] * 1e-9
     since_s = (int(quanta.edges_ns[at[0]]) - start_ns) * 1e-9
-    longest = f", for {length_s.max():.3g} s at the longest" if len(at) > 1 else ""
-    how = "its power in between is taken as a straight line" if integrated else "when it drew them is known from the load"
-    return [
-        f"{quanta.name} was not read for {length_s[0]:.3g} s since {since_s:.3f} s of the recording"
-        f"{f' (and {len(at) - 1} more times{longest})' if longest else ''}: {how} ({quanta.energy_j[at].sum():.3g} J); "
-        "the sensor hung, or the machine was too busy"
-    ]
+    more = f" (and {len(at) - 1} more times, for {length_s.max():.3g} s at the longest)" if len(at) > 1 else ""
+    how = "its power is taken as a straight line" if integrated else "its joules are shared as in any longer interval"
+    when = f"for {length_s[0]:.3g} s since {since_s:.3f} s of the recording{more}"
+    why = "since the sensor hung or the machine was too busy"
+    return [f"{quanta.name} was not read {when}, {why}: {how} ({quanta.energy_j[at].sum():.3g} J)"]
 
 
 def sample_warnings(activity: Activity, rows: InstanceRows, model: Chosen) -> list[str]:

@@ -156,7 +156,10 @@ def test_what_is_no_watts_is_missing(tmp_path, how):
 @pytest.mark.usefixtures("_wrong")
 @pytest.mark.parametrize(
     ("how", "words"),
-    [("future", "gave a time that is 5 s in the future"), ("past", "gave a time that is not later than the one before")],
+    [
+        ("future", "gave a time that is 5 s in the future"),
+        ("past", "gave a time that is not later than the one before"),
+    ],
 )
 def test_a_reading_of_another_time_has_its_reason(tmp_path, how, words):
     with tprof.record(tmp_path / "t.tprof", energy=f"wrong:{how}", counters="none", idle_s=0) as recording:
@@ -176,7 +179,7 @@ def test_a_sensor_that_hangs_for_a_moment_is_noticed_in_the_profile(tmp_path):
     assert domain["unread"] >= 1
     assert domain["invalid"] == 0
     assert any(
-        text.startswith("gpu-0 was not read for ") and "its power in between is taken as a straight line" in text
+        text.startswith("gpu-0 was not read for ") and "its power is taken as a straight line" in text
         for text in profile.info["warnings"]
     )
 
