@@ -33,7 +33,7 @@ from .profile import Profile
 from .profile_warnings import fit_warnings, gpu_warnings, sample_warnings, stuck_sensor_warnings
 from .provenance import describe
 from .tables import tasks_table
-from .task_graph import lifecycle_columns
+from .task_graph import key_column, lifecycle_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -173,7 +173,8 @@ def build_profile(
     about_model = [
         text for text in (trace.manifest.get("power_model_problem"), stored_problem) if isinstance(text, str)
     ]
-    warnings = [*trace.graph.notes, *about_model, *stuck, *sample_warnings(activity, rows, recipe.model)]
+    warnings = [*trace.graph.notes, *trace.keys.notes, *about_model, *stuck]
+    warnings += sample_warnings(activity, rows, recipe.model)
     warnings += fit_warnings(recipe.fits, names) + gpu_warnings(trace.gpu.notes)
     read = {domain.name for domain in whole if domain.valid.any()}
     warnings += [delay_warning(name) for name, delay in delays.items() if delay.delay_s is None and name in read]
@@ -200,6 +201,8 @@ def build_profile(
     bounds = None if totals.native is None else NativeBounds.of(half_j, totals.native, names)
     if len(trace.graph):
         tasks = tasks.assign(**lifecycle_columns(trace, tasks))
+    if len(trace.keys):
+        tasks["key"] = key_column(trace.keys, tasks)
     frame = pd.DataFrame([vars(account) for account in accounts.values()], columns=list(Account.__annotations__))
     frame["quality"] = [domain.quality for domain in quanta]
     tasks["quality"] = pd.Categorical.from_codes(np.zeros(len(tasks), np.int8), categories=pd.Index([info["quality"]]))

@@ -20,10 +20,10 @@ from tprof.errors import SensorError, TraceError
 
 from .process_state import this_process
 from .registry import NAME_CHARACTERS
-from .table_file import TableFile
+from .table_file import JsonLines, TableFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tprof.cuda import Marks
     from tprof.live import Meter
@@ -34,6 +34,9 @@ NO_PACKAGE = -1
 CUDA_LIBRARIES = frozenset({"torch", "cupy", "numba.cuda"})
 """Modules through which a program may use a GPU; each process notes at its end which of them did."""
 MAX_DECISIONS = 200_000
+KEY_CHARACTERS = 1000
+NEEDS_IN_A_LINE = 100
+"""Of the longest keys, these fit into the longest line that readers take; more needs take more lines."""
 
 
 class Plan(NamedTuple):
@@ -111,6 +114,7 @@ class Membership:
         self._decisions: TableFile | None = None
         self._decided = 0
         self._deciding = threading.Lock()
+        self._keys: JsonLines | None = None
         this_process.sums = work.Sums()
         this_process.tasks.listen(self._append)
         for other in _core.table_begin(os.fspath(self._table.path)):
@@ -133,6 +137,19 @@ class Membership:
                 self._decided = MAX_DECISIONS + 1
                 return
             self._decisions.append(dumps(decision, separators=(",", ":")).encode() + b"\n")
+
+    def note_key(self, instance: int, key: str, needs: Sequence[str]) -> None:
+        """Write which task of another engine an instance is: its key there, and the keys that it needed."""
+        with self._deciding:
+            if self._closed:
+                return
+            if self._keys is None:
+                from tprof.trace.directory import KEYS  # noqa: PLC0415 - kept off `import tprof`
+
+                self._keys = JsonLines(self.plan.directory / KEYS / f"{self.process:08d}.jsonl")
+            for first in range(0, len(needs) or 1, NEEDS_IN_A_LINE):
+                part = [one[:KEY_CHARACTERS] for one in needs[first : first + NEEDS_IN_A_LINE]]
+                self._keys.append({"instance": instance, "key": key[:KEY_CHARACTERS], "needs": part})
 
     def _append(self, definition: Definition) -> None:
         """Write a line at once; on a full disk the trace has `<lost name>` instead."""
@@ -213,6 +230,8 @@ class Membership:
         self._table.close()
         if self._decisions is not None:
             self._decisions.close()
+        if self._keys is not None:
+            self._keys.close()
 
 
 def _named(definition: Definition) -> dict[str, Any]:

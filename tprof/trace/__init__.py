@@ -9,6 +9,7 @@ from .kinds import EndReason, EventKind, Flag, Kind, Quality
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .graph import Graph
+    from .keys import Keys
     from .native import NativeThread
     from .native_calls import PoolCalls
     from .reader import Trace, load
@@ -22,6 +23,7 @@ __all__ = [
     "EventKind",
     "Flag",
     "Graph",
+    "Keys",
     "Kind",
     "NativeThread",
     "PoolCalls",
@@ -39,6 +41,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "Graph": "graph",
+        "Keys": "keys",
         "Trace": "reader",
         "load": "reader",
         "NativeThread": "native",

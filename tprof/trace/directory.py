@@ -22,9 +22,10 @@ SUBDIRECTORIES = ("threads", "tasks", "readings", "graph", "native")
 DECISIONS = "decisions"  # created with the first decision
 MATCHES = "matches"  # created with the first match of a --task
 GPU = "gpu"  # created with the first line on a device
+KEYS = "keys"  # created with the first task of another engine
 USERS = "processes.jsonl"  # in GPU: which processes used a device
 # Files of a recorder in a session; any other file belongs to the user.
-OURS = {*SUBDIRECTORIES, DECISIONS, MATCHES, GPU, LIVE, MANIFEST, END, "manifest.tmp", "end.tmp"}
+OURS = {*SUBDIRECTORIES, DECISIONS, MATCHES, GPU, KEYS, LIVE, MANIFEST, END, "manifest.tmp", "end.tmp"}
 
 
 @contextmanager

@@ -14,9 +14,10 @@ from tprof.errors import TraceError
 
 from . import layout
 from .decisions import MAX_DECISIONS, Decision, read_decisions
-from .directory import DECISIONS, GPU
+from .directory import DECISIONS, GPU, KEYS
 from .gpu import GpuReader, GpuTrace
 from .graph import EventFile, Graph, open_events, read_graph
+from .keys import Keys, read_keys
 from .manifest import read_end, read_manifest
 from .metadata import MAX_NS, packages_of_cpus, process_ends, sound_end, sound_manifest, start_ns_of
 from .native import NativeFile, NativeThread, open_native, read_calls, read_native
@@ -59,6 +60,7 @@ class Trace:
     process_end_ns : end of each process that ended, by its ordinal.
     decisions : of runtimes' policies, in order of time.
     gpu : work on GPUs, and who used them; older traces have none.
+    key_files : of keys of another engine's tasks, one for each process.
     notes : sentences on the state of the files, and those that the recording left at its end.
     """
 
@@ -76,6 +78,7 @@ class Trace:
     process_end_ns: dict[int, int]
     decisions: tuple[Decision, ...]
     gpu: GpuTrace
+    key_files: tuple[Path, ...]
     notes: tuple[str, ...]
 
     @cached_property
@@ -110,6 +113,17 @@ class Trace:
             If a file is missing, or does not fit into memory.
         """
         return read_calls(self.native)
+
+    @cached_property
+    def keys(self) -> Keys:
+        """The keys that instances have as tasks of another engine, such as dask; read at first use.
+
+        Raises
+        ------
+        TraceError
+            If a file is missing.
+        """
+        return read_keys(self.key_files)
 
     @property
     def names_no_task(self) -> bool:
@@ -209,6 +223,7 @@ class _Loader:
             process_end_ns=process_ends(end or {}),
             decisions=self._decisions(),
             gpu=self._gpu(),
+            key_files=tuple(self._files(KEYS, ".jsonl", optional=True)),
             notes=tuple(self.notes + self.table.notes),
         )
 

@@ -1,0 +1,1 @@
+"""dask.distributed: its tasks as tasks of tprof, on all hosts of a cluster."""
