@@ -33,7 +33,7 @@ from .profile import Profile
 from .profile_warnings import fit_warnings, gpu_warnings, sample_warnings, stuck_sensor_warnings
 from .provenance import describe
 from .tables import tasks_table
-from .task_graph import key_column, lifecycle_columns
+from .task_graph import lifecycle_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -201,8 +201,6 @@ def build_profile(
     bounds = None if totals.native is None else NativeBounds.of(half_j, totals.native, names)
     if len(trace.graph):
         tasks = tasks.assign(**lifecycle_columns(trace, tasks))
-    if len(trace.keys):
-        tasks["key"] = key_column(trace.keys, tasks)
     frame = pd.DataFrame([vars(account) for account in accounts.values()], columns=list(Account.__annotations__))
     frame["quality"] = [domain.quality for domain in quanta]
     tasks["quality"] = pd.Categorical.from_codes(np.zeros(len(tasks), np.int8), categories=pd.Index([info["quality"]]))

@@ -26,7 +26,7 @@ class Keys:
 
     Attributes
     ----------
-    instance : (n,) uint64, each once.
+    instance : (n,) uint64, increasing.
     key : their keys; the attempts of a task that was tried again have the same one.
     waiting : (m,) uint64, instances that needed a key.
     needs : the key that each of these needed.
@@ -42,6 +42,19 @@ class Keys:
     def __len__(self) -> int:
         """Return the number of instances."""
         return len(self.key)
+
+    def of(self, instances: NDArray[np.uint64]) -> list[str | None]:
+        """Return the key of each instance; None for one without a key.
+
+        Parameters
+        ----------
+        instances : (m,) uint64
+        """
+        if not self.key:
+            return [None] * len(instances)
+        place = np.minimum(np.searchsorted(self.instance, instances), len(self.key) - 1)
+        known = self.instance[place] == instances
+        return [self.key[at] if is_known else None for at, is_known in zip(place, known, strict=True)]
 
 
 def read_keys(paths: tuple[Path, ...]) -> Keys:
@@ -69,8 +82,13 @@ def read_keys(paths: tuple[Path, ...]) -> Keys:
             needs += [same.setdefault(one, one) for one in needed]
         if damaged:
             notes.append(f"{path.name}: {damaged} lines of keys are damaged, and left out")
+    order = sorted(keys)
     return Keys(
-        np.array(list(keys), np.uint64), tuple(keys.values()), np.array(waiting, np.uint64), tuple(needs), tuple(notes)
+        np.array(order, np.uint64),
+        tuple(keys[instance] for instance in order),
+        np.array(waiting, np.uint64),
+        tuple(needs),
+        tuple(notes),
     )
 
 

@@ -1,7 +1,7 @@
 """Delays of a task runtime: waits, the longest chain of dependences, starvation of workers."""
 
 from .critical_path import CriticalPath, critical_path
-from .keyed import dependences, key_column
+from .keyed import dependences
 from .lifecycle import lifecycle_columns
 from .starvation import starvation
 from .waits import runtime_facts, waits
@@ -10,7 +10,6 @@ __all__ = [
     "CriticalPath",
     "critical_path",
     "dependences",
-    "key_column",
     "lifecycle_columns",
     "runtime_facts",
     "starvation",

@@ -22,16 +22,6 @@ if TYPE_CHECKING:
 Times = NDArray[np.int64]
 
 
-def key_column(keys: Keys, tasks: pd.DataFrame) -> pd.Categorical:
-    """Return the key of each row of a table of instances; missing where an instance has none."""
-    names, codes = _numbered(keys)
-    code = np.full(len(tasks), -1)
-    rows = Places.of(tasks["instance"].to_numpy()).rows(keys.instance)
-    known = rows >= 0
-    code[rows[known]] = codes[: len(keys)][known]
-    return pd.Categorical.from_codes(code, categories=pd.Index(names, dtype=object))
-
-
 def dependences(trace: Trace, tasks: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each dependence between instances, by events or by keys: `instance`, `waits_for`."""
     of_events = spawn_dependences(trace.graph)
@@ -48,7 +38,7 @@ def dependences(trace: Trace, tasks: pd.DataFrame) -> pd.DataFrame:
 def needed_rows(keys: Keys, tasks: pd.DataFrame, start_ns: Times, end_ns: Times) -> tuple[Rows, Rows]:
     """Return the rows of instances and of those that made what they needed; O((instances + needs) log instances)."""
     places = Places.of(tasks["instance"].to_numpy())
-    codes = _numbered(keys)[1]
+    codes = _numbered(keys)
     maker = places.rows(keys.instance)
     made = (maker >= 0) & ~tasks["failed"].to_numpy(bool)[np.maximum(maker, 0)]
     maker, made_key = maker[made], codes[: len(keys)][made]
@@ -85,8 +75,7 @@ def earliest_spawn(keys: Keys, tasks: pd.DataFrame, start_ns: Times, end_ns: Tim
     return spawn_ns
 
 
-def _numbered(keys: Keys) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the distinct keys of instances and needs, and the number of each."""
+def _numbered(keys: Keys) -> NDArray[np.int64]:
+    """Return a number for each key of an instance and then of each needed one, the same for the same key."""
     numbers: dict[str, int] = {}
-    codes = [numbers.setdefault(key, len(numbers)) for key in (*keys.key, *keys.needs)]
-    return list(numbers), np.array(codes, np.int64)
+    return np.array([numbers.setdefault(key, len(numbers)) for key in (*keys.key, *keys.needs)], np.int64)
