@@ -22,7 +22,6 @@ from .host_figures import Figures, figures_of
 from .moments import joined_summary, moments
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Sequence
 
     from tprof.trace import ClusterTrace, HostPart
@@ -233,9 +232,7 @@ def _info(trace: ClusterTrace, parts: Sequence[PartTables], first_ns: int) -> di
     for one in parts:
         warnings += [f"{one.host}: {one.missing}"] if one.missing else []
         warnings += [f"{one.host}: {text}" for text in one.info.get("warnings", ())]
-    ends = [
-        one.start_ns - first_ns + one.info["duration_s"] * 1e9 for one in present if one.start_ns is not None
-    ]
+    ends = [one.start_ns - first_ns + one.info["duration_s"] * 1e9 for one in present if one.start_ns is not None]
     durations = [one.info["duration_s"] for one in present]
     return {
         "quality": MIXED if len(qualities) > 1 else least_certain(qualities),

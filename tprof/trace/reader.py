@@ -18,7 +18,8 @@ from .decisions import MAX_DECISIONS, Decision, read_decisions
 from .directory import DECISIONS, GPU, KEYS, LABELS
 from .gpu import GpuReader, GpuTrace
 from .graph import EventFile, Graph, open_events, read_graph
-from .labels import Keys, read_keys, read_labels
+from .keys import Keys, read_keys
+from .labels import read_labels
 from .manifest import read_end, read_manifest
 from .metadata import MAX_NS, packages_of_cpus, process_ends, sound_end, sound_manifest, start_ns_of
 from .native import NativeFile, NativeThread, open_native, read_calls, read_native
@@ -85,17 +86,6 @@ class Trace:
     notes: tuple[str, ...]
 
     @cached_property
-    def keys(self) -> Keys:
-        """The keys of an engine's tasks, and what these need; read at first use.
-
-        Raises
-        ------
-        TraceError
-            If a file is missing.
-        """
-        return read_keys(self.key_files)
-
-    @cached_property
     def graph(self) -> Graph:
         """The events of a task runtime in all threads, in order of time; read at first use.
 
@@ -127,6 +117,17 @@ class Trace:
             If a file is missing, or does not fit into memory.
         """
         return read_calls(self.native)
+
+    @cached_property
+    def keys(self) -> Keys:
+        """The keys that instances have as tasks of another engine, such as dask; read at first use.
+
+        Raises
+        ------
+        TraceError
+            If a file is missing.
+        """
+        return read_keys(self.key_files)
 
     @property
     def names_no_task(self) -> bool:
@@ -364,9 +365,7 @@ class _Loader:
         return reader.found()
 
     def _labels(self) -> dict[int, dict[str, str]]:
-        found = {
-            _ordinal(path): self._try(path, read_labels) for path in self._files(LABELS, ".jsonl", optional=True)
-        }
+        found = {_ordinal(path): self._try(path, read_labels) for path in self._files(LABELS, ".jsonl", optional=True)}
         return {process: labels for process, labels in found.items() if labels}
 
     def _note_lost_events(self, events: list[EventFile]) -> None:
