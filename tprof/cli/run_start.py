@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import tprof
+import tprof.mpi
 from tprof.errors import TprofError, UsageError
 
 from .run_end import End
@@ -34,7 +34,7 @@ _VALUES: dict[str, Callable[[str], Any]] = {
     "report": Path,
     "idle": float,
 }
-_FLAGS = ("require_tasks", "overwrite", "no_native_threads", "passive_pools", "best_effort", "no_summary")
+_FLAGS = ("require_tasks", "overwrite", "no_native_threads", "passive_pools", "best_effort", "no_summary", "mpi")
 _SHORT = {"-o": "--output"}
 _PASSIVE = {"OPENBLAS_THREAD_TIMEOUT": "20", "OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}
 """OpenBLAS spins for 2 to the power of this many cycles. The last is for the OpenMP of Intel and LLVM."""
@@ -58,6 +58,7 @@ class Launch:
     passive_pools: bool = False
     best_effort: bool = False
     no_summary: bool = False
+    mpi: bool = False
 
 
 def read_launch(words: Sequence[str]) -> Launch | None:
@@ -106,6 +107,8 @@ def prepare(launch: Launch) -> Callable[[], None]:
         idle_s=launch.idle,
         attribute_native=not launch.no_native_threads,
     )
+    if launch.mpi:
+        tprof.mpi.follow()
     if launch.passive_pools:
         print(f"tprof: {make_pools_passive()}", file=sys.stderr)
     text = shlex.join(launch.program)

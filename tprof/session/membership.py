@@ -220,6 +220,8 @@ def _named(definition: Definition) -> dict[str, Any]:
     place = {"task": definition.number, "name": name, "file": definition.file, "line": definition.line}
     if definition.is_default:
         place["default"] = True
+    if definition.library is not None:
+        place["library"] = definition.library
     return place if definition.budget is None else {**place, "budget_j": definition.budget[0]}
 
 
