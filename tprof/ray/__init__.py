@@ -1,0 +1,1 @@
+"""Records what a cluster of Ray runs."""
