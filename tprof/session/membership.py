@@ -20,10 +20,10 @@ from tprof.errors import SensorError, TraceError
 
 from .process_state import this_process
 from .registry import NAME_CHARACTERS
-from .table_file import TableFile
+from .table_file import JsonLines, TableFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tprof.cuda import Marks
     from tprof.live import Meter
@@ -111,10 +111,18 @@ class Membership:
         self._decisions: TableFile | None = None
         self._decided = 0
         self._deciding = threading.Lock()
+        self._labels = JsonLines(plan.directory / "labels" / f"{process:08d}.jsonl")
+        if this_process.labels:
+            self.label(this_process.labels)
         this_process.sums = work.Sums()
         this_process.tasks.listen(self._append)
         for other in _core.table_begin(os.fspath(self._table.path)):
             self._write(_foreign(*other))
+
+    def label(self, labels: Mapping[str, str]) -> None:
+        """Write labels of this process; a full disk loses them."""
+        if not self._closed:
+            self._labels.append(labels)
 
     def decide(self, decision: dict[str, Any]) -> None:
         """Write a decision of a runtime's policy, up to `MAX_DECISIONS` and as far as the disk has space."""
@@ -211,6 +219,7 @@ class Membership:
         """Close the tables' descriptors."""
         self._closed = True
         self._table.close()
+        self._labels.close()
         if self._decisions is not None:
             self._decisions.close()
 

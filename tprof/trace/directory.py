@@ -22,9 +22,13 @@ SUBDIRECTORIES = ("threads", "tasks", "readings", "graph", "native")
 DECISIONS = "decisions"  # created with the first decision
 MATCHES = "matches"  # created with the first match of a --task
 GPU = "gpu"  # created with the first line on a device
+HOSTS = "hosts"  # in a job: the parts of its hosts
+LABELS = "labels"  # created with the first label of a process
+KEYS = "keys"  # created with the first key of an engine's task
+RECORDER_LOG = "recorder.txt"  # what the host recorder printed, if it printed anything
 USERS = "processes.jsonl"  # in GPU: which processes used a device
 # Files of a recorder in a session; any other file belongs to the user.
-OURS = {*SUBDIRECTORIES, DECISIONS, MATCHES, GPU, LIVE, MANIFEST, END, "manifest.tmp", "end.tmp"}
+OURS = {*SUBDIRECTORIES, DECISIONS, MATCHES, GPU, LABELS, KEYS, RECORDER_LOG, LIVE, MANIFEST, END, "manifest.tmp", "end.tmp"}
 
 
 @contextmanager
