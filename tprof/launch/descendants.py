@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _installed = False
 SITE = Path(__file__).parent / "site"
+_WORKER_OF_RAY = "default_worker.py"
 _MULTIPROCESSING = re.compile(r"(?:import sys; )?from (multiprocessing\.\w+) import")
 
 
@@ -74,6 +75,10 @@ def install_from_environment() -> None:
     handed = json.loads(os.environ[TASKS])
     if handed["mpi"] and _core.is_main_interpreter():
         mpi.follow()
+    if any(Path(word).name == _WORKER_OF_RAY for word in sys.orig_argv):
+        from tprof.ray.marking import mark_functions
+
+        mark_functions()
     if handed["tasks"]:
         from .hook import Tasks
 

@@ -13,6 +13,8 @@ import importlib.abc
 import sys
 from typing import TYPE_CHECKING, Any
 
+from tprof.session.labels import set_labels
+from tprof.session.process_state import this_process
 from tprof.task import NUMBER_ATTRIBUTE, make_task
 
 if TYPE_CHECKING:
@@ -85,5 +87,15 @@ def _marked(info: Any, descriptor: Any) -> Any:
         return info._replace(function=make_task(info.function, library=LIBRARY))
     if info.function_name.startswith(_INTERNAL) or hasattr(method, NUMBER_ATTRIBUTE):
         return info
-    name = f"{descriptor.class_name.rpartition('<locals>.')[2]}.{info.function_name}"
+    class_name = descriptor.class_name.rpartition("<locals>.")[2]
+    _label_actor(class_name)
+    name = f"{class_name}.{info.function_name}"
     return info._replace(function=make_task(info.function, name, within=method, library=LIBRARY))
+
+
+def _label_actor(class_name: str) -> None:
+    """Label this worker, which serves one actor for good, with the actor's name, or else its class."""
+    if "actor" not in this_process.labels:
+        import ray
+
+        set_labels({"actor": ray.get_runtime_context().get_actor_name() or class_name})

@@ -268,7 +268,12 @@ def append_to(table: str, definition: Definition) -> None:
 
 
 def enter(plan: Plan, process: int) -> Membership:
-    """Make this process the member with this ordinal; the caller calls `start`. Raises OSError."""
+    """Make this process the member with this ordinal, labelled with its rank; the caller calls `start`. Raises OSError."""
+    from .companions import rank  # noqa: PLC0415 - kept off `import tprof`
+
+    number = rank()
+    if number is not None:
+        this_process.labels.setdefault("rank", number)
     member = Membership(plan, process)
     this_process.membership = member
     return member

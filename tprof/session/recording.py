@@ -45,9 +45,7 @@ class Recording:
         What ends the recording, given a program's path, before that takes this process's place; None: nothing.
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], options: RecordingOptions, *, overwrite: bool = False
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], options: RecordingOptions, *, overwrite: bool = False) -> None:
         """Store the arguments; nothing happens before the with-block."""
         self.path = Path(path).absolute()
         self.notes: list[str] = []

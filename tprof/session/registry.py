@@ -141,9 +141,7 @@ class Registry:
             self._end_default()
         figures = numbers(work) if budget is None else {**numbers(work), "budget_j": budget[0]}
         number, table = _core.define(name[:NAME_CHARACTERS], file, -1 if line is None else line, **figures)
-        definition = Definition(
-            number, name, file, line, code, work, budget, is_default=is_default, library=library
-        )
+        definition = Definition(number, name, file, line, code, work, budget, is_default=is_default, library=library)
         with self._lock:
             self._definitions[number] = definition
             listener = self._listener

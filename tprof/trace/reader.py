@@ -364,9 +364,7 @@ class _Loader:
         return reader.found()
 
     def _labels(self) -> dict[int, dict[str, str]]:
-        found = {
-            _ordinal(path): self._try(path, read_labels) for path in self._files(LABELS, ".jsonl", optional=True)
-        }
+        found = {_ordinal(path): self._try(path, read_labels) for path in self._files(LABELS, ".jsonl", optional=True)}
         return {process: labels for process, labels in found.items() if labels}
 
     def _note_lost_events(self, events: list[EventFile]) -> None:
