@@ -126,7 +126,11 @@ class ClusterProfile:
     def by_host(self) -> pd.DataFrame:
         """Return one row per task and host (index `task`, `host`): instances, energy_j, quality."""
         frames = [
-            one.moments[["instances", "energy_j"]].assign(host=one.host, quality=one.info["quality"])
+            one.moments[["instances"]].assign(
+                energy_j=one.moments["energy_j"].where(one.moments["resolved_instances"] > 0),
+                quality=one.info["quality"],
+                host=one.host,
+            )
             for one in self.parts
             if one.moments is not None
         ]

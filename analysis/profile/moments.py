@@ -22,7 +22,8 @@ SUMS = (
 """Columns that are added over hosts."""
 FURTHER = ("native_cpu_s", "native_j", "native_high_j", "spin_j", "gpu_j", "over_budget")
 """Columns that only some profiles have, added over those that have them."""
-HALVES = ("mean_half_j", "sum_half_j", "dynamic_half_j")
+OF_INTERVALS = ("mean", "sum", "dynamic")
+"""Figures with an interval: the mean energy, the sum of all instances, and its dynamic part."""
 
 
 def moments(profile: Profile) -> pd.DataFrame:
@@ -33,9 +34,9 @@ def moments(profile: Profile) -> pd.DataFrame:
     DataFrame
         instances, resolved_instances (whose energy is known); energy_j, dynamic_j of these; duration_s and own_s of
         all, resolved_own_s of the known; of the known, sums of squares about their means: energy_m2, duration_m2, and
-        of products: both_m2, and the mean resolved_duration_s. Half 95 % intervals of the mean energy, of the sum and
-        of its dynamic part: mean_half_j, sum_half_j, dynamic_half_j, without the error that hosts may share, which is
-        in common_low_j and common_high_j (of the sum), dynamic_common_low_j and dynamic_common_high_j.
+        of products: both_m2, and the mean resolved_duration_s. How far the 95 % interval of each of `OF_INTERVALS`
+        reaches: NAME_below_j and NAME_above_j by the host's own errors, NAME_common_below_j and NAME_common_above_j
+        further by the error that hosts may share.
     """
     tasks, summary, alone = profile.tasks, profile.summary(), profile.summary(common=False)
     names = tasks["task"].cat.categories
@@ -72,21 +73,23 @@ def moments(profile: Profile) -> pd.DataFrame:
 
 
 def _errors(table: pd.DataFrame, summary: pd.DataFrame, alone: pd.DataFrame) -> dict[str, pd.Series]:
-    """Return the half widths of a host's own errors, and what an error that hosts share adds below and above."""
+    """Return how far the intervals reach, and the columns that only some profiles have."""
     own_s = table["resolved_own_s"]
-    further = {name: summary[name] for name in (*FURTHER, "budget_j") if name in summary}
-    sum_low_j, sum_high_j = summary["power_low_w"] * own_s, summary["power_high_w"] * own_s
-    alone_low_j, alone_high_j = alone["power_low_w"] * own_s, alone["power_high_w"] * own_s
-    return {
-        "mean_half_j": alone["energy_mean_high_j"] - alone["energy_mean_j"],
-        "sum_half_j": np.maximum(alone_high_j - table["energy_j"], table["energy_j"] - alone_low_j).fillna(0.0),
-        "dynamic_half_j": alone["dynamic_high_j"] - alone["dynamic_j"],
-        "common_low_j": (alone_low_j - sum_low_j).clip(lower=0).fillna(0.0),
-        "common_high_j": (sum_high_j - alone_high_j).clip(lower=0).fillna(0.0),
-        "dynamic_common_low_j": (alone["dynamic_low_j"] - summary["dynamic_low_j"]).clip(lower=0).fillna(0.0),
-        "dynamic_common_high_j": (summary["dynamic_high_j"] - alone["dynamic_high_j"]).clip(lower=0).fillna(0.0),
-        **further,
-    }
+    found = {name: summary[name] for name in (*FURTHER, "budget_j") if name in summary}
+    for name, value, low, high in (
+        ("mean", summary["energy_mean_j"], "energy_mean_low_j", "energy_mean_high_j"),
+        ("sum", table["energy_j"] / own_s, "power_low_w", "power_high_w"),
+        ("dynamic", table["dynamic_j"], "dynamic_low_j", "dynamic_high_j"),
+    ):
+        scale = own_s if name == "sum" else 1.0
+        reaches = {
+            "below": value - alone[low],
+            "above": alone[high] - value,
+            "common_below": alone[low] - summary[low],
+            "common_above": summary[high] - alone[high],
+        }
+        found |= {f"{name}_{side}_j": (reach * scale).clip(lower=0).fillna(0.0) for side, reach in reaches.items()}
+    return found
 
 
 def joined_summary(hosts: Sequence[tuple[str, str, pd.DataFrame | None]]) -> pd.DataFrame:
@@ -100,11 +103,9 @@ def joined_summary(hosts: Sequence[tuple[str, str, pd.DataFrame | None]]) -> pd.
     energy_j = sums["energy_j"].where(resolved > 0)
     mean_j = energy_j / resolved
     m2_j, m2_s, both = _pooled(rows, groups)
-    half_j = np.sqrt(_sum(rows, (rows["weight"] * rows["mean_half_j"].fillna(0.0)) ** 2))
-    sum_half_j, dynamic_half_j = (np.sqrt(_sum(rows, rows[name].fillna(0.0) ** 2)) for name in HALVES[1:])
-    low_j, high_j, dynamic_low_j, dynamic_high_j = (
-        _sum(rows, rows[f"{part}common_{end}_j"]) for part in ("", "dynamic_") for end in ("low", "high")
-    )
+    mean_low_j, mean_high_j = _interval(rows, "mean", mean_j)
+    low_j, high_j = _interval(rows, "sum", energy_j)
+    dynamic_low_j, dynamic_high_j = _interval(rows, "dynamic", sums["dynamic_j"])
     own_mean_s = sums["own_s"] / sums["instances"]
     flat = (m2_j <= 1e-24 * resolved * mean_j**2) | (m2_s <= 0)
     own_s = sums["resolved_own_s"].where(sums["resolved_own_s"] > 0)
@@ -115,20 +116,20 @@ def joined_summary(hosts: Sequence[tuple[str, str, pd.DataFrame | None]]) -> pd.
             "energy_j": energy_j,
             "share": energy_j / energy_j.sum() if energy_j.sum() > 0 else np.nan,
             "dynamic_j": sums["dynamic_j"].where(resolved > 0),
-            "dynamic_low_j": (sums["dynamic_j"] - dynamic_half_j - dynamic_low_j).clip(lower=0),
-            "dynamic_high_j": sums["dynamic_j"] + dynamic_half_j + dynamic_high_j,
+            "dynamic_low_j": dynamic_low_j,
+            "dynamic_high_j": dynamic_high_j,
             "energy_mean_j": mean_j,
             "energy_std_j": np.sqrt(m2_j / (resolved - 1).where(resolved > 1)),
-            "energy_mean_low_j": (mean_j - half_j - low_j / resolved).clip(lower=0),
-            "energy_mean_high_j": mean_j + half_j + high_j / resolved,
+            "energy_mean_low_j": mean_low_j,
+            "energy_mean_high_j": mean_high_j,
             "duration_mean_s": sums["duration_s"] / sums["instances"],
             "power_w": energy_j / own_s,
-            "power_low_w": (energy_j - sum_half_j - low_j).clip(lower=0) / own_s,
-            "power_high_w": (energy_j + sum_half_j + high_j) / own_s,
+            "power_low_w": low_j / own_s,
+            "power_high_w": high_j / own_s,
             "edp_js": mean_j * own_mean_s,
             "energy_time_corr": (both / np.sqrt((m2_j * m2_s).where(~flat))).clip(-1.0, 1.0),
             "own_mean_s": own_mean_s,
-            "resolved": sums["dynamic_j"] / resolved > half_j,
+            "resolved": sums["dynamic_j"] / resolved > _own_reach(rows, "mean_above_j", rows["weight"]),
             **{name: groups[name].sum(min_count=1) for name in FURTHER if name in rows},
             **({"budget_j": groups["budget_j"].min()} if "budget_j" in rows else {}),
             **_by_quality(rows),
@@ -138,12 +139,28 @@ def joined_summary(hosts: Sequence[tuple[str, str, pd.DataFrame | None]]) -> pd.
     return table.sort_values("energy_j", ascending=False, kind="stable", na_position="last")
 
 
+def _interval(rows: pd.DataFrame, name: str, value: pd.Series) -> tuple[pd.Series, pd.Series]:
+    """Return the ends of the interval over hosts: own errors add in squares, those that hosts share as they are."""
+    weight = rows["weight"].fillna(0.0) if name == "mean" else pd.Series(1.0, rows.index)
+    below, above = (
+        _own_reach(rows, f"{name}_{side}_j", weight) + _sum(rows, weight * rows[f"{name}_common_{side}_j"])
+        for side in ("below", "above")
+    )
+    return (value - below).clip(lower=0), value + above
+
+
+def _own_reach(rows: pd.DataFrame, name: str, weight: pd.Series) -> pd.Series:
+    return np.sqrt(_sum(rows, (weight.fillna(0.0) * rows[name]) ** 2))
+
+
 def _by_quality(rows: pd.DataFrame) -> dict[str, pd.Series]:
     """Return what hosts of each quality contribute to a task, if there are several."""
     qualities = sorted(rows["quality"].unique())
     if len(qualities) < 2:  # noqa: PLR2004 - one kind of host
         return {}
-    parts = rows.pivot_table(index="task", columns="quality", values="energy_j", aggfunc="sum")
+    known = rows[rows["resolved_instances"] > 0]
+    parts = known.pivot_table(index="task", columns="quality", values="energy_j", aggfunc="sum")
+    parts = parts.reindex(rows["task"].unique())
     return {f"{quality}_j": parts[quality] for quality in qualities if quality in parts}
 
 

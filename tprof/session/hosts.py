@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import select
 import signal
 import subprocess
@@ -24,6 +23,7 @@ from tprof import _core, errors
 from tprof.errors import TprofError, TraceError, UsageError
 from tprof.sensors import sysroot
 from tprof.sensors.topology import boot_id, host_name
+from tprof.trace.cluster import clean_name
 from tprof.trace.directory import HOSTS
 from tprof.trace.manifest import read_manifest
 from tprof.trace.running import is_running
@@ -44,7 +44,6 @@ BEGIN_S = 60.0
 STOP_S = 30.0
 """Longest wait for its end."""
 POLL_S = 0.02
-LONGEST_NAME = 100
 MOST_PARTS = 1000
 """Most parts of hosts with the same name."""
 
@@ -166,11 +165,6 @@ def stop(part: Path, *, wait: bool = True, expects_members: bool = False) -> Non
         raise TprofError(f"cannot end the recorder of {part}: {error}") from error
     if wait and not _await(lambda: not is_running(part), STOP_S):
         raise TprofError(f"the recorder of {part} (process {pid}) has not ended within {STOP_S:g} s: end it by kill")
-
-
-def clean_name(name: str) -> str:
-    """Return a host's name as its part's directory has it."""
-    return re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".")[:LONGEST_NAME] or "host"
 
 
 def _make_job(job: Path) -> Path:

@@ -11,14 +11,15 @@ import os
 import re
 import stat
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tprof.errors import TraceError
 
 from . import layout
+from .clock_offset import PINGS, WALL_CLOCK, Offset, offset_by_wall_clock
 from .directory import HOSTS
-from .manifest import MANIFEST, read_manifest, read_object, write_object
-from .metadata import MAX_NS, clock_of
+from .manifest import MANIFEST, read_object, write_object
+from .metadata import MAX_NS
 from .stream import check_major
 
 if TYPE_CHECKING:
@@ -32,25 +33,8 @@ if TYPE_CHECKING:
 TABLE = "hosts.json"
 MOST_HOSTS = 100_000
 LONGEST_TEXT = 300
-OFFSETS = ("pings", "wall clock")
+LONGEST_NAME = 100
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
-
-
-class Offset(NamedTuple):
-    """What the job's clock, in UNIX time, is ahead of a host's CLOCK_MONOTONIC.
-
-    It places hosts beside each other in time; joules never depend on it.
-
-    Attributes
-    ----------
-    offset_ns : the difference
-    uncertainty_ns : its error, 95 %; None: not known
-    by : "pings" (exchanged with the collector) or "wall clock" (the host's own)
-    """
-
-    offset_ns: int
-    uncertainty_ns: int | None
-    by: str
 
 
 @dataclass(frozen=True)
@@ -119,6 +103,20 @@ class ClusterTrace:
         return build_cluster_profile(self, model=model, map=map, tasks=tasks, **options)
 
 
+def clean_name(name: str) -> str:
+    """Return a host's name as its part's directory has it."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".")[:LONGEST_NAME] or "host"
+
+
+def free_name(hosts: Path, name: str) -> str:
+    """Return the name of a host, with a number behind it if there is a part of that name already."""
+    found, number = clean_name(name), 1
+    while os.path.lexists(hosts / found):
+        number += 1
+        found = f"{clean_name(name)}-{number}"
+    return found
+
+
 def is_job(directory: Path) -> bool:
     """Return whether a directory is a job, not the session of one host."""
     if os.path.lexists(directory / MANIFEST):
@@ -163,19 +161,10 @@ def write_hosts(
     write_object(job / TABLE, {"format": [layout.MAJOR, layout.MINOR], **table})
 
 
-def wall_offset(part: Path) -> Offset | None:
-    """Return the offset of a part by the host's wall clock; None if its manifest does not have it."""
-    try:
-        clock = clock_of(read_manifest(part))
-    except TraceError:
-        return None
-    return None if clock is None else Offset(clock[1] - clock[0], None, "wall clock")
-
-
 def _placed(host: HostPart) -> HostPart:
     if host.path is None or host.offset is not None:
         return host
-    return HostPart(host.name, host.path, wall_offset(host.path), host.missing)
+    return HostPart(host.name, host.path, offset_by_wall_clock(host.path), host.missing)
 
 
 def _check_format(directory: Path, table: dict[str, Any]) -> None:
@@ -216,7 +205,7 @@ def _part(entry: dict[str, Any], path: Path | None) -> HostPart:
 
 def _offset(entry: dict[str, Any]) -> Offset | None:
     offset_ns, uncertainty_ns, by = (entry.get(f"offset_{name}") for name in ("ns", "uncertainty_ns", "by"))
-    if type(offset_ns) is not int or not -MAX_NS <= offset_ns <= MAX_NS or by not in OFFSETS:
+    if type(offset_ns) is not int or not -MAX_NS <= offset_ns <= MAX_NS or by not in (PINGS, WALL_CLOCK):
         return None
     is_known = type(uncertainty_ns) is int and 0 <= uncertainty_ns <= MAX_NS
     return Offset(offset_ns, uncertainty_ns if is_known else None, by)

@@ -81,7 +81,7 @@ def create_session(path: Path, *, overwrite: bool = False) -> None:
     TprofError
         If the directory cannot be created, or the old one cannot be removed.
     """
-    why_not = _why_not_ours(path) if overwrite else None
+    why_not = why_not_session(path) if overwrite else None
     if overwrite and is_running(path):
         message = f"a recording runs in {path}: end it first, or choose another path"
         raise UsageError(message)
@@ -97,7 +97,7 @@ def create_session(path: Path, *, overwrite: bool = False) -> None:
         raise TprofError(message) from error
 
 
-def _why_not_ours(path: Path) -> str | None:
+def why_not_session(path: Path) -> str | None:
     """Return the reason why this is not a removable session; None if it is one, or the path does not exist."""
     try:
         status = path.lstat()
