@@ -132,7 +132,7 @@ class Trace:
     @property
     def names_no_task(self) -> bool:
         """Whether the program defined no tasks, so that default tasks stand for its threads and processes."""
-        return bool(self.tasks) and all(entry.is_default for entry in self.tasks)
+        return bool(self.tasks) and not any(entry.is_own for entry in self.tasks)
 
     def profile(self, model: str = "auto", **options: Any) -> Profile:
         """Attribute the joules to the tasks; see `tprof.analysis.build_profile` for the options."""
