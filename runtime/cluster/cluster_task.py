@@ -70,7 +70,7 @@ class ClusterTask(concurrent.futures.Future[Any]):
         """End it by its exception; without one it is cancelled."""
         self.cause = cause
         if error is not None:
-            error.add_note(f"raised in task {self.name} (#{self.number})")
+            _number(error, self)
             self.set_exception(error)
         else:
             super().cancel()
@@ -125,3 +125,11 @@ class ClusterTask(concurrent.futures.Future[Any]):
 
     def __repr__(self) -> str:
         return f"<ClusterTask {self.name} #{self.number} {self.state}>"
+
+
+def _number(error: BaseException, task: ClusterTask) -> None:
+    """Note the number that the task has here instead of the one that its worker gave it."""
+    notes = getattr(error, "__notes__", [])
+    if notes and notes[-1].startswith(f"raised in task {task.name} "):
+        notes.pop()
+    error.add_note(f"raised in task {task.name} (#{task.number})")
