@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tprof.declarations import READS, WRITES
 
 from .cluster_task import ClusterTask
-from .data import Outcome, Version
+from .data import Datum, Outcome, Version
 from .remote import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from tprof.declarations import Access
 
-    from .data import Data, Datum
+    from .data import Data
 
 Path = tuple[int | str, ...]
 """The place of a value in a call: number or name of the argument, and number of the item if that is a list."""
@@ -104,7 +106,7 @@ class Binding:
             if datum.array is None:
                 self._order(datum, mode)
             else:
-                self.places.update(dict.fromkeys(paths[datum], self._add_array(datum, mode)))
+                self.places.update(dict.fromkeys(paths[datum], self._add_array(datum, datum.array, mode)))
         for at, value in (*enumerate(args), *kwargs.items()):
             if isinstance(value, ClusterTask):
                 self.places[at,] = len(self.sources)
@@ -114,9 +116,8 @@ class Binding:
     def _order(self, datum: Datum, mode: int) -> None:
         self.after += datum.touching() if mode & WRITES else datum.touching()[: datum.writer is not None]
 
-    def _add_array(self, datum: Datum, mode: int) -> int:
-        array, is_written = datum.array, bool(mode & WRITES)
-        assert array is not None
+    def _add_array(self, datum: Datum, array: NDArray[Any], mode: int) -> int:
+        is_written = bool(mode & WRITES)
         if mode & READS:
             version = datum.current()
             place = None if version is None else version.place

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from concurrent.futures import CancelledError
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
+from tprof.errors import TprofError
+
 from . import remote
 from .binding import Binding
 from .cluster_task import ClusterTask
-from .data import Data, Datum, Outcome
+from .data import Data, Datum, Outcome, Version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -202,8 +205,8 @@ class TaskGraph:
                     self._forget(task)
         elif future.status == "error":
             self._fail(task, future.exception())
-        else:
-            self._end(task, self._cause(task) or task, None)
+        else:  # nobody here cancelled it
+            self._fail(task, _lost(f"what task {task.name} (#{task.number}) needs"))
 
     def _fail(self, task: ClusterTask, error: BaseException) -> None:
         cause = self._cause(task)
@@ -270,7 +273,7 @@ class TaskGraph:
         self._bring_back(data)
 
     def _bring_back(self, data: list[Datum]) -> None:
-        self._fetch(data)
+        self._fetch([datum for datum in data if datum.array is not None])
         with self._changed:
             for datum in data:
                 if all(task.done() for task in datum.touching()):  # others may have been spawned meanwhile
@@ -279,16 +282,19 @@ class TaskGraph:
     def _fetch(self, data: Iterable[Datum]) -> None:
         changed = [datum for datum in data if _last_good(datum) is not None]
         for portion in _portions(changed):
-            futures = []
-            for datum in portion:
-                version = _last_good(datum)
-                assert version is not None
-                outcome, place = version
-                key = f"{self._key(outcome.task, '-array')}-{place}"
-                futures.append(self._client.submit(remote.array_of, outcome.remote, place, key=key))
-            for datum, array in zip(portion, self._client.gather(futures), strict=True):
-                assert datum.array is not None
+            futures = [self._array(version) for datum in portion if (version := _last_good(datum)) is not None]
+            try:
+                arrays = self._client.gather(futures)
+            except CancelledError as error:
+                raise _lost(f"what tasks wrote, such as {portion[0].name},") from error
+            for datum, array in zip(portion, arrays, strict=True):
                 datum.array[...] = array
+
+    def _array(self, version: Version) -> Any:
+        """Return the dask future of one array alone."""
+        outcome, place = version
+        key = f"{self._key(outcome.task, '-array')}-{place}"
+        return self._client.submit(remote.array_of, outcome.remote, place, key=key)
 
     def cancel(self, tasks: Collection[ClusterTask] | None = None) -> None:
         """Cancel tasks that have not ended, and those that need them; None: all. What already runs is dropped."""
@@ -350,7 +356,14 @@ def _without(value: Any, path: tuple[int | str, ...], binding: Binding) -> Any:
     return value
 
 
-def _last_good(datum: Datum) -> Any:
+def _lost(what: str) -> TprofError:
+    return TprofError(
+        f"a worker of the cluster ended, and {what} was lost with it: the program's arrays are as after its last "
+        "wait(); begin there again"
+    )
+
+
+def _last_good(datum: Datum) -> Version | None:
     return next((one for one in reversed(datum.versions) if one.outcome.task.state == "finished"), None)
 
 

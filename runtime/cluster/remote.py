@@ -24,14 +24,14 @@ class Source(NamedTuple):
 
     Attributes
     ----------
-    input : which of the call's inputs; None: the task writes all of the array, and gets one without content.
+    input : which of the call's inputs; -1: the task writes all of the array, and gets one without content.
     place : its place among the arrays that another task wrote; None: the input itself.
     takes_result : whether it is what another task returned.
     is_written : whether the task writes it, and so needs a copy of its own.
     form : shape, strides and dtype of an array without content.
     """
 
-    input: int | None = None
+    input: int = -1
     place: int | None = None
     takes_result: bool = False
     is_written: bool = False
@@ -41,7 +41,6 @@ class Source(NamedTuple):
         """Return the array, or the result of another task."""
         if self.form is not None:
             return _empty(*self.form)
-        assert self.input is not None
         value = inputs[self.input]
         if self.takes_result:
             return result_of(value)
