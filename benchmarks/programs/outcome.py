@@ -9,6 +9,7 @@ import argparse
 import sys
 import time
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -108,11 +109,15 @@ class Stopwatch:
     duration_s: float = 0.0
 
 
+CLUSTER: ContextVar[Any] = ContextVar("tprof_benchmark_cluster", default=None)
+"""A `distributed.Client`: programs run on its workers instead of threads."""
+
+
 @contextmanager
 def on_runtime(workers: int, during: AbstractContextManager[object]) -> Iterator[Stopwatch]:
     """Run a block's tasks on a runtime, inside `during`, and time them."""
-    watch = Stopwatch()
-    with during, Runtime(workers=workers) as runtime:
+    watch, client = Stopwatch(), CLUSTER.get()
+    with during, Runtime(workers=workers) if client is None else Runtime(cluster=client) as runtime:
         begin_s = time.perf_counter()
         yield watch
         runtime.wait()

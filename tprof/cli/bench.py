@@ -26,6 +26,7 @@ MEASUREMENTS = {
     "analysis": "how fast 5 million samples are attributed, beside np.argsort; memory; size of the report",
     "laws": "how long a million evaluations of each analytic model take",
     "runtime": "what a task on the runtime costs, and a Cholesky, beside thread pools and dask; a graph's memory",
+    "cluster": "what a task of the runtime and a Cholesky cost on a local dask cluster, beside the same by hand",
     "advise": "how good tprof advise is: on known responses, and on public data in the folder TPROF_PUBLIC_DATA",
     "policy": "what policies make of the paper's tasks, beside every fixed frequency (simulated), and what they cost",
 }
@@ -35,6 +36,7 @@ _MODULES = {
     "analysis": "overhead.attribution_speed",
     "laws": "overhead.laws_speed",
     "runtime": "overhead.runtime_cost",
+    "cluster": "overhead.cluster_cost",
     "advise": "validation.advice_quality",
     "policy": "overhead.policy_quality",
 }
