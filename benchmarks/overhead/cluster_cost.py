@@ -6,9 +6,7 @@ futures of earlier calls, of functions that return a changed copy, as dask's doc
 
 from __future__ import annotations
 
-import importlib.util
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,15 +15,15 @@ import numpy as np
 from tprof.benchmarks.measured_figures import Figure, result_of
 from tprof.benchmarks.peers.contract import empty, in_order
 from tprof.benchmarks.programs import cholesky
+from tprof.benchmarks.programs.local_cluster import local_cluster
 from tprof.runtime import Runtime
 
 import tprof
-from tprof.errors import UsageError
 
 from .timing import ratios, take_turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tprof.benchmarks.programs.cholesky import Tile
 
@@ -88,18 +86,6 @@ def measure(extent: Extent = FULL) -> dict[str, Any]:
     count = extent.rows // extent.tile_rows
     label = f"Cholesky, {count} × {count} tiles of {extent.tile_rows}, {extent.workers} workers"
     return result_of(extent, [*_figures(label, factored, "s", OVER_HAND), *_figures("an empty task", called, "ms")])
-
-
-@contextmanager
-def local_cluster(workers: int) -> Iterator[Any]:
-    """Start a cluster of worker processes with one thread each, and return its client. Raises UsageError."""
-    if importlib.util.find_spec("distributed") is None:
-        raise UsageError("a cluster needs dask.distributed, which is not installed: pip install 'tprof-energy[dask]'")
-    from distributed import Client, LocalCluster  # noqa: PLC0415 - an extra
-
-    options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
-    with LocalCluster(**options) as cluster, Client(cluster) as client:
-        yield client
 
 
 def _figures(label: str, taken: dict[str, tuple[float, ...]], unit: str, target: float | None = None) -> list[Figure]:

@@ -71,6 +71,12 @@ def bench(  # noqa: PLR0913 - one parameter an option
     ] = False,
     size: Annotated[str | None, typer.Option(help="small or paper; default: small.")] = None,
     workers: Annotated[int | None, typer.Option(metavar="N", help="Threads; default: one a processor.")] = None,
+    cluster: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Run the programs on a dask cluster of N processes here, not on threads."
+        ),
+    ] = None,
     repeat: Annotated[int, typer.Option(metavar="N", help="Runs of each program, each a session.")] = 1,
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="DIR", help="Where sessions and reports go.")
@@ -92,9 +98,23 @@ def bench(  # noqa: PLR0913 - one parameter an option
         return
     recording = {"energy": energy, "watts": watts}
     order = Order(output, size or "small", workers, repeat, overwrite=overwrite, recording=recording)
+    if cluster is not None:
+        _use_cluster(cluster, workers, asked)
     result = _run_suite(order, quiet=as_json) if everything else _run(asked, order, quick=quick, quiet=as_json)
     if as_json:
         dump(result)
+
+
+def _use_cluster(processes: int, workers: int | None, names: Sequence[str]) -> None:
+    """Run programs on a cluster from now on. Raises UsageError."""
+    from tprof.benchmarks.programs.outcome import CLUSTER_WORKERS, check_workers
+
+    check_workers(processes)
+    if workers is not None:
+        raise UsageError("--workers counts threads and --cluster processes of one thread: give one of them")
+    if measurements := [name for name in names if name in MEASUREMENTS]:
+        raise UsageError(f"--cluster is for programs: {measurements[0]} chooses its own workers")
+    CLUSTER_WORKERS.set(processes)
 
 
 def _asked(names: Sequence[str], *, everything: bool, listing: bool) -> list[str]:
