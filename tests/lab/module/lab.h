@@ -41,6 +41,7 @@ struct usage {
 struct processor {
     raw_spinlock_t lock;
     u64 last_ns;
+    int package;
     int kind; /* IDLE or what runs */
     unsigned int khz;
     u64 busy_ns, slowed_ns; /* slowed: of the busy time, for which the frequency has been paid */

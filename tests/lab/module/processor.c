@@ -106,9 +106,10 @@ static int kind_of(struct task_struct *task)
     return is_idle_task(task) ? IDLE : kinds[task->pid & (PIDS - 1)];
 }
 
+/* Kept, since the kernel has another number for a processor while that comes online. */
 int package_of(int cpu)
 {
-    return min(max(topology_physical_package_id(cpu), 0), PACKAGES - 1);
+    return per_cpu(processors, cpu).package;
 }
 
 void totals(u64 now, u64 pj[PACKAGES][REGISTERS])
@@ -281,6 +282,7 @@ static int __init lab_init(void)
         p->khz = FMAX;
         p->last_ns = began_ns;
         p->kind = IDLE;
+        p->package = clamp(topology_physical_package_id(cpu), 0, PACKAGES - 1);
         frequencies_prepare(p);
         packages = max(packages, package_of(cpu) + 1);
     }
