@@ -30,16 +30,17 @@ POLLER_SHARE = 0.01
 """Of a core, unless a recording is given another."""
 
 
-def compare(name: str, scenario: dict[str, Any], folder: Path) -> bool:
-    """Print a table of one scenario's figures; return whether all are within their bounds."""
+def compare(name: str, scenario: dict[str, Any], folder: Path) -> Report:
+    """Print a table of one scenario's figures, and return it."""
     print(f"{name}: {scenario['about']}")
+    report = Report()
     if not (folder / "truth.json").exists():
-        print("  it did not come to its end")
-        return False
-    report, run = Report(), Run(scenario, folder, json.loads((folder / "truth.json").read_text()))
+        report.true("it came to its end", holds=False)
+        return report
+    run = Run(scenario, folder, json.loads((folder / "truth.json").read_text()))
     for what in scenario["checks"]:
         CHECKS[what](report, run)
-    return report.good
+    return report
 
 
 def _rise(reads: np.ndarray, readings: Readings, said_j: float, scale: float) -> tuple[float, float]:
@@ -262,7 +263,7 @@ def _counted_on_arm64(report: Report, run: Run) -> None:
 
 
 def _beside(report: Report, run: Run) -> None:
-    """What each tool says must lie between the truths before and after it began and ended."""
+    """What each tool says must lie between the truths before and after it began and ended, and tprof must agree."""
     bound = run.scenario["bounds"]["beside_j"]
     for tool, found in run.said["found"].items():
         if "failed" in found:
@@ -272,6 +273,10 @@ def _beside(report: Report, run: Run) -> None:
             least_j, most_j = found["least"][what], found["most"][what]
             middle_j, half_j = (least_j + most_j) / 2, (most_j - least_j) / 2
             report.line(f"{tool}: {what}", said_j, middle_j, half_j + bound)
+            quanta = build_quanta(run.trace.readings[f"{what}-0"])
+            total_j = np.concatenate(([0.0], np.cumsum(quanta.energy_j)))
+            own_j = np.diff(np.interp(found["window_ns"], quanta.edges_ns, total_j))[0]
+            report.line(f"  tprof in the same time, beside {tool}", own_j, said_j, bound)
 
 
 CHECKS = compare_operating_points.CHECKS | {

@@ -133,17 +133,25 @@ def _run_arm64(share: Path) -> bool:
     return True
 
 
-def _run_scenarios(names: list[str], keep: Path | None) -> int:
+def _driver(scenario: dict[str, object]) -> str:
+    """Return the kernel's driver that a scenario is about."""
+    if scenario.get("guest") == "arm64":
+        return "armv8_pmuv3"
+    if scenario["program"] in ("kills", "sweep", "policy", "slowed"):
+        return "cpufreq"
+    return {"powercap": "intel_rapl_msr", "perf": "rapl", "none": "perf's core"}.get(scenario.get("sensor"), "all")
+
+
+def _run_scenarios(names: list[str], keep: Path | None, *, table: bool) -> int:
     from compare import compare  # noqa: PLC0415 - it imports tprof's analysis, which --list and --fetch do not need
 
-    failed = []
+    reports = {}
     for group in _together(names):
         with tempfile.TemporaryDirectory(dir=CACHE) as directory:
             share = Path(directory)
             (share / "scenarios.json").write_text(json.dumps({name: SCENARIOS[name] for name in group}))
             first = SCENARIOS[group[0]]
             if first.get("guest") == "arm64" and not _run_arm64(share):
-                names = [name for name in names if name not in group]
                 continue
             command = shlex.join([sys.executable, str(HERE / "guest.py")])
             try:
@@ -153,8 +161,12 @@ def _run_scenarios(names: list[str], keep: Path | None) -> int:
                     shutil.copytree(share, keep, dirs_exist_ok=True)
             if status:
                 print((share / "output").read_text(), file=sys.stderr)
-            failed += [name for name in group if not compare(name, SCENARIOS[name], share / name)]
-    print(f"{len(names) - len(failed)} of {len(names)} scenarios within their bounds")
+            reports |= {name: compare(name, SCENARIOS[name], share / name) for name in group}
+    failed = [name for name, report in reports.items() if not report.good]
+    if table:
+        print("\n| scenario | driver | nearest to its bound | tprof | truth | bound | |\n|---|---|---|---|---|---|---|")
+        print(*(report.row(name, _driver(SCENARIOS[name])) for name, report in reports.items()), "", sep="\n")
+    print(f"{len(reports) - len(failed)} of {len(reports)} scenarios within their bounds")
     if failed:
         print(f"beyond them: {', '.join(failed)}")
     return bool(failed)
@@ -169,6 +181,7 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="run all of them")
     parser.add_argument("--fetch", action="store_true", help="only install and build what they need")
     parser.add_argument("--keep", type=Path, metavar="DIRECTORY", help="copy recordings and truths there")
+    parser.add_argument("--table", action="store_true", help="print a table of all, as in README.md")
     parser.add_argument("--shell", metavar="COMMAND", help="run a command line in the guest instead (of NAME)")
     options = parser.parse_args()
     if options.list:
@@ -193,7 +206,7 @@ def main() -> int:
         names = list(SCENARIOS) if options.all else options.names or short
         if "beside" in names:
             fetch_pyrapl()
-        return _run_scenarios(names, options.keep)
+        return _run_scenarios(names, options.keep, table=options.table)
     except LaboratoryError as error:
         print(f"no laboratory here: {error}", file=sys.stderr)
         return 3

@@ -41,6 +41,9 @@ class Report:
 
     def __init__(self) -> None:
         self.good = True
+        self._statements = 0
+        self._nearest = -1.0
+        self._figure = ""
         print(f"  {'':50} {'tprof':>11} {'truth':>11} {'difference':>11} {'bound':>8}")
 
     def line(self, what: str, said: float, true: float, bound: float, unit: str = "J") -> None:
@@ -51,8 +54,19 @@ class Report:
             f"  {what:50} {said:11.4f} {true:11.4f} {said - true:+11.5f} {bound:8.4f} {unit}"
             + ("" if good else "  BEYOND")
         )
+        nearest = abs(said - true) / bound if bound else float("inf")
+        if nearest > self._nearest:
+            self._nearest = nearest
+            named = f"{what.strip()}, {unit}" if unit else what.strip()
+            self._figure = f"{named} | {said:.6g} | {true:.6g} | {bound:.2g}"
 
     def true(self, what: str, *, holds: bool) -> None:
         """Print one statement that must hold."""
         self.good &= holds
+        self._statements += 1
         print(f"  {what}: {'yes' if holds else 'NO'}")
+
+    def row(self, name: str, driver: str) -> str:
+        """Return a row of a table: the figure that is nearest to its bound, or how many statements there were."""
+        figure = self._figure or f"{self._statements} statements | | |"
+        return f"| `{name}` | {driver} | {figure} | {'passed' if self.good else '**failed**'} |"
