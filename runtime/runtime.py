@@ -71,8 +71,8 @@ class Runtime:
         The beginning of the workers' names.
     cluster
         A `distributed.Client`: the workers of its cluster run the tasks (`tprof.runtime.cluster`), with threads of
-        their own, so that `workers`, `pin` and `policy` do not apply. What tasks write arrives in the program's arrays
-        when it waits.
+        their own, so that `workers` and `pin` do not apply. What tasks write arrives in the program's arrays when it
+        waits. A policy works on each host, and a cap is for all hosts together.
 
     Raises
     ------

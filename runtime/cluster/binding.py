@@ -108,8 +108,9 @@ class Binding:
             else:
                 self.places.update(dict.fromkeys(paths[datum], self._add_array(datum, datum.array, mode)))
         for at, value in (*enumerate(args), *kwargs.items()):
-            if isinstance(value, ClusterTask):
-                self.places[at,] = len(self.sources)
+            if isinstance(value, ClusterTask) and value.outcome is not None:
+                path: Path = (at,)
+                self.places[path] = len(self.sources)
                 self.sources.append(Source(len(self.needs), None, takes_result=True))
                 self.needs.append(value.outcome)
 
