@@ -124,7 +124,7 @@ class ClusterRuntime(Runtime):
             graph.cancel()
             raise
 
-    def submit(
+    def submit(  # type: ignore[override]
         self,
         function: Callable[..., Any],
         /,
@@ -134,7 +134,7 @@ class ClusterRuntime(Runtime):
         updates: Names = (),
         priority: Priority = 0,
         **kwargs: Any,
-    ) -> ClusterTask:  # type: ignore[override]
+    ) -> ClusterTask:
         """Spawn a call of any function; see `Runtime.submit`."""
         if isinstance(function, MethodType):
             args = (function.__self__, *args)
