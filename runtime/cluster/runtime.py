@@ -6,8 +6,9 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, Self
 
 from tprof.runtime import _scheduler
+from tprof.runtime.entered import set_default
 from tprof.runtime.group import raise_first
-from tprof.runtime.runtime import ENDED, MAX_PENDING, Runtime, as_task, set_default, whole
+from tprof.runtime.runtime import ENDED, MAX_PENDING, Runtime, as_task, whole
 
 from tprof.declarations import NOTHING, pack
 from tprof.errors import UsageError
@@ -246,12 +247,13 @@ class ClusterRuntime(Runtime):
             self._policies.stop()
         graph.stop()
 
-    def _end_with_program(self, deadline_s: float) -> None:
+    def end_with_program(self, deadline_s: float) -> None:
         """Drop what is unfinished: workers need no time to end."""
         del deadline_s
         self._leave()
 
-    def _abandon(self) -> None:
+    def abandon(self) -> None:
+        """Forget the cluster, in a forked child."""
         self._ended = True
 
 
