@@ -288,10 +288,11 @@ def test_from_the_counter_to_the_tasks(tmp_path, monkeypatch):
     profile = recording.profile()
 
     account, _ = gpu_of(profile)
-    by_task = profile.summary()["gpu_j"]
+    # The median, since a busy machine reads late now and then.
+    by_task = profile.tasks.groupby("task", observed=True)["gpu_j"].median()
     dynamic_w = BUSY_W - IDLE_W
-    assert by_task["small"] == pytest.approx(4 * 0.05 * dynamic_w, rel=0.1, abs=4)
-    assert by_task["large"] == pytest.approx(4 * 0.15 * dynamic_w, rel=0.1, abs=4)
+    assert by_task["small"] == pytest.approx(0.05 * dynamic_w, rel=0.2)
+    assert by_task["large"] == pytest.approx(0.15 * dynamic_w, rel=0.1)
     # A busy machine reads the fake a tenth of the idle time late.
     assert profile.info["static_power_w"]["gpu-0"] == pytest.approx(IDLE_W, rel=0.3)
     assert account["tasks_j"] == pytest.approx(account["measured_j"] - account["idle_j"], rel=0.05)
