@@ -104,6 +104,8 @@ def test_energy_j_has_the_gpus_part_and_the_processors_domains_do_not_change(tmp
     summary = marked.summary()
     assert summary.loc["first", "energy_j"] == pytest.approx(20.0 + 200.0)
     assert summary.loc["first", "gpu_j"] == pytest.approx(200.0)
+    assert np.isnan(summary.loc["first", ["power_w", "power_high_w", "edp_js"]].astype(float)).all()
+    assert (without.summary()[["power_w", "edp_js"]] > 0).all(axis=None)
     by_domain = marked.energy_by_domain
     assert by_domain.loc["first", "gpu-0"] == pytest.approx(200.0)
     assert by_domain.loc["first", "package-0"] == pytest.approx(20.0)
