@@ -57,8 +57,7 @@ def summarize(
     power_high_w, edp_js (mean energy times mean own time), energy_time_corr (Pearson's r of energy with duration,
     NaN where either is the same for all), own_mean_s (without nested tasks and suspension), resolved (whether the
     interval of the mean energy above static power is clear of zero, the watts of an estimate taken as exact).
-    With a GPU also gpu_j, the GPUs' part of energy_j; power and edp_js of tasks that have some are NaN, since a GPU works
-    for a task in another time than the task's own.
+    With a GPU also gpu_j, the GPUs' part of energy_j; power and edp_js of tasks that have some are NaN.
     Low and high are the ends of 95 % intervals: for a mean, of all instances that could have run; for `dynamic_j`
     and `power_w`, of what those that ran drew.
     Instances whose energy is not resolved count in `instances` and `duration_mean_s` only.
@@ -116,12 +115,6 @@ def summarize(
         power_w, power_low_w, power_high_w = (
             np.where(own_sum_s > 0, joules / own_sum_s, np.nan) for joules in (sum_j, sum_low_j, sum_high_j)
         )
-        edp_js = mean_j * own_mean_s
-        if "gpu_j" in tasks:
-            further["gpu_j"] = total(tasks["gpu_j"].to_numpy(), good)
-            # Kernels run on after their task: the GPU drew these joules in another time than the task's own.
-            for values in (power_w, power_low_w, power_high_w, edp_js):
-                values[further["gpu_j"] > 0] = np.nan
         share = sum_j / np.nansum(sum_j) if np.nansum(sum_j) > 0 else np.full(k, np.nan)
     frame = pd.DataFrame(
         {
@@ -139,7 +132,7 @@ def summarize(
             "power_w": power_w,
             "power_low_w": power_low_w,
             "power_high_w": power_high_w,
-            "edp_js": edp_js,
+            "edp_js": mean_j * own_mean_s,
             "energy_time_corr": np.clip(corr, -1.0, 1.0),
             "own_mean_s": own_mean_s,
             "resolved": resolves,
@@ -147,7 +140,16 @@ def summarize(
         },
         index=pd.Index(np.asarray(names, object), name="task"),
     )
+    frame = _with_gpu(frame, total(tasks["gpu_j"].to_numpy(), good) if "gpu_j" in tasks else None)
     return frame[frame["instances"] > 0].sort_values("energy_j", ascending=False, kind="stable", na_position="last")
+
+
+def _with_gpu(frame: pd.DataFrame, gpu_j: Floats | None) -> pd.DataFrame:
+    """Add the joules of GPUs; a GPU works for a task in another time than the task's own, so no power follows."""
+    if gpu_j is None:
+        return frame
+    frame.loc[gpu_j > 0, ["power_w", "power_low_w", "power_high_w", "edp_js"]] = np.nan
+    return frame.assign(gpu_j=gpu_j)
 
 
 def _around(
