@@ -140,16 +140,18 @@ def summarize(
         },
         index=pd.Index(np.asarray(names, object), name="task"),
     )
-    frame = _with_gpu(frame, total(tasks["gpu_j"].to_numpy(), good) if "gpu_j" in tasks else None)
+    return _ordered(frame, total(tasks["gpu_j"].to_numpy(), good) if "gpu_j" in tasks else None)
+
+
+def _ordered(frame: pd.DataFrame, gpu_j: Floats | None) -> pd.DataFrame:
+    """Return the tasks that ran, by energy, with the joules of GPUs.
+
+    A GPU works for a task in another time than the task's own, so no power follows.
+    """
+    if gpu_j is not None:
+        frame.loc[gpu_j > 0, ["power_w", "power_low_w", "power_high_w", "edp_js"]] = np.nan
+        frame = frame.assign(gpu_j=gpu_j)
     return frame[frame["instances"] > 0].sort_values("energy_j", ascending=False, kind="stable", na_position="last")
-
-
-def _with_gpu(frame: pd.DataFrame, gpu_j: Floats | None) -> pd.DataFrame:
-    """Add the joules of GPUs; a GPU works for a task in another time than the task's own, so no power follows."""
-    if gpu_j is None:
-        return frame
-    frame.loc[gpu_j > 0, ["power_w", "power_low_w", "power_high_w", "edp_js"]] = np.nan
-    return frame.assign(gpu_j=gpu_j)
 
 
 def _around(
