@@ -49,10 +49,9 @@ def test_the_examples_sensor_is_listed_with_its_watts(package, tmp_path, monkeyp
 def test_the_examples_sensor_conforms_by_the_examples_bench(package):
     (command,) = re.findall(r"^\$ python (-m pytest .*)$", PAGE, re.MULTILINE)
 
-    done = subprocess.run(
-        [sys.executable, *command.split(), "-p", "no:cacheprovider"], env=os.environ | {"PYTHONPATH": str(package)}, cwd=ROOT, text=True,
-        capture_output=True, timeout=250, check=False,
-    )  # fmt: skip
+    words = [sys.executable, *command.split(), "-p", "no:cacheprovider"]
+    environment = os.environ | {"PYTHONPATH": str(package)}
+    done = subprocess.run(words, env=environment, cwd=ROOT, text=True, capture_output=True, timeout=250, check=False)
 
     assert done.returncode == 0, done.stdout
     assert re.search(r"[89] passed", done.stdout, re.MULTILINE), done.stdout
