@@ -173,7 +173,8 @@ def build_profile(
     about_model = [
         text for text in (trace.manifest.get("power_model_problem"), stored_problem) if isinstance(text, str)
     ]
-    warnings = [*trace.graph.notes, *about_model, *stuck, *sample_warnings(activity, rows, recipe.model)]
+    warnings = [*trace.graph.notes, *trace.keys.notes, *about_model, *stuck]
+    warnings += sample_warnings(activity, rows, recipe.model)
     for domain in quanta:
         warnings += unread_warnings(domain, trace.start_ns, integrated=trace.readings[domain.name].integrated)
     warnings += fit_warnings(recipe.fits, names) + gpu_warnings(trace.gpu.notes)
