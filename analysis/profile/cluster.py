@@ -111,7 +111,7 @@ class ClusterProfile:
     @property
     def measured_j(self) -> dict[str, float]:
         """Joules of the hosts' counted domains, by quality: figures of unlike quality are not added."""
-        sums = self.hosts.groupby("quality")["energy_j"].sum(min_count=1)
+        sums = self.hosts[self.hosts["energy_j"].notna()].groupby("quality")["energy_j"].sum()
         return {str(quality): float(joules) for quality, joules in sums.items()}
 
     def summary(self) -> pd.DataFrame:

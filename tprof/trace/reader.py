@@ -15,7 +15,7 @@ from tprof.errors import TraceError
 from . import layout
 from .cluster import ClusterTrace, is_job, load_job
 from .decisions import MAX_DECISIONS, Decision, read_decisions
-from .directory import DECISIONS, GPU, KEYS, LABELS
+from .directory import DECISIONS, GPU, HOSTS, KEYS, LABELS
 from .gpu import GpuReader, GpuTrace
 from .graph import EventFile, Graph, open_events, read_graph
 from .labels import Keys, read_keys, read_labels
@@ -177,6 +177,8 @@ def _check_directory(directory: Path) -> None:
         if stat.S_ISDIR(directory.lstat().st_mode):
             if (directory / "manifest.json").exists():
                 return
+            if is_job(directory):
+                raise TraceError(f"{directory} is a job of several hosts: give one of its parts, in {directory / HOSTS}")
             reason = "it has no manifest.json"
         else:
             reason = "it is a link or a file"
