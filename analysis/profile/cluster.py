@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from tprof.errors import TraceError
+from tprof.errors import TraceError, UsageError
 from tprof.trace.kinds import least_certain
 from tprof.trace.metadata import clock_of
 
 from .build import build_profile
+from .grouped import group_key, grouped
 from .host_figures import Figures, binned_power, figures_of
 from .moments import joined_summary, moments
 
@@ -123,6 +124,25 @@ class ClusterProfile:
         """
         return joined_summary([(one.host, one.info["quality"], one.moments) for one in self.parts if one.info])
 
+    def by(self, *names: str) -> pd.DataFrame:
+        """Return one row per host, or per value of a label, or both, such as ``by("host", "rank")``.
+
+        The columns are those of `tprof.analysis.profile.grouped.grouped`, and `quality`: "mixed" if hosts with a
+        sensor and hosts without one contribute.
+
+        Raises
+        ------
+        UsageError
+            If no process has such a label, or the profile was made without instances.
+        """
+        if "own_s" not in self.tasks:
+            raise UsageError("tasks are summed by labels from their instances: make the profile with tasks=True")
+        table = grouped(self.tasks, self.tasks["own_s"].to_numpy(), self.summary(), names)
+        quality = self.tasks["host"].map({one.host: one.info["quality"] for one in self.parts if one.info})
+        keys = [group_key(self.tasks, name) for name in names]
+        kinds = quality.groupby(keys).agg(lambda found: found.iloc[0] if found.nunique() == 1 else MIXED)
+        return table.assign(quality=kinds.reindex(table.index))
+
     def by_host(self) -> pd.DataFrame:
         """Return one row per task and host (index `task`, `host`): instances, energy_j, quality."""
         frames = [
@@ -223,7 +243,7 @@ def part_tables(part: HostPart, *, model: str, tasks: bool, options: dict[str, A
     return PartTables(
         part.name,
         part.missing,
-        profile.tasks if tasks else None,
+        profile.tasks.assign(own_s=profile.own_s) if tasks else None,
         _counted_accounts(profile),
         moments(profile),
         figures_of(profile),
@@ -289,9 +309,7 @@ def _info(trace: ClusterTrace, parts: Sequence[PartTables], first_ns: int) -> di
     for one in parts:
         warnings += [f"{one.host}: {one.missing}"] if one.missing else []
         warnings += [f"{one.host}: {text}" for text in one.info.get("warnings", ())]
-    ends = [
-        one.start_ns - first_ns + one.info["duration_s"] * 1e9 for one in present if one.start_ns is not None
-    ]
+    ends = [one.start_ns - first_ns + one.info["duration_s"] * 1e9 for one in present if one.start_ns is not None]
     durations = [one.info["duration_s"] for one in present]
     return {
         "quality": MIXED if len(qualities) > 1 else least_certain(qualities),

@@ -156,7 +156,7 @@ def _own_reach(rows: pd.DataFrame, name: str, weight: pd.Series) -> pd.Series:
 def _by_quality(rows: pd.DataFrame) -> dict[str, pd.Series]:
     """Return what hosts of each quality contribute to a task, if there are several."""
     qualities = sorted(rows["quality"].unique())
-    if len(qualities) < 2:  # noqa: PLR2004 - one kind of host
+    if len(qualities) < 2:
         return {}
     known = rows[rows["resolved_instances"] > 0]
     parts = known.pivot_table(index="task", columns="quality", values="energy_j", aggfunc="sum")

@@ -124,7 +124,7 @@ def _said_by_processes(
         texts = pd.Index([shown(value) for value in values], dtype=object)
         columns[f"label_{name}"] = pd.Categorical(texts.take(codes[thread]).where(codes[thread] >= 0))
     if trace.key_files:
-        columns["key"] = trace.keys.of(instance)
+        columns["key"] = [None if key is None else shown(key) for key in trace.keys.of(instance)]
     return columns
 
 

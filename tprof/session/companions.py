@@ -101,7 +101,12 @@ class Origin:
 
 def is_rank() -> bool:
     """Return whether this process is a rank of a job."""
-    return any(name in os.environ for name in RANKS)
+    return rank() is not None
+
+
+def rank() -> str | None:
+    """Return this process's rank in its job, by its launcher; None without one."""
+    return next((os.environ[name] for name in RANKS if name in os.environ), None)
 
 
 def _launcher(pid: int, rank_name: str | None) -> tuple[int, int] | None:
@@ -135,7 +140,12 @@ def shares(session: Path) -> bool:
     except TraceError:
         return False
     here, there = Origin.of(os.getpid()), Origin.from_json(manifest.get("origin"))
-    if manifest.get("boot_id") != boot_id(sysroot()) or here is None or there is None or not here.is_together_with(there):
+    if (
+        manifest.get("boot_id") != boot_id(sysroot())
+        or here is None
+        or there is None
+        or not here.is_together_with(there)
+    ):
         return False
     return here.rank is not None or is_running(session)
 

@@ -18,7 +18,8 @@ from .decisions import MAX_DECISIONS, Decision, read_decisions
 from .directory import DECISIONS, GPU, HOSTS, KEYS, LABELS
 from .gpu import GpuReader, GpuTrace
 from .graph import EventFile, Graph, open_events, read_graph
-from .labels import Keys, read_keys, read_labels
+from .keys import Keys, read_keys
+from .labels import read_labels
 from .manifest import read_end, read_manifest
 from .metadata import MAX_NS, packages_of_cpus, process_ends, sound_end, sound_manifest, start_ns_of
 from .native import NativeFile, NativeThread, open_native, read_calls, read_native
@@ -85,17 +86,6 @@ class Trace:
     notes: tuple[str, ...]
 
     @cached_property
-    def keys(self) -> Keys:
-        """The keys of an engine's tasks, and what these need; read at first use.
-
-        Raises
-        ------
-        TraceError
-            If a file is missing.
-        """
-        return read_keys(self.key_files)
-
-    @cached_property
     def graph(self) -> Graph:
         """The events of a task runtime in all threads, in order of time; read at first use.
 
@@ -128,10 +118,21 @@ class Trace:
         """
         return read_calls(self.native)
 
+    @cached_property
+    def keys(self) -> Keys:
+        """The keys that instances have as tasks of another engine, such as dask; read at first use.
+
+        Raises
+        ------
+        TraceError
+            If a file is missing.
+        """
+        return read_keys(self.key_files)
+
     @property
     def names_no_task(self) -> bool:
         """Whether the program defined no tasks, so that default tasks stand for its threads and processes."""
-        return bool(self.tasks) and all(entry.is_default for entry in self.tasks)
+        return bool(self.tasks) and not any(entry.is_own for entry in self.tasks)
 
     def profile(self, model: str = "auto", **options: Any) -> Profile:
         """Attribute the joules to the tasks; see `tprof.analysis.build_profile` for the options."""
@@ -366,9 +367,7 @@ class _Loader:
         return reader.found()
 
     def _labels(self) -> dict[int, dict[str, str]]:
-        found = {
-            _ordinal(path): self._try(path, read_labels) for path in self._files(LABELS, ".jsonl", optional=True)
-        }
+        found = {_ordinal(path): self._try(path, read_labels) for path in self._files(LABELS, ".jsonl", optional=True)}
         return {process: labels for process, labels in found.items() if labels}
 
     def _note_lost_events(self, events: list[EventFile]) -> None:
