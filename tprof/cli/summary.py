@@ -164,7 +164,7 @@ def _accounts(profile: Profile, label: str, width: int | None) -> list[str]:
     """Return a line a domain; only the first figure of an unresolved one is `not resolved`, the others are dashes."""
     accounts = profile.accounts
     columns = []
-    is_mixed = accounts["quality"].nunique() > 1
+    is_mixed = len(accounts["quality"].unique()) > 1
     further = [name for name in ("spin_j", "unidentified_j") if (accounts[name] > 0).any()]
     for name in ("measured_j", "tasks_j", "runtime_j", "other_j", "idle_j", *further):
         heading = "spinning" if name == "spin_j" else name.removesuffix("_j")
