@@ -111,10 +111,16 @@ class Cluster:
             raise TprofError(f"{worker}: {answer}") from answer
         return answer
 
-    async def hosts(self) -> dict[tuple[str, str], Host]:
-        """Return the hosts that workers have reported, with the workers that are there now. Raises TprofError."""
-        events = await self.client.get_events(on_worker.NAME)
-        earlier = by_host((event["worker"], event) for _, event in events if isinstance(event, dict))
+    async def hosts(self, token: str) -> dict[tuple[str, str], Host]:
+        """Return the hosts that workers have reported for a job, with those workers that are there now.
+
+        Raises
+        ------
+        TprofError
+            If the scheduler does not answer.
+        """
+        events = [event for _, event in await self.client.get_events(on_worker.NAME)]
+        earlier = by_host((event["worker"], event) for event in events if event["token"] == token)
         now = by_host((await self.ask(on_worker.report)).items())
         for key, host in earlier.items():
             host.workers = []

@@ -24,6 +24,9 @@ MOST_NAMES = 4096
 OTHER = "(other dask tasks)"
 """The task of all names beyond `MOST_NAMES` in a process: keys may be named by a number that `key_split` leaves."""
 
+DASK = " (dask)"
+"""Behind the name of a dask task whose function is a task of the program too: that one is nested in it."""
+
 _regions: dict[str, _core.Region] = {}
 
 
@@ -51,7 +54,8 @@ def region_of(name: str) -> _core.Region:
     if region is None:
         if len(_regions) >= MOST_NAMES:
             name = OTHER
-        number = this_process.tasks.define(name, file=None, line=None, code=None)
+        shown = name + DASK if this_process.tasks.names_function(name) else name
+        number = this_process.tasks.define(shown, file=None, line=None, code=None)
         region = _regions.setdefault(name, _core.Region(number))
     return region
 
